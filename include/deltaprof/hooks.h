@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooks.h - what an interposer, or a runtime with an allocator of its own, calls for each event.
+ *
+ * One word a thread, `countdown`, is both the distance to the next sample and the guard: an event subtracts its
+ * size; where the result stays at or above 0 nothing else happens. While a call below may enter another hook, the word
+ * is parked at INT64_MAX, so that nested events fall through and each event counts once. Zero is a valid start: the
+ * first event of a thread finds itself due and is set up then. The inline functions here are the only door; our own
+ * interposers come through it like anybody.
+ *
+ * Context: everything here may be called from any thread and any hook, from signal handlers too, before and after
+ * deltaprof_start, in a forked child. Nothing here allocates, locks, logs or changes errno, unless it says so.
+ * Nothing here fails: what cannot be kept is counted (deltaprof_get_stats).
+ *
+ *     an allocator:                              an interposer:
+ *       p = carve(n);                              if (!deltaprof_take(n, &rest)) { p = real(n); deltaprof_leave(rest); }
+ *       deltaprof_alloc(heap, p, n);               else { begin(&s); p = real(n); end(&s, p, site); }
+ *       ...
+ *       deltaprof_free(heap, p);  release(p);
+ */
+#pragma once
+
+#include <deltaprof/deltaprof.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the thread's word ------------------------------------------------------------------------------------------ */
+
+/* A thread's state: the word, then what only the library reads. All zero is valid. */
+struct deltaprof_thread {
+    int64_t countdown; /* bytes to the next sample, >= 0; about INT64_MAX while parked */
+    uint64_t opaque[15];
+};
+extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
+
+#define DELTAPROF_PARKED INT64_MAX
+
+/*
+ * Takes n bytes off the countdown. False, the usual case: no sample; the word is parked, call the allocator, then
+ * deltaprof_leave(*rest). True: a sample is due and nothing was changed; go through deltaprof_sample_begin.
+ * A request of 0 bytes counts as 1.
+ */
+static inline __attribute__((always_inline)) bool deltaprof_take(size_t n, int64_t *rest)
+{
+    uint64_t left = (uint64_t)deltaprof_thread.countdown;
+    uint64_t want = (uint64_t)n + (n == 0);
+    *rest = (int64_t)(left - want);
+    if (__builtin_expect(want > left, 0))
+        return true;
+    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    return false;
+}
+
+static inline __attribute__((always_inline)) void deltaprof_leave(int64_t rest)
+{
+    deltaprof_thread.countdown = rest;
+}
+
+/* ---- where a stack begins --------------------------------------------------------------------------------------- */
+
+/* A frame's state as the function it called sees it: the return address into it, its stack pointer after that call
+ * returns, and its frame pointer register. */
+struct deltaprof_site {
+    uintptr_t pc, sp, fp;
+};
+
+/* The caller of the function that this stands in: an interposer's sample begins at whoever called malloc. */
+#if defined(__x86_64__)
+#define DELTAPROF_SITE_CALLER()                                                                                        \
+    __extension__({                                                                                                    \
+        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                                       \
+        (struct deltaprof_site){frame_[1], (uintptr_t)(frame_ + 2), frame_[0]};                                        \
+    })
+#elif defined(__aarch64__)
+#define DELTAPROF_SITE_CALLER()                                                                                        \
+    __extension__({                                                                                                    \
+        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                                       \
+        (struct deltaprof_site){(uintptr_t)__builtin_extract_return_addr((void *)__builtin_return_address(0)),         \
+                                (uintptr_t)__builtin_dwarf_cfa(), frame_[0]};                                          \
+    })
+#else
+#error "deltaprof knows x86_64 and aarch64"
+#endif
+
+/* ---- heaps ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A heap is a source of blocks whose addresses are unique within it; 0 is the C heap. Registers one by name (copied;
+ * shown as the label `heap`), or finds it again. Returns its id, 1 to 254; 0 when there is no room: events are then
+ * counted as the C heap's. Context: any thread, not a hook.
+ */
+DELTAPROF_API uint32_t deltaprof_heap_register(const char *name);
+
+/* One sampled event under way. Zero it or not; begin fills it. */
+struct deltaprof_sample {
+    uint64_t opaque[8];
+};
+
+/*
+ * The sampled path of an interposer, when deltaprof_take said true: begin parks the word and fixes the weight, then
+ * the real call is made, then end records ptr (NULL: the call failed; nothing is recorded) and sets the word again.
+ */
+DELTAPROF_API void deltaprof_sample_begin(struct deltaprof_sample *sample, uint32_t heap, size_t n_bytes);
+DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr, const struct deltaprof_site *site);
+
+/* The sampled path of deltaprof_alloc. */
+DELTAPROF_API void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes);
+
+/* A block of n_bytes was allocated at ptr by the calling function. Call it after the block exists. */
+static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap, const void *ptr, size_t n_bytes)
+{
+    int64_t rest;
+    if (deltaprof_take(n_bytes, &rest))
+        deltaprof_alloc_due(heap, ptr, n_bytes);
+    else
+        deltaprof_leave(rest);
+}
+
+/* ---- frees ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Counters by address, 0 where no block of interest hashes to. shift is read first: an old shift with either table
+ * stays in bounds.
+ */
+struct deltaprof_filter {
+    unsigned shift;
+    const uint8_t *counters;
+};
+extern DELTAPROF_API struct deltaprof_filter deltaprof_filter;
+
+#define DELTAPROF_KEY(heap, ptr) ((uintptr_t)(ptr) ^ ((uintptr_t)(heap) << 56))
+
+/* False: certainly nothing of ours. True: perhaps; ask deltaprof_forget. NULL may say true. */
+static inline __attribute__((always_inline)) bool deltaprof_maybe(uint32_t heap, const void *ptr)
+{
+    unsigned shift = __atomic_load_n(&deltaprof_filter.shift, __ATOMIC_ACQUIRE);
+    const uint8_t *counters = __atomic_load_n(&deltaprof_filter.counters, __ATOMIC_RELAXED);
+    uint64_t hash = (uint64_t)DELTAPROF_KEY(heap, ptr) * 0x9E3779B97F4A7C15u;
+    return __builtin_expect(__atomic_load_n(&counters[hash >> shift], __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* The block at ptr is about to be freed. Call it before the memory can be handed out again. NULL and unknown
+ * addresses are no event. A free is counted even under the guard. */
+DELTAPROF_API void deltaprof_forget(uint32_t heap, const void *ptr);
+
+static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, const void *ptr)
+{
+    if (deltaprof_maybe(heap, ptr))
+        deltaprof_forget(heap, ptr);
+}
+
+/*
+ * A realloc is a free of the old block and an alloc of the new size by its caller. When deltaprof_maybe(old) or
+ * deltaprof_take(n) says true: begin takes the old entry out and keeps its slot claimed; end counts the free when
+ * done is set (the real call succeeded, or freed for size 0) and else puts the entry back; ptr as in sample_end.
+ */
+DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint32_t heap, const void *old, size_t n_bytes);
+DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool done, const void *ptr,
+                                         const struct deltaprof_site *site);
+
+/* ---- guard ------------------------------------------------------------------------------------------------------ */
+
+/* Allocations of this thread between the two are no events; frees still are. Nests: give back what enter returned. */
+static inline int64_t deltaprof_guard_enter(void)
+{
+    int64_t kept = deltaprof_thread.countdown;
+    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    return kept;
+}
+
+static inline void deltaprof_guard_leave(int64_t kept)
+{
+    deltaprof_thread.countdown = kept;
+}
+
+/*
+ * A parked word was left behind because the stack below was abandoned (longjmp, an exception through an interposer):
+ * draws a new distance at the next event. The distance has no memory, so nothing is biased by it.
+ */
+DELTAPROF_API void deltaprof_guard_reset(void);
+
+/* ---- time to work ----------------------------------------------------------------------------------------------- */
+
+/* Not 0 while a sampled event should be followed by deltaprof_poll at the outer edge of its hook. */
+extern DELTAPROF_API uint8_t deltaprof_poll_wanted;
+
+/*
+ * Starts the agent if a tick is due and there is none yet. May make a thread: call it where the program could, holding
+ * no lock of the allocator, with the event already recorded.
+ */
+DELTAPROF_API void deltaprof_poll(void);
+
+/* ---- process life: what an interposer tells the library --------------------------------------------------------- */
+
+/* An interposer of these events is active in this process. Without one, deltaprof_start says so in the log. */
+#define DELTAPROF_SEES_MALLOC 1u
+#define DELTAPROF_SEES_LOCKS  2u
+DELTAPROF_API void deltaprof_announce(unsigned sees);
+
+/* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to on. */
+DELTAPROF_API int deltaprof_start_preloaded(void);
+
+/*
+ * The process is about to end by a way that runs no destructors (_exit, quick_exit, a fatal signal): delivers the last
+ * delta, waiting at most exit_timeout; no lock and no malloc in the calling thread. Async-signal-safe. In a child of
+ * vfork or a raw clone it does nothing. A second call does nothing.
+ */
+DELTAPROF_API void deltaprof_deliver(void);
+
+/* Around a real dlclose: nothing of the loader's state is cached in between; afterwards what is gone is forgotten. */
+DELTAPROF_API void deltaprof_unload_begin(void);
+DELTAPROF_API void deltaprof_unload_end(void);
+
+/* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick. */
+DELTAPROF_API void deltaprof_quiesce(void);
+/* After a seccomp filter was installed: no thread is made and nothing new is opened from now on. */
+DELTAPROF_API void deltaprof_confined(void);
+
+/* Every address of [start, start + n_bytes) makes deltaprof_maybe(0, p) true: an interposer's arena, whose blocks must
+ * not reach the real free. Context: init, once. */
+DELTAPROF_API void deltaprof_watch(const void *start, size_t n_bytes);
+
+#ifdef __cplusplus
+}
+#endif

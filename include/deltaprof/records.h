@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * records.h - deltas of cumulative records that a runtime keeps itself.
+ *
+ * The runtime hands in all its records each time; what comes out is the gzipped pprof of what changed since the last
+ * write that succeeded. Deltas are subtracted first and scaled then, as Go's profiles are. A heap record is known by
+ * its stack together with its block size (bytes / objects), or by its stack alone with DELTAPROF_MIXED_SIZES. Fastest
+ * when records come in the same order each time; any order is right. One object serves one source:
+ * mixing these calls with deltaprof_delta_write, or the wrong kind, is -EINVAL.
+ */
+#pragma once
+
+#include <deltaprof/deltaprof.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every value of stack is a return address, the leaf first; with the top bit set it is a frame named through hooks.h. */
+struct deltaprof_heap_record {
+    const uintptr_t *stack;
+    size_t depth;
+    int64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
+};
+
+struct deltaprof_block_record {
+    const uintptr_t *stack;
+    size_t depth;
+    int64_t contentions, delay_ns;
+};
+
+/* rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. */
+DELTAPROF_API int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta,
+                                                     const struct deltaprof_heap_record *records, size_t n_records,
+                                                     int64_t rate_bytes, deltaprof_write_fn fn, void *ctx);
+DELTAPROF_API int deltaprof_delta_write_block_records(struct deltaprof_delta *delta,
+                                                      const struct deltaprof_block_record *records, size_t n_records,
+                                                      deltaprof_write_fn fn, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif

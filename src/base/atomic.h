@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/atomic.h - every atomic operation of the project, with its order in its name, so that grep shows the orders in
+ * use. Objects are _Atomic. A release and the acquire that meets it carry one [TAG] where they stand.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#define dp_load_relaxed(p)      atomic_load_explicit((p), memory_order_relaxed)
+#define dp_load_acquire(p)      atomic_load_explicit((p), memory_order_acquire)
+#define dp_store_relaxed(p, v)  atomic_store_explicit((p), (v), memory_order_relaxed)
+#define dp_store_release(p, v)  atomic_store_explicit((p), (v), memory_order_release)
+#define dp_add_relaxed(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define dp_add_release(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_release)
+#define dp_add_acq_rel(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
+#define dp_sub_relaxed(p, v)    atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define dp_sub_release(p, v)    atomic_fetch_sub_explicit((p), (v), memory_order_release)
+#define dp_swap_acquire(p, v)   atomic_exchange_explicit((p), (v), memory_order_acquire)
+#define dp_swap_acq_rel(p, v)   atomic_exchange_explicit((p), (v), memory_order_acq_rel)
+#define dp_fence_acquire()      atomic_thread_fence(memory_order_acquire)
+#define dp_fence_release()      atomic_thread_fence(memory_order_release)
+
+/* Claims: nothing is published by it and nothing read through it. */
+#define dp_cas_relaxed(p, expected, v)                                                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed, memory_order_relaxed)
+/* Publishes what was written before; on failure what the other published can be read. */
+#define dp_cas_publish(p, expected, v)                                                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, memory_order_acquire)
+/* Takes hold of what another published. */
+#define dp_cas_acquire(p, expected, v)                                                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, memory_order_relaxed)

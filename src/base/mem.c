@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/mem.c - one counter against one cap. A mapping charges the counter first and gives back what it could not map,
+ * so two threads at the brink may both be refused but never both succeed. The counter is relaxed: it orders nothing.
+ */
+#include "base/mem.h"
+
+#include "base/atomic.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+static _Atomic size_t cap = 64u << 20;
+static _Atomic size_t used;
+
+static size_t pages(size_t n_bytes)
+{
+    return (n_bytes + 4095) & ~(size_t)4095;
+}
+
+static int charge(size_t n_bytes)
+{
+    size_t before = dp_add_relaxed(&used, n_bytes);
+    if (before + n_bytes <= dp_load_relaxed(&cap) && before + n_bytes >= before)
+        return 0;
+    dp_sub_relaxed(&used, n_bytes);
+    return -ENOMEM;
+}
+
+void dp_mem_cap(size_t cap_bytes)
+{
+    dp_store_relaxed(&cap, cap_bytes);
+}
+
+size_t dp_mem_used(void)
+{
+    return dp_load_relaxed(&used);
+}
+
+void *dp_mem_map(size_t n_bytes)
+{
+    int saved = errno;
+    size_t size = pages(n_bytes);
+    if (size < n_bytes || charge(size))
+        return NULL;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        dp_sub_relaxed(&used, size);
+        p = NULL;
+    } else {
+        madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
+    }
+    errno = saved;
+    return p;
+}
+
+void dp_mem_unmap(void *p, size_t n_bytes)
+{
+    if (!p)
+        return;
+    int saved = errno;
+    munmap(p, pages(n_bytes));
+    dp_sub_relaxed(&used, pages(n_bytes));
+    errno = saved;
+}
+
+void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
+{
+    if (!p)
+        return dp_mem_map(new_bytes);
+    int saved = errno;
+    size_t old_size = pages(old_bytes), new_size = pages(new_bytes);
+    if (new_size < new_bytes || (new_size > old_size && charge(new_size - old_size)))
+        return NULL;
+    void *moved = mremap(p, old_size, new_size, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) {
+        if (new_size > old_size)
+            dp_sub_relaxed(&used, new_size - old_size);
+        moved = NULL;
+    } else if (new_size < old_size) {
+        dp_sub_relaxed(&used, old_size - new_size);
+    }
+    errno = saved;
+    return moved;
+}
+
+void *dp_mem_vec_room(void **at, size_t *cap_elems, size_t n, size_t want, size_t elem_bytes)
+{
+    if (want > *cap_elems) {
+        size_t grown = *cap_elems + *cap_elems / 2;
+        if (grown < want)
+            grown = want;
+        size_t bytes;
+        if (__builtin_mul_overflow(grown, elem_bytes, &bytes))
+            return NULL;
+        bytes = pages(bytes);
+        void *moved = dp_mem_remap(*at, *cap_elems * elem_bytes, bytes);
+        if (!moved)
+            return NULL;
+        *at = moved;
+        *cap_elems = bytes / elem_bytes;
+    }
+    return (char *)*at + n * elem_bytes;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/stack.h - a captured stack: frame ids, the leaf first, and their hash.
+ */
+#pragma once
+
+#include "record/frames.h"
+
+#define DP_STACK_MAX 1024 /* the largest `depth` */
+
+/* The hash is polynomial over the frame ids, so that a window of a stack has the hash h[0] - h[k]*B^k. */
+#define DP_STACK_BASE 0x9E3779B97F4A7C15u
+
+struct dp_stack {
+    uint64_t hash;
+    uint32_t depth;
+    uint32_t cut; /* not 0: frames are missing at the root end */
+    const dp_frame_id *frames; /* valid until this thread captures again */
+};
+
+/* sum of frame[i] * B^(depth-1-i) mod 2^64 with frame ids mixed first; the definition that captures must agree with */
+uint64_t dp_stack_hash(const dp_frame_id *frames, uint32_t depth);

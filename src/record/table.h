@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/table.h - growing counters by (kind, heap, labels, stack).
+ *
+ * One table a kind, each with dense record ids from 0; 0 is its [overflow] row, present from the start. Fixed
+ * capacity, append-only, lock-free. Counters only grow, and are touched only through add and read.
+ */
+#pragma once
+
+#include "record/stack.h"
+
+typedef uint32_t dp_record_id;
+
+enum { DP_KIND_HEAP, DP_KIND_MUTEX, DP_KIND_BLOCK, DP_KINDS }; /* the values of enum deltaprof_kind */
+
+/* Heap: alloc and free. Locks: the first pair is {contentions, delay_ns}, the second unused. */
+struct dp_counts {
+    int64_t n, v;
+    int64_t free_n, free_v;
+};
+
+struct dp_record {
+    uint64_t hash;
+    uint32_t stack;  /* offset for dp_table_frames */
+    uint16_t depth;
+    uint8_t heap;
+    uint8_t cut;
+    uint32_t labels; /* id of a label set; 0 none */
+    uint32_t spare;
+};
+
+/* budget_bytes of dp_mem for the records and stacks of all kinds. -ENOMEM: nothing is mapped. Context: init. */
+int dp_table_init(size_t budget_bytes);
+
+/* The record of this key, made when it is new; 0 ([overflow], counted) when there is no room. Context: hook. */
+dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack);
+
+/* Context: hook. A free is added with release, after its alloc. */
+void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
+void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
+
+/* Readers, any thread. Ids below the count are complete. read takes free before alloc, so alloc - free >= 0. */
+uint32_t dp_table_count(unsigned kind);
+void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts);
+const struct dp_record *dp_table_record(unsigned kind, dp_record_id id);
+const dp_frame_id *dp_table_frames(const struct dp_record *record);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/profile.h - the cold corridor seen from the sinks: a consumer, and a profile of what it has not had yet.
+ *
+ * A consumer has its own lock, held for a whole write, its own baseline (16 bytes a record) and a private pending copy.
+ * One global lock covers short steps only (maps, symbols) and is never held while fn runs. A consumer made before a
+ * fork starts anew in the child: its baseline is then the fork. Context: above the waterline.
+ */
+#pragma once
+
+#include "base/config.h"
+#include "pprof/gzip.h"
+
+#include <deltaprof/deltaprof.h>
+
+struct dp_consumer; /* struct deltaprof_delta is one */
+
+/* kind: enum deltaprof_kind, perhaps with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types, max_samples. */
+struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf);
+void dp_consumer_free(struct dp_consumer *); /* takes NULL */
+
+enum dp_write_flags {
+    DP_WRITE_CUMULATIVE = 1, /* since start, duration 0; nothing to commit */
+    DP_WRITE_SKIP_EMPTY = 2, /* no row: fn is not called, returns 1 */
+    DP_WRITE_NO_WAIT = 4,    /* try-locks and modules already open only (exit paths); -EAGAIN */
+    DP_WRITE_RAW = 8,        /* not gzipped */
+};
+
+/* What was written, for names and headers. */
+struct dp_profile_info {
+    int64_t from_ns, to_ns; /* wall clock: [last success, now) */
+    size_t n_rows;
+};
+
+/* Writes, uncommitted. 0, 1 (SKIP_EMPTY), -EBUSY (the last one is not settled), or fn's error (then abandoned already). info may be NULL. */
+int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info);
+int dp_consumer_commit(struct dp_consumer *);
+int dp_consumer_abandon(struct dp_consumer *);
+int dp_consumer_skip(struct dp_consumer *);
+
+/* Once, after dp_record_init. */
+int dp_report_init(const struct dp_config *conf);
+void dp_report_tune(const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
+/* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores. */
+void dp_report_fork_child(void);
