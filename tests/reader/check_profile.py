@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""Every rule that a profile of deltaprof keeps, checked by something that shares no code with it.
+
+    check(path, delta=True)      -> the loaded Profile; raises Broken, which names every rule that is broken
+    check_files(paths)           -> the same for many, and `go tool pprof -raw` over all of them must find the same sums
+    check_profile.py [--cumulative] FILE...
+"""
+import itertools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections import Counter
+
+import reader
+
+HEAP = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
+LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
+SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
+            14: 'default_sample_type'}
+PAGE = 4096
+
+
+class Broken(AssertionError):
+    """Lines, one for each breach."""
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    """(number, wire type) of each top-level field."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            _, at = varint(data, at)
+        elif key & 7 == 2:
+            size, at = varint(data, at)
+            at += size
+        elif key & 7 in (1, 5):
+            at += 8 if key & 7 == 1 else 4
+        else:
+            raise Broken(f'wire type {key & 7} of field {key >> 3}')
+        yield key >> 3, key & 7
+    if at != len(data):
+        raise Broken('the last field runs over the end')
+
+
+class Elf:
+    """What a mapping claims about a file, read from the file: executable segments and the build-id."""
+    known = {}
+
+    def __init__(self, path):
+        with open(path, 'rb') as f:
+            self.data = f.read()
+        d = self.data
+        if d[:4] != b'\x7fELF' or d[4] != 2:
+            raise ValueError
+        phoff, = struct.unpack_from('<Q', d, 32)
+        phentsize, phnum = struct.unpack_from('<HH', d, 54)
+        self.machine, = struct.unpack_from('<H', d, 18)
+        self.segments, self.build_id, self.interp = [], '', False
+        for i in range(phnum):
+            kind, flags, offset, vaddr, _, filesz, memsz, _ = struct.unpack_from('<IIQQQQQQ', d, phoff + i * phentsize)
+            if kind == 1 and flags & 1:
+                self.segments.append((offset, vaddr, filesz, memsz))
+            elif kind == 3:
+                self.interp = True
+            elif kind == 4:
+                self.notes(offset, offset + filesz)
+
+    def notes(self, at, end):
+        while at + 12 <= end:
+            namesz, descsz, kind = struct.unpack_from('<III', self.data, at)
+            name = self.data[at + 12:at + 12 + namesz]
+            at += 12 + (namesz + 3 & ~3)
+            if kind == 3 and name == b'GNU\0':
+                self.build_id = self.data[at:at + descsz].hex()
+            at += descsz + 3 & ~3
+
+    @classmethod
+    def of(cls, path):
+        if path not in cls.known:
+            try:
+                cls.known[path] = cls(path)
+            except (OSError, ValueError, struct.error):
+                cls.known[path] = None
+        return cls.known[path]
+
+    def is_call(self, offset):
+        """Whether the instruction whose last byte is at offset is a call. x86_64 only; True elsewhere."""
+        if self.machine != 62 or offset + 1 > len(self.data):
+            return self.machine != 62
+        end, d = offset + 1, self.data
+        if d[end - 5:end - 4] == b'\xe8' or d[end - 2:end] == b'\x0f\x05':
+            return True
+        for size in range(2, 9):  # ff /2, with the bytes that its ModRM asks for; prefixes stand before
+            at = end - size
+            if at < 0 or d[at] != 0xff or d[at + 1] >> 3 & 7 != 2:
+                continue
+            mod, rm = d[at + 1] >> 6, d[at + 1] & 7
+            length = 2 + (mod != 3 and rm == 4)
+            base5 = mod == 0 and (rm == 5 or rm == 4 and d[at + 2] & 7 == 5)
+            length += {0: 4 if base5 else 0, 1: 1, 2: 4, 3: 0}[mod]
+            if length == size:
+                return True
+        return False
+
+
+class Check:
+    def __init__(self, profile, raw, delta, program, elf_addresses):
+        self.p, self.m, self.s = profile, profile.message, profile.message.string_table
+        self.delta, self.program, self.elf_addresses = delta, program, elf_addresses
+        self.found = []
+        self.wire(raw)
+        self.strings()
+        self.header()
+        self.dense()
+        if not self.found:  # the rest follows ids
+            self.mappings()
+            self.locations()
+            self.samples()
+            self.unused()
+
+    def want(self, true, *words):
+        if not true:
+            self.found.append(' '.join(str(w) for w in words))
+
+    def wire(self, raw):
+        seen = Counter(number for number, _ in fields(raw))
+        for number, times in seen.items():
+            self.want(1 <= number <= 14, 'field', number, 'is not of profile.proto')
+            self.want(number not in SINGULAR or times == 1, SINGULAR.get(number), 'is written', times, 'times')
+
+    def strings(self):
+        self.want(len(self.s) and self.s[0] == '', 'string_table[0] is not ""')
+        twice = [text for text, n in Counter(self.s).items() if n > 1]
+        self.want(not twice, 'strings written twice:', twice[:3])
+
+    def header(self):
+        p = self.p
+        self.want(p.time_ns > 0, 'time_nanos is missing')
+        self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
+                  'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
+        heap = p.period_type == ('space', 'bytes')
+        allowed = [HEAP, HEAP[:2], HEAP[2:]] if heap else [LOCK]
+        self.want(p.types in allowed, 'sample types', p.types)
+        self.want(heap or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
+        self.want(p.period >= 1 if heap else p.period == 1, 'period', p.period)
+        self.want(p.kind is None or heap == (p.kind == 'heap'), 'a', p.kind, 'file with', p.period_type)
+        default = self.s[self.m.default_sample_type]
+        self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
+        self.want(all(p.comments), 'an empty comment')
+        self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')
+
+    def dense(self):
+        for what in ('mapping', 'location', 'function'):
+            ids = [x.id for x in getattr(self.m, what)]
+            self.want(ids == list(range(1, len(ids) + 1)), what, 'ids are not 1..n in order')
+        n_strings, n_functions = len(self.s), len(self.m.function)
+        n_locations, n_mappings = len(self.m.location), len(self.m.mapping)
+        for f in self.m.function:
+            self.want(0 < f.name < n_strings and 0 <= f.system_name < n_strings and 0 <= f.filename < n_strings,
+                      'function', f.id, 'without a name, or with a string that is not there')
+        for l in self.m.location:
+            self.want(1 <= l.mapping_id <= n_mappings, 'location', l.id, 'without a mapping')
+            self.want(all(1 <= line.function_id <= n_functions for line in l.line), 'location', l.id, 'without its function')
+        for i, sample in enumerate(self.m.sample):
+            self.want(sample.location_id, 'sample', i, 'without a stack')
+            self.want(all(1 <= l <= n_locations for l in sample.location_id), 'sample', i, 'without its location')
+            self.want(len(sample.value) == len(self.m.sample_type), 'sample', i, 'has', len(sample.value), 'values')
+            self.want(all(0 < l.key < n_strings and 0 <= l.str < n_strings and 0 <= l.num_unit < n_strings
+                          for l in sample.label), 'sample', i, 'label strings')
+
+    def mappings(self):
+        s, lines = self.s, {m.id: [] for m in self.m.mapping}
+        for l in self.m.location:
+            lines[l.mapping_id].append(l.line)
+        functions = {f.id: f for f in self.m.function}
+        for m in self.m.mapping:
+            name, all_lines = s[m.filename], lines[m.id]
+            what = f'mapping {m.id} ({name}):'
+            some = [x for x in all_lines if x]
+            self.want(name, what, 'no file name')
+            self.want(m.memory_limit > m.memory_start, what, 'limit', hex(m.memory_limit), 'start', hex(m.memory_start))
+            self.want(re.fullmatch('([0-9a-f]{2})*', s[m.build_id]), what, 'build-id', s[m.build_id])
+            self.want(not m.has_functions or len(some) == len(all_lines), what, 'has_functions, but not all have lines')
+            self.want(m.has_functions or not some, what, 'some have lines, but not has_functions')
+            used = [line for x in some for line in x]
+            self.want(not m.has_filenames or all(functions[l.function_id].filename for l in used), what, 'has_filenames')
+            self.want(not m.has_line_numbers or all(l.line > 0 for l in used), what, 'has_line_numbers')
+            self.want(not (m.has_filenames or m.has_line_numbers or m.has_inline_frames) or m.has_functions,
+                      what, 'has more than has_functions')
+            if not self.elf_addresses and name[:1] == '/':
+                self.segment(what, m, Elf.of(name))
+        variants = Counter((m.memory_start, m.memory_limit, m.file_offset, m.filename) for m in self.m.mapping)
+        self.want(all(n <= 2 for n in variants.values()), 'a mapping more than twice')
+        anon = [m for m in self.m.mapping if s[m.filename] == '[anon]']
+        self.want(len(anon) <= 2, 'more than one [anon]')
+        if self.m.mapping:
+            main = s[self.m.mapping[0].filename]
+            elf = Elf.of(main) if main[:1] == '/' else None
+            self.want(elf is None or elf.interp, 'mapping[0] is', main, ', no program')
+            self.want(main != '[anon]' and not re.search(r'\.so(\.[0-9]+)*$', main), 'mapping[0] is', main)
+            self.want(self.program in (None, os.path.basename(main)), 'mapping[0] is', main, 'of', self.program)
+        else:
+            self.want(not self.m.sample, 'no mapping[0]')
+
+    def segment(self, what, m, elf):
+        self.want(m.memory_start % PAGE == 0 and m.memory_limit % PAGE == 0 and m.file_offset % PAGE == 0,
+                  what, 'not page-aligned')
+        if elf is None:
+            return
+        pages = [(o // PAGE * PAGE, -(-(o + size) // PAGE) * PAGE) for o, _, size, _ in elf.segments]
+        end = m.file_offset + m.memory_limit - m.memory_start
+        self.want(any(a <= m.file_offset and end <= b for a, b in pages), what, 'is no executable segment of the file')
+        self.want(self.s[m.build_id] == elf.build_id, what, 'build-id', self.s[m.build_id], 'is', elf.build_id, 'in the file')
+
+    def locations(self):
+        seen, mappings = set(), {m.id: m for m in self.m.mapping}
+        for l in self.m.location:
+            m = mappings[l.mapping_id]
+            inside = m.memory_start <= l.address < m.memory_limit
+            self.want(inside or l.address == 0 and l.line or self.s[m.filename] == '[anon]',
+                      'location', l.id, hex(l.address), 'lies outside of', self.s[m.filename])
+            key = l.mapping_id, l.address, tuple((x.function_id, x.line) for x in l.line)
+            self.want(key not in seen, 'location', l.id, hex(l.address), 'written twice')
+            seen.add(key)
+        keys = Counter((f.name, f.system_name, f.filename, f.start_line) for f in self.m.function)
+        self.want(all(n == 1 for n in keys.values()), 'a function written twice')
+        if not self.elf_addresses:
+            self.calls(mappings)
+
+    def calls(self, mappings):
+        """An address is a call's last byte, except what a signal interrupted and the trampoline itself."""
+        locations = {l.id: l for l in self.m.location}
+        names = {f.id: self.s[f.name] for f in self.m.function}
+        exempt = set()
+        for sample in self.m.sample:
+            for leafward, l in zip([None, *sample.location_id], sample.location_id):
+                if any('restore_rt' in names[x.function_id] for x in locations[l].line):
+                    exempt.add(l)
+                if leafward in exempt and any('restore_rt' in names[x.function_id] for x in locations[leafward].line):
+                    exempt.add(l)
+        for l in self.m.location:
+            m = mappings[l.mapping_id]
+            name = self.s[m.filename]
+            elf = Elf.of(name) if name[:1] == '/' and l.address and l.id not in exempt else None
+            if elf and elf.build_id == self.s[m.build_id] and m.memory_start <= l.address < m.memory_limit:
+                self.want(elf.is_call(l.address - m.memory_start + m.file_offset),
+                          'location', l.id, hex(l.address), [names[x.function_id] for x in l.line], name,
+                          'is not the last byte of a call')
+
+    def samples(self):
+        types = [t for t, _ in self.p.types]
+        texts, numbers, seen = set(), set(), set()
+        for i, sample in enumerate(self.m.sample):
+            values = dict(zip(types, sample.value))
+            self.want(all(v >= 0 for v in sample.value), 'sample', i, 'has a negative value:', values)
+            self.want(any(sample.value), 'sample', i, 'is all zero')
+            for a in ('alloc', 'inuse'):
+                self.want(values.get(a + '_objects', 1) > 0 or values.get(a + '_space', 0) == 0,
+                          'sample', i, a, 'bytes without objects', values)
+            for l in sample.label:
+                (texts if l.str else numbers).add(self.s[l.key])
+                self.want(not l.str or not l.num and not l.num_unit, 'sample', i, 'a label that is text and number')
+                self.want(l.str or l.num_unit, 'sample', i, 'number', self.s[l.key], 'without a unit')
+                self.want(not self.s[l.key].startswith('pprof::'), 'label', self.s[l.key])
+            keys = [l.key for l in sample.label]
+            self.want(len(keys) == len(set(keys)), 'sample', i, 'has a label twice')
+            key = tuple(sample.location_id), tuple(sorted((l.key, l.str, l.num, l.num_unit) for l in sample.label))
+            self.want(key not in seen, 'sample', i, 'stands there twice')
+            seen.add(key)
+        self.want(not texts & numbers, 'labels that are text and number:', texts & numbers)
+
+    def unused(self):
+        m = self.m
+        locations = {l for sample in m.sample for l in sample.location_id}
+        functions = {line.function_id for l in m.location for line in l.line}
+        mappings = {l.mapping_id for l in m.location} | {1}
+        strings = {0, m.default_sample_type, m.period_type.type, m.period_type.unit, *m.comment}
+        strings |= {x for t in m.sample_type for x in (t.type, t.unit)}
+        strings |= {x for f in m.function for x in (f.name, f.system_name, f.filename)}
+        strings |= {x for a in m.mapping for x in (a.filename, a.build_id)}
+        strings |= {x for sample in m.sample for l in sample.label for x in (l.key, l.str, l.num_unit)}
+        for what, used, n in (('locations', locations, len(m.location)), ('functions', functions, len(m.function)),
+                              ('mappings', mappings, max(1, len(m.mapping))), ('strings', strings, len(self.s))):
+            self.want(len(used) == n, n - len(used), what, 'that nothing uses')
+
+
+def check(path, delta=True, program=None, elf_addresses=False):
+    """delta: True, False for a cumulative profile, None for either. program: the base name that mapping[0] must have.
+    elf_addresses: the profile was written with address=elf."""
+    message, raw, name, zipped = reader.read(path)  # UTF-8 is checked here
+    profile = reader.Profile(message, name)
+    found = Check(profile, raw, delta, program, elf_addresses).found
+    if not zipped:
+        found.append('not gzip')
+    if found:
+        raise Broken(f'{name or "(bytes)"}: ' + '\n  '.join(found[:20]))
+    return profile
+
+
+def go_sums(paths):
+    """{type: sum} over all samples of all files, as `go tool pprof -raw` reads them. None where there is no go."""
+    if not shutil.which('go'):
+        return None
+    run = subprocess.run(['go', 'tool', 'pprof', '-symbolize=none', '-raw', *map(os.fspath, paths)], text=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+    if run.returncode:
+        raise Broken(f'go tool pprof: {run.stderr.strip()}')
+    lines = iter(run.stdout.splitlines())
+    for line in lines:
+        if line == 'Samples:':
+            break
+    types = [t.split('[')[0] for t in next(lines).split()]  # type/unit, the default one with [dflt]
+    sums = dict.fromkeys((t.split('/')[0] for t in types), 0)
+    for line in lines:
+        if line == 'Locations':
+            break
+        row = re.match(r'((?:\s*-?\d+)+):(?: \d+)+\s*$', line)
+        if row:
+            for t, value in zip(sums, row[1].split()):
+                sums[t] += int(value)
+    return sums
+
+
+def check_files(paths, **options):
+    """The profiles, each checked, all of one kind; go must read the same sums."""
+    profiles = [check(p, **options) for p in paths]
+    if profiles:
+        ours = Counter()
+        for p in profiles:
+            for t, _ in p.types:
+                ours[t] += p.total(t)
+        theirs = go_sums(paths)
+        if theirs is not None and theirs != dict(ours):
+            raise Broken(f'go tool pprof reads {theirs}, we {dict(ours)}')
+    return profiles
+
+
+if __name__ == '__main__':
+    delta = '--cumulative' not in sys.argv[1:]
+    try:
+        paths = sorted((a for a in sys.argv[1:] if a != '--cumulative'), key=lambda a: a.split('.')[-3:])
+        for _, group in itertools.groupby(paths, lambda a: a.split('.')[-3:]):
+            check_files(list(group), delta=delta)
+    except Broken as broken:
+        sys.exit(str(broken))
