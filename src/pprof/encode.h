@@ -6,6 +6,9 @@
  * functions are dense from 1 in the order given, strings are deduplicated by content, mappings come last and get the
  * ids that locations already named. Errors stick: the first one is returned by finish, later calls do nothing.
  * Memory: the string set and the function set, from dp_mem; no buffer that grows with the output.
+ *
+ * `extra` is fields of a message that this version does not know, as they came on the wire; they are written behind
+ * ours.
  */
 #pragma once
 
@@ -14,6 +17,11 @@
 #include <stdint.h>
 
 struct dp_encode;
+
+struct dp_encode_extra {
+    const void *bytes;
+    size_t n_bytes;
+};
 
 /* fn takes the uncompressed message in pieces. NULL: no memory. */
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx);
@@ -35,6 +43,11 @@ struct dp_encode_header {
 void dp_encode_header(struct dp_encode *, const struct dp_encode_header *);
 void dp_encode_comment(struct dp_encode *, const char *text);
 
+/* Gives the extra fields of the next sample, location, function or mapping; they must live until it is given. */
+void dp_encode_extra(struct dp_encode *, struct dp_encode_extra extra);
+/* A field of the profile itself, as it is on the wire. */
+void dp_encode_raw(struct dp_encode *, const void *bytes, size_t n_bytes);
+
 /* Index of a string; 0 for "" and NULL. Bytes that are not UTF-8 are replaced by U+FFFD. */
 int64_t dp_encode_string(struct dp_encode *, const char *text, size_t n_bytes);
 
@@ -44,6 +57,8 @@ uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_nam
 struct dp_encode_line {
     uint64_t function;
     int64_t line;
+    int64_t column;
+    struct dp_encode_extra extra;
 };
 /* Always a new location: the caller knows which it has given. mapping: id that dp_encode_mapping will define. */
 uint64_t dp_encode_location(struct dp_encode *, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
@@ -52,6 +67,7 @@ uint64_t dp_encode_location(struct dp_encode *, uint64_t mapping, uint64_t addre
 struct dp_encode_label {
     int64_t key, str; /* string indices; str 0: the number counts */
     int64_t num, num_unit;
+    struct dp_encode_extra extra;
 };
 void dp_encode_sample(struct dp_encode *, const uint64_t *locations, size_t n_locations, const int64_t *values,
                       const struct dp_encode_label *labels, size_t n_labels);

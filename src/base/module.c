@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/module.c - dlopen, once per module.
+ *
+ * No lock of ours is held over dlopen: a thread inside the loader may run a constructor that comes here, while another
+ * that held our lock waited for the loader's. Two threads may open one module at the same time; the loader gives both
+ * the same object, and publishing the same table twice is harmless. [OPS] the release of `ops` meets the acquire of
+ * dp_module_opened, so that the table's relocated pointers are seen with its address.
+ */
+#include "base/module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const void *fail(struct dp_module *module, const char *why)
+{
+    dp_store_release(&module->error, why);
+    return NULL;
+}
+
+/* Writes where the module lies beside this code; 0 when there is no such file. */
+static int locate(const char *dir, size_t n_dir, const char *name, char path[PATH_MAX])
+{
+    static const char *const places[] = {"deltaprof", "modules"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int n = snprintf(path, PATH_MAX, "%.*s/%s/%s.so", (int)n_dir, dir, places[i], name);
+        if (n > 0 && n < PATH_MAX && access(path, R_OK) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether the library's function is the one that the module brought, not one of the same name that the host has. */
+static int is_own_library(const struct dp_module_ops *ops)
+{
+    Dl_info info;
+    if (!ops->file)
+        return 1;
+    if (!dladdr(ops->probe, &info) || !info.dli_fname)
+        return 0;
+    const char *base = strrchr(info.dli_fname, '/');
+    return strstr(base ? base : info.dli_fname, ops->file) != NULL;
+}
+
+const void *dp_module_open(struct dp_module *module)
+{
+    const void *known = dp_module_opened(module);
+    if (known || dp_load_acquire(&module->error))
+        return known;
+
+    Dl_info self;
+    char path[PATH_MAX], symbol[64];
+    if (!dladdr((const void *)dp_module_open, &self) || !self.dli_fname)
+        return fail(module, "the place of deltaprof's own files is not known");
+    const char *slash = strrchr(self.dli_fname, '/');
+    if (!locate(slash ? self.dli_fname : ".", slash ? (size_t)(slash - self.dli_fname) : 1, module->name, path))
+        return fail(module, "the module is not installed");
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object)
+        return fail(module, "the module does not load: its library is missing or too old");
+    snprintf(symbol, sizeof symbol, "dp_module_%s", module->name);
+    const struct dp_module_ops *ops = dlsym(object, symbol);
+    const char *why = !ops || ops->abi != DP_MODULE_ABI ? "the module is of another version of deltaprof"
+                      : !is_own_library(ops) ? "the program's own copy of the module's library answers in its place"
+                                             : NULL;
+    if (why) {
+        dlclose(object);
+        return fail(module, why);
+    }
+    dp_store_release(&module->ops, ops); /* [OPS] */
+    return ops;
+}

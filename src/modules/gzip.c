@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/gzip.c - the gzip module: ISA-L's igzip behind pprof/gzip.h's table. Streaming, and no malloc in the library:
+ * its state and its level buffer lie in the memory that the caller gives.
+ *
+ * Level 2: at the size of zlib's level 1 and about four times its speed on profiles.
+ */
+#include "pprof/gzip.h"
+
+#include <errno.h>
+#include <isa-l/igzip_lib.h>
+
+#define LEVEL 2
+
+struct deflate_state {
+    struct isal_zstream stream;
+    uint8_t level_buffer[ISAL_DEF_LVL2_DEFAULT] __attribute__((aligned(64)));
+};
+
+static void deflate_init(void *memory)
+{
+    struct deflate_state *state = memory;
+    isal_deflate_init(&state->stream);
+    state->stream.level = LEVEL;
+    state->stream.level_buf = state->level_buffer;
+    state->stream.level_buf_size = sizeof state->level_buffer;
+    state->stream.gzip_flag = IGZIP_GZIP;
+}
+
+static uint32_t at_most_4g(size_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static int deflate(void *memory, struct dp_gzip_io *io, int finish)
+{
+    struct isal_zstream *stream = &((struct deflate_state *)memory)->stream;
+    uint32_t n_in = at_most_4g(io->n_in), n_out = at_most_4g(io->n_out);
+    stream->next_in = (uint8_t *)io->in;
+    stream->avail_in = n_in;
+    stream->next_out = io->out;
+    stream->avail_out = n_out;
+    stream->end_of_stream = finish && n_in == io->n_in;
+    if (isal_deflate(stream) != COMP_OK)
+        return -EIO;
+    io->in += n_in - stream->avail_in;
+    io->n_in -= n_in - stream->avail_in;
+    io->out += n_out - stream->avail_out;
+    io->n_out -= n_out - stream->avail_out;
+    return stream->internal_state.state == ZSTATE_END;
+}
+
+static void inflate_init(void *memory)
+{
+    struct inflate_state *state = memory;
+    isal_inflate_init(state);
+    state->crc_flag = ISAL_GZIP;
+}
+
+static int inflate(void *memory, struct dp_gzip_io *io, const char **why)
+{
+    struct inflate_state *state = memory;
+    uint32_t n_in = at_most_4g(io->n_in), n_out = at_most_4g(io->n_out);
+    state->next_in = (uint8_t *)io->in;
+    state->avail_in = n_in;
+    state->next_out = io->out;
+    state->avail_out = n_out;
+    int result = isal_inflate(state);
+    io->in += n_in - state->avail_in;
+    io->n_in -= n_in - state->avail_in;
+    io->out += n_out - state->avail_out;
+    io->n_out -= n_out - state->avail_out;
+    if (result < 0 || result == ISAL_NEED_DICT) {
+        *why = result == ISAL_INVALID_WRAPPER || result == ISAL_UNSUPPORTED_METHOD ? "not a gzip header"
+               : result == ISAL_INCORRECT_CHECKSUM                                 ? "gzip checksum does not match"
+                                                                                   : "corrupt deflate data";
+        return -EBADMSG;
+    }
+    return state->block_state == ISAL_BLOCK_FINISH;
+}
+
+__attribute__((visibility("default"))) const struct dp_gzip_ops dp_module_gzip = {
+    .base = {.abi = DP_MODULE_ABI, .file = "libisal", .probe = (const void *)isal_deflate},
+    .deflate_bytes = sizeof(struct deflate_state),
+    .inflate_bytes = sizeof(struct inflate_state),
+    .deflate_init = deflate_init,
+    .deflate = deflate,
+    .inflate_init = inflate_init,
+    .inflate = inflate,
+};

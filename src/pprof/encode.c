@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/encode.c - each message is put together in `body`, whose length is then known, and copied behind its tag into a
+ * buffer of fixed size. Only the two sets (strings, functions) and the longest single message take memory that grows.
+ *
+ * Field numbers are profile.proto's, in the order of its messages.
+ */
+#include "pprof/encode.h"
+
+#include "base/hash.h"
+#include "pprof/strings.h"
+#include "pprof/utf8.h"
+#include "pprof/wire.h"
+
+#include <errno.h>
+
+#define OUT_BYTES 65536
+
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME_NANOS = 9,
+    PROFILE_DURATION_NANOS = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+    PROFILE_COMMENT = 13,
+    PROFILE_DEFAULT_TYPE = 14,
+};
+
+struct function {
+    int64_t name, system_name, file, start_line;
+};
+
+struct dp_encode {
+    dp_write_fn fn;
+    void *ctx;
+    int error;
+    size_t n_types;
+    struct dp_encode_extra extra; /* of the next message */
+    struct dp_strings strings;
+    DP_VEC(struct function) functions;
+    uint32_t *function_slots; /* id; 0: free */
+    size_t n_function_slots;
+    uint64_t n_locations, n_mappings;
+    DP_VEC(uint8_t) body;
+    size_t n_out;
+    uint8_t out[OUT_BYTES];
+};
+
+struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
+{
+    struct dp_encode *e = dp_mem_map(sizeof *e);
+    if (e) {
+        e->fn = fn;
+        e->ctx = ctx;
+    }
+    return e;
+}
+
+void dp_encode_free(struct dp_encode *e)
+{
+    if (!e)
+        return;
+    dp_strings_fini(&e->strings);
+    dp_vec_fini(&e->functions);
+    dp_vec_fini(&e->body);
+    dp_mem_unmap(e->function_slots, e->n_function_slots * sizeof *e->function_slots);
+    dp_mem_unmap(e, sizeof *e);
+}
+
+static void flush(struct dp_encode *e)
+{
+    if (!e->error && e->n_out)
+        e->error = e->fn(e->ctx, e->out, e->n_out);
+    e->n_out = 0;
+}
+
+void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
+{
+    if (n_bytes > OUT_BYTES - e->n_out)
+        flush(e);
+    if (n_bytes > OUT_BYTES) {
+        if (!e->error)
+            e->error = e->fn(e->ctx, bytes, n_bytes);
+        return;
+    }
+    if (n_bytes) /* a NULL with 0 is no argument of memcpy's */
+        memcpy(e->out + e->n_out, bytes, n_bytes);
+    e->n_out += n_bytes;
+}
+
+static void put_message(struct dp_encode *e, unsigned field, const void *bytes, size_t n_bytes)
+{
+    uint8_t head[2 * DP_WIRE_VARINT_MAX];
+    uint8_t *end = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+    dp_encode_raw(e, head, (size_t)(end - head));
+    dp_encode_raw(e, bytes, n_bytes);
+}
+
+static void put_number(struct dp_encode *e, unsigned field, uint64_t value)
+{
+    uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
+    dp_encode_raw(e, bytes, (size_t)(dp_wire_put_nonzero(bytes, field, value) - bytes));
+}
+
+/* Room for a message of n_bytes and its extra fields, or NULL. */
+static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
+{
+    if (e->error)
+        return NULL;
+    if (!dp_vec_room(&e->body, n_bytes + e->extra.n_bytes)) {
+        e->error = -ENOMEM;
+        return NULL;
+    }
+    return e->body.at;
+}
+
+static uint8_t *put_extra(uint8_t *at, const struct dp_encode_extra *extra)
+{
+    if (extra->n_bytes)
+        memcpy(at, extra->bytes, extra->n_bytes);
+    return at + extra->n_bytes;
+}
+
+static void end(struct dp_encode *e, unsigned field, uint8_t *at)
+{
+    at = put_extra(at, &e->extra);
+    e->extra = (struct dp_encode_extra){0};
+    put_message(e, field, e->body.at, (size_t)(at - e->body.at));
+}
+
+void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
+{
+    e->extra = extra;
+}
+
+/* The table's first entry, "", is written before the first other one. */
+int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
+{
+    if (e->error)
+        return 0;
+    size_t n_before = e->strings.all.n;
+    if (text && dp_utf8_prefix(text, n_bytes) < n_bytes) {
+        char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
+        if (!clean) {
+            e->error = -ENOMEM;
+            return 0;
+        }
+        n_bytes = dp_utf8_replace(clean, text, n_bytes);
+        text = clean;
+    }
+    uint32_t number = dp_strings_add(&e->strings, text, text ? n_bytes : 0);
+    if (number == DP_STRINGS_NONE) {
+        e->error = -ENOMEM;
+        return 0;
+    }
+    for (size_t i = n_before; i < e->strings.all.n; i++)
+        put_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
+                    dp_strings_size(&e->strings, (uint32_t)i));
+    return number;
+}
+
+static int64_t string(struct dp_encode *e, const char *text)
+{
+    return dp_encode_string(e, text, text ? strlen(text) : 0);
+}
+
+static void put_value_type(struct dp_encode *e, unsigned field, const struct dp_encode_value_type *type)
+{
+    int64_t name = string(e, type->type), unit = string(e, type->unit);
+    uint8_t *at = begin(e, 4 * DP_WIRE_VARINT_MAX);
+    if (at)
+        end(e, field, dp_wire_put_nonzero(dp_wire_put_nonzero(at, 1, (uint64_t)name), 2, (uint64_t)unit));
+}
+
+void dp_encode_header(struct dp_encode *e, const struct dp_encode_header *header)
+{
+    e->n_types = header->n_types;
+    for (size_t i = 0; i < header->n_types; i++)
+        put_value_type(e, PROFILE_SAMPLE_TYPE, &header->types[i]);
+    if (header->period_type.type)
+        put_value_type(e, PROFILE_PERIOD_TYPE, &header->period_type);
+    put_number(e, PROFILE_PERIOD, (uint64_t)header->period);
+    put_number(e, PROFILE_TIME_NANOS, (uint64_t)header->time_ns);
+    put_number(e, PROFILE_DURATION_NANOS, (uint64_t)header->duration_ns);
+    put_number(e, PROFILE_DEFAULT_TYPE, (uint64_t)string(e, header->default_type));
+}
+
+void dp_encode_comment(struct dp_encode *e, const char *text)
+{
+    put_number(e, PROFILE_COMMENT, (uint64_t)string(e, text));
+}
+
+static size_t function_slot(const uint32_t *slots, size_t n_slots, const struct function *all, const struct function *f)
+{
+    uint64_t strings = (uint64_t)f->name ^ (uint64_t)f->system_name << 20 ^ (uint64_t)f->file << 40;
+    size_t at = dp_hash_mix(strings ^ dp_hash_mix((uint64_t)f->start_line)) & (n_slots - 1);
+    while (slots[at] && memcmp(&all[slots[at] - 1], f, sizeof *f))
+        at = (at + 1) & (n_slots - 1);
+    return at;
+}
+
+static int grow_functions(struct dp_encode *e)
+{
+    size_t n_slots = e->n_function_slots ? e->n_function_slots * 2 : 1024;
+    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!slots)
+        return e->error = -ENOMEM;
+    for (uint32_t i = 0; i < e->functions.n; i++)
+        slots[function_slot(slots, n_slots, e->functions.at, &e->functions.at[i])] = i + 1;
+    dp_mem_unmap(e->function_slots, e->n_function_slots * sizeof *slots);
+    e->function_slots = slots;
+    e->n_function_slots = n_slots;
+    return 0;
+}
+
+uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
+{
+    struct function f = {name, system_name, file, start_line};
+    if (e->error || (e->functions.n * 2 >= e->n_function_slots && grow_functions(e)))
+        return 0;
+    size_t slot = function_slot(e->function_slots, e->n_function_slots, e->functions.at, &f);
+    if (e->function_slots[slot]) {
+        e->extra = (struct dp_encode_extra){0};
+        return e->function_slots[slot];
+    }
+    uint8_t *at = begin(e, 10 * DP_WIRE_VARINT_MAX);
+    if (!at || !dp_vec_room(&e->functions, 1)) {
+        e->error = e->error ? e->error : -ENOMEM;
+        return 0;
+    }
+    e->functions.at[e->functions.n++] = f;
+    uint64_t id = e->functions.n;
+    e->function_slots[slot] = (uint32_t)id;
+    at = dp_wire_put_field(at, 1, id);
+    at = dp_wire_put_nonzero(at, 2, (uint64_t)name);
+    at = dp_wire_put_nonzero(at, 3, (uint64_t)system_name);
+    at = dp_wire_put_nonzero(at, 4, (uint64_t)file);
+    end(e, PROFILE_FUNCTION, dp_wire_put_nonzero(at, 5, (uint64_t)start_line));
+    return id;
+}
+
+uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
+                            size_t n_lines)
+{
+    size_t n_bytes = 6 * DP_WIRE_VARINT_MAX;
+    for (size_t i = 0; i < n_lines; i++)
+        n_bytes += 8 * DP_WIRE_VARINT_MAX + lines[i].extra.n_bytes;
+    uint64_t id = ++e->n_locations;
+    uint8_t *at = begin(e, n_bytes);
+    if (!at)
+        return id;
+    at = dp_wire_put_field(at, 1, id);
+    at = dp_wire_put_nonzero(at, 2, mapping);
+    at = dp_wire_put_nonzero(at, 3, address);
+    for (size_t i = 0; i < n_lines; i++) {
+        uint8_t head[6 * DP_WIRE_VARINT_MAX];
+        uint8_t *stop = dp_wire_put_nonzero(head, 1, lines[i].function);
+        stop = dp_wire_put_nonzero(stop, 2, (uint64_t)lines[i].line);
+        stop = dp_wire_put_nonzero(stop, 3, (uint64_t)lines[i].column);
+        size_t n_head = (size_t)(stop - head);
+        at = dp_wire_put(dp_wire_put(at, dp_wire_tag(4, DP_WIRE_BYTES)), n_head + lines[i].extra.n_bytes);
+        memcpy(at, head, n_head);
+        at = put_extra(at + n_head, &lines[i].extra);
+    }
+    end(e, PROFILE_LOCATION, at);
+    return id;
+}
+
+static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
+{
+    uint8_t head[8 * DP_WIRE_VARINT_MAX];
+    uint8_t *stop = dp_wire_put_nonzero(head, 1, (uint64_t)label->key);
+    stop = dp_wire_put_nonzero(stop, 2, (uint64_t)label->str);
+    stop = dp_wire_put_nonzero(stop, 3, (uint64_t)label->num);
+    stop = dp_wire_put_nonzero(stop, 4, (uint64_t)label->num_unit);
+    size_t n_head = (size_t)(stop - head);
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(3, DP_WIRE_BYTES)), n_head + label->extra.n_bytes);
+    memcpy(at, head, n_head);
+    return put_extra(at + n_head, &label->extra);
+}
+
+void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_locations, const int64_t *values,
+                      const struct dp_encode_label *labels, size_t n_labels)
+{
+    size_t n_values = e->n_types;
+    size_t n_bytes = (n_locations + n_values + 5) * DP_WIRE_VARINT_MAX, n_ids = 0;
+    for (size_t i = 0; i < n_labels; i++)
+        n_bytes += 10 * DP_WIRE_VARINT_MAX + labels[i].extra.n_bytes;
+    uint8_t *at = begin(e, n_bytes);
+    if (!at)
+        return;
+    if (n_locations) {
+        for (size_t i = 0; i < n_locations; i++)
+            n_ids += dp_wire_size(locations[i]);
+        at = dp_wire_put(dp_wire_put(at, dp_wire_tag(1, DP_WIRE_BYTES)), n_ids);
+        for (size_t i = 0; i < n_locations; i++)
+            at = dp_wire_put_id(at, locations[i]);
+    }
+    size_t n_value_bytes = 0;
+    for (size_t i = 0; i < n_values; i++)
+        n_value_bytes += dp_wire_size((uint64_t)values[i]);
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(2, DP_WIRE_BYTES)), n_value_bytes);
+    for (size_t i = 0; i < n_values; i++)
+        at = dp_wire_put(at, (uint64_t)values[i]);
+    for (size_t i = 0; i < n_labels; i++)
+        at = put_label(at, &labels[i]);
+    end(e, PROFILE_SAMPLE, at);
+}
+
+uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)
+{
+    uint64_t id = ++e->n_mappings;
+    uint8_t *at = begin(e, 20 * DP_WIRE_VARINT_MAX);
+    if (!at)
+        return id;
+    at = dp_wire_put_field(at, 1, id);
+    at = dp_wire_put_nonzero(at, 2, mapping->start);
+    at = dp_wire_put_nonzero(at, 3, mapping->limit);
+    at = dp_wire_put_nonzero(at, 4, mapping->offset);
+    at = dp_wire_put_nonzero(at, 5, (uint64_t)mapping->file);
+    at = dp_wire_put_nonzero(at, 6, (uint64_t)mapping->build_id);
+    at = dp_wire_put_nonzero(at, 7, mapping->has_functions != 0);
+    at = dp_wire_put_nonzero(at, 8, mapping->has_filenames != 0);
+    at = dp_wire_put_nonzero(at, 9, mapping->has_line_numbers != 0);
+    end(e, PROFILE_MAPPING, dp_wire_put_nonzero(at, 10, mapping->has_inline_frames != 0));
+    return id;
+}
+
+int dp_encode_finish(struct dp_encode *e)
+{
+    string(e, NULL); /* at least "" stands in the table */
+    flush(e);
+    return e->error;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/gzip.c - one gzip stream out, through the module or as stored blocks.
+ *
+ * A stream is one mapping: this struct, an output buffer, the module's state. It can be reset and used again, so a
+ * consumer pays for it once; pages of the state that a small profile does not touch cost nothing. The stored form
+ * (RFC 1951, 3.2.4; RFC 1952) fills the same buffer behind a five-byte block header that is completed when it is full.
+ */
+#include "pprof/gzip.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define OUT_BYTES    65536
+#define BLOCK_HEADER 5
+#define BLOCK_BYTES  (OUT_BYTES - BLOCK_HEADER)
+#define STATE_OFFSET ((sizeof(struct dp_gzip) + 63) & ~(size_t)63)
+
+struct dp_gzip {
+    dp_write_fn fn;
+    void *ctx;
+    const struct dp_gzip_ops *ops; /* NULL: stored blocks */
+    size_t mapped_bytes;
+    int error;
+    size_t n_out; /* stored: bytes of the open block */
+    uint32_t crc, n_in;
+    uint32_t crc_table[256];
+    uint8_t out[OUT_BYTES];
+};
+
+extern const struct dp_gzip_ops dp_module_gzip __attribute__((weak)); /* in a static build */
+static struct dp_module module = {.name = "gzip"};
+
+static const uint8_t header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255};
+
+const struct dp_gzip_ops *dp_gzip_ops(const char **why)
+{
+    const struct dp_gzip_ops *ops = &dp_module_gzip ? &dp_module_gzip : dp_module_open(&module);
+    if (!ops && why)
+        *why = dp_load_acquire(&module.error);
+    return ops;
+}
+
+int dp_gzip_load(const char **why)
+{
+    return dp_gzip_ops(why) ? 0 : -ENOENT;
+}
+
+static void *state_of(struct dp_gzip *gz)
+{
+    return (char *)gz + STATE_OFFSET;
+}
+
+struct dp_gzip *dp_gzip_new(dp_write_fn fn, void *ctx)
+{
+    const struct dp_gzip_ops *ops = &dp_module_gzip ? &dp_module_gzip : dp_module_opened(&module);
+    size_t n_bytes = STATE_OFFSET + (ops ? ops->deflate_bytes : 0);
+    struct dp_gzip *gz = dp_mem_map(n_bytes);
+    if (!gz)
+        return NULL;
+    gz->ops = ops;
+    gz->mapped_bytes = n_bytes;
+    for (uint32_t i = 0; i < 256 && !ops; i++) {
+        uint32_t c = i;
+        for (int bit = 0; bit < 8; bit++)
+            c = c >> 1 ^ (c & 1 ? 0xEDB88320u : 0);
+        gz->crc_table[i] = c;
+    }
+    dp_gzip_reset(gz, fn, ctx);
+    return gz;
+}
+
+void dp_gzip_free(struct dp_gzip *gz)
+{
+    if (gz)
+        dp_mem_unmap(gz, gz->mapped_bytes);
+}
+
+static int emit(struct dp_gzip *gz, const void *bytes, size_t n_bytes)
+{
+    if (!gz->error && n_bytes)
+        gz->error = gz->fn(gz->ctx, bytes, n_bytes);
+    return gz->error;
+}
+
+void dp_gzip_reset(struct dp_gzip *gz, dp_write_fn fn, void *ctx)
+{
+    gz->fn = fn;
+    gz->ctx = ctx;
+    gz->error = 0;
+    gz->n_out = 0;
+    gz->n_in = 0;
+    gz->crc = 0;
+    if (gz->ops)
+        gz->ops->deflate_init(state_of(gz));
+}
+
+static int deflate(struct dp_gzip *gz, const void *bytes, size_t n_bytes, int finish)
+{
+    struct dp_gzip_io io = {.in = bytes, .n_in = n_bytes};
+    int done;
+    do {
+        io.out = gz->out + gz->n_out;
+        io.n_out = OUT_BYTES - gz->n_out;
+        done = gz->ops->deflate(state_of(gz), &io, finish);
+        gz->n_out = OUT_BYTES - io.n_out;
+        if (done < 0)
+            return gz->error = done;
+        if (io.n_out == 0 || done) {
+            if (emit(gz, gz->out, gz->n_out))
+                return gz->error;
+            gz->n_out = 0;
+        }
+    } while (finish ? !done : io.n_in > 0);
+    return 0;
+}
+
+static int stored_block(struct dp_gzip *gz, int last)
+{
+    uint16_t n = (uint16_t)gz->n_out, inverse = (uint16_t)~n;
+    gz->out[0] = (uint8_t)last;
+    gz->out[1] = (uint8_t)n, gz->out[2] = (uint8_t)(n >> 8);
+    gz->out[3] = (uint8_t)inverse, gz->out[4] = (uint8_t)(inverse >> 8);
+    gz->n_out = 0;
+    return emit(gz, gz->out, BLOCK_HEADER + n);
+}
+
+static int store(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
+{
+    if (gz->n_in == 0 && gz->n_out == 0 && emit(gz, header, sizeof header))
+        return gz->error;
+    while (n_bytes) {
+        size_t n = BLOCK_BYTES - gz->n_out < n_bytes ? BLOCK_BYTES - gz->n_out : n_bytes;
+        uint32_t crc = ~gz->crc;
+        for (size_t i = 0; i < n; i++)
+            crc = gz->crc_table[(crc ^ bytes[i]) & 255] ^ crc >> 8;
+        gz->crc = ~crc;
+        memcpy(gz->out + BLOCK_HEADER + gz->n_out, bytes, n);
+        gz->n_out += n;
+        gz->n_in += (uint32_t)n;
+        bytes += n;
+        n_bytes -= n;
+        if (gz->n_out == BLOCK_BYTES && stored_block(gz, 0))
+            return gz->error;
+    }
+    return 0;
+}
+
+int dp_gzip_write(struct dp_gzip *gz, const void *bytes, size_t n_bytes)
+{
+    if (gz->error || !n_bytes)
+        return gz->error;
+    return gz->ops ? deflate(gz, bytes, n_bytes, 0) : store(gz, bytes, n_bytes);
+}
+
+int dp_gzip_finish(struct dp_gzip *gz)
+{
+    if (gz->error)
+        return gz->error;
+    if (gz->ops)
+        return deflate(gz, NULL, 0, 1);
+    if (store(gz, NULL, 0) || stored_block(gz, 1))
+        return gz->error;
+    uint8_t trailer[8];
+    for (int i = 0; i < 4; i++) {
+        trailer[i] = (uint8_t)(gz->crc >> 8 * i);
+        trailer[4 + i] = (uint8_t)(gz->n_in >> 8 * i);
+    }
+    return emit(gz, trailer, sizeof trailer);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/wire.h - protobuf's wire format: varints, tags and length-prefixed fields, both ways.
+ *
+ * Source: protobuf.dev/programming-guides/encoding. Inline, because a profile is millions of small varints.
+ */
+#pragma once
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum dp_wire_type { DP_WIRE_VARINT = 0, DP_WIRE_FIXED64 = 1, DP_WIRE_BYTES = 2, DP_WIRE_FIXED32 = 5 };
+
+#define DP_WIRE_VARINT_MAX 10 /* bytes of the longest varint */
+
+#define dp_wire_tag(field, type) ((uint32_t)(field) << 3 | (type))
+
+static inline size_t dp_wire_size(uint64_t value)
+{
+    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
+}
+
+/* Writes 1 to 10 bytes; the end of them. */
+static inline uint8_t *dp_wire_put(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/*
+ * The same for long runs of ids, whose lengths no branch predictor guesses. May write up to 8 bytes, of which those
+ * beyond the end that it returns are garbage.
+ */
+static inline uint8_t *dp_wire_put_id(uint8_t *at, uint64_t value)
+{
+    if (value >> 28)
+        return dp_wire_put(at, value);
+    size_t n = dp_wire_size(value);
+    uint32_t v = (uint32_t)value;
+    uint32_t spread = (v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | (v & 0xfe00000) << 3;
+    spread |= 0x808080u & ((1u << 8 * (n - 1)) - 1);
+    spread = htole32(spread);
+    memcpy(at, &spread, 4);
+    return at + n;
+}
+
+static inline uint8_t *dp_wire_put_field(uint8_t *at, unsigned field, uint64_t value)
+{
+    return dp_wire_put(dp_wire_put(at, dp_wire_tag(field, DP_WIRE_VARINT)), value);
+}
+
+/* As proto3 does: a zero is not written. */
+static inline uint8_t *dp_wire_put_nonzero(uint8_t *at, unsigned field, uint64_t value)
+{
+    return value ? dp_wire_put_field(at, field, value) : at;
+}
+
+static inline uint8_t *dp_wire_put_bytes(uint8_t *at, unsigned field, const void *bytes, size_t n_bytes)
+{
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+    memcpy(at, bytes, n_bytes);
+    return at + n_bytes;
+}
+
+/* The byte behind the varint at `at`, or NULL: it does not end before `end`, or says more than 64 bits. */
+static inline const uint8_t *dp_wire_get(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    uint64_t sum = 0;
+    for (unsigned shift = 0; shift < 64 && at < end; shift += 7) {
+        uint8_t byte = *at++;
+        sum |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *value = sum;
+            return shift < 63 || byte < 2 ? at : NULL;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "pprof/encode.h"
+#include "pprof/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct sink {
+    uint8_t bytes[1 << 20];
+    size_t n;
+    int fail;
+};
+
+static int take(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct sink *sink = ctx;
+    if (sink->fail)
+        return -28;
+    assert_true(sink->n + n_bytes <= sizeof sink->bytes);
+    memcpy(sink->bytes + sink->n, bytes, n_bytes);
+    sink->n += n_bytes;
+    return 0;
+}
+
+static struct sink sink;
+
+static struct dp_encode *start(void)
+{
+    static const struct dp_encode_value_type types[] = {{"contentions", "count"}, {"delay", "nanoseconds"}};
+    sink.n = 0;
+    sink.fail = 0;
+    struct dp_encode *e = dp_encode_new(take, &sink);
+    assert_non_null(e);
+    dp_encode_header(e, &(struct dp_encode_header){.types = types, .n_types = 2, .time_ns = 5, .period = 1});
+    return e;
+}
+
+/* The i-th top-level field of that number: its bytes. */
+static const uint8_t *find(unsigned field, unsigned i, size_t *n)
+{
+    const uint8_t *at = sink.bytes, *end = sink.bytes + sink.n;
+    while (at < end) {
+        uint64_t tag = 0, value = 0;
+        at = dp_wire_get(at, end, &tag);
+        assert_non_null(at);
+        at = dp_wire_get(at, end, &value);
+        assert_non_null(at);
+        if (tag >> 3 == field && !i--) {
+            *n = (size_t)value;
+            return at;
+        }
+        if ((tag & 7) == DP_WIRE_BYTES)
+            at += value;
+    }
+    return NULL;
+}
+
+static void assert_field(unsigned field, unsigned i, const void *bytes, size_t n_bytes)
+{
+    size_t n = 0;
+    const uint8_t *at = find(field, i, &n);
+    assert_non_null(at);
+    assert_int_equal(n, n_bytes);
+    assert_memory_equal(at, bytes, n_bytes);
+}
+
+static void ids_are_dense_and_strings_are_written_once(void **state)
+{
+    struct dp_encode *e = start();
+    int64_t a = dp_encode_string(e, "alloc", 5), b = dp_encode_string(e, "free", 4);
+    assert_int_equal(dp_encode_string(e, "alloc", 5), a);
+    assert_int_equal(dp_encode_string(e, NULL, 0), 0);
+    assert_int_equal(dp_encode_function(e, a, a, 0, 7), 1);
+    assert_int_equal(dp_encode_function(e, b, b, 0, 7), 2);
+    assert_int_equal(dp_encode_function(e, a, a, 0, 7), 1);
+    struct dp_encode_line line = {.function = 2, .line = 300};
+    assert_int_equal(dp_encode_location(e, 1, 0x400000, &line, 1), 1);
+    assert_int_equal(dp_encode_location(e, 1, 0x400010, NULL, 0), 2);
+    assert_int_equal(dp_encode_mapping(e, &(struct dp_encode_mapping){.start = 1, .limit = 2}), 1);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_field(6, 0, "", 0);
+    assert_field(6, 5, "alloc", 5);
+    assert_field(4, 0, "\x08\x01\x10\x01\x18\x80\x80\x80\x02\x22\x05\x08\x02\x10\xac\x02", 16);
+    size_t n;
+    assert_null(find(5, 2, &n));
+}
+
+static void a_sample_has_every_value_of_the_header(void **state)
+{
+    struct dp_encode *e = start();
+    uint64_t ids[] = {1, 127, 128, 16383, 16384, 2097151, 2097152, (1u << 28) - 1, 1u << 28, UINT64_MAX};
+    int64_t values[] = {0, -1};
+    struct dp_encode_label label = {.key = 1, .num = 16, .num_unit = 2};
+    dp_encode_sample(e, ids, 10, values, &label, 1);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    size_t n;
+    const uint8_t *at = find(2, 0, &n), *end;
+    assert_memory_equal(at, "\x0a", 1);
+    end = at + 2 + at[1];
+    at += 2;
+    for (size_t i = 0; i < 10; i++) {
+        uint64_t id;
+        at = dp_wire_get(at, end, &id);
+        assert_non_null(at);
+        assert_int_equal(id, ids[i]);
+    }
+    assert_ptr_equal(at, end);
+    assert_memory_equal(at, "\x12\x0b\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x1a\x06\x08\x01\x18\x10\x20\x02", 21);
+}
+
+static void bytes_that_are_not_utf8_are_replaced(void **state)
+{
+    struct dp_encode *e = start();
+    dp_encode_string(e, "a\xff\xc3\xa9\xed\xa0\x80z", 8);
+    dp_encode_string(e, "long enough for a word \xf0\x9f\x98\x80\xf0\x9f", 29);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_field(6, 5, "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz", 16);
+    assert_field(6, 6, "long enough for a word \xf0\x9f\x98\x80\xef\xbf\xbd\xef\xbf\xbd", 33);
+}
+
+static void extra_fields_go_with_the_next_message_only(void **state)
+{
+    struct dp_encode *e = start();
+    dp_encode_extra(e, (struct dp_encode_extra){"\xa0\x06\x01", 3});
+    dp_encode_location(e, 1, 1, NULL, 0);
+    dp_encode_location(e, 1, 2, NULL, 0);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_field(4, 0, "\x08\x01\x10\x01\x18\x01\xa0\x06\x01", 9);
+    assert_field(4, 1, "\x08\x02\x10\x01\x18\x02", 6);
+}
+
+static void the_first_error_is_kept(void **state)
+{
+    struct dp_encode *e = start();
+    sink.fail = 1;
+    for (int i = 0; i < 20000; i++)
+        dp_encode_location(e, 1, (uint64_t)i << 20, NULL, 0);
+    sink.fail = 0;
+    assert_int_equal(dp_encode_finish(e), -28);
+    assert_int_equal(sink.n, 0);
+    dp_encode_free(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_are_dense_and_strings_are_written_once),
+        cmocka_unit_test(a_sample_has_every_value_of_the_header),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
+        cmocka_unit_test(extra_fields_go_with_the_next_message_only),
+        cmocka_unit_test(the_first_error_is_kept),
+    };
+    return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "pprof/gzip.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct sink {
+    uint8_t bytes[1 << 20];
+    size_t n;
+    int fail_after;
+};
+
+static int take(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct sink *sink = ctx;
+    if (sink->fail_after && --sink->fail_after == 0)
+        return -28;
+    assert_true(sink->n + n_bytes <= sizeof sink->bytes);
+    memcpy(sink->bytes + sink->n, bytes, n_bytes);
+    sink->n += n_bytes;
+    return 0;
+}
+
+extern const struct dp_gzip_ops dp_module_gzip; /* linked in here, so what a stream uses is the module */
+
+static struct sink sink;
+static uint8_t text[300000], back[400000];
+
+static void fill_text(void)
+{
+    uint32_t x = 1;
+    for (size_t i = 0; i < sizeof text; i++) {
+        x = x * 1664525 + 1013904223;
+        text[i] = i % 3 ? (uint8_t) "profile"[i % 7] : (uint8_t)(x >> 28);
+    }
+}
+
+static size_t inflate_all(size_t step)
+{
+    void *state = aligned_alloc(64, (dp_module_gzip.inflate_bytes + 63) & ~(size_t)63);
+    dp_module_gzip.inflate_init(state);
+    struct dp_gzip_io io = {.in = sink.bytes, .out = back};
+    const char *why = "";
+    int done = 0;
+    while (!done && (size_t)(io.in - sink.bytes) < sink.n + 1) {
+        size_t left = sink.n - (size_t)(io.in - sink.bytes);
+        io.n_in = step < left ? step : left;
+        io.n_out = sizeof back - (size_t)(io.out - back);
+        done = dp_module_gzip.inflate(state, &io, &why);
+    }
+    free(state);
+    assert_int_equal(done, 1);
+    assert_ptr_equal(io.in, sink.bytes + sink.n);
+    return (size_t)(io.out - back);
+}
+
+static void what_goes_in_comes_back(void **state)
+{
+    static const size_t sizes[] = {0, 1, 5, 65530, 65531, 65536, 131072, sizeof text};
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    assert_non_null(gz);
+    fill_text();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sink.n = 0;
+        dp_gzip_reset(gz, take, &sink);
+        for (size_t at = 0; at < sizes[i];) {
+            size_t n = 1 + at % 70000 < sizes[i] - at ? 1 + at % 70000 : sizes[i] - at;
+            assert_int_equal(dp_gzip_write(gz, text + at, n), 0);
+            at += n;
+        }
+        assert_int_equal(dp_gzip_finish(gz), 0);
+        for (size_t step = 1; step < 100000; step *= 9) {
+            assert_int_equal(inflate_all(step), sizes[i]);
+            assert_memory_equal(back, text, sizes[i]);
+        }
+    }
+    dp_gzip_free(gz);
+}
+
+static void an_error_of_the_sink_sticks_until_reset(void **state)
+{
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    sink = (struct sink){.fail_after = 1};
+    fill_text();
+    dp_gzip_write(gz, text, sizeof text);
+    assert_int_equal(dp_gzip_finish(gz), -28);
+    assert_int_equal(dp_gzip_finish(gz), -28);
+    sink = (struct sink){0};
+    dp_gzip_reset(gz, take, &sink);
+    assert_int_equal(dp_gzip_write(gz, text, 10), 0);
+    assert_int_equal(dp_gzip_finish(gz), 0);
+    assert_int_equal(inflate_all(7), 10);
+    dp_gzip_free(gz);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_goes_in_comes_back),
+        cmocka_unit_test(an_error_of_the_sink_sticks_until_reset),
+    };
+    return cmocka_run_group_tests_name("gzip", tests, NULL, NULL);
+}
