@@ -40,23 +40,37 @@ struct dp_frame {
 };
 
 struct dp_object {
-    uintptr_t start, end;       /* the mapped range, as the loader knows it */
-    uintptr_t bias;             /* load bias: address in memory - address in the file's program headers */
-    const void *eh_frame_hdr;   /* valid while the object is loaded; NULL: none */
-    uint32_t name;              /* offset for dp_object_name */
-    uint8_t build_id_bytes;     /* 0: none */
+    uintptr_t start, end;     /* the mapped range, as the loader knows it */
+    uintptr_t bias;           /* load bias: address in memory - address in the file's program headers */
+    const void *eh_frame_hdr; /* valid while the object is loaded; NULL: none */
+    uintptr_t cfi_start, cfi_end; /* the readable segment that .eh_frame lies in; equal: no unwind table */
+    const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
+    uint32_t n_fdes;
+    uint32_t name;            /* offset for dp_object_name */
+    const void *build_id_at;  /* where build_id was read from; NULL: none */
+    uint8_t build_id_bytes;   /* 0: none */
     uint8_t build_id[32];
-    _Atomic uint32_t retired;   /* not 0: unmapped, or another library took its place */
+    _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */
 };
 
 /* `budget_bytes` of dp_mem for frames, objects and their names. -ENOMEM: none of it. Context: init. */
 int dp_frames_init(size_t budget_bytes);
 
-/* The frame of a lookup address in code; 0 when the table is full. */
+/* The frame of a lookup address in code; 0 when the table is full. object: of dp_object_find. */
 dp_frame_id dp_frame_intern(uintptr_t lookup_pc);
+dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_named(uint64_t value);
 
-/* Readers: id < dp_frames_count() is complete. Any thread. */
+/*
+ * The object that the loader knows at an address, entered in the table when it is new; 0: no file there, no room, or no
+ * _dl_find_object. pc: an address that this thread will return to, or runs at, so that it cannot be unloaded meanwhile.
+ */
+dp_object_id dp_object_find(uintptr_t pc);
+
+/*
+ * Readers, any thread. Ids that a complete record refers to are complete and below a count read later; others below
+ * the count may be zero still, or a twin that nobody refers to.
+ */
 uint32_t dp_frames_count(void);
 const struct dp_frame *dp_frame_get(dp_frame_id id);
 uint32_t dp_objects_count(void);
@@ -64,11 +78,17 @@ const struct dp_object *dp_object_get(dp_object_id id);
 const char *dp_object_name(const struct dp_object *object); /* the loader's; "" for the main program */
 
 /*
- * dlclose, told by whoever hooks it: between before and after nothing new is cached; after asks the loader for each
- * known object and retires those that are gone. Then `generation` moves.
+ * dlclose, told by whoever hooks it: between begin and end nothing new is cached; end asks the loader for each known
+ * object and retires those that are gone. Then the generation moves. Context: any thread, outside hooks of malloc; begin
+ * may wait for another thread's end.
  */
 void dp_objects_unload_begin(void);
 void dp_objects_unload_end(void);
 /* The same check without a hook, when the loader's counters moved at a report. Context: report. */
 void dp_objects_recheck(void);
+/* A forked child: the threads that were inside dlclose are gone. */
+void dp_objects_fork_child(void);
+
+/* Moves when an object was retired: what was cached about addresses before may no longer hold. */
 uint32_t dp_objects_generation(void);
+bool dp_objects_unloading(void);

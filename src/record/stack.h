@@ -8,7 +8,7 @@
 
 #define DP_STACK_MAX 1024 /* the largest `depth` */
 
-/* The hash is polynomial over the frame ids, so that a window of a stack has the hash h[0] - h[k]*B^k. */
+/* The hash is polynomial over the frame ids, so that frames in front of a known part are added without reading that. */
 #define DP_STACK_BASE 0x9E3779B97F4A7C15u
 
 struct dp_stack {
@@ -18,5 +18,5 @@ struct dp_stack {
     const dp_frame_id *frames; /* valid until this thread captures again */
 };
 
-/* sum of frame[i] * B^(depth-1-i) mod 2^64 with frame ids mixed first; the definition that captures must agree with */
+/* dp_hash_mix(sum of frame[i] * B^(depth-1-i) mod 2^64); the definition that captures must agree with */
 uint64_t dp_stack_hash(const dp_frame_id *frames, uint32_t depth);

@@ -15,6 +15,9 @@ struct deltaprof_site;
 /* depth: most frames kept. budget_bytes: of dp_mem for recipes. Context: init. */
 int dp_unwind_init(enum dp_unwind_mode mode, unsigned depth, size_t budget_bytes);
 
+/* Bytes that dp_thread_scratch must give a thread. After init. */
+size_t dp_unwind_scratch_bytes(void);
+
 /* Fills stack with the calling thread's frames from site rootward; at least one frame (perhaps synthetic). */
 void dp_unwind_walk(const struct deltaprof_site *site, struct dp_stack *stack);
 

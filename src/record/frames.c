@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/frames.c - the table of frames: dense ids, and an index from (type, object, address) to the id.
+ *
+ * States of an index slot: 0 -> id, once, by [FRAME]. A frame's words are written before its id is published and never
+ * change afterwards. Two threads that meet the same new frame may both take an id; one of them publishes it, the
+ * other id stays a twin that nobody refers to. Nobody waits for anybody: a thread that is stopped between taking an id
+ * and publishing it costs that id.
+ *
+ * Bounds: an id is taken only below the capacity, the index is at most half full, and a probe looks at PROBES slots;
+ * beyond that the table counts as full.
+ *
+ * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a report
+ * could print, words that are not there yet.
+ */
+#include "record/frames.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "record/objects.h"
+
+#include <errno.h>
+
+enum { PROBES = 64 };
+
+static struct dp_frame *frames;
+static _Atomic uint32_t *slots;
+static uint32_t capacity, slot_mask;
+static _Atomic uint32_t next_id;
+
+static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
+    [DP_FRAME_OVERFLOW] = "[overflow]",   [DP_FRAME_HAND_OVER] = "[hand-over]", [DP_FRAME_UNKNOWN_HOLDER] = "[unknown holder]",
+    [DP_FRAME_TRUNCATED] = "[truncated]", [DP_FRAME_OTHER] = "[other]",         [DP_FRAME_NO_STACK] = "[no stack]",
+};
+
+const char *dp_frame_synthetic_name(dp_frame_id id)
+{
+    return id < DP_FRAME_FIRST_REAL ? synthetic_names[id] : NULL;
+}
+
+int dp_frames_init(size_t budget_bytes)
+{
+    int rc = dp_objects_init(budget_bytes / 8);
+    if (rc)
+        return rc;
+    size_t room = budget_bytes - budget_bytes / 8;
+    uint32_t n_slots = 1024;
+    while (n_slots < (1u << 30) && (size_t)n_slots * 2 * (sizeof *slots + sizeof *frames / 2) <= room)
+        n_slots *= 2;
+    capacity = n_slots / 2;
+    slot_mask = n_slots - 1;
+    frames = dp_mem_map(capacity * sizeof *frames);
+    slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!frames || !slots)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < DP_FRAME_FIRST_REAL; id++)
+        frames[id] = (struct dp_frame){.pc = id, .type = DP_FRAME_SYNTHETIC};
+    dp_store_release(&next_id, DP_FRAME_FIRST_REAL);
+    return 0;
+}
+
+static dp_frame_id take_id(void)
+{
+    if (dp_load_relaxed(&next_id) >= capacity)
+        return 0;
+    uint32_t id = dp_add_relaxed(&next_id, 1);
+    if (id < capacity)
+        return id;
+    dp_sub_relaxed(&next_id, 1);
+    return 0;
+}
+
+static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
+{
+    uint64_t hash = dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
+    dp_frame_id mine = 0;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        _Atomic uint32_t *slot = &slots[(hash + i) & slot_mask];
+        uint32_t id = dp_load_acquire(slot); /* [FRAME] */
+        if (!id) {
+            if (!mine) {
+                mine = take_id();
+                if (!mine)
+                    return 0;
+                frames[mine] = (struct dp_frame){.pc = pc, .object = object, .type = type};
+            }
+            if (dp_cas_publish(slot, &id, mine)) /* [FRAME] */
+                return mine;
+        }
+        const struct dp_frame *known = &frames[id];
+        if (known->pc == pc && known->object == object && known->type == type)
+            return id;
+    }
+    return 0;
+}
+
+dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc)
+{
+    return intern(DP_FRAME_CODE, object, lookup_pc);
+}
+
+dp_frame_id dp_frame_intern(uintptr_t lookup_pc)
+{
+    return dp_frame_intern_in(dp_object_find(lookup_pc), lookup_pc);
+}
+
+dp_frame_id dp_frame_intern_named(uint64_t value)
+{
+    return intern(DP_FRAME_NAMED, 0, value);
+}
+
+uint32_t dp_frames_count(void)
+{
+    uint32_t n = dp_load_acquire(&next_id);
+    return n < capacity ? n : capacity;
+}
+
+const struct dp_frame *dp_frame_get(dp_frame_id id)
+{
+    return &frames[id];
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/objects.c - the table of loaded files, and how it learns that one is gone.
+ *
+ * Found through _dl_find_object, which takes no lock and is safe in signal handlers. An object is entered by the first
+ * thread that has one of its addresses on its stack; as with frames, two threads may enter it at once, and then
+ * one of the two ids is a twin, born retired. Index slots go 0 -> id, once, by [OBJECT], after the object is complete.
+ *
+ * Identity is (range, build-id), or (range, name) where there is no build-id. Retiring is cheap and may be wrong: an
+ * object that turns up again with its old identity gets its old id back.
+ *
+ * The unload word counts threads between unload_begin and unload_end; CHECKING stands in it while one of them asks the
+ * loader for every object. A begin waits for that, so that no hooked dlclose runs below the check. One that no hook
+ * sees still may (iconv_close), so the check reads the object's memory only through the kernel, which reports what is not
+ * there: FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and every sandbox allows it.
+ *
+ * [OBJECT] a release of the id, met by the acquire of whoever finds it; without it the finder could use an object whose
+ * words are not there yet.
+ * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was retired.
+ */
+#include "record/objects.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
+
+enum { PROBES = 64, NAME_MAX_BYTES = 1024, CHECK_WAITS = 10000 };
+#define CHECKING (1u << 31)
+
+static struct dp_object *objects;
+static _Atomic uint32_t *slots;
+static uint32_t capacity, slot_mask;
+static _Atomic uint32_t next_id = 1;
+static char *names;
+static uint32_t names_bytes;
+static _Atomic uint32_t names_used = 1; /* 0 is "" */
+static _Atomic uint32_t generation = 1;
+static _Atomic uint32_t unload;
+
+int dp_objects_init(size_t budget_bytes)
+{
+    uint32_t n = 128;
+    while (n < (1u << 20) && (size_t)n * 2 * (sizeof *objects + 2 * sizeof *slots + 64) <= budget_bytes)
+        n *= 2;
+    capacity = n;
+    slot_mask = 2 * n - 1;
+    names_bytes = n * 64;
+    objects = dp_mem_map(n * sizeof *objects);
+    slots = dp_mem_map((size_t)2 * n * sizeof *slots);
+    names = dp_mem_map(names_bytes);
+    return objects && slots && names ? 0 : -ENOMEM;
+}
+
+/* Copies a name; 0 (shown as no name) when there is no room. */
+static uint32_t keep_name(const char *name)
+{
+    size_t n = name ? strnlen(name, NAME_MAX_BYTES) : 0;
+    if (!n)
+        return 0;
+    uint32_t at = dp_add_relaxed(&names_used, (uint32_t)n + 1);
+    if (at + n + 1 > names_bytes || at + n + 1 < at) {
+        dp_sub_relaxed(&names_used, (uint32_t)n + 1);
+        return 0;
+    }
+    memcpy(names + at, name, n);
+    return at;
+}
+
+const char *dp_object_name(const struct dp_object *object)
+{
+    return names + object->name;
+}
+
+static bool same(const struct dp_object *known, const struct dp_object *seen, const char *seen_name)
+{
+    if (known->start != seen->start || known->end != seen->end || known->eh_frame_hdr != seen->eh_frame_hdr ||
+        known->build_id_bytes != seen->build_id_bytes)
+        return false;
+    if (known->build_id_bytes)
+        return !memcmp(known->build_id, seen->build_id, known->build_id_bytes);
+    return !strncmp(dp_object_name(known), seen_name ? seen_name : "", NAME_MAX_BYTES);
+}
+
+static dp_object_id take_id(void)
+{
+    if (dp_load_relaxed(&next_id) >= capacity)
+        return 0;
+    uint32_t id = dp_add_relaxed(&next_id, 1);
+    if (id < capacity)
+        return id;
+    dp_sub_relaxed(&next_id, 1);
+    return 0;
+}
+
+/* Not known, or known only as retired: looks at the file's headers. */
+static dp_object_id enter(const struct dl_find_object *found)
+{
+    const struct link_map *map = found->dlfo_link_map;
+    struct dp_object seen = {
+        .start = (uintptr_t)found->dlfo_map_start,
+        .end = (uintptr_t)found->dlfo_map_end,
+        .bias = map ? map->l_addr : 0,
+        .eh_frame_hdr = found->dlfo_eh_frame,
+    };
+    dp_object_read(&seen);
+    const char *name = map ? map->l_name : NULL;
+    uint64_t hash = dp_hash_mix(seen.start);
+    dp_object_id mine = 0;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        _Atomic uint32_t *slot = &slots[(hash + i) & slot_mask];
+        uint32_t id = dp_load_acquire(slot); /* [OBJECT] */
+        if (!id) {
+            if (!mine) {
+                mine = take_id();
+                if (!mine)
+                    return 0;
+                seen.name = keep_name(name);
+                objects[mine] = seen;
+            }
+            if (dp_cas_publish(slot, &id, mine)) /* [OBJECT] */
+                return mine;
+        }
+        if (same(&objects[id], &seen, name)) {
+            if (mine)
+                dp_store_relaxed(&objects[mine].retired, 1);
+            dp_store_relaxed(&objects[id].retired, 0);
+            return id;
+        }
+    }
+    return 0;
+}
+
+dp_object_id dp_object_find(uintptr_t pc)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)pc, &found))
+        return 0;
+    uintptr_t start = (uintptr_t)found.dlfo_map_start;
+    uint64_t hash = dp_hash_mix(start);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint32_t id = dp_load_acquire(&slots[(hash + i) & slot_mask]); /* [OBJECT] */
+        if (!id)
+            break;
+        const struct dp_object *known = &objects[id];
+        if (known->start == start && known->end == (uintptr_t)found.dlfo_map_end &&
+            known->eh_frame_hdr == found.dlfo_eh_frame && !dp_load_relaxed(&known->retired))
+            return id;
+    }
+    return enter(&found);
+}
+
+uint32_t dp_objects_count(void)
+{
+    uint32_t n = dp_load_acquire(&next_id);
+    return n < capacity ? n : capacity;
+}
+
+const struct dp_object *dp_object_get(dp_object_id id)
+{
+    return &objects[id];
+}
+
+/* ---- unloads ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the word at address, which may be unmapped at any moment, still is `expected`. */
+static bool still_there(const void *address, uint32_t expected)
+{
+    static uint32_t nobody;
+    return syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected) >= 0;
+}
+
+static bool still_loaded(const struct dp_object *object)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)object->start, &found) ||
+        (uintptr_t)found.dlfo_map_start != object->start || (uintptr_t)found.dlfo_map_end != object->end ||
+        found.dlfo_eh_frame != object->eh_frame_hdr || object->build_id_bytes < 8)
+        return false;
+    uint32_t words[2];
+    memcpy(words, object->build_id, sizeof words);
+    const char *at = object->build_id_at;
+    return still_there(at, words[0]) && still_there(at + 4, words[1]);
+}
+
+static void check_all(void)
+{
+    bool moved = false;
+    uint32_t n = dp_objects_count();
+    for (uint32_t id = 1; id < n; id++) {
+        struct dp_object *object = &objects[id];
+        if (!object->start || dp_load_relaxed(&object->retired) || still_loaded(object))
+            continue;
+        dp_store_relaxed(&object->retired, 1);
+        moved = true;
+    }
+    if (moved)
+        dp_add_release(&generation, 1); /* [RETIRE] */
+}
+
+void dp_objects_unload_begin(void)
+{
+    int saved = errno;
+    uint32_t word = dp_load_relaxed(&unload);
+    for (int waits = 0;;) {
+        if (word & CHECKING && waits++ < CHECK_WAITS) {
+            sched_yield();
+            word = dp_load_relaxed(&unload);
+        } else if (dp_cas_acquire(&unload, &word, word + 1)) {
+            break;
+        }
+    }
+    errno = saved;
+}
+
+void dp_objects_unload_end(void)
+{
+    int saved = errno;
+    uint32_t word = dp_load_relaxed(&unload);
+    while ((word & ~CHECKING) > 1) /* others are inside: the last one checks */
+        if (dp_cas_relaxed(&unload, &word, word - 1)) {
+            errno = saved;
+            return;
+        }
+    dp_store_relaxed(&unload, CHECKING | 1);
+    check_all();
+    dp_store_release(&unload, 0);
+    errno = saved;
+}
+
+void dp_objects_recheck(void)
+{
+    dp_objects_unload_begin();
+    dp_objects_unload_end();
+}
+
+void dp_objects_fork_child(void)
+{
+    dp_store_relaxed(&unload, 0);
+}
+
+uint32_t dp_objects_generation(void)
+{
+    return dp_load_acquire(&generation); /* [RETIRE] */
+}
+
+bool dp_objects_unloading(void)
+{
+    return dp_load_relaxed(&unload) != 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/reach.h - which words of a stack a walk may read. Context: hook.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A thread's own stack, as far down as it was seen in use: readable as long as the thread lives. Zero: not known. */
+struct dp_own_stack {
+    uintptr_t lo, hi;
+};
+
+/* One walk's view. */
+struct dp_reach {
+    uintptr_t lo, hi; /* words in [lo, hi) may be read during this walk */
+    struct dp_own_stack *own;
+    uint32_t n_probes; /* pages asked for in this walk */
+};
+
+/* Begins a walk at sp, a stack pointer of the calling thread. */
+void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp);
+
+/* Moves [lo, hi) to where address is: the thread's own stack, or one page that the kernel was asked about. False: stop. */
+bool dp_reach_move(struct dp_reach *reach, uintptr_t address);
+
+/* The aligned word at address may be read. */
+static inline bool dp_reach_word(struct dp_reach *reach, uintptr_t address)
+{
+    if (__builtin_expect(address % 8 == 0 && address - reach->lo < reach->hi - reach->lo, 1))
+        return true;
+    return dp_reach_move(reach, address);
+}
+
+/* Whether the page at address is there to read: one system call. errno is kept. */
+bool dp_reach_probe(uintptr_t address);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/frames.h"
+
+static int set_up(void **state)
+{
+    return dp_frames_init(4 << 20);
+}
+
+static void the_same_address_is_the_same_frame(void **state)
+{
+    uintptr_t pc = (uintptr_t)&the_same_address_is_the_same_frame + 1;
+    dp_frame_id id = dp_frame_intern(pc);
+    assert_true(id >= DP_FRAME_FIRST_REAL);
+    assert_int_equal(dp_frame_intern(pc), id);
+    assert_int_not_equal(dp_frame_intern(pc + 1), id);
+    assert_true(id < dp_frames_count());
+    assert_int_equal(dp_frame_get(id)->pc, pc);
+    assert_int_equal(dp_frame_get(id)->type, DP_FRAME_CODE);
+    dp_frame_id named = dp_frame_intern_named(pc);
+    assert_int_not_equal(named, id);
+    assert_int_equal(dp_frame_intern_named(pc), named);
+    assert_int_equal(dp_frame_get(named)->type, DP_FRAME_NAMED);
+}
+
+static void synthetic_frames_have_names(void **state)
+{
+    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_OVERFLOW), "[overflow]");
+    assert_string_equal(dp_frame_synthetic_name(DP_FRAME_NO_STACK), "[no stack]");
+    assert_null(dp_frame_synthetic_name(DP_FRAME_FIRST_REAL));
+    assert_int_equal(dp_frame_get(DP_FRAME_OTHER)->type, DP_FRAME_SYNTHETIC);
+}
+
+static void an_object_knows_its_range_its_build_id_and_its_unwind_table(void **state)
+{
+    uintptr_t pc = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort");
+    dp_object_id id = dp_object_find(pc);
+    assert_true(id > 0);
+    assert_int_equal(dp_object_find(pc + 1), id);
+    const struct dp_object *libc = dp_object_get(id);
+    assert_true(libc->start <= pc && pc < libc->end);
+    assert_non_null(strstr(dp_object_name(libc), "libc.so"));
+    assert_int_equal(libc->build_id_bytes, 20);
+    assert_true(libc->n_fdes > 1000);
+    assert_true(libc->cfi_end > libc->cfi_start);
+    Dl_info info;
+    assert_true(dladdr((void *)pc, &info));
+    assert_int_equal(libc->bias, (uintptr_t)info.dli_fbase);
+}
+
+static void code_without_a_file_is_a_frame_without_an_object(void **state)
+{
+    void *heap = malloc(16);
+    dp_frame_id id = dp_frame_intern((uintptr_t)heap);
+    assert_true(id >= DP_FRAME_FIRST_REAL);
+    assert_int_equal(dp_frame_get(id)->object, 0);
+    free(heap);
+}
+
+static void an_unload_retires_only_what_is_gone(void **state)
+{
+    const char *path = "libm.so.6";
+    uint32_t generation = dp_objects_generation();
+    dp_object_id libc = dp_object_find((uintptr_t)&strlen);
+    dp_objects_unload_begin();
+    assert_true(dp_objects_unloading());
+    dp_objects_unload_end();
+    assert_false(dp_objects_unloading());
+    assert_int_equal(dp_objects_generation(), generation);
+
+    dp_object_id first = 0;
+    uint32_t count = 0;
+    for (int i = 0; i < 3; i++) {
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        assert_non_null(library);
+        void *cos_at = dlsym(library, "cos");
+        dp_object_id id = dp_object_find((uintptr_t)cos_at);
+        assert_true(id > 0);
+        assert_int_equal(dp_load_relaxed(&dp_object_get(id)->retired), 0);
+        if (i == 0) {
+            first = id;
+            count = dp_objects_count();
+        }
+        assert_int_equal(id, first); /* the same file at the same place */
+        dp_objects_unload_begin();
+        dlclose(library);
+        dp_objects_unload_end();
+        assert_int_equal(dp_object_find((uintptr_t)cos_at), 0);
+        assert_true(dp_load_relaxed(&dp_object_get(id)->retired));
+        assert_int_equal(dp_objects_generation(), generation + 1 + (uint32_t)i);
+        assert_int_equal(dp_object_find((uintptr_t)&strlen), libc);
+    }
+    assert_int_equal(dp_objects_count(), count);
+}
+
+static void *intern_many(void *arg)
+{
+    uint32_t *ids = arg;
+    for (uint32_t i = 0; i < 20000; i++)
+        ids[i] = dp_frame_intern_named(0x1000 + i);
+    return NULL;
+}
+
+static void threads_agree_on_every_frame(void **state)
+{
+    static uint32_t ids[4][20000];
+    pthread_t threads[4];
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(pthread_create(&threads[t], NULL, intern_many, ids[t]), 0);
+    for (int t = 0; t < 4; t++)
+        pthread_join(threads[t], NULL);
+    for (int i = 0; i < 20000; i++) {
+        assert_true(ids[0][i] != 0);
+        for (int t = 1; t < 4; t++)
+            assert_int_equal(ids[t][i], ids[0][i]);
+    }
+}
+
+static void a_full_table_says_no_and_keeps_what_it_has(void **state)
+{
+    dp_frame_id last = 0, id;
+    uint64_t value = 1u << 30;
+    while ((id = dp_frame_intern_named(value)) != 0) {
+        last = id;
+        value++;
+        assert_true(value < (1u << 30) + (1u << 22));
+    }
+    assert_true(last < dp_frames_count());
+    assert_int_equal(dp_frame_intern_named(value - 1), last);
+    assert_int_equal(dp_frame_intern_named(value), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_address_is_the_same_frame),
+        cmocka_unit_test(synthetic_frames_have_names),
+        cmocka_unit_test(an_object_knows_its_range_its_build_id_and_its_unwind_table),
+        cmocka_unit_test(code_without_a_file_is_a_frame_without_an_object),
+        cmocka_unit_test(an_unload_retires_only_what_is_gone),
+        cmocka_unit_test(threads_agree_on_every_frame),
+        cmocka_unit_test(a_full_table_says_no_and_keeps_what_it_has),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
