@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena.c - a bump allocator in static memory, for the few calls that dlsym makes while we look for malloc.
+ *
+ * Each block has its size in the word before it. Blocks outlive the search (glibc keeps its error text, for one), so
+ * free and realloc must know them for ever: they stand in the filter, and cost other frees nothing.
+ */
+#include "arena.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+
+#define ARENA_BYTES (64 << 10)
+
+static char arena[ARENA_BYTES] __attribute__((aligned(64)));
+static size_t used;
+
+void *dp_arena_alloc(size_t alignment, size_t n_bytes)
+{
+    if (alignment < 16)
+        alignment = 16;
+    if (n_bytes > ARENA_BYTES || alignment > 4096)
+        goto full;
+    /* Taken whole, alignment and all, so that one add is enough for any number of threads. */
+    size_t want = (n_bytes + alignment + 2 * sizeof(size_t) + 15) & ~(size_t)15;
+    size_t at = __atomic_fetch_add(&used, want, __ATOMIC_RELAXED);
+    if (at + want > ARENA_BYTES) {
+        __atomic_fetch_sub(&used, want, __ATOMIC_RELAXED);
+        goto full;
+    }
+    uintptr_t start = ((uintptr_t)arena + at + sizeof(size_t) + alignment - 1) & ~(uintptr_t)(alignment - 1);
+    ((size_t *)start)[-1] = n_bytes;
+    return (void *)start;
+full:
+    errno = ENOMEM;
+    return NULL;
+}
+
+bool dp_arena_owns(const void *ptr)
+{
+    return (uintptr_t)ptr - (uintptr_t)arena < ARENA_BYTES;
+}
+
+size_t dp_arena_size(const void *ptr)
+{
+    return ((const size_t *)ptr)[-1];
+}
+
+void dp_arena_watch(void)
+{
+    size_t n = __atomic_load_n(&used, __ATOMIC_RELAXED);
+    if (n)
+        deltaprof_watch(arena, n);
+}

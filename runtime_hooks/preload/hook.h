@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hook.h - what every hook of the preload object is made of: its real function, its edge, its unwind entry.
+ */
+#pragma once
+
+#include "symbols.h"
+
+#include <deltaprof/hooks.h>
+
+#define DP_HOOK __attribute__((visibility("default")))
+
+/*
+ * A sampled path stands in a function of its own that the hook *jumps* to, so that its frame takes the place of the
+ * hook's and DELTAPROF_SITE_CALLER finds the program's: the usual path then needs no frame pointer. The build file
+ * asks for the tail calls that this rests on.
+ */
+#define DP_DUE static __attribute__((noinline))
+
+/* The next definitions of what we take. A pointer begins as a resolver that replaces it, so no call tests anything; and
+ * plain loads will do, since whoever still reads the resolver is led on by it. */
+#define DP_REAL_MEMBER(name, result, parameters, arguments, version) result(*name) parameters;
+struct dp_real {
+    DP_SYMBOLS_MALLOC(DP_REAL_MEMBER)
+    DP_SYMBOLS_LIBC(DP_REAL_MEMBER)
+    DP_SYMBOLS_CXX(DP_REAL_MEMBER)
+};
+extern struct dp_real dp_real __attribute__((visibility("hidden")));
+#define DP_REAL(name) (dp_real.name)
+
+/* Resolves all of them now. Context: init. */
+void dp_real_resolve(void);
+/* The arena stands in the filter from now on, and real free and realloc no longer look for its blocks. Context: init.
+ */
+void dp_real_settle(void);
+
+/*
+ * Stands before a real call in a hook that parks the thread's word: whatever unwinds through that call (a bad_alloc, a
+ * cancelled thread, an exception out of a signal handler) has the word drawn anew on its way. It is an entry in the
+ * unwind table, no instruction.
+ */
+#define DP_GUARDED() __asm__ volatile(".cfi_personality 0x9b, dp_guard_personality")
+
+/* Bounds of libc and ld.so: what they call from may hold a lock of theirs. */
+struct dp_range {
+    uintptr_t start, end;
+};
+extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
+
+static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
+{
+    return pc - range->start < range->end - range->start;
+}
+
+/* The outer edge of a sampled hook: the place where the library may do what takes longer. */
+static inline void dp_edge(const struct deltaprof_site *site)
+{
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_PARKED / 2 &&
+        !dp_within(&dp_libc, site->pc) && !dp_within(&dp_loader, site->pc))
+        deltaprof_poll();
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * life.c - what the program does to itself, told to the library: ends, closed libraries, namespaces, seccomp.
+ *
+ * exit and quick_exit reach the library by handlers of theirs (init.c); `_exit` and exit_group have none. syscall and
+ * prctl are declared here with the words that they may carry, whose number we cannot know; they are passed on as they
+ * came, by a jump, also because a system call may return twice.
+ */
+#include "hook.h"
+
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+DP_HOOK void _exit(int status) __attribute__((noreturn));
+DP_HOOK void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+DP_HOOK int dlclose(void *handle);
+DP_HOOK int unshare(int flags);
+DP_HOOK int setns(int fd, int type);
+DP_HOOK long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)) __asm__("syscall");
+DP_HOOK int dp_prctl(int option, long a, long b, long c, long d) __asm__("prctl");
+
+void _exit(int status)
+{
+    deltaprof_deliver();
+    DP_REAL(_exit)(status);
+    __builtin_unreachable();
+}
+
+int dlclose(void *handle)
+{
+    deltaprof_unload_begin();
+    int result = DP_REAL(dlclose)(handle);
+    deltaprof_unload_end();
+    return result;
+}
+
+int unshare(int flags)
+{
+    deltaprof_quiesce();
+    return DP_REAL(unshare)(flags);
+}
+
+int setns(int fd, int type)
+{
+    deltaprof_quiesce();
+    return DP_REAL(setns)(fd, type);
+}
+
+/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. */
+int dp_prctl(int option, long a, long b, long c, long d)
+{
+    if (option == PR_SET_SECCOMP)
+        deltaprof_confined();
+    return DP_REAL(prctl)(option, a, b, c, d);
+}
+
+static __attribute__((noinline)) long told(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
+{
+    if (number == SYS_exit_group)
+        deltaprof_deliver();
+    else if (number == SYS_unshare || number == SYS_setns)
+        deltaprof_quiesce();
+    else if (number == SYS_seccomp ? a != SECCOMP_GET_ACTION_AVAIL && a != SECCOMP_GET_NOTIF_SIZES
+                                   : a == PR_SET_SECCOMP)
+        deltaprof_confined();
+    return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
+}
+
+long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
+{
+    if (number == SYS_exit_group || number == SYS_unshare || number == SYS_setns || number == SYS_seccomp ||
+        number == SYS_prctl)
+        return told(number, a, b, c, d, DP_SYSCALL_LAST());
+    return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
+}

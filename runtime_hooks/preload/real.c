@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * real.c - the next definition of each function that we take.
+ *
+ * RTLD_NEXT, so that a jemalloc, tcmalloc or mimalloc behind us keeps serving the program, and never __libc_malloc.
+ * Each pointer begins as a resolver that finds all of them and calls on: ld.so calls malloc before any constructor ran.
+ *
+ * While the search for the malloc group is under way the resolvers of that group answer from the arena, whoever calls;
+ * they do not wait, because the caller may be dlsym in our own thread. Until our constructor has told the filter about
+ * the arena, free and realloc keep a detour that knows its blocks. Two threads that search at once store the same.
+ *
+ * operator new and delete may be missing here: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
+ * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
+ * that are loaded, and what defines them is kept loaded. That search takes the loader's lock inside a hook, once; a
+ * constructor that waits for a thread of its own which is the first to call new is the price.
+ */
+#include "arena.h"
+#include "hook.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the resolvers ------------------------------------------------------------------------------------------------
+ */
+
+static void find(const char *name, void **slot, void *resolver);
+
+#define RESOLVER(name, result, parameters, arguments, version)         \
+    static result first_##name parameters                              \
+    {                                                                  \
+        dp_real_resolve();                                             \
+        if (DP_REAL(name) == first_##name)                             \
+            find(#name, (void **)&dp_real.name, (void *)first_##name); \
+        return DP_REAL(name) arguments;                                \
+    }
+DP_SYMBOLS_LIBC(RESOLVER)
+DP_SYMBOLS_CXX(RESOLVER)
+
+enum { UNRESOLVED, RESOLVING, RESOLVED };
+static int state;
+
+static bool resolving(void)
+{
+    return __atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVING;
+}
+
+static void *first_malloc(size_t n)
+{
+    if (resolving())
+        return dp_arena_alloc(0, n);
+    dp_real_resolve();
+    return DP_REAL(malloc)(n);
+}
+
+static void *first_calloc(size_t count, size_t size)
+{
+    size_t n;
+    if (resolving())
+        return __builtin_mul_overflow(count, size, &n) ? NULL : dp_arena_alloc(0, n);
+    dp_real_resolve();
+    return DP_REAL(calloc)(count, size);
+}
+
+static void *first_memalign(size_t alignment, size_t n)
+{
+    if (resolving())
+        return dp_arena_alloc(alignment, n);
+    dp_real_resolve();
+    return DP_REAL(memalign)(alignment, n);
+}
+
+/* The two that must know the arena's blocks until the filter does; next_* is what they are replaced by. */
+static void (*next_free)(void *ptr);
+static void *(*next_realloc)(void *old, size_t n);
+
+static void first_free(void *ptr)
+{
+    if (!ptr || dp_arena_owns(ptr))
+        return;
+    dp_real_resolve();
+    next_free(ptr);
+}
+
+static void *first_realloc(void *old, size_t n)
+{
+    if (!old)
+        return DP_REAL(malloc)(n);
+    if (!dp_arena_owns(old)) {
+        dp_real_resolve();
+        return next_realloc(old, n);
+    }
+    void *ptr = DP_REAL(malloc)(n);
+    if (ptr)
+        memcpy(ptr, old, dp_arena_size(old) < n ? dp_arena_size(old) : n);
+    return ptr;
+}
+
+#define FIRST(name, result, parameters, arguments, version) .name = first_##name,
+struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYMBOLS_CXX(FIRST)};
+
+/* ---- the search ---------------------------------------------------------------------------------------------------
+ */
+
+#define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
+
+/* 1 when it was found and stored. */
+static int next(const char *name, const char *version, void **slot)
+{
+#if !defined(__x86_64__)
+    version = NULL;
+#endif
+    void *real = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    if (real)
+        SET(slot, real);
+    return real != NULL;
+}
+
+#define NEXT(name, result, parameters, arguments, version) n_missing += !next(#name, version, (void **)&dp_real.name);
+
+/* There when libstdc++ or libc++ is in the global scope: a C program is spared twenty searches. */
+extern void __cxa_throw(void) __attribute__((weak));
+
+void dp_real_resolve(void)
+{
+    int n_missing = 0, saved_errno = errno;
+    if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
+        return;
+    __atomic_store_n(&state, RESOLVING, __ATOMIC_RELAXED);
+    next("free", NULL, (void **)&next_free);
+    next("realloc", NULL, (void **)&next_realloc);
+    next("memalign", NULL, (void **)&dp_real.memalign);
+    next("calloc", NULL, (void **)&dp_real.calloc);
+    next("malloc", NULL, (void **)&dp_real.malloc);
+    __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
+    if (!next_free || !next_realloc || DP_REAL(malloc) == first_malloc || DP_REAL(calloc) == first_calloc) {
+        static const char line[] = "deltaprof: the preload object stands behind libc, where it cannot work\n";
+        (void)!write(STDERR_FILENO, line, sizeof line - 1);
+        abort();
+    }
+
+    DP_SYMBOLS_LIBC(NEXT)
+    if (__cxa_throw) {
+        DP_SYMBOLS_CXX(NEXT)
+    }
+    if (n_missing)
+        dlerror(); /* the program is not to find our misses in it */
+    errno = saved_errno;
+}
+
+void dp_real_settle(void)
+{
+    dp_real_resolve();
+    dp_arena_watch();
+    SET(&dp_real.realloc, next_realloc);
+    SET(&dp_real.free, next_free);
+}
+
+/* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */
+static void *find_loaded(const char *name)
+{
+    void *found = NULL;
+    for (struct link_map *map = _r_debug.r_map; map && !found; map = map->l_next) {
+        void *object = map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        if (!object)
+            continue;
+        Dl_info mine, info;
+        found = dlsym(object, name);
+        if (found && dladdr((void *)dp_real_resolve, &mine) && dladdr(found, &info) && mine.dli_fbase != info.dli_fbase)
+            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* kept: our pointer leads there */
+        else
+            found = NULL;
+        dlclose(object);
+    }
+    return found;
+}
+
+/* Stores the function called name that stands neither in libc nor in the global scope, or ends as ld.so would. */
+static void find(const char *name, void **slot, void *resolver)
+{
+    int saved_errno = errno;
+    if (!next(name, NULL, slot)) {
+        void *real = find_loaded(name);
+        dlerror();
+        if (!real) {
+            static const char what[] = "deltaprof: symbol lookup error: undefined symbol: ";
+            (void)!write(STDERR_FILENO, what, sizeof what - 1);
+            (void)!write(STDERR_FILENO, name, strlen(name));
+            (void)!write(STDERR_FILENO, "\n", 1);
+            DP_REAL(_exit)(127);
+        }
+        SET(slot, real);
+    }
+    errno = saved_errno;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols.h - every function that the preload object takes, once: F(name, result, (parameters), (arguments), version).
+ *
+ * real.c makes of each row the pointer to the next definition. version is the symbol version to ask for on x86-64,
+ * NULL where the default one is right: a plain lookup finds the oldest of pthread_cond_*, which works on another
+ * structure.
+ */
+#pragma once
+
+#include <stddef.h>
+
+/* What takes memory out of the C heap and gives it back; resolved first, with the arena below them. */
+#define DP_SYMBOLS_MALLOC(F)                                                \
+    F(malloc, void *, (size_t n), (n), NULL)                                \
+    F(calloc, void *, (size_t count, size_t size), (count, size), NULL)     \
+    F(realloc, void *, (void *old, size_t n), (old, n), NULL)               \
+    F(memalign, void *, (size_t alignment, size_t n), (alignment, n), NULL) \
+    F(free, void, (void *ptr), (ptr), NULL)
+
+#define DP_SYMBOLS_ALIGNED(F)                                                                   \
+    F(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), NULL) \
+    F(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), NULL)                \
+    F(valloc, void *, (size_t n), (n), NULL)                                                    \
+    F(pvalloc, void *, (size_t n), (n), NULL)
+
+/* operator new and delete by their mangled names: the leaf frame is then the caller of new, and no libstdc++ is needed.
+ */
+#define DP_SYMBOLS_NEW(F)                                                                                             \
+    F(_Znwm, void *, (size_t n), (n), NULL)                                                                           \
+    F(_Znam, void *, (size_t n), (n), NULL)                                                                           \
+    F(_ZnwmRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL)                                       \
+    F(_ZnamRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL)                                       \
+    F(_ZnwmSt11align_val_t, void *, (size_t n, size_t alignment), (n, alignment), NULL)                               \
+    F(_ZnamSt11align_val_t, void *, (size_t n, size_t alignment), (n, alignment), NULL)                               \
+    F(_ZnwmSt11align_val_tRKSt9nothrow_t, void *, (size_t n, size_t alignment, const void *tag), (n, alignment, tag), \
+      NULL)                                                                                                           \
+    F(_ZnamSt11align_val_tRKSt9nothrow_t, void *, (size_t n, size_t alignment, const void *tag), (n, alignment, tag), \
+      NULL)
+
+#define DP_SYMBOLS_DELETE(F)                                                                            \
+    F(_ZdlPv, void, (void *ptr), (ptr), NULL)                                                           \
+    F(_ZdaPv, void, (void *ptr), (ptr), NULL)                                                           \
+    F(_ZdlPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                                             \
+    F(_ZdaPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                                             \
+    F(_ZdlPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL)                       \
+    F(_ZdaPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL)                       \
+    F(_ZdlPvSt11align_val_t, void, (void *ptr, size_t alignment), (ptr, alignment), NULL)               \
+    F(_ZdaPvSt11align_val_t, void, (void *ptr, size_t alignment), (ptr, alignment), NULL)               \
+    F(_ZdlPvmSt11align_val_t, void, (void *ptr, size_t n, size_t alignment), (ptr, n, alignment), NULL) \
+    F(_ZdaPvmSt11align_val_t, void, (void *ptr, size_t n, size_t alignment), (ptr, n, alignment), NULL) \
+    F(_ZdlPvSt11align_val_tRKSt9nothrow_t, void, (void *ptr, size_t alignment, const void *tag),        \
+      (ptr, alignment, tag), NULL)                                                                      \
+    F(_ZdaPvSt11align_val_tRKSt9nothrow_t, void, (void *ptr, size_t alignment, const void *tag),        \
+      (ptr, alignment, tag), NULL)
+
+/*
+ * syscall has up to seven words. On x86-64 the seventh is on the stack, and stays where it is, since we pass by with
+ * jumps: to declare it would be to write it back, over what is a variable of the caller when there are fewer words.
+ */
+#if defined(__x86_64__)
+#define DP_SYSCALL_LAST(type) type e
+#else
+#define DP_SYSCALL_LAST(type) type e, type f
+#endif
+
+/* What ends or changes the process, or abandons a stack. */
+#define DP_SYMBOLS_LIFE(F)                                                                  \
+    F(_exit, void, (int status), (status), NULL)                                            \
+    F(dlclose, int, (void *handle), (handle), NULL)                                         \
+    F(unshare, int, (int flags), (flags), NULL)                                             \
+    F(setns, int, (int fd, int type), (fd, type), NULL)                                     \
+    F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL) \
+    F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),  \
+      (number, a, b, c, d, DP_SYSCALL_LAST()), NULL)                                        \
+    F(longjmp, void, (void *env, int value), (env, value), NULL)                            \
+    F(_longjmp, void, (void *env, int value), (env, value), NULL)                           \
+    F(siglongjmp, void, (void *env, int value), (env, value), NULL)                         \
+    F(__longjmp_chk, void, (void *env, int value), (env, value), NULL)
+
+/* What is resolved after the malloc group: all of it in libc, but for new and delete. */
+#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_ALIGNED(F) DP_SYMBOLS_LIFE(F)
+#define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)
