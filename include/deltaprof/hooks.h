@@ -161,6 +161,78 @@ DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint
 DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool done, const void *ptr,
                                          const struct deltaprof_site *site);
 
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A wait is told by both sides, and each gets a profile: block has the waiter's stack, mutex the stack of the holder that
+ * let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder one load.
+ *
+ *     lock:    if (try(l)) return;                              unlock:  if (!deltaprof_lock_maybe(l)) { release(l); return; }
+ *              deltaprof_lock_wait(&wait, l, kind);                      deltaprof_lock_settle(&owed, l);
+ *              wait_for(l);                                              release(l);
+ *              deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);   deltaprof_lock_blame(&owed, NULL);
+ *
+ * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if its
+ * kind has no holder (COND and after it); the others must reach deltaprof_lock_waited.
+ */
+enum deltaprof_lock_kind { /* shown as the label `lock` */
+    DELTAPROF_LOCK_MUTEX = 1,
+    DELTAPROF_LOCK_READ = 2,  /* rwlock-read */
+    DELTAPROF_LOCK_WRITE = 3, /* rwlock-write */
+    DELTAPROF_LOCK_COND = 4,  /* from here on: in the block profile only */
+    DELTAPROF_LOCK_SEM = 5,
+    DELTAPROF_LOCK_SPIN = 6,
+    DELTAPROF_LOCK_BARRIER = 7,
+    DELTAPROF_LOCK_JOIN = 8,
+};
+
+enum deltaprof_lock_end {
+    DELTAPROF_ACQUIRED,
+    DELTAPROF_TIMED_OUT,
+    DELTAPROF_NOT_WAITED, /* an error, an interruption: the wait is taken back */
+};
+
+/* One wait under way, on the waiter's stack. Zero it or not; deltaprof_lock_wait fills it. */
+struct deltaprof_wait {
+    uint64_t opaque[4];
+};
+
+/*
+ * The calling thread tried for lock, failed, and is going to wait. lock is its address, as its holder will give it; NULL:
+ * holders cannot be known (another process), the wait is blamed on [unknown holder].
+ */
+DELTAPROF_API void deltaprof_lock_wait(struct deltaprof_wait *wait, const void *lock, enum deltaprof_lock_kind kind);
+
+/* That wait is over. site: where the waiter's stack begins; NULL: at the function that calls this. */
+DELTAPROF_API void deltaprof_lock_waited(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
+                                         const struct deltaprof_site *site);
+
+/* A counter for each set of locks, 0 where nobody waits. */
+#define DELTAPROF_LOCK_SETS 4096
+#define DELTAPROF_LOCK_SET(lock) ((unsigned)((uint64_t)(uintptr_t)(lock) * 0x9E3779B97F4A7C15u >> 52))
+extern DELTAPROF_API uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
+
+/* False: nobody waits for lock. True: perhaps somebody does. */
+static inline __attribute__((always_inline)) bool deltaprof_lock_maybe(const void *lock)
+{
+    return __builtin_expect(__atomic_load_n(&deltaprof_lock_filter[DELTAPROF_LOCK_SET(lock)], __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* What a holder owes to those who waited for it. */
+struct deltaprof_owed {
+    int64_t ns[4];
+};
+
+/* The calling thread is about to release lock: fills owed. True: it owes something. */
+DELTAPROF_API bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock);
+
+/* It has released it: takes its stack, now that nobody waits for that, and records what it owes. site as above. */
+DELTAPROF_API void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
+
+/* lock ceases to be one: what is still owed there is blamed on [unknown holder], and a lock that is later made at this
+ * address starts with nothing. */
+DELTAPROF_API void deltaprof_lock_gone(const void *lock);
+
 /* ---- guard ------------------------------------------------------------------------------------------------------ */
 
 /* Allocations of this thread between the two are no events; frees still are. Nests: give back what enter returned. */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/lock.c - the hot corridor of locks: a wait or a release -> weight -> stack -> table; held keeps who is owed.
+ *
+ * What a wait costs is two clock reads and two atomic steps on its lock's word, both while it would have waited anyway
+ * or just after; the stack of a waiter is taken only if its wait is to be recorded, that of a holder after it let go.
+ * Nothing is kept in the thread between the calls, and the thread's word is parked only while a stack is taken, never
+ * while the host waits: a cancelled or abandoned wait leaves nothing behind but, for a kind with a holder, its place.
+ *
+ * A thread whose word is parked (inside an allocator's real function, our own threads, a walk that a signal interrupted)
+ * tells nothing: the walk below has one user a thread. To held that is a missed event.
+ *
+ * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. What is nobody's costs no
+ * stack and is never sampled.
+ *
+ * Rates are relaxed atomics, each read once an event: they order nothing.
+ */
+#include "record/lock.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/stats.h"
+#include "record/event.h"
+#include "record/held.h"
+#include "record/labels.h"
+#include "record/table.h"
+#include "record/unwind.h"
+
+#include <deltaprof/hooks.h>
+
+/* What struct deltaprof_wait holds. */
+struct wait {
+    int64_t begin_ns;
+    dp_held_place place;
+    uint32_t epoch;
+    uint8_t kind;    /* 0: no event */
+    uint8_t blamed;  /* the mutex profile hears of it too */
+};
+_Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
+_Static_assert(sizeof(struct deltaprof_owed) == DP_HELD_KINDS * sizeof(int64_t), "owed");
+
+static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
+
+static bool parked(void)
+{
+    return deltaprof_thread.countdown > DELTAPROF_PARKED / 2;
+}
+
+/* Differs from call to call and thread to thread, in all its bits. */
+static uint64_t random_of(int64_t now_ns)
+{
+    return dp_hash_mix((uint64_t)now_ns * 0x9E3779B97F4A7C15u ^ (uintptr_t)&deltaprof_thread);
+}
+
+int dp_lock_init(void)
+{
+    return dp_held_init();
+}
+
+void dp_lock_tune(const struct dp_config *conf, bool on)
+{
+    dp_store_relaxed(&mutex_rate, on ? conf->mutex_rate : 0);
+    dp_store_relaxed(&block_rate_ns, on ? conf->block_rate_ns : 0);
+}
+
+void dp_lock_fork_child(void)
+{
+    dp_held_fork_child();
+}
+
+int64_t dp_lock_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns)
+{
+    *delay_ns = wait_ns;
+    if (wait_ns >= rate_ns || rate_ns <= 1)
+        return 1;
+    /* One draw serves twice: below wait it decides, and its place there rounds the count. rate < 2^63. */
+    uint64_t draw = (uint64_t)((unsigned __int128)random * (uint64_t)rate_ns >> 64);
+    if (draw >= (uint64_t)wait_ns)
+        return 0;
+    *delay_ns = rate_ns;
+    return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
+}
+
+static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns)
+{
+    dp_table_add(kind, dp_table_intern(kind, 0, labels, stack), n, delay_ns);
+    dp_stats_add(DP_STAT_SAMPLES, 1);
+}
+
+/* Waiting time that no holder's stack can be had for. */
+static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
+{
+    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
+    record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, 1, delay_ns);
+}
+
+void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)
+{
+    struct wait *wait = (struct wait *)out;
+    wait->kind = 0;
+    int64_t blame = dp_load_relaxed(&mutex_rate);
+    if ((!blame && !dp_load_relaxed(&block_rate_ns)) || parked())
+        return;
+    wait->kind = kind;
+    wait->blamed = blame && kind < DP_HELD_KINDS;
+    wait->place = 0;
+    wait->epoch = dp_record_epoch();
+    wait->begin_ns = dp_clock_ns();
+    if (wait->blamed && lock)
+        wait->place = dp_held_enter(lock, kind, wait->begin_ns);
+}
+
+/* The mutex profile's half: *end_ns may move on. */
+static void leave(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
+{
+    if (wait->epoch != dp_record_epoch())
+        return; /* a signal handler forked in the middle of the wait: the child's words know nothing of it */
+    if (!wait->place) {
+        if (end != DELTAPROF_NOT_WAITED)
+            record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
+    } else if (end == DELTAPROF_ACQUIRED) {
+        int64_t owed_ns = dp_held_acquired(wait->place, end_ns);
+        if (owed_ns)
+            record_synthetic(DP_FRAME_HAND_OVER, wait->kind, owed_ns);
+    } else if (end == DELTAPROF_TIMED_OUT) {
+        dp_held_timed_out(wait->place, end_ns);
+    } else {
+        dp_held_take_back(wait->place, wait->begin_ns);
+    }
+}
+
+void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end end, const struct deltaprof_site *site)
+{
+    const struct wait *wait = (const struct wait *)in;
+    if (!wait->kind)
+        return;
+    int64_t end_ns = dp_clock_ns();
+    if (wait->blamed)
+        leave(wait, end, &end_ns);
+    int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
+    if (end == DELTAPROF_NOT_WAITED || !rate_ns)
+        return;
+    int64_t delay_ns, n = dp_lock_weigh(end_ns - wait->begin_ns, rate_ns, random_of(end_ns), &delay_ns);
+    if (!n)
+        return;
+    struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
+    struct dp_stack stack;
+    int64_t kept = deltaprof_guard_enter();
+    dp_unwind_walk(site ? site : &caller, &stack);
+    record(DP_KIND_BLOCK, dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
+    deltaprof_guard_leave(kept);
+}
+
+bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock)
+{
+    *owed = (struct deltaprof_owed){{0}};
+    return !parked() && dp_held_settle(lock, owed->ns) > 0;
+}
+
+void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltaprof_site *site)
+{
+    int64_t rate = dp_load_relaxed(&mutex_rate);
+    if (!rate || parked())
+        return;
+    if (rate > 1 && random_of(dp_clock_ns()) > UINT64_MAX / (uint64_t)rate)
+        return;
+    struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
+    struct dp_stack stack;
+    int64_t kept = deltaprof_guard_enter();
+    dp_unwind_walk(site ? site : &caller, &stack);
+    for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
+        if (owed->ns[kind])
+            record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
+    deltaprof_guard_leave(kept);
+}
+
+void deltaprof_lock_gone(const void *lock)
+{
+    struct deltaprof_owed owed;
+    if (!deltaprof_lock_settle(&owed, lock) || !dp_load_relaxed(&mutex_rate))
+        return;
+    for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
+        if (owed.ns[kind])
+            record_synthetic(DP_FRAME_UNKNOWN_HOLDER, kind, owed.ns[kind]);
+}
