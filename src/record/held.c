@@ -2,9 +2,9 @@
 /*
  * record/held.c - one word a contended lock, so that the two lock profiles are two views of one quantity.
  *
- * A wait is [s, e]. The block profile gives e - s to the waiter. The mutex profile gives the same time to those who held
- * the lock meanwhile: each holder that lets go pays for what passed since the last one did. For that nobody needs a list
- * of waiters. With n waiters whose waits are paid up to the times c1..cn ("cut times", at first their s),
+ * A wait is [s, e]. The block profile gives e - s to the waiter. The mutex profile gives the same time to those who
+ * held the lock meanwhile: each holder that lets go pays for what passed since the last one did. For that nobody needs
+ * a list of waiters. With n waiters whose waits are paid up to the times c1..cn ("cut times", at first their s),
  *
  *     owed(t) = (t - c1) + ... + (t - cn) = n*t - S,    S = c1 + ... + cn
  *
@@ -13,22 +13,24 @@
  *     enter at s         n + 1, S + s           one add
  *     settle at t        S = n*t                CAS; the holder that lets go pays owed(t), if it is above 0
  *     acquired at e      n - 1, S = (n-1)*e     CAS; owed(e), if above 0, is nobody's: [hand-over]
- *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word, with
- *                                               n = 0 too (S < 0), and whoever lets go next pays it
- *     taken back         n - 1, S - s           one add; what was paid for it meanwhile stays in the word as a credit
+ *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word,
+ * with n = 0 too (S < 0), and whoever lets go next pays it taken back         n - 1, S - s           one add; what was
+ * paid for it meanwhile stays in the word as a credit
  *
  * Invariants, for each word, at every moment, whatever the order of events and whoever else uses the word:
  *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
  *     above changes both sides by the same amount, and each is one atomic step on one word.
- *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): the profiles are equal.
+ *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): the profiles are
+ * equal.
  *  3. Nothing negative is ever paid. A settle or an acquisition that would (its clock was read before another's, which
  *     came first) pays nothing and leaves S alone.
- *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at S.
- *     S is a time that somebody read during this wait, so e moves by the time between two clock reads.
- * So an event that was missed, a word used by two locks, or a lock with two words moves blame, never totals.
+ *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
+ * S. S is a time that somebody read during this wait, so e moves by the time between two clock reads. So an event that
+ * was missed, a word used by two locks, or a lock with two words moves blame, never totals.
  *
  * S is modulo 2^52 and owed is taken as signed: right while less than 2^51 ns (26 days, shared by the waiters) are owed
- * at once. n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its add.
+ * at once. n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its
+ * add.
  *
  * Table: sets of four slots {key, word}, one cache line, by the lock's address; a key is address and kind of wait,
  * so that a rwlock's readers and writers are told apart. A slot whose word is 0 belongs to whoever changes its key
@@ -36,8 +38,8 @@
  * is ever freed. Two waiters may claim two slots for one lock; a settle visits the whole set.
  *
  * Filter: a byte a set, the number of its words that are not 0, kept by whoever takes a word from or to 0; so it trails
- * the words, and a holder in the gap sees nobody: a missed event. An unlock loads that byte and nothing else. Counts wrap
- * and differences still add up, so no order of updates can leave it wrong once all are done.
+ * the words, and a holder in the gap sees nobody: a missed event. An unlock loads that byte and nothing else. Counts
+ * wrap and differences still add up, so no order of updates can leave it wrong once all are done.
  *
  * All atomics are relaxed: no data is published through these words, and each result depends only on the
  * modification order of its own word. Progress: enter and take_back are wait-free; a CAS fails only where another

@@ -8,10 +8,14 @@
 #include <deltaprof/hooks.h>
 
 static const struct dp_label of_lock[] = {
-    [DELTAPROF_LOCK_MUTEX] = {"lock", "mutex"},       [DELTAPROF_LOCK_READ] = {"lock", "rwlock-read"},
-    [DELTAPROF_LOCK_WRITE] = {"lock", "rwlock-write"}, [DELTAPROF_LOCK_COND] = {"lock", "cond"},
-    [DELTAPROF_LOCK_SEM] = {"lock", "sem"},           [DELTAPROF_LOCK_SPIN] = {"lock", "spin"},
-    [DELTAPROF_LOCK_BARRIER] = {"lock", "barrier"},   [DELTAPROF_LOCK_JOIN] = {"lock", "join"},
+    [DELTAPROF_LOCK_MUTEX] = {"lock", "mutex"},
+    [DELTAPROF_LOCK_READ] = {"lock", "rwlock-read"},
+    [DELTAPROF_LOCK_WRITE] = {"lock", "rwlock-write"},
+    [DELTAPROF_LOCK_COND] = {"lock", "cond"},
+    [DELTAPROF_LOCK_SEM] = {"lock", "sem"},
+    [DELTAPROF_LOCK_SPIN] = {"lock", "spin"},
+    [DELTAPROF_LOCK_BARRIER] = {"lock", "barrier"},
+    [DELTAPROF_LOCK_JOIN] = {"lock", "join"},
 };
 
 #define N_SETS (sizeof of_lock / sizeof *of_lock)

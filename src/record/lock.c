@@ -7,8 +7,8 @@
  * Nothing is kept in the thread between the calls, and the thread's word is parked only while a stack is taken, never
  * while the host waits: a cancelled or abandoned wait leaves nothing behind but, for a kind with a holder, its place.
  *
- * A thread whose word is parked (inside an allocator's real function, our own threads, a walk that a signal interrupted)
- * tells nothing: the walk below has one user a thread. To held that is a missed event.
+ * A thread whose word is parked (inside an allocator's real function, our own threads, a walk that a signal
+ * interrupted) tells nothing: the walk below has one user a thread. To held that is a missed event.
  *
  * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. What is nobody's costs no
  * stack and is never sampled.
@@ -34,8 +34,8 @@ struct wait {
     int64_t begin_ns;
     dp_held_place place;
     uint32_t epoch;
-    uint8_t kind;    /* 0: no event */
-    uint8_t blamed;  /* the mutex profile hears of it too */
+    uint8_t kind;   /* 0: no event */
+    uint8_t blamed; /* the mutex profile hears of it too */
 };
 _Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
 _Static_assert(sizeof(struct deltaprof_owed) == DP_HELD_KINDS * sizeof(int64_t), "owed");
@@ -92,7 +92,9 @@ static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack,
 static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
+    int64_t kept = deltaprof_guard_enter();
     record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, 1, delay_ns);
+    deltaprof_guard_leave(kept);
 }
 
 void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)

@@ -17,7 +17,7 @@ void dp_lock_fork_child(void);
 
 /*
  * What a wait of wait_ns adds to the block profile, given a uniform random number: one that lasted at least rate_ns
- * itself, a shorter one rate_ns with probability wait_ns / rate_ns, so that the mean is exact. The count that goes with it is
- * rate_ns / wait_ns, rounded up or down at random. 0: nothing.
+ * itself, a shorter one rate_ns with probability wait_ns / rate_ns, so that the mean is exact. The count that goes with
+ * it is rate_ns / wait_ns, rounded up or down at random. 0: nothing.
  */
 int64_t dp_lock_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns);

@@ -2,11 +2,12 @@
 /*
  * test_held_model.c - every interleaving of three threads through held.c itself, not through a model of it.
  *
- * The atomics and the clock that held.c is compiled with here hand control to a scheduler before each step. A schedule is
- * a list of choices; the search runs them all, depth first, each from the start, and leaves a run when it reaches a
+ * The atomics and the clock that held.c is compiled with here hand control to a scheduler before each step. A schedule
+ * is a list of choices; the search runs them all, depth first, each from the start, and leaves a run when it reaches a
  * state that it has seen. A state is the shared memory with, for each thread, where it stands and all that it has read
  * since it began its present operation; its code being deterministic, that says what it will do. Where all threads have
- * ended, the books must balance to the unit. The clock is a fixed sequence without a pattern, so that wrong sums do not agree.
+ * ended, the books must balance to the unit. The clock is a fixed sequence without a pattern, so that wrong sums do not
+ * agree.
  *
  * The same search must find fault with held.c when its atomic steps are torn, blind or forgotten: a search that cannot
  * fail proves nothing.
@@ -26,7 +27,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* ---- threads, scheduler, memory seen ------------------------------------------------------------------------------ */
+/* ---- threads, scheduler, memory seen ------------------------------------------------------------------------------
+ */
 
 #define THREADS 3
 
@@ -66,7 +68,8 @@ static uint64_t seen(uint64_t value)
     return value;
 }
 
-/* ---- held.c on these atomics -------------------------------------------------------------------------------------- */
+/* ---- held.c on these atomics --------------------------------------------------------------------------------------
+ */
 
 #undef dp_load_relaxed
 #undef dp_store_relaxed
@@ -77,31 +80,31 @@ static uint64_t seen(uint64_t value)
 #define dp_store_relaxed(p, v) (step(), atomic_store((p), (v)))
 #define dp_add_relaxed(p, v)   add((p), (v))
 #define dp_sub_relaxed(p, v)   (mutant == FORGOTTEN_SUB ? atomic_load(p) : add((p), -(v)))
-#define add(p, v)                                                                                                      \
-    __extension__({                                                                                                    \
-        step();                                                                                                        \
-        __typeof__(*(p) + 0) old_;                                                                                     \
-        if (mutant == TORN_ADD) {                                                                                      \
-            old_ = atomic_load(p);                                                                                     \
-            seen(old_);                                                                                                \
-            step();                                                                                                    \
-            atomic_store((p), old_ + (v));                                                                             \
-        } else {                                                                                                       \
-            old_ = atomic_fetch_add((p), (v));                                                                         \
-            seen(old_);                                                                                                \
-        }                                                                                                              \
-        old_;                                                                                                          \
+#define add(p, v)                              \
+    __extension__({                            \
+        step();                                \
+        __typeof__(*(p) + 0) old_;             \
+        if (mutant == TORN_ADD) {              \
+            old_ = atomic_load(p);             \
+            seen(old_);                        \
+            step();                            \
+            atomic_store((p), old_ + (v));     \
+        } else {                               \
+            old_ = atomic_fetch_add((p), (v)); \
+            seen(old_);                        \
+        }                                      \
+        old_;                                  \
     })
-#define dp_cas_relaxed(p, expected, v)                                                                                 \
-    __extension__({                                                                                                    \
-        step();                                                                                                        \
-        bool done_ = mutant == BLIND_CAS || atomic_load(p) == *(expected);                                             \
-        if (done_)                                                                                                     \
-            atomic_store((p), (v));                                                                                    \
-        else                                                                                                           \
-            *(expected) = atomic_load(p);                                                                              \
-        seen(done_ ? 1 : *(expected));                                                                                 \
-        done_;                                                                                                         \
+#define dp_cas_relaxed(p, expected, v)                                     \
+    __extension__({                                                        \
+        step();                                                            \
+        bool done_ = mutant == BLIND_CAS || atomic_load(p) == *(expected); \
+        if (done_)                                                         \
+            atomic_store((p), (v));                                        \
+        else                                                               \
+            *(expected) = atomic_load(p);                                  \
+        seen(done_ ? 1 : *(expected));                                     \
+        done_;                                                             \
     })
 
 static int n_clock;
@@ -115,7 +118,8 @@ static int64_t model_clock(void)
 
 #include "record/held.c"
 
-/* ---- what the threads do ------------------------------------------------------------------------------------------ */
+/* ---- what the threads do ------------------------------------------------------------------------------------------
+ */
 
 enum { LOCK = 1, TIMED, UNLOCK, TRY, GIVE_BACK };
 struct op {
@@ -206,7 +210,8 @@ static void body(int me)
         step();
 }
 
-/* ---- the search --------------------------------------------------------------------------------------------------- */
+/* ---- the search ---------------------------------------------------------------------------------------------------
+ */
 
 #define MOST_STATES (1u << 22)
 static uint64_t *states; /* open addressing */
@@ -275,7 +280,8 @@ static void reset(void)
     }
 }
 
-/* All have ended: paid and blocked differ by what still stands in the words, a debt (S < 0) or a credit, and by nothing else. */
+/* All have ended: paid and blocked differ by what still stands in the words, a debt (S < 0) or a credit, and by nothing
+ * else. */
 static bool balanced(void)
 {
     int64_t open = 0;
@@ -357,9 +363,14 @@ static bool search(const struct scenario *which)
     return fault;
 }
 
-/* ---- scenarios ---------------------------------------------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------------------------------------------------
+ */
 
-#define TURN(kind, lock) {kind, lock}, {UNLOCK, lock}
+#define TURN(kind, lock) \
+    {kind, lock},        \
+    {                    \
+        UNLOCK, lock     \
+    }
 
 static const struct scenario one_lock = {"three threads, one lock",
                                          {{TURN(LOCK, 0)}, {TURN(LOCK, 0)}, {TURN(LOCK, 0)}}};
@@ -368,9 +379,10 @@ static const struct scenario timed = {"timeouts", {{TURN(LOCK, 0)}, {TURN(TIMED,
 static const struct scenario mixed = {"a timeout, an acquisition, then a new holder",
                                       {{TURN(LOCK, 0)}, {TURN(TIMED, 0)}, {TURN(LOCK, 0)}}};
 static const struct scenario taken = {"a wait taken back", {{TURN(LOCK, 0)}, {TURN(GIVE_BACK, 0)}, {TURN(LOCK, 0)}}};
-static const struct scenario nested = {"two locks of one set",
-                                       {{{LOCK, 0}, {LOCK, 1}, {UNLOCK, 1}, {UNLOCK, 0}}, {TURN(LOCK, 0)}, {TURN(LOCK, 1)}}};
-static const struct scenario barging = {"a try that gets in between", {{TURN(LOCK, 0)}, {TURN(TRY, 0)}, {TURN(LOCK, 0)}}};
+static const struct scenario nested = {
+    "two locks of one set", {{{LOCK, 0}, {LOCK, 1}, {UNLOCK, 1}, {UNLOCK, 0}}, {TURN(LOCK, 0)}, {TURN(LOCK, 1)}}};
+static const struct scenario barging = {"a try that gets in between",
+                                        {{TURN(LOCK, 0)}, {TURN(TRY, 0)}, {TURN(LOCK, 0)}}};
 
 static const struct scenario *const all[] = {&one_lock, &twice, &timed, &mixed, &taken, &nested, &barging};
 
