@@ -20,14 +20,14 @@ enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE };
 
 /* Every key's value. Filled with the defaults by dp_config_init; `set` has a bit for each key that was given. */
 struct dp_config {
-    int64_t heap_rate;      /* bytes; 1 every, 0 off */
-    int64_t mutex_rate;     /* 1 in n; 0 off */
-    int64_t block_rate_ns;  /* 0 off */
-    int64_t interval_ns;    /* 0 on request only */
-    int64_t keep;           /* ticks; 0 all */
-    int64_t depth;          /* frames */
-    int64_t memory;         /* bytes */
-    int64_t max_samples;    /* 0 never */
+    int64_t heap_rate;     /* bytes; 1 every, 0 off */
+    int64_t mutex_rate;    /* 1 in n; 0 off */
+    int64_t block_rate_ns; /* 0 off */
+    int64_t interval_ns;   /* 0 on request only */
+    int64_t keep;          /* ticks; 0 all */
+    int64_t depth;         /* frames */
+    int64_t memory;        /* bytes */
+    int64_t max_samples;   /* 0 never */
     int64_t exit_timeout_ns;
     int64_t cursor_ttl_ns;
     enum dp_unwind_mode unwind;
@@ -36,8 +36,8 @@ struct dp_config {
     enum dp_types types;
     bool signals;
     bool cmdline;
-    int signal; /* number; 0 none */
-    char out[DP_CONFIG_TEXT];    /* "" none */
+    int signal;               /* number; 0 none */
+    char out[DP_CONFIG_TEXT]; /* "" none */
     char exe[DP_CONFIG_TEXT];
     char log[DP_CONFIG_TEXT];
     char listen[DP_CONFIG_TEXT]; /* "" none */
@@ -47,7 +47,7 @@ struct dp_config {
 
 /* What was wrong, as one line without newline: names the word and what is allowed. */
 struct dp_config_error {
-    char line[256];
+    char line[384];
 };
 
 void dp_config_init(struct dp_config *conf);
@@ -60,10 +60,17 @@ int dp_config_parse_live(struct dp_config *conf, const char *text, struct dp_con
 /* As parse, for one consumer: symbolize, address, types, max_samples. */
 int dp_config_parse_delta(struct dp_config *conf, const char *text, struct dp_config_error *error);
 
+/* The key was in a text that was parsed into conf; false for an unknown key too. */
 bool dp_config_given(const struct dp_config *conf, const char *key);
+
+/* Whether name matches one of the globs of `exe`, "a|b*": `*` any bytes, `?` one byte. */
+bool dp_config_matches(const char *globs, const char *name);
 
 /* The table, for --help and the man page: NULL beyond the last. */
 struct dp_config_key {
-    const char *key, *type, *value_default, *help;
+    const char *key;
+    const char *type;          /* SIZE, TIME, N, or the words that it takes: auto|fp|libunwind */
+    const char *value_default; /* as the reader is told */
+    const char *help;          /* one line */
 };
 const struct dp_config_key *dp_config_key(size_t i);

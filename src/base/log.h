@@ -2,28 +2,40 @@
 /*
  * base/log.h - one write(2) a line: `deltaprof[PID]: what, where, errno name, what happens next`.
  *
- * Silent while all is well. Formats %s %d %u %zu %lld %llu %x (and `%m` for the name of errno) without stdio or malloc.
- * fd 2 is written only while it is still the file it was at init. errno is kept.
- * Context: any thread above the waterline, never a hook.
+ * Silent while all is well. Formats what base/text.h knows, without stdio or malloc; control characters become `?`. fd
+ * 2 is written only while it is still the file it was at init. errno is kept. Context: any thread above the waterline,
+ * never a hook.
  */
 #pragma once
 
+#include "base/atomic.h"
+
 #include <stdint.h>
 
-enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR };
+enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR }; /* INFO is said with log=info only */
 
-/* where: "stderr", "none", "info", or an absolute path that is opened for appending at the first line. */
+/* where: "stderr", "none", "info", or an absolute path (with a `/`), opened for appending at each line. Context: init.
+ */
 void dp_log_init(const char *where);
 void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx); /* NULL: back to where */
 int dp_log_wants_info(void);
+int dp_log_terminal(void); /* lines go to stderr, and it is a terminal */
 
+/* %m is the name of errno: ENOSPC. */
 void dp_log(enum dp_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * One line per cause until the cause changes: says the line when `state` (an errno, or 0 for "well again") differs from
- * the last one said for `cause`, which is the caller's own static word. True if it was said.
+ * the last one said for `cause`, which is the caller's own static word. True if it was said. %m is the name of state.
  */
 struct dp_log_cause {
-    int last;
+    _Atomic int last;
 };
 int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The calling thread is about to leave the host's descriptor table. -EPERM: it could not reach fd 2 from there. */
+int dp_log_own_table(void);
+/* From now on only write(2): a seccomp filter stands. */
+void dp_log_confined(void);
+/* In a forked child. Only stores. */
+void dp_log_fork_child(void);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/lock.h - a lock of one word, for the ordinary code above the waterline.
+ *
+ * Not a pthread mutex: nothing interposes it, a forked child opens it with one store in its atfork handler, waiting
+ * has a deadline on CLOCK_MONOTONIC, and the holder can be asked for, so that a signal handler that interrupted the
+ * holder gives up at once. Zero is an open lock. Not recursive, not fair.
+ */
+#pragma once
+
+#include "base/atomic.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dp_lock {
+    _Atomic uint32_t word;  /* 0 open, 1 held, 2 held and somebody waits */
+    _Atomic int32_t holder; /* thread id; only its own reader may trust it */
+};
+
+void dp_lock_take(struct dp_lock *);
+bool dp_lock_try(struct dp_lock *);
+/* deadline_ns: of dp_clock_ns. False: not taken by then, or the calling thread holds it already. Async-signal-safe. */
+bool dp_lock_take_until(struct dp_lock *, int64_t deadline_ns);
+void dp_lock_give(struct dp_lock *);
+
+/* In a forked child, whose other threads are gone. */
+static inline void dp_lock_reset(struct dp_lock *lock)
+{
+    dp_store_relaxed(&lock->holder, 0);
+    dp_store_relaxed(&lock->word, 0);
+}
+
+/* Waits until *word is no longer seen, a wake, a signal or the deadline (INT64_MAX: none). Async-signal-safe. */
+void dp_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
+void dp_futex_wake(_Atomic uint32_t *word);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/log.c - one line, one write(2), to whom the host would expect it.
+ *
+ * No descriptor is kept: a host that closes every number it did not open would hand ours to a file of its own, and our
+ * next line would land there. A log file is opened for each line, never waiting for a FIFO's reader; fd 2 is written
+ * only while fstat says that it is the file it was at init, and not while its reader is stuck. A thread with its own
+ * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd.
+ */
+#include "base/log.h"
+
+#include "base/lock.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum where { TO_STDERR, TO_NONE, TO_FILE };
+
+static struct {
+    enum where where;
+    bool info, confined;
+    bool has_stderr;
+    dev_t dev, rdev;
+    ino_t ino;
+    char path[1024];
+    void (*fn)(void *ctx, const char *line);
+    void *ctx;
+} the_log;
+static struct dp_lock fn_lock; /* fn and ctx are one pair */
+static __thread bool own_table;
+
+static bool same_file(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_dev == the_log.dev && st.st_ino == the_log.ino && st.st_rdev == the_log.rdev;
+}
+
+void dp_log_init(const char *where)
+{
+    int saved = errno;
+    struct stat st;
+    the_log.info = strcmp(where, "info") == 0;
+    the_log.where = strcmp(where, "none") == 0 ? TO_NONE : strchr(where, '/') ? TO_FILE : TO_STDERR;
+    if (the_log.where == TO_FILE)
+        dp_text_format(the_log.path, sizeof the_log.path, "%s", where);
+    the_log.has_stderr = fstat(STDERR_FILENO, &st) == 0;
+    the_log.dev = st.st_dev;
+    the_log.ino = st.st_ino;
+    the_log.rdev = st.st_rdev;
+    errno = saved;
+}
+
+void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx)
+{
+    dp_lock_take(&fn_lock);
+    the_log.fn = fn;
+    the_log.ctx = ctx;
+    dp_lock_give(&fn_lock);
+}
+
+int dp_log_wants_info(void)
+{
+    return the_log.info;
+}
+
+int dp_log_terminal(void)
+{
+    int saved = errno;
+    int yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(STDERR_FILENO) && isatty(STDERR_FILENO);
+    errno = saved;
+    return yes;
+}
+
+void dp_log_confined(void)
+{
+    the_log.confined = true;
+}
+
+void dp_log_fork_child(void)
+{
+    dp_lock_reset(&fn_lock);
+}
+
+/* The host's fd 2, for a thread with its own table; -1: not allowed here. */
+static int borrow_stderr(void)
+{
+    int process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (process < 0)
+        return -1;
+    int fd = (int)syscall(SYS_pidfd_getfd, process, STDERR_FILENO, 0);
+    close(process);
+    return fd;
+}
+
+int dp_log_own_table(void)
+{
+    int fd = borrow_stderr();
+    if (fd < 0 && the_log.where == TO_STDERR && the_log.has_stderr)
+        return -EPERM;
+    if (fd >= 0)
+        close(fd);
+    own_table = true;
+    return 0;
+}
+
+static void write_stderr(const char *line, size_t n_bytes)
+{
+    if (!the_log.has_stderr)
+        return;
+    int fd = own_table ? borrow_stderr() : STDERR_FILENO;
+    struct pollfd ready = {fd, POLLOUT, 0};
+    if (fd >= 0 && same_file(fd) && poll(&ready, 1, 100) == 1 && (ready.revents & POLLOUT))
+        (void)!write(fd, line, n_bytes);
+    if (own_table && fd >= 0)
+        close(fd);
+}
+
+static void write_file(const char *line, size_t n_bytes)
+{
+    int fd = open(the_log.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return;
+    (void)!write(fd, line, n_bytes);
+    close(fd);
+}
+
+/* line: text[0..n), with room for a newline behind it. */
+static void say(char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ')
+            text[i] = '?';                               /* a file name with a newline is still one line */
+    bool held = dp_lock_take_until(&fn_lock, INT64_MAX); /* not when a handler interrupted this thread inside */
+    void (*fn)(void *, const char *) = held ? the_log.fn : NULL;
+    void *ctx = the_log.ctx;
+    if (held)
+        dp_lock_give(&fn_lock);
+    if (fn) {
+        fn(ctx, text);
+        return;
+    }
+    text[n++] = '\n';
+    if (the_log.confined)
+        (void)!(the_log.where == TO_STDERR && write(STDERR_FILENO, text, n));
+    else if (the_log.where == TO_FILE)
+        write_file(text, n);
+    else if (the_log.where == TO_STDERR)
+        write_stderr(text, n);
+}
+
+static void vsay(int error_m, const char *format, va_list args)
+{
+    int saved = errno;
+    char line[1600];
+    size_t n = dp_text_format(line, sizeof line, "deltaprof[%d]: ", (int)getpid());
+    n += dp_text_vformat(line + n, sizeof line - 1 - n, error_m, format, args);
+    say(line, n);
+    errno = saved;
+}
+
+void dp_log(enum dp_log_level level, const char *format, ...)
+{
+    if (level == DP_LOG_INFO && !the_log.info)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsay(errno, format, args);
+    va_end(args);
+}
+
+int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...)
+{
+    if (dp_swap_acq_rel(&cause->last, state) == state)
+        return 0;
+    va_list args;
+    va_start(args, format);
+    vsay(state, format, args);
+    va_end(args);
+    return 1;
+}

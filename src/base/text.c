@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* base/text.c - the small part of printf and strtoll that text.h promises. */
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct unit {
+    const char *name;
+    int64_t factor;
+};
+/* Largest first: the shortest text is found by the first that divides. */
+static const struct unit sizes[] = {{"T", INT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20},
+                                    {"k", 1 << 10},          {"", 1},        {0}};
+static const struct unit times[] = {{"h", INT64_C(3600000000000)},
+                                    {"m", INT64_C(60000000000)},
+                                    {"s", 1000000000},
+                                    {"ms", 1000000},
+                                    {"us", 1000},
+                                    {"ns", 1},
+                                    {0}};
+
+/* Digits into n, the rest of the text into *end. */
+static int digits(const char *text, const char **end, int64_t *n)
+{
+    int64_t value = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *p - '0', &value))
+            return -ERANGE;
+    if (p == text)
+        return -EINVAL;
+    *end = p;
+    *n = value;
+    return 0;
+}
+
+int dp_text_read_count(const char *text, int64_t *n)
+{
+    const char *end;
+    int rc = digits(text, &end, n);
+    return rc ? rc : *end ? -EINVAL : 0;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+int dp_text_read_size(const char *text, int64_t *n_bytes)
+{
+    const char *end;
+    int rc = digits(text, &end, n_bytes);
+    if (rc)
+        return rc;
+    for (const struct unit *u = sizes; u->name; u++)
+        if (lower(end[0]) == lower(u->name[0]) && (!end[0] || !end[1]))
+            return __builtin_mul_overflow(*n_bytes, u->factor, n_bytes) ? -ERANGE : 0;
+    return -EINVAL;
+}
+
+int dp_text_read_time(const char *text, int64_t *ns)
+{
+    const char *end;
+    int rc = digits(text, &end, ns);
+    if (rc)
+        return rc;
+    if (!*end)
+        return *ns ? -EINVAL : 0;
+    for (const struct unit *u = times; u->name; u++)
+        if (strcmp(end, u->name) == 0)
+            return __builtin_mul_overflow(*ns, u->factor, ns) ? -ERANGE : 0;
+    return -EINVAL;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+struct out {
+    char *at;
+    size_t n, room;
+};
+
+static void put(struct out *o, char c)
+{
+    if (o->n + 1 < o->room)
+        o->at[o->n++] = c;
+}
+
+static void put_text(struct out *o, const char *text)
+{
+    for (const char *p = text ? text : "(null)"; *p; p++)
+        put(o, *p);
+}
+
+static void put_number(struct out *o, uint64_t n, unsigned base, unsigned width)
+{
+    char reversed[24];
+    unsigned count = 0;
+    do {
+        reversed[count++] = "0123456789abcdef"[n % base];
+        n /= base;
+    } while (n);
+    for (; width > count; width--)
+        put(o, '0');
+    while (count)
+        put(o, reversed[--count]);
+}
+
+static void put_unit(char *out, size_t room, int64_t n, const struct unit *units)
+{
+    struct out o = {out, 0, room};
+    const struct unit *u = units;
+    while (u[1].name && (n == 0 || n % u->factor))
+        u++;
+    put_number(&o, (uint64_t)(n / u->factor), 10, 0);
+    if (n)
+        put_text(&o, u->name);
+    out[o.n] = '\0';
+}
+
+void dp_text_count(char *out, size_t room, int64_t n)
+{
+    dp_text_format(out, room, "%lld", (long long)n);
+}
+
+void dp_text_size(char *out, size_t room, int64_t n_bytes)
+{
+    put_unit(out, room, n_bytes, sizes);
+}
+
+void dp_text_time(char *out, size_t room, int64_t ns)
+{
+    put_unit(out, room, ns, times);
+}
+
+size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, va_list args)
+{
+    struct out o = {out, 0, room};
+    for (const char *f = format; *f; f++) {
+        if (*f != '%') {
+            put(&o, *f);
+            continue;
+        }
+        unsigned width = 0, longs = 0;
+        for (f++; *f >= '0' && *f <= '9'; f++)
+            width = width * 10 + (unsigned)(*f - '0');
+        for (; *f == 'l' || *f == 'z'; f++)
+            longs++;
+        if (*f == 's') {
+            put_text(&o, va_arg(args, const char *));
+        } else if (*f == 'd') {
+            int64_t n = longs ? va_arg(args, long long) : va_arg(args, int);
+            if (n < 0)
+                put(&o, '-');
+            put_number(&o, n < 0 ? -(uint64_t)n : (uint64_t)n, 10, width);
+        } else if (*f == 'u' || *f == 'x') {
+            uint64_t n = longs ? va_arg(args, unsigned long long) : va_arg(args, unsigned);
+            put_number(&o, n, *f == 'x' ? 16 : 10, width);
+        } else if (*f == 'm') {
+            const char *name = strerrorname_np(error_m);
+            put_text(&o, name ? name : "unknown error");
+        } else if (*f) {
+            put(&o, *f);
+        } else {
+            break;
+        }
+    }
+    out[o.n] = '\0';
+    return o.n;
+}
+
+size_t dp_text_format(char *out, size_t room, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t n = dp_text_vformat(out, room, errno, format, args);
+    va_end(args);
+    return n;
+}
