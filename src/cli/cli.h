@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/cli.h - the subcommands. Each gets its own word as argv[0] and gives the exit status: 0, 1 (an input or an output
- * failed, one line on stderr says what and where), 2 (wrong usage).
+ * cli/cli.h - the verbs of `deltaprof`, one file each.
+ *
+ * A verb gets its own name as argv[0] and returns the exit status: 0, 1 for what could not be done, 2 for what was not
+ * understood; run never returns when all is well. What goes wrong is one line on stderr through dp_cli_error.
  */
 #pragma once
 
+#define DP_CLI_FAILED 1
+#define DP_CLI_USAGE  2
+
+struct dp_cli_verb {
+    const char *name, *arguments, *summary;
+    int (*main)(int argc, char **argv);
+};
+
+int dp_cli_run(int argc, char **argv);
 int dp_cli_top(int argc, char **argv);
 int dp_cli_merge(int argc, char **argv);
 int dp_cli_diff(int argc, char **argv);
+
+/* The table in main.c: NULL for a name that is no verb. */
+const struct dp_cli_verb *dp_cli_verb(const char *name);
+
+/* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. */
+void dp_cli_error(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* If argv[1] asks for help: prints the verb's usage, then text, and returns 1. */
+int dp_cli_help(int argc, char **argv, const char *text);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/binary.c - reads headers, needed libraries and symbol names of a program on disk.
+ *
+ * The file is somebody's: every offset is checked against its size, and what is out of bounds counts as absent. Only
+ * names are looked for, so a few hundred lines of a general library would buy nothing here.
+ */
+#include "cli/binary.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#endif
+
+struct image {
+    const unsigned char *bytes;
+    size_t n_bytes;
+};
+
+/* n_bytes at offset, aligned enough for Elf64 types; NULL out of bounds. */
+static const void *at(const struct image *image, uint64_t offset, uint64_t n_bytes)
+{
+    if (offset > image->n_bytes || n_bytes > image->n_bytes - offset || offset % 8)
+        return NULL;
+    return image->bytes + offset;
+}
+
+/* The string at offset of a table; "" out of bounds or without an end. */
+static const char *string(const struct image *image, uint64_t table, uint64_t n_table, uint64_t offset)
+{
+    if (table > image->n_bytes || n_table > image->n_bytes - table || offset >= n_table)
+        return "";
+    const char *text = (const char *)image->bytes + table + offset;
+    return memchr(text, 0, n_table - offset) ? text : "";
+}
+
+static void copy(char *to, size_t n_to, const char *from)
+{
+    size_t n = strnlen(from, n_to - 1);
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
+static bool names_sanitizer_library(const char *name)
+{
+    static const char *const libraries[] = {"libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libclang_rt."};
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
+        if (!strncmp(name, libraries[i], strlen(libraries[i])))
+            return strncmp(name, "libclang_rt.ubsan", 17) != 0;
+    return false;
+}
+
+/* A sanitizer that is linked in exports its own allocator and leaves these behind. */
+static bool names_sanitizer_symbol(const char *name)
+{
+    static const char *const symbols[] = {"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init", "__tsan_init"};
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++)
+        if (!strcmp(name, symbols[i]))
+            return true;
+    return false;
+}
+
+static void read_needed(const struct image *image, const Elf64_Phdr *phdr, size_t n_phdr, const Elf64_Phdr *dynamic,
+                        struct dp_binary *elf)
+{
+    const Elf64_Dyn *dyn = at(image, dynamic->p_offset, dynamic->p_filesz);
+    size_t n = dyn ? dynamic->p_filesz / sizeof *dyn : 0;
+    uint64_t strtab = 0, n_strtab = 0;
+    for (size_t i = 0; i < n && dyn[i].d_tag != DT_NULL; i++) {
+        if (dyn[i].d_tag == DT_STRTAB)
+            strtab = dyn[i].d_un.d_ptr;
+        else if (dyn[i].d_tag == DT_STRSZ)
+            n_strtab = dyn[i].d_un.d_val;
+    }
+    uint64_t offset = 0;
+    for (size_t i = 0; i < n_phdr; i++)
+        if (phdr[i].p_type == PT_LOAD && strtab >= phdr[i].p_vaddr && strtab - phdr[i].p_vaddr < phdr[i].p_filesz)
+            offset = strtab - phdr[i].p_vaddr + phdr[i].p_offset;
+    for (size_t i = 0; i < n && dyn[i].d_tag != DT_NULL; i++) {
+        const char *name = dyn[i].d_tag == DT_NEEDED ? string(image, offset, n_strtab, dyn[i].d_un.d_val) : "";
+        if (names_sanitizer_library(name))
+            copy(elf->sanitizer, sizeof elf->sanitizer, name);
+    }
+}
+
+static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
+                         struct dp_binary *elf)
+{
+    const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
+    size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
+    for (size_t i = 1; i < n; i++) {
+        unsigned type = ELF64_ST_TYPE(symbol[i].st_info);
+        const char *name = string(image, strings->sh_offset, strings->sh_size, symbol[i].st_name);
+        bool defined = symbol[i].st_shndx != SHN_UNDEF;
+        if (!*name || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
+            continue;
+        if (names_sanitizer_symbol(name)) {
+            copy(elf->sanitizer, sizeof elf->sanitizer, name);
+        } else if (!strcmp(name, "malloc") && defined) {
+            copy(elf->own_malloc, sizeof elf->own_malloc, name);
+            elf->own_exported |= table->sh_type == SHT_DYNSYM;
+        } else if (!*elf->own_malloc &&
+                   (!strcmp(name, "je_malloc") || !strcmp(name, "tc_malloc") || !strcmp(name, "mi_malloc"))) {
+            copy(elf->own_malloc, sizeof elf->own_malloc, name);
+        }
+    }
+}
+
+static void read_image(const struct image *image, struct dp_binary *elf)
+{
+    elf->is_elf = image->n_bytes >= SELFMAG && !memcmp(image->bytes, ELFMAG, SELFMAG);
+    const Elf64_Ehdr *ehdr = elf->is_elf ? at(image, 0, sizeof *ehdr) : NULL;
+    elf->is_ours = ehdr && ehdr->e_ident[EI_CLASS] == ELFCLASS64 && ehdr->e_ident[EI_DATA] == ELFDATA2LSB &&
+                   ehdr->e_machine == OUR_MACHINE;
+    if (!elf->is_ours)
+        return;
+
+    size_t n_phdr = ehdr->e_phentsize == sizeof(Elf64_Phdr) ? ehdr->e_phnum : 0;
+    const Elf64_Phdr *phdr = at(image, ehdr->e_phoff, n_phdr * sizeof *phdr);
+    for (size_t i = 0; phdr && i < n_phdr; i++) {
+        if (phdr[i].p_type == PT_INTERP)
+            copy(elf->interp, sizeof elf->interp, string(image, phdr[i].p_offset, phdr[i].p_filesz, 0));
+        else if (phdr[i].p_type == PT_DYNAMIC)
+            read_needed(image, phdr, n_phdr, &phdr[i], elf);
+    }
+
+    size_t n_shdr = ehdr->e_shentsize == sizeof(Elf64_Shdr) ? ehdr->e_shnum : 0;
+    const Elf64_Shdr *shdr = at(image, ehdr->e_shoff, n_shdr * sizeof *shdr);
+    for (size_t i = 0; shdr && i < n_shdr; i++)
+        if ((shdr[i].sh_type == SHT_DYNSYM || shdr[i].sh_type == SHT_SYMTAB) && shdr[i].sh_link < n_shdr)
+            read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf);
+}
+
+int dp_binary_read(const char *path, struct dp_binary *elf)
+{
+    memset(elf, 0, sizeof *elf);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int result = 0;
+    struct stat st;
+    if (fstat(fd, &st)) {
+        result = -errno;
+        goto out;
+    }
+    if (st.st_size == 0)
+        goto out;
+    struct image image = {.n_bytes = (size_t)st.st_size};
+    void *bytes = mmap(NULL, image.n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED) {
+        result = -errno;
+        goto out;
+    }
+    image.bytes = bytes;
+    read_image(&image, elf);
+    munmap(bytes, image.n_bytes);
+out:
+    close(fd);
+    return result;
+}

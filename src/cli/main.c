@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/main.c - `deltaprof VERB ...`: finds the verb, and says what there is.
+ */
+#include "cli/cli.h"
+
+#include <deltaprof/deltaprof.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct dp_cli_verb verbs[] = {
+    {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
+};
+#define N_VERBS (sizeof verbs / sizeof verbs[0])
+
+const struct dp_cli_verb *dp_cli_verb(const char *name)
+{
+    for (size_t i = 0; i < N_VERBS; i++)
+        if (!strcmp(verbs[i].name, name))
+            return &verbs[i];
+    return NULL;
+}
+
+void dp_cli_error(const char *verb, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, verb ? "deltaprof %s: " : "deltaprof: ", verb);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int dp_cli_help(int argc, char **argv, const char *text)
+{
+    if (argc < 2 || (strcmp(argv[1], "--help") && strcmp(argv[1], "-h")))
+        return 0;
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[0]);
+    printf("usage: deltaprof %s %s\n\n%s", verb->name, verb->arguments, text);
+    return 1;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: deltaprof VERB ...\n\n"
+          "A continuous heap, mutex and block profiler for native programs. Profiles are gzipped pprof.\n\n",
+          to);
+    for (size_t i = 0; i < N_VERBS; i++)
+        fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
+    fputs("\n  deltaprof VERB --help    more about one\n"
+          "  deltaprof --version\n\n"
+          "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
+          "    go tool pprof -top profiles/redis-server.*.0002.heap.pb.gz\n",
+          to);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return DP_CLI_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        usage(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("deltaprof " DELTAPROF_VERSION);
+        return 0;
+    }
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
+    if (!verb) {
+        dp_cli_error(NULL, "%s is no verb; deltaprof --help names them", argv[1]);
+        return DP_CLI_USAGE;
+    }
+    return verb->main(argc - 1, argv + 1);
+}

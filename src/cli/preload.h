@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* cli/preload.h - where the library is that `run` preloads. */
+#pragma once
+
+#include <limits.h>
+#include <stddef.h>
+
+/* 0 and its absolute path, or -ENOENT or -EINVAL with the reason in why. */
+int dp_preload_find(char path[PATH_MAX], char *why, size_t n_why);

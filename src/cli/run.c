@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/run.c - `deltaprof run`: sets LD_PRELOAD and DELTAPROF_CONF, then becomes COMMAND.
+ *
+ * Everything that can be known to fail is said before anything is started; afterwards nothing of this program is left,
+ * so COMMAND keeps its pid, its terminal and its exit status. Paths in the configuration are made absolute here,
+ * because children that change their directory inherit it.
+ */
+#include "cli/cli.h"
+
+#include "base/config.h"
+#include "cli/help.h"
+#include "cli/preload.h"
+#include "cli/program.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char about[] = "Runs COMMAND with the profiler in it. The exit status is COMMAND's; 127 if it does not "
+                            "exist, 126 if it cannot be\n"
+                            "run or no profiler can be loaded into it, 2 if an option is wrong. Without -o out=DIR, "
+                            "profiles go to the current\n"
+                            "directory, as PROGRAM.PID.SEQ.KIND.pb.gz. Programs that COMMAND starts are profiled too, "
+                            "unless exe= says otherwise.\n"
+                            "\n"
+                            "Keys of -o and of DELTAPROF_CONF, with their defaults. Sizes take k M G, times ns us ms s "
+                            "m h; \\, is a comma.\n\n";
+
+/* A growing "a,b,c". */
+struct text {
+    char *bytes;
+    size_t n_bytes;
+};
+
+static int append(struct text *text, const char *words)
+{
+    if (!words || !*words)
+        return 0;
+    size_t n = strlen(words);
+    char *bytes = realloc(text->bytes, text->n_bytes + n + 2);
+    if (!bytes)
+        return -ENOMEM;
+    text->bytes = bytes;
+    if (text->n_bytes)
+        bytes[text->n_bytes++] = ',';
+    memcpy(bytes + text->n_bytes, words, n + 1);
+    text->n_bytes += n;
+    return 0;
+}
+
+/* Appends from to `to` with its commas escaped, and its % too when they are no pattern. */
+static char *escape(char *to, const char *from, bool is_pattern)
+{
+    for (; *from; from++) {
+        if (*from == ',')
+            *to++ = '\\';
+        else if (*from == '%' && !is_pattern)
+            *to++ = '%';
+        *to++ = *from;
+    }
+    *to = 0;
+    return to;
+}
+
+/* KEY=DIR/VALUE. expands: the key knows % patterns. */
+static int append_absolute(struct text *conf, const char *key, const char *dir, const char *value, bool expands)
+{
+    char words[64 + 2 * PATH_MAX + 2 * DP_CONFIG_TEXT];
+    char *end = words + snprintf(words, 64, "%s=", key);
+    end = escape(end, dir, !expands);
+    if (strcmp(value, ".")) {
+        *end++ = '/';
+        escape(end, value, true);
+    }
+    return append(conf, words);
+}
+
+static int make_absolute(struct text *text, const struct dp_config *conf)
+{
+    char dir[PATH_MAX];
+    if (!getcwd(dir, sizeof dir))
+        return 0; /* removed under our feet: an absolute `out` still works */
+    int error = 0;
+    const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
+    if (*out && *out != '/')
+        error = append_absolute(text, "out", dir, out, true);
+    const char *log = conf->log;
+    if (!error && *log != '/' && strchr(log, '/'))
+        error = append_absolute(text, "log", dir, log, false);
+    if (!error && *conf->token && *conf->token != '/')
+        error = append_absolute(text, "token", dir, conf->token, false);
+    return error;
+}
+
+static bool is_key(const char *word)
+{
+    const struct dp_config_key *key;
+    for (size_t i = 0; (key = dp_config_key(i)); i++)
+        if (!strcmp(key->key, word))
+            return true;
+    return false;
+}
+
+/* One -o: -EINVAL with the reason said. */
+static int option(struct text *text, const char *words)
+{
+    struct dp_config conf;
+    struct dp_config_error error;
+    dp_config_init(&conf);
+    if (dp_config_parse(&conf, words, &error)) {
+        if (strpbrk(words, "=,") || is_key(words))
+            dp_cli_error("run", "-o %s", error.line);
+        else
+            dp_cli_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
+        return -EINVAL;
+    }
+    return append(text, words);
+}
+
+/* The options up to COMMAND, whose index goes to *first. 0, -EINVAL (said), or -ENOMEM. */
+static int options(int argc, char **argv, struct text *text, int *first)
+{
+    int i = 1, error = 0;
+    for (; !error && i < argc && argv[i][0] == '-'; i++) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        if (strncmp(argv[i], "-o", 2)) {
+            dp_cli_error("run", "%s is no option; options of COMMAND stand behind it", argv[i]);
+            return -EINVAL;
+        }
+        const char *words = argv[i] + 2;
+        if (!*words && i + 1 < argc)
+            words = argv[++i];
+        error = option(text, words);
+    }
+    if (!error && i >= argc) {
+        dp_cli_error("run", "which COMMAND? usage: deltaprof run %s", dp_cli_verb("run")->arguments);
+        return -EINVAL;
+    }
+    *first = i;
+    return error;
+}
+
+static int set_environment(const char *library, const char *conf)
+{
+    const char *others = getenv("LD_PRELOAD");
+    size_t n = strlen(library);
+    char pid[24], *preload = NULL;
+    bool is_first = others && !strncmp(others, library, n) && strchr(": ", others[n]);
+    if (asprintf(&preload, "%s%s%s", is_first ? "" : library, others && *others && !is_first ? ":" : "",
+                 others ? others : "") < 0)
+        return -ENOMEM;
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    int error =
+        setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) || setenv("DELTAPROF_RUN", pid, 1);
+    free(preload);
+    return error ? -errno : 0;
+}
+
+/* What the hooks will not see of a program that brings a malloc. */
+static void warn(const struct dp_program *program)
+{
+    const struct dp_binary *elf = &program->elf;
+    if (*elf->own_malloc)
+        dp_cli_error("run", "%s has a malloc of its own inside (%s): %s", program->binary, elf->own_malloc,
+                     elf->own_exported ? "what it allocates will not be seen"
+                                       : "what it allocates through it will not be seen, only what libraries allocate");
+}
+
+static void become(const struct dp_program *program, int argc, char **argv)
+{
+    if (!program->by_shell) {
+        execv(program->path, argv);
+        return;
+    }
+    char **shell = calloc((size_t)argc + 2, sizeof *shell);
+    if (!shell)
+        return;
+    shell[0] = argv[0];
+    shell[1] = (char *)program->path;
+    memcpy(shell + 2, argv + 1, (size_t)argc * sizeof *shell);
+    execv("/bin/sh", shell);
+    free(shell);
+}
+
+int dp_cli_run(int argc, char **argv)
+{
+    static struct dp_program program;
+    static struct dp_config conf;
+    char why[PATH_MAX + 512], library[PATH_MAX];
+    struct dp_config_error error;
+    struct text text = {0};
+    int first = 0, status = DP_CLI_USAGE;
+
+    if (dp_cli_help(argc, argv, about)) {
+        dp_cli_print_keys(stdout);
+        return 0;
+    }
+    dp_config_init(&conf);
+    const char *inherited = getenv("DELTAPROF_CONF");
+    if (dp_config_parse(&conf, inherited, &error)) {
+        dp_cli_error("run", "DELTAPROF_CONF: %s", error.line);
+        return DP_CLI_USAGE;
+    }
+    int failed = append(&text, inherited);
+    if (!failed)
+        failed = options(argc, argv, &text, &first);
+    if (failed == -EINVAL)
+        goto out;
+    status = DP_PROGRAM_REFUSED;
+    if (!failed && !dp_config_parse(&conf, text.bytes, &error))
+        failed = make_absolute(&text, &conf);
+    if (!failed && dp_config_parse(&conf, text.bytes, &error)) {
+        dp_cli_error("run", "%s", error.line);
+        goto out;
+    }
+
+    if (!failed) {
+        status = dp_program_find(&program, argv[first], why, sizeof why);
+        if (!status && dp_preload_find(library, why, sizeof why))
+            status = DP_PROGRAM_REFUSED;
+        if (status) {
+            dp_cli_error("run", "%s", why);
+            goto out;
+        }
+        failed = set_environment(library, text.bytes ? text.bytes : "");
+    }
+    status = DP_PROGRAM_REFUSED;
+    if (!failed) {
+        warn(&program);
+        become(&program, argc - first, argv + first);
+        failed = -errno;
+    }
+    dp_cli_error("run", "%s: %s", argv[first], strerror(-failed));
+out:
+    free(text.bytes);
+    return status;
+}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof run` becomes COMMAND with the profiler in it, or says in one line why not, before anything is started."""
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DELTAPROF, CC = os.path.abspath(sys.argv[1]), sys.argv[2:]
+TRUE = shutil.which('true')
+
+
+class Run(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir)
+
+    def run_it(self, *args, env=None, tool=DELTAPROF, **how):
+        whole = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'LD_LIBRARY_PATH', 'DELTAPROF_CONF', 'DELTAPROF_RUN')}
+        whole.update(env or {})
+        how.setdefault('cwd', self.dir)
+        return subprocess.run([tool, *args], env=whole, text=True, capture_output=True, timeout=60,
+                              stdin=subprocess.DEVNULL, **how)
+
+    def refused(self, status, words, *args, **how):
+        done = self.run_it('run', *args, **how)
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(done.stdout, '')
+        self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith('deltaprof run: '), done.stderr)
+        self.assertIn(words, done.stderr)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def script(self, name, text, mode=0o755):
+        with open(self.path(name), 'w') as f:
+            f.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def compile(self, name, text, *options):
+        source = self.script(name + '.c', text, 0o644)
+        subprocess.run([*CC, '-o', self.path(name), source, *options], check=True, timeout=60)
+        return self.path(name)
+
+    def environment(self, *args, **how):
+        done = self.run_it('run', *args, '--', 'env', **how)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        return dict(line.split('=', 1) for line in done.stdout.splitlines() if '=' in line)
+
+    # ---- what COMMAND gets
+
+    def test_the_library_comes_first_and_what_stood_there_stays(self):
+        got = self.environment()['LD_PRELOAD']
+        self.assertTrue(os.path.isabs(got) and os.path.exists(got), got)
+        other = self.path('libother.so')
+        self.compile('libother.so', 'int other;', '-shared')
+        self.assertEqual(self.environment(env={'LD_PRELOAD': other})['LD_PRELOAD'], got + ':' + other)
+        self.assertEqual(self.environment(env={'LD_PRELOAD': got})['LD_PRELOAD'], got)
+
+    def test_the_library_is_loaded(self):
+        done = self.run_it('run', 'cat', '/proc/self/maps')
+        self.assertIn('libdeltaprof_preload.so', done.stdout)
+        self.assertIn('libdeltaprof.so', done.stdout)
+
+    def test_options_override_the_environment_and_paths_are_absolute(self):
+        text = self.environment('-o', 'interval=3s', '-okeep=7', env={'DELTAPROF_CONF': 'interval=9s,depth=5'})['DELTAPROF_CONF']
+        self.assertEqual(text.split(','), ['interval=9s', 'depth=5', 'interval=3s', 'keep=7', 'out=' + self.dir])
+        text = self.environment('-o', 'out=a%p,log=./b')['DELTAPROF_CONF']
+        self.assertEqual(text.split(',')[2:], [f'out={self.dir}/a%p', f'log={self.dir}/./b'])
+        odd = self.path('50%, odd')
+        os.mkdir(odd)
+        text = self.environment('-o', 'out=x', cwd=odd)['DELTAPROF_CONF']
+        self.assertEqual(text, f'out=x,out={self.dir}/50%%\\, odd/x')
+        self.assertEqual(self.environment('-o', 'out=none')['DELTAPROF_CONF'], 'out=none')
+
+    def test_it_becomes_the_command(self):
+        self.assertEqual(self.run_it('run', '--', 'sh', '-c', 'exit 7').returncode, 7)
+        self.assertEqual(self.run_it('run', 'sh', '-c', 'kill -9 $$').returncode, -9)
+        done = self.run_it('run', '-o', 'out=none', 'sh', '-c', 'echo $0 $1 $DELTAPROF_RUN $$', 'a', '-o', 'b')
+        self.assertRegex(done.stdout, r'^a -o (\d+) \1\n$')
+
+    def test_scripts_are_followed(self):
+        for name, text in [('a', '#!/bin/sh\necho it $1\n'), ('b', '#! /usr/bin/env sh\necho it $1\n'), ('c', 'echo it $1\n')]:
+            done = self.run_it('run', self.script(name, text), 'ran')
+            self.assertEqual((done.stdout, done.returncode), ('it ran\n', 0), done.stderr)
+        done = self.run_it('run', self.script('d', f'#!{self.path("a")}\n'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_path_is_searched_as_the_shell_does(self):
+        os.makedirs(self.path('bin1/tool'), exist_ok=True)
+        os.makedirs(self.path('bin2'), exist_ok=True)
+        self.script('bin2/tool', '#!/bin/sh\necho second\n')
+        path = {'PATH': self.path('bin1') + ':' + self.path('bin2') + ':' + os.environ['PATH']}
+        self.assertEqual(self.run_it('run', 'tool', env=path).stdout, 'second\n')
+
+    # ---- refusals
+
+    def test_wrong_options_start_nothing(self):
+        self.refused(2, 'did you mean -o out=profiles?', '-o', 'profiles', 'touch', 'started')
+        self.refused(2, 'did you mean interval=?', '-o', 'intervall=2s', 'touch', 'started')
+        self.refused(2, 'interval=soon', '-o', 'interval=soon', 'touch', 'started')
+        self.refused(2, 'DELTAPROF_CONF: ', 'touch', 'started', env={'DELTAPROF_CONF': 'depth=0'})
+        self.refused(2, '--fast is no option', '--fast', 'touch', 'started')
+        self.refused(2, 'which COMMAND?')
+        self.refused(2, 'which COMMAND?', '-o', 'keep=1', '--')
+        self.assertFalse(os.path.exists(self.path('started')))
+
+    def test_commands_that_are_not_there_or_not_executable(self):
+        self.refused(127, 'no such command', 'no-such-command')
+        self.refused(127, 'No such file', './no-such-command')
+        self.refused(126, 'is not executable', self.script('plain', '', 0o644))
+        self.refused(126, 'is a directory', self.dir)
+        self.refused(126, 'not executable', 'plain', env={'PATH': self.dir})
+        self.refused(126, 'interpreter', self.script('lost', '#!/no/where/sh\n'))
+        self.refused(126, 'no-such-command', self.script('lost2', '#!/usr/bin/env no-such-command\n'))
+        self.script('loop', f'#!{self.path("loop")}\n')
+        self.refused(126, 'too many interpreters', self.path('loop'))
+
+    def test_programs_into_which_nothing_can_be_loaded(self):
+        main = 'int main(void) { return 0; }'
+        self.refused(126, 'linked statically', self.compile('static', main, '-static'))
+        self.refused(126, 'linked statically', self.script('by-static', f'#!{self.path("static")}\n'))
+        self.refused(126, 'another C library', self.compile('musl', main, '-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1'))
+        with open(TRUE, 'rb') as f:
+            elf = bytearray(f.read())
+        elf[18:20] = struct.pack('<H', 243)  # RISC-V
+        with open(self.path('foreign'), 'wb') as f:
+            f.write(elf)
+        os.chmod(self.path('foreign'), 0o755)
+        self.refused(126, 'another machine', self.path('foreign'))
+        elf[4] = 1  # 32 bits
+        with open(self.path('foreign'), 'wb') as f:
+            f.write(elf[:60])
+        self.refused(126, 'another machine', self.path('foreign'))
+
+    def test_sanitized_programs(self):
+        main = 'int main(void) { return 0; }'
+        for sanitizer in ('address', 'thread', 'leak'):
+            try:
+                program = self.compile('san-' + sanitizer, main, '-fsanitize=' + sanitizer)
+            except subprocess.CalledProcessError:
+                continue  # its runtime is not installed
+            self.refused(126, 'sanitizer', program)
+
+    @unittest.skipIf(os.getuid() != 0, 'wants root')
+    def test_privileged_programs(self):
+        for name, mode in (('suid', stat.S_ISUID), ('sgid', stat.S_ISGID)):
+            shutil.copy(TRUE, self.path(name))
+            os.chown(self.path(name), 65534, 65534)
+            os.chmod(self.path(name), 0o755 | mode)
+            self.refused(126, 'is set' + name[1:] if name == 'suid' else 'is setgid', self.path(name))
+        shutil.copy(TRUE, self.path('own-suid'))
+        os.chmod(self.path('own-suid'), 0o4755)
+        self.assertEqual(self.run_it('run', self.path('own-suid')).returncode, 0)  # its owner may preload it
+        shutil.copy(TRUE, self.path('capable'))
+        try:
+            os.setxattr(self.path('capable'), 'security.capability', struct.pack('<5I', 0x02000001, 1 << 13, 0, 0, 0))
+        except OSError:
+            return  # a file system without capabilities
+        self.refused(126, 'file capabilities', self.path('capable'))
+
+    def test_a_path_that_ld_so_would_split_is_refused(self):
+        for name in ('with blank', 'with:colon'):
+            root = self.path(name)
+            os.makedirs(root + '/src/cli')
+            os.makedirs(root + '/runtime_hooks/preload')
+            open(root + '/runtime_hooks/preload/libdeltaprof_preload.so', 'w').close()
+            shutil.copy(DELTAPROF, root + '/src/cli')
+            self.refused(126, 'blank or a colon', 'true', tool=root + '/src/cli/deltaprof')
+
+    # ---- a malloc of its own
+
+    def test_a_malloc_that_no_preload_sees_is_named(self):
+        own = '#include <stddef.h>\nvoid *%s(size_t n) { static char b[64]; (void)n; return b; }\nint main(void) { return 0; }'
+        for name, seen in (('je_malloc', 'only what libraries'), ('mi_malloc', 'only what libraries'), ('malloc', 'will not')):
+            done = self.run_it('run', '-o', 'out=none', self.compile('own-' + name, own % name, '-fno-builtin'))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'({name})', done.stderr)
+            self.assertIn(seen, done.stderr)
+
+    # ---- the rest of the command line
+
+    def test_help_and_version(self):
+        done = self.run_it('--version')
+        self.assertRegex(done.stdout, r'^deltaprof \d+\.\d+\.\d+\n$')
+        for args in (['--help'], ['run', '--help'], ['run', '-h']):
+            done = self.run_it(*args)
+            self.assertEqual((done.returncode, done.stderr), (0, ''))
+            self.assertIn('usage: deltaprof', done.stdout)
+        self.assertEqual(self.run_it().returncode, 2)
+        done = self.run_it('fly')
+        self.assertEqual((done.returncode, done.stdout), (2, ''))
+        self.assertIn('fly', done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Builds deltaprof and runs every test. The last line is `N passed, N failed`; the exit status is 0 if none failed.
+# usage: sh tests/run.sh [BUILD-DIRECTORY]
+# As root on Debian it first installs what tests/packages names. A test whose program is not there is skipped.
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+build=${1:-$top/build}
+log=$build/meson-logs/testlog.json
+unset LD_PRELOAD DELTAPROF_CONF DELTAPROF_RUN
+export LC_ALL=C.UTF-8 HOME="${HOME:-/tmp}"
+
+give_up() {
+    echo "$1"
+    echo "0 passed, 1 failed"
+    exit 1
+}
+
+sh "$top/tests/install.sh" || give_up "the packages could not be installed"
+[ -f "$build/build.ninja" ] || timeout 120 meson setup "$build" "$top" </dev/null || give_up "meson setup failed"
+timeout 600 ninja -C "$build" </dev/null || give_up "the build failed"
+timeout 120 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
+
+jobs=$(nproc)
+[ "$jobs" -le 4 ] || jobs=4
+rm -f "$log"
+timeout 1200 meson test -C "$build" --no-rebuild --num-processes "$jobs" --print-errorlogs </dev/null
+[ -f "$log" ] || give_up "meson test failed"
+
+count() {
+    grep -cE "\"result\": \"($1)\"" "$log"
+}
+passed=$(count 'OK|EXPECTEDFAIL') skipped=$(count SKIP) all=$(grep -c '"result": "' "$log")
+[ "$skipped" = 0 ] || echo "$skipped skipped"
+echo "$passed passed, $((all - passed - skipped)) failed"
+[ $((passed + skipped)) = "$all" ]
