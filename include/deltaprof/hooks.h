@@ -122,24 +122,29 @@ static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap,
 /* ---- frees ------------------------------------------------------------------------------------------------------ */
 
 /*
- * Counters by address, 0 where no block of interest hashes to. shift is read first: an old shift with either table
- * stays in bounds.
+ * A byte by address, 0 where certainly no block of interest is: 16 bytes of address space share one, and 64 KiB share
+ * a page of them, so that near blocks have near bytes. shift is read first: an old shift with either table stays in bounds.
  */
 struct deltaprof_filter {
     unsigned shift;
-    const uint8_t *counters;
+    const uint8_t *bytes;
 };
 extern DELTAPROF_API struct deltaprof_filter deltaprof_filter;
 
 #define DELTAPROF_KEY(heap, ptr) ((uintptr_t)(ptr) ^ ((uintptr_t)(heap) << 56))
 
+static inline __attribute__((always_inline)) size_t deltaprof_filter_index(uintptr_t key, unsigned shift)
+{
+    return ((uint64_t)(key >> 16) * 0x9E3779B97F4A7C15u >> shift) ^ (key >> 4 & 4095);
+}
+
 /* False: certainly nothing of ours. True: perhaps; ask deltaprof_forget. NULL may say true. */
 static inline __attribute__((always_inline)) bool deltaprof_maybe(uint32_t heap, const void *ptr)
 {
     unsigned shift = __atomic_load_n(&deltaprof_filter.shift, __ATOMIC_ACQUIRE);
-    const uint8_t *counters = __atomic_load_n(&deltaprof_filter.counters, __ATOMIC_RELAXED);
-    uint64_t hash = (uint64_t)DELTAPROF_KEY(heap, ptr) * 0x9E3779B97F4A7C15u;
-    return __builtin_expect(__atomic_load_n(&counters[hash >> shift], __ATOMIC_RELAXED) != 0, 0);
+    const uint8_t *bytes = __atomic_load_n(&deltaprof_filter.bytes, __ATOMIC_RELAXED);
+    size_t index = deltaprof_filter_index(DELTAPROF_KEY(heap, ptr), shift);
+    return __builtin_expect(__atomic_load_n(&bytes[index], __ATOMIC_RELAXED) != 0, 0);
 }
 
 /* The block at ptr is about to be freed. Call it before the memory can be handed out again. NULL and unknown
@@ -291,8 +296,11 @@ DELTAPROF_API void deltaprof_quiesce(void);
 /* After a seccomp filter was installed: no thread is made and nothing new is opened from now on. */
 DELTAPROF_API void deltaprof_confined(void);
 
-/* Every address of [start, start + n_bytes) makes deltaprof_maybe(0, p) true: an interposer's arena, whose blocks must
- * not reach the real free. Context: init, once. */
+/*
+ * Makes deltaprof_maybe(0, p) true for every address of [start, start + n_bytes), for good: an interposer's arena,
+ * whose blocks must not reach the real free. Works before deltaprof_start, where the table is small: watch blocks as
+ * they are handed out, not the whole arena. Context: init, hook; while the process has one thread.
+ */
 DELTAPROF_API void deltaprof_watch(const void *start, size_t n_bytes);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* base/stats.c - the counters behind stats.h. */
+/* base/stats.c - the counters behind stats.h; a reader adds up the shards. */
 #include "base/stats.h"
 
 _Atomic uint64_t dp_stats[DP_STAT_N];
+struct dp_tallies dp_tallies[DP_SHARDS];
 
 const char *dp_stats_words(enum dp_stat which)
 {
@@ -14,8 +15,26 @@ const char *dp_stats_words(enum dp_stat which)
     return words[which];
 }
 
+int64_t dp_tally_read(enum dp_tally which)
+{
+    int64_t sum = 0;
+    for (unsigned i = 0; i < DP_SHARDS; i++)
+        sum += dp_load_relaxed(&dp_tallies[i].at[which]);
+    return sum < 0 ? 0 : sum; /* one shard's minus may be seen before another's plus */
+}
+
+uint64_t dp_stats_read(enum dp_stat which)
+{
+    uint64_t n = dp_load_relaxed(&dp_stats[which]);
+    return which == DP_STAT_SAMPLES ? n + (uint64_t)dp_tally_read(DP_TALLY_SAMPLES) : n;
+}
+
 void dp_stats_reset(void)
 {
     for (int i = 0; i < DP_STAT_N; i++)
         dp_store_relaxed(&dp_stats[i], 0);
+    for (unsigned i = 0; i < DP_SHARDS; i++) {
+        dp_store_relaxed(&dp_tallies[i].at[DP_TALLY_SAMPLES], 0);
+        dp_store_relaxed(&dp_tallies[i].at[DP_TALLY_BYTES], 0);
+    }
 }

@@ -16,6 +16,7 @@
     X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)")                         \
     X(STACKS_CUT, "stacks cut short: depth, unreadable memory or unknown unwind data")                                 \
     X(STACKS_NONE, "samples with the leaf frame only")                                                                 \
+    X(FORK_RACES, "events of a forked child's threads while it found its zero")                                        \
     X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                                         \
     X(TICKS, "ticks delivered")                                                                                        \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")
@@ -34,10 +35,35 @@ static inline void dp_stats_add(enum dp_stat which, uint64_t n)
     dp_add_relaxed(&dp_stats[which], n);
 }
 
-static inline uint64_t dp_stats_read(enum dp_stat which)
-{
-    return dp_load_relaxed(&dp_stats[which]);
-}
-
+uint64_t dp_stats_read(enum dp_stat which);
 const char *dp_stats_words(enum dp_stat which);
 void dp_stats_reset(void); /* a forked child counts its own */
+
+/*
+ * What moves with every event is striped over shards, a cache line each: the first DP_SHARDS_OWN are written by one
+ * thread each, the others by whoever has none of its own. A tally is the sum over its shards.
+ */
+#define DP_SHARDS     16u
+#define DP_SHARDS_OWN 8u
+
+enum dp_tally {
+    DP_TALLY_SAMPLES, /* events recorded */
+    DP_TALLY_BYTES,   /* that passed the countdown */
+    DP_TALLY_LIVE,    /* entries of the live set */
+    DP_TALLY_N
+};
+
+struct dp_tallies {
+    _Alignas(64) _Atomic int64_t at[DP_TALLY_N];
+};
+extern struct dp_tallies dp_tallies[DP_SHARDS];
+
+static inline void dp_tally_add(enum dp_tally which, unsigned shard, int64_t n)
+{
+    if (shard < DP_SHARDS_OWN)
+        dp_add_own(&dp_tallies[shard].at[which], n);
+    else
+        dp_add_relaxed(&dp_tallies[shard].at[which], n);
+}
+
+int64_t dp_tally_read(enum dp_tally which);

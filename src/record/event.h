@@ -6,6 +6,9 @@
 #pragma once
 
 #include "base/config.h"
+#include "record/table.h"
+
+#include <deltaprof/hooks.h>
 
 /* Maps the tables within memory, once; later calls only retune. -ENOMEM: nothing. Context: init. */
 int dp_record_init(const struct dp_config *conf);
@@ -18,12 +21,35 @@ int64_t dp_record_heap_rate(void);
 uint32_t dp_record_epoch(void);
 
 /*
- * fork, in the order of pthread_atfork. The child's handler only stores: the counters' values at the fork become its
- * zero (dp_table keeps them as they are; consumers of the new epoch subtract dp_record_fork_base).
+ * Adds (n, v) to the record of this stack, made if it is new. false: nothing was kept (there are no tables yet, or a
+ * forked child is just finding its zero). Context: hook, with the word parked.
+ */
+bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t v,
+                   dp_record_id *id);
+
+/*
+ * fork, in the order of pthread_atfork. The child's handler only stores. The child's zero, the counters at the fork, is
+ * copied by its first event or report, whichever comes first.
  */
 void dp_record_fork_prepare(void);
 void dp_record_fork_parent(void);
 void dp_record_fork_child(void);
 
-/* Bytes that passed the countdown so far, sampled or not: an estimate, for "no sample" messages. */
+/*
+ * The child's zero of a record, for readers: 0 in a process that was not forked, or for an id beyond the fork's count.
+ * Call dp_record_fork_settle before reading counters at a report; false (only while another thread is at it): ask again.
+ */
+bool dp_record_fork_settle(void);
+void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
+
+/*
+ * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: exact for the calling thread if its word is
+ * not parked, and behind by what other threads took since their last sample.
+ */
 uint64_t dp_record_bytes_seen(void);
+
+/* What stats of the tables stand at now: samples, records, live and the losses; the rest of *stats is left alone. */
+void dp_record_stats(struct deltaprof_stats *stats);
+
+/* The name that a heap was registered with, for as long as the process lives; NULL for 0 and for unknown ids. Any thread. */
+const char *dp_heap_name(uint32_t heap);

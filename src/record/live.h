@@ -15,19 +15,24 @@ struct dp_live_entry {
     uint64_t bytes;   /* weight * size */
 };
 
-/* Context: init. */
+/* -ENOMEM: nothing is mapped that could not be. Context: init. */
 int dp_live_init(size_t budget_bytes);
 
-/* All: context hook. key is DELTAPROF_KEY(heap, ptr). */
-bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry); /* false: full, nothing inserted */
-bool dp_live_take(uintptr_t key, struct dp_live_entry *entry);         /* false: not there. Removes it. */
+/*
+ * All: context hook. key is DELTAPROF_KEY(heap, ptr). insert gives false when there is no room near the key's place, or
+ * for a key that cannot be kept (0 and ~0): nothing was inserted. A key that is there already was freed behind our
+ * back: its old entry is handed out in `stale` (objects 0: none was).
+ */
+bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale);
+bool dp_live_take(uintptr_t key, struct dp_live_entry *entry); /* false: not there. Removes it. */
 
 /* Takes the entry but keeps its slot: then either put it back (never fails) or drop the slot. */
 bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *slot);
-void dp_live_unclaim(uintptr_t key, const struct dp_live_entry *entry, uint32_t slot);
-void dp_live_drop(uintptr_t key, uint32_t slot);
+void dp_live_unclaim(uintptr_t key, uint32_t slot);
+void dp_live_drop(uint32_t slot);
 
-/* Makes deltaprof_maybe say true for every address of [start, start + n_bytes): the bootstrap arena. Context: init. */
+/* Makes deltaprof_maybe say true for every address of [start, start + n_bytes). Works before init. Context: one thread. */
 void dp_live_watch(uintptr_t start, size_t n_bytes);
 
-uint64_t dp_live_count(void);
+/* In a forked child: a sibling may have been cleaning. Only stores. */
+void dp_live_fork_child(void);

@@ -20,11 +20,11 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/stats.h"
 #include "record/event.h"
 #include "record/held.h"
 #include "record/labels.h"
 #include "record/table.h"
+#include "record/thread.h"
 #include "record/unwind.h"
 
 #include <deltaprof/hooks.h>
@@ -84,8 +84,8 @@ int64_t dp_lock_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
 
 static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns)
 {
-    dp_table_add(kind, dp_table_intern(kind, 0, labels, stack), n, delay_ns);
-    dp_stats_add(DP_STAT_SAMPLES, 1);
+    dp_record_id id;
+    dp_record_add(kind, 0, labels, stack, n, delay_ns, &id);
 }
 
 /* Waiting time that no holder's stack can be had for. */
@@ -149,8 +149,10 @@ void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end en
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     int64_t kept = deltaprof_guard_enter();
+    bool held = dp_thread_hold();
     dp_unwind_walk(site ? site : &caller, &stack);
     record(DP_KIND_BLOCK, dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
+    dp_thread_let_go(held);
     deltaprof_guard_leave(kept);
 }
 
@@ -170,10 +172,12 @@ void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltap
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     int64_t kept = deltaprof_guard_enter();
+    bool held = dp_thread_hold();
     dp_unwind_walk(site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
         if (owed->ns[kind])
             record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
+    dp_thread_let_go(held);
     deltaprof_guard_leave(kept);
 }
 

@@ -39,8 +39,22 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 
-/* Readers, any thread. Ids below the count are complete. read takes free before alloc, so alloc - free >= 0. */
+/*
+ * Readers, any thread. read takes free before alloc, so alloc - free >= 0. Ids below the count whose counters are not
+ * all 0 are complete: only of those may the record be asked for. (An id may be still in the making, or have lost a
+ * race on its stack: its counters are 0, perhaps for ever.)
+ */
 uint32_t dp_table_count(unsigned kind);
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts);
 const struct dp_record *dp_table_record(unsigned kind, dp_record_id id);
 const dp_frame_id *dp_table_frames(const struct dp_record *record);
+
+/*
+ * A forked child's zero: n and v of each record as they were at set_base; 0 in the first process. Only
+ * event.c calls set_base; dp_record_fork_base is what readers ask.
+ */
+struct dp_table_base {
+    int64_t n, v;
+};
+void dp_table_set_base(void);
+void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/event.c - the hot corridor: from a hook's call to a counter.
+ *
+ *     sample_begin   parks the word, decides, fixes the weight         -> thread, sample
+ *     sample_end     walks, finds the record, adds, remembers the block -> unwind, table, live
+ *     forget         takes the block back and adds its free             -> live, table
+ *
+ * Rules
+ * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
+ *    entry (acquire, [ENTRY] in live.c) finds the alloc counted. So in-use is never negative, whatever a reader sees.
+ * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
+ * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno. Every helper called here keeps to that.
+ * 4. Signal handlers: they find the word parked from begin's store on, so their allocs fall through; their frees work,
+ *    because every structure is valid between any two instructions. A handler between the inline load of the word and
+ *    its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
+ * 5. The word is set last. Nothing after it belongs to the event.
+ *
+ * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have something to subtract
+ * from. What its consumers subtract is a copy of (n, v) taken before its first own event is added: `zero` goes
+ * OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by the fork handler,
+ * because most children exec. Events of other threads during the copy, which would land on one side of it by
+ * chance, are not recorded and counted as FORK_RACES; frees go on, they are no part of the zero. [ZERO]: the copy is
+ * published with release; else a report could subtract a base that is half the last one's.
+ */
+#include "record/event.h"
+
+#include "base/mem.h"
+#include "record/live.h"
+#include "record/lock.h"
+#include "record/thread.h"
+#include "record/unwind.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define REARM_BYTES ((int64_t)1 << 20) /* between two looks at a profiler that is off */
+
+enum { OWN, WANTED, COPYING };
+
+static struct {
+    _Atomic int64_t heap_rate; /* 0: off */
+    _Atomic uint32_t ready;    /* tables are there */
+    _Atomic uint32_t zero;
+    _Atomic uint32_t epoch;
+} record;
+
+/* What deltaprof_sample holds between begin and end. */
+struct __attribute__((may_alias)) sample {
+    int64_t rest; /* the word after this event; below 0: draw a new distance */
+    uint64_t bytes;
+    uint32_t weight; /* 0: not a sample */
+    uint8_t heap;
+    bool claimed;
+    uint32_t slot;
+    uintptr_t old; /* key of the claimed entry */
+    struct dp_live_entry entry;
+};
+_Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "hooks.h reserves it");
+
+/* ---- the thread's word ---- */
+
+static int64_t draw(struct dp_thread *thread)
+{
+    int64_t rate = dp_load_acquire(&record.ready) ? dp_load_relaxed(&record.heap_rate) : 0;
+    thread->rate = rate;
+    thread->drawn = rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES;
+    thread->armed = 1;
+    return thread->drawn;
+}
+
+/* Parks the word and fills rest and weight. Nothing is due under the guard. */
+static void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
+{
+    struct dp_thread *thread = dp_thread_self();
+    uint64_t want = (uint64_t)n_bytes + (n_bytes == 0);
+    int64_t left = thread->countdown;
+    sample->heap = (uint8_t)heap;
+    sample->weight = 0;
+    sample->claimed = false;
+    if (left >= DP_PARKED_FLOOR) {
+        sample->rest = left;
+        return;
+    }
+    thread->countdown = DELTAPROF_PARKED;
+    dp_fence_signal();
+    dp_thread_set_up(thread);
+    if (!thread->armed || (!thread->rate && want > (uint64_t)left))
+        left = draw(thread);
+    sample->rest = left - (int64_t)want;
+    if (want <= (uint64_t)left)
+        return;
+    sample->rest = -1;
+    dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left + (int64_t)n_bytes);
+    if (!thread->rate || !dp_load_relaxed(&record.heap_rate))
+        return;
+    sample->weight = dp_sample_weight(&thread->random, n_bytes, thread->rate);
+    sample->bytes = sample->weight * (uint64_t)n_bytes;
+}
+
+/* Sets the word again. */
+static void finish(struct sample *sample)
+{
+    struct dp_thread *thread = dp_thread_self();
+    int64_t rest = sample->rest < 0 ? draw(thread) : sample->rest;
+    dp_fence_signal();
+    thread->countdown = rest;
+}
+
+/* ---- recording ---- */
+
+bool dp_record_fork_settle(void)
+{
+    uint32_t state = dp_load_acquire(&record.zero); /* [ZERO] */
+    if (__builtin_expect(state == OWN, 1))
+        return true;
+    if (state != WANTED || !dp_cas_acquire(&record.zero, &state, COPYING))
+        return false;
+    dp_table_set_base();
+    dp_store_release(&record.zero, OWN); /* [ZERO] */
+    return true;
+}
+
+bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t v,
+                   dp_record_id *id)
+{
+    if (!dp_load_acquire(&record.ready)) /* [READY] */
+        return false;
+    if (!dp_record_fork_settle()) {
+        dp_stats_add(DP_STAT_FORK_RACES, 1);
+        return false;
+    }
+    *id = dp_table_intern(kind, heap, labels, stack);
+    dp_table_add(kind, *id, n, v);
+    dp_tally_add(DP_TALLY_SAMPLES, dp_thread_shard(dp_thread_self()), 1);
+    return true;
+}
+
+static void give_back(const struct dp_live_entry *entry)
+{
+    dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, (int64_t)entry->bytes);
+    dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
+}
+
+/* The block exists. */
+static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site)
+{
+    struct dp_live_entry entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;
+    struct dp_stack stack;
+    bool held = dp_thread_hold();
+    dp_unwind_walk(site, &stack);
+    bool added = dp_record_add(DP_KIND_HEAP, sample->heap, 0, &stack, entry.objects, (int64_t)entry.bytes, &entry.record);
+    dp_thread_let_go(held);
+    if (!added)
+        return;
+    bool kept = dp_live_insert(DELTAPROF_KEY(sample->heap, ptr), &entry, &stale);
+    dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
+    if (stale.objects)
+        give_back(&stale);
+    if (!kept) {
+        give_back(&entry);
+        dp_stats_add(DP_STAT_LIVE_FULL, 1);
+    }
+}
+
+/* ---- hooks.h ---- */
+
+void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size_t n_bytes)
+{
+    begin((struct sample *)opaque, heap, n_bytes);
+}
+
+void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, const struct deltaprof_site *site)
+{
+    struct sample *sample = (struct sample *)opaque;
+    if (sample->weight && ptr)
+        keep(sample, ptr, site);
+    finish(sample);
+}
+
+void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes)
+{
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    struct sample sample;
+    begin(&sample, heap, n_bytes);
+    if (sample.weight && ptr)
+        keep(&sample, ptr, &site);
+    finish(&sample);
+}
+
+void deltaprof_forget(uint32_t heap, const void *ptr)
+{
+    struct dp_live_entry entry;
+    if (dp_live_take(DELTAPROF_KEY(heap, ptr), &entry))
+        give_back(&entry);
+}
+
+void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, const void *old, size_t n_bytes)
+{
+    struct sample *sample = (struct sample *)opaque;
+    begin(sample, heap, n_bytes);
+    sample->old = DELTAPROF_KEY(heap, old);
+    sample->claimed = deltaprof_maybe(heap, old) && dp_live_claim(sample->old, &sample->entry, &sample->slot);
+}
+
+void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr, const struct deltaprof_site *site)
+{
+    struct sample *sample = (struct sample *)opaque;
+    if (sample->claimed && done) {
+        give_back(&sample->entry);
+        dp_live_drop(sample->slot);
+    } else if (sample->claimed) {
+        dp_live_unclaim(sample->old, sample->slot);
+    }
+    if (sample->weight && done && ptr)
+        keep(sample, ptr, site);
+    finish(sample);
+}
+
+void deltaprof_guard_reset(void)
+{
+    struct dp_thread *thread = dp_thread_self();
+    if (thread->ours || !dp_thread_parked(thread))
+        return;
+    thread->armed = 0;
+    dp_fence_signal();
+    thread->countdown = 0;
+}
+
+void deltaprof_watch(const void *start, size_t n_bytes)
+{
+    dp_live_watch((uintptr_t)start, n_bytes);
+}
+
+/* ---- event.h ---- */
+
+int dp_record_init(const struct dp_config *conf)
+{
+    static bool begun; /* a second try after -ENOMEM would map twice */
+    if (dp_load_acquire(&record.ready))
+        return 0;
+    if (begun)
+        return -ENOMEM;
+    begun = true;
+    dp_mem_cap((size_t)conf->memory);
+    size_t floor = (size_t)conf->memory / 10 * 6;
+    int err = 0;
+    if ((err = dp_frames_init(floor / 10)) || (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 10))
+        || (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 10)) || (err = dp_table_init(floor / 100 * 35))
+        || (err = dp_live_init(floor / 100 * 35)) || (err = dp_lock_init()))
+        return err;
+    dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */
+    return 0;
+}
+
+void dp_record_tune(const struct dp_config *conf, bool on)
+{
+    int64_t rate = conf->heap_rate < DP_RATE_MAX ? conf->heap_rate : DP_RATE_MAX;
+    dp_store_relaxed(&record.heap_rate, on && rate > 0 ? rate : 0);
+    dp_lock_tune(conf, on);
+}
+
+int64_t dp_record_heap_rate(void)
+{
+    return dp_load_relaxed(&record.heap_rate);
+}
+
+uint32_t dp_record_epoch(void)
+{
+    return dp_load_relaxed(&record.epoch);
+}
+
+void dp_record_fork_prepare(void)
+{
+    dp_unwind_fork_prepare();
+}
+
+void dp_record_fork_parent(void)
+{
+    dp_unwind_fork_parent();
+}
+
+void dp_record_fork_child(void)
+{
+    dp_unwind_fork_child();
+    uint32_t epoch = dp_load_relaxed(&record.epoch) + 1;
+    dp_store_relaxed(&record.epoch, epoch);
+    dp_store_relaxed(&record.zero, WANTED);
+    dp_stats_reset();
+    dp_live_fork_child();
+    dp_lock_fork_child();
+    dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
+}
+
+void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v)
+{
+    struct dp_table_base base = {0, 0};
+    if (dp_load_relaxed(&record.epoch))
+        dp_table_base(kind, id, &base);
+    *n = base.n;
+    *v = base.v;
+}
+
+uint64_t dp_record_bytes_seen(void)
+{
+    const struct dp_thread *thread = dp_thread_self();
+    int64_t seen = dp_tally_read(DP_TALLY_BYTES);
+    if (thread->armed && thread->countdown < thread->drawn)
+        seen += thread->drawn - thread->countdown;
+    return (uint64_t)seen;
+}
+
+void dp_record_stats(struct deltaprof_stats *stats)
+{
+    stats->samples = dp_stats_read(DP_STAT_SAMPLES);
+    stats->records = 0;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
+    stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
+    stats->memory_bytes = dp_mem_used();
+    stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
+    stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
+    stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
+    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
+    stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/live.c - the set of live sampled blocks, and its filter.
+ *
+ * Shape. A filter byte stands for 16 bytes of address space (many such, by hash). The byte's index alone determines
+ * four buckets of eight slots: a home, and three more for what spills. A bucket is a cache line of keys and two of
+ * values. Nothing is ever moved, so nobody can miss an entry that is there; a removed entry leaves an empty slot and
+ * no tombstone; every search ends after 8 slots, or 32 where the byte says that something spilled.
+ *
+ *     key word:     0 --CAS--> BUSY --[ENTRY]--> key --CAS--> BUSY --[ENTRY]--> 0
+ *                               |  ^claim                      |  ^unclaim
+ *                               a value is being written       its taker reads the value; realloc holds it so
+ *     filter byte:  0 --insert--> PRESENT (| SPILLED) --miss--> | CLEANING --> 0, or back if something was found
+ *                   WATCHED: for ever
+ *
+ * 1. A value is written and read only by who turned its key word BUSY. [ENTRY]: the word leaves BUSY with release and
+ *    enters it with acquire; else the taker could read the value of the slot's last tenant.
+ * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0, and
+ *    has SPILLED if the entry lies outside its home bucket. A free in another thread is ordered after insert by
+ *    whatever handed the pointer over, so the plain load of deltaprof_maybe suffices.
+ * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry costs one CAS and leaves the
+ *    byte alone, and the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0), looks
+ *    at the four buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
+ *    slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
+ *    makes the cleaner's last CAS fail. [CLEAN]: both sides write one and then read the other, in the total order;
+ *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
+ *    stand behind a byte that is 0: its free would pass by, and in-use stay too high for ever.
+ *    One cleaner at a time (`cleaning`, tried once and never waited for): with two, the first could clear on what it
+ *    saw long ago while the second has just found the new entry.
+ * 4. A BUSY slot counts as something of every byte: a cleaner leaves such bytes alone.
+ *
+ * Signal handlers find BUSY slots of the code that they interrupted and pass over them. A forked child keeps a BUSY
+ * slot for each sibling that was here at the fork. Two frees of one block: the CAS has one winner, the other finds nothing.
+ */
+#include "record/live.h"
+
+#include "base/mem.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+
+#define SLOTS    8u
+#define BUCKETS  4u /* that a key may lie in */
+#define BUSY     (~(uint64_t)0)
+#define MIN_BITS 12 /* of the filter: the index below covers a page */
+
+enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
+
+struct value {
+    _Atomic uint64_t who; /* record, objects << 32 */
+    _Atomic uint64_t bytes;
+};
+
+struct bucket {
+    _Alignas(64) _Atomic uint64_t key[SLOTS];
+    struct value value[SLOTS];
+};
+_Static_assert(sizeof(struct bucket) == 192, "a line of keys, two of values");
+
+/* Before init, and where the profiler never starts: only watched blocks stand in here. */
+static _Atomic uint8_t first_filter[1 << MIN_BITS];
+struct deltaprof_filter deltaprof_filter = {64 - MIN_BITS, (const uint8_t *)first_filter};
+
+static struct {
+    _Atomic uint8_t *filter;
+    _Atomic(struct bucket *) buckets; /* NULL before init; [INIT] the rest is set when it is not */
+    unsigned filter_shift, bucket_shift;
+    uint32_t bucket_mask;
+    _Atomic uint32_t cleaning;
+} live = {.filter = first_filter, .filter_shift = 64 - MIN_BITS};
+
+static struct {
+    uintptr_t start, end;
+} watched;
+
+struct place {
+    uint32_t byte; /* index of the filter byte */
+    uint32_t home, step;
+};
+
+static inline struct place place_of(uintptr_t key)
+{
+    struct place place = {.byte = (uint32_t)deltaprof_filter_index(key, live.filter_shift)};
+    uint64_t hash = (uint64_t)(place.byte + 1) * 0xD6E8FEB86659FD93u;
+    place.home = (uint32_t)(hash >> live.bucket_shift);
+    place.step = (uint32_t)(hash >> 3) | 1;
+    return place;
+}
+
+static inline struct bucket *bucket_at(const struct place *place, unsigned i)
+{
+    return &dp_load_relaxed(&live.buckets)[(place->home + i * place->step) & live.bucket_mask];
+}
+
+static inline struct bucket *bucket_of(uint32_t slot)
+{
+    return &dp_load_relaxed(&live.buckets)[slot / SLOTS];
+}
+
+int dp_live_init(size_t budget_bytes)
+{
+    /* Buckets a power of two; the filter takes the largest power of two that is left, 4 bytes a slot at most. */
+    unsigned bucket_bits = 4, filter_bits = MIN_BITS;
+    while (((size_t)sizeof(struct bucket) * 2 << bucket_bits) + ((size_t)4 << bucket_bits) <= budget_bytes && bucket_bits < 28)
+        bucket_bits++;
+    size_t bucket_bytes = sizeof(struct bucket) << bucket_bits;
+    while (filter_bits < bucket_bits + 5 && bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
+        filter_bits++;
+    struct bucket *buckets = dp_mem_map(bucket_bytes);
+    _Atomic uint8_t *filter = dp_mem_map((size_t)1 << filter_bits);
+    if (!buckets || !filter)
+        return -ENOMEM;
+    live.filter = filter;
+    live.filter_shift = 64 - filter_bits;
+    live.bucket_shift = 64 - bucket_bits;
+    live.bucket_mask = ((uint32_t)1 << bucket_bits) - 1;
+    /* A free that read the old shift and reads the new table: watched blocks stand at the place that it computes too. */
+    for (size_t i = 0; i < sizeof first_filter; i++)
+        if (dp_load_relaxed(&first_filter[i]))
+            dp_store_relaxed(&filter[i], WATCHED);
+    dp_live_watch(watched.start, watched.end - watched.start);
+    dp_store_release(&live.buckets, buckets); /* [INIT] */
+    __atomic_store_n(&deltaprof_filter.bytes, (const uint8_t *)filter, __ATOMIC_RELEASE);
+    __atomic_store_n(&deltaprof_filter.shift, live.filter_shift, __ATOMIC_RELEASE); /* [FILTER] */
+    return 0;
+}
+
+void dp_live_watch(uintptr_t start, size_t n_bytes)
+{
+    if (!n_bytes)
+        return;
+    if (!watched.end)
+        watched.start = start;
+    watched.start = start < watched.start ? start : watched.start;
+    watched.end = start + n_bytes > watched.end ? start + n_bytes : watched.end;
+    for (uintptr_t at = start & ~(uintptr_t)15; at < start + n_bytes; at += 16)
+        dp_store_relaxed(&live.filter[deltaprof_filter_index(at, live.filter_shift)], WATCHED);
+}
+
+/* The filter byte of an entry whose slot is BUSY: PRESENT, and SPILLED if wanted, and not CLEANING. */
+static void show(uint32_t byte, uint8_t wanted)
+{
+    _Atomic uint8_t *at = &live.filter[byte];
+    uint8_t seen = dp_load_total(at); /* [CLEAN] */
+    if ((seen & WATCHED) || (seen & (wanted | CLEANING)) == wanted)
+        return;
+    if (!dp_cas_total(at, &seen, (uint8_t)((seen & SPILLED) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
+        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] claims too much rather than loop */
+}
+
+/* Something of this byte, or something unknown, stands in the first n of its buckets. */
+static bool holds(const struct place *place, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct bucket *bucket = bucket_at(place, i);
+        for (unsigned slot = 0; slot < SLOTS; slot++) {
+            uint64_t key = dp_load_total(&bucket->key[slot]); /* [CLEAN] */
+            if (key && (key == BUSY || place_of(key).byte == place->byte))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A search found nothing at this byte: clears it if nothing else is there. Most often something is, in its home. */
+static void clean(const struct place *place)
+{
+    _Atomic uint8_t *at = &live.filter[place->byte];
+    uint8_t seen = dp_load_relaxed(at);
+    uint32_t idle = 0;
+    if (!seen || (seen & WATCHED) || holds(place, 1) || !dp_cas_acquire(&live.cleaning, &idle, 1))
+        return;
+    uint8_t marked = seen | CLEANING;
+    if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
+        uint8_t then = holds(place, BUCKETS) ? marked & ~CLEANING : 0;
+        dp_cas_total(at, &marked, then);
+    }
+    dp_store_release(&live.cleaning, 0);
+}
+
+/* Turns the entry's key word BUSY; NULL: not there. */
+static _Atomic uint64_t *seize_in(struct bucket *bucket, uintptr_t key, unsigned *slot)
+{
+    for (unsigned i = 0; i < SLOTS; i++) {
+        uint64_t expected = key;
+        if (dp_load_relaxed(&bucket->key[i]) == key && dp_cas_acquire(&bucket->key[i], &expected, BUSY)) { /* [ENTRY] */
+            *slot = i;
+            return &bucket->key[i];
+        }
+    }
+    return NULL;
+}
+
+static void read_value(const struct bucket *bucket, unsigned slot, struct dp_live_entry *entry)
+{
+    uint64_t who = dp_load_relaxed(&bucket->value[slot].who);
+    entry->record = (dp_record_id)who;
+    entry->objects = (uint32_t)(who >> 32);
+    entry->bytes = dp_load_relaxed(&bucket->value[slot].bytes);
+}
+
+bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *slot)
+{
+    if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
+        return false;
+    struct place place = place_of(key);
+    unsigned n = dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
+    for (unsigned i = 0; i < n; i++) {
+        struct bucket *bucket = bucket_at(&place, i);
+        unsigned at;
+        if (seize_in(bucket, key, &at)) {
+            read_value(bucket, at, entry);
+            *slot = (uint32_t)(bucket - dp_load_relaxed(&live.buckets)) * SLOTS + at;
+            return true;
+        }
+    }
+    clean(&place);
+    return false;
+}
+
+void dp_live_unclaim(uintptr_t key, uint32_t slot)
+{
+    dp_store_release(&bucket_of(slot)->key[slot % SLOTS], key); /* [ENTRY] */
+}
+
+void dp_live_drop(uint32_t slot)
+{
+    dp_store_release(&bucket_of(slot)->key[slot % SLOTS], 0); /* [ENTRY] */
+}
+
+bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
+{
+    uint32_t slot;
+    if (!dp_live_claim(key, entry, &slot))
+        return false;
+    dp_live_drop(slot);
+    return true;
+}
+
+/* An entry of this key that should be gone: the block was freed where no hook saw it. */
+static void take_stale(const struct place *place, uintptr_t key, struct dp_live_entry *stale)
+{
+    stale->objects = 0;
+    unsigned n = dp_load_relaxed(&live.filter[place->byte]) & SPILLED ? BUCKETS : 1;
+    for (unsigned i = 0; i < n; i++) {
+        struct bucket *bucket = bucket_at(place, i);
+        unsigned at;
+        _Atomic uint64_t *word = seize_in(bucket, key, &at);
+        if (word) {
+            read_value(bucket, at, stale);
+            dp_store_release(word, 0); /* [ENTRY] */
+            return;
+        }
+    }
+}
+
+bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
+{
+    stale->objects = 0;
+    if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
+        return false;
+    struct place place = place_of(key);
+    take_stale(&place, key, stale);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct bucket *bucket = bucket_at(&place, i);
+        for (unsigned slot = 0; slot < SLOTS; slot++) {
+            uint64_t expected = 0;
+            if (dp_load_relaxed(&bucket->key[slot]) || !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
+                continue;
+            dp_store_relaxed(&bucket->value[slot].who, entry->record | (uint64_t)entry->objects << 32);
+            dp_store_relaxed(&bucket->value[slot].bytes, entry->bytes);
+            dp_store_release(&bucket->key[slot], key); /* [ENTRY] */
+            show(place.byte, i ? PRESENT | SPILLED : PRESENT);
+            return true;
+        }
+    }
+    return false;
+}
+
+void dp_live_fork_child(void)
+{
+    dp_store_relaxed(&live.cleaning, 0);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/table.c - one table a kind: an index by hash, records by id, counters by id.
+ *
+ * A record is found through an index of 32-bit words, {tag, id}: as many low bits as an id needs, and above them a tag
+ * of the hash, so that a probe that misses seldom touches a record. 0 is an empty word (record 0 is never looked up).
+ * The hash only places: heap, labels, depth and every frame are compared. Counters stand apart from records, so that a
+ * report walks 32 bytes a record.
+ *
+ * States of a record:     unused --next++--> being filled --CAS of an index word [RECORD]--> found --add--> counted
+ *
+ * 1. An index word goes from 0 to its final value once. A record and its frames are written before that, by one thread.
+ * 2. Ids are given out before the CAS, so two threads that meet on a new stack both fill a record and one of them
+ *    loses: its id stays a record that nobody finds and whose counters stay 0. Readers skip rows of zeros anyway.
+ *    Losses are as rare as races on first sight of a stack; a lock or a wait would be neither signal-safe nor fork-safe.
+ * 3. Counters only grow. A free is added with release after its alloc was added, and read with acquire before the
+ *    alloc is [COUNT]. Without it a reader could see the free and not its alloc: in-use would be negative.
+ * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
+ *    read its record and frames. Without it, it could read a record that still looks empty.
+ *
+ * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss what was
+ * added after it began. Full (ids, frames or a run of PROBES words): record 0, counted by cause.
+ */
+#include "record/table.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/stats.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PROBES      64u
+#define LOAD_LIMIT  5 / 8 /* ids per index word, at most */
+
+struct counters {
+    _Atomic int64_t n, v, free_n, free_v;
+};
+_Static_assert(sizeof(struct counters) == 32, "two records a cache line");
+
+struct table {
+    _Atomic uint32_t *index;
+    uint32_t index_mask;
+    uint32_t id_mask; /* low bits of an index word */
+    uint32_t cap;     /* ids are below */
+    struct dp_record *records;
+    struct counters *counters;
+    struct dp_table_base *base;
+    _Alignas(64) _Atomic uint32_t next; /* the next id; may run over cap */
+};
+
+static struct table tables[DP_KINDS];
+
+/* Frames of all stacks of all kinds, each stack once a record. */
+static struct {
+    dp_frame_id *frames;
+    uint32_t cap;
+    _Alignas(64) _Atomic uint32_t next;
+} stacks;
+
+#define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct counters) + sizeof(struct dp_table_base))
+
+static int table_init(struct table *table, size_t budget_bytes)
+{
+    size_t wanted = budget_bytes / (PER_RECORD_BYTES + 8), words = 64;
+    while (words * LOAD_LIMIT < wanted && words < 1u << 30)
+        words *= 2;
+    if (budget_bytes < words * 4 + PER_RECORD_BYTES)
+        return -ENOMEM;
+    size_t records = (budget_bytes - words * 4) / PER_RECORD_BYTES;
+    if (records > words * LOAD_LIMIT)
+        records = words * LOAD_LIMIT;
+    table->index = dp_mem_map(words * 4);
+    table->records = dp_mem_map(records * sizeof *table->records);
+    table->counters = dp_mem_map(records * sizeof *table->counters);
+    table->base = dp_mem_map(records * sizeof *table->base);
+    if (!table->index || !table->records || !table->counters || !table->base)
+        return -ENOMEM;
+    table->index_mask = (uint32_t)words - 1;
+    table->cap = (uint32_t)records;
+    table->id_mask = 1;
+    while (table->id_mask < table->cap)
+        table->id_mask = table->id_mask << 1 | 1;
+    return 0;
+}
+
+int dp_table_init(size_t budget_bytes)
+{
+    size_t stack_bytes = budget_bytes / 2;
+    size_t share[DP_KINDS] = {budget_bytes / 16 * 5, budget_bytes / 32 * 3, budget_bytes / 32 * 3};
+    stacks.frames = dp_mem_map(stack_bytes);
+    if (!stacks.frames)
+        return -ENOMEM;
+    stacks.cap = stack_bytes / sizeof(dp_frame_id) > 1u << 31 ? 1u << 31 : (uint32_t)(stack_bytes / sizeof(dp_frame_id));
+    stacks.frames[0] = DP_FRAME_OVERFLOW;
+    dp_store_relaxed(&stacks.next, 1);
+    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+        if (table_init(&tables[kind], share[kind]))
+            return -ENOMEM;
+        tables[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
+        dp_store_relaxed(&tables[kind].next, 1);
+    }
+    return 0;
+}
+
+/* Takes n of *next, below cap. The plain look first keeps a full counter from running on and wrapping. */
+static bool reserve(_Atomic uint32_t *next, uint32_t cap, uint32_t n, uint32_t *at)
+{
+    if (dp_load_relaxed(next) > cap - n)
+        return false;
+    *at = dp_add_relaxed(next, n);
+    return *at <= cap - n;
+}
+
+static bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels
+           && !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));
+}
+
+static dp_record_id fill(struct table *table, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    uint32_t at, id;
+    if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) || !reserve(&table->next, table->cap, 1, &id))
+        return 0;
+    memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
+    table->records[id] = (struct dp_record){
+        .hash = hash, .stack = at, .depth = (uint16_t)stack->depth, .heap = heap, .cut = stack->cut != 0, .labels = labels};
+    return id;
+}
+
+dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    struct table *table = &tables[kind];
+    uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
+    uint32_t tag = (uint32_t)hash & ~table->id_mask;
+    uint32_t at = (uint32_t)(hash >> 32);
+    dp_record_id mine = 0;
+    for (unsigned i = 0; i < PROBES; i++, at++) {
+        _Atomic uint32_t *word = &table->index[at & table->index_mask];
+        uint32_t seen = dp_load_acquire(word); /* [RECORD] */
+        if (!seen) {
+            if (!mine && !(mine = fill(table, hash, heap, labels, stack)))
+                break;
+            if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
+                return mine;
+        }
+        if ((seen & ~table->id_mask) == tag && same(&table->records[seen & table->id_mask], hash, heap, labels, stack))
+            return seen & table->id_mask;
+    }
+    dp_stats_add(DP_STAT_OVERFLOW, 1);
+    return 0;
+}
+
+void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    dp_add_release(&counters->v, v); /* [COUNT] */
+    dp_add_release(&counters->n, n); /* [COUNT] */
+}
+
+void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    dp_add_release(&counters->free_v, v); /* [COUNT] */
+    dp_add_release(&counters->free_n, n); /* [COUNT] */
+}
+
+uint32_t dp_table_count(unsigned kind)
+{
+    uint32_t next = dp_load_relaxed(&tables[kind].next);
+    return next < tables[kind].cap ? next : tables[kind].cap;
+}
+
+void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    counts->free_n = dp_load_acquire(&counters->free_n); /* [COUNT] */
+    counts->free_v = dp_load_acquire(&counters->free_v); /* [COUNT] */
+    counts->n = dp_load_acquire(&counters->n);           /* [COUNT] */
+    counts->v = dp_load_acquire(&counters->v);           /* [COUNT] */
+}
+
+const struct dp_record *dp_table_record(unsigned kind, dp_record_id id)
+{
+    return &tables[kind].records[id];
+}
+
+const dp_frame_id *dp_table_frames(const struct dp_record *record)
+{
+    return &stacks.frames[record->stack];
+}
+
+void dp_table_set_base(void)
+{
+    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+        struct table *table = &tables[kind];
+        uint32_t count = table->cap ? dp_table_count(kind) : 0;
+        for (uint32_t id = 0; id < count; id++)
+            table->base[id] = (struct dp_table_base){dp_load_relaxed(&table->counters[id].n), dp_load_relaxed(&table->counters[id].v)};
+    }
+}
+
+void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base)
+{
+    *base = tables[kind].base[id];
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/thread.c - the pool of scratch blocks, and who has which.
+ *
+ * A block holds what a capture needs and TLS must not: the frame buffer and the memo. There are few (`memory`), so a
+ * thread keeps one if it gets one and a pthread key hands it back at its end; the last eighth is only lent, for one
+ * event, to threads that came too late, have no key, or are past their key's destructor. Who gets none keeps the leaf.
+ *
+ * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific callocs
+ * for later ones, inside somebody's malloc.
+ *
+ * A kept block with a number below DP_SHARDS_OWN also makes its thread the only writer of that shard of the striped
+ * counters, which then need no locked add.
+ *
+ * Bits of `used`: claimed with acquire, given back with release [BLOCK]: else the next owner could write the block
+ * while the last one's stores are still on their way. A claim that loses its race is tried a few times and then does
+ * without. A signal handler that interrupts set_up finds SETTING_UP and borrows.
+ */
+#include "record/thread.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#define N_BLOCKS_MAX   128u
+#define CLAIM_TRIES    8
+#define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
+#define FRESH_BYTES    64
+
+__thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
+
+static struct {
+    char *blocks; /* NULL before init */
+    size_t block_bytes;
+    unsigned n_kept, n_blocks; /* [0, n_kept) are kept, [n_kept, n_blocks) lent */
+    pthread_key_t key;
+    bool have_key;
+    _Atomic uint64_t used[N_BLOCKS_MAX / 64];
+} pool;
+
+static _Atomic uint32_t n_threads;
+
+static unsigned block_number(const void *block)
+{
+    return (unsigned)((size_t)((const char *)block - pool.blocks) / pool.block_bytes);
+}
+
+static void *claim(unsigned from, unsigned to)
+{
+    int tries = CLAIM_TRIES;
+    for (unsigned word = from / 64; word * 64 < to; word++) {
+        uint64_t bits = dp_load_relaxed(&pool.used[word]);
+        uint64_t wanted = ~(uint64_t)0;
+        if (word == from / 64)
+            wanted &= ~(uint64_t)0 << (from % 64);
+        if (to - word * 64 < 64)
+            wanted &= ((uint64_t)1 << (to - word * 64)) - 1;
+        while ((~bits & wanted) && tries-- > 0) {
+            unsigned bit = (unsigned)__builtin_ctzll(~bits & wanted);
+            if (dp_cas_acquire(&pool.used[word], &bits, bits | (uint64_t)1 << bit)) /* [BLOCK] */
+                return pool.blocks + (size_t)(word * 64 + bit) * pool.block_bytes;
+        }
+    }
+    return NULL;
+}
+
+static void give_back(void *block)
+{
+    unsigned number = block_number(block);
+    dp_and_release(&pool.used[number / 64], ~((uint64_t)1 << (number % 64))); /* [BLOCK] */
+}
+
+/* The key's destructor. Frees may follow in later destructors, allocs too: they borrow. */
+static void thread_ends(void *block)
+{
+    struct dp_thread *self = dp_thread_self();
+    self->state = DP_THREAD_ENDED;
+    self->own = 0;
+    self->scratch = NULL;
+    dp_fence_signal();
+    int saved = errno;
+    madvise(block, pool.block_bytes, MADV_DONTNEED); /* its pages go back, and it reads as zeros */
+    errno = saved;
+    give_back(block);
+}
+
+int dp_thread_init(size_t block_bytes, size_t budget_bytes)
+{
+    pool.block_bytes = (block_bytes + 4095) & ~(size_t)4095;
+    size_t n = budget_bytes / pool.block_bytes;
+    pool.n_blocks = n < 2 ? 2 : n > N_BLOCKS_MAX ? N_BLOCKS_MAX : (unsigned)n;
+    pool.n_kept = pool.n_blocks - (pool.n_blocks + 7) / 8;
+    char *blocks = dp_mem_map(pool.n_blocks * pool.block_bytes);
+    if (!blocks)
+        return -ENOMEM;
+    if (!pthread_key_create(&pool.key, thread_ends)) {
+        pool.have_key = pool.key < KEYS_IN_THREAD;
+        if (!pool.have_key)
+            pthread_key_delete(pool.key);
+    }
+    pool.blocks = blocks;
+    return 0;
+}
+
+static uint64_t new_seed(const struct dp_thread *thread)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)thread ^ (uint64_t)dp_clock_ns();
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t word = 0;
+    if (random)
+        memcpy(&word, random, sizeof word);
+    return dp_hash_mix(seed ^ word) + dp_hash_mix(thread->number);
+}
+
+void dp_thread_set_up_slow(struct dp_thread *thread)
+{
+    if (!thread->number)
+        thread->number = dp_add_relaxed(&n_threads, 1) + 1;
+    if (!thread->random.state)
+        dp_random_seed(&thread->random, new_seed(thread) | 1);
+    if (!pool.blocks || thread->ours)
+        return;
+    thread->state = DP_THREAD_SETTING_UP;
+    dp_fence_signal();
+    void *block = pool.have_key ? claim(0, pool.n_kept) : NULL;
+    if (block && pthread_setspecific(pool.key, block)) {
+        give_back(block);
+        block = NULL;
+    }
+    if (block) {
+        thread->scratch = block;
+        thread->own = block_number(block) < DP_SHARDS_OWN ? (uint8_t)(block_number(block) + 1) : 0;
+    }
+    dp_fence_signal();
+    thread->state = DP_THREAD_READY;
+}
+
+bool dp_thread_hold_slow(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    dp_thread_set_up(self);
+    if (self->scratch || !pool.blocks)
+        return false;
+    void *block = claim(pool.n_kept, pool.n_blocks);
+    if (!block)
+        return false;
+    memset(block, 0, FRESH_BYTES);
+    self->scratch = block;
+    return true;
+}
+
+void dp_thread_let_go_slow(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    void *block = self->scratch;
+    self->scratch = NULL;
+    dp_fence_signal();
+    give_back(block);
+}
+
+uint64_t dp_thread_random(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    dp_thread_set_up(self);
+    return dp_random_next(&self->random);
+}
+
+void dp_thread_is_ours(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    self->ours = 1;
+    self->countdown = DELTAPROF_PARKED;
+}
+
+void dp_thread_fork_child(uint64_t salt)
+{
+    struct dp_thread *self = dp_thread_self();
+    uint64_t mine[N_BLOCKS_MAX / 64] = {0};
+    if (self->scratch) {
+        unsigned number = block_number(self->scratch);
+        mine[number / 64] = (uint64_t)1 << (number % 64);
+    }
+    for (unsigned i = 0; i < N_BLOCKS_MAX / 64; i++)
+        dp_store_relaxed(&pool.used[i], mine[i]);
+    if (self->random.state)
+        self->random.state ^= dp_hash_mix(salt);
+}
