@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "record/event.h"
+
+/* Blocks are numbers here: no memory stands behind them. */
+static void *block(uintptr_t i)
+{
+    return (void *)(0x10000000 + i * 64);
+}
+
+static struct dp_config conf;
+
+static void tune(int64_t rate)
+{
+    conf.heap_rate = rate;
+    dp_record_tune(&conf, true);
+    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    deltaprof_guard_reset();
+}
+
+static struct dp_counts totals(void)
+{
+    struct dp_counts sum = {0}, one;
+    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
+        dp_table_read(DP_KIND_HEAP, id, &one);
+        sum.n += one.n, sum.v += one.v, sum.free_n += one.free_n, sum.free_v += one.free_v;
+    }
+    return sum;
+}
+
+static int start(void **state)
+{
+    dp_config_init(&conf);
+    return dp_record_init(&conf);
+}
+
+static void at_rate_1_every_block_is_counted_exactly(void **state)
+{
+    tune(1);
+    struct dp_counts before = totals();
+    for (uintptr_t i = 0; i < 1000; i++)
+        deltaprof_alloc(0, block(i), i);
+    struct dp_counts held = totals();
+    assert_int_equal(held.n - before.n, 1000);
+    assert_int_equal(held.v - before.v, 999 * 1000 / 2);
+    assert_int_equal(held.free_n, before.free_n);
+    for (uintptr_t i = 0; i < 1000; i++)
+        deltaprof_free(0, block(i));
+    struct dp_counts after = totals();
+    assert_int_equal(after.free_n - before.free_n, 1000);
+    assert_int_equal(after.free_v - before.free_v, 999 * 1000 / 2);
+    deltaprof_free(0, block(1)); /* unknown by now: no event */
+    assert_int_equal(totals().free_n, after.free_n);
+}
+
+static void nothing_is_sampled_under_the_guard_but_frees_count(void **state)
+{
+    tune(1);
+    deltaprof_alloc(0, block(1), 10);
+    struct dp_counts before = totals();
+    int64_t kept = deltaprof_guard_enter();
+    deltaprof_alloc(0, block(2), 10);
+    deltaprof_alloc(0, block(3), SIZE_MAX);
+    deltaprof_free(0, block(1));
+    deltaprof_guard_leave(kept);
+    struct dp_counts after = totals();
+    assert_int_equal(after.n, before.n);
+    assert_int_equal(after.free_n, before.free_n + 1);
+    deltaprof_alloc(0, block(2), 10);
+    assert_int_equal(totals().n, before.n + 1);
+    deltaprof_free(0, block(2));
+}
+
+static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
+{
+    tune(1);
+    struct dp_counts before = totals();
+    int64_t rest;
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = {0};
+    assert_true(deltaprof_take(10, &rest));
+    deltaprof_sample_begin(&sample, 0, 10);
+    assert_int_equal(deltaprof_thread.countdown, DELTAPROF_PARKED);
+    deltaprof_sample_end(&sample, NULL, &site);
+    assert_int_equal(deltaprof_thread.countdown, 0);
+    assert_int_equal(totals().n, before.n);
+}
+
+static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
+{
+    tune(1);
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    deltaprof_alloc(0, block(1), 100);
+    struct dp_counts before = totals();
+
+    deltaprof_realloc_begin(&sample, 0, block(1), 1000); /* fails: the old block lives on */
+    deltaprof_realloc_end(&sample, false, NULL, &site);
+    struct dp_counts failed = totals();
+    assert_memory_equal(&failed, &before, sizeof before);
+
+    deltaprof_realloc_begin(&sample, 0, block(1), 1000);
+    /* while it moves, somebody else gets the old place */
+    deltaprof_guard_leave(0);
+    deltaprof_alloc(0, block(1), 7);
+    deltaprof_realloc_end(&sample, true, block(2), &site);
+    struct dp_counts moved = totals();
+    assert_int_equal(moved.n, before.n + 2);
+    assert_int_equal(moved.v, before.v + 1007);
+    assert_int_equal(moved.free_v, before.free_v + 100);
+
+    deltaprof_realloc_begin(&sample, 0, block(2), 0); /* freed */
+    deltaprof_realloc_end(&sample, true, NULL, &site);
+    assert_int_equal(totals().free_v, before.free_v + 1100);
+    deltaprof_free(0, block(1));
+    assert_int_equal(totals().free_v, before.free_v + 1107);
+}
+
+static void a_block_seen_twice_replaces_the_one_whose_free_was_missed(void **state)
+{
+    tune(1);
+    deltaprof_alloc(0, block(5), 100);
+    struct dp_counts before = totals();
+    deltaprof_alloc(0, block(5), 30);
+    struct dp_counts after = totals();
+    assert_int_equal(after.n, before.n + 1);
+    assert_int_equal(after.free_v, before.free_v + 100);
+    deltaprof_free(0, block(5));
+    assert_int_equal(totals().free_v, before.free_v + 130);
+}
+
+static void heaps_are_apart_and_have_names(void **state)
+{
+    tune(1);
+    uint32_t lua = deltaprof_heap_register("lua"), other = deltaprof_heap_register("other");
+    assert_int_equal(deltaprof_heap_register("lua"), lua);
+    assert_int_not_equal(lua, other);
+    assert_string_equal(dp_heap_name(lua), "lua");
+    assert_null(dp_heap_name(0));
+    assert_null(dp_heap_name(other + 1));
+    struct dp_counts before = totals();
+    deltaprof_alloc(0, block(1), 1);
+    deltaprof_alloc(lua, block(1), 2);
+    deltaprof_alloc(other, block(1), 4);
+    deltaprof_free(lua, block(1));
+    assert_int_equal(totals().free_v, before.free_v + 2);
+    deltaprof_free(0, block(1));
+    assert_int_equal(totals().free_v, before.free_v + 3);
+    deltaprof_free(other, block(1));
+    assert_int_equal(totals().free_v, before.free_v + 7);
+}
+
+static void a_profiler_that_is_off_looks_again_every_mebibyte(void **state)
+{
+    tune(0);
+    struct dp_counts before = totals();
+    deltaprof_alloc(0, block(1), 1);
+    assert_int_equal(deltaprof_thread.countdown, (1 << 20) - 1);
+    conf.heap_rate = 1;
+    dp_record_tune(&conf, true);
+    for (int i = 0; i < (1 << 20) - 1; i++)
+        deltaprof_alloc(0, block(1), 1);
+    assert_int_equal(totals().n, before.n);
+    deltaprof_alloc(0, block(1), 1);
+    assert_int_equal(totals().n, before.n + 1);
+    deltaprof_free(0, block(1));
+}
+
+static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
+{
+    tune(1);
+    deltaprof_alloc(0, block(1), 100);
+    struct dp_counts at_fork = totals();
+    int64_t n, v, base_n = 0, base_v = 0;
+    dp_record_fork_prepare();
+    dp_record_fork_child();
+    assert_int_equal(dp_record_epoch(), 1);
+    deltaprof_alloc(0, block(2), 10); /* finds its zero first */
+    deltaprof_free(0, block(1));
+    assert_true(dp_record_fork_settle());
+    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
+        dp_record_fork_base(DP_KIND_HEAP, id, &n, &v);
+        base_n += n, base_v += v;
+    }
+    assert_int_equal(base_n, at_fork.n);
+    assert_int_equal(base_v, at_fork.v);
+    assert_int_equal(totals().n - base_n, 1);
+    assert_int_equal(totals().v - base_v, 10);
+    struct deltaprof_stats stats = {0};
+    dp_record_stats(&stats);
+    assert_int_equal(stats.samples, 1);
+    deltaprof_free(0, block(2));
+}
+
+static void errno_is_kept(void **state)
+{
+    tune(1);
+    errno = 42;
+    deltaprof_alloc(0, block(9), 100);
+    deltaprof_free(0, block(9));
+    deltaprof_free(0, block(9));
+    deltaprof_guard_reset();
+    assert_int_equal(errno, 42);
+}
+
+static void watched_addresses_are_always_asked_about(void **state)
+{
+    static char arena[4096];
+    deltaprof_watch(arena, sizeof arena);
+    for (size_t i = 0; i < sizeof arena; i += 8)
+        assert_true(deltaprof_maybe(0, arena + i));
+    deltaprof_forget(0, arena + 16);
+    assert_true(deltaprof_maybe(0, arena + 16));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_rate_1_every_block_is_counted_exactly),
+        cmocka_unit_test(nothing_is_sampled_under_the_guard_but_frees_count),
+        cmocka_unit_test(a_failed_call_is_no_event_and_the_word_is_set_again),
+        cmocka_unit_test(a_realloc_is_a_free_and_an_alloc_only_if_it_was_done),
+        cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
+        cmocka_unit_test(heaps_are_apart_and_have_names),
+        cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
+        cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
+        cmocka_unit_test(errno_is_kept),
+        cmocka_unit_test(watched_addresses_are_always_asked_about),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
