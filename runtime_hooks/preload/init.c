@@ -101,7 +101,7 @@ __attribute__((constructor)) static void init(void)
     range_of((const void *)DP_REAL(_exit), &dp_libc);
     range_of((const void *)_dl_find_object, &dp_loader);
     at_quick_exit(deltaprof_deliver); /* the first registered runs last */
-    deltaprof_announce(DELTAPROF_SEES_MALLOC);
+    deltaprof_announce(DELTAPROF_SEES_MALLOC | DELTAPROF_SEES_LOCKS);
     if (preloaded())
         deltaprof_start_preloaded();
 }

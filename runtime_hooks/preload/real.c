@@ -113,7 +113,9 @@ static int next(const char *name, const char *version, void **slot)
 #if !defined(__x86_64__)
     version = NULL;
 #endif
-    void *real = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    void *real = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+    if (!real)
+        real = dlsym(RTLD_NEXT, name);
     if (real)
         SET(slot, real);
     return real != NULL;

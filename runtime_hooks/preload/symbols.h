@@ -8,7 +8,10 @@
  */
 #pragma once
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stddef.h>
+#include <threads.h>
 
 /* What takes memory out of the C heap and gives it back; resolved first, with the arena below them. */
 #define DP_SYMBOLS_MALLOC(F)                                                \
@@ -78,6 +81,53 @@
     F(siglongjmp, void, (void *env, int value), (env, value), NULL)                         \
     F(__longjmp_chk, void, (void *env, int value), (env, value), NULL)
 
+/* What threads wait in, what ends a holder's tenure, and the tries that tell whether there is anything to wait for. */
+#define DP_SYMBOLS_LOCKS(F)                                                                                            \
+    F(pthread_mutex_lock, int, (pthread_mutex_t * m), (m), NULL)                                                       \
+    F(pthread_mutex_trylock, int, (pthread_mutex_t * m), (m), NULL)                                                    \
+    F(pthread_mutex_timedlock, int, (pthread_mutex_t * m, const struct timespec *t), (m, t), NULL)                     \
+    F(pthread_mutex_clocklock, int, (pthread_mutex_t * m, clockid_t clock, const struct timespec *t), (m, clock, t),   \
+      NULL)                                                                                                            \
+    F(pthread_mutex_unlock, int, (pthread_mutex_t * m), (m), NULL)                                                     \
+    F(pthread_mutex_destroy, int, (pthread_mutex_t * m), (m), NULL)                                                    \
+    F(mtx_lock, int, (mtx_t * m), (m), NULL)                                                                           \
+    F(mtx_trylock, int, (mtx_t * m), (m), NULL)                                                                        \
+    F(mtx_timedlock, int, (mtx_t * m, const struct timespec *t), (m, t), NULL)                                         \
+    F(mtx_unlock, int, (mtx_t * m), (m), NULL)                                                                         \
+    F(mtx_destroy, void, (mtx_t * m), (m), NULL)                                                                       \
+    F(pthread_rwlock_rdlock, int, (pthread_rwlock_t * l), (l), NULL)                                                   \
+    F(pthread_rwlock_wrlock, int, (pthread_rwlock_t * l), (l), NULL)                                                   \
+    F(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * l), (l), NULL)                                                \
+    F(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * l), (l), NULL)                                                \
+    F(pthread_rwlock_timedrdlock, int, (pthread_rwlock_t * l, const struct timespec *t), (l, t), NULL)                 \
+    F(pthread_rwlock_timedwrlock, int, (pthread_rwlock_t * l, const struct timespec *t), (l, t), NULL)                 \
+    F(pthread_rwlock_clockrdlock, int, (pthread_rwlock_t * l, clockid_t clock, const struct timespec *t),              \
+      (l, clock, t), NULL)                                                                                             \
+    F(pthread_rwlock_clockwrlock, int, (pthread_rwlock_t * l, clockid_t clock, const struct timespec *t),              \
+      (l, clock, t), NULL)                                                                                             \
+    F(pthread_rwlock_unlock, int, (pthread_rwlock_t * l), (l), NULL)                                                   \
+    F(pthread_rwlock_destroy, int, (pthread_rwlock_t * l), (l), NULL)                                                  \
+    F(pthread_cond_wait, int, (pthread_cond_t * c, pthread_mutex_t * m), (c, m), "GLIBC_2.3.2")                        \
+    F(pthread_cond_timedwait, int, (pthread_cond_t * c, pthread_mutex_t * m, const struct timespec *t), (c, m, t),     \
+      "GLIBC_2.3.2")                                                                                                   \
+    F(pthread_cond_clockwait, int,                                                                                     \
+      (pthread_cond_t * c, pthread_mutex_t * m, clockid_t clock, const struct timespec *t), (c, m, clock, t), NULL)    \
+    F(cnd_wait, int, (cnd_t * c, mtx_t * m), (c, m), NULL)                                                             \
+    F(cnd_timedwait, int, (cnd_t * c, mtx_t * m, const struct timespec *t), (c, m, t), NULL)                           \
+    F(sem_wait, int, (sem_t * s), (s), NULL)                                                                           \
+    F(sem_trywait, int, (sem_t * s), (s), NULL)                                                                        \
+    F(sem_timedwait, int, (sem_t * s, const struct timespec *t), (s, t), NULL)                                         \
+    F(sem_clockwait, int, (sem_t * s, clockid_t clock, const struct timespec *t), (s, clock, t), NULL)                 \
+    F(pthread_spin_lock, int, (pthread_spinlock_t * l), (l), NULL)                                                     \
+    F(pthread_spin_trylock, int, (pthread_spinlock_t * l), (l), NULL)                                                  \
+    F(pthread_barrier_wait, int, (pthread_barrier_t * b), (b), NULL)                                                   \
+    F(pthread_join, int, (pthread_t thread, void **value), (thread, value), NULL)                                      \
+    F(pthread_tryjoin_np, int, (pthread_t thread, void **value), (thread, value), NULL)                                \
+    F(pthread_timedjoin_np, int, (pthread_t thread, void **value, const struct timespec *t), (thread, value, t), NULL) \
+    F(pthread_clockjoin_np, int, (pthread_t thread, void **value, clockid_t clock, const struct timespec *t),          \
+      (thread, value, clock, t), NULL)                                                                                 \
+    F(thrd_join, int, (thrd_t thread, int *value), (thread, value), NULL)
+
 /* What is resolved after the malloc group: all of it in libc, but for new and delete. */
-#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_ALIGNED(F) DP_SYMBOLS_LIFE(F)
+#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_ALIGNED(F) DP_SYMBOLS_LIFE(F) DP_SYMBOLS_LOCKS(F)
 #define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock.h - what the hooks of all locks share.
+ *
+ * A lock hook tries first; whatever the try answers but "busy" is the answer, so that an uncontended lock costs what it
+ * costs without us. The waiting call and the release that sees waiters stand in DP_DUE functions (hook.h). No hook
+ * keeps anything while the real call waits but its own stack, so that cancellation may unwind it. tries are not hooked:
+ * they wait for nothing and let nothing go.
+ *
+ * While the process has one thread there is nobody to wait for, and the real function is called at once.
+ */
+#pragma once
+
+#include "hook.h"
+
+#include <errno.h>
+#include <sys/single_threaded.h>
+#include <time.h>
+
+/* May a timed call try first? A bad clock or time is an error even where the lock is free: the real call says so. */
+static inline bool may_try(clockid_t clock, const struct timespec *t)
+{
+    return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && t && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+static inline enum deltaprof_lock_end end_of(int result)
+{
+    return result == 0 || result == EOWNERDEAD ? DELTAPROF_ACQUIRED
+           : result == ETIMEDOUT               ? DELTAPROF_TIMED_OUT
+                                               : DELTAPROF_NOT_WAITED;
+}
+
+static inline enum deltaprof_lock_end end_of_c11(int result)
+{
+    return result == thrd_success    ? DELTAPROF_ACQUIRED
+           : result == thrd_timedout ? DELTAPROF_TIMED_OUT
+                                     : DELTAPROF_NOT_WAITED;
+}
+
+/*
+ * A waiting call: name##_wait parameters does the real one as a wait of this kind. lock: what its holder will give to
+ * deltaprof_lock_settle. after: what may be done at the end (dp_edge where no lock is held, else nothing).
+ */
+#define WAITING(name, parameters, arguments, lock, kind, end, after) \
+    DP_DUE int name##_wait parameters                                \
+    {                                                                \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();        \
+        struct deltaprof_wait wait;                                  \
+        deltaprof_lock_wait(&wait, lock, kind);                      \
+        int result = DP_REAL(name) arguments;                        \
+        deltaprof_lock_waited(&wait, end(result), &site);            \
+        after;                                                       \
+        return result;                                               \
+    }
+
+/* A release: one load where nobody waits. */
+#define RELEASING(name, parameters, arguments, lock)               \
+    DP_DUE int name##_seen parameters                              \
+    {                                                              \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();      \
+        struct deltaprof_owed owed;                                \
+        bool owes = deltaprof_lock_settle(&owed, lock);            \
+        int result = DP_REAL(name) arguments;                      \
+        if (owes) {                                                \
+            deltaprof_lock_blame(&owed, &site);                    \
+            dp_edge(&site);                                        \
+        }                                                          \
+        return result;                                             \
+    }                                                              \
+    DP_HOOK int name parameters                                    \
+    {                                                              \
+        if (!__libc_single_threaded && deltaprof_lock_maybe(lock)) \
+            return name##_seen arguments;                          \
+        return DP_REAL(name) arguments;                            \
+    }
+
+/* A lock that is no more: what is owed there ends with it. */
+#define DESTROYING(name, type, lock)                   \
+    DP_HOOK int name(type *lock)                       \
+    {                                                  \
+        int result = DP_REAL(name)(lock);              \
+        if (result == 0 && deltaprof_lock_maybe(lock)) \
+            deltaprof_lock_gone(lock);                 \
+        return result;                                 \
+    }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rwlock.c - pthread_rwlock_* as lock events. Readers are many holders: each that lets go while somebody waits pays for
+ * what passed since the last one did.
+ */
+#include "lock.h"
+
+static inline const void *rwlock(const pthread_rwlock_t *l)
+{
+    return l->__data.__shared ? NULL : l;
+}
+
+#define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed)              \
+    WAITING(name, parameters, arguments, rwlock(l), kind, end_of, )                   \
+    DP_HOOK int name parameters                                                       \
+    {                                                                                 \
+        if (__libc_single_threaded || !(try_allowed))                                 \
+            return DP_REAL(name) arguments;                                           \
+        int result = DP_REAL(try_name)(l);                                            \
+        return __builtin_expect(result == EBUSY, 0) ? name##_wait arguments : result; \
+    }
+#define READ(name, parameters, arguments, try_allowed) \
+    RWLOCK(name, parameters, arguments, pthread_rwlock_tryrdlock, DELTAPROF_LOCK_READ, try_allowed)
+#define WRITE(name, parameters, arguments, try_allowed) \
+    RWLOCK(name, parameters, arguments, pthread_rwlock_trywrlock, DELTAPROF_LOCK_WRITE, try_allowed)
+
+#define PLAIN   (pthread_rwlock_t * l)
+#define TIMED   (pthread_rwlock_t *restrict l, const struct timespec *restrict t)
+#define CLOCKED (pthread_rwlock_t *restrict l, clockid_t clock, const struct timespec *restrict t)
+
+READ(pthread_rwlock_rdlock, PLAIN, (l), true)
+READ(pthread_rwlock_timedrdlock, TIMED, (l, t), may_try(CLOCK_REALTIME, t))
+READ(pthread_rwlock_clockrdlock, CLOCKED, (l, clock, t), may_try(clock, t))
+WRITE(pthread_rwlock_wrlock, PLAIN, (l), true)
+WRITE(pthread_rwlock_timedwrlock, TIMED, (l, t), may_try(CLOCK_REALTIME, t))
+WRITE(pthread_rwlock_clockwrlock, CLOCKED, (l, clock, t), may_try(clock, t))
+RELEASING(pthread_rwlock_unlock, PLAIN, (l), l)
+DESTROYING(pthread_rwlock_destroy, pthread_rwlock_t, l)

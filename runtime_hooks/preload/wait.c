@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.c - what has waiters but no holder: conditions, semaphores, spin locks, barriers, joins. Block profile only.
+ */
+#include "lock.h"
+
+/* ---- conditions -----------------------------------------------------------------------------------------------------
+ *
+ * libc unlocks and locks the mutex inside, unseen, so the holder's tenure ends here. Its stack is taken at once, under
+ * the lock: afterwards it would be too late by the whole wait. The relock is part of the wait.
+ */
+
+static void let_go(const void *m, const struct deltaprof_site *site)
+{
+    struct deltaprof_owed owed;
+    if (deltaprof_lock_maybe(m) && deltaprof_lock_settle(&owed, m))
+        deltaprof_lock_blame(&owed, site);
+}
+
+#define CONDITION(name, parameters, arguments, end)                                      \
+    DP_DUE int name##_wait parameters                                                    \
+    {                                                                                    \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();                            \
+        struct deltaprof_wait wait;                                                      \
+        let_go(m, &site);                                                                \
+        deltaprof_lock_wait(&wait, NULL, DELTAPROF_LOCK_COND);                           \
+        int result = DP_REAL(name) arguments;                                            \
+        deltaprof_lock_waited(&wait, end(result), &site);                                \
+        return result;                                                                   \
+    }                                                                                    \
+    DP_HOOK int name parameters                                                          \
+    {                                                                                    \
+        return __libc_single_threaded ? DP_REAL(name) arguments : name##_wait arguments; \
+    }
+
+CONDITION(pthread_cond_wait, (pthread_cond_t *restrict c, pthread_mutex_t *restrict m), (c, m), end_of)
+CONDITION(pthread_cond_timedwait,
+          (pthread_cond_t *restrict c, pthread_mutex_t *restrict m, const struct timespec *restrict t), (c, m, t),
+          end_of)
+CONDITION(pthread_cond_clockwait,
+          (pthread_cond_t *restrict c, pthread_mutex_t *restrict m, clockid_t clock, const struct timespec *restrict t),
+          (c, m, clock, t), end_of)
+CONDITION(cnd_wait, (cnd_t * c, mtx_t *m), (c, m), end_of_c11)
+CONDITION(cnd_timedwait, (cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict t), (c, m, t),
+          end_of_c11)
+
+/* ---- semaphores -----------------------------------------------------------------------------------------------------
+ *
+ * Often shared between processes of one thread each, so these are watched there too. They are cancellation points even
+ * when they need not wait; a try is none.
+ */
+
+/* True: *s was taken. False, with errno as it was: it must be waited for. */
+static inline bool taken(sem_t *s)
+{
+    int saved_errno = errno;
+    pthread_testcancel();
+    if (DP_REAL(sem_trywait)(s) == 0)
+        return true;
+    errno = saved_errno;
+    return false;
+}
+
+static inline enum deltaprof_lock_end end_of_sem(int result)
+{
+    return result == 0 ? DELTAPROF_ACQUIRED : errno == ETIMEDOUT ? DELTAPROF_TIMED_OUT : DELTAPROF_NOT_WAITED;
+}
+
+#define SEMAPHORE(name, parameters, arguments, try_allowed)                                    \
+    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_SEM, end_of_sem, dp_edge(&site)) \
+    DP_HOOK int name parameters                                                                \
+    {                                                                                          \
+        if (!(try_allowed))                                                                    \
+            return DP_REAL(name) arguments;                                                    \
+        return taken(s) ? 0 : name##_wait arguments;                                           \
+    }
+
+SEMAPHORE(sem_wait, (sem_t * s), (s), true)
+SEMAPHORE(sem_timedwait, (sem_t *restrict s, const struct timespec *restrict t), (s, t), may_try(CLOCK_REALTIME, t))
+SEMAPHORE(sem_clockwait, (sem_t *restrict s, clockid_t clock, const struct timespec *restrict t), (s, clock, t),
+          may_try(clock, t))
+
+/* ---- spin locks and barriers --------------------------------------------------------------------------------------
+ */
+
+WAITING(pthread_spin_lock, (pthread_spinlock_t * l), (l), NULL, DELTAPROF_LOCK_SPIN, end_of, )
+
+DP_HOOK int pthread_spin_lock(pthread_spinlock_t *l)
+{
+    int result = DP_REAL(pthread_spin_trylock)(l);
+    return __builtin_expect(result == EBUSY, 0) ? pthread_spin_lock_wait(l) : result;
+}
+
+/* glibc gives PTHREAD_BARRIER_SERIAL_THREAD to the last that comes, which does not wait. */
+WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), NULL, DELTAPROF_LOCK_BARRIER, end_of, dp_edge(&site))
+
+DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)
+{
+    return pthread_barrier_wait_wait(b);
+}
+
+/* ---- joins --------------------------------------------------------------------------------------------------------
+ */
+
+#define JOIN(name, parameters, arguments, try_allowed)                                      \
+    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_JOIN, end_of, dp_edge(&site)) \
+    DP_HOOK int name parameters                                                             \
+    {                                                                                       \
+        if (!(try_allowed))                                                                 \
+            return DP_REAL(name) arguments;                                                 \
+        int result = DP_REAL(pthread_tryjoin_np)(thread, value);                            \
+        return result == EBUSY ? name##_wait arguments : result;                            \
+    }
+
+JOIN(pthread_join, (pthread_t thread, void **value), (thread, value), true)
+JOIN(pthread_timedjoin_np, (pthread_t thread, void **value, const struct timespec *t), (thread, value, t),
+     may_try(CLOCK_REALTIME, t))
+JOIN(pthread_clockjoin_np, (pthread_t thread, void **value, clockid_t clock, const struct timespec *t),
+     (thread, value, clock, t), may_try(clock, t))
+
+WAITING(thrd_join, (thrd_t thread, int *value), (thread, value), NULL, DELTAPROF_LOCK_JOIN, end_of_c11, dp_edge(&site))
+
+DP_HOOK int thrd_join(thrd_t thread, int *value)
+{
+    return thrd_join_wait(thread, value);
+}
