@@ -17,6 +17,11 @@ struct dp_consumer; /* struct deltaprof_delta is one */
 
 /* kind: enum deltaprof_kind, perhaps with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types, max_samples. */
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf);
+/* symbolize, address, types and max_samples from now on. */
+void dp_consumer_configure(struct dp_consumer *, const struct dp_config *conf);
+void dp_consumer_configuration(const struct dp_consumer *, struct dp_config *conf); /* fills those; the rest are defaults */
+/* Values of a runtime's stacks are named by fn; NULL: they are addresses. */
+void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */
 
 enum dp_write_flags {
@@ -24,6 +29,7 @@ enum dp_write_flags {
     DP_WRITE_SKIP_EMPTY = 2, /* no row: fn is not called, returns 1 */
     DP_WRITE_NO_WAIT = 4,    /* try-locks and modules already open only (exit paths); -EAGAIN */
     DP_WRITE_RAW = 8,        /* not gzipped */
+    DP_WRITE_ALLOCS = 16,    /* heap: default_sample_type is alloc_space */
 };
 
 /* What was written, for names and headers. */
@@ -32,10 +38,14 @@ struct dp_profile_info {
     size_t n_rows;
 };
 
-/* Writes, uncommitted. 0, 1 (SKIP_EMPTY), -EBUSY (the last one is not settled), or fn's error (then abandoned already). info may be NULL. */
+/*
+ * Writes, uncommitted. 0, 1 (SKIP_EMPTY), -EBUSY (the last one is not settled), or fn's error (then
+ * abandoned already). -ECANCELED: fn forked, this is the child, and the write was the parent's. info may be NULL.
+ */
 int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info);
 int dp_consumer_commit(struct dp_consumer *);
 int dp_consumer_abandon(struct dp_consumer *);
+/* Makes now the baseline; what is pending is dropped. */
 int dp_consumer_skip(struct dp_consumer *);
 
 /* Once, after dp_record_init. */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/emit.c - header, comments, a sample a row, mappings: one streaming pass through the encoder into gzip. What
+ * max_samples folds is known before the pass, so folded rows cost no location.
+ */
+#include "report/emit.h"
+
+#include "base/stats.h"
+#include "report/fold.h"
+#include "report/scale.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct pass {
+    const struct dp_emission *emission;
+    const struct dp_rows *rows;
+    const struct dp_emit_source *source;
+    struct dp_encode *encode;
+    struct dp_locations locations;
+    struct dp_fold fold;
+    int64_t other[DP_VALUES_MAX]; /* sum of the folded rows */
+    bool folded;
+};
+
+/* The row's values as they are written. */
+static void scaled(const struct pass *p, const struct dp_row *row, int64_t *values)
+{
+    memcpy(values, row->values, sizeof row->values);
+    if (!p->emission->scale_rate)
+        return;
+    dp_scale_heap(&values[0], &values[1], p->emission->scale_rate);
+    dp_scale_heap(&values[2], &values[3], p->emission->scale_rate);
+}
+
+/* What a row counts for when the smallest are folded: its bytes, or its delay. */
+static int64_t weight(const struct pass *p, const int64_t *values)
+{
+    const struct dp_kind *kind = &p->emission->kind;
+    int64_t sum = 0;
+    for (size_t i = 1; i < kind->n_types; i += 2)
+        sum += values[kind->first + i];
+    return sum;
+}
+
+static int plan(struct pass *p)
+{
+    size_t n = p->rows->n, max = (size_t)p->emission->max_samples;
+    if (!max || n <= max)
+        return 0;
+    int64_t *weights = dp_mem_map(n * sizeof *weights), values[DP_VALUES_MAX];
+    if (!weights)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        scaled(p, &p->rows->at[i], values);
+        weights[i] = weight(p, values);
+    }
+    dp_fold_plan(&p->fold, weights, n, max - 1);
+    dp_mem_unmap(weights, n * sizeof *weights);
+    p->folded = true;
+    return 0;
+}
+
+static void header(const struct pass *p)
+{
+    const struct dp_emission *e = p->emission;
+    struct dp_encode_header h = {
+        .types = e->kind.types,
+        .n_types = e->kind.n_types,
+        .period_type = e->kind.period_type,
+        .period = e->period,
+        .time_ns = e->time_ns,
+        .duration_ns = e->duration_ns,
+        .default_type = e->default_type,
+    };
+    dp_encode_header(p->encode, &h);
+}
+
+/* "N words", without stdio: a profile may be written on the way out of a crash. */
+static void count_comment(struct dp_encode *encode, uint64_t n, const char *words)
+{
+    char line[192], *p = line + 24;
+    *stpncpy(p, words, sizeof line - 25) = 0;
+    *--p = ' ';
+    do
+        *--p = (char)('0' + n % 10);
+    while (n /= 10);
+    dp_encode_comment(encode, p);
+}
+
+/* Losses are for people to see; a comment that begins with # is hidden from them. */
+static void comments(const struct pass *p)
+{
+    dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
+    for (int i = 0; i < DP_STAT_N; i++) {
+        uint64_t n = dp_stats_read((enum dp_stat)i);
+        if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)
+            count_comment(p->encode, n, dp_stats_words((enum dp_stat)i));
+    }
+}
+
+static bool nothing(const int64_t *values, size_t n)
+{
+    int64_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= values[i];
+    return !any;
+}
+
+static void samples(struct pass *p)
+{
+    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_emit_source *source = p->source;
+    uint64_t stack[DP_EMIT_STACK_MAX];
+    struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
+    for (size_t i = 0; i < p->rows->n && !p->locations.error; i++) {
+        const struct dp_row *row = &p->rows->at[i];
+        int64_t values[DP_VALUES_MAX];
+        scaled(p, row, values);
+        if (nothing(values + kind->first, kind->n_types))
+            continue;
+        if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values))) {
+            for (size_t v = 0; v < DP_VALUES_MAX; v++)
+                p->other[v] += values[v];
+            continue;
+        }
+        size_t depth = source->stack(source->ctx, &p->locations, row, stack);
+        size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
+        dp_encode_sample(p->encode, stack, depth, values + kind->first, labels, n_labels);
+    }
+    if (p->folded && !nothing(p->other + kind->first, kind->n_types)) {
+        stack[0] = dp_locations_frame(&p->locations, DP_FRAME_OTHER);
+        dp_encode_sample(p->encode, stack, 1, p->other + kind->first, NULL, 0);
+    }
+}
+
+static int profile(struct pass *p)
+{
+    p->locations.encode = p->encode;
+    p->locations.symbolize = p->emission->symbolize;
+    p->locations.address = p->emission->address;
+    p->locations.no_wait = p->emission->no_wait;
+    int err = plan(p);
+    if (!err)
+        err = dp_locations_begin(&p->locations);
+    if (err)
+        return err;
+    header(p);
+    comments(p);
+    samples(p);
+    err = dp_locations_end(&p->locations);
+    int encoded = dp_encode_finish(p->encode);
+    return err ? err : encoded;
+}
+
+static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
+{
+    return dp_gzip_write(gzip, bytes, n_bytes);
+}
+
+int dp_emit(const struct dp_emission *emission, const struct dp_rows *rows, const struct dp_emit_source *source,
+            dp_write_fn fn, void *ctx)
+{
+    struct pass p = {.emission = emission, .rows = rows, .source = source};
+    struct dp_gzip *gzip = emission->raw ? NULL : dp_gzip_new(fn, ctx);
+    p.encode = gzip || emission->raw ? dp_encode_new(gzip ? to_gzip : fn, gzip ? gzip : ctx) : NULL;
+    int err = p.encode ? profile(&p) : -ENOMEM;
+    if (!err && gzip)
+        err = dp_gzip_finish(gzip);
+    dp_encode_free(p.encode);
+    dp_gzip_free(gzip);
+    return err;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/emit.h - rows to the bytes of one profile.
+ */
+#pragma once
+
+#include "report/delta.h"
+#include "report/location.h"
+
+#define DP_EMIT_LABELS_MAX 32
+#define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
+
+/* Where the rows come from: what stands behind an id. */
+struct dp_emit_source {
+    /* Fills locations (DP_EMIT_STACK_MAX), leaf first; how many. */
+    size_t (*stack)(void *ctx, struct dp_locations *l, const struct dp_row *row, uint64_t *locations);
+    /* Fills labels (DP_EMIT_LABELS_MAX); how many. */
+    size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
+    void *ctx;
+};
+
+struct dp_emission {
+    struct dp_kind kind;
+    enum dp_symbolize symbolize;
+    enum dp_address address;
+    int64_t max_samples;          /* 0: all */
+    int64_t scale_rate;           /* of a runtime's heap records; 0: values are what they say */
+    int64_t period;
+    int64_t time_ns, duration_ns; /* duration 0: cumulative */
+    const char *default_type;     /* NULL: the last */
+    bool no_wait, raw;
+};
+
+/* Writes the profile of rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
+int dp_emit(const struct dp_emission *emission, const struct dp_rows *rows, const struct dp_emit_source *source,
+            dp_write_fn fn, void *ctx);

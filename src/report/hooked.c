@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/hooked.c - a record's frames become locations, its heap and label set become text labels.
+ */
+#include "report/hooked.h"
+
+#include "record/event.h"
+#include "record/labels.h"
+#include "record/table.h"
+
+#include <string.h>
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint64_t *locations)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    const dp_frame_id *frames = dp_table_frames(record);
+    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
+    for (size_t i = 0; i < n; i++)
+        locations[i] = dp_locations_frame(l, frames[i]);
+    if (record->cut)
+        locations[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+    return n;
+}
+
+static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)
+{
+    return (struct dp_encode_label){.key = dp_encode_string(e, key, strlen(key)),
+                                    .str = dp_encode_string(e, value, strlen(value))};
+}
+
+static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    const struct dp_label *set;
+    size_t n = dp_labels_get(record->labels, &set), n_out = 0;
+    const char *heap = dp_heap_name(record->heap);
+    if (heap)
+        out[n_out++] = text_label(e, "heap", heap);
+    for (size_t i = 0; i < n && n_out < DP_EMIT_LABELS_MAX; i++)
+        out[n_out++] = text_label(e, set[i].key, set[i].value);
+    return n_out;
+}
+
+struct dp_emit_source dp_hooked_source(unsigned kind)
+{
+    return (struct dp_emit_source){stack, labels, (void *)(uintptr_t)kind};
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/kinds.c - sample types by kind. A heap row is {alloc_objects, alloc_space, inuse_objects, inuse_space}, a lock
+ * row {contentions, delay}; `types` cuts heap rows to one half and leaves locks alone.
+ */
+#include "report/kinds.h"
+
+#include <deltaprof/deltaprof.h>
+
+#include <errno.h>
+
+static const struct dp_encode_value_type heap_types[] = {
+    {"alloc_objects", "count"},
+    {"alloc_space", "bytes"},
+    {"inuse_objects", "count"},
+    {"inuse_space", "bytes"},
+};
+static const struct dp_encode_value_type lock_types[] = {
+    {"contentions", "count"},
+    {"delay", "nanoseconds"},
+};
+
+int dp_kind_describe(unsigned kind, enum dp_types types, struct dp_kind *out)
+{
+    switch (kind) {
+    case DELTAPROF_HEAP:
+        *out = (struct dp_kind){heap_types, 0, 4, {"space", "bytes"}, false};
+        if (types != DP_TYPES_ALL) {
+            out->n_types = 2;
+            out->inuse_only = types == DP_TYPES_INUSE;
+            out->first = out->inuse_only ? 2 : 0;
+            out->types += out->first;
+        }
+        return 0;
+    case DELTAPROF_MUTEX:
+    case DELTAPROF_BLOCK:
+        *out = (struct dp_kind){lock_types, 0, 2, {"contentions", "count"}, false};
+        return 0;
+    default:
+        return -EINVAL;
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/location.h - frames to location ids of one profile, written when they are first met; then the mappings.
+ */
+#pragma once
+
+#include "base/config.h"
+#include "base/mem.h"
+#include "pprof/encode.h"
+#include "report/maps.h"
+
+#include <deltaprof/deltaprof.h>
+
+/* A mapping of the profile: which, in which variant, and what all its locations have. */
+struct dp_location_mapping {
+    struct dp_mapping map;
+    uint32_t index; /* of report/maps.h */
+    uint8_t has_lines, has_files, has_numbers, has_inlines;
+};
+
+struct dp_locations {
+    struct dp_encode *encode;
+    enum dp_symbolize symbolize;
+    enum dp_address address;
+    bool no_wait; /* -EAGAIN where the report lock is held */
+    int error;
+    DP_VEC(uint32_t) by_frame; /* location id; 0: not met yet */
+    DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
+    DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
+    uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
+};
+
+/* Begins a profile. The caller has zeroed it and set encode, symbolize, address, no_wait. 0; or -errno: no end wanted. */
+int dp_locations_begin(struct dp_locations *);
+
+/* The location of a frame; 0 after an error, which end returns. Takes the report lock for the look-ups. */
+uint64_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
+
+/* A location of its own each time: an address in [anon] under a name that a runtime gave, or none. */
+uint64_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
+
+/* Writes the mappings and gives everything back. 0, or the first error here. */
+int dp_locations_end(struct dp_locations *);

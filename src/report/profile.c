@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/profile.c - the cold corridor: snapshot and delta (delta.c), then rows to bytes (emit.c), and the two phases
+ * around them.
+ *
+ * 1. A consumer's lock is held for its whole write, sink calls included, and no other lock is then: a slow sink delays
+ *    nobody else.
+ * 2. What a write delivered stays in `rows`, a private copy, until it is settled; commit adds it to the baseline. A
+ *    write that failed drops it, and the next one covers its time as well.
+ * 3. In a forked child the consumer begins anew at its first use: baseline the fork, nothing pending. If its lock was
+ *    held when the fork came, its memory is in no known state and is left behind, not freed. A sink that forks comes
+ *    back in the child with the parent's write under way: that write ends with -ECANCELED and touches nothing.
+ */
+#include "report/profile.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "record/event.h"
+#include "report/consumer.h"
+#include "report/hooked.h"
+#include "report/symbol.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <string.h>
+
+static struct dp_config defaults; /* symbolize, address, types, max_samples of new consumers */
+static struct dp_window_edge origin; /* where the first window begins: the start, or the fork */
+
+static struct dp_window_edge now(void)
+{
+    return (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
+}
+
+int dp_report_init(const struct dp_config *conf)
+{
+    origin = now();
+    dp_report_tune(conf);
+    return 0;
+}
+
+void dp_report_tune(const struct dp_config *conf)
+{
+    defaults = *conf;
+}
+
+void dp_report_fork_child(void)
+{
+    origin = now();
+    dp_symbol_fork_child();
+    dp_epoch_fork_child();
+}
+
+static void load_gzip(void)
+{
+    static struct dp_log_cause cause;
+    const char *why = "";
+    if (dp_symbol_confined())
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    if (dp_gzip_load(&why))
+        dp_log_once(&cause, 1, "profiles are not compressed: module gzip: %s", why);
+    deltaprof_guard_leave(kept);
+}
+
+struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
+{
+    bool mixed = kind & DELTAPROF_MIXED_SIZES;
+    struct dp_kind described;
+    kind &= ~(unsigned)DELTAPROF_MIXED_SIZES;
+    if (dp_kind_describe(kind, DP_TYPES_ALL, &described) || (mixed && kind != DELTAPROF_HEAP)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct dp_consumer *c = dp_mem_map(sizeof *c);
+    if (!c) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->kind = kind;
+    c->mixed_sizes = mixed;
+    c->epoch = dp_epoch();
+    c->from = origin;
+    dp_consumer_configure(c, conf ? conf : &defaults);
+    return c;
+}
+
+void dp_consumer_configure(struct dp_consumer *c, const struct dp_config *conf)
+{
+    c->symbolize = conf->symbolize;
+    c->address = conf->address;
+    c->types = conf->types;
+    c->max_samples = conf->max_samples;
+}
+
+void dp_consumer_configuration(const struct dp_consumer *c, struct dp_config *conf)
+{
+    dp_config_init(conf);
+    conf->symbolize = c->symbolize;
+    conf->address = c->address;
+    conf->types = c->types;
+    conf->max_samples = c->max_samples;
+}
+
+void dp_consumer_set_frames(struct dp_consumer *c, deltaprof_name_fn fn, void *ctx)
+{
+    c->name_fn = fn;
+    c->name_ctx = ctx;
+}
+
+void dp_consumer_free(struct dp_consumer *c)
+{
+    if (!c)
+        return;
+    dp_consumer_enter(c, true);
+    dp_vec_fini(&c->rows);
+    dp_vec_fini(&c->base);
+    dp_mem_unmap(c, sizeof *c);
+}
+
+/* ---- entering and leaving --------------------------------------------------------------------------------------- */
+
+int dp_consumer_enter(struct dp_consumer *c, bool wait)
+{
+    int taken = dp_epoch_take(&c->lock, wait);
+    if (taken < 0)
+        return taken;
+    if (taken == 1) {
+        memset(&c->rows, 0, sizeof c->rows);
+        memset(&c->base, 0, sizeof c->base);
+    }
+    if (c->epoch != dp_epoch()) {
+        c->epoch = dp_epoch();
+        c->pending = false;
+        c->from = origin;
+        dp_vec_clear(&c->rows);
+        dp_vec_clear(&c->base);
+    }
+    return 0;
+}
+
+void dp_consumer_leave(struct dp_consumer *c)
+{
+    dp_epoch_drop(&c->lock);
+}
+
+/* Gives the rows' memory back: between writes a consumer keeps its baseline only. */
+static void settle(struct dp_consumer *c)
+{
+    dp_vec_fini(&c->rows);
+    c->pending = false;
+}
+
+/* ---- the corridor ----------------------------------------------------------------------------------------------- */
+
+int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *e, const struct dp_emit_source *source,
+                     dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+{
+    bool cumulative = flags & DP_WRITE_CUMULATIVE;
+    if (info)
+        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->rows.n};
+    if (!c->rows.n && (flags & DP_WRITE_SKIP_EMPTY))
+        return 1;
+    if (c->rows.n && c->symbolize != DP_SYMBOLIZE_NONE && !(flags & DP_WRITE_NO_WAIT))
+        dp_symbol_load();
+    if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
+        load_gzip();
+    int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;
+    if (cumulative || e->kind.inuse_only)
+        duration_ns = 0;
+    else if (duration_ns <= 0)
+        duration_ns = 1;
+    e->symbolize = c->symbolize;
+    e->address = c->address;
+    e->max_samples = c->max_samples;
+    e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
+    e->duration_ns = duration_ns;
+    e->no_wait = flags & DP_WRITE_NO_WAIT;
+    e->raw = flags & DP_WRITE_RAW;
+    uint32_t epoch = dp_epoch();
+    int err = dp_emit(e, &c->rows, source, fn, ctx);
+    return epoch == dp_epoch() ? err : -ECANCELED;
+}
+
+static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+{
+    bool cumulative = flags & DP_WRITE_CUMULATIVE;
+    struct dp_emission e = {.period = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1};
+    struct dp_emit_source source = dp_hooked_source(c->kind);
+    dp_kind_describe(c->kind, c->types, &e.kind);
+    dp_objects_recheck();
+    c->to = now();
+    int err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->rows);
+    if (!err)
+        err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
+    if (err == -ECANCELED)
+        return err;
+    c->pending = !err && !cumulative;
+    if (!c->pending)
+        settle(c);
+    return err;
+}
+
+/* A cumulative profile has nothing to settle, so it must not meet a delta that has: it is written by a consumer of its own. */
+static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx,
+                            struct dp_profile_info *info)
+{
+    struct dp_consumer once = {.kind = c->kind, .source = DP_SOURCE_HOOKS, .symbolize = c->symbolize,
+                               .address = c->address, .types = c->types, .max_samples = c->max_samples};
+    return write_locked(&once, flags, fn, ctx, info);
+}
+
+int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+{
+    if (flags & DP_WRITE_CUMULATIVE)
+        return write_cumulative(c, flags, fn, ctx, info);
+    int err = dp_consumer_enter(c, !(flags & DP_WRITE_NO_WAIT));
+    if (err)
+        return err;
+    if (c->source == DP_SOURCE_RECORDS)
+        err = -EINVAL;
+    else if (c->pending)
+        err = -EBUSY;
+    else
+        err = write_locked(c, flags, fn, ctx, info);
+    if (err == -ECANCELED)
+        return err;
+    if (err >= 0)
+        c->source = DP_SOURCE_HOOKS;
+    dp_consumer_leave(c);
+    return err;
+}
+
+/* ---- settling --------------------------------------------------------------------------------------------------- */
+
+static int finish(struct dp_consumer *c, bool success)
+{
+    dp_consumer_enter(c, true);
+    int err = c->pending ? 0 : -EINVAL;
+    if (!err && success) {
+        dp_delta_commit(&c->base, &c->rows);
+        c->from = c->to;
+    }
+    if (!err)
+        settle(c);
+    dp_consumer_leave(c);
+    return err;
+}
+
+int dp_consumer_commit(struct dp_consumer *c)
+{
+    return finish(c, true);
+}
+
+int dp_consumer_abandon(struct dp_consumer *c)
+{
+    return finish(c, false);
+}
+
+int dp_consumer_skip(struct dp_consumer *c)
+{
+    dp_consumer_enter(c, true);
+    settle(c);
+    struct dp_window_edge to = now();
+    int err = dp_delta_scan(c->kind, &c->base, &c->rows);
+    if (!err) {
+        dp_delta_commit(&c->base, &c->rows);
+        c->from = to;
+    }
+    settle(c);
+    dp_consumer_leave(c);
+    return err;
+}
