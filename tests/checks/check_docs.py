@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""README, man page and --help tell of the same verbs and the same keys, and every file that README names is there.
+
+    check_docs.py SOURCE-ROOT DELTAPROF MAN-PAGE
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+TOP, DELTAPROF, MAN = sys.argv[1:]
+
+
+def run(*command):
+    return subprocess.run(command, check=True, text=True, capture_output=True).stdout
+
+
+def keys():
+    """[(key, type, default, help)] as `deltaprof run --help` prints the table."""
+    return re.findall(r'^  (\w+)=(\S+) \(default (.*)\)\n +(.*)$', run(DELTAPROF, 'run', '--help'), re.M)
+
+
+def verbs():
+    return re.findall(r'^  deltaprof ([a-z]+) ', run(DELTAPROF, '--help'), re.M)
+
+
+class Docs(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        with open(os.path.join(TOP, 'README.md')) as f:
+            self.readme = f.read()
+
+    def test_the_key_table_of_readme_is_that_of_the_program(self):
+        rows = re.findall(r'^\| `(\w+)` \| (.*?) \| (.*) \|$', self.readme, re.M)
+        self.assertEqual(rows, [(key, default, text.replace('|', '\\|')) for key, _, default, text in keys()])
+
+    def test_the_man_page_has_every_key_and_every_verb(self):
+        with open(MAN) as f:
+            man = f.read().replace('\\-', '-').replace('\\e', '\\')
+        for key, kind, default, text in keys():
+            self.assertIn(f'\\fB{key}\\fR={kind} (default {default})\n{text}\n', man)
+        for verb in verbs():
+            self.assertIn(f'\n.SS {verb}\n', man)
+
+    @unittest.skipUnless(shutil.which('man'), 'man is not installed')
+    def test_the_man_page_renders_without_a_warning(self):
+        done = subprocess.run(['man', '--warnings', '-E', 'UTF-8', '-l', MAN], text=True, capture_output=True,
+                              env={**os.environ, 'MANWIDTH': '100', 'LC_ALL': 'C.UTF-8'})
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+
+    def test_readme_tells_of_every_verb_and_of_files_that_are_there(self):
+        for verb in verbs():
+            self.assertIn('deltaprof ' + verb, self.readme)
+        for path in re.findall(r'\b((?:examples|tests|include|src|runtime_hooks)/[\w./-]+\w)', self.readme):
+            self.assertTrue(os.path.exists(os.path.join(TOP, path)), path)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""What the libraries export is written down beside this file; what they need is libc; what the record floor calls is
+known one by one.
+
+    check_symbols.py SOURCE-ROOT CORE.so PRELOAD.so RECORD.a [MODULE.so...]
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+TOP, CORE, PRELOAD, RECORD, *MODULES = sys.argv[1:]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# What code that runs inside a hook may call beside ours: it neither allocates, locks, logs nor enters the loader.
+RECORD_MAY_CALL = set('''
+_GLOBAL_OFFSET_TABLE_ __errno_location __stack_chk_fail
+memchr memcmp memcpy memmove memset strcmp strlen strncmp strnlen
+clock_gettime getauxval getpid gettid madvise sched_getcpu sched_yield syscall
+_dl_find_object
+pthread_self pthread_key_create pthread_key_delete pthread_setspecific
+'''.split())  # the key is made at init and is one of the first 32, which live in the thread itself
+
+
+def run(*command):
+    return subprocess.run(command, check=True, text=True, capture_output=True).stdout
+
+
+def exported(library):
+    names = {line.split()[-1].split('@')[0] for line in run('nm', '-D', '--defined-only', library).splitlines()}
+    return sorted(n for n in names if not n.startswith('DELTAPROF_'))
+
+
+def written(name):
+    with open(os.path.join(HERE, name)) as f:
+        return [line.strip() for line in f if line.strip() and not line.startswith('#')]
+
+
+class Symbols(unittest.TestCase):
+    maxDiff = None
+
+    def test_the_core_exports_what_is_written_down_and_declared(self):
+        self.assertEqual(exported(CORE), written('libdeltaprof.symbols'))
+        declared = set()
+        for header in glob.glob(TOP + '/include/deltaprof/*.h'):
+            with open(header) as f:
+                text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
+            for declaration in re.findall(r'^[^#\n]*\bDELTAPROF_API\b([^;{]*)', text, re.M):
+                name = re.search(r'\b(deltaprof_\w+)\s*(\(|__attribute__|$|\[)', declaration.strip())
+                declared.add(name.group(1))
+        self.assertEqual(sorted(declared), written('libdeltaprof.symbols'))
+
+    def test_the_preload_object_exports_what_is_written_down_without_a_version(self):
+        self.assertEqual(exported(PRELOAD), written('libdeltaprof_preload.symbols'))
+        # ld.so skips interposers that stand under a named version.
+        self.assertNotRegex(run('nm', '-D', '--defined-only', PRELOAD), '@')
+
+    def test_nothing_but_libc_is_needed(self):
+        for library in (CORE, PRELOAD):
+            needed = set(re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-dW', library)))
+            self.assertLessEqual({re.sub(r'\.so.*', '', n) for n in needed}, {'libc', 'ld-linux-x86-64', 'ld-linux-aarch64', 'libdeltaprof'})
+        for module in MODULES:
+            self.assertEqual([n for n in exported(module) if not n.startswith('dp_module_')], [])
+            self.assertEqual(len(exported(module)), 1)
+
+    def test_nothing_is_left_unresolved(self):
+        # ld.so ends a program for one of these, and it is not ours.
+        for library, others in ((CORE, []), (PRELOAD, exported(CORE))):
+            undefined = [line.split() for line in run('nm', '-D', '-u', library).splitlines()]
+            self.assertEqual([n for kind, n in undefined if kind == 'U' and '@GLIBC' not in n and n.split('@')[0] not in others], [])
+
+    def test_thread_state_is_static_and_small(self):
+        total = 0
+        for library in (CORE, PRELOAD):
+            self.assertNotIn('__tls_get_addr', run('nm', '-D', '-u', library))
+            for size in re.findall(r'^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)', run('readelf', '-lW', library), re.M):
+                total += int(size, 16)
+        self.assertLessEqual(total, 192, 'bytes of static TLS')
+
+    def test_libraries_stay_loaded_and_their_stacks_are_not_executable(self):
+        for library in (CORE, PRELOAD):
+            self.assertIn('NODELETE', run('readelf', '-dW', library))
+            self.assertRegex(run('readelf', '-lW', library), r'GNU_STACK.* RW ')
+
+    def test_the_record_floor_calls_nothing_that_a_hook_must_not(self):
+        # --defined-only and -u by object: what one object of the floor defines, another may use.
+        used = {line.split()[-1] for line in run('nm', '-u', RECORD).splitlines() if re.match(r'\s+U ', line)}
+        strange = {n for n in used if not re.match(r'dp_|deltaprof_', n)} - RECORD_MAY_CALL
+        self.assertEqual(strange, set())
+        forbidden = {n for n in used if re.match(r'dp_(log|config|module|text|lock_take)\w*$', n)}
+        self.assertEqual(forbidden, set())
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""What can be seen by reading the tree: licence lines, one top level, includes that obey the arrows, no loose ends."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+TOP = sys.argv[1]
+FLOORS = {  # a floor and what it may include beside itself and the public headers
+    'base': [],
+    'record': ['base'],
+    'pprof': ['base'],
+    'report': ['base', 'record', 'pprof'],
+    'sink': ['base', 'record', 'pprof', 'report'],
+    'cli': ['base', 'pprof'],
+}
+SEAMS = {'unwind': ['record/'], 'gzip': ['pprof/gzip.h'], 'symbolize': ['report/symbol.h'], 'http': ['sink/']}
+TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
+OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', 'XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',
+                                 r'(DESIGN|STYLE|PPROF|CONFORMANCE|INTERPOSING)' + r'\.md']))
+
+
+def tracked():
+    git = subprocess.run(['git', '-C', TOP, 'ls-files'], text=True, capture_output=True)
+    if git.returncode == 0 and git.stdout:
+        return git.stdout.split('\n')[:-1]
+    return [os.path.relpath(os.path.join(d, f), TOP) for d, _, names in os.walk(TOP) for f in names
+            if not re.match(r'(\./)?(build|\.git/)', os.path.relpath(os.path.join(d, f), TOP))]
+
+
+FILES = [f for f in tracked() if os.path.isfile(os.path.join(TOP, f))]
+
+
+def text(name):
+    with open(os.path.join(TOP, name), encoding='utf-8', errors='replace') as f:
+        return f.read()
+
+
+def includes(name):
+    return re.findall(r'^\s*#\s*include\s*([<"])([^">]+)[">]', text(name), re.M)
+
+
+class Tree(unittest.TestCase):
+    def test_the_top_level_is_a_short_list_of_rooms(self):
+        names = {f.split('/')[0] for f in FILES}
+        self.assertEqual({n for n in names if n[0] != '.'} - TOP_LEVEL, set())
+
+    def test_every_source_begins_with_its_licence_and_says_what_it_is(self):
+        for name in FILES:
+            if not re.search(r'\.(c|h|cc|py|sh)$', name):
+                continue
+            head = text(name)[:400]
+            with self.subTest(name):
+                self.assertTrue('SPDX-License-Identifier: MIT' in head.split('\n\n')[0], 'no licence line')
+                if name.endswith('.h'):
+                    self.assertTrue(re.search(r'(?m)^#pragma once$|X-macro', text(name)), 'no #pragma once')
+
+    def test_includes_obey_the_arrows(self):
+        wrong = []
+        for name in FILES:
+            if not re.search(r'\.(c|h)$', name):
+                continue
+            parts = name.split('/')
+            ours = [path for quote, path in includes(name) if quote == '"']
+            if parts[0] == 'src' and len(parts) == 3 and parts[1] in FLOORS:
+                allowed = {parts[1], *FLOORS[parts[1]]}
+                wrong += [(name, i) for i in ours if i.split('/')[0] not in allowed]
+            elif parts[:2] == ['src', 'modules']:
+                seam = SEAMS.get(parts[2].split('.')[0].split('_')[0], [])
+                wrong += [(name, i) for i in ours if not i.startswith(('base/', 'modules/', *seam))]
+            elif parts[0] in ('runtime_hooks', 'examples'):
+                wrong += [(name, i) for i in ours if '/' in i]
+            elif parts[0] == 'include':
+                wrong += [(name, i) for i in ours]
+        self.assertEqual(wrong, [])
+
+    def test_atomics_go_through_one_header(self):
+        # What the public headers declare is plain memory, because C++ reads them: only that may be named otherwise.
+        other = re.compile(r'stdatomic\.h|\b(__atomic_|__sync_|atomic_(load|store|fetch|compare|exchange))\w*\s*\((?!&deltaprof_)')
+        for name in FILES:
+            if re.match(r'src/.*\.[ch]$', name) and name != 'src/base/atomic.h':
+                for i, line in enumerate(text(name).split('\n'), 1):
+                    self.assertIsNone(other.search(line), f'{name}:{i}: {line.strip()}')
+
+    def test_no_loose_ends(self):
+        for name in FILES:
+            if name == 'LICENSE' or name.startswith('tests/fuzz/corpus'):
+                continue
+            for i, line in enumerate(text(name).split('\n'), 1):
+                self.assertIsNone(OPEN_ENDS.search(line), f'{name}:{i}: {line.strip()[:100]}')
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

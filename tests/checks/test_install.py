@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""What `meson install` puts into a directory works from there: run, the libraries by pkg-config, the man page.
+
+    test_install.py BUILD-ROOT PREFIX LIBDIR CC...
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, PREFIX, LIBDIR, *CC = sys.argv[1:]
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
+SERVER = '''
+#include <deltaprof/deltaprof.h>
+#include <stdio.h>
+int main(void) { puts(deltaprof_version()); return 0; }
+'''
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp()
+        subprocess.run(['meson', 'install', '-C', BUILD, '--no-rebuild', '--quiet', '--destdir', cls.dir], check=True,
+                       env=CLEAN, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=100)
+        cls.root = cls.dir + PREFIX
+        cls.lib = os.path.join(cls.root, LIBDIR)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir)
+
+    def out(self, *command, **env):
+        done = subprocess.run(command, text=True, capture_output=True, env={**CLEAN, **env}, cwd=self.dir, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_what_is_there(self):
+        have = {os.path.relpath(os.path.join(d, f), self.root) for d, _, names in os.walk(self.root) for f in names}
+        for name in ('bin/deltaprof', 'share/man/man1/deltaprof.1', 'include/deltaprof/deltaprof.h',
+                     *(f'{LIBDIR}/{f}' for f in (
+                         'libdeltaprof.so', 'libdeltaprof.so.0', 'libdeltaprof.a', 'libdeltaprof_preload.so',
+                         'libdeltaprof_preload.so.0', 'libdeltaprof_preload.a', 'deltaprof/gzip.so',
+                         'pkgconfig/deltaprof.pc', 'pkgconfig/deltaprof-preload.pc'))):
+            self.assertIn(name, have)
+
+    def test_run_finds_its_library_where_it_was_moved_to(self):
+        maps = self.out(self.root + '/bin/deltaprof', 'run', '-o', 'out=none', 'cat', '/proc/self/maps')
+        self.assertIn(self.lib + '/libdeltaprof_preload.so', maps)
+        self.assertIn(self.lib + '/libdeltaprof.so', maps)
+
+    def flags(self, package):
+        define = [f'--define-variable=prefix={self.root}']
+        return self.out('pkg-config', *define, '--cflags', '--libs', package,
+                        PKG_CONFIG_PATH=self.lib + '/pkgconfig').split()
+
+    def link(self, package):
+        with open(self.dir + '/server.c', 'w') as f:
+            f.write(SERVER)
+        self.out(*CC, '-o', self.dir + '/server', self.dir + '/server.c', '-Wl,--as-needed', *self.flags(package))
+        version = self.out(self.dir + '/server', LD_LIBRARY_PATH=self.lib).strip()
+        self.assertRegex(version, r'^\d+\.\d+\.\d+$')
+        return set(re.findall(r'NEEDED.*\[(.*)\]', self.out('readelf', '-dW', self.dir + '/server')))
+
+    @unittest.skipUnless(shutil.which('pkg-config'), 'pkg-config is not installed')
+    def test_a_runtime_links_the_core_alone(self):
+        needed = self.link('deltaprof')
+        self.assertIn('libdeltaprof.so.0', needed)
+        self.assertNotIn('libdeltaprof_preload.so.0', needed)
+
+    @unittest.skipUnless(shutil.which('pkg-config'), 'pkg-config is not installed')
+    def test_a_server_keeps_the_interposers_that_it_does_not_name(self):
+        self.assertLessEqual({'libdeltaprof.so.0', 'libdeltaprof_preload.so.0'}, self.link('deltaprof-preload'))
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
