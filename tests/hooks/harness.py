@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""What the tests under preload share: run a program with and without us, read what came out.
+
+    r = run([victim('exact'), '1'], 'heap_rate=1,interval=50ms')     # r.stdout r.stderr r.status r.out (directory)
+    profiles(r)                                                      # loaded, checked, in order
+    main(globals())                                                  # runs every function whose name begins with `that_`
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import check_profile
+import reader
+
+BUILD = os.environ['DELTAPROF_BUILD']
+PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
+HOOKS = os.path.join(BUILD, 'tests/hooks')
+scratch = tempfile.TemporaryDirectory(prefix='deltaprof-test-')
+
+
+class Run:
+    """stdout, stderr (text), status as in subprocess, out: the directory of the profiles."""
+
+    def __init__(self, stdout, stderr, status, out):
+        self.stdout, self.stderr, self.status, self.out = stdout, stderr, status, out
+
+
+def victim(name):
+    return os.path.join(HOOKS, 'victim_' + name)
+
+
+def new_directory():
+    return tempfile.mkdtemp(dir=scratch.name)
+
+
+def environment(conf='', out=None, preload=True, behind=(), extra=None):
+    """The environment that `deltaprof run` would give, by hand. behind: libraries preloaded after ours."""
+    env = dict(os.environ)
+    env.pop('PYTHONPATH', None)
+    libraries = ([PRELOAD] if preload else []) + list(behind)
+    env.pop('LD_PRELOAD', None)
+    if libraries:
+        env['LD_PRELOAD'] = ' '.join(libraries)
+    if preload:
+        env['DELTAPROF_CONF'] = ','.join(x for x in (conf, f'out={out}' if out else '') if x)
+    env.update(extra or {})
+    return env
+
+
+def run(argv, conf='', preload=True, behind=(), timeout=60, extra=None, cwd=None, stdin=None, text=True, out=None):
+    out = out or new_directory()
+    done = subprocess.run(argv, env=environment(conf, out, preload, behind, extra), timeout=timeout, cwd=cwd,
+                          stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text)
+    return Run(done.stdout, done.stderr, done.returncode, out)
+
+
+def both(argv, conf='', **kwargs):
+    """(without us, with us)."""
+    return run(argv, preload=False, **kwargs), run(argv, conf, **kwargs)
+
+
+def same(argv, conf='', **kwargs):
+    """Runs it both ways: what it prints and how it ends must be equal. Returns the run with us."""
+    without, with_us = both(argv, conf, **kwargs)
+    assert with_us.status == without.status, (with_us.status, without.status, with_us.stderr)
+    assert with_us.stdout == without.stdout, difference(without.stdout, with_us.stdout)
+    assert with_us.stderr == without.stderr, difference(without.stderr, with_us.stderr)
+    return with_us
+
+
+def difference(a, b):
+    import difflib
+    if isinstance(a, bytes):
+        a, b = a.decode(errors='replace'), b.decode(errors='replace')
+    return '\n'.join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), 'without us', 'with us', lineterm=''))[:40])
+
+
+def profiles(r, program='*', pid='*', kind='heap', check=True):
+    paths = reader.files(r.out, kind, program, pid)
+    if check:
+        for path in paths:
+            check_profile.check(path)
+    return [reader.load(path) for path in paths]
+
+
+def names_in(r, **kwargs):
+    """Every function name in every profile of a run."""
+    return {name for p in profiles(r, **kwargs) for s in p.samples for name in s.names}
+
+
+def need(*programs):
+    """Skips the whole test when a program is not installed."""
+    for program in programs:
+        if not shutil.which(program):
+            print('skipped: no', program)
+            sys.exit(77)
+
+
+def main(tests):
+    wanted = sys.argv[1:]
+    failed = 0
+    for name, test in list(tests.items()):
+        if not name.startswith('that_') or not callable(test) or (wanted and name not in wanted):
+            continue
+        try:
+            test()
+            print('ok  ', name, flush=True)
+        except Exception:
+            failed += 1
+            print('FAIL', name, flush=True)
+            traceback.print_exc(file=sys.stdout)
+    sys.exit(failed != 0)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""With every allocation sampled, the sums over all delta files equal what the victim did, function by function."""
+import os
+import threading
+import time
+
+import reader
+from harness import HOOKS, Run, environment, main, new_directory, profiles, run, victim
+import subprocess
+
+SECONDS = os.environ.get('DELTAPROF_TEST_SECONDS', '1.5')
+PLUGIN = os.path.join(HOOKS, 'libplugin.so')
+TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
+
+
+def books(text):
+    """{pid: {function: (four values)}} as the victim wrote it."""
+    result = {}
+    for line in text.splitlines():
+        pid, function, *values = line.split()
+        result.setdefault(int(pid), {})[function] = tuple(map(int, values))
+    return result
+
+
+def compare(r):
+    written = books(r.stdout)
+    assert len(written) >= 2, r.stdout
+    n_files = 0
+    for pid, book in written.items():
+        loaded = profiles(r, pid=pid)
+        n_files += len(loaded)
+        total = reader.sum_profiles(loaded)
+        seen = {f: tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES) for f in book}
+        assert seen == book, (pid, {f: (seen[f], book[f]) for f in book if seen[f] != book[f]})
+        for p in loaded:
+            assert all(v >= 0 for s in p.samples for v in s.values.values()), p.path
+    return written, n_files
+
+
+def that_eight_threads_with_fork_and_dlopen_are_counted_exactly():
+    r = run([victim('exact'), SECONDS, PLUGIN], 'heap_rate=1,interval=50ms', timeout=120)
+    assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
+    _, n_files = compare(r)
+    assert n_files > 10, n_files
+
+
+def that_in_use_is_zero_when_all_was_freed():
+    r = run([victim('exact'), SECONDS, PLUGIN, 'drain'], 'heap_rate=1,interval=50ms', timeout=120)
+    assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
+    written, _ = compare(r)
+    parent = min(written)
+    assert all(v[2:] == (0, 0) for v in written[parent].values())
+
+
+def that_frame_pointers_count_the_same():
+    compare(run([victim('exact'), '0.5', PLUGIN], 'heap_rate=1,interval=50ms,unwind=fp', timeout=120))
+
+
+def that_failed_writes_lose_nothing():
+    out = os.path.join(new_directory(), 'out')
+    env = environment('heap_rate=1,interval=50ms', out)
+    p = subprocess.Popen([victim('exact'), '2', PLUGIN], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def disturb():
+        for _ in range(3):
+            time.sleep(0.3)
+            os.rename(out, out + '.away')
+            time.sleep(0.2)
+            os.rename(out + '.away', out)
+
+    t = threading.Thread(target=disturb)
+    t.start()
+    stdout, stderr = p.communicate(timeout=120)
+    t.join()
+    assert p.returncode == 0, stderr
+    compare(Run(stdout, stderr, 0, out))
+    lines = stderr.splitlines()
+    assert 1 <= len(lines) <= 20 and all('deltaprof[' in l for l in lines), stderr
+
+
+main(globals())

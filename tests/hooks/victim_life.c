@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_life HOW [ARG] - makes one block of 1234 bytes in make_last, holds it, and ends, or lives on, in the way that
+ * HOW names.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static void *held;
+
+NOINLINE void make_last(void)
+{
+    held = malloc(1234);
+}
+
+NOINLINE void *make_again(void)
+{
+    void *ptr = malloc(100);
+    __asm__ volatile("" ::"r"(ptr) : "memory");
+    return ptr;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        ;
+}
+
+static void say(const char *line)
+{
+    if (write(1, line, strlen(line)) < 0)
+        _exit(9);
+}
+
+static void *leave_late(void *arg)
+{
+    pause_ms(100);
+    make_last();
+    return NULL;
+}
+
+static void *forever(void *arg)
+{
+    for (;;)
+        free(make_again());
+    return NULL;
+}
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+static sigjmp_buf out;
+
+static void jump_out(int signal)
+{
+    siglongjmp(out, 1);
+}
+
+extern int raise_in_malloc __attribute__((weak)); /* of an allocator behind the profiler: behind.c */
+
+/* A handler jumps out of the real malloc, through the hook; what comes after must be seen as before. */
+static int jump_out_of_hooks(void)
+{
+    struct sigaction action = {.sa_handler = jump_out};
+    sigaction(SIGUSR1, &action, NULL);
+    if (&raise_in_malloc == NULL)
+        return 4;
+    for (volatile int i = 0; i < 100; i++) {
+        if (sigsetjmp(out, 1) == 0) {
+            raise_in_malloc = SIGUSR1;
+            free(make_again());
+            return 4;
+        }
+        make_last();
+    }
+    return 5;
+}
+
+static void run_filter(void)
+{
+    /* Everything but openat, socket and clone: what a sandbox forbids after start. */
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        _exit(7);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "return", *arg = argc > 2 ? argv[2] : "";
+    pthread_t thread;
+
+    if (strcmp(how, "late") == 0) { /* nothing of its own before it ends */
+        pthread_create(&thread, NULL, leave_late, NULL);
+        pthread_exit(NULL);
+    }
+    if (strcmp(how, "jump") == 0)
+        return jump_out_of_hooks();
+    make_last();
+    if (strcmp(how, "return") == 0)
+        return 5;
+    if (strcmp(how, "exit") == 0)
+        exit(5);
+    if (strcmp(how, "_exit") == 0)
+        _exit(5);
+    if (strcmp(how, "_Exit") == 0)
+        _Exit(5);
+    if (strcmp(how, "quick_exit") == 0)
+        quick_exit(5);
+    if (strcmp(how, "exit_group") == 0)
+        syscall(SYS_exit_group, 5);
+    if (strcmp(how, "abort") == 0)
+        abort();
+    if (strcmp(how, "crash") == 0)
+        raise(SIGSEGV);
+    if (strcmp(how, "signal") == 0) {
+        raise(atoi(arg));
+        return 3;
+    }
+    if (strcmp(how, "wait") == 0) { /* for the test to kill it */
+        say("ready\n");
+        pause_ms(20000);
+        return 3;
+    }
+    if (strcmp(how, "busy-exit") == 0) { /* threads that allocate while main's destructors run */
+        for (int i = 0; i < 4; i++)
+            pthread_create(&thread, NULL, forever, NULL);
+        pause_ms(50);
+        return 5;
+    }
+    if (strcmp(how, "busy-_exit") == 0) {
+        for (int i = 0; i < 4; i++)
+            pthread_create(&thread, NULL, forever, NULL);
+        pause_ms(50);
+        _exit(5);
+    }
+    if (strcmp(how, "vfork") == 0) {
+        for (int i = 0; i < 20; i++) {
+            pid_t pid = vfork();
+            if (pid == 0)
+                _exit(3);
+            int status;
+            waitpid(pid, &status, 0);
+            if (!WIFEXITED(status) || WEXITSTATUS(status) != 3)
+                return 4;
+        }
+        return 5;
+    }
+    if (strcmp(how, "exec") == 0) {
+        execlp("/nonexistent/program", "program", (char *)NULL);
+        execv("/bin/echo", (char *[]){"echo", "became echo", NULL});
+        return 4;
+    }
+    if (strcmp(how, "daemon") == 0) { /* forks twice, closes everything */
+        if (fork())
+            _exit(0);
+        setsid();
+        if (fork())
+            _exit(0);
+        for (int fd = 0; fd < 1024; fd++)
+            close(fd);
+        free(make_again());
+        make_last();
+        int fd = open(arg, O_CREAT | O_WRONLY, 0600);
+        exit(fd == 0 ? 0 : 6); /* the lowest number is the program's */
+    }
+    if (strcmp(how, "close") == 0) { /* every descriptor that it did not open, while the agent runs */
+        for (int i = 0; i < 30; i++) {
+            for (int fd = 3; fd < 1024; fd++)
+                close(fd);
+            free(make_again());
+            pause_ms(20);
+        }
+        return 5;
+    }
+    if (strcmp(how, "chdir") == 0) {
+        if (chdir("/"))
+            return 4;
+        return 5;
+    }
+    if (strcmp(how, "unshare") == 0) { /* a user namespace wants one thread */
+        for (int i = 0; i < 30; i++) {
+            free(make_again());
+            pause_ms(10);
+        }
+        int result = unshare(CLONE_NEWUSER);
+        char line[60];
+        snprintf(line, sizeof line, "unshare: %d errno %d\n", result, result ? errno : 0);
+        say(line);
+        for (int i = 0; i < 30; i++) {
+            free(make_again());
+            pause_ms(10);
+        }
+        return 5;
+    }
+    if (strcmp(how, "seccomp") == 0) {
+        for (int i = 0; i < 10; i++) {
+            free(make_again());
+            pause_ms(10);
+        }
+        run_filter();
+        for (int i = 0; i < 30; i++) {
+            free(make_again());
+            pause_ms(10);
+        }
+        return 5;
+    }
+    if (strcmp(how, "setuid") == 0) { /* glibc's setuid signals every thread and waits for each */
+        for (int i = 0; i < 20; i++) {
+            free(make_again());
+            pause_ms(10);
+        }
+        if (setgid(65534) || setuid(65534))
+            return 4;
+        return 5;
+    }
+    if (strcmp(how, "six-words") == 0) {
+        int fd = memfd_create("six", 0);
+        if (ftruncate(fd, 8192) || pwrite(fd, "sixth", 5, 4096) != 5)
+            return 4;
+        /* mmap's sixth word is the offset */
+        char *map = (char *)syscall(SYS_mmap, NULL, 4096L, (long)PROT_READ, (long)MAP_SHARED, (long)fd, 4096L);
+        say(memcmp(map, "sixth", 5) == 0 ? "sixth\n" : "lost\n");
+        return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 ? 5 : 4;
+    }
+    if (strcmp(how, "dlclose") == 0) {
+        for (int i = 0; i < 200; i++) {
+            void *library = dlopen(arg, RTLD_NOW);
+            void *(*make)(size_t) = (void *(*)(size_t))dlsym(library, "plugin_make");
+            void *ptr = make(64);
+            if (dlclose(library))
+                return 4;
+            if (i % 2)
+                free(ptr);
+        }
+        return 5;
+    }
+    if (strcmp(how, "dlerror") == 0) { /* our own searches leave no trace */
+        say(dlerror() ? "an error\n" : "none\n");
+        say(dlsym(RTLD_DEFAULT, "no_such_thing") ? "found\n" : "not found\n");
+        const char *text = dlerror();
+        say(text && strstr(text, "no_such_thing") ? "the right error\n" : "another error\n");
+        return 5;
+    }
+    if (strcmp(how, "threads") == 0) { /* short-lived ones, more than any pool */
+        for (int i = 0; i < 2000; i++) {
+            if (pthread_create(&thread, NULL, i % 2 ? leave_late : nothing, NULL))
+                return 4;
+            if (i % 2 == 0)
+                pthread_join(thread, NULL);
+            else
+                pthread_detach(thread);
+        }
+        return 5;
+    }
+    return 2;
+}
