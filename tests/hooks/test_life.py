@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Ends of a process, and what it does to itself in the middle: same status, same output, and the last delta arrives."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+import reader
+from harness import BUILD, HOOKS, environment, main, new_directory, profiles, run, same, victim, Run
+
+PLUGIN = os.path.join(HOOKS, 'libplugin.so')
+WITH_AND_WITHOUT_AGENT = ('heap_rate=1', 'heap_rate=1,interval=5ms')
+
+
+def last(r, program='victim_life'):
+    """How many blocks of make_last are in the files: allocated, in use."""
+    total = reader.sum_profiles(profiles(r, program=program))
+    return tuple(reader.by_function(total, t, {'make_last'}).get('make_last', 0) for t in ('alloc_objects', 'inuse_objects'))
+
+
+def ends(how, *args, status=5, kept=(1, 1), confs=WITH_AND_WITHOUT_AGENT, **kwargs):
+    for conf in confs:
+        r = same([victim('life'), how, *args], conf, **kwargs)
+        assert r.status == status, (how, r.status, r.stdout)
+        if kept is not None:
+            assert last(r) == kept, (how, conf, last(r))
+    return r
+
+
+def that_every_way_to_exit_delivers_the_last_delta():
+    for how in ('return', 'exit', '_exit', '_Exit', 'quick_exit', 'exit_group'):
+        ends(how)
+
+
+def that_the_last_thread_may_be_another_than_main():
+    ends('late', status=0)
+
+
+def that_a_crash_and_abort_keep_their_status():
+    ends('abort', status=-signal.SIGABRT, kept=None)
+    ends('crash', status=-signal.SIGSEGV, kept=None)
+
+
+def that_default_signals_deliver_and_then_kill():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        ends('signal', str(int(number)), status=-number)
+
+
+def that_signals_off_leaves_them_alone():
+    ends('signal', '15', status=-15, kept=(0, 0), confs=['heap_rate=1,signals=off'])
+
+
+def that_a_signal_from_outside_delivers():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        out = new_directory()
+        p = subprocess.Popen([victim('life'), 'wait'], env=environment(conf, out), stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b'ready\n'
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(timeout=10) == -signal.SIGTERM
+        assert last(Run('', '', 0, out)) == (1, 1)
+
+
+def that_threads_may_allocate_while_the_process_ends():
+    for _ in range(5):
+        ends('busy-exit')
+        ends('busy-_exit')
+
+
+def that_children_of_vfork_deliver_nothing():
+    r = ends('vfork')
+    assert len({p.pid for p in profiles(r)}) == 1
+
+
+def that_exec_loses_nothing():
+    r = ends('exec', status=0)
+    assert r.stdout == 'became echo\n'
+
+
+def that_a_daemon_that_closes_everything_works():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        flag = os.path.join(new_directory(), 'flag')
+        r = run([victim('life'), 'daemon', flag], conf)
+        assert r.status == 0, r.stderr
+        deadline = time.time() + 10
+        while not os.path.exists(flag) or last(r)[0] < 2:
+            assert time.time() < deadline, (os.path.exists(flag), last(r), os.listdir(r.out))
+            time.sleep(0.05)
+
+
+def that_closing_every_descriptor_stops_nothing():
+    r = ends('close', confs=['heap_rate=1,interval=50ms'])
+    assert len(profiles(r)) > 5
+
+
+def that_files_land_where_they_were_asked_after_chdir():
+    cwd = new_directory()
+    r = run([victim('life'), 'chdir'], 'heap_rate=1,out=here', cwd=cwd, extra={'DELTAPROF_CONF': 'heap_rate=1,out=here'})
+    assert r.status == 5, r.stderr
+    assert last(Run('', '', 0, os.path.join(cwd, 'here'))) == (1, 1)
+
+
+def that_namespaces_work_while_the_agent_runs():
+    ends('unshare', confs=['heap_rate=1,interval=20ms'])
+
+
+def that_a_seccomp_filter_is_survived():
+    ends('seccomp', kept=None, confs=['heap_rate=1,interval=20ms', 'heap_rate=1'])
+
+
+def that_privileges_can_be_dropped_while_the_agent_runs():
+    ends('setuid', kept=None, confs=['heap_rate=1,interval=20ms'])
+
+
+def that_varargs_are_passed_on():
+    ends('six-words')
+
+
+def that_a_library_opened_and_closed_for_ever_keeps_its_names():
+    r = ends('dlclose', PLUGIN)
+    total = reader.sum_profiles(profiles(r))
+    assert reader.by_function(total, 'alloc_objects', {'plugin_make'}) == {'plugin_make': 200}
+    assert reader.by_function(total, 'inuse_objects', {'plugin_make'}) == {'plugin_make': 100}
+
+
+def that_dlerror_is_left_alone():
+    ends('dlerror')
+
+
+def that_many_short_threads_are_no_burden():
+    ends('threads', kept=None)
+
+
+def that_a_jump_out_of_malloc_leaves_no_guard():
+    r = ends('jump', behind=[os.path.join(HOOKS, 'libbehind.so')], kept=(100, 100))
+
+
+def that_an_interposer_behind_us_is_no_loop():
+    ends('return', behind=[os.path.join(HOOKS, 'libbehind.so')])
+
+
+def that_an_interposer_before_us_is_no_loop():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        behind = os.path.join(HOOKS, 'libbehind.so')
+        env = environment(conf)
+        r = run([victim('life'), 'return'], conf, extra={'LD_PRELOAD': behind + ' ' + env['LD_PRELOAD']})
+        assert r.status == 5 and r.stderr == '' and last(r)[0] == 1, (r.status, r.stderr)
+
+
+main(globals())

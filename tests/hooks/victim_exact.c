@@ -13,12 +13,28 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { SMALL, LARGE, ZEROED, ALIGNED, PAGED, GROWN, SHRUNK, DEEP, IN_THREAD, IN_PLUGIN, IN_CHILD, IN_CHILD_THREAD, N_FUNCTIONS };
+enum {
+    SMALL,
+    LARGE,
+    ZEROED,
+    ALIGNED,
+    PAGED,
+    GROWN,
+    SHRUNK,
+    DEEP,
+    IN_THREAD,
+    IN_PLUGIN,
+    IN_CHILD,
+    IN_CHILD_THREAD,
+    N_FUNCTIONS
+};
 static struct tally book[N_FUNCTIONS] = {
-    [SMALL] = {"make_small"},     [LARGE] = {"make_large"},         [ZEROED] = {"make_zeroed"},
-    [ALIGNED] = {"make_aligned"}, [PAGED] = {"make_paged"},         [GROWN] = {"grow_block"},
-    [SHRUNK] = {"shrink_block"},  [DEEP] = {"make_deep"},           [IN_THREAD] = {"make_in_thread"},
-    [IN_PLUGIN] = {"plugin_make"}, [IN_CHILD] = {"make_in_child"},  [IN_CHILD_THREAD] = {"make_in_child_thread"},
+    [SMALL] = {.function = "make_small"},         [LARGE] = {.function = "make_large"},
+    [ZEROED] = {.function = "make_zeroed"},       [ALIGNED] = {.function = "make_aligned"},
+    [PAGED] = {.function = "make_paged"},         [GROWN] = {.function = "grow_block"},
+    [SHRUNK] = {.function = "shrink_block"},      [DEEP] = {.function = "make_deep"},
+    [IN_THREAD] = {.function = "make_in_thread"}, [IN_PLUGIN] = {.function = "plugin_make"},
+    [IN_CHILD] = {.function = "make_in_child"},   [IN_CHILD_THREAD] = {.function = "make_in_child_thread"},
 };
 
 #define N_SLOTS 2048

@@ -26,30 +26,32 @@ static void say(const char *what, void *ptr, int error, size_t alignment)
         _exit(9);
 }
 
-#define SAY(alignment, call)                                                                                           \
-    do {                                                                                                               \
-        errno = 77;                                                                                                    \
-        void *ptr_ = call;                                                                                             \
-        int error_ = errno;                                                                                            \
-        say(#call, ptr_, error_, alignment);                                                                           \
-        errno = 78;                                                                                                    \
-        free(ptr_);                                                                                                    \
-        if (errno != 78)                                                                                               \
-            say("free changed errno", NULL, errno, 1);                                                                 \
+#define SAY(alignment, call)                           \
+    do {                                               \
+        errno = 77;                                    \
+        void *ptr_ = call;                             \
+        int error_ = errno;                            \
+        say(#call, ptr_, error_, alignment);           \
+        errno = 78;                                    \
+        free(ptr_);                                    \
+        if (errno != 78)                               \
+            say("free changed errno", NULL, errno, 1); \
     } while (0)
 
-#define SAY_POSIX(alignment, n)                                                                                        \
-    do {                                                                                                               \
-        void *ptr_ = (void *)&zero;                                                                                    \
-        errno = 77;                                                                                                    \
-        int result_ = posix_memalign(&ptr_, alignment, n);                                                             \
-        int error_ = errno;                                                                                            \
-        printf("posix_memalign(%s, %s) = %d, pointer %s\n", #alignment, #n, result_,                                   \
-               ptr_ == (void *)&zero ? "untouched" : ptr_ ? "set" : "NULL");                                           \
-        fflush(stdout);                                                                                                \
-        say("posix_memalign", result_ ? NULL : ptr_, error_, result_ ? 1 : alignment);                                 \
-        if (!result_)                                                                                                  \
-            free(ptr_);                                                                                                \
+#define SAY_POSIX(alignment, n)                                                        \
+    do {                                                                               \
+        void *ptr_ = (void *)&zero;                                                    \
+        errno = 77;                                                                    \
+        int result_ = posix_memalign(&ptr_, alignment, n);                             \
+        int error_ = errno;                                                            \
+        printf("posix_memalign(%s, %s) = %d, pointer %s\n", #alignment, #n, result_,   \
+               ptr_ == (void *)&zero ? "untouched"                                     \
+               : ptr_                ? "set"                                           \
+                                     : "NULL");                                                       \
+        fflush(stdout);                                                                \
+        say("posix_memalign", result_ ? NULL : ptr_, error_, result_ ? 1 : alignment); \
+        if (!result_)                                                                  \
+            free(ptr_);                                                                \
     } while (0)
 
 static void *filled(size_t n)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""C++ under preload: a C++ library in a C program, new and delete in every form, exceptions, forced unwinding."""
+import reader
+from harness import HOOKS, main, profiles, same, victim
+import os
+
+PLUGIN = os.path.join(HOOKS, 'libplugin_cxx.so')
+CONFS = ('heap_rate=512k', 'heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=0')
+
+
+def totals(r, *functions):
+    total = reader.sum_profiles(profiles(r))
+    return [tuple(reader.by_function(total, t, {f}).get(f, 0) for t in
+                  ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')) for f in functions]
+
+
+def that_a_plugin_in_a_c_program_behaves_as_without_us():
+    for conf in CONFS:
+        r = same([victim('host'), PLUGIN], conf)
+        assert 'destructors: 42' in r.stdout and 'caught: 103' in r.stdout, r.stdout
+
+
+def that_deepbind_brings_a_second_malloc_and_pointers_cross():
+    for conf in CONFS:
+        same([victim('host'), PLUGIN, 'deepbind'], conf)
+
+
+def that_new_and_delete_are_counted_once_for_their_caller():
+    r = same([victim('host'), PLUGIN], 'heap_rate=1')
+    new, array, main_ = totals(r, 'plugin_new', 'plugin_new_array', 'main')
+    assert new == (1001, 101000, 1, 1000), new
+    assert array == (1001, 202000, 1, 2000), array
+    leaves = {s.names[0] for p in profiles(r) for s in p.samples}
+    assert not any('operator new' in n or n.startswith('deltaprof') for n in leaves), leaves
+
+
+main(globals())
