@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/elflines.c - source lines and inlined frames from DWARF.
+ *
+ * Compile units are found by their own ranges: .debug_aranges is optional, and clang leaves it out.
+ */
+#include "modules/elffile.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_start(const void *a, const void *b)
+{
+    const struct unit *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int add_unit(struct elffile *file, size_t *size, const struct unit *unit)
+{
+    if (file->n_units == *size) {
+        size_t grown = *size ? *size * 2 : 256;
+        struct unit *units = realloc(file->units, grown * sizeof *units);
+        if (!units)
+            return -1;
+        file->units = units;
+        *size = grown;
+    }
+    file->units[file->n_units++] = *unit;
+    return 0;
+}
+
+static void collect(struct elffile *file)
+{
+    size_t size = 0;
+    Dwarf_Addr bias;
+    file->has_units = 1;
+    for (Dwarf_Die *cu = NULL; (cu = dwfl_module_nextcu(file->module, cu, &bias));) {
+        Dwarf_Addr base, start, end;
+        for (ptrdiff_t at = 0; (at = dwarf_ranges(cu, at, &base, &start, &end)) > 0;) {
+            struct unit unit = {start + bias, end + bias, *cu, bias};
+            if (start < end && add_unit(file, &size, &unit))
+                break;
+        }
+    }
+    if (file->n_units)
+        qsort(file->units, file->n_units, sizeof *file->units, by_start);
+}
+
+static struct unit *find_unit(struct elffile *file, Dwarf_Addr pc)
+{
+    if (!file->has_units)
+        collect(file);
+    size_t lo = 0, hi = file->n_units;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (file->units[mid].start <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo && pc < file->units[lo - 1].end ? &file->units[lo - 1] : NULL;
+}
+
+static const char *string_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+static int64_t number_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    dwarf_formudata(dwarf_attr_integrate(die, name, &attribute), &value);
+    return (int64_t)value;
+}
+
+static const char *call_file(Dwarf_Die *cu, Dwarf_Die *inlined)
+{
+    Dwarf_Files *files;
+    Dwarf_Attribute attribute;
+    Dwarf_Word number;
+    if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &number) ||
+        dwarf_getsrcfiles(cu, &files, NULL))
+        return NULL;
+    return dwarf_filesrc(files, number, NULL, NULL);
+}
+
+/* The DIEs around pc, innermost first, as they lie in the code: dwarf_getscopes alone leaves it where a function was inlined,
+ * for the place where that was written. */
+static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
+{
+    Dwarf_Die *lexical = NULL;
+    int n = dwarf_getscopes(cu, pc, &lexical);
+    if (n > 0)
+        n = dwarf_getscopes_die(&lexical[0], scopes);
+    free(lexical);
+    return n;
+}
+
+int elffile_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_line *lines, int max)
+{
+    struct unit *unit = find_unit(file, pc);
+    if (!unit)
+        return 0;
+    Dwarf_Die *scopes = NULL;
+    int n_scopes = scopes_at(&unit->cu, pc - unit->bias, &scopes), n = 0;
+    const char *at_file = NULL;
+    int at_line = 0;
+    Dwarf_Line *row = dwarf_getsrc_die(&unit->cu, pc - unit->bias);
+    if (row) {
+        at_file = dwarf_linesrc(row, NULL, NULL);
+        dwarf_lineno(row, &at_line);
+    }
+    for (int i = 0; i < n_scopes && n < max; i++) {
+        Dwarf_Die *die = &scopes[i];
+        int tag = dwarf_tag(die);
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram && tag != DW_TAG_entry_point)
+            continue;
+        const char *name = string_of(die, DW_AT_name), *linkage = string_of(die, DW_AT_linkage_name);
+        if (!linkage)
+            linkage = string_of(die, DW_AT_MIPS_linkage_name);
+        lines[n++] = (struct dp_symbol_line){
+            .name = name,
+            .system_name = linkage ? linkage : name,
+            .file = at_file,
+            .line = at_line,
+            .start_line = number_of(die, DW_AT_decl_line),
+        };
+        if (tag != DW_TAG_inlined_subroutine)
+            break;
+        at_file = call_file(&unit->cu, die); /* where the next one rootward called it */
+        at_line = (int)number_of(die, DW_AT_call_line);
+    }
+    free(scopes);
+    return n;
+}

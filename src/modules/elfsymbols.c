@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/elfsymbols.c - functions by address. libdwfl merges the symbol tables (.symtab or .dynsym, that of a separate debug
+ * file, .gnu_debugdata), but looks an address up by walking them all; a report asks for thousands, so they are
+ * sorted once a session.
+ */
+#include "modules/elffile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_BACK 32
+
+/* Of several names for one address, the one that programs use: global before weak before local, fewest underscores. */
+static unsigned char rank(const GElf_Sym *sym, const char *name)
+{
+    unsigned bind = GELF_ST_BIND(sym->st_info);
+    size_t underscores = strspn(name, "_");
+    unsigned base = bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 16 : 32;
+    if (GELF_ST_TYPE(sym->st_info) == STT_NOTYPE)
+        base += 64;
+    return (unsigned char)(base + (underscores < 15 ? underscores : 15));
+}
+
+static int wanted(const GElf_Sym *sym, const char *name, GElf_Word shndx)
+{
+    unsigned type = GELF_ST_TYPE(sym->st_info);
+    if (!name || !*name || shndx == SHN_UNDEF || shndx == SHN_ABS)
+        return 0;
+    return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && name[0] != '$');
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->end < y->end ? 1 : x->end > y->end ? -1 : strcmp(x->name, y->name);
+}
+
+/* A symbol without a size reaches to the next one. */
+static void close_gaps(struct function *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t next = i + 1;
+        while (next < n && f[next].start == f[i].start)
+            next++;
+        if (f[i].end == f[i].start)
+            f[i].end = next < n ? f[next].start : f[i].start + 4096;
+    }
+}
+
+static void collect(struct elffile *file)
+{
+    file->has_functions = 1;
+    int n = dwfl_module_getsymtab(file->module);
+    struct function *f = n > 0 ? malloc((size_t)n * sizeof *f) : NULL;
+    if (!f)
+        return;
+    size_t kept = 0;
+    for (int i = 1; i < n; i++) {
+        GElf_Sym sym;
+        GElf_Addr address;
+        GElf_Word shndx;
+        const char *name = dwfl_module_getsym_info(file->module, i, &sym, &address, &shndx, NULL, NULL);
+        if (!name || !wanted(&sym, name, shndx))
+            continue;
+        f[kept++] = (struct function){address, address + sym.st_size, name, rank(&sym, name), sym.st_size > 0};
+    }
+    qsort(f, kept, sizeof *f, by_start);
+    close_gaps(f, kept);
+    file->functions = f;
+    file->n_functions = kept;
+}
+
+const struct function *elffile_function(struct elffile *file, GElf_Addr pc)
+{
+    if (!file->has_functions)
+        collect(file);
+    size_t lo = 0, hi = file->n_functions;
+    while (lo < hi) { /* the first that starts beyond pc */
+        size_t mid = lo + (hi - lo) / 2;
+        if (file->functions[mid].start <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    /*
+     * The nearest may have ended before pc, inside a larger one; and a label without a size gives way to a function that
+     * has one. At one start the better name sorts first, so it is met last.
+     */
+    const struct function *best = NULL;
+    for (size_t back = 0; back < LOOK_BACK && back < lo; back++) {
+        const struct function *f = &file->functions[lo - 1 - back];
+        if (best && best->sized && f->start != best->start)
+            break;
+        if (pc < f->end && (!best || f->sized || !best->sized))
+            best = f;
+    }
+    return best;
+}
