@@ -11,8 +11,8 @@
  *
  * 1. An index word goes from 0 to its final value once. A record and its frames are written before that, by one thread.
  * 2. Ids are given out before the CAS, so two threads that meet on a new stack both fill a record and one of them
- *    loses: its id stays a record that nobody finds and whose counters stay 0. Readers skip rows of zeros anyway.
- *    Losses are as rare as races on first sight of a stack; a lock or a wait would be neither signal-safe nor fork-safe.
+ *    loses: it keeps its record for the next new stack it sees. Until then nobody finds that id and its counters are
+ *    0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe nor fork-safe.
  * 3. Counters only grow. A free is added with release after its alloc was added, and read with acquire before the
  *    alloc is [COUNT]. Without it a reader could see the free and not its alloc: in-use would be negative.
  * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
@@ -26,6 +26,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "record/thread.h"
 
 #include <errno.h>
 #include <string.h>
@@ -118,15 +119,27 @@ static bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, ui
            && !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));
 }
 
-static dp_record_id fill(struct table *table, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+/* A record for this stack that nobody can find yet. */
+static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
 {
-    uint32_t at, id;
-    if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) || !reserve(&table->next, table->cap, 1, &id))
+    struct table *table = &tables[kind];
+    uint32_t *spare = &dp_thread_self()->spare[kind];
+    uint32_t id = *spare, at;
+    if (id && table->records[id].depth >= stack->depth)
+        at = table->records[id].stack;
+    else if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) || (!id && !reserve(&table->next, table->cap, 1, &id)))
         return 0;
+    *spare = 0;
     memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){
         .hash = hash, .stack = at, .depth = (uint16_t)stack->depth, .heap = heap, .cut = stack->cut != 0, .labels = labels};
     return id;
+}
+
+static dp_record_id full(void)
+{
+    dp_stats_add(DP_STAT_OVERFLOW, 1);
+    return 0;
 }
 
 dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
@@ -140,16 +153,20 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
         _Atomic uint32_t *word = &table->index[at & table->index_mask];
         uint32_t seen = dp_load_acquire(word); /* [RECORD] */
         if (!seen) {
-            if (!mine && !(mine = fill(table, hash, heap, labels, stack)))
-                break;
+            if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
+                return full();
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
-                return mine;
+                return mine; /* else `seen` is what the winner put there */
         }
-        if ((seen & ~table->id_mask) == tag && same(&table->records[seen & table->id_mask], hash, heap, labels, stack))
+        if ((seen & ~table->id_mask) == tag && same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
+            if (__builtin_expect(mine, 0))
+                dp_thread_self()->spare[kind] = mine;
             return seen & table->id_mask;
+        }
     }
-    dp_stats_add(DP_STAT_OVERFLOW, 1);
-    return 0;
+    if (mine)
+        dp_thread_self()->spare[kind] = mine;
+    return full();
 }
 
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)

@@ -24,8 +24,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint8_t own;             /* 1 + number of the shard that nobody else writes; 0: none */
     uint8_t ours;            /* a thread of the profiler: holds the guard for life */
     uint32_t number;         /* spreads threads over the shared shards */
-    uint64_t locks[4];       /* the lock events' */
-    uint64_t spare[5];
+    uint32_t spare[3];       /* a record that lost its race, by kind (table.c) */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
