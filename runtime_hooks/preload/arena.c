@@ -30,6 +30,7 @@ void *dp_arena_alloc(size_t alignment, size_t n_bytes)
     }
     uintptr_t start = ((uintptr_t)arena + at + sizeof(size_t) + alignment - 1) & ~(uintptr_t)(alignment - 1);
     ((size_t *)start)[-1] = n_bytes;
+    deltaprof_watch((void *)start, 1);
     return (void *)start;
 full:
     errno = ENOMEM;
@@ -44,11 +45,4 @@ bool dp_arena_owns(const void *ptr)
 size_t dp_arena_size(const void *ptr)
 {
     return ((const size_t *)ptr)[-1];
-}
-
-void dp_arena_watch(void)
-{
-    size_t n = __atomic_load_n(&used, __ATOMIC_RELAXED);
-    if (n)
-        deltaprof_watch(arena, n);
 }

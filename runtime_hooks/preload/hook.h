@@ -30,9 +30,6 @@ extern struct dp_real dp_real __attribute__((visibility("hidden")));
 
 /* Resolves all of them now. Context: init. */
 void dp_real_resolve(void);
-/* The arena stands in the filter from now on, and real free and realloc no longer look for its blocks. Context: init.
- */
-void dp_real_settle(void);
 
 /*
  * Stands before a real call in a hook that parks the thread's word: whatever unwinds through that call (a bad_alloc, a

@@ -95,7 +95,7 @@ static bool sanitized(void)
 
 __attribute__((constructor)) static void init(void)
 {
-    dp_real_settle();
+    dp_real_resolve();
     if (sanitized())
         return;
     range_of((const void *)DP_REAL(_exit), &dp_libc);

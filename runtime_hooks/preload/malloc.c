@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- functions that return a new block ----------------------------------------------------------------------------
- */
+/* ---- functions that return a new block ---- */
 
 #define ALLOCATOR(name, parameters, arguments, n_bytes)       \
     DP_DUE void *name##_due parameters                        \
@@ -83,7 +82,7 @@ DP_HOOK int posix_memalign(void **out, size_t alignment, size_t n)
     return error;
 }
 
-/* ---- realloc ---------------------------------------------------------------------------------------------------- */
+/* ---- realloc ---- */
 
 /* Out of the arena a block can only be copied. */
 static void *move_from_arena(void *old, size_t n)
@@ -136,8 +135,7 @@ DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
     return ptr;
 }
 
-/* ---- functions that free ------------------------------------------------------------------------------------------
- */
+/* ---- functions that free ---- */
 
 DP_DUE void free_due(void *ptr)
 {

@@ -6,8 +6,7 @@
  * Each pointer begins as a resolver that finds all of them and calls on: ld.so calls malloc before any constructor ran.
  *
  * While the search for the malloc group is under way the resolvers of that group answer from the arena, whoever calls;
- * they do not wait, because the caller may be dlsym in our own thread. Until our constructor has told the filter about
- * the arena, free and realloc keep a detour that knows its blocks. Two threads that search at once store the same.
+ * they do not wait, because the caller may be dlsym in our own thread. Two threads that search at once store the same.
  *
  * operator new and delete may be missing here: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
  * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
@@ -24,8 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the resolvers ------------------------------------------------------------------------------------------------
- */
+/* ---- the resolvers ---- */
 
 static void find(const char *name, void **slot, void *resolver);
 
@@ -73,37 +71,24 @@ static void *first_memalign(size_t alignment, size_t n)
     return DP_REAL(memalign)(alignment, n);
 }
 
-/* The two that must know the arena's blocks until the filter does; next_* is what they are replaced by. */
-static void (*next_free)(void *ptr);
-static void *(*next_realloc)(void *old, size_t n);
+static void *first_realloc(void *old, size_t n)
+{
+    if (resolving() && !old)
+        return dp_arena_alloc(0, n);
+    dp_real_resolve();
+    return DP_REAL(realloc)(old, n);
+}
 
 static void first_free(void *ptr)
 {
-    if (!ptr || dp_arena_owns(ptr))
-        return;
     dp_real_resolve();
-    next_free(ptr);
-}
-
-static void *first_realloc(void *old, size_t n)
-{
-    if (!old)
-        return DP_REAL(malloc)(n);
-    if (!dp_arena_owns(old)) {
-        dp_real_resolve();
-        return next_realloc(old, n);
-    }
-    void *ptr = DP_REAL(malloc)(n);
-    if (ptr)
-        memcpy(ptr, old, dp_arena_size(old) < n ? dp_arena_size(old) : n);
-    return ptr;
+    DP_REAL(free)(ptr);
 }
 
 #define FIRST(name, result, parameters, arguments, version) .name = first_##name,
 struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYMBOLS_CXX(FIRST)};
 
-/* ---- the search ---------------------------------------------------------------------------------------------------
- */
+/* ---- the search ---- */
 
 #define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
 
@@ -132,18 +117,13 @@ void dp_real_resolve(void)
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
         return;
     __atomic_store_n(&state, RESOLVING, __ATOMIC_RELAXED);
-    next("free", NULL, (void **)&next_free);
-    next("realloc", NULL, (void **)&next_realloc);
-    next("memalign", NULL, (void **)&dp_real.memalign);
-    next("calloc", NULL, (void **)&dp_real.calloc);
-    next("malloc", NULL, (void **)&dp_real.malloc);
+    DP_SYMBOLS_MALLOC(NEXT)
     __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
-    if (!next_free || !next_realloc || DP_REAL(malloc) == first_malloc || DP_REAL(calloc) == first_calloc) {
+    if (n_missing) {
         static const char line[] = "deltaprof: the preload object stands behind libc, where it cannot work\n";
         (void)!write(STDERR_FILENO, line, sizeof line - 1);
         abort();
     }
-
     DP_SYMBOLS_LIBC(NEXT)
     if (__cxa_throw) {
         DP_SYMBOLS_CXX(NEXT)
@@ -151,14 +131,6 @@ void dp_real_resolve(void)
     if (n_missing)
         dlerror(); /* the program is not to find our misses in it */
     errno = saved_errno;
-}
-
-void dp_real_settle(void)
-{
-    dp_real_resolve();
-    dp_arena_watch();
-    SET(&dp_real.realloc, next_realloc);
-    SET(&dp_real.free, next_free);
 }
 
 /* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */

@@ -135,6 +135,10 @@ def that_a_jump_out_of_malloc_leaves_no_guard():
     r = ends('jump', behind=[os.path.join(HOOKS, 'libbehind.so')], kept=(100, 100))
 
 
+def that_memory_from_before_malloc_is_known_is_memory():
+    ends('early', behind=[os.path.join(HOOKS, 'libearly.so')])
+
+
 def that_an_interposer_behind_us_is_no_loop():
     ends('return', behind=[os.path.join(HOOKS, 'libbehind.so')])
 

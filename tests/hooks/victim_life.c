@@ -117,6 +117,22 @@ static void run_filter(void)
         _exit(7);
 }
 
+extern char *early_kept __attribute__((weak)); /* early.c */
+extern char *early_moved __attribute__((weak));
+
+/* Blocks that were made before malloc was known are moved and freed like any. */
+static int use_early_blocks(void)
+{
+    if (&early_kept == NULL || !early_kept || strcmp(early_moved, "moved") != 0)
+        return 4;
+    char *moved = realloc(early_moved, 100000);
+    if (strcmp(moved, "moved") != 0 || strcmp(early_kept, "kept") != 0)
+        return 4;
+    free(moved);
+    free(early_kept);
+    return 5;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "return", *arg = argc > 2 ? argv[2] : "";
@@ -129,6 +145,8 @@ int main(int argc, char **argv)
     if (strcmp(how, "jump") == 0)
         return jump_out_of_hooks();
     make_last();
+    if (strcmp(how, "early") == 0)
+        return use_early_blocks();
     if (strcmp(how, "return") == 0)
         return 5;
     if (strcmp(how, "exit") == 0)

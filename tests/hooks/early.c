@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * early.c - a dlsym that takes memory, as old C libraries' do: before malloc is known it asks for some, moves it, frees
+ * some, and keeps the rest for the program to free.
+ */
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT char *early_kept, *early_moved;
+
+EXPORT void *dlsym(void *handle, const char *name)
+{
+    static void *(*next)(void *, const char *);
+    if (!next)
+        next = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    char *zeroed = calloc(10, 10);
+    for (int i = 0; i < 100; i++)
+        if (zeroed[i])
+            abort();
+    free(zeroed);
+    if (!early_kept) {
+        early_kept = strcpy(malloc(10), "kept");
+        early_moved = strcpy(realloc(NULL, 10), "moved");
+        early_moved = realloc(early_moved, 20);
+        void *aligned = memalign(256, 10);
+        if ((size_t)aligned % 256)
+            abort();
+        free(aligned);
+    }
+    return next(handle, name);
+}
