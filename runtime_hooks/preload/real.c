@@ -6,7 +6,8 @@
  * Each pointer begins as a resolver that finds all of them and calls on: ld.so calls malloc before any constructor ran.
  *
  * While the search for the malloc group is under way the resolvers of that group answer from the arena, whoever calls;
- * they do not wait, because the caller may be dlsym in our own thread. Two threads that search at once store the same.
+ * they do not wait, because the caller may be dlsym in our own thread. The group changes over at once, when all of it
+ * is known, so no block meets the free of another allocator. Two threads that search at once store the same.
  *
  * operator new and delete may be missing here: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
  * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
@@ -73,14 +74,16 @@ static void *first_memalign(size_t alignment, size_t n)
 
 static void *first_realloc(void *old, size_t n)
 {
-    if (resolving() && !old)
-        return dp_arena_alloc(0, n);
+    if (resolving())
+        return old ? NULL : dp_arena_alloc(0, n); /* the arena's own blocks do not come here */
     dp_real_resolve();
     return DP_REAL(realloc)(old, n);
 }
 
 static void first_free(void *ptr)
 {
+    if (resolving())
+        return; /* a block of another thread's, at worst lost */
     dp_real_resolve();
     DP_REAL(free)(ptr);
 }
@@ -107,6 +110,8 @@ static int next(const char *name, const char *version, void **slot)
 }
 
 #define NEXT(name, result, parameters, arguments, version) n_missing += !next(#name, version, (void **)&dp_real.name);
+#define FIND(name, result, parameters, arguments, version) n_missing += !next(#name, version, (void **)&found.name);
+#define TAKE(name, result, parameters, arguments, version) SET(&dp_real.name, found.name);
 
 /* There when libstdc++ or libc++ is in the global scope: a C program is spared twenty searches. */
 extern void __cxa_throw(void) __attribute__((weak));
@@ -117,13 +122,17 @@ void dp_real_resolve(void)
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
         return;
     __atomic_store_n(&state, RESOLVING, __ATOMIC_RELAXED);
-    DP_SYMBOLS_MALLOC(NEXT)
-    __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
+    struct {
+        DP_SYMBOLS_MALLOC(DP_REAL_MEMBER)
+    } found;
+    DP_SYMBOLS_MALLOC(FIND)
     if (n_missing) {
         static const char line[] = "deltaprof: the preload object stands behind libc, where it cannot work\n";
         (void)!write(STDERR_FILENO, line, sizeof line - 1);
         abort();
     }
+    DP_SYMBOLS_MALLOC(TAKE)
+    __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
     DP_SYMBOLS_LIBC(NEXT)
     if (__cxa_throw) {
         DP_SYMBOLS_CXX(NEXT)

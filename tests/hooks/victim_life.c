@@ -123,6 +123,7 @@ extern char *early_moved __attribute__((weak));
 /* Blocks that were made before malloc was known are moved and freed like any. */
 static int use_early_blocks(void)
 {
+    (void)dlsym(RTLD_DEFAULT, "malloc");
     if (&early_kept == NULL || !early_kept || strcmp(early_moved, "moved") != 0)
         return 4;
     char *moved = realloc(early_moved, 100000);
