@@ -43,8 +43,7 @@ struct dp_encode {
     struct dp_encode_extra extra; /* of the next message */
     struct dp_strings strings;
     DP_VEC(struct function) functions;
-    uint32_t *function_slots; /* id; 0: free */
-    size_t n_function_slots;
+    struct dp_index function_index;
     uint64_t n_locations, n_mappings;
     DP_VEC(uint8_t) body;
     size_t n_out;
@@ -68,7 +67,7 @@ void dp_encode_free(struct dp_encode *e)
     dp_strings_fini(&e->strings);
     dp_vec_fini(&e->functions);
     dp_vec_fini(&e->body);
-    dp_mem_unmap(e->function_slots, e->n_function_slots * sizeof *e->function_slots);
+    dp_index_fini(&e->function_index);
     dp_mem_unmap(e, sizeof *e);
 }
 
@@ -143,7 +142,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
 {
     if (e->error)
         return 0;
-    size_t n_before = e->strings.all.n;
+    size_t n_before = dp_strings_count(&e->strings);
     if (text && dp_utf8_prefix(text, n_bytes) < n_bytes) {
         char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
         if (!clean) {
@@ -158,7 +157,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         e->error = -ENOMEM;
         return 0;
     }
-    for (size_t i = n_before; i < e->strings.all.n; i++)
+    for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
         put_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
                     dp_strings_size(&e->strings, (uint32_t)i));
     return number;
@@ -195,53 +194,40 @@ void dp_encode_comment(struct dp_encode *e, const char *text)
     put_number(e, PROFILE_COMMENT, (uint64_t)string(e, text));
 }
 
-static size_t function_slot(const uint32_t *slots, size_t n_slots, const struct function *all, const struct function *f)
+static uint32_t find_function(struct dp_encode *e, const struct function *f, struct dp_index_probe *probe)
 {
     uint64_t strings = (uint64_t)f->name ^ (uint64_t)f->system_name << 20 ^ (uint64_t)f->file << 40;
-    size_t at = dp_hash_mix(strings ^ dp_hash_mix((uint64_t)f->start_line)) & (n_slots - 1);
-    while (slots[at] && memcmp(&all[slots[at] - 1], f, sizeof *f))
-        at = (at + 1) & (n_slots - 1);
-    return at;
-}
-
-static int grow_functions(struct dp_encode *e)
-{
-    size_t n_slots = e->n_function_slots ? e->n_function_slots * 2 : 1024;
-    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
-    if (!slots)
-        return e->error = -ENOMEM;
-    for (uint32_t i = 0; i < e->functions.n; i++)
-        slots[function_slot(slots, n_slots, e->functions.at, &e->functions.at[i])] = i + 1;
-    dp_mem_unmap(e->function_slots, e->n_function_slots * sizeof *slots);
-    e->function_slots = slots;
-    e->n_function_slots = n_slots;
-    return 0;
+    *probe = dp_index_probe(&e->function_index, dp_hash_mix(strings ^ dp_hash_mix((uint64_t)f->start_line)));
+    uint32_t found;
+    while ((found = dp_index_candidate(&e->function_index, probe)) != DP_INDEX_NONE)
+        if (!memcmp(&e->functions.at[found], f, sizeof *f))
+            break;
+    return found;
 }
 
 uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
 {
     struct function f = {name, system_name, file, start_line};
-    if (e->error || (e->functions.n * 2 >= e->n_function_slots && grow_functions(e)))
-        return 0;
-    size_t slot = function_slot(e->function_slots, e->n_function_slots, e->functions.at, &f);
-    if (e->function_slots[slot]) {
+    struct dp_index_probe probe;
+    uint32_t number = find_function(e, &f, &probe);
+    if (number != DP_INDEX_NONE) {
         e->extra = (struct dp_encode_extra){0};
-        return e->function_slots[slot];
+        return number + 1;
     }
     uint8_t *at = begin(e, 10 * DP_WIRE_VARINT_MAX);
-    if (!at || !dp_vec_room(&e->functions, 1)) {
-        e->error = e->error ? e->error : -ENOMEM;
+    if (!at)
+        return 0;
+    if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
+        e->error = -ENOMEM;
         return 0;
     }
     e->functions.at[e->functions.n++] = f;
-    uint64_t id = e->functions.n;
-    e->function_slots[slot] = (uint32_t)id;
-    at = dp_wire_put_field(at, 1, id);
+    at = dp_wire_put_field(at, 1, number + 1);
     at = dp_wire_put_nonzero(at, 2, (uint64_t)name);
     at = dp_wire_put_nonzero(at, 3, (uint64_t)system_name);
     at = dp_wire_put_nonzero(at, 4, (uint64_t)file);
     end(e, PROFILE_FUNCTION, dp_wire_put_nonzero(at, 5, (uint64_t)start_line));
-    return id;
+    return number + 1;
 }
 
 uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,

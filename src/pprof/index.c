@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* pprof/index.c - open addressing, doubled when half full. */
+#include "pprof/index.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+uint64_t dp_index_seed(void)
+{
+    uint64_t seed = 0;
+    const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
+    if (random)
+        memcpy(&seed, random, sizeof seed);
+    return seed;
+}
+
+int dp_index_grow(struct dp_index *index)
+{
+    size_t n_slots = index->n_slots ? index->n_slots * 2 : 1024;
+    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!slots)
+        return -1;
+    for (uint32_t i = 0; i < index->all.n; i++) {
+        size_t slot = index->all.at[i].hash & (n_slots - 1);
+        while (slots[slot])
+            slot = (slot + 1) & (n_slots - 1);
+        slots[slot] = i + 1;
+    }
+    dp_mem_unmap(index->slots, index->n_slots * sizeof *slots);
+    index->slots = slots;
+    index->n_slots = n_slots;
+    return 0;
+}
+
+void dp_index_fini(struct dp_index *index)
+{
+    dp_vec_fini(&index->all);
+    dp_mem_unmap(index->slots, index->n_slots * sizeof *index->slots);
+    *index = (struct dp_index){0};
+}

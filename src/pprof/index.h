@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/index.h - finds the number of a thing by its hash; the things themselves lie in the caller's arrays, numbered
+ * in the order they came, and the caller compares them, for a hash is not an identity.
+ *
+ * It also remembers in which order they came up last time. Successive profiles of one process say nearly the same
+ * in nearly the same order, so that the next one is guessed, compared once, and neither hashed nor looked for.
+ *
+ *     uint32_t id = dp_index_guess(index);
+ *     if (id == DP_INDEX_NONE || !same(id)) {
+ *         struct dp_index_probe probe = dp_index_probe(index, hash);
+ *         while ((id = dp_index_candidate(index, &probe)) != DP_INDEX_NONE && !same(id)) {}
+ *         if (id == DP_INDEX_NONE)
+ *             id = dp_index_add(index, &probe);    // NONE: no memory
+ *     }
+ *     dp_index_seen(index, id);
+ */
+#pragma once
+
+#include "base/mem.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DP_INDEX_NONE UINT32_MAX
+
+struct dp_index_entry {
+    uint32_t hash, next; /* next: number + 1 of what came up behind it last time; 0: not known */
+};
+
+/* Zero is an empty one. */
+struct dp_index {
+    DP_VEC(struct dp_index_entry) all;
+    uint32_t *slots; /* number + 1; 0: free; at most half are taken */
+    size_t n_slots;
+    uint32_t first, last; /* number + 1, of this time; 0: nothing came up yet */
+};
+
+struct dp_index_probe {
+    size_t slot;
+    uint32_t hash;
+};
+
+/* Begins every hash of what comes from outside: nobody can prepare a file whose things all have one hash. */
+uint64_t dp_index_seed(void);
+void dp_index_fini(struct dp_index *);
+int dp_index_grow(struct dp_index *);
+
+/* Another time begins. */
+static inline void dp_index_rewind(struct dp_index *index)
+{
+    index->last = 0;
+}
+
+static inline uint32_t dp_index_guess(const struct dp_index *index)
+{
+    return (index->last ? index->all.at[index->last - 1].next : index->first) - 1;
+}
+
+static inline void dp_index_seen(struct dp_index *index, uint32_t id)
+{
+    if (index->last)
+        index->all.at[index->last - 1].next = id + 1;
+    else
+        index->first = id + 1;
+    index->last = id + 1;
+}
+
+static inline struct dp_index_probe dp_index_probe(const struct dp_index *index, uint64_t hash)
+{
+    return (struct dp_index_probe){(size_t)hash, (uint32_t)hash};
+}
+
+/* The next one with that hash, or NONE: then the probe stands where it would be. */
+static inline uint32_t dp_index_candidate(const struct dp_index *index, struct dp_index_probe *probe)
+{
+    while (index->n_slots) {
+        uint32_t taken = index->slots[probe->slot & (index->n_slots - 1)];
+        if (!taken)
+            break;
+        probe->slot++;
+        if (index->all.at[taken - 1].hash == probe->hash)
+            return taken - 1;
+    }
+    return DP_INDEX_NONE;
+}
+
+/* A new number for what the probe did not find. */
+static inline uint32_t dp_index_add(struct dp_index *index, struct dp_index_probe *probe)
+{
+    if (index->all.n >= UINT32_MAX - 1 || !dp_vec_room(&index->all, 1))
+        return DP_INDEX_NONE;
+    if (index->all.n * 2 >= index->n_slots) {
+        if (dp_index_grow(index))
+            return DP_INDEX_NONE;
+        probe->slot = probe->hash;
+        while (index->slots[probe->slot & (index->n_slots - 1)])
+            probe->slot++;
+    }
+    index->all.at[index->all.n++] = (struct dp_index_entry){.hash = probe->hash};
+    index->slots[probe->slot & (index->n_slots - 1)] = (uint32_t)index->all.n;
+    return (uint32_t)index->all.n - 1;
+}
