@@ -55,6 +55,8 @@ static __attribute__((cold, noinline)) int wrong_type(const struct fields *f, co
 static __attribute__((cold, noinline)) int fail_field(const struct fields *f, const struct field *field,
                                                       const char *what)
 {
+    if (field->start == f->base)
+        return dp_input_fail(f->error, "byte 0: not a profile");
     return dp_input_fail(f->error, "byte %zu: field %u of a %s %s", (size_t)(field->start - f->base), field->number,
                          f->message, what);
 }

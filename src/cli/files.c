@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/files.c - nothing is written before every input has been read and found sound, and then to a temporary file, so
+ * there is never half an output.
+ */
+#include "cli/files.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void dp_cli_files_init(void)
+{
+    dp_mem_cap(SIZE_MAX);
+    opterr = 0;
+}
+
+int dp_cli_bad_option(char **argv, int option)
+{
+    const char *what = option == ':' ? "needs a value" : "is no option";
+    if (optopt)
+        dp_cli_error(argv[0], "-%c %s; deltaprof %s --help names them", optopt, what, argv[0]);
+    else
+        dp_cli_error(argv[0], "%s %s; deltaprof %s --help names them", argv[optind - 1], what, argv[0]);
+    return DP_CLI_USAGE;
+}
+
+int dp_cli_limit(const char *verb, const char *text, size_t *limit_bytes)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    int shift = *end == 'k' || *end == 'K' ? 10 : *end == 'm' || *end == 'M' ? 20 : *end == 'g' || *end == 'G' ? 30 : 0;
+    end += shift != 0;
+    if (errno || end == text || *end || *text == '-' || n == 0 || n > (DP_INPUT_LIMIT_MAX >> shift)) {
+        dp_cli_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
+        return DP_CLI_USAGE;
+    }
+    *limit_bytes = (size_t)n << shift;
+    return 0;
+}
+
+const char *dp_cli_file_name(const char *file)
+{
+    return strcmp(file, "-") ? file : "standard input";
+}
+
+int dp_cli_read(const char *verb, const char *file, size_t limit_bytes, struct dp_cli_source *source)
+{
+    struct dp_input_error error = {""};
+    int fd = strcmp(file, "-") ? open(file, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0) {
+        dp_cli_error(verb, "%s: %s", file, strerror(errno));
+        return DP_CLI_FAILED;
+    }
+    int result = dp_input_read(&source->input, fd, limit_bytes, &error);
+    if (fd != STDIN_FILENO)
+        close(fd);
+    if (!result)
+        result = dp_decode_scan(&source->decode, source->input.bytes.at, source->input.bytes.n, &error);
+    if (result)
+        dp_cli_error(verb, "%s: %s", dp_cli_file_name(file), error.line);
+    return result ? DP_CLI_FAILED : 0;
+}
+
+void dp_cli_source_fini(struct dp_cli_source *source)
+{
+    dp_decode_fini(&source->decode);
+    dp_input_fini(&source->input);
+}
+
+/* A file's name taken apart: everything up to its process (directory and all), and its number. */
+struct name {
+    const char *file;
+    size_t n_process;
+    const char *kind;
+    unsigned long long seq;
+    size_t position;
+};
+
+static int parse_name(const char *file, struct name *name)
+{
+    const char *base = strrchr(file, '/');
+    base = base ? base + 1 : file;
+    const char *end = base + strlen(base);
+    if (end - base < 6 || strcmp(end - 6, ".pb.gz"))
+        return 0;
+    const char *parts[3]; /* dots before KIND, SEQ and PID, from the right */
+    const char *at = end - 6;
+    for (int i = 0; i < 3; i++) {
+        do {
+            if (--at <= base)
+                return 0;
+        } while (*at != '.');
+        parts[i] = at;
+    }
+    char *seq_end, *pid_end;
+    name->seq = strtoull(parts[1] + 1, &seq_end, 10);
+    strtoull(parts[2] + 1, &pid_end, 10);
+    if (seq_end != parts[0] || seq_end < parts[1] + 5 || pid_end != parts[1] || pid_end == parts[2] + 1)
+        return 0;
+    name->file = file;
+    name->n_process = (size_t)(parts[1] - file);
+    name->kind = parts[0];
+    return 1;
+}
+
+/* Processes side by side, the newest file first. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    size_t n = x->n_process < y->n_process ? x->n_process : y->n_process;
+    int order = memcmp(x->file, y->file, n);
+    if (!order && x->n_process != y->n_process)
+        order = x->n_process < y->n_process ? -1 : 1;
+    if (!order)
+        order = strcmp(x->kind, y->kind);
+    if (!order)
+        order = (x->seq < y->seq) - (x->seq > y->seq);
+    return order ? order : (x->position > y->position) - (x->position < y->position);
+}
+
+int dp_cli_states(char **files, size_t n, enum dp_merge_state *states)
+{
+    struct name *names = malloc((n + 1) * sizeof *names);
+    size_t n_names = 0;
+    if (!names)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        states[i] = DP_MERGE_LOOSE;
+        if (parse_name(files[i], &names[n_names]))
+            names[n_names++].position = i;
+    }
+    qsort(names, n_names, sizeof *names, compare_names);
+    for (size_t i = 0; i < n_names; i++) {
+        const struct name *x = &names[i], *newer = i ? &names[i - 1] : NULL;
+        int is_newest = !newer || newer->n_process != x->n_process || memcmp(newer->file, x->file, x->n_process) ||
+                        strcmp(newer->kind, x->kind);
+        states[x->position] = is_newest ? DP_MERGE_NEWEST : DP_MERGE_OLDER;
+    }
+    free(names);
+    return 0;
+}
+
+static int write_all(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct dp_cli_out *out = ctx;
+    const char *at = bytes;
+    while (n_bytes) {
+        ssize_t n = write(out->fd, at, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int open_file(struct dp_cli_out *out)
+{
+    struct stat st;
+    if (!lstat(out->path, &st) && !S_ISREG(st.st_mode))
+        return open(out->path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+    if (asprintf(&out->temporary, "%s.%d.tmp", out->path, (int)getpid()) < 0) {
+        out->temporary = NULL;
+        errno = ENOMEM;
+        return -1;
+    }
+    return open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
+{
+    *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
+    if (!path && isatty(STDOUT_FILENO)) {
+        dp_cli_error(verb, "a profile is nothing for a terminal: give -o FILE");
+        return DP_CLI_USAGE;
+    }
+    if (path && (out->fd = open_file(out)) < 0) {
+        dp_cli_error(verb, "%s: %s", out->temporary ? out->temporary : path, strerror(errno));
+        free(out->temporary);
+        return DP_CLI_FAILED;
+    }
+    out->gzip = dp_gzip_new(write_all, out);
+    return out->gzip ? 0 : dp_cli_out_close(out, -ENOMEM);
+}
+
+int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes)
+{
+    return dp_gzip_write(((struct dp_cli_out *)out)->gzip, bytes, n_bytes);
+}
+
+int dp_cli_out_close(struct dp_cli_out *out, int result)
+{
+    if (!result)
+        result = dp_gzip_finish(out->gzip);
+    if (out->path && close(out->fd) && !result)
+        result = -errno;
+    if (!result && out->temporary && rename(out->temporary, out->path))
+        result = -errno;
+    if (result && out->temporary)
+        unlink(out->temporary);
+    if (result)
+        dp_cli_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
+    dp_gzip_free(out->gzip);
+    free(out->temporary);
+    return result ? DP_CLI_FAILED : 0;
+}

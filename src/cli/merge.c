@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/merge.c - `deltaprof merge`: many profiles as one.
+ */
+#include "cli/cli.h"
+#include "cli/files.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char about[] =
+    "Writes one gzipped pprof of all FILEs (- is standard input), raw or gzipped, of any producer. Flows (alloc_*,\n"
+    "contentions, delay and all others) are summed; what is in use (inuse_*) comes from the newest file of each "
+    "process\n"
+    "(by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by time) and is summed over processes.\n\n"
+    "  -o OUT          where to write it; appears only when it is whole. Without: standard output\n"
+    "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
+
+static int merge(char **files, size_t n, size_t limit_bytes, const char *path)
+{
+    struct dp_merge merged = {0};
+    struct dp_cli_source source = {0};
+    enum dp_merge_state *states = calloc(n, sizeof *states);
+    int status = !states || dp_cli_states(files, n, states) ? DP_CLI_FAILED : 0;
+    for (size_t i = 0; i < n && !status; i++) {
+        struct dp_input_error error;
+        status = dp_cli_read("merge", files[i], limit_bytes, &source);
+        if (!status && dp_merge_add(&merged, &source.decode, states[i], &error)) {
+            dp_cli_error("merge", "%s: %s", dp_cli_file_name(files[i]), error.line);
+            status = DP_CLI_FAILED;
+        }
+    }
+    dp_cli_source_fini(&source);
+    struct dp_cli_out out;
+    if (!status)
+        status = dp_cli_out_open(&out, "merge", path);
+    if (!status) {
+        int result = dp_merge_settle(&merged);
+        if (!result)
+            result = dp_merge_write(&merged, dp_cli_out_take, &out);
+        status = dp_cli_out_close(&out, result);
+    }
+    dp_merge_fini(&merged);
+    free(states);
+    return status;
+}
+
+int dp_cli_merge(int argc, char **argv)
+{
+    static const struct option options[] = {{"limit", required_argument, NULL, 'l'}, {0}};
+    const char *path = NULL;
+    size_t limit_bytes = DP_INPUT_LIMIT;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_cli_files_init();
+    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
+        if (option == 'o')
+            path = optarg;
+        else if (option != 'l')
+            return dp_cli_bad_option(argv, option);
+        else if (dp_cli_limit("merge", optarg, &limit_bytes))
+            return DP_CLI_USAGE;
+    }
+    if (optind == argc) {
+        dp_cli_error("merge", "no file given: deltaprof merge FILE... -o OUT");
+        return DP_CLI_USAGE;
+    }
+    return merge(argv + optind, (size_t)(argc - optind), limit_bytes, path);
+}
