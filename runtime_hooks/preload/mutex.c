@@ -2,9 +2,10 @@
 /*
  * mutex.c - pthread_mutex_* and mtx_* as lock events.
  *
- * A try tells recursive, error-checking, robust and priority-inheriting mutexes apart as well as the lock would: it
- * answers EOWNERDEAD (the caller holds it now), ENOTRECOVERABLE, EAGAIN and EINVAL itself, and EBUSY where an
- * error-checking lock would say EDEADLK, which then the real lock says. glibc's mtx_t is a pthread_mutex_t.
+ * A try tells recursive, error-checking and priority-inheriting mutexes apart as well as the lock would: it answers
+ * EAGAIN and EINVAL itself, and EBUSY where an error-checking lock would say EDEADLK, which then the real lock says.
+ * A robust mutex is not tried: glibc's try (2.36) of one that is not recoverable leaves it locked, and the next lock
+ * would hang. Its owner is looked at instead. glibc's mtx_t is a pthread_mutex_t.
  */
 #include "lock.h"
 
@@ -14,14 +15,26 @@ static inline const void *mutex(const pthread_mutex_t *m)
     return m->__data.__kind & 0x80 ? NULL : m;
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                               \
-    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, )    \
-    DP_HOOK int name parameters                                                       \
-    {                                                                                 \
-        if (__libc_single_threaded || !(try_allowed))                                 \
-            return DP_REAL(name) arguments;                                           \
-        int result = DP_REAL(pthread_mutex_trylock)(m);                               \
-        return __builtin_expect(result == EBUSY, 0) ? name##_wait arguments : result; \
+enum { ROBUST = 0x10, OWNER = 0x3fffffff }; /* bits of __kind and __lock */
+
+/* Stands for a try: EBUSY if it must be waited for. Else the answer, or -1: the real lock has it at once. */
+static inline int try(pthread_mutex_t *m)
+{
+    if (__builtin_expect(m->__data.__kind & ROBUST, 0))
+        return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER ? EBUSY : -1;
+    return DP_REAL(pthread_mutex_trylock)(m);
+}
+
+#define MUTEX(name, parameters, arguments, try_allowed)                                     \
+    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, )          \
+    DP_HOOK int name parameters                                                             \
+    {                                                                                       \
+        if (__libc_single_threaded || !(try_allowed))                                       \
+            return DP_REAL(name) arguments;                                                 \
+        int result = try(m);                                                                \
+        if (__builtin_expect(result == EBUSY, 0))                                           \
+            return name##_wait arguments;                                                   \
+        return __builtin_expect(result == -1, 0) ? DP_REAL(name) arguments : result;        \
     }
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)
