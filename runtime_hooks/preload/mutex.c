@@ -25,16 +25,16 @@ static inline int try(pthread_mutex_t *m)
     return DP_REAL(pthread_mutex_trylock)(m);
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                                     \
-    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, )          \
-    DP_HOOK int name parameters                                                             \
-    {                                                                                       \
-        if (__libc_single_threaded || !(try_allowed))                                       \
-            return DP_REAL(name) arguments;                                                 \
-        int result = try(m);                                                                \
-        if (__builtin_expect(result == EBUSY, 0))                                           \
-            return name##_wait arguments;                                                   \
-        return __builtin_expect(result == -1, 0) ? DP_REAL(name) arguments : result;        \
+#define MUTEX(name, parameters, arguments, try_allowed)                              \
+    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, )   \
+    DP_HOOK int name parameters                                                      \
+    {                                                                                \
+        if (__libc_single_threaded || !(try_allowed))                                \
+            return DP_REAL(name) arguments;                                          \
+        int result = try(m);                                                         \
+        if (__builtin_expect(result == EBUSY, 0))                                    \
+            return name##_wait arguments;                                            \
+        return __builtin_expect(result == -1, 0) ? DP_REAL(name) arguments : result; \
     }
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)

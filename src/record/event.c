@@ -249,7 +249,7 @@ int dp_record_init(const struct dp_config *conf)
         || (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 10)) || (err = dp_table_init(floor / 100 * 35))
         || (err = dp_live_init(floor / 100 * 35)))
         return err;
-    dp_lock_init(); /* without its table lock profiles stay off, heap profiles do not */
+    dp_lock_init(); /* without its table holders stay unknown, no more */
     dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */
     return 0;
 }

@@ -19,7 +19,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "record/event.h"
 #include "record/held.h"
 #include "record/labels.h"
@@ -30,7 +29,7 @@
 #include <deltaprof/hooks.h>
 
 /* What struct deltaprof_wait holds. */
-struct wait {
+struct __attribute__((may_alias)) wait {
     int64_t begin_ns;
     dp_held_place place;
     uint32_t epoch;
@@ -41,17 +40,6 @@ _Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
 _Static_assert(sizeof(struct deltaprof_owed) == DP_HELD_KINDS * sizeof(int64_t), "owed");
 
 static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
-
-static bool parked(void)
-{
-    return deltaprof_thread.countdown > DELTAPROF_PARKED / 2;
-}
-
-/* Differs from call to call and thread to thread, in all its bits. */
-static uint64_t random_of(int64_t now_ns)
-{
-    return dp_hash_mix((uint64_t)now_ns * 0x9E3779B97F4A7C15u ^ (uintptr_t)&deltaprof_thread);
-}
 
 int dp_lock_init(void)
 {
@@ -82,6 +70,28 @@ int64_t dp_lock_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
+/* An event of this thread from here to leave(): the word is parked, and there is a block to capture in. */
+struct event {
+    int64_t kept;
+    bool held;
+};
+
+static struct event enter(void)
+{
+    struct event event = {.kept = deltaprof_guard_enter()};
+    dp_fence_signal();
+    dp_thread_set_up(dp_thread_self());
+    event.held = dp_thread_hold();
+    return event;
+}
+
+static void leave(struct event event)
+{
+    dp_thread_let_go(event.held);
+    dp_fence_signal();
+    deltaprof_guard_leave(event.kept);
+}
+
 static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns)
 {
     dp_record_id id;
@@ -92,9 +102,9 @@ static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack,
 static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    int64_t kept = deltaprof_guard_enter();
+    struct event event = enter();
     record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, 1, delay_ns);
-    deltaprof_guard_leave(kept);
+    leave(event);
 }
 
 void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)
@@ -102,7 +112,7 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
     struct wait *wait = (struct wait *)out;
     wait->kind = 0;
     int64_t blame = dp_load_relaxed(&mutex_rate);
-    if ((!blame && !dp_load_relaxed(&block_rate_ns)) || parked())
+    if ((!blame && !dp_load_relaxed(&block_rate_ns)) || dp_thread_parked(dp_thread_self()))
         return;
     wait->kind = kind;
     wait->blamed = blame && kind < DP_HELD_KINDS;
@@ -114,7 +124,7 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
 }
 
 /* The mutex profile's half: *end_ns may move on. */
-static void leave(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
+static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     if (wait->epoch != dp_record_epoch())
         return; /* a signal handler forked in the middle of the wait: the child's words know nothing of it */
@@ -139,46 +149,42 @@ void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end en
         return;
     int64_t end_ns = dp_clock_ns();
     if (wait->blamed)
-        leave(wait, end, &end_ns);
+        unenter(wait, end, &end_ns);
     int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
     if (end == DELTAPROF_NOT_WAITED || !rate_ns)
         return;
-    int64_t delay_ns, n = dp_lock_weigh(end_ns - wait->begin_ns, rate_ns, random_of(end_ns), &delay_ns);
+    int64_t delay_ns, n = dp_lock_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns);
     if (!n)
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    int64_t kept = deltaprof_guard_enter();
-    bool held = dp_thread_hold();
+    struct event event = enter();
     dp_unwind_walk(site ? site : &caller, &stack);
     record(DP_KIND_BLOCK, dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
-    dp_thread_let_go(held);
-    deltaprof_guard_leave(kept);
+    leave(event);
 }
 
 bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock)
 {
     *owed = (struct deltaprof_owed){{0}};
-    return !parked() && dp_held_settle(lock, owed->ns) > 0;
+    return !dp_thread_parked(dp_thread_self()) && dp_held_settle(lock, owed->ns) > 0;
 }
 
 void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltaprof_site *site)
 {
     int64_t rate = dp_load_relaxed(&mutex_rate);
-    if (!rate || parked())
+    if (!rate || dp_thread_parked(dp_thread_self()))
         return;
-    if (rate > 1 && random_of(dp_clock_ns()) > UINT64_MAX / (uint64_t)rate)
+    if (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate)
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    int64_t kept = deltaprof_guard_enter();
-    bool held = dp_thread_hold();
+    struct event event = enter();
     dp_unwind_walk(site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
         if (owed->ns[kind])
             record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
-    dp_thread_let_go(held);
-    deltaprof_guard_leave(kept);
+    leave(event);
 }
 
 void deltaprof_lock_gone(const void *lock)

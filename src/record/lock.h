@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 
-/* Maps the table of contended locks. -ENOMEM: lock profiles stay off. Context: init. */
+/* Maps the table of contended locks. -ENOMEM: every holder stays unknown. Context: init. */
 int dp_lock_init(void);
 
 /* mutex_rate and block_rate from the next event on; a rate of 0, or `on` false: nothing new is recorded. Any thread. */

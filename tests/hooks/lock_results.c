@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock_results.c - every documented answer of the lock functions, as a table: `call: result errno`.
- * Run bare and under the preload object; both must say the same, and what POSIX and glibc promise. Exit 1: a broken promise.
+ * Run bare and under the preload object; both must say the same, and what POSIX and glibc promise. Exit 1: a broken
+ * promise.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,24 +27,24 @@ static const char *name_of(int code)
 }
 
 /* errno is 77 before each call, and must be after it unless the call reports by errno. */
-#define SAYS(expected, call)                                                                                           \
-    do {                                                                                                               \
-        errno = 77;                                                                                                    \
-        int result_ = (call);                                                                                          \
-        int errno_ = errno;                                                                                            \
-        printf("%s: %s %s\n", #call, name_of(result_), name_of(errno_));                                               \
-        if (result_ != (expected)) {                                                                                   \
-            printf("  promised: %s\n", name_of(expected));                                                             \
-            broken = 1;                                                                                                \
-        }                                                                                                              \
+#define SAYS(expected, call)                                             \
+    do {                                                                 \
+        errno = 77;                                                      \
+        int result_ = (call);                                            \
+        int errno_ = errno;                                              \
+        printf("%s: %s %s\n", #call, name_of(result_), name_of(errno_)); \
+        if (result_ != (expected)) {                                     \
+            printf("  promised: %s\n", name_of(expected));               \
+            broken = 1;                                                  \
+        }                                                                \
     } while (0)
-#define SETS(expected, call)                                                                                           \
-    do {                                                                                                               \
-        SAYS(-1, call);                                                                                                \
-        if (errno != (expected)) {                                                                                     \
-            printf("  promised errno: %s\n", name_of(expected));                                                       \
-            broken = 1;                                                                                                \
-        }                                                                                                              \
+#define SETS(expected, call)                                     \
+    do {                                                         \
+        SAYS(-1, call);                                          \
+        if (errno != (expected)) {                               \
+            printf("  promised errno: %s\n", name_of(expected)); \
+            broken = 1;                                          \
+        }                                                        \
     } while (0)
 
 static struct timespec in_ms(clockid_t clock, long ms)
@@ -77,7 +78,8 @@ static pthread_mutex_t *made(pthread_mutex_t *m, int type, int robust, int proto
     return m;
 }
 
-/* ---- mutexes ------------------------------------------------------------------------------------------------------ */
+/* ---- mutexes ------------------------------------------------------------------------------------------------------
+ */
 
 static void *others_turn(void *arg)
 {
@@ -208,7 +210,8 @@ static void robustness(const char *name, int type, int protocol)
     SAYS(0, pthread_mutex_destroy(m));
 }
 
-/* ---- read-write locks --------------------------------------------------------------------------------------------- */
+/* ---- read-write locks ---------------------------------------------------------------------------------------------
+ */
 
 static void *others_rwlock(void *arg)
 {
@@ -267,7 +270,8 @@ static void rwlocks(int kind)
     SAYS(0, pthread_rwlock_destroy(l));
 }
 
-/* ---- conditions, semaphores, the rest ----------------------------------------------------------------------------- */
+/* ---- conditions, semaphores, the rest -----------------------------------------------------------------------------
+ */
 
 static void conditions(void)
 {
@@ -405,7 +409,8 @@ static void c11(void)
     cnd_destroy(&c);
 }
 
-/* ---- cancellation ------------------------------------------------------------------------------------------------- */
+/* ---- cancellation -------------------------------------------------------------------------------------------------
+ */
 
 static struct {
     pthread_mutex_t m;
