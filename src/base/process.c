@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/process.c - names from the auxiliary vector: AT_EXECFN is what execve was given, so redis-server is redis-server
+ * although /proc/self/exe says redis-check-rdb, the target of its link, and costs no system call.
+ */
+#include "base/process.h"
+
+#include "base/atomic.h"
+#include "base/config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+static _Atomic pid_t noted; /* relaxed: written before other threads are started, or alone in a forked child */
+
+void dp_process_note(void)
+{
+    dp_store_relaxed(&noted, getpid());
+}
+
+pid_t dp_process_pid(void)
+{
+    return dp_load_relaxed(&noted);
+}
+
+bool dp_process_is_noted(void)
+{
+    return getpid() == dp_load_relaxed(&noted);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The file behind the name; "" if it cannot be read. */
+static const char *behind(char *path, size_t room)
+{
+    int saved = errno;
+    ssize_t n = readlink("/proc/self/exe", path, room - 1);
+    errno = saved;
+    path[n > 0 ? n : 0] = '\0';
+    return base_name(path);
+}
+
+/* NULL: executed by descriptor, which says nothing. */
+static const char *executed(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    if (!path || strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0 || !*base_name(path))
+        return NULL;
+    return base_name(path);
+}
+
+void dp_process_fit_name(char *out, size_t room, const char *name)
+{
+    size_t n = 0;
+    for (; name[n] && n + 1 < room; n++) {
+        char c = name[n];
+        bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("+-._@", c);
+        out[n] = fits && (n || c != '.') ? c : '_';
+    }
+    out[n] = '\0';
+}
+
+void dp_process_program(char program[DP_PROGRAM_TEXT])
+{
+    char path[1024];
+    const char *name = executed();
+    if (!name)
+        name = behind(path, sizeof path);
+    dp_process_fit_name(program, DP_PROGRAM_TEXT, *name ? name : "unknown");
+}
+
+bool dp_process_matches(const char *globs)
+{
+    char path[1024];
+    const char *name = executed();
+    if (strcmp(globs, "*") == 0 || (name && dp_config_matches(globs, name)))
+        return true;
+    return dp_config_matches(globs, behind(path, sizeof path));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/agent.h - the thread that ticks. It is started late, ends when asked, and nothing of the host ever waits for it
+ * longer than it said. Context: any thread; ring and finish are async-signal-safe.
+ */
+#pragma once
+
+#include "base/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Notes what is wanted; the first tick is due an interval from now. Starts nothing. */
+void dp_agent_init(const struct dp_config *conf);
+void dp_agent_tune(int64_t interval_ns);
+
+/* A thread is wanted, there is none, and something is due. Two loads and a coarse clock. */
+bool dp_agent_due(void);
+
+/* Makes the thread if it is wanted and there is none. 0, or a negative errno: tried again after an interval. */
+int dp_agent_start(void);
+
+/* Ticks soon, in the agent. */
+void dp_agent_ring(void);
+
+/* True: the agent ended a tick that began after this call, by deadline_ns. False: there is no agent, or it is late. */
+bool dp_agent_finish(int64_t deadline_ns);
+bool dp_agent_is_running(void);
+bool dp_agent_is_self(void);
+
+/* Ends the thread, and waits until the kernel has forgotten it; false: not by deadline_ns, it goes on. */
+bool dp_agent_quiesce(int64_t deadline_ns);
+
+/* No thread is made from now on. */
+void dp_agent_forbid(void);
+
+/* Only stores. */
+void dp_agent_fork_child(void);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/file.c - a file gets its name when it is complete.
+ *
+ * Written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or linked
+ * where the file system cannot: two processes whose PROGRAM and PID are the same (containers that share a directory)
+ * meet in EEXIST, and the later one takes the next SEQ. Everything is done relative to a descriptor of the directory, so
+ * that one tick lands in one place even while somebody moves it. Descriptors are put at 512 and above: a host that
+ * counts on the lowest free number gets it.
+ */
+#include "sink/file.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { HOST_FDS = 512, NAME_TEXT = 192 };
+static const char *const kinds[] = {"heap", "mutex", "block"};
+
+int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
+{
+    memset(files, 0, sizeof *files);
+    files->pid = pid;
+    files->keep = keep;
+    dp_text_format(files->program, sizeof files->program, "%s", program);
+    struct utsname host;
+    if (uname(&host))
+        strcpy(host.nodename, "unknown");
+    char fit[sizeof host.nodename];
+    dp_process_fit_name(fit, sizeof fit, host.nodename);
+
+    size_t n = 0;
+    for (const char *p = out; *p && n < sizeof files->dir; p++) {
+        char *at = files->dir + n;
+        size_t room = sizeof files->dir - n;
+        if (*p != '%' || !p[1])
+            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
+        else if (*++p == 'e')
+            n += dp_text_format(at, room, "%s", program);
+        else if (*p == 'p')
+            n += dp_text_format(at, room, "%d", (int)pid);
+        else if (*p == 'h')
+            n += dp_text_format(at, room, "%s", fit);
+        else
+            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
+        if (n + 1 >= sizeof files->dir)
+            return -ENAMETOOLONG;
+    }
+    return 0;
+}
+
+int dp_files_make_directory(const struct dp_files *files)
+{
+    return mkdir(files->dir, 0700) && errno != EEXIST ? -errno : 0;
+}
+
+/* The descriptor, above the host's numbers if the limit allows. */
+static int out_of_the_way(int fd)
+{
+    if (fd < 0 || fd >= HOST_FDS)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HOST_FDS);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+/* ---- SEQ -------------------------------------------------------------------------------------------------------- */
+
+/* The SEQ of one of our names, PROGRAM.PID.SEQ.KIND.pb.gz; 0: another name. */
+static uint32_t seq_of(const struct dp_files *files, const char *name)
+{
+    char prefix[DP_PROGRAM_TEXT + 16];
+    size_t n = dp_text_format(prefix, sizeof prefix, "%s.%d.", files->program, (int)files->pid);
+    if (strncmp(name, prefix, n) != 0)
+        return 0;
+    const char *digits = name + n;
+    size_t n_digits = strspn(digits, "0123456789");
+    const char *kind = digits + n_digits, *end = strstr(kind, ".pb.gz");
+    if (n_digits < 4 || n_digits > 9 || *kind != '.' || !end || strcmp(end, ".pb.gz") != 0)
+        return 0;
+    uint32_t seq = 0;
+    for (size_t i = 0; i < n_digits; i++)
+        seq = seq * 10 + (uint32_t)(digits[i] - '0');
+    return seq;
+}
+
+/* The highest SEQ there is; those up to `doomed` are deleted. */
+static uint32_t scan(const struct dp_files *files, uint32_t doomed)
+{
+    union {
+        struct dirent64 align;
+        char bytes[4096];
+    } buffer;
+    uint32_t highest = 0;
+    ssize_t n_bytes;
+    lseek(files->dir_fd, 0, SEEK_SET);
+    while ((n_bytes = getdents64(files->dir_fd, &buffer, sizeof buffer)) > 0)
+        for (ssize_t at = 0; at < n_bytes;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buffer.bytes + at);
+            uint32_t seq = seq_of(files, entry->d_name);
+            if (seq > highest)
+                highest = seq;
+            if (seq && seq <= doomed)
+                unlinkat(files->dir_fd, entry->d_name, 0);
+            at += entry->d_reclen;
+        }
+    return highest;
+}
+
+static int open_directory(struct dp_files *files)
+{
+    if (files->next)
+        return 0;
+    int fd = out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return -errno;
+    files->dir_fd = fd;
+    if (!files->seq)
+        files->seq = scan(files, 0);
+    files->next = files->seq + 1;
+    files->n_kept = 0;
+    return 0;
+}
+
+unsigned dp_files_end(struct dp_files *files)
+{
+    if (!files->next)
+        return 0;
+    if (files->n_kept)
+        files->seq = files->next;
+    if (files->n_kept && files->keep && files->seq > files->keep) {
+        uint32_t doomed = files->seq - (uint32_t)files->keep;
+        char name[NAME_TEXT];
+        for (size_t i = 0; files->swept && i < sizeof kinds / sizeof *kinds; i++) {
+            dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, doomed, kinds[i]);
+            unlinkat(files->dir_fd, name, 0);
+        }
+        if (!files->swept)
+            scan(files, doomed); /* an earlier process of this PID may have kept more */
+        files->swept = true;
+    }
+    close(files->dir_fd);
+    files->next = 0;
+    return files->n_kept;
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------------- */
+
+static int open_temporary(struct dp_file *file)
+{
+    struct dp_files *files = file->files;
+    int rc = open_directory(files);
+    for (int tries = 0; rc == 0 && tries < 16; tries++) {
+        dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid, file->kind,
+                       (unsigned long long)dp_clock_wall_ns());
+        file->fd = out_of_the_way(openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (file->fd >= 0) {
+            file->open = true;
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return rc ? rc : -EEXIST;
+}
+
+int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct dp_file *file = ctx;
+    int rc = file->open ? 0 : open_temporary(file);
+    for (const char *p = bytes; rc == 0 && n_bytes;) {
+        ssize_t n = write(file->fd, p, n_bytes);
+        if (n > 0) {
+            p += n;
+            n_bytes -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            rc = n ? -errno : -EIO;
+        }
+    }
+    return rc;
+}
+
+/* 0, -EEXIST, or another errno. */
+static int give_name(const struct dp_file *file, const char *name)
+{
+    int dir = file->files->dir_fd;
+    if (renameat2(dir, file->temporary, dir, name, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (linkat(dir, file->temporary, dir, name, 0))
+        return -errno;
+    unlinkat(dir, file->temporary, 0);
+    return 0;
+}
+
+int dp_file_keep(struct dp_file *file)
+{
+    struct dp_files *files = file->files;
+    if (!file->open)
+        return 0;
+    int rc = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS tells of a full disk here */
+    file->fd = -1;
+    for (int tries = 0; rc == -EEXIST && tries < 16; tries++) {
+        char name[NAME_TEXT];
+        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, files->next, file->kind);
+        rc = give_name(file, name);
+        if (rc == -EEXIST) {
+            uint32_t highest = scan(files, 0);
+            files->next = (highest > files->next ? highest : files->next) + 1;
+        }
+    }
+    if (rc)
+        dp_file_drop(file);
+    else
+        files->n_kept++;
+    file->open = false;
+    return rc;
+}
+
+void dp_file_drop(struct dp_file *file)
+{
+    if (!file->open)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    unlinkat(file->files->dir_fd, file->temporary, 0);
+    file->open = false;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/tick.c - the one place where profiles meet files.
+ *
+ * One lock is held for the whole tick, by the agent or by whoever emits; nobody below waits for it, and fork does not: a
+ * child opens it again and forgets what its parent's tick was doing. A heap profile without rows is written once after
+ * one that had some, or its reader would believe for ever in blocks that are long freed.
+ */
+#include "sink/tick.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "record/table.h"
+#include "record/unwind.h"
+#include "report/profile.h"
+#include "sink/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
+
+static struct {
+    struct dp_lock lock;
+    struct dp_config conf;
+    struct dp_files files;
+    bool ready; /* files is this process's */
+    struct dp_consumer *consumers[DP_KINDS];
+    bool had_rows[DP_KINDS];
+    _Atomic uint64_t n_files; /* relaxed: a number to tell */
+} tick;
+static struct dp_log_cause cause, unwind_cause;
+
+int dp_tick_has_sink(void)
+{
+    return tick.conf.out[0] != '\0';
+}
+
+uint64_t dp_tick_files(void)
+{
+    return dp_load_relaxed(&tick.n_files);
+}
+
+const char *dp_tick_directory(void)
+{
+    return tick.files.dir;
+}
+
+/* Once a process: the directory's name may hold its pid. */
+static int ready(void)
+{
+    if (tick.ready)
+        return 0;
+    char program[DP_PROGRAM_TEXT];
+    dp_process_program(program);
+    int rc = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
+    if (rc == 0)
+        rc = dp_files_make_directory(&tick.files);
+    tick.ready = rc == 0;
+    return rc;
+}
+
+static void say(int rc)
+{
+    if (rc)
+        dp_log_once(&cause, -rc, "no profiles in %s: %m; they stay pending and come with the next tick", tick.files.dir);
+    else
+        dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
+}
+
+void dp_tick_init(const struct dp_config *conf)
+{
+    dp_lock_take(&tick.lock);
+    tick.conf = *conf;
+    tick.ready = false;
+    int rc = conf->out[0] ? ready() : 0;
+    if (rc)
+        say(rc);
+    dp_lock_give(&tick.lock);
+}
+
+void dp_tick_tune(const struct dp_config *conf)
+{
+    dp_lock_take(&tick.lock);
+    tick.conf.symbolize = conf->symbolize;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        if (tick.consumers[kind])
+            dp_consumer_configure(tick.consumers[kind], &tick.conf);
+    dp_lock_give(&tick.lock);
+}
+
+/* Nothing was ever recorded: no consumer is made, and no memory taken. */
+static bool is_empty(unsigned kind)
+{
+    struct dp_counts overflow = {0};
+    if (tick.consumers[kind] || dp_table_count(kind) > 1)
+        return false;
+    if (dp_table_count(kind) == 1)
+        dp_table_read(kind, 0, &overflow);
+    return overflow.n == 0;
+}
+
+static int write_kind(unsigned kind, unsigned flags)
+{
+    if (is_empty(kind))
+        return 0;
+    if (!tick.consumers[kind])
+        tick.consumers[kind] = dp_consumer_new(kind, &tick.conf);
+    struct dp_consumer *consumer = tick.consumers[kind];
+    if (!consumer)
+        return -ENOMEM;
+    struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
+    struct dp_profile_info info = {0};
+    if (kind != DP_KIND_HEAP || !tick.had_rows[kind])
+        flags |= DP_WRITE_SKIP_EMPTY;
+    int rc = dp_consumer_write(consumer, flags, dp_file_write, &file, &info);
+    if (rc < 0) {
+        dp_file_drop(&file);
+        return rc;
+    }
+    if (rc == 0)
+        rc = dp_file_keep(&file);
+    if (rc < 0) {
+        dp_consumer_abandon(consumer);
+        return rc;
+    }
+    if (rc == 0) {
+        dp_consumer_commit(consumer);
+        tick.had_rows[kind] = info.n_rows > 0;
+    }
+    return 0;
+}
+
+static int run(int64_t deadline_ns, unsigned flags)
+{
+    if (!dp_tick_has_sink())
+        return 0;
+    if (!dp_lock_take_until(&tick.lock, deadline_ns))
+        return -EBUSY;
+    int rc = ready();
+    for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
+        int failed = write_kind(kind, flags);
+        if (failed)
+            dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
+        if (!rc)
+            rc = failed;
+    }
+    unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
+    dp_add_relaxed(&tick.n_files, n_kept);
+    if (n_kept)
+        dp_stats_add(DP_STAT_TICKS, 1);
+    if (rc || n_kept)
+        say(rc);
+    dp_lock_give(&tick.lock);
+    return rc;
+}
+
+int dp_tick(int64_t deadline_ns)
+{
+    if (dp_unwind_wants_module()) {
+        int rc = dp_unwind_load_module();
+        if (rc)
+            dp_log_once(&unwind_cause, -rc, "libunwind cannot be used: %m; stacks that need it are cut short");
+    }
+    return run(deadline_ns, 0);
+}
+
+int dp_tick_last(int64_t deadline_ns)
+{
+    return run(deadline_ns, DP_WRITE_NO_WAIT);
+}
+
+void dp_tick_fork_child(void)
+{
+    dp_lock_reset(&tick.lock);
+    tick.ready = false;
+    memset(tick.consumers, 0, sizeof tick.consumers);
+    memset(tick.had_rows, 0, sizeof tick.had_rows);
+    dp_store_relaxed(&tick.n_files, 0);
+    dp_store_relaxed(&cause.last, 0);
+}

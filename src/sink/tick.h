@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/tick.h - one tick: every kind's delta to the file sink, two-phase. What a sink did not take stays pending and comes
+ * with the next tick.
+ */
+#pragma once
+
+#include "base/config.h"
+
+#include <stdint.h>
+
+/* conf->out is absolute, or "". Makes the directory; a failure is said in the log and changes nothing. Context: init. */
+void dp_tick_init(const struct dp_config *conf);
+void dp_tick_tune(const struct dp_config *conf); /* interval and symbolize */
+
+/* Files are wanted at all. */
+int dp_tick_has_sink(void);
+
+/*
+ * Ticks in the calling thread, whose word is parked. By deadline_ns (dp_clock_ns; INT64_MAX: none) another tick under
+ * way must have ended, else -EBUSY. 0, or the first error. May open modules.
+ */
+int dp_tick(int64_t deadline_ns);
+/* The same for an exit path: try-locks, modules already open, async-signal-safe. */
+int dp_tick_last(int64_t deadline_ns);
+
+/* Files written by this process so far, and the directory, for the talk at exit. */
+uint64_t dp_tick_files(void);
+const char *dp_tick_directory(void);
+
+/* A forked child: its parent's consumers and half-written files are abandoned. Only stores. */
+void dp_tick_fork_child(void);
