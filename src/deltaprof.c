@@ -1,17 +1,362 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * deltaprof.c - the front desk: the public API, and the only file that knows all floors.
+ *
+ * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers what needs registering, in an
+ * order in which every later step finds the earlier ones done; a later start only changes rates. `exe` is looked at
+ * before anything else: a program that it leaves out costs a parse of its configuration and nothing more.
+ *
+ * fork: the handlers here are the only ones. In the child each room below opens its locks and drops its parent's state
+ * by plain stores; nothing is allocated, freed, waited for or sent.
  */
 #include <deltaprof/deltaprof.h>
+#include <deltaprof/hooks.h>
 
+#include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "record/event.h"
+#include "record/frames.h"
+#include "record/unwind.h"
 #include "report/profile.h"
+#include "sink/agent.h"
+#include "sink/ends.h"
+#include "sink/signals.h"
+#include "sink/tick.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { IDLE, RUNNING, STOPPED };
+
+static struct {
+    struct dp_lock lock;
+    _Atomic int state;
+    bool settled; /* tables and handlers are there */
+    struct dp_config conf;
+    _Atomic unsigned sees;
+} desk;
 
 const char *deltaprof_version(void)
 {
     return DELTAPROF_VERSION;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------------------- */
+
+static void fork_prepare(void)
+{
+    dp_record_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+    dp_record_fork_parent();
+}
+
+static void fork_child(void)
+{
+    dp_process_note();
+    dp_record_fork_child();
+    dp_report_fork_child();
+    dp_tick_fork_child();
+    dp_agent_fork_child();
+    dp_ends_fork_child();
+    dp_log_fork_child();
+    dp_lock_reset(&desk.lock);
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------ */
+
+/* Defaults < host's text < environment. Says what is wrong with either. */
+static int configure(struct dp_config *conf, const char *text, bool preloaded)
+{
+    struct dp_config_error error;
+    const char *environment = getenv("DELTAPROF_CONF"), *source = "deltaprof_start";
+    dp_config_init(conf);
+    int rc = dp_config_parse(conf, text, &error);
+    if (rc == 0) {
+        source = "DELTAPROF_CONF";
+        rc = dp_config_parse(conf, environment, &error);
+    }
+    if (rc) {
+        dp_log_init("stderr");
+        dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program runs on", source, error.line);
+        return rc;
+    }
+    if (preloaded && !dp_config_given(conf, "out") && !conf->listen[0])
+        strcpy(conf->out, ".");
+    if (preloaded && !dp_config_given(conf, "signals"))
+        conf->signals = true;
+    return 0;
+}
+
+/* Makes a path absolute; `percent` doubles the % of the working directory, which are meant as they are. */
+static int absolute(char path[DP_CONFIG_TEXT], bool percent)
+{
+    char here[DP_CONFIG_TEXT], whole[2 * DP_CONFIG_TEXT + 2];
+    size_t n = 0;
+    if (path[0] == '/')
+        return 0;
+    if (!getcwd(here, sizeof here))
+        return -errno;
+    for (const char *p = here; *p; p++) {
+        whole[n++] = *p;
+        if (percent && *p == '%')
+            whole[n++] = '%';
+    }
+    const char *rest = strcmp(path, ".") == 0 ? "" : path;
+    if (n + strlen(rest) + 2 > DP_CONFIG_TEXT)
+        return -ENAMETOOLONG;
+    dp_text_format(whole + n, sizeof whole - n, "%s%s", *rest && n > 1 ? "/" : "", rest);
+    strcpy(path, whole);
+    return 0;
+}
+
+static int settle_paths(struct dp_config *conf)
+{
+    int rc = conf->out[0] ? absolute(conf->out, true) : 0;
+    return rc || !strchr(conf->log, '/') ? rc : absolute(conf->log, false);
+}
+
+/* `deltaprof run` leaves its pid, which is this process's if nobody forked in between. */
+static bool is_started_by_run(void)
+{
+    const char *text = getenv("DELTAPROF_RUN");
+    int64_t pid;
+    return text && dp_text_read_count(text, &pid) == 0 && pid == getpid();
+}
+
+/* Once a process: what stays for its life. */
+static int settle(const struct dp_config *conf)
+{
+    if (desk.settled)
+        return 0;
+    dp_process_note();
+    dp_mem_cap((size_t)conf->memory);
+    int rc = dp_record_init(conf);
+    if (rc == 0)
+        rc = dp_report_init(conf);
+    if (rc == 0)
+        rc = -pthread_atfork(fork_prepare, fork_parent, fork_child);
+    desk.settled = rc == 0;
+    return rc;
+}
+
+static void say_start(const struct dp_config *conf)
+{
+    char rate[32], interval[32];
+    dp_text_size(rate, sizeof rate, conf->heap_rate);
+    dp_text_time(interval, sizeof interval, conf->interval_ns);
+    dp_log(DP_LOG_INFO, "profiling: heap_rate=%s, interval=%s, out=%s", rate, interval,
+           conf->out[0] ? conf->out : "none");
+}
+
+static int start(const struct dp_config *conf, bool preloaded)
+{
+    dp_log_init(conf->log);
+    int rc = settle(conf);
+    if (rc) {
+        errno = -rc;
+        dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program runs on");
+        return rc;
+    }
+    dp_report_tune(conf);
+    dp_tick_init(conf);
+    dp_agent_init(conf);
+    dp_ends_init(conf, is_started_by_run());
+    dp_signals_init(conf);
+    if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
+        dp_unwind_load_module();
+    dp_record_tune(conf, true);
+    say_start(conf);
+    if (!preloaded)
+        dp_agent_start();
+    if (!dp_load_relaxed(&desk.sees))
+        dp_log(DP_LOG_ERROR,
+               "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
+    return 0;
+}
+
+static int start_from(const char *text, bool preloaded)
+{
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    dp_lock_take(&desk.lock);
+    struct dp_config conf;
+    int rc = -EALREADY;
+    if (dp_load_relaxed(&desk.state) != RUNNING) {
+        rc = configure(&conf, text, preloaded);
+        if (rc == 0 && !dp_process_matches(conf.exe))
+            rc = 1;
+        else if (rc == 0)
+            rc = settle_paths(&conf);
+        if (rc == 0)
+            rc = start(&conf, preloaded);
+        if (rc == 0) {
+            desk.conf = conf;
+            dp_store_relaxed(&desk.state, RUNNING);
+        }
+    }
+    dp_lock_give(&desk.lock);
+    deltaprof_guard_leave(kept);
+    errno = saved;
+    return rc > 0 ? 0 : rc; /* left out by `exe`: the caller need not mind */
+}
+
+int deltaprof_start(const char *conf)
+{
+    return start_from(conf, false);
+}
+
+int deltaprof_start_preloaded(void)
+{
+    return start_from(NULL, true);
+}
+
+void deltaprof_announce(unsigned sees)
+{
+    dp_store_relaxed(&desk.sees, dp_load_relaxed(&desk.sees) | sees);
+}
+
+/* ---- while it runs ---------------------------------------------------------------------------------------------- */
+
+int deltaprof_stop(void)
+{
+    int64_t kept = deltaprof_guard_enter();
+    dp_lock_take(&desk.lock);
+    int rc = dp_load_relaxed(&desk.state) == RUNNING ? 0 : -EALREADY;
+    if (rc == 0) {
+        dp_record_tune(&desk.conf, false);
+        dp_store_relaxed(&desk.state, STOPPED);
+    }
+    dp_lock_give(&desk.lock);
+    deltaprof_guard_leave(kept);
+    return rc;
+}
+
+int deltaprof_set(const char *text)
+{
+    struct dp_config_error error;
+    int64_t kept = deltaprof_guard_enter();
+    dp_lock_take(&desk.lock);
+    struct dp_config conf = desk.conf;
+    if (dp_load_relaxed(&desk.state) == IDLE)
+        dp_config_init(&conf);
+    int rc = dp_config_parse_live(&conf, text, &error);
+    if (rc)
+        dp_log(DP_LOG_ERROR, "deltaprof_set: %s", error.line);
+    else if (dp_load_relaxed(&desk.state) == IDLE)
+        rc = -ENOTCONN;
+    if (rc == 0) {
+        dp_record_tune(&conf, dp_load_relaxed(&desk.state) == RUNNING);
+        dp_report_tune(&conf);
+        dp_tick_tune(&conf);
+        if (conf.interval_ns != desk.conf.interval_ns)
+            dp_agent_tune(conf.interval_ns);
+        desk.conf = conf;
+    }
+    dp_lock_give(&desk.lock);
+    deltaprof_guard_leave(kept);
+    return rc;
+}
+
+int deltaprof_emit(void)
+{
+    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted())
+        return -ENOTCONN;
+    int64_t kept = deltaprof_guard_enter();
+    int rc = dp_tick(INT64_MAX);
+    deltaprof_guard_leave(kept);
+    return rc;
+}
+
+int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes)
+{
+    struct deltaprof_stats all = {0};
+    dp_record_stats(&all);
+    all.ticks = dp_stats_read(DP_STAT_TICKS);
+    all.write_errors = dp_stats_read(DP_STAT_WRITE_ERRORS);
+    memset(stats, 0, size_bytes);
+    memcpy(stats, &all, size_bytes < sizeof all ? size_bytes : sizeof all);
+    return 0;
+}
+
+void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
+{
+    dp_log_to(fn, ctx);
+}
+
+/* ---- process life ----------------------------------------------------------------------------------------------- */
+
+void deltaprof_poll(void)
+{
+    if (!dp_agent_due() || !dp_process_is_noted())
+        return;
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    dp_agent_start();
+    deltaprof_guard_leave(kept);
+    errno = saved;
+}
+
+void deltaprof_deliver(void)
+{
+    dp_ends_deliver(false);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+    dp_ends_deliver(true);
+}
+
+void deltaprof_unload_begin(void)
+{
+    dp_objects_unload_begin();
+}
+
+void deltaprof_unload_end(void)
+{
+    dp_objects_unload_end();
+}
+
+void deltaprof_quiesce(void)
+{
+    if (!dp_agent_is_running() || !dp_process_is_noted() || dp_agent_is_self())
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    if (!dp_agent_quiesce(dp_ends_deadline()))
+        dp_log(DP_LOG_ERROR, "the thread that ticks is stuck in a sink; the program goes on with it");
+    deltaprof_guard_leave(kept);
+}
+
+void deltaprof_confined(void)
+{
+    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted() || dp_agent_is_self())
+        return;
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    dp_agent_forbid();
+    dp_ends_deliver(true);
+    dp_ends_forbid();
+    dp_agent_quiesce(dp_ends_deadline());
+    if (dp_tick_has_sink())
+        dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");
+    dp_log_confined();
+    deltaprof_guard_leave(kept);
+    errno = saved;
+}
+
+int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)
+{
+    return dp_signals_action(sig, act, old, real);
 }
 
 /* ---- deltas: a consumer by its public name ---------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <deltaprof/deltaprof.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -293,8 +294,17 @@ DELTAPROF_API void deltaprof_unload_end(void);
 
 /* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick. */
 DELTAPROF_API void deltaprof_quiesce(void);
-/* After a seccomp filter was installed: no thread is made and nothing new is opened from now on. */
+/* Before a seccomp filter is installed: delivers what is pending; no thread is made and nothing opened from then on. */
 DELTAPROF_API void deltaprof_confined(void);
+
+/*
+ * sigaction, for an interposer of it: with `signals` or `signal` the library stands in for SIG_DFL of some signals. The
+ * host sees SIG_DFL there, and gets the stand-in where it asks for SIG_DFL; anything else that it installs wins. Calls
+ * real once and returns what it did. Async-signal-safe.
+ */
+typedef int (*deltaprof_sigaction_fn)(int sig, const struct sigaction *act, struct sigaction *old);
+DELTAPROF_API int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old,
+                                      deltaprof_sigaction_fn real);
 
 /*
  * Makes deltaprof_maybe(0, p) true for every address of [start, start + n_bytes), for good: an interposer's arena,

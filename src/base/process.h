@@ -18,8 +18,8 @@ pid_t dp_process_pid(void); /* as noted; 0 before */
 bool dp_process_is_noted(void);
 
 /*
- * The base name of the file that was executed (for a script: the script), as far as it is fit for a file name: other bytes
- * than letters, digits and + - . _ @ become `_`, and so does a dot in front.
+ * The base name of the file that was executed (for a script: the script), as far as it is fit for a file name: other
+ * bytes than letters, digits and + - . _ @ become `_`, and so does a dot in front.
  */
 void dp_process_program(char program[DP_PROGRAM_TEXT]);
 /* Makes any name fit in the same way. */

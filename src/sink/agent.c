@@ -3,14 +3,14 @@
  * sink/agent.c - one thread, its bell, and its manners.
  *
  * Manners: every signal blocked (by pthread_sigmask, which leaves the two that glibc needs), the guard held for life, a
- * small stack, and a descriptor table and working directory of its own where the kernel allows it: an empty table, since a
- * copy of the host's would keep its closed sockets and pipes open for ever. Where it is not allowed, it shares the
- * host's and stays above its numbers (file.c).
+ * small stack, and a descriptor table and working directory of its own where the kernel allows it: an empty table,
+ * since a copy of the host's would keep its closed sockets and pipes open for ever. Where it is not allowed, it shares
+ * the host's and stays above its numbers (file.c).
  *
- * The bell is a futex that moves whenever there is something to look at. `asked` counts requests for a tick, `served` the
- * requests that a finished tick covers: who asked waits until served has come as far.
- * [SERVED] is released after a tick and acquired by who waited: what it wrote down is then there to be read.
- * [STATE] RUNNING is published after the thread's handle, for quiesce to join.
+ * The bell is a futex that moves whenever there is something to look at. `asked` counts requests for a tick, `served`
+ * the requests that a finished tick covers: who asked waits until served has come as far. [SERVED] is released after a
+ * tick and acquired by who waited: what it wrote down is then there to be read. [STATE] RUNNING is published after the
+ * thread's handle, for quiesce to join.
  *
  *     NONE --start--> STARTING --> RUNNING --quiesce--> NONE      any --fork, in the child--> NONE
  *
@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "record/thread.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -54,7 +55,8 @@ uint8_t deltaprof_poll_wanted;
 
 static void want_poll(void)
 {
-    bool wanted = dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE;
+    bool wanted =
+        dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE;
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
 }
 
@@ -129,7 +131,7 @@ static void plan_next(void)
 
 static void *run(void *unused)
 {
-    deltaprof_guard_enter();
+    dp_thread_is_ours();
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();

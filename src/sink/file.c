@@ -4,8 +4,8 @@
  *
  * Written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or linked
  * where the file system cannot: two processes whose PROGRAM and PID are the same (containers that share a directory)
- * meet in EEXIST, and the later one takes the next SEQ. Everything is done relative to a descriptor of the directory, so
- * that one tick lands in one place even while somebody moves it. Descriptors are put at 512 and above: a host that
+ * meet in EEXIST, and the later one takes the next SEQ. Everything is done relative to a descriptor of the directory,
+ * so that one tick lands in one place even while somebody moves it. Descriptors are put at 512 and above: a host that
  * counts on the lowest free number gets it.
  */
 #include "sink/file.h"
@@ -161,9 +161,10 @@ static int open_temporary(struct dp_file *file)
     struct dp_files *files = file->files;
     int rc = open_directory(files);
     for (int tries = 0; rc == 0 && tries < 16; tries++) {
-        dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid, file->kind,
-                       (unsigned long long)dp_clock_wall_ns());
-        file->fd = out_of_the_way(openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid,
+                       file->kind, (unsigned long long)dp_clock_wall_ns());
+        file->fd = out_of_the_way(
+            openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
             file->open = true;
             return 0;
@@ -213,7 +214,8 @@ int dp_file_keep(struct dp_file *file)
     file->fd = -1;
     for (int tries = 0; rc == -EEXIST && tries < 16; tries++) {
         char name[NAME_TEXT];
-        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, files->next, file->kind);
+        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, files->next,
+                       file->kind);
         rc = give_name(file, name);
         if (rc == -EEXIST) {
             uint32_t highest = scan(files, 0);

@@ -19,10 +19,10 @@ struct dp_files {
     char dir[DP_CONFIG_TEXT + 256]; /* absolute, expanded */
     char program[DP_PROGRAM_TEXT];
     pid_t pid;
-    int64_t keep;      /* ticks; 0 all */
-    uint32_t seq;      /* of the last tick that left a file, or the highest found; 0: not looked for yet, or none */
-    uint32_t next;     /* this tick's; 0: the directory is not open */
-    unsigned n_kept;   /* files of this tick */
+    int64_t keep;    /* ticks; 0 all */
+    uint32_t seq;    /* of the last tick that left a file, or the highest found; 0: not looked for yet, or none */
+    uint32_t next;   /* this tick's; 0: the directory is not open */
+    unsigned n_kept; /* files of this tick */
     int dir_fd;
     bool swept;
 };

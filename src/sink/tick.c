@@ -2,9 +2,9 @@
 /*
  * sink/tick.c - the one place where profiles meet files.
  *
- * One lock is held for the whole tick, by the agent or by whoever emits; nobody below waits for it, and fork does not: a
- * child opens it again and forgets what its parent's tick was doing. A heap profile without rows is written once after
- * one that had some, or its reader would believe for ever in blocks that are long freed.
+ * One lock is held for the whole tick, by the agent or by whoever emits; nobody below waits for it, and fork does not:
+ * a child opens it again and forgets what its parent's tick was doing. A heap profile without rows is written once
+ * after one that had some, or its reader would believe for ever in blocks that are long freed.
  */
 #include "sink/tick.h"
 
@@ -67,7 +67,8 @@ static int ready(void)
 static void say(int rc)
 {
     if (rc)
-        dp_log_once(&cause, -rc, "no profiles in %s: %m; they stay pending and come with the next tick", tick.files.dir);
+        dp_log_once(&cause, -rc, "no profiles in %s: %m; they stay pending and come with the next tick",
+                    tick.files.dir);
     else
         dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/tick.h - one tick: every kind's delta to the file sink, two-phase. What a sink did not take stays pending and comes
- * with the next tick.
+ * sink/tick.h - one tick: every kind's delta to the file sink, two-phase. What a sink did not take stays pending and
+ * comes with the next tick.
  */
 #pragma once
 
@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* conf->out is absolute, or "". Makes the directory; a failure is said in the log and changes nothing. Context: init. */
+/* conf->out is absolute, or "". Makes the directory; a failure is said in the log and changes nothing. Context: init.
+ */
 void dp_tick_init(const struct dp_config *conf);
 void dp_tick_tune(const struct dp_config *conf); /* interval and symbolize */
 

@@ -165,9 +165,9 @@ static void times_need_a_unit(void **state)
 
 static void ranges_are_named_and_held(void **state)
 {
-    refused("heap_rate=-1", "heap_rate=-1", "0 to 1T");
-    refused("heap_rate=2T", "heap_rate=2T", "0 to 1T");
-    taken("heap_rate=1T");
+    refused("heap_rate=-1", "heap_rate=-1", "0 to 2G");
+    refused("heap_rate=2T", "heap_rate=2T", "0 to 2G");
+    taken("heap_rate=2G");
     refused("depth=0", "depth=0", "1 to 1024");
     refused("depth=1025", "depth=1025", "1 to 1024");
     refused("depth=none", "depth=none", "1 to 1024");

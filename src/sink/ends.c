@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/ends.c - exit, _exit, quick_exit and three signals all come here, in any order, from any thread, perhaps from
+ * inside each other.
+ *
+ * Where there is an agent the caller only wakes it and waits. Where there is none it writes itself: with try-locks and
+ * the modules that are open, because it may be a crash handler; only plain exit, and that only if this thread is not
+ * inside an allocator (its word is not parked), may open modules first, so that short programs have names in their
+ * profile.
+ */
+#include "sink/ends.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "record/event.h"
+#include "sink/agent.h"
+#include "sink/tick.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NOT_YET, UNDER_WAY, OVER };
+
+static struct {
+    _Atomic uint32_t state;
+    _Atomic int32_t by; /* thread that delivers; a thread asks only whether it is itself */
+    _Atomic bool armed, speaks;
+    _Atomic int64_t timeout_ns;
+} ends;
+
+void dp_ends_init(const struct dp_config *conf, bool speaks)
+{
+    dp_store_relaxed(&ends.timeout_ns, conf->exit_timeout_ns);
+    dp_store_relaxed(&ends.speaks, speaks);
+    dp_store_relaxed(&ends.armed, true);
+}
+
+void dp_ends_forbid(void)
+{
+    dp_store_relaxed(&ends.armed, false);
+}
+
+int64_t dp_ends_deadline(void)
+{
+    return dp_clock_ns() + dp_load_relaxed(&ends.timeout_ns);
+}
+
+static void say_no_sample(void)
+{
+    int64_t rate = dp_record_heap_rate(), seen = (int64_t)dp_record_bytes_seen(), better = 1;
+    char seen_text[32], rate_text[32], better_text[32];
+    if (!seen) {
+        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may bring a malloc of its own, or makes none");
+        return;
+    }
+    while (better * 128 <= seen)
+        better *= 2; /* about a hundred samples */
+    dp_text_size(rate_text, sizeof rate_text, rate);
+    dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
+    dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
+    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated, heap_rate=%s; heap_rate=%s would catch them", seen_text,
+           rate_text, better_text);
+}
+
+/* One line: files, samples, and every loss. */
+static void talk(void)
+{
+    if (!dp_load_relaxed(&ends.speaks) || !(dp_log_wants_info() || dp_log_terminal()))
+        return;
+    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES);
+    if (!samples) {
+        say_no_sample();
+        return;
+    }
+    char losses[900];
+    size_t n = 0;
+    losses[0] = '\0';
+    for (int i = 0; i < DP_STAT_N; i++) {
+        uint64_t count = dp_stats_read(i);
+        if (count && i != DP_STAT_SAMPLES && i != DP_STAT_TICKS)
+            n += dp_text_format(losses + n, sizeof losses - n, "; %llu %s", (unsigned long long)count,
+                                dp_stats_words(i));
+    }
+    if (dp_tick_has_sink())
+        dp_log(DP_LOG_ERROR, "%llu files in %s, %llu samples%s", (unsigned long long)dp_tick_files(),
+               dp_tick_directory(), (unsigned long long)samples, losses);
+    else
+        dp_log(DP_LOG_ERROR, "%llu samples%s", (unsigned long long)samples, losses);
+}
+
+static void deliver(bool ordinary, int64_t deadline_ns)
+{
+    bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
+    int64_t kept = deltaprof_guard_enter();
+    if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running()) {
+        if (ordinary && !inside_malloc)
+            dp_tick(deadline_ns);
+        else
+            dp_tick_last(deadline_ns);
+    }
+    talk();
+    deltaprof_guard_leave(kept);
+}
+
+void dp_ends_deliver(bool ordinary)
+{
+    int saved = errno;
+    int32_t self = (int32_t)syscall(SYS_gettid);
+    uint32_t state = NOT_YET;
+    if (!dp_load_relaxed(&ends.armed) || !dp_process_is_noted() || dp_agent_is_self()) {
+        errno = saved;
+        return;
+    }
+    int64_t deadline_ns = dp_ends_deadline();
+    if (dp_cas_acquire(&ends.state, &state, UNDER_WAY)) {
+        dp_store_relaxed(&ends.by, self);
+        if (dp_load_relaxed(&ends.timeout_ns))
+            deliver(ordinary, deadline_ns);
+        dp_store_release(&ends.state, OVER);
+        dp_futex_wake(&ends.state);
+    } else if (dp_load_relaxed(&ends.by) != self) {
+        while (dp_load_acquire(&ends.state) == UNDER_WAY && dp_clock_ns() < deadline_ns)
+            dp_futex_wait(&ends.state, UNDER_WAY, deadline_ns);
+    }
+    errno = saved;
+}
+
+void dp_ends_again(void)
+{
+    dp_store_relaxed(&ends.state, NOT_YET);
+}
+
+void dp_ends_fork_child(void)
+{
+    dp_store_relaxed(&ends.state, NOT_YET);
+    dp_store_relaxed(&ends.speaks, false);
+}

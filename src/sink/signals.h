@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/signals.h - handlers of ours where the host has none: SIGINT, SIGTERM and SIGHUP deliver before they kill, and
+ * one signal asks for a tick.
+ */
+#pragma once
+
+#include "base/config.h"
+
+#include <signal.h>
+
+/* Installs what conf asks for, each only where SIG_DFL stands. Context: init. */
+void dp_signals_init(const struct dp_config *conf);
+
+/* The host's sigaction: sees SIG_DFL where a handler of ours stands, and gets it back where it asks for SIG_DFL. */
+int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
+                      int (*real)(int, const struct sigaction *, struct sigaction *));
