@@ -289,6 +289,7 @@ void dp_record_fork_child(void)
     dp_store_relaxed(&record.zero, WANTED);
     dp_stats_reset();
     dp_live_fork_child();
+    dp_table_fork_child();
     dp_lock_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
 }

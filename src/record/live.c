@@ -237,21 +237,32 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
     return true;
 }
 
-/* An entry of this key that should be gone: the block was freed where no hook saw it. */
+/* An entry of this key outside its home that should be gone. */
 static void take_stale(const struct place *place, uintptr_t key, struct dp_live_entry *stale)
 {
-    stale->objects = 0;
-    unsigned n = dp_load_relaxed(&live.filter[place->byte]) & SPILLED ? BUCKETS : 1;
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 1; i < BUCKETS; i++) {
         struct bucket *bucket = bucket_at(place, i);
         unsigned at;
         _Atomic uint64_t *word = seize_in(bucket, key, &at);
         if (word) {
             read_value(bucket, at, stale);
             dp_store_release(word, 0); /* [ENTRY] */
-            return;
         }
     }
+}
+
+static bool place_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry)
+{
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint64_t expected = 0;
+        if (dp_load_relaxed(&bucket->key[slot]) || !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
+            continue;
+        dp_store_relaxed(&bucket->value[slot].who, entry->record | (uint64_t)entry->objects << 32);
+        dp_store_relaxed(&bucket->value[slot].bytes, entry->bytes);
+        dp_store_release(&bucket->key[slot], key); /* [ENTRY] */
+        return true;
+    }
+    return false;
 }
 
 bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
@@ -260,20 +271,24 @@ bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_
     if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    take_stale(&place, key, stale);
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct bucket *bucket = bucket_at(&place, i);
-        for (unsigned slot = 0; slot < SLOTS; slot++) {
-            uint64_t expected = 0;
-            if (dp_load_relaxed(&bucket->key[slot]) || !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
-                continue;
-            dp_store_relaxed(&bucket->value[slot].who, entry->record | (uint64_t)entry->objects << 32);
-            dp_store_relaxed(&bucket->value[slot].bytes, entry->bytes);
-            dp_store_release(&bucket->key[slot], key); /* [ENTRY] */
-            show(place.byte, i ? PRESENT | SPILLED : PRESENT);
+    struct bucket *home = bucket_at(&place, 0);
+    unsigned at;
+    _Atomic uint64_t *word = seize_in(home, key, &at);
+    if (__builtin_expect(word != NULL, 0)) {
+        read_value(home, at, stale);
+        dp_store_release(word, 0); /* [ENTRY] */
+    } else if (__builtin_expect(dp_load_relaxed(&live.filter[place.byte]) & SPILLED, 0)) {
+        take_stale(&place, key, stale);
+    }
+    if (__builtin_expect(place_in(home, key, entry), 1)) {
+        show(place.byte, PRESENT);
+        return true;
+    }
+    for (unsigned i = 1; i < BUCKETS; i++)
+        if (place_in(bucket_at(&place, i), key, entry)) {
+            show(place.byte, PRESENT | SPILLED);
             return true;
         }
-    }
     return false;
 }
 

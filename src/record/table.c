@@ -18,6 +18,17 @@
  * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
  *    read its record and frames. Without it, it could read a record that still looks empty.
  *
+ * Hot records. One stack that eight threads allocate from would have them fight for one cache line. A record whose
+ * events were counted thousands of times one by one is given stripes: a copy of its counters in each shard (thread.h),
+ * where eight threads are the only writers and need no locked add. The number of its stripes stands in the upper bits
+ * of n, 0 for none, and is set once. What was added before stays; a reader adds it all up.
+ *
+ * 5. A reader looks for the stripes' number before it sums frees and again before it sums allocs. If it turns up in
+ *    between, some frees are missed and no alloc whose free was seen: that free's adder had found the number, or
+ *    found its entry after somebody who had [COUNT].
+ * 6. Stripes are given out by one thread at a time (`promoting`, tried once, never waited for), the fuller the pool the
+ *    hotter a record must be.
+ *
  * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss what was
  * added after it began. Full (ids, frames or a run of PROBES words): record 0, counted by cause.
  */
@@ -51,6 +62,19 @@ struct table {
 };
 
 static struct table tables[DP_KINDS];
+
+#define STRIPES_SHIFT 48   /* of n: below it the count, above it 1 + the number of the stripes */
+#define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
+#define HOT_EVENTS    4096 /* a power of two: every so many a record is looked at */
+#define HOT_DOUBLINGS 8    /* of what it takes, from an empty pool to a full one */
+#define STRIPES_MAX   4096u
+
+static struct {
+    struct counters *at; /* by shard, then by number: a thread's stripes lie together */
+    uint32_t cap;
+    uint32_t next;       /* under promoting */
+    _Alignas(64) _Atomic uint32_t promoting;
+} stripes;
 
 /* Frames of all stacks of all kinds, each stack once a record. */
 static struct {
@@ -87,6 +111,12 @@ static int table_init(struct table *table, size_t budget_bytes)
 
 int dp_table_init(size_t budget_bytes)
 {
+    size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct counters));
+    stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
+    stripes.at = dp_mem_map(stripes.cap * DP_SHARDS * sizeof(struct counters));
+    if (!stripes.at)
+        return -ENOMEM;
+    budget_bytes -= budget_bytes / 32;
     size_t stack_bytes = budget_bytes / 2;
     size_t share[DP_KINDS] = {budget_bytes / 16 * 5, budget_bytes / 32 * 3, budget_bytes / 32 * 3};
     stacks.frames = dp_mem_map(stack_bytes);
@@ -169,18 +199,59 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
     return full();
 }
 
+static void promote(struct counters *counters, int64_t n_events)
+{
+    uint32_t idle = 0;
+    if (!dp_cas_acquire(&stripes.promoting, &idle, 1))
+        return;
+    if (stripes.next < stripes.cap && n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * stripes.next / stripes.cap
+        && !(dp_load_relaxed(&counters->n) >> STRIPES_SHIFT))
+        dp_add_release(&counters->n, (int64_t)++stripes.next << STRIPES_SHIFT);
+    dp_store_release(&stripes.promoting, 0);
+}
+
+static struct counters *stripe(int64_t word, unsigned shard)
+{
+    return &stripes.at[shard * stripes.cap + (uint32_t)(word >> STRIPES_SHIFT) - 1];
+}
+
+static inline void add(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, int64_t n, bool own)
+{
+    if (own) {
+        dp_add_own(v_at, v); /* [COUNT] */
+        dp_add_own(n_at, n); /* [COUNT] */
+    } else {
+        dp_add_release(v_at, v); /* [COUNT] */
+        dp_add_release(n_at, n); /* [COUNT] */
+    }
+}
+
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 {
     struct counters *counters = &tables[kind].counters[id];
-    dp_add_release(&counters->v, v); /* [COUNT] */
-    dp_add_release(&counters->n, n); /* [COUNT] */
+    int64_t word = dp_load_relaxed(&counters->n);
+    if (word >> STRIPES_SHIFT) {
+        unsigned shard = dp_thread_shard(dp_thread_self());
+        counters = stripe(word, shard);
+        add(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
+        return;
+    }
+    dp_add_release(&counters->v, v);               /* [COUNT] */
+    int64_t before = dp_add_release(&counters->n, n); /* [COUNT] */
+    if (n == 1 && before % HOT_EVENTS == HOT_EVENTS - 1)
+        promote(counters, before & N_MASK);
 }
 
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 {
     struct counters *counters = &tables[kind].counters[id];
-    dp_add_release(&counters->free_v, v); /* [COUNT] */
-    dp_add_release(&counters->free_n, n); /* [COUNT] */
+    int64_t word = dp_load_relaxed(&counters->n);
+    unsigned shard = DP_SHARDS;
+    if (word >> STRIPES_SHIFT) {
+        shard = dp_thread_shard(dp_thread_self());
+        counters = stripe(word, shard);
+    }
+    add(&counters->free_v, v, &counters->free_n, n, shard < DP_SHARDS_OWN);
 }
 
 uint32_t dp_table_count(unsigned kind)
@@ -192,10 +263,20 @@ uint32_t dp_table_count(unsigned kind)
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
 {
     struct counters *counters = &tables[kind].counters[id];
+    int64_t word = dp_load_acquire(&counters->n);
     counts->free_n = dp_load_acquire(&counters->free_n); /* [COUNT] */
     counts->free_v = dp_load_acquire(&counters->free_v); /* [COUNT] */
-    counts->n = dp_load_acquire(&counters->n);           /* [COUNT] */
-    counts->v = dp_load_acquire(&counters->v);           /* [COUNT] */
+    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+        counts->free_n += dp_load_acquire(&stripe(word, shard)->free_n); /* [COUNT] */
+        counts->free_v += dp_load_acquire(&stripe(word, shard)->free_v); /* [COUNT] */
+    }
+    word = dp_load_acquire(&counters->n); /* [COUNT] */
+    counts->n = word & N_MASK;
+    counts->v = dp_load_acquire(&counters->v); /* [COUNT] */
+    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+        counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
+        counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
+    }
 }
 
 const struct dp_record *dp_table_record(unsigned kind, dp_record_id id)
@@ -213,9 +294,17 @@ void dp_table_set_base(void)
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
         struct table *table = &tables[kind];
         uint32_t count = table->cap ? dp_table_count(kind) : 0;
-        for (uint32_t id = 0; id < count; id++)
-            table->base[id] = (struct dp_table_base){dp_load_relaxed(&table->counters[id].n), dp_load_relaxed(&table->counters[id].v)};
+        for (uint32_t id = 0; id < count; id++) {
+            struct dp_counts counts;
+            dp_table_read(kind, id, &counts);
+            table->base[id] = (struct dp_table_base){counts.n, counts.v};
+        }
     }
+}
+
+void dp_table_fork_child(void)
+{
+    dp_store_relaxed(&stripes.promoting, 0);
 }
 
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base)

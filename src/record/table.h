@@ -58,3 +58,6 @@ struct dp_table_base {
 };
 void dp_table_set_base(void);
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
+
+/* In a forked child: a sibling may have been at work. Only stores. */
+void dp_table_fork_child(void);
