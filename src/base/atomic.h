@@ -7,31 +7,31 @@
 
 #include <stdatomic.h>
 
-#define dp_load_relaxed(p)      atomic_load_explicit((p), memory_order_relaxed)
-#define dp_load_acquire(p)      atomic_load_explicit((p), memory_order_acquire)
-#define dp_store_relaxed(p, v)  atomic_store_explicit((p), (v), memory_order_relaxed)
-#define dp_store_release(p, v)  atomic_store_explicit((p), (v), memory_order_release)
-#define dp_add_relaxed(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
-#define dp_add_release(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_release)
-#define dp_add_acq_rel(p, v)    atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
-#define dp_sub_relaxed(p, v)    atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
-#define dp_sub_release(p, v)    atomic_fetch_sub_explicit((p), (v), memory_order_release)
-#define dp_swap_acquire(p, v)   atomic_exchange_explicit((p), (v), memory_order_acquire)
-#define dp_swap_acq_rel(p, v)   atomic_exchange_explicit((p), (v), memory_order_acq_rel)
-#define dp_and_release(p, v)    atomic_fetch_and_explicit((p), (v), memory_order_release)
-#define dp_or_acquire(p, v)     atomic_fetch_or_explicit((p), (v), memory_order_acquire)
-#define dp_fence_acquire()      atomic_thread_fence(memory_order_acquire)
-#define dp_fence_release()      atomic_thread_fence(memory_order_release)
-#define dp_fence_signal()       atomic_signal_fence(memory_order_seq_cst) /* against this thread's own handlers */
+#define dp_load_relaxed(p)     atomic_load_explicit((p), memory_order_relaxed)
+#define dp_load_acquire(p)     atomic_load_explicit((p), memory_order_acquire)
+#define dp_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define dp_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+#define dp_add_relaxed(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define dp_add_release(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_release)
+#define dp_add_acq_rel(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
+#define dp_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define dp_sub_release(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_release)
+#define dp_swap_acquire(p, v)  atomic_exchange_explicit((p), (v), memory_order_acquire)
+#define dp_swap_acq_rel(p, v)  atomic_exchange_explicit((p), (v), memory_order_acq_rel)
+#define dp_and_release(p, v)   atomic_fetch_and_explicit((p), (v), memory_order_release)
+#define dp_or_acquire(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_acquire)
+#define dp_fence_acquire()     atomic_thread_fence(memory_order_acquire)
+#define dp_fence_release()     atomic_thread_fence(memory_order_release)
+#define dp_fence_signal()      atomic_signal_fence(memory_order_seq_cst) /* against this thread's own handlers */
 
 /* Claims: nothing is published by it and nothing read through it. */
-#define dp_cas_relaxed(p, expected, v)                                                                                 \
+#define dp_cas_relaxed(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed, memory_order_relaxed)
 /* Publishes what was written before; on failure what the other published can be read. */
-#define dp_cas_publish(p, expected, v)                                                                                 \
+#define dp_cas_publish(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, memory_order_acquire)
 /* Takes hold of what another published. */
-#define dp_cas_acquire(p, expected, v)                                                                                 \
+#define dp_cas_acquire(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, memory_order_relaxed)
 
 /*
@@ -40,12 +40,13 @@
  */
 #define dp_load_total(p)    atomic_load_explicit((p), memory_order_seq_cst)
 #define dp_swap_total(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
-#define dp_cas_total(p, expected, v)                                                                                   \
+#define dp_cas_total(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst, memory_order_seq_cst)
 
 /*
  * Adds to a word that only this thread writes, its signal handlers included; others may read it at any time. One
- * instruction where there is one, so that a handler cannot come between load and store: 1 ns against 4 for a locked add.
+ * instruction where there is one, so that a handler cannot come between load and store: 1 ns against 4 for a locked
+ * add.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define dp_add_own(p, v) __asm__ volatile("addq %1, %0" : "+m"(*(int64_t *)(p)) : "er"((int64_t)(v)) : "memory")

@@ -29,16 +29,16 @@ size_t dp_mem_used(void);
  *     DP_VEC(struct row) rows = {0};
  *     struct row *r = dp_vec_push(&rows);    // zeroed, or NULL
  */
-#define DP_VEC(type)                                                                                                   \
-    struct {                                                                                                           \
-        type *at;                                                                                                      \
-        size_t n, cap;                                                                                                 \
+#define DP_VEC(type)   \
+    struct {           \
+        type *at;      \
+        size_t n, cap; \
     }
 void *dp_mem_vec_room(void **at, size_t *cap, size_t n, size_t want, size_t elem_bytes);
 /* Makes room for n_more elements; NULL when there is none, the array unchanged. Returns the first free element. */
-#define dp_vec_room(v, n_more)                                                                                         \
+#define dp_vec_room(v, n_more) \
     ((__typeof__((v)->at))dp_mem_vec_room((void **)&(v)->at, &(v)->cap, (v)->n, (v)->n + (n_more), sizeof *(v)->at))
-#define dp_vec_push(v)    (dp_vec_room((v), 1) ? &(v)->at[(v)->n++] : NULL)
-#define dp_vec_clear(v)   ((void)((v)->n = 0))
-#define dp_vec_fini(v)                                                                                                 \
+#define dp_vec_push(v)  (dp_vec_room((v), 1) ? &(v)->at[(v)->n++] : NULL)
+#define dp_vec_clear(v) ((void)((v)->n = 0))
+#define dp_vec_fini(v) \
     (dp_mem_unmap((v)->at, (v)->cap * sizeof *(v)->at), (v)->at = NULL, (v)->n = 0, (v)->cap = 0, (void)0)

@@ -10,18 +10,19 @@
  * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
  *    entry (acquire, [ENTRY] in live.c) finds the alloc counted. So in-use is never negative, whatever a reader sees.
  * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
- * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno. Every helper called here keeps to that.
+ * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno. Every helper called here keeps to
+ * that.
  * 4. Signal handlers: they find the word parked from begin's store on, so their allocs fall through; their frees work,
  *    because every structure is valid between any two instructions. A handler between the inline load of the word and
  *    its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
  * 5. The word is set last. Nothing after it belongs to the event.
  *
- * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have something to subtract
- * from. What its consumers subtract is a copy of (n, v) taken before its first own event is added: `zero` goes
- * OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by the fork handler,
- * because most children exec. Events of other threads during the copy, which would land on one side of it by
- * chance, are not recorded and counted as FORK_RACES; frees go on, they are no part of the zero. [ZERO]: the copy is
- * published with release; else a report could subtract a base that is half the last one's.
+ * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
+ * something to subtract from. What its consumers subtract is a copy of (n, v) taken before its first own event is
+ * added: `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by
+ * the fork handler, because most children exec. Events of other threads during the copy, which would land on one side
+ * of it by chance, are not recorded and counted as FORK_RACES; frees go on, they are no part of the zero. [ZERO]: the
+ * copy is published with release; else a report could subtract a base that is half the last one's.
  */
 #include "record/event.h"
 
@@ -149,7 +150,8 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     struct dp_stack stack;
     bool held = dp_thread_hold();
     dp_unwind_walk(site, &stack);
-    bool added = dp_record_add(DP_KIND_HEAP, sample->heap, 0, &stack, entry.objects, (int64_t)entry.bytes, &entry.record);
+    bool added =
+        dp_record_add(DP_KIND_HEAP, sample->heap, 0, &stack, entry.objects, (int64_t)entry.bytes, &entry.record);
     dp_thread_let_go(held);
     if (!added)
         return;
@@ -203,7 +205,8 @@ void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, con
     sample->claimed = deltaprof_maybe(heap, old) && dp_live_claim(sample->old, &sample->entry, &sample->slot);
 }
 
-void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr, const struct deltaprof_site *site)
+void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr,
+                           const struct deltaprof_site *site)
 {
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
@@ -245,9 +248,9 @@ int dp_record_init(const struct dp_config *conf)
     dp_mem_cap((size_t)conf->memory);
     size_t floor = (size_t)conf->memory / 10 * 6;
     int err = 0;
-    if ((err = dp_frames_init(floor / 10)) || (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 10))
-        || (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 10)) || (err = dp_table_init(floor / 100 * 35))
-        || (err = dp_live_init(floor / 100 * 35)))
+    if ((err = dp_frames_init(floor / 10)) || (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 10)) ||
+        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 10)) || (err = dp_table_init(floor / 100 * 35)) ||
+        (err = dp_live_init(floor / 100 * 35)))
         return err;
     dp_lock_init(); /* without its table holders stay unknown, no more */
     dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */

@@ -37,19 +37,21 @@ void dp_record_fork_child(void);
 
 /*
  * The child's zero of a record, for readers: 0 in a process that was not forked, or for an id beyond the fork's count.
- * Call dp_record_fork_settle before reading counters at a report; false (only while another thread is at it): ask again.
+ * Call dp_record_fork_settle before reading counters at a report; false (only while another thread is at it): ask
+ * again.
  */
 bool dp_record_fork_settle(void);
 void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
 
 /*
- * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: exact for the calling thread if its word is
- * not parked, and behind by what other threads took since their last sample.
+ * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: exact for the calling thread if
+ * its word is not parked, and behind by what other threads took since their last sample.
  */
 uint64_t dp_record_bytes_seen(void);
 
 /* What stats of the tables stand at now: samples, records, live and the losses; the rest of *stats is left alone. */
 void dp_record_stats(struct deltaprof_stats *stats);
 
-/* The name that a heap was registered with, for as long as the process lives; NULL for 0 and for unknown ids. Any thread. */
+/* The name that a heap was registered with, for as long as the process lives; NULL for 0 and for unknown ids. Any
+ * thread. */
 const char *dp_heap_name(uint32_t heap);

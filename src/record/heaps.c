@@ -2,9 +2,10 @@
 /*
  * record/heaps.c - the names of heaps, by id; append-only, so that a name found once stays where it is.
  *
- * A slot goes EMPTY -> WRITING -> NAMED, the last with release [NAME]: else a reader could compare half a name. Two threads that register one
- * new name at once must get one id: each waits for the slots before its own to be NAMED, which takes a copy of 32 bytes,
- * and the higher one yields to the lower. The wait is bounded, because in a forked child the writer may not exist.
+ * A slot goes EMPTY -> WRITING -> NAMED, the last with release [NAME]: else a reader could compare half a name. Two
+ * threads that register one new name at once must get one id: each waits for the slots before its own to be NAMED,
+ * which takes a copy of 32 bytes, and the higher one yields to the lower. The wait is bounded, because in a forked
+ * child the writer may not exist.
  */
 #include "base/atomic.h"
 #include "record/event.h"
@@ -51,5 +52,6 @@ uint32_t deltaprof_heap_register(const char *name)
 
 const char *dp_heap_name(uint32_t heap)
 {
-    return heap && heap < HEAPS_MAX && dp_load_acquire(&heaps[heap].state) == NAMED ? heaps[heap].name : NULL; /* [NAME] */
+    return heap && heap < HEAPS_MAX && dp_load_acquire(&heaps[heap].state) == NAMED ? heaps[heap].name
+                                                                                    : NULL; /* [NAME] */
 }

@@ -30,7 +30,8 @@
  * 4. A BUSY slot counts as something of every byte: a cleaner leaves such bytes alone.
  *
  * Signal handlers find BUSY slots of the code that they interrupted and pass over them. A forked child keeps a BUSY
- * slot for each sibling that was here at the fork. Two frees of one block: the CAS has one winner, the other finds nothing.
+ * slot for each sibling that was here at the fork. Two frees of one block: the CAS has one winner, the other finds
+ * nothing.
  */
 #include "record/live.h"
 
@@ -101,7 +102,8 @@ int dp_live_init(size_t budget_bytes)
 {
     /* Buckets a power of two; the filter takes the largest power of two that is left, 4 bytes a slot at most. */
     unsigned bucket_bits = 4, filter_bits = MIN_BITS;
-    while (((size_t)sizeof(struct bucket) * 2 << bucket_bits) + ((size_t)4 << bucket_bits) <= budget_bytes && bucket_bits < 28)
+    while (((size_t)sizeof(struct bucket) * 2 << bucket_bits) + ((size_t)4 << bucket_bits) <= budget_bytes &&
+           bucket_bits < 28)
         bucket_bits++;
     size_t bucket_bytes = sizeof(struct bucket) << bucket_bits;
     while (filter_bits < bucket_bits + 5 && bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
@@ -114,7 +116,8 @@ int dp_live_init(size_t budget_bytes)
     live.filter_shift = 64 - filter_bits;
     live.bucket_shift = 64 - bucket_bits;
     live.bucket_mask = ((uint32_t)1 << bucket_bits) - 1;
-    /* A free that read the old shift and reads the new table: watched blocks stand at the place that it computes too. */
+    /* A free that read the old shift and reads the new table: watched blocks stand at the place that it computes too.
+     */
     for (size_t i = 0; i < sizeof first_filter; i++)
         if (dp_load_relaxed(&first_filter[i]))
             dp_store_relaxed(&filter[i], WATCHED);
@@ -255,7 +258,8 @@ static bool place_in(struct bucket *bucket, uintptr_t key, const struct dp_live_
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint64_t expected = 0;
-        if (dp_load_relaxed(&bucket->key[slot]) || !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
+        if (dp_load_relaxed(&bucket->key[slot]) ||
+            !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
             continue;
         dp_store_relaxed(&bucket->value[slot].who, entry->record | (uint64_t)entry->objects << 32);
         dp_store_relaxed(&bucket->value[slot].bytes, entry->bytes);

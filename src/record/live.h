@@ -31,7 +31,8 @@ bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *slot);
 void dp_live_unclaim(uintptr_t key, uint32_t slot);
 void dp_live_drop(uint32_t slot);
 
-/* Makes deltaprof_maybe say true for every address of [start, start + n_bytes). Works before init. Context: one thread. */
+/* Makes deltaprof_maybe say true for every address of [start, start + n_bytes). Works before init. Context: one thread.
+ */
 void dp_live_watch(uintptr_t start, size_t n_bytes);
 
 /* In a forked child: a sibling may have been cleaning. Only stores. */

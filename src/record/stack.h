@@ -14,7 +14,7 @@
 struct dp_stack {
     uint64_t hash;
     uint32_t depth;
-    uint32_t cut; /* not 0: frames are missing at the root end */
+    uint32_t cut;              /* not 0: frames are missing at the root end */
     const dp_frame_id *frames; /* valid until this thread captures again */
 };
 

@@ -42,8 +42,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define PROBES      64u
-#define LOAD_LIMIT  5 / 8 /* ids per index word, at most */
+#define PROBES     64u
+#define LOAD_LIMIT 5 / 8 /* ids per index word, at most */
 
 struct counters {
     _Atomic int64_t n, v, free_n, free_v;
@@ -63,7 +63,7 @@ struct table {
 
 static struct table tables[DP_KINDS];
 
-#define STRIPES_SHIFT 48   /* of n: below it the count, above it 1 + the number of the stripes */
+#define STRIPES_SHIFT 48 /* of n: below it the count, above it 1 + the number of the stripes */
 #define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
 #define HOT_EVENTS    4096 /* a power of two: every so many a record is looked at */
 #define HOT_DOUBLINGS 8    /* of what it takes, from an empty pool to a full one */
@@ -72,7 +72,7 @@ static struct table tables[DP_KINDS];
 static struct {
     struct counters *at; /* by shard, then by number: a thread's stripes lie together */
     uint32_t cap;
-    uint32_t next;       /* under promoting */
+    uint32_t next; /* under promoting */
     _Alignas(64) _Atomic uint32_t promoting;
 } stripes;
 
@@ -122,7 +122,8 @@ int dp_table_init(size_t budget_bytes)
     stacks.frames = dp_mem_map(stack_bytes);
     if (!stacks.frames)
         return -ENOMEM;
-    stacks.cap = stack_bytes / sizeof(dp_frame_id) > 1u << 31 ? 1u << 31 : (uint32_t)(stack_bytes / sizeof(dp_frame_id));
+    stacks.cap =
+        stack_bytes / sizeof(dp_frame_id) > 1u << 31 ? 1u << 31 : (uint32_t)(stack_bytes / sizeof(dp_frame_id));
     stacks.frames[0] = DP_FRAME_OVERFLOW;
     dp_store_relaxed(&stacks.next, 1);
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
@@ -143,10 +144,11 @@ static bool reserve(_Atomic uint32_t *next, uint32_t cap, uint32_t n, uint32_t *
     return *at <= cap - n;
 }
 
-static bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+static bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
+                 const struct dp_stack *stack)
 {
-    return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels
-           && !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));
+    return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
+           !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));
 }
 
 /* A record for this stack that nobody can find yet. */
@@ -157,12 +159,17 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     uint32_t id = *spare, at;
     if (id && table->records[id].depth >= stack->depth)
         at = table->records[id].stack;
-    else if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) || (!id && !reserve(&table->next, table->cap, 1, &id)))
+    else if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) ||
+             (!id && !reserve(&table->next, table->cap, 1, &id)))
         return 0;
     *spare = 0;
     memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
-    table->records[id] = (struct dp_record){
-        .hash = hash, .stack = at, .depth = (uint16_t)stack->depth, .heap = heap, .cut = stack->cut != 0, .labels = labels};
+    table->records[id] = (struct dp_record){.hash = hash,
+                                            .stack = at,
+                                            .depth = (uint16_t)stack->depth,
+                                            .heap = heap,
+                                            .cut = stack->cut != 0,
+                                            .labels = labels};
     return id;
 }
 
@@ -186,9 +193,10 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
             if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
                 return full();
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
-                return mine; /* else `seen` is what the winner put there */
+                return mine;                             /* else `seen` is what the winner put there */
         }
-        if ((seen & ~table->id_mask) == tag && same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
+        if ((seen & ~table->id_mask) == tag &&
+            same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
             if (__builtin_expect(mine, 0))
                 dp_thread_self()->spare[kind] = mine;
             return seen & table->id_mask;
@@ -204,8 +212,8 @@ static void promote(struct counters *counters, int64_t n_events)
     uint32_t idle = 0;
     if (!dp_cas_acquire(&stripes.promoting, &idle, 1))
         return;
-    if (stripes.next < stripes.cap && n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * stripes.next / stripes.cap
-        && !(dp_load_relaxed(&counters->n) >> STRIPES_SHIFT))
+    if (stripes.next < stripes.cap && n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * stripes.next / stripes.cap &&
+        !(dp_load_relaxed(&counters->n) >> STRIPES_SHIFT))
         dp_add_release(&counters->n, (int64_t)++stripes.next << STRIPES_SHIFT);
     dp_store_release(&stripes.promoting, 0);
 }
@@ -236,7 +244,7 @@ void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
         add(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
         return;
     }
-    dp_add_release(&counters->v, v);               /* [COUNT] */
+    dp_add_release(&counters->v, v);                  /* [COUNT] */
     int64_t before = dp_add_release(&counters->n, n); /* [COUNT] */
     if (n == 1 && before % HOT_EVENTS == HOT_EVENTS - 1)
         promote(counters, before & N_MASK);

@@ -21,7 +21,7 @@ struct dp_counts {
 
 struct dp_record {
     uint64_t hash;
-    uint32_t stack;  /* offset for dp_table_frames */
+    uint32_t stack; /* offset for dp_table_frames */
     uint16_t depth;
     uint8_t heap;
     uint8_t cut;

@@ -21,10 +21,10 @@ struct __attribute__((may_alias)) dp_thread {
     void *scratch;           /* this thread's block, or one borrowed for this event, or NULL */
     uint8_t armed;           /* a distance was drawn */
     uint8_t state;
-    uint8_t own;             /* 1 + number of the shard that nobody else writes; 0: none */
-    uint8_t ours;            /* a thread of the profiler: holds the guard for life */
-    uint32_t number;         /* spreads threads over the shared shards */
-    uint32_t spare[3];       /* a record that lost its race, by kind (table.c) */
+    uint8_t own;       /* 1 + number of the shard that nobody else writes; 0: none */
+    uint8_t ours;      /* a thread of the profiler: holds the guard for life */
+    uint32_t number;   /* spreads threads over the shared shards */
+    uint32_t spare[3]; /* a record that lost its race, by kind (table.c) */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
@@ -51,7 +51,8 @@ static inline unsigned dp_thread_shard(const struct dp_thread *thread)
 /* Maps the pool: blocks of block_bytes within budget_bytes, at least two. -ENOMEM: none. Context: init, once. */
 int dp_thread_init(size_t block_bytes, size_t budget_bytes);
 
-/* Seeds the thread's generator and gets it a block and a shard, where there are any left. Once a thread; cheap after. Context: hook. */
+/* Seeds the thread's generator and gets it a block and a shard, where there are any left. Once a thread; cheap after.
+ * Context: hook. */
 void dp_thread_set_up_slow(struct dp_thread *thread);
 static inline void dp_thread_set_up(struct dp_thread *thread)
 {
@@ -88,5 +89,6 @@ uint64_t dp_thread_random(void);
 /* The calling thread is the profiler's own: its word is parked for good, and guard_reset leaves it so. */
 void dp_thread_is_ours(void);
 
-/* In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. Only stores. */
+/* In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. Only
+ * stores. */
 void dp_thread_fork_child(uint64_t salt);

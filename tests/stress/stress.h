@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define CHECK(cond, ...)                                                                                               \
-    do {                                                                                                               \
-        if (!(cond)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #cond);                                                 \
-            fprintf(stderr, " " __VA_ARGS__);                                                                          \
-            fputc('\n', stderr);                                                                                       \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define CHECK(cond, ...)                                               \
+    do {                                                               \
+        if (!(cond)) {                                                 \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #cond); \
+            fprintf(stderr, " " __VA_ARGS__);                          \
+            fputc('\n', stderr);                                       \
+            abort();                                                   \
+        }                                                              \
     } while (0)
 
 static inline int64_t stress_now_ms(void)

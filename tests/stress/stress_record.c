@@ -82,9 +82,10 @@ static void read_on(unsigned unused)
         for (uint32_t id = 0; id < count && id < 1 << 16; id++) {
             struct dp_counts now;
             dp_table_read(DP_KIND_HEAP, id, &now);
-            CHECK(now.n >= now.free_n && now.v >= now.free_v, "record %u: in use %lld, %lld", id, (long long)(now.n - now.free_n),
-                  (long long)(now.v - now.free_v));
-            CHECK(now.n >= last[id].n && now.v >= last[id].v && now.free_n >= last[id].free_n && now.free_v >= last[id].free_v,
+            CHECK(now.n >= now.free_n && now.v >= now.free_v, "record %u: in use %lld, %lld", id,
+                  (long long)(now.n - now.free_n), (long long)(now.v - now.free_v));
+            CHECK(now.n >= last[id].n && now.v >= last[id].v && now.free_n >= last[id].free_n &&
+                      now.free_v >= last[id].free_v,
                   "record %u shrank", id);
             if (now.n) {
                 const struct dp_record *record = dp_table_record(DP_KIND_HEAP, id);
@@ -119,21 +120,31 @@ static void drop(uint64_t held)
 /* Addresses are unique while they live: each thread has its own, handed back to it by a ring of its own. */
 static _Atomic uint64_t *free_lists[THREADS];
 
+/* Frees what stands in some place, and puts `held` there. */
+static void swap_with_a_place(uint64_t *random, uint64_t held)
+{
+    uint64_t other = atomic_exchange(&places[stress_random(random) % (reuse * 2)], held), address = other >> 16;
+    if (!other)
+        return;
+    drop(other);
+    atomic_store(&free_lists[address >> 40][address >> 4 & 0xFFFF], address); /* its owner may hand it out again */
+}
+
 static void wander(unsigned thread)
 {
     uint64_t random = 88172645463325252u + thread;
     int64_t n = 0, v = 0;
     while (!atomic_load(&stop)) {
-        uint64_t address = 0;
-        unsigned at = (unsigned)(stress_random(&random) % reuse);
-        address = atomic_exchange(&free_lists[thread][at], 0);
-        if (!address)
+        uint64_t address = atomic_exchange(&free_lists[thread][stress_random(&random) % reuse], 0);
+        if (!address) {
+            swap_with_a_place(&random, 0);
             continue;
+        }
         size_t size = stress_random(&random) % 5000;
         allocate(address, size);
         n++, v += (int64_t)size;
         uint64_t held = address << 16 | size;
-        if (stress_random(&random) % 4 == 0) { /* realloc: fails, stays, or moves */
+        if (stress_random(&random) % 4 == 0) { /* realloc: fails, or is done in place */
             struct deltaprof_sample sample;
             struct deltaprof_site site = DELTAPROF_SITE_CALLER();
             size_t larger = size + 16;
@@ -145,13 +156,7 @@ static void wander(unsigned thread)
             if (done)
                 n++, v += (int64_t)larger, held = address << 16 | larger;
         }
-        uint64_t other = atomic_exchange(&places[stress_random(&random) % (reuse * 2)], held);
-        if (!other)
-            continue;
-        uint64_t freed = other >> 16;
-        drop(other);
-        unsigned owner = (unsigned)(freed >> 40);
-        atomic_store(&free_lists[owner][freed >> 4 & 0xFFFF], freed); /* its owner may hand it out again */
+        swap_with_a_place(&random, held);
     }
     atomic_fetch_add(&allocated_n, n);
     atomic_fetch_add(&allocated_v, v);
@@ -252,7 +257,8 @@ static void handlers_in_the_middle(void)
     }
     struct dp_counts after = totals();
     CHECK(handler_runs > 0);
-    CHECK(after.n == after.free_n && after.v == after.free_v, "%lld blocks in use", (long long)(after.n - after.free_n));
+    CHECK(after.n == after.free_n && after.v == after.free_v, "%lld blocks in use",
+          (long long)(after.n - after.free_n));
     CHECK(after.n > before.n);
     printf("handlers: %llu runs\n", (unsigned long long)handler_runs);
     for (unsigned t = 0; t < THREADS; t++)
@@ -294,7 +300,7 @@ static void a_full_table_keeps_its_totals(void)
 int main(void)
 {
     dp_config_init(&conf);
-    conf.memory = 8 << 20;
+    conf.memory = 16 << 20;
     conf.heap_rate = 1;
     CHECK(!dp_record_init(&conf));
     dp_record_tune(&conf, true);
