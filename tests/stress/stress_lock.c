@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stress_lock.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's, to
+ * the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come and go,
+ * and stacks taken all the while. And no filter byte stays behind.
+ */
+#include "record/event.h"
+#include "record/labels.h"
+#include "record/live.h"
+#include "stress.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOCKS 24
+
+static struct dp_config conf;
+static pthread_mutex_t mutexes[LOCKS];
+static pthread_rwlock_t rwlocks[LOCKS];
+static int64_t until_ms;
+static _Atomic int64_t turns;
+
+static int64_t total(unsigned kind, unsigned label)
+{
+    int64_t sum = 0;
+    for (uint32_t id = 0; id < dp_table_count(kind); id++) {
+        struct dp_counts one;
+        dp_table_read(kind, id, &one);
+        CHECK(one.n >= 0 && one.v >= 0);
+        if (dp_table_record(kind, id)->labels == dp_labels_of_lock(label))
+            sum += one.v;
+    }
+    return sum;
+}
+
+/* ---- an interposer ------------------------------------------------------------------------------------------------ */
+
+static enum deltaprof_lock_end end_of(int result)
+{
+    return result == 0 ? DELTAPROF_ACQUIRED : result == ETIMEDOUT ? DELTAPROF_TIMED_OUT : DELTAPROF_NOT_WAITED;
+}
+
+static struct timespec soon(long us)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += us * 1000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static bool lock_mutex(pthread_mutex_t *m, bool timed)
+{
+    if (pthread_mutex_trylock(m) == 0)
+        return true;
+    struct deltaprof_wait wait;
+    deltaprof_lock_wait(&wait, m, DELTAPROF_LOCK_MUTEX);
+    struct timespec t = soon(30);
+    int result = timed ? pthread_mutex_timedlock(m, &t) : pthread_mutex_lock(m);
+    deltaprof_lock_waited(&wait, end_of(result), NULL);
+    return result == 0;
+}
+
+static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
+{
+    if ((write ? pthread_rwlock_trywrlock(l) : pthread_rwlock_tryrdlock(l)) == 0)
+        return true;
+    struct deltaprof_wait wait;
+    deltaprof_lock_wait(&wait, l, write ? DELTAPROF_LOCK_WRITE : DELTAPROF_LOCK_READ);
+    struct timespec t = soon(30);
+    int result = timed   ? (write ? pthread_rwlock_timedwrlock(l, &t) : pthread_rwlock_timedrdlock(l, &t))
+                 : write ? pthread_rwlock_wrlock(l)
+                         : pthread_rwlock_rdlock(l);
+    deltaprof_lock_waited(&wait, end_of(result), NULL);
+    return result == 0;
+}
+
+#define UNLOCK(lock, real)                                                                                             \
+    do {                                                                                                               \
+        struct deltaprof_owed owed_;                                                                                   \
+        bool owes_ = deltaprof_lock_maybe(lock) && deltaprof_lock_settle(&owed_, lock);                                \
+        real(lock);                                                                                                    \
+        if (owes_)                                                                                                     \
+            deltaprof_lock_blame(&owed_, NULL);                                                                        \
+    } while (0)
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+static void hold(uint64_t *random)
+{
+    for (volatile unsigned i = (unsigned)(stress_random(random) % 400); i; i--)
+        ;
+}
+
+static void turn(uint64_t *random)
+{
+    uint64_t r = stress_random(random);
+    unsigned which = r % 4 ? 0 : (unsigned)(r >> 8) % LOCKS; /* one hot lock, many cool ones */
+    bool timed = (r >> 16) % 8 == 0, write = (r >> 24) % 3 == 0;
+    if ((r >> 32) % 2) {
+        if (lock_mutex(&mutexes[which], timed)) {
+            hold(random);
+            UNLOCK(&mutexes[which], pthread_mutex_unlock);
+        }
+    } else if (lock_rwlock(&rwlocks[which], write, timed)) {
+        hold(random);
+        UNLOCK(&rwlocks[which], pthread_rwlock_unlock);
+    }
+    if (r % 64 == 0) { /* the other kind of hook */
+        deltaprof_alloc(0, &random, r % 1000 + 1);
+        deltaprof_free(0, &random);
+    }
+    atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed);
+}
+
+static void work(unsigned i)
+{
+    uint64_t random = i * 0x9E3779B97F4A7C15u + 1;
+    while (stress_now_ms() < until_ms)
+        for (int n = 0; n < 32; n++)
+            turn(&random);
+}
+
+/* Whoever timed out after the last release left a debt: one more release of each lock pays it. */
+static void pay(void)
+{
+    for (int i = 0; i < LOCKS; i++) {
+        pthread_mutex_lock(&mutexes[i]);
+        UNLOCK(&mutexes[i], pthread_mutex_unlock);
+        pthread_rwlock_wrlock(&rwlocks[i]);
+        UNLOCK(&rwlocks[i], pthread_rwlock_unlock);
+    }
+}
+
+static void balance(unsigned n_threads)
+{
+    pay();
+    for (unsigned label = DELTAPROF_LOCK_MUTEX; label <= DELTAPROF_LOCK_WRITE; label++) {
+        int64_t mutex = total(DP_KIND_MUTEX, label), block = total(DP_KIND_BLOCK, label);
+        printf("%u threads, label %u: mutex %lld ns, block %lld ns\n", n_threads, label, (long long)mutex,
+               (long long)block);
+        CHECK(mutex == block);
+    }
+    for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
+        CHECK(!deltaprof_lock_filter[set]);
+}
+
+int main(void)
+{
+    static const unsigned threads[] = {2, 8, 64};
+    dp_config_init(&conf);
+    conf.mutex_rate = 1;
+    conf.block_rate_ns = 1;
+    conf.heap_rate = 1;
+    CHECK(dp_record_init(&conf) == 0);
+    dp_record_tune(&conf, true);
+    for (int i = 0; i < LOCKS; i++) {
+        pthread_mutex_init(&mutexes[i], NULL);
+        pthread_rwlock_init(&rwlocks[i], NULL);
+    }
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        until_ms = stress_now_ms() + stress_length_ms();
+        stress_threads(threads[i], work);
+        balance(threads[i]);
+    }
+    CHECK(total(DP_KIND_BLOCK, DELTAPROF_LOCK_MUTEX) > 0);
+    printf("%lld turns\n", (long long)atomic_load(&turns));
+    return 0;
+}
