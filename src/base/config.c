@@ -39,6 +39,11 @@ struct entry {
 static const struct entry table[] = {
     {{"heap_rate", "SIZE", "512k", "mean bytes between heap samples; 1 = every allocation, 0 = heap off"},
      SIZE, AT(heap_rate), 0, INT64_C(1) << 31, LIVE, NULL},
+    {{"mutex_rate", "N", "1", "record 1 in n releases that made somebody wait, scaled back; 0 = mutex off"},
+     COUNT, AT(mutex_rate), 0, 1000000000, LIVE, NULL},
+    {{"block_rate", "TIME", "10us",
+      "waits at least this long are always recorded, shorter ones by chance, scaled back; 1ns = all, 0 = block off"},
+     TIME, AT(block_rate_ns), 0, HOUR, LIVE, NULL},
     {{"interval", "TIME", "15s", "how often profiles are written; 0 = only on request and at exit"},
      TIME, AT(interval_ns), OR_ZERO(MS), 8760 * HOUR, LIVE, NULL},
     {{"out", "DIR", ". under run and LD_PRELOAD, else none",
