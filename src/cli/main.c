@@ -14,6 +14,7 @@ static const struct dp_cli_verb verbs[] = {
     {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
     {"top", "[-n N] [--type TYPE] [--label KEY=VALUE] FILE...", "show who has most of a profile", dp_cli_top},
     {"merge", "FILE... -o OUT", "many profiles as one", dp_cli_merge},
+    {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "what happened between two profiles", dp_cli_diff},
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 

@@ -11,6 +11,7 @@
 #include "cli/units.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,16 +173,17 @@ static const struct top *sorted; /* for compare_nodes: qsort has no context */
 static int compare_nodes(const void *a, const void *b)
 {
     const struct node *x = a, *y = b;
-    if (x->flat != y->flat)
-        return x->flat < y->flat ? 1 : -1;
-    if (x->cum != y->cum)
-        return x->cum < y->cum ? 1 : -1;
+    double flat = fabs((double)y->flat) - fabs((double)x->flat), cum = fabs((double)y->cum) - fabs((double)x->cum);
+    if (flat != 0)
+        return flat < 0 ? -1 : 1;
+    if (cum != 0)
+        return cum < 0 ? -1 : 1;
     return strcmp(dp_strings_at(&sorted->names, x->name), dp_strings_at(&sorted->names, y->name));
 }
 
 static double percent(int64_t part, int64_t whole)
 {
-    return whole ? 100.0 * (double)part / (double)whole : 0;
+    return whole && part ? 100.0 * (double)part / (double)whole : 0;
 }
 
 static void print_when(const struct top *top)

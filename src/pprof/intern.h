@@ -16,3 +16,5 @@ uint32_t dp_intern_location(struct dp_model *, const struct dp_model_location *,
 uint32_t dp_intern_label(struct dp_model *, const struct dp_model_label *);
 /* key: as in the model's words. */
 uint32_t dp_intern_row(struct dp_model *, const uint32_t *key, size_t n_words);
+/* Puts a key's labels into the order in which they are compared. */
+void dp_model_sort_labels(uint32_t *key);

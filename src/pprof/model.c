@@ -4,7 +4,7 @@
  * position there to its number here.
  *
  * Speed comes from the indexes' guess: in a steady state a thing is compared with the one that followed last time, and
- * that is it. Growth comes only from what is new; dp_model_copy_row (compact.c) is how old things leave.
+ * that is it. Growth comes only from what is new; compact.h is how old things leave.
  */
 #include "pprof/model.h"
 
@@ -183,6 +183,12 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void dp_model_sort_labels(uint32_t *key)
+{
+    if (key[1] > 1)
+        qsort(&key[2 + key[0]], key[1], sizeof *key, compare_words);
+}
+
 /* Labels behind the stack in m->key; how many there are goes to key[1]. */
 static int add_labels(struct dp_model *m, const struct dp_decode *d)
 {
@@ -205,8 +211,7 @@ static int add_labels(struct dp_model *m, const struct dp_decode *d)
         m->key.at[m->key.n++] = number;
     }
     m->key.at[1] = (uint32_t)(m->key.n - first);
-    if (m->key.n > first + 1)
-        qsort(&m->key.at[first], m->key.n - first, sizeof *m->key.at, compare_words);
+    dp_model_sort_labels(m->key.at);
     return 0;
 }
 

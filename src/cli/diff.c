@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/diff.c - `deltaprof diff`: the delta of two profiles of a process, or of each in a row of them and the one
+ * before.
+ */
+#include "cli/cli.h"
+#include "cli/files.h"
+#include "pprof/diff.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char about[] =
+    "Writes what happened between two pprof files of one process, raw or gzipped, of any producer: flows are "
+    "subtracted,\n"
+    "everything else is taken from NEW. Functions, mappings and strings that nothing uses any more are left out.\n"
+    "OLD or NEW may be - for standard input.\n\n"
+    "  -o OUT                  where to write it; appears only when it is whole. Without: standard output\n"
+    "  --flows TYPE[,TYPE]     which sample types are subtracted (default: alloc_*, contentions and delay)\n"
+    "  --negative clamp|drop|keep   a flow that went down becomes 0 (default), or its sample is dropped, or stays "
+    "negative\n"
+    "  --ignore-label KEY      a label that does not tell samples apart; may be given more than once\n"
+    "  --limit BYTES           most bytes of a file, uncompressed (k M G; default 1G)\n\n"
+    "With --stream -o DIR FILE...: successive files of one process, DIR/NAME.delta.pb.gz for each; - is a list of "
+    "files on\n"
+    "standard input, one a line.\n\n"
+    "  --first skip|full       the first file only sets the baseline (default), or is written as it is\n";
+
+struct options {
+    struct dp_diff diff;
+    const char *path;
+    size_t limit_bytes;
+    int stream, first_full;
+};
+
+static int add(struct options *o, const char *file, struct dp_cli_source *source)
+{
+    struct dp_input_error error = {""};
+    int status = dp_cli_read("diff", file, o->limit_bytes, source);
+    if (status)
+        return status;
+    int result = dp_diff_add(&o->diff, &source->decode, &error);
+    if (result)
+        dp_cli_error("diff", "%s: %s", dp_cli_file_name(file), error.line);
+    return result == -EINVAL ? DP_CLI_USAGE : result ? DP_CLI_FAILED : 0;
+}
+
+static int write_diff(struct options *o, const char *file, const char *path)
+{
+    struct dp_cli_out out;
+    struct dp_diff_result found = {0};
+    int status = dp_cli_out_open(&out, "diff", path);
+    if (!status)
+        status = dp_cli_out_close(&out, dp_diff_write(&o->diff, dp_cli_out_take, &out, &found));
+    static const char *const what[] = {
+        [DP_DIFF_CLAMP] = "written as 0", [DP_DIFF_DROP] = "left out", [DP_DIFF_KEEP] = "written as negative"};
+    if (!status && found.n_went_down)
+        dp_cli_error("diff", "%s: %zu sample%s went down or vanished since the file before (another process?): %s",
+                     dp_cli_file_name(file), found.n_went_down, found.n_went_down == 1 ? "" : "s",
+                     what[o->diff.negative]);
+    return status;
+}
+
+static int diff_two(struct options *o, char **files)
+{
+    struct dp_cli_source source = {0};
+    int status = add(o, files[0], &source);
+    if (!status)
+        status = add(o, files[1], &source);
+    dp_cli_source_fini(&source);
+    return status ? status : write_diff(o, files[1], o->path);
+}
+
+/* DIR/NAME.delta.pb.gz for .../NAME.pb.gz, to be freed; NULL: no memory. */
+static char *delta_path(const char *dir, const char *file)
+{
+    static const char *const endings[] = {".pb.gz", ".pprof", ".gz", ".pb"};
+    const char *name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n_ending = strlen(endings[i]);
+        if (n > n_ending && !strcmp(name + n - n_ending, endings[i])) {
+            n -= n_ending;
+            break;
+        }
+    }
+    char *path;
+    return asprintf(&path, "%s/%.*s.delta.pb.gz", dir, (int)n, name) < 0 ? NULL : path;
+}
+
+static int stream_file(struct options *o, const char *file, struct dp_cli_source *source)
+{
+    int is_first = o->diff.turn == 0;
+    int status = add(o, file, source);
+    if (status || (is_first && !o->first_full))
+        return status;
+    char *path = delta_path(o->path, file);
+    status = path ? write_diff(o, file, path) : DP_CLI_FAILED;
+    free(path);
+    return status;
+}
+
+static int stream_list(struct options *o, struct dp_cli_source *source)
+{
+    char *line = NULL;
+    size_t n_line = 0;
+    ssize_t n;
+    int status = 0;
+    while (!status && (n = getline(&line, &n_line, stdin)) >= 0) {
+        if (n && line[n - 1] == '\n')
+            line[--n] = 0;
+        if (n)
+            status = stream_file(o, line, source);
+    }
+    free(line);
+    return status;
+}
+
+static int diff_stream(struct options *o, char **files, size_t n)
+{
+    struct dp_cli_source source = {0};
+    int status = 0;
+    if (mkdir(o->path, 0777) && errno != EEXIST) {
+        dp_cli_error("diff", "%s: %s", o->path, strerror(errno));
+        return DP_CLI_FAILED;
+    }
+    for (size_t i = 0; i < n && !status; i++)
+        status = strcmp(files[i], "-") ? stream_file(o, files[i], &source) : stream_list(o, &source);
+    dp_cli_source_fini(&source);
+    return status;
+}
+
+/* One of the words of a list that ends in NULL: its position, or -1. */
+static int choice(const char *option, const char *value, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(value, words[i]))
+            return i;
+    dp_cli_error("diff", "%s %s is no choice; deltaprof diff --help names them", option, value);
+    return -1;
+}
+
+static int parse(struct options *o, int argc, char **argv)
+{
+    static const struct option options[] = {{"flows", required_argument, NULL, 'f'},
+                                            {"negative", required_argument, NULL, 'n'},
+                                            {"ignore-label", required_argument, NULL, 'i'},
+                                            {"limit", required_argument, NULL, 'l'},
+                                            {"stream", no_argument, NULL, 's'},
+                                            {"first", required_argument, NULL, '1'},
+                                            {0}};
+    static const char *const negatives[] = {
+        [DP_DIFF_CLAMP] = "clamp", [DP_DIFF_DROP] = "drop", [DP_DIFF_KEEP] = "keep", NULL};
+    static const char *const firsts[] = {"skip", "full", NULL};
+    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
+        int chosen = 0;
+        switch (option) {
+        case 'o':
+            o->path = optarg;
+            break;
+        case 'f':
+            o->diff.flows = optarg;
+            break;
+        case 'n':
+            chosen = choice("--negative", optarg, negatives);
+            o->diff.negative = (enum dp_diff_negative)chosen;
+            break;
+        case 'i':
+            chosen = dp_diff_ignore_label(&o->diff, optarg);
+            break;
+        case 'l':
+            chosen = dp_cli_limit("diff", optarg, &o->limit_bytes) ? -1 : 0;
+            break;
+        case 's':
+            o->stream = 1;
+            break;
+        case '1':
+            o->first_full = chosen = choice("--first", optarg, firsts);
+            break;
+        default:
+            return dp_cli_bad_option(argv, option);
+        }
+        if (chosen < 0)
+            return DP_CLI_USAGE;
+    }
+    if (o->stream ? optind == argc || !o->path : argc - optind != 2) {
+        dp_cli_error("diff",
+                     o->stream ? "--stream needs -o DIR and at least one file" : "two files needed: OLD and NEW");
+        return DP_CLI_USAGE;
+    }
+    return 0;
+}
+
+int dp_cli_diff(int argc, char **argv)
+{
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    struct options o = {.limit_bytes = DP_INPUT_LIMIT};
+    dp_cli_files_init();
+    int status = parse(&o, argc, argv);
+    if (!status && o.stream)
+        status = diff_stream(&o, argv + optind, (size_t)(argc - optind));
+    else if (!status)
+        status = diff_two(&o, argv + optind);
+    dp_diff_fini(&o.diff);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/diff.c - two values a row and type: before and now.
+ *
+ * turns[row] says which of them are true: equal to `turn`, the row is there now, and `before` is what it was one turn
+ * earlier (0 if it was not there); one less, it has vanished, and `now` is what it was. So a turn costs what its
+ * profile says, and nothing is cleared. Things that nobody speaks of any more leave when they are more than half of all
+ * (compact.h).
+ */
+#include "pprof/diff.h"
+
+#include "pprof/compact.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define COMPACT_SLACK_BYTES ((size_t)4 << 20)
+
+int dp_diff_ignore_label(struct dp_diff *diff, const char *key)
+{
+    return dp_model_ignore_label(&diff->model, key);
+}
+
+static int is_flow_by_default(const char *type)
+{
+    return !strncmp(type, "alloc_", 6) || !strcmp(type, "contentions") || !strcmp(type, "delay");
+}
+
+/* Whether the comma-separated list has the word. */
+static int lists(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, word, n) && (at[n] == ',' || !at[n]))
+            return 1;
+    return 0;
+}
+
+static int choose_flows(struct dp_diff *diff, struct dp_input_error *error)
+{
+    const struct dp_model *m = &diff->model;
+    size_t n_found = 0, n_listed = 0;
+    dp_vec_clear(&diff->is_flow);
+    if (!dp_vec_room(&diff->is_flow, m->types.n + 1))
+        return -ENOMEM;
+    for (size_t i = 0; i < m->types.n; i++) {
+        const char *type = dp_model_text(m, m->types.at[i].type);
+        int is_flow = diff->flows ? lists(diff->flows, type) : is_flow_by_default(type);
+        diff->is_flow.at[diff->is_flow.n++] = (uint8_t)is_flow;
+        n_found += (size_t)is_flow;
+    }
+    for (const char *at = diff->flows; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        n_listed++;
+    if (diff->flows && n_found != n_listed) {
+        dp_input_fail(error, "not all of the types %s are there", diff->flows);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int add_row(void *ctx, uint32_t row, const int64_t *values)
+{
+    struct dp_diff *diff = ctx;
+    size_t n_types = diff->model.types.n;
+    if (row >= diff->turns.n) {
+        if (!dp_vec_room(&diff->turns, 1) || !dp_vec_room(&diff->values, 2 * n_types + 1))
+            return -ENOMEM;
+        diff->turns.at[diff->turns.n++] = 0;
+        diff->values.n += 2 * n_types;
+    }
+    int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
+    if (diff->turns.at[row] == diff->turn) { /* once more: samples of one row are summed */
+        for (size_t i = 0; i < n_types; i++)
+            now[i] = (int64_t)((uint64_t)now[i] + (uint64_t)values[i]);
+        return 0;
+    }
+    int was_there = diff->turns.at[row] == diff->turn - 1 && diff->turn > 1;
+    for (size_t i = 0; i < n_types; i++) {
+        before[i] = was_there ? now[i] : 0;
+        now[i] = values[i];
+    }
+    diff->turns.at[row] = diff->turn;
+    diff->n_rows++;
+    return 0;
+}
+
+/* A new model with the rows that are there now; theirs are the first numbers then, in the same order. */
+static int compact(struct dp_diff *diff)
+{
+    struct dp_compact copy;
+    size_t n_types = diff->model.types.n, n_kept = 0;
+    int result = dp_compact_begin(&copy, &diff->model);
+    for (uint32_t row = 0; row < diff->turns.n && !result; row++) {
+        if (diff->turns.at[row] != diff->turn)
+            continue;
+        result = dp_compact_row(&copy, row);
+        if (result)
+            break;
+        memmove(&diff->values.at[n_kept * 2 * n_types], &diff->values.at[row * 2 * n_types],
+                2 * n_types * sizeof *diff->values.at);
+        diff->turns.at[n_kept++] = diff->turn;
+    }
+    if (!result) {
+        diff->turns.n = n_kept;
+        diff->values.n = n_kept * 2 * n_types;
+    }
+    dp_compact_end(&copy, result);
+    diff->compact_bytes = dp_model_size(&diff->model);
+    return result;
+}
+
+int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_input_error *error)
+{
+    int result = 0;
+    if (diff->turn && dp_model_size(&diff->model) > 2 * diff->compact_bytes + COMPACT_SLACK_BYTES)
+        result = compact(diff);
+    if (diff->turn)
+        diff->end_ns = (int64_t)((uint64_t)diff->header.time_ns + (uint64_t)diff->header.duration_ns);
+    diff->turn++;
+    diff->n_rows = 0;
+    if (!result)
+        result = dp_model_add(&diff->model, d, add_row, diff, error);
+    if (!result)
+        result = dp_write_header_take(&diff->header, &diff->model, d);
+    if (!result && diff->turn == 1) {
+        diff->compact_bytes = dp_model_size(&diff->model);
+        result = choose_flows(diff, error);
+    }
+    if (result == -ENOMEM)
+        dp_input_fail(error, "out of memory");
+    return result;
+}
+
+/* The row's values to write. 0: none, the row is left out. */
+static int subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, struct dp_diff_result *found)
+{
+    size_t n_types = diff->model.types.n;
+    const int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
+    int is_there = diff->turns.at[row] == diff->turn, went_down = 0;
+    int64_t any = 0;
+    if (!is_there && diff->turns.at[row] != diff->turn - 1)
+        return 0;
+    for (size_t i = 0; i < n_types; i++) {
+        if (!diff->is_flow.at[i]) {
+            values[i] = is_there ? now[i] : 0;
+        } else {
+            values[i] = (int64_t)(is_there ? (uint64_t)now[i] - (uint64_t)before[i] : -(uint64_t)now[i]);
+            went_down |= values[i] < 0;
+            if (values[i] < 0 && diff->negative != DP_DIFF_KEEP)
+                values[i] = 0;
+        }
+        any |= values[i];
+    }
+    found->n_went_down += (size_t)went_down;
+    return any && !(went_down && diff->negative == DP_DIFF_DROP);
+}
+
+/* The window: from the end of the profile before to the end of this one. The first is as it came. */
+static void set_window(const struct dp_diff *diff, struct dp_write_header *header)
+{
+    if (diff->turn < 2 || !header->time_ns || !diff->end_ns)
+        return;
+    int64_t end_ns = (int64_t)((uint64_t)header->time_ns + (uint64_t)header->duration_ns);
+    header->time_ns = diff->end_ns;
+    header->duration_ns = end_ns > diff->end_ns ? end_ns - diff->end_ns : 1; /* 0 would say that it is no delta */
+}
+
+int dp_diff_write(struct dp_diff *diff, dp_write_fn fn, void *ctx, struct dp_diff_result *found)
+{
+    struct dp_write write;
+    struct dp_write_header header = diff->header; /* borrows its vectors */
+    *found = (struct dp_diff_result){0};
+    set_window(diff, &header);
+    size_t n_types = diff->model.types.n;
+    int64_t *values = dp_mem_map((n_types + 1) * sizeof *values);
+    int result = dp_write_begin(&write, &diff->model, &header, fn, ctx);
+    if (!values)
+        result = -ENOMEM;
+    for (uint32_t row = 0; row < diff->turns.n && !result; row++) {
+        if (!subtract(diff, row, values, found))
+            continue;
+        result = dp_write_row(&write, row, values);
+        found->n_rows++;
+    }
+    if (!result)
+        result = dp_write_finish(&write);
+    dp_write_fini(&write);
+    dp_mem_unmap(values, (n_types + 1) * sizeof *values);
+    return result;
+}
+
+void dp_diff_fini(struct dp_diff *diff)
+{
+    dp_model_fini(&diff->model);
+    dp_write_header_fini(&diff->header);
+    dp_vec_fini(&diff->is_flow);
+    dp_vec_fini(&diff->values);
+    dp_vec_fini(&diff->turns);
+}
