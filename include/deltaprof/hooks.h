@@ -46,10 +46,10 @@ extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribu
  */
 static inline __attribute__((always_inline)) bool deltaprof_take(size_t n, int64_t *rest)
 {
-    uint64_t left = (uint64_t)deltaprof_thread.countdown;
-    uint64_t want = (uint64_t)n + (n == 0);
-    *rest = (int64_t)(left - want);
-    if (__builtin_expect(want > left, 0))
+    uint64_t left;
+    bool due = __builtin_sub_overflow((uint64_t)deltaprof_thread.countdown, (uint64_t)n + (n == 0), &left);
+    *rest = (int64_t)left;
+    if (__builtin_expect(due, 0))
         return true;
     deltaprof_thread.countdown = DELTAPROF_PARKED;
     return false;
@@ -124,27 +124,28 @@ static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap,
 
 /*
  * A byte by address, 0 where certainly no block of interest is: 16 bytes of address space share one, and 64 KiB share
- * a page of them, so that near blocks have near bytes. shift is read first: an old shift with either table stays in bounds.
+ * a page of them, so that near blocks have near bytes. mask is the last index of the table; it is read first: the mask
+ * of the smaller, earlier table stays in bounds of the later.
  */
 struct deltaprof_filter {
-    unsigned shift;
+    uint64_t mask;
     const uint8_t *bytes;
 };
 extern DELTAPROF_API struct deltaprof_filter deltaprof_filter;
 
 #define DELTAPROF_KEY(heap, ptr) ((uintptr_t)(ptr) ^ ((uintptr_t)(heap) << 56))
 
-static inline __attribute__((always_inline)) size_t deltaprof_filter_index(uintptr_t key, unsigned shift)
+static inline __attribute__((always_inline)) uint64_t deltaprof_filter_index(uintptr_t key, uint64_t mask)
 {
-    return ((uint64_t)(key >> 16) * 0x9E3779B97F4A7C15u >> shift) ^ (key >> 4 & 4095);
+    return ((uint64_t)(key >> 16) * 0x9E3779B97F4A7C15u >> 32 & mask) ^ (key >> 4 & 4095);
 }
 
 /* False: certainly nothing of ours. True: perhaps; ask deltaprof_forget. NULL may say true. */
 static inline __attribute__((always_inline)) bool deltaprof_maybe(uint32_t heap, const void *ptr)
 {
-    unsigned shift = __atomic_load_n(&deltaprof_filter.shift, __ATOMIC_ACQUIRE);
+    uint64_t mask = __atomic_load_n(&deltaprof_filter.mask, __ATOMIC_ACQUIRE);
     const uint8_t *bytes = __atomic_load_n(&deltaprof_filter.bytes, __ATOMIC_RELAXED);
-    size_t index = deltaprof_filter_index(DELTAPROF_KEY(heap, ptr), shift);
+    uint64_t index = deltaprof_filter_index(DELTAPROF_KEY(heap, ptr), mask);
     return __builtin_expect(__atomic_load_n(&bytes[index], __ATOMIC_RELAXED) != 0, 0);
 }
 

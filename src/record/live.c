@@ -60,15 +60,16 @@ _Static_assert(sizeof(struct bucket) == 192, "a line of keys, two of values");
 
 /* Before init, and where the profiler never starts: only watched blocks stand in here. */
 static _Atomic uint8_t first_filter[1 << MIN_BITS];
-struct deltaprof_filter deltaprof_filter = {64 - MIN_BITS, (const uint8_t *)first_filter};
+struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
 
 static struct {
     _Atomic uint8_t *filter;
     _Atomic(struct bucket *) buckets; /* NULL before init; [INIT] the rest is set when it is not */
-    unsigned filter_shift, bucket_shift;
+    uint64_t filter_mask;
+    unsigned bucket_shift;
     uint32_t bucket_mask;
     _Atomic uint32_t cleaning;
-} live = {.filter = first_filter, .filter_shift = 64 - MIN_BITS};
+} live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};
 
 static struct {
     uintptr_t start, end;
@@ -81,7 +82,7 @@ struct place {
 
 static inline struct place place_of(uintptr_t key)
 {
-    struct place place = {.byte = (uint32_t)deltaprof_filter_index(key, live.filter_shift)};
+    struct place place = {.byte = (uint32_t)deltaprof_filter_index(key, live.filter_mask)};
     uint64_t hash = (uint64_t)(place.byte + 1) * 0xD6E8FEB86659FD93u;
     place.home = (uint32_t)(hash >> live.bucket_shift);
     place.step = (uint32_t)(hash >> 3) | 1;
@@ -106,17 +107,17 @@ int dp_live_init(size_t budget_bytes)
            bucket_bits < 28)
         bucket_bits++;
     size_t bucket_bytes = sizeof(struct bucket) << bucket_bits;
-    while (filter_bits < bucket_bits + 5 && bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
+    while (filter_bits < 32 && filter_bits < bucket_bits + 5 && bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
         filter_bits++;
     struct bucket *buckets = dp_mem_map(bucket_bytes);
     _Atomic uint8_t *filter = dp_mem_map((size_t)1 << filter_bits);
     if (!buckets || !filter)
         return -ENOMEM;
     live.filter = filter;
-    live.filter_shift = 64 - filter_bits;
+    live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
     live.bucket_shift = 64 - bucket_bits;
     live.bucket_mask = ((uint32_t)1 << bucket_bits) - 1;
-    /* A free that read the old shift and reads the new table: watched blocks stand at the place that it computes too.
+    /* A free that read the old mask and reads the new table: watched blocks stand at the place that it computes too.
      */
     for (size_t i = 0; i < sizeof first_filter; i++)
         if (dp_load_relaxed(&first_filter[i]))
@@ -124,7 +125,7 @@ int dp_live_init(size_t budget_bytes)
     dp_live_watch(watched.start, watched.end - watched.start);
     dp_store_release(&live.buckets, buckets); /* [INIT] */
     __atomic_store_n(&deltaprof_filter.bytes, (const uint8_t *)filter, __ATOMIC_RELEASE);
-    __atomic_store_n(&deltaprof_filter.shift, live.filter_shift, __ATOMIC_RELEASE); /* [FILTER] */
+    __atomic_store_n(&deltaprof_filter.mask, live.filter_mask, __ATOMIC_RELEASE); /* [FILTER] */
     return 0;
 }
 
@@ -137,7 +138,7 @@ void dp_live_watch(uintptr_t start, size_t n_bytes)
     watched.start = start < watched.start ? start : watched.start;
     watched.end = start + n_bytes > watched.end ? start + n_bytes : watched.end;
     for (uintptr_t at = start & ~(uintptr_t)15; at < start + n_bytes; at += 16)
-        dp_store_relaxed(&live.filter[deltaprof_filter_index(at, live.filter_shift)], WATCHED);
+        dp_store_relaxed(&live.filter[deltaprof_filter_index(at, live.filter_mask)], WATCHED);
 }
 
 /* The filter byte of an entry whose slot is BUSY: PRESENT, and SPILLED if wanted, and not CLEANING. */

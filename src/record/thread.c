@@ -3,7 +3,7 @@
  * record/thread.c - the pool of scratch blocks, and who has which.
  *
  * A block holds what a capture needs and TLS must not: the frame buffer and the memo. There are few (`memory`), so a
- * thread keeps one if it gets one and a pthread key hands it back at its end; the last eighth is only lent, for one
+ * thread keeps one if it gets one and a pthread key hands it back at its end; the last quarter is only lent, for one
  * event, to threads that came too late, have no key, or are past their key's destructor. Who gets none keeps the leaf.
  *
  * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific callocs
@@ -28,7 +28,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#define N_BLOCKS_MAX   128u
+#define N_BLOCKS_MAX   512u
 #define CLAIM_TRIES    8
 #define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
 #define FRESH_BYTES    64
@@ -95,7 +95,7 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
     pool.block_bytes = (block_bytes + 4095) & ~(size_t)4095;
     size_t n = budget_bytes / pool.block_bytes;
     pool.n_blocks = n < 2 ? 2 : n > N_BLOCKS_MAX ? N_BLOCKS_MAX : (unsigned)n;
-    pool.n_kept = pool.n_blocks - (pool.n_blocks + 7) / 8;
+    pool.n_kept = pool.n_blocks - (pool.n_blocks + 3) / 4;
     char *blocks = dp_mem_map(pool.n_blocks * pool.block_bytes);
     if (!blocks)
         return -ENOMEM;
