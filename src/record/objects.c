@@ -143,7 +143,7 @@ static dp_object_id enter(const struct dl_find_object *found)
 dp_object_id dp_object_find(uintptr_t pc)
 {
     struct dl_find_object found;
-    if (!_dl_find_object || _dl_find_object((void *)pc, &found))
+    if (!_dl_find_object || !slots || _dl_find_object((void *)pc, &found))
         return 0;
     uintptr_t start = (uintptr_t)found.dlfo_map_start;
     uint64_t hash = dp_hash_mix(start);

@@ -25,12 +25,16 @@ void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t 
 /* Moves [lo, hi) to where address is: the thread's own stack, or one page that the kernel was asked about. False: stop. */
 bool dp_reach_move(struct dp_reach *reach, uintptr_t address);
 
+/* The word at address is aligned and within [lo, hi). */
+static inline bool dp_reach_here(const struct dp_reach *reach, uintptr_t address)
+{
+    return address % 8 == 0 && address - reach->lo < reach->hi - reach->lo;
+}
+
 /* The aligned word at address may be read. */
 static inline bool dp_reach_word(struct dp_reach *reach, uintptr_t address)
 {
-    if (__builtin_expect(address % 8 == 0 && address - reach->lo < reach->hi - reach->lo, 1))
-        return true;
-    return dp_reach_move(reach, address);
+    return __builtin_expect(dp_reach_here(reach, address), 1) || dp_reach_move(reach, address);
 }
 
 /* Whether the page at address is there to read: one system call. errno is kept. */

@@ -14,11 +14,15 @@
 #include "record/recipe.h"
 
 #include "base/mem.h"
+#include "record/reach.h"
+#include "record/rule.h"
 
 #include <errno.h>
+#include <string.h>
 
 struct dp_recipe_row *dp_recipe_rows;
 uint64_t dp_recipe_mask;
+static bool rules_wanted;
 
 int dp_recipe_init(size_t budget_bytes, bool with_rules)
 {
@@ -29,15 +33,41 @@ int dp_recipe_init(size_t budget_bytes, bool with_rules)
     if (!dp_recipe_rows)
         return -ENOMEM;
     dp_recipe_mask = n - 1;
+    rules_wanted = with_rules;
     return 0;
+}
+
+/* rt_sigreturn, as every libc writes it, for those without unwind data: lookup_pc is the byte before it, or in it. */
+static bool is_trampoline(uintptr_t pc)
+{
+#if defined(__x86_64__)
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
+#else
+    static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}; /* mov x8, #139; svc #0 */
+#endif
+    return dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
+}
+
+static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
+{
+    const struct dp_object *object = dp_object_get(id);
+    struct dp_cfi cfi = {(uintptr_t)object->eh_frame_hdr, object->fde_table, object->n_fdes, object->cfi_start,
+                         object->cfi_end};
+    struct dp_cfi_row row;
+    int rc = id ? dp_cfi_find(&cfi, lookup_pc, &row) : 0;
+    if (rc > 0)
+        return dp_rule_make(&row, lookup_pc);
+    return is_trampoline(lookup_pc + 1) ? dp_rule_signal() : DP_RULE_NONE;
 }
 
 uint64_t dp_recipe_fill(uintptr_t lookup_pc, uint64_t key)
 {
     dp_object_id object = dp_object_find(lookup_pc);
     dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
-    uint64_t value = (uint64_t)frame << 32;
-    if (frame && object && !dp_objects_unloading()) {
+    uint64_t value = (uint64_t)(frame ? frame : DP_FRAME_OVERFLOW) << 32;
+    if (rules_wanted)
+        value |= make_rule(object, lookup_pc);
+    if (object && !dp_objects_unloading()) {
         struct dp_recipe_row *row = &dp_recipe_rows[(lookup_pc ^ lookup_pc >> 14) & dp_recipe_mask];
         dp_store_relaxed(&row->value, value);
         dp_store_relaxed(&row->check, key ^ value);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/rule.c - packs a row of the unwind table into a rule, where it is one of the shapes that compilers write.
+ *
+ * One expression is known by its bytes, the one that linkers write for a PLT entry: CFA = sp + 8, or + 16 once the
+ * entry has pushed its index, which is so from byte N of the 16 on. A signal frame's table entry is not followed at all:
+ * the kernel's layout says where the registers are.
+ */
+#include "record/rule.h"
+
+#include <string.h>
+
+static uint32_t pack(enum dp_rule_kind kind, uint32_t ra, uint64_t slot_bytes, int64_t offset_bytes)
+{
+    int64_t offset = offset_bytes / 8, limit = (int64_t)1 << (31 - DP_RULE_OFFSET_SHIFT);
+    if (offset_bytes % 8 || slot_bytes % 8 || slot_bytes / 8 >= 1u << DP_RULE_SLOT_BITS || offset >= limit ||
+        offset < -limit)
+        return DP_RULE_FOREIGN;
+    return (uint32_t)kind | ra << 3 | (uint32_t)(slot_bytes / 8) << DP_RULE_SLOT_SHIFT |
+           (uint32_t)offset << DP_RULE_OFFSET_SHIFT;
+}
+
+/* The kernel's struct rt_sigframe, seen from sp in the trampoline: x86_64 ucontext; aarch64 siginfo, ucontext. */
+#if defined(__x86_64__)
+enum { UCONTEXT_OFFSET = 0 };
+#elif defined(__aarch64__)
+enum { UCONTEXT_OFFSET = 128 };
+#endif
+
+uint32_t dp_rule_signal(void)
+{
+    return pack(DP_RULE_SIGNAL, 0, 0, UCONTEXT_OFFSET);
+}
+
+#if defined(__x86_64__)
+
+/* breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus */
+static int plt_offset(const struct dp_cfi_row *row, uintptr_t pc)
+{
+    static const uint8_t before[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a}, after[] = {0x2a, 0x33, 0x24, 0x22};
+    const uint8_t *e = row->expression;
+    if (row->expression_bytes != 11 || memcmp(e, before, 6) || (e[6] & 0xf0) != 0x30 || memcmp(e + 7, after, 4))
+        return 0;
+    return (pc & 15) >= (e[6] & 15u) ? 16 : 8;
+}
+
+uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
+{
+    if (row->signal)
+        return dp_rule_signal();
+    if (row->ra.how == DP_SAVED_UNDEFINED)
+        return DP_RULE_END;
+    if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != -8 || row->sp.how != DP_SAVED_SAME)
+        return DP_RULE_FOREIGN;
+    uint64_t slot = 0;
+    if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0)
+        slot = -(uint64_t)row->fp.offset;
+    else if (row->fp.how != DP_SAVED_SAME)
+        return DP_RULE_FOREIGN;
+    if (row->cfa == DP_CFA_EXPRESSION) {
+        int offset = plt_offset(row, lookup_pc);
+        return offset ? pack(DP_RULE_SP, 0, slot, offset) : DP_RULE_FOREIGN;
+    }
+    if (row->reg == DP_REG_SP)
+        return pack(DP_RULE_SP, 0, slot, row->offset);
+    if (row->reg == DP_REG_FP)
+        return pack(DP_RULE_FP, 0, slot, row->offset);
+    return DP_RULE_FOREIGN;
+}
+
+#elif defined(__aarch64__)
+
+uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
+{
+    if (row->signal)
+        return dp_rule_signal();
+    if (row->ra.how == DP_SAVED_UNDEFINED)
+        return DP_RULE_END;
+    if (row->cfa != DP_CFA_REGISTER || row->sp.how != DP_SAVED_SAME)
+        return DP_RULE_FOREIGN;
+    uint64_t slot = 0;
+    uint32_t ra = DP_RULE_RA_LINK;
+    if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0) {
+        slot = -(uint64_t)row->fp.offset;
+        if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != row->fp.offset + 8)
+            return DP_RULE_FOREIGN;
+        ra = DP_RULE_RA_BESIDE;
+    } else if (row->fp.how != DP_SAVED_SAME) {
+        return DP_RULE_FOREIGN;
+    } else if (row->ra.how == DP_SAVED_OFFSET && row->ra.offset < 0) {
+        slot = -(uint64_t)row->ra.offset;
+        ra = DP_RULE_RA_ALONE;
+    } else if (row->ra.how != DP_SAVED_SAME) {
+        return DP_RULE_FOREIGN;
+    }
+    if (row->reg == DP_REG_SP)
+        return pack(DP_RULE_SP, ra, slot, row->offset);
+    if (row->reg == DP_REG_FP)
+        return pack(DP_RULE_FP, ra, slot, row->offset);
+    return DP_RULE_FOREIGN;
+}
+
+#endif

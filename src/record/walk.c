@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/walk.c - the walk by recipes: a row of the cache, a sum, a word from the stack, and again.
+ *
+ * What a frame costs is a chain of loads: the return address gives the row, the row the CFA, the CFA the next return
+ * address. All else (bounds, the search for a place to join the memo, keeping the state) runs beside it. Branches that a
+ * usual stack never takes lead out of the loop.
+ *
+ * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the memo in the middle (staged too,
+ * with their true fp), and the rest of the memo, which keeps its places. It ends after `depth` frames at the latest, and
+ * the stack may turn back, as it does where code runs on another stack, TURNS_MAX times.
+ */
+#include "record/walk.h"
+
+#include "record/recipe.h"
+
+#include <deltaprof/hooks.h>
+#include <stddef.h>
+#include <ucontext.h>
+
+enum { TURNS_MAX = 8 };
+
+#if defined(__x86_64__)
+enum {
+    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
+    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
+    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
+};
+#elif defined(__aarch64__)
+enum {
+    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.pc),
+    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
+    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
+    UCONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
+};
+#endif
+
+/* Where a walk stands. */
+struct walk {
+    struct dp_reach reach;
+    uintptr_t pc, sp, fp; /* of the frame to be entered next */
+    uintptr_t link;       /* aarch64: its link register, where a signal frame said; else 0 */
+    uint32_t exact;       /* 1: pc was interrupted, and is no return address */
+    uint32_t turns;
+    uint32_t n, n_barred; /* of stage */
+    bool foreign;         /* on another stack than the thread's own: what is staged now is barred */
+    bool ended;           /* a rule said so */
+};
+
+static inline uintptr_t word(uintptr_t address)
+{
+    return *(const uintptr_t *)address;
+}
+
+static bool on_own_stack(const struct walk *w)
+{
+    return w->reach.lo == w->reach.own->lo && w->reach.hi == w->reach.own->hi;
+}
+
+/* The word may be read, perhaps after a look. What words of other stacks than the thread's own led to is barred. */
+static inline bool reach(struct walk *w, uintptr_t address)
+{
+    if (__builtin_expect(dp_reach_here(&w->reach, address), 1))
+        return true;
+    bool there = dp_reach_move(&w->reach, address);
+    w->foreign = !on_own_stack(w);
+    w->n_barred = w->n;
+    return there;
+}
+
+/* Takes the caller's registers from the ucontext that a signal frame lies on. */
+static bool step_signal(struct walk *w, uint32_t rule)
+{
+    uintptr_t context = w->sp + (uintptr_t)dp_rule_offset(rule);
+    if (!reach(w, context + UCONTEXT_PC) || !reach(w, context + UCONTEXT_SP) || !reach(w, context + UCONTEXT_FP))
+        return false;
+    w->pc = word(context + UCONTEXT_PC);
+    w->sp = word(context + UCONTEXT_SP);
+    w->fp = word(context + UCONTEXT_FP);
+#if defined(__aarch64__)
+    if (!reach(w, context + UCONTEXT_LINK))
+        return false;
+    w->link = word(context + UCONTEXT_LINK);
+#endif
+    w->exact = 1;
+    w->n_barred = w->n + 1; /* the interrupted frame as well: its row is that of pc, not of pc - 1 */
+    return w->turns++ < TURNS_MAX;
+}
+
+/* The caller of a frame whose rule is SP or FP. False: its words cannot be read, or lead backwards too often. */
+static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t rule)
+{
+    uintptr_t cfa = (dp_rule_kind(rule) == DP_RULE_SP ? w->sp : w->fp) + (uintptr_t)dp_rule_offset(rule);
+    uintptr_t slot = dp_memo_fp_slot(rule), pc;
+#if defined(__aarch64__)
+    if ((rule >> 3 & 3) == DP_RULE_RA_LINK) {
+        if (!w->link)
+            return false;
+        pc = w->link;
+        w->n_barred = w->n;
+    } else
+#endif
+    {
+        uintptr_t at = cfa - dp_memo_ra_slot(rule);
+        if (!reach(w, at))
+            return false;
+        pc = word(at);
+    }
+    w->link = 0;
+    if (slot) {
+        if (!reach(w, cfa - slot))
+            return false;
+        w->fp = word(cfa - slot);
+    }
+    if (__builtin_expect(cfa <= w->sp, 0) && w->turns++ >= TURNS_MAX)
+        return false;
+    w->pc = pc;
+    w->sp = cfa;
+    return true;
+}
+
+/* Takes the frames of places [at, last] over into stage, as they are for this walk. */
+static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, uint32_t last)
+{
+    memo->stage[w->n] = memo->frames[at];
+    memo->stage[w->n++].fp = w->fp;
+    for (uint32_t i = at + 1; i <= last; i++) {
+        uintptr_t slot = dp_memo_fp_slot((uint32_t)memo->frames[i - 1].value);
+        if (slot)
+            w->fp = word(memo->frames[i].sp - slot);
+        memo->stage[w->n] = memo->frames[i];
+        memo->stage[w->n++].fp = w->fp;
+    }
+    w->pc = memo->frames[last].pc;
+    w->sp = memo->frames[last].sp;
+}
+
+/*
+ * Steps until stage holds `limit` frames, the walk ends, or it has joined the memo for good: then *joined is the place
+ * that follows stage, and the end is not known yet. value: of the frame that the walk stands on; 0: enter one first.
+ */
+static inline __attribute__((always_inline)) enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value,
+                                                                  uint32_t place, uint32_t limit, uint32_t *joined)
+{
+    struct dp_memo_frame *stage = memo->stage;
+    const struct dp_memo_frame *candidate = &memo->frames[place];
+    uint64_t generation = memo->generation;
+    if (value)
+        goto entered;
+    for (;;) {
+        while (candidate->sp < w->sp)
+            candidate++;
+        if (candidate->sp == w->sp && candidate->pc == w->pc && !w->exact &&
+            (candidate->fp == w->fp || !memo->live[candidate - memo->frames])) {
+            uint32_t at = (uint32_t)(candidate - memo->frames), end = memo->b;
+            if (end - at > limit - w->n)
+                end = at + limit - w->n;
+            if (end > at) {
+                uint32_t last = dp_memo_verify(memo, at, end);
+                if (w->foreign)
+                    w->n_barred = w->n;
+                w->foreign = false;
+                if (last + 1 == end) {
+                    *joined = at;
+                    return DP_WALK_CUT;
+                }
+                take_over(w, memo, at, last);
+                candidate = &memo->frames[last + 1];
+                value = memo->frames[last].value;
+                goto entered;
+            }
+        }
+        if (!dp_walk_plausible(w->pc))
+            return w->pc ? DP_WALK_CUT : DP_WALK_WHOLE; /* a zero return address ends stacks of hand-made threads */
+        if (w->n == limit)
+            return DP_WALK_CUT;
+        uintptr_t lookup_pc = dp_walk_strip(w->pc) - 1 + w->exact;
+        value = dp_recipe_get(lookup_pc, DP_RECIPE_KEY(lookup_pc, generation));
+        stage[w->n++] = (struct dp_memo_frame){w->pc, w->sp, w->fp, value};
+        w->exact = 0;
+    entered:;
+        uint32_t rule = (uint32_t)value;
+        switch (dp_rule_kind(rule)) {
+        case DP_RULE_SP:
+        case DP_RULE_FP:
+            if (__builtin_expect(!step(w, rule), 0))
+                return DP_WALK_CUT;
+            break;
+        case DP_RULE_SIGNAL:
+            if (!step_signal(w, rule))
+                return DP_WALK_CUT;
+            break;
+        case DP_RULE_END: w->ended = true; return DP_WALK_WHOLE;
+        case DP_RULE_FOREIGN: return DP_WALK_FOREIGN;
+        default: return DP_WALK_CUT;
+        }
+    }
+}
+
+static uint32_t n_barred(const struct walk *w)
+{
+    return w->foreign || w->n_barred > w->n ? w->n : w->n_barred;
+}
+
+/* The memo holds the leaf side of the stack, to its last frame, and the depth allows more: steps on from there. */
+static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t limit)
+{
+    const struct dp_memo_frame *last = &memo->frames[memo->b - 1];
+    uint32_t nowhere;
+    w->pc = last->pc;
+    w->sp = last->sp;
+    w->fp = last->fp;
+    w->n = w->n_barred = 0;
+    enum dp_walk_end end = run(w, memo, last->value, memo->b, limit, &nowhere);
+    if (w->n)
+        dp_memo_append(memo, w->n, n_barred(w));
+    memo->ended = w->ended;
+    return end;
+}
+
+enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site, unsigned depth)
+{
+    struct walk w = {.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    uintptr_t top = memo->own.hi;
+    dp_reach_begin(&w.reach, &memo->own, site->sp);
+    if (memo->own.hi != top)
+        dp_memo_forget(memo);
+    w.foreign = !on_own_stack(&w);
+    uint32_t joined = UINT32_MAX;
+    enum dp_walk_end end = run(&w, memo, 0, memo->bar, depth, &joined);
+    if (joined == UINT32_MAX) {
+        dp_memo_forget(memo);
+        if (w.n)
+            dp_memo_place(memo, memo->b, w.n, n_barred(&w));
+        memo->ended = w.ended;
+        return end;
+    }
+    dp_memo_place(memo, joined, w.n, n_barred(&w));
+    if (memo->b - memo->a > depth)
+        return DP_WALK_CUT;
+    return memo->ended ? DP_WALK_WHOLE : run_on(&w, memo, depth - (memo->b - memo->a));
+}
