@@ -24,9 +24,6 @@
 #define dp_fence_release()     atomic_thread_fence(memory_order_release)
 #define dp_fence_signal()      atomic_signal_fence(memory_order_seq_cst) /* against this thread's own handlers */
 
-/* Orders a thread's stores for a signal handler that runs in it, or jumps out of it. */
-#define dp_fence_signal()       atomic_signal_fence(memory_order_acq_rel)
-
 /* Claims: nothing is published by it and nothing read through it. */
 #define dp_cas_relaxed(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed, memory_order_relaxed)

@@ -40,6 +40,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* A borrowed block comes with its first 64 bytes zeroed, and those must be all that a begin relies on. */
+_Static_assert(offsetof(struct dp_memo, sums) <= 64, "what says whether the rest is laid out comes first");
+
 static unsigned depth_max;
 static uint64_t *powers, *inverses; /* [0, 4 * depth] */
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Walks over stacks that the test writes itself, word by word, out of return addresses into libc whose rules are known:
+ * whatever the memo remembers, a walk with it equals a walk without it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "record/frames.h"
+#include "record/memo.h"
+#include "record/rule.h"
+#include "record/thread.h"
+#include "record/unwind.h"
+
+enum { DEPTH = 24, PCS = 4096, WORDS = 4096 };
+
+static uintptr_t pcs[PCS], end_pc;
+static unsigned n_pcs;
+static void *blocks[2];
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)(next_random() >> 33) % n;
+}
+
+/* Return addresses whose rules take small steps, of each shape. */
+static void collect(void)
+{
+    const struct dp_object *o = dp_object_get(dp_object_find((uintptr_t)dlsym(RTLD_DEFAULT, "qsort")));
+    struct dp_cfi cfi = {(uintptr_t)o->eh_frame_hdr, o->fde_table, o->n_fdes, o->cfi_start, o->cfi_end};
+    unsigned by_fp = 0, by_slot = 0;
+    while (n_pcs < PCS) {
+        uintptr_t pc = cfi.hdr + (uintptr_t)(intptr_t)cfi.fdes[2 * below(cfi.n_fdes)] + below(200);
+        struct dp_cfi_row row;
+        if (dp_cfi_find(&cfi, pc, &row) <= 0)
+            continue;
+        uint32_t rule = dp_rule_make(&row, pc);
+        if (dp_rule_kind(rule) == DP_RULE_END)
+            end_pc = pc + 1;
+        bool fp = dp_rule_kind(rule) == DP_RULE_FP, slot = dp_rule_slot(rule) != 0;
+        if ((!fp && dp_rule_kind(rule) != DP_RULE_SP) || dp_rule_offset(rule) < 8 || dp_rule_offset(rule) > 80)
+            continue;
+        if (fp ? by_fp++ > n_pcs / 6 : slot ? by_slot++ > n_pcs / 3 : 0)
+            continue;
+        pcs[n_pcs++] = pc + 1;
+    }
+}
+
+static int set_up(void **state)
+{
+    assert_int_equal(dp_frames_init(16 << 20), 0);
+    assert_int_equal(dp_unwind_init(DP_UNWIND_AUTO, DEPTH, 1 << 20), 0);
+    for (int i = 0; i < 2; i++)
+        blocks[i] = calloc(1, dp_unwind_scratch_bytes());
+    dp_thread_self()->state = DP_THREAD_READY;
+    collect();
+    return 0;
+}
+
+static unsigned clean; /* percent of words that are return addresses */
+
+static uint64_t some_word(uint64_t *area)
+{
+    unsigned kind = below(100);
+    if (kind < clean)
+        return pcs[below(64 + below(n_pcs - 64))];
+    if (kind < clean + 4 && kind < 96)
+        return (uint64_t)&area[64 * below(WORDS / 64)];
+    return kind <= 95 ? 0 : kind == 96 ? end_pc : kind == 97 ? 0x123456789 : kind == 98 ? UINT64_MAX : (uint64_t)&area[below(WORDS)];
+}
+
+static void walk(int which, const struct deltaprof_site *site, struct dp_stack *stack)
+{
+    dp_thread_self()->scratch = blocks[which];
+    dp_unwind_walk(site, stack);
+    dp_thread_self()->scratch = NULL;
+}
+
+static void expect_equal(const struct deltaprof_site *site)
+{
+    struct dp_stack with, without;
+    memset(blocks[1], 0, 64);
+    walk(1, site, &without);
+    walk(0, site, &with);
+    assert_int_equal(with.depth, without.depth);
+    assert_memory_equal(with.frames, without.frames, with.depth * sizeof *with.frames);
+    assert_int_equal(with.cut != 0, without.cut != 0);
+    assert_int_equal(with.hash, without.hash);
+    assert_int_equal(with.hash, dp_stack_hash(with.frames, with.depth));
+}
+
+static uint64_t depth_total, changes;
+
+static void change_and_compare(uint64_t *area, unsigned turns, bool deep)
+{
+    clean = deep ? 98 : 88;
+    for (unsigned i = 0; i < WORDS; i++)
+        area[i] = some_word(area);
+    clean = deep ? 97 : 85;
+    unsigned sp = deep ? 64 : WORDS - 256;
+    uintptr_t fp = (uintptr_t)&area[sp + 8], pc = pcs[0];
+    uintptr_t fps[2] = {fp, fp + 256};
+    for (unsigned turn = 0; turn < turns; turn++) {
+        for (unsigned n_ops = 1 + below(3); n_ops > 0; n_ops--) {
+            switch (below(deep ? 5 : 8)) {
+            case 0: /* a return or a call: sp moves */
+                sp += below(24);
+                sp -= below(24);
+                sp = sp < 16 ? 16 : sp > WORDS - 80 ? WORDS - 80 : sp;
+                break;
+            case 1:
+            case 2: fp = fps[below(2)]; break;
+            case 3: pc = pcs[below(16)]; break;
+            case 4:
+                if (below(16))
+                    break;
+                for (unsigned n = below(40); n > 0; n--)
+                    area[below(WORDS)] = some_word(area);
+                fps[below(2)] = (uintptr_t)&area[sp + below(WORDS - sp)];
+                break;
+            default: area[sp + below(60)] = some_word(area); /* near the walk */
+            }
+        }
+        struct deltaprof_site site = {pc, (uintptr_t)&area[sp], fp};
+        expect_equal(&site);
+        struct dp_stack stack;
+        walk(0, &site, &stack);
+        depth_total += stack.depth;
+        changes++;
+    }
+}
+
+static void a_walk_with_a_memo_equals_a_walk_without(void **state)
+{
+    uint64_t area[WORDS]; /* on this thread's own stack, where joins are allowed */
+    memset(area, 0, sizeof area);
+    for (int round = 0; round < 40; round++)
+        change_and_compare(area, 10000, round % 4 == 0);
+    print_message("%llu stacks, %.1f frames each\n", (unsigned long long)changes, (double)depth_total / (double)changes);
+    assert_true(depth_total / changes >= 4);
+}
+
+static void recursion_beyond_the_depth_is_followed_up_and_down(void **state)
+{
+    uint64_t area[WORDS];
+    for (unsigned i = 0; i < WORDS; i++)
+        area[i] = i > WORDS - 64 ? end_pc : pcs[below(64)];
+    unsigned sp = WORDS / 2;
+    for (int turn = 0; turn < 100000; turn++) {
+        unsigned far = turn / 256 % 4 ? 8 : 96; /* creeps for a while, then jumps about */
+        sp += turn / 1024 % 2 ? below(far) : 0;
+        sp -= turn / 1024 % 2 ? 0 : below(far);
+        sp = sp < 96 ? 96 : sp > WORDS - 72 ? WORDS - 72 : sp;
+        if (turn % 512 == 0)
+            area[below(WORDS - 64)] = pcs[below(64)];
+        struct deltaprof_site site = {pcs[turn / 512 % 4], (uintptr_t)&area[sp], (uintptr_t)&area[WORDS - 70]};
+        expect_equal(&site);
+    }
+}
+
+static void a_walk_on_another_stack_equals_too(void **state)
+{
+    uint64_t *area = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int round = 0; round < 4; round++)
+        change_and_compare(area, 2000, round % 2);
+    munmap(area, WORDS * 8);
+}
+
+static void a_walk_stops_before_memory_that_is_not_there(void **state)
+{
+    char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t *area = (uint64_t *)pages;
+    mprotect(pages + 2 * 4096, 4096, PROT_NONE);
+    for (int turn = 0; turn < 20000; turn++) {
+        for (int i = 0; i < 1024; i++)
+            if (turn % 64 == 0 || below(16) == 0)
+                area[i] = below(2) ? pcs[below(n_pcs)] : (uint64_t)&area[below(2048)];
+        struct deltaprof_site site = {pcs[below(n_pcs)], (uintptr_t)&area[below(1024)], (uintptr_t)&area[below(2048)]};
+        struct dp_stack stack;
+        walk(turn & 1, &site, &stack);
+        assert_true(stack.depth >= 1);
+    }
+    munmap(pages, 4 * 4096);
+}
+
+static void a_walk_left_by_longjmp_is_forgotten(void **state)
+{
+    uint64_t area[64];
+    for (int i = 0; i < 64; i++)
+        area[i] = pcs[i];
+    struct deltaprof_site site = {pcs[0], (uintptr_t)area, (uintptr_t)area};
+    expect_equal(&site);
+    struct dp_memo *memo = blocks[0];
+    memo->busy = 1; /* as it stands while a handler runs in the middle */
+    memset(memo->frames, 0x55, 4096);
+    memo->own.hi = 1;
+    expect_equal(&site);
+    expect_equal(&site);
+}
+
+static __attribute__((noinline)) void here(struct deltaprof_site *site)
+{
+    *site = DELTAPROF_SITE_CALLER();
+}
+
+static __attribute__((noinline)) uint32_t nested(int depth, struct dp_stack *stack)
+{
+    if (depth) {
+        volatile uint32_t kept = nested(depth - 1, stack); /* no tail call, no loop */
+        return kept + 1;
+    }
+    struct deltaprof_site site;
+    here(&site);
+    walk(0, &site, stack);
+    return 1;
+}
+
+static void a_real_stack_ends_at_its_outermost_frame(void **state)
+{
+    struct dp_stack stack;
+    nested(4, &stack);
+    assert_false(stack.cut);
+    assert_true(stack.depth > 8);
+    for (uint32_t i = 0; i < stack.depth; i++) {
+        Dl_info info;
+        const struct dp_frame *frame = dp_frame_get(stack.frames[i]);
+        assert_true(dladdr((void *)frame->pc, &info));
+        assert_true(frame->object != 0);
+    }
+    nested(50, &stack);
+    assert_true(stack.cut);
+    assert_int_equal(stack.depth, DEPTH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_real_stack_ends_at_its_outermost_frame),
+        cmocka_unit_test(a_walk_with_a_memo_equals_a_walk_without),
+        cmocka_unit_test(recursion_beyond_the_depth_is_followed_up_and_down),
+        cmocka_unit_test(a_walk_on_another_stack_equals_too),
+        cmocka_unit_test(a_walk_stops_before_memory_that_is_not_there),
+        cmocka_unit_test(a_walk_left_by_longjmp_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
