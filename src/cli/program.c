@@ -137,8 +137,7 @@ static int judge(struct dp_program *program, char *why, size_t n_why)
     bool is_loader = *ours.interp && !stat(ours.interp, &loader) && !stat(file, &st) && st.st_ino == loader.st_ino &&
                      st.st_dev == loader.st_dev;
     if (!*elf->interp && !is_loader)
-        return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it; link it with deltaprof",
-                      file);
+        return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it", file);
     if (*ours.interp && *elf->interp && strcmp(base_name(elf->interp), base_name(ours.interp)))
         return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
                       elf->interp, base_name(ours.interp));

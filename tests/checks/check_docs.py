@@ -54,7 +54,7 @@ class Docs(unittest.TestCase):
     def test_readme_tells_of_every_verb_and_of_files_that_are_there(self):
         for verb in verbs():
             self.assertIn('deltaprof ' + verb, self.readme)
-        for path in re.findall(r'\b((?:examples|tests|include|src|runtime_hooks)/[\w./-]+\w)', self.readme):
+        for path in re.findall(r'(?<![\w/])((?:examples|tests|include|src|runtime_hooks)/[\w./-]+\w)', self.readme):
             self.assertTrue(os.path.exists(os.path.join(TOP, path)), path)
 
 

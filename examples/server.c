@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * server.c - a program that profiles itself, and hands out a delta when somebody asks.
+ *
+ * Linked with the interposers (pkg-config deltaprof-preload), so its own malloc and that of its libraries are seen; no
+ * LD_PRELOAD, no files but the ones that it writes. Here "somebody asks" is a round of the loop; in a server it is the
+ * handler of a request, and `put` sends to the client. A client that goes away in the middle makes put fail, and then
+ * the next delta covers this time as well.
+ *
+ *     cc server.c $(pkg-config --cflags --libs deltaprof-preload) && ./a.out profile
+ *     go tool pprof -top profile.0.pb.gz
+ */
+#include <deltaprof/deltaprof.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int put(void *ctx, const void *bytes, size_t n_bytes)
+{
+    return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : -EIO;
+}
+
+/* What changed since the last one that arrived. */
+static int answer(struct deltaprof_delta *delta, const char *path)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return -errno;
+    int error = deltaprof_delta_write_uncommitted(delta, put, file);
+    if (fclose(file) && !error)
+        error = -EIO;
+    if (error)
+        deltaprof_delta_abandon(delta);
+    else
+        deltaprof_delta_commit(delta);
+    return error;
+}
+
+static char *sessions[1000];
+static size_t n_sessions;
+
+__attribute__((noinline)) static void open_session(void)
+{
+    sessions[n_sessions++] = calloc(1, 512);
+}
+
+__attribute__((noinline)) static void handle_request(void)
+{
+    char *copy = strdup("GET /index.html");
+    free(copy);
+}
+
+int main(int argc, char **argv)
+{
+    const char *prefix = argc > 1 ? argv[1] : "profile";
+    /* Every allocation, for the example; leave heap_rate out in a server. No out: the files are our own. */
+    int error = deltaprof_start("heap_rate=1");
+    struct deltaprof_delta *delta = error ? NULL : deltaprof_delta_new(DELTAPROF_HEAP);
+    if (!delta) {
+        fprintf(stderr, "cannot start the profiler: %s\n", strerror(error ? -error : errno));
+        return 1;
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 500; i++) {
+            open_session();
+            handle_request();
+        }
+        char path[4096];
+        snprintf(path, sizeof path, "%s.%d.pb.gz", prefix, round);
+        error = answer(delta, path);
+        if (error) {
+            fprintf(stderr, "%s: %s\n", path, strerror(-error));
+            return 1;
+        }
+        printf("wrote %s\n", path);
+    }
+    deltaprof_delta_free(delta);
+    while (n_sessions > 0)
+        free(sessions[--n_sessions]);
+    return 0;
+}

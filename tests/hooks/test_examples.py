@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""The example programs do what their comments say: profiles come out, and hold exactly what the programs did.
+
+    test_examples.py SERVER RUNTIME
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import check_profile
+import reader
+
+SERVER, RUNTIME = map(os.path.abspath, sys.argv[1:])
+
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.dir = held.name
+
+    def run_it(self, *command, says=''):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
+        done = subprocess.run(command, text=True, capture_output=True, cwd=self.dir, env=env, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, f'^{says}$')
+
+    def test_a_server_hands_out_what_changed(self):
+        self.run_it(SERVER, 'profile')
+        paths = [os.path.join(self.dir, f'profile.{i}.pb.gz') for i in (0, 1)]
+        for i, profile in enumerate(check_profile.check_files(paths, program='server')):
+            total = reader.sum_profiles([profile])
+            among = {'open_session', 'handle_request'}
+            self.assertEqual(reader.by_function(total, 'alloc_objects', among), {'open_session': 500, 'handle_request': 500})
+            self.assertEqual(reader.by_function(total, 'alloc_space', among), {'open_session': 256000, 'handle_request': 8000})
+            self.assertEqual(reader.by_function(total, 'inuse_objects', among),
+                             {'open_session': 500 * (i + 1), 'handle_request': 0})
+
+    def test_a_runtime_reports_a_heap_of_its_own(self):
+        self.run_it(RUNTIME, 'profiles', says=r'deltaprof\[\d+\]: no interposer is active.*\n')
+        profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='runtime')
+        self.assertTrue(profiles)
+        total = reader.sum_profiles(profiles)
+        for key, value in (('alloc_objects', 1000), ('alloc_space', 64000), ('inuse_objects', 100), ('inuse_space', 6400)):
+            self.assertEqual(reader.by_function(total, key, {'cell_new'}), {'cell_new': value})
+            self.assertEqual(reader.by_function(total, key, {'read_list'}), {'read_list': value})
+        self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
