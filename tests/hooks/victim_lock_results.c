@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_results.c - every documented answer of the lock functions, as a table: `call: result errno`.
+ * victim_lock_results.c - every documented answer of the lock functions, as a table: `call: result errno`.
  * Run bare and under the preload object; both must say the same, and what POSIX and glibc promise. Exit 1: a broken
  * promise.
  */

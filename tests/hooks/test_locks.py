@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The two lock profiles against what programs know of their own waits, and hosts that must not notice."""
+import os
+
+import reader
+from harness import main, profiles, run, same, victim
+
+ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
+HELD = ('mutex', 'rwlock-read', 'rwlock-write')
+
+
+def totals(r, pid='*'):
+    """{kind: {(names, labels): {type: value}}} of both lock kinds."""
+    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block')}
+
+
+def label(labels):
+    return dict(labels)['lock']
+
+
+def delay(total, lock):
+    return sum(row['delay'] for (_, labels), row in total.items() if label(labels) == lock)
+
+
+def balance(r, pid='*'):
+    """Invariant 5, label by label; returns the delay of all of them."""
+    t = totals(r, pid)
+    for lock in HELD:
+        assert delay(t['mutex'], lock) == delay(t['block'], lock), (lock, delay(t['mutex'], lock), delay(t['block'], lock))
+    assert {label(labels) for _, labels in t['mutex']} <= set(HELD)
+    return sum(delay(t['block'], lock) for lock in HELD)
+
+
+def that_both_profiles_agree_to_the_nanosecond():
+    for threads, n, us in ((2, 3000, 5), (8, 800, 5), (64, 100, 5)):
+        r = same([victim('locks'), 'turns', str(threads), str(n), str(us)], ALL)
+        assert balance(r) > 0
+        r = same([victim('locks'), 'timeouts', str(threads), str(n // 2), str(us)], ALL)
+        assert balance(r) > 0
+
+
+def that_two_threads_share_a_millisecond_each():
+    """5000 turns of 1 ms by each of two threads: 10,000 turns that made the other wait for 1 ms."""
+    r = same([victim('locks'), 'turns', '2', '5000', '1000'])
+    rows = reader.sum_profiles(profiles(r, kind='mutex'))
+    n = reader.by_function(rows, 'contentions')['take_turn']
+    ns = reader.by_function(rows, 'delay')['take_turn']
+    assert 6000 <= n <= 14000, n
+    assert 6e9 <= ns <= 14e9, ns
+    ns = reader.by_function(reader.sum_profiles(profiles(r, kind='block')), 'delay', {'take_turn'})['take_turn']
+    assert 6e9 <= ns <= 14e9, ns
+
+
+def that_the_blame_is_the_holders():
+    """One thread that holds for 10 ms among nine that hold for 10 us: within 5 % of its own measure."""
+    r = run([victim('locks'), 'unequal'], ALL)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    balance(r)
+    own = {f: int(n) for f, n in (line.split() for line in r.stdout.splitlines())}
+    ours = reader.by_function(totals(r)['mutex'], 'delay')
+    print({f: (own[f], ours[f]) for f in own}, 'hand-over', ours.get('[hand-over]', 0))
+    assert abs(ours['holds_long'] - own['holds_long']) <= 0.05 * own['holds_long'], (ours, own)
+    # All that is not the long holder's: too short to compare with the victim's own clocks one by one.
+    assert ours['holds_short'] <= 0.05 * own['holds_long'] + own['holds_short'], (ours, own)
+    assert ours.get('[hand-over]', 0) <= 0.05 * own['holds_long'], ours
+
+
+def that_every_primitive_works_and_is_labelled():
+    ms = os.environ.get('DELTAPROF_STRESS_MS', '2000')
+    r = same([victim('locks'), 'mixed', ms], ALL + ',heap_rate=1', timeout=120)
+    seen = {label(labels) for _, labels in totals(r)['block']}
+    assert seen == {'mutex', 'rwlock-read', 'rwlock-write', 'cond', 'sem', 'spin', 'barrier', 'join'}, seen
+    heap = reader.sum_profiles(profiles(r, kind='heap'))
+    assert all(row['inuse_objects'] >= 0 for row in heap.values())
+    assert 'one_of_each' in reader.by_function(heap, 'alloc_objects')
+
+
+def that_locks_may_end_and_holders_too():
+    r = same([victim('locks'), 'life'], ALL)
+    parent, child = sorted({p.pid for p in profiles(r, kind='mutex')})
+    for pid in (parent, child):
+        rows = totals(r, pid)
+        assert rows['mutex'], pid
+        # Nothing of the time before the fork, and no waiter that is not there.
+        if pid == child:
+            assert 5e6 < delay(rows['mutex'], 'mutex') < 15e6, rows['mutex']
+    balance(r, parent)
+    balance(r, child)
+
+
+def that_return_codes_are_the_same():
+    r = same([os.path.join(os.path.dirname(victim('')), 'victim_lock_results')], ALL)
+    assert r.status == 0, r.stdout
+    same([os.path.join(os.path.dirname(victim('')), 'victim_lock_results')], 'block_rate=0,mutex_rate=0')
+
+
+def that_a_process_without_threads_has_no_lock_profile():
+    r = same([victim('locks'), 'single'], ALL + ',interval=0')
+    assert not profiles(r, kind='mutex') and not profiles(r, kind='block')
+
+
+def that_rates_switch_the_kinds_off():
+    r = same([victim('locks'), 'turns', '4', '500', '5'], 'block_rate=0')
+    assert not profiles(r, kind='block') and profiles(r, kind='mutex')
+    r = same([victim('locks'), 'turns', '4', '500', '5'], 'mutex_rate=0,block_rate=1ns')
+    assert profiles(r, kind='block') and not profiles(r, kind='mutex')
+
+
+def that_sampling_keeps_the_totals():
+    """Contention of 8 threads, sampled: the sampled totals lie near the wall clock's share, which the exact ones equal."""
+    r = same([victim('locks'), 'turns', '8', '2000', '5'], 'block_rate=200us,mutex_rate=20')
+    t = totals(r)
+    mutex, block = delay(t['mutex'], 'mutex'), delay(t['block'], 'mutex')
+    assert 0.5 * block <= mutex <= 2 * block, (mutex, block)
+
+
+if __name__ == '__main__':
+    main(globals())
