@@ -21,12 +21,14 @@ static const void *fail(struct dp_module *module, const char *why)
     return NULL;
 }
 
-/* Writes where the module lies beside this code; 0 when there is no such file. */
+/* Writes where the module lies: beside this code, else, for a program that has us inside, where modules are installed.
+ * 0 when there is no such file. */
 static int locate(const char *dir, size_t n_dir, const char *name, char path[PATH_MAX])
 {
-    static const char *const places[] = {"deltaprof", "modules"};
+    static const char *const places[] = {"/deltaprof", "/modules", DP_MODULE_DIR};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        int n = snprintf(path, PATH_MAX, "%.*s/%s/%s.so", (int)n_dir, dir, places[i], name);
+        int beside = i < 2;
+        int n = snprintf(path, PATH_MAX, "%.*s%s/%s.so", beside ? (int)n_dir : 0, dir, places[i], name);
         if (n > 0 && n < PATH_MAX && access(path, R_OK) == 0)
             return 1;
     }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What `meson install` puts into a directory works from there: run, the libraries by pkg-config, the man page.
 
-    test_install.py BUILD-ROOT PREFIX LIBDIR CC...
+    test_install.py SOURCE-ROOT BUILD-ROOT PREFIX LIBDIR CC...
 """
 import os
 import re
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD, PREFIX, LIBDIR, *CC = sys.argv[1:]
+TOP, BUILD, PREFIX, LIBDIR, *CC = sys.argv[1:]
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
 SERVER = '''
 #include <deltaprof/deltaprof.h>
@@ -74,6 +74,17 @@ class Install(unittest.TestCase):
     @unittest.skipUnless(shutil.which('pkg-config'), 'pkg-config is not installed')
     def test_a_server_keeps_the_interposers_that_it_does_not_name(self):
         self.assertLessEqual({'libdeltaprof.so.0', 'libdeltaprof_preload.so.0'}, self.link('deltaprof-preload'))
+
+    def test_static_libraries_work_in_a_program_of_their_own(self):
+        """The interposers and the core inside the executable, nothing of ours beside it but the modules."""
+        program = self.dir + '/inside'
+        self.out(*CC, '-o', program, TOP + '/examples/server.c', '-I', self.root + '/include',
+                 self.lib + '/libdeltaprof_preload.a', self.lib + '/libdeltaprof.a', '-lpthread', '-ldl', '-lm')
+        self.assertIn('wrote profile.1.pb.gz', self.out(program, 'profile'))
+        with open(self.dir + '/profile.1.pb.gz', 'rb') as f:
+            self.assertEqual(f.read(2), b'\x1f\x8b')
+        top = self.out(self.root + '/bin/deltaprof', 'top', '--type', 'alloc_objects', self.dir + '/profile.1.pb.gz')
+        self.assertIn('inside', top)
 
 
 if __name__ == '__main__':
