@@ -86,13 +86,19 @@ static void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     thread->countdown = DELTAPROF_PARKED;
     dp_fence_signal();
     dp_thread_set_up(thread);
-    if (!thread->armed || (!thread->rate && want > (uint64_t)left))
+    if (!thread->armed)
         left = draw(thread);
+    if (want > (uint64_t)left) {
+        dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left + (int64_t)n_bytes);
+        if (!thread->rate) { /* it was off: this event is the first of a new distance */
+            left = draw(thread);
+            thread->drawn -= (int64_t)n_bytes;
+        }
+    }
     sample->rest = left - (int64_t)want;
     if (want <= (uint64_t)left)
         return;
     sample->rest = -1;
-    dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left + (int64_t)n_bytes);
     if (!thread->rate || !dp_load_relaxed(&record.heap_rate))
         return;
     sample->weight = dp_sample_weight(&thread->random, n_bytes, thread->rate);

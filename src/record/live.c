@@ -107,7 +107,8 @@ int dp_live_init(size_t budget_bytes)
            bucket_bits < 28)
         bucket_bits++;
     size_t bucket_bytes = sizeof(struct bucket) << bucket_bits;
-    while (filter_bits < 32 && filter_bits < bucket_bits + 5 && bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
+    while (filter_bits < 32 && filter_bits < bucket_bits + 5 &&
+           bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
         filter_bits++;
     struct bucket *buckets = dp_mem_map(bucket_bytes);
     _Atomic uint8_t *filter = dp_mem_map((size_t)1 << filter_bits);

@@ -285,6 +285,9 @@ void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
         counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
         counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
     }
+    /* Threads of a raw clone may share one TLS and so one shard, and lose each other's adds. Even then: */
+    if (__builtin_expect(counts->free_n > counts->n || counts->free_v > counts->v, 0))
+        counts->free_n = counts->n, counts->free_v = counts->v;
 }
 
 const struct dp_record *dp_table_record(unsigned kind, dp_record_id id)

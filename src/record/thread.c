@@ -29,7 +29,7 @@
 #include <sys/mman.h>
 
 #define N_BLOCKS_MAX   512u
-#define CLAIM_TRIES    8
+#define CLAIM_TRIES    32
 #define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
 #define FRESH_BYTES    64
 
@@ -95,13 +95,15 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
     pool.block_bytes = (block_bytes + 4095) & ~(size_t)4095;
     size_t n = budget_bytes / pool.block_bytes;
     pool.n_blocks = n < 2 ? 2 : n > N_BLOCKS_MAX ? N_BLOCKS_MAX : (unsigned)n;
-    pool.n_kept = pool.n_blocks - (pool.n_blocks + 3) / 4;
     char *blocks = dp_mem_map(pool.n_blocks * pool.block_bytes);
     if (!blocks)
         return -ENOMEM;
+    pool.n_kept = 0; /* all are lent, unless a key can hand them back */
     if (!pthread_key_create(&pool.key, thread_ends)) {
         pool.have_key = pool.key < KEYS_IN_THREAD;
-        if (!pool.have_key)
+        if (pool.have_key)
+            pool.n_kept = pool.n_blocks - (pool.n_blocks + 3) / 4;
+        else
             pthread_key_delete(pool.key);
     }
     pool.blocks = blocks;
