@@ -24,7 +24,9 @@
 #include "record/unwind.h"
 #include "report/profile.h"
 #include "sink/agent.h"
+#include "sink/endpoint.h"
 #include "sink/ends.h"
+#include "sink/listen.h"
 #include "sink/signals.h"
 #include "sink/tick.h"
 
@@ -67,6 +69,8 @@ static void fork_child(void)
     dp_record_fork_child();
     dp_report_fork_child();
     dp_tick_fork_child();
+    dp_endpoint_fork_child();
+    dp_listen_fork_child();
     dp_agent_fork_child();
     dp_ends_fork_child();
     dp_log_fork_child();
@@ -86,6 +90,8 @@ static int configure(struct dp_config *conf, const char *text, bool preloaded)
         source = "DELTAPROF_CONF";
         rc = dp_config_parse(conf, environment, &error);
     }
+    if (rc == 0)
+        rc = dp_config_check(conf, &error);
     if (rc) {
         dp_log_init("stderr");
         dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program runs on", source, error.line);
@@ -123,6 +129,8 @@ static int absolute(char path[DP_CONFIG_TEXT], bool percent)
 static int settle_paths(struct dp_config *conf)
 {
     int rc = conf->out[0] ? absolute(conf->out, true) : 0;
+    if (rc == 0 && conf->token[0])
+        rc = absolute(conf->token, false);
     return rc || !strchr(conf->log, '/') ? rc : absolute(conf->log, false);
 }
 
@@ -176,6 +184,9 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
     dp_record_tune(conf, true);
+    dp_endpoint_init(conf);
+    if (conf->listen[0])
+        dp_listen_init(conf, !preloaded || is_started_by_run());
     say_start(conf);
     if (!preloaded)
         dp_agent_start();
@@ -298,11 +309,15 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 
 void deltaprof_poll(void)
 {
-    if (!dp_agent_due() || !dp_process_is_noted())
+    bool agent = dp_agent_due(), listen = dp_listen_due();
+    if ((!agent && !listen) || !dp_process_is_noted())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    dp_agent_start();
+    if (agent)
+        dp_agent_start();
+    if (listen)
+        dp_listen_start();
     deltaprof_guard_leave(kept);
     errno = saved;
 }
@@ -329,10 +344,11 @@ void deltaprof_unload_end(void)
 
 void deltaprof_quiesce(void)
 {
-    if (!dp_agent_is_running() || !dp_process_is_noted() || dp_agent_is_self())
+    if (!dp_process_is_noted() || dp_agent_is_self())
         return;
     int64_t kept = deltaprof_guard_enter();
-    if (!dp_agent_quiesce(dp_ends_deadline()))
+    dp_listen_stop();
+    if (dp_agent_is_running() && !dp_agent_quiesce(dp_ends_deadline()))
         dp_log(DP_LOG_ERROR, "the thread that ticks is stuck in a sink; the program goes on with it");
     deltaprof_guard_leave(kept);
 }
@@ -344,6 +360,8 @@ void deltaprof_confined(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     dp_agent_forbid();
+    dp_endpoint_confined();
+    dp_listen_forbid();
     dp_ends_deliver(true);
     dp_ends_forbid();
     dp_agent_quiesce(dp_ends_deadline());

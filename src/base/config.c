@@ -9,6 +9,7 @@
  */
 #include "base/config.h"
 
+#include "base/address.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum type { SIZE, TIME, COUNT, CHOICE, SWITCH, SIGNAL, GLOBS, DIRECTORY, LOG };
+enum type { SIZE, TIME, COUNT, CHOICE, SWITCH, SIGNAL, GLOBS, DIRECTORY, LOG, ADDRESS, FILE_PATH };
 enum { LIVE = 1, DELTA = 2 };
 
 struct entry {
@@ -51,6 +52,14 @@ static const struct entry table[] = {
      DIRECTORY, AT(out), 0, 0, 0, "none"},
     {{"keep", "N", "5760", "ticks of files kept per process, the oldest deleted; 0 = all"},
      COUNT, AT(keep), 0, 1000000000, 0, NULL},
+    {{"listen", "HOST:PORT|HOST:PORT-PORT|unix:PATH", "none", "where the embedded endpoint answers /debug/pprof/"},
+     ADDRESS, AT(listen), 0, 0, 0, NULL},
+    {{"token", "FILE", "none", "file whose first line the endpoint asks for; needed beyond this machine, or token=none said"},
+     FILE_PATH, AT(token), 0, 0, 0, NULL},
+    {{"cursor_ttl", "TIME", "24h", "how long a named cursor outlives its last use"},
+     TIME, AT(cursor_ttl_ns), 1000 * MS, 8760 * HOUR, 0, NULL},
+    {{"cmdline", "on|off", "on", "whether the endpoint answers cmdline"},
+     SWITCH, AT(cmdline), 0, 0, 0, NULL},
     {{"depth", "N", "128", "most frames kept per stack"},
      COUNT, AT(depth), 1, 1024, 0, NULL},
     {{"memory", "SIZE", "64M", "most memory that the profiler may use in a process, symbols included"},
@@ -59,6 +68,12 @@ static const struct entry table[] = {
      CHOICE, AT(unwind), 0, 0, 0, NULL},
     {{"symbolize", "none|functions|lines", "functions", "names in profiles: none, by symbol tables, or by DWARF"},
      CHOICE, AT(symbolize), 0, 0, LIVE | DELTA, NULL},
+    {{"address", "runtime|elf", "runtime", "addresses as in this process, or as in the ELF files (for Pyroscope)"},
+     CHOICE, AT(address), 0, 0, DELTA, NULL},
+    {{"types", "all|alloc|inuse", "all", "which heap values are written"},
+     CHOICE, AT(types), 0, 0, DELTA, NULL},
+    {{"max_samples", "N", "0", "fold the smallest rows into [other] beyond this many; 0 = never"},
+     COUNT, AT(max_samples), 0, 1000000000, DELTA, NULL},
     {{"exe", "GLOBS", "*", "profile only programs whose file name matches one of these globs, a|b*"},
      GLOBS, AT(exe), 0, 0, 0, NULL},
     {{"signals", "on|off", "on under run and LD_PRELOAD, else off",
@@ -168,7 +183,12 @@ static int read_text(const struct entry *e, const char *value, char *out, struct
             allowed(error, e, value, "after % comes e (program), p (pid), h (host) or another %");
             return -EINVAL;
         }
-    bool none = e->type == DIRECTORY && strcmp(value, "none") == 0;
+    bool none = e->type != LOG && e->type != GLOBS && strcmp(value, "none") == 0;
+    struct dp_endpoint_address address;
+    if (e->type == ADDRESS && !none && dp_endpoint_address_parse(&address, value)) {
+        allowed(error, e, value, "HOST:PORT, HOST:PORT-PORT (an IP address, [IPv6], localhost or *), unix:PATH, or none");
+        return -EINVAL;
+    }
     strcpy(out, none ? "" : value); /* fits: the reader of the pair saw to it */
     return 0;
 }
@@ -347,6 +367,19 @@ int dp_config_parse_live(struct dp_config *conf, const char *text, struct dp_con
 int dp_config_parse_delta(struct dp_config *conf, const char *text, struct dp_config_error *error)
 {
     return parse(conf, text, DELTA, error);
+}
+
+int dp_config_check(const struct dp_config *conf, struct dp_config_error *error)
+{
+    struct dp_endpoint_address address;
+    if (conf->listen[0] && !dp_endpoint_address_parse(&address, conf->listen) && !address.local &&
+        !dp_config_given(conf, "token")) {
+        dp_text_format(error->line, sizeof error->line,
+                       "listen=%s can be reached from other machines: it needs token=FILE, or token=none if anybody may ask",
+                       conf->listen);
+        return -EINVAL;
+    }
+    return 0;
 }
 
 bool dp_config_given(const struct dp_config *conf, const char *key)

@@ -215,7 +215,8 @@ int dp_cli_run(int argc, char **argv)
     status = DP_PROGRAM_REFUSED;
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
         failed = make_absolute(&text, &conf);
-    if (!failed && dp_config_parse(&conf, text.bytes, &error)) {
+    if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error))) {
+        status = DP_CLI_USAGE;
         dp_cli_error("run", "%s", error.line);
         goto out;
     }

@@ -70,11 +70,16 @@ static dp_frame_id take_id(void)
     return 0;
 }
 
+static uint64_t hash_of(uint32_t type, dp_object_id object, uint64_t pc)
+{
+    return dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
+}
+
 static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
 {
     if (!slots) /* records.h works in a process that never starts the hooks */
         return 0;
-    uint64_t hash = dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
+    uint64_t hash = hash_of(type, object, pc);
     dp_frame_id mine = 0;
     for (uint32_t i = 0; i < PROBES; i++) {
         _Atomic uint32_t *slot = &slots[(hash + i) & slot_mask];
@@ -94,6 +99,33 @@ static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
             return id;
     }
     return 0;
+}
+
+static dp_frame_id find(dp_object_id object, uintptr_t pc)
+{
+    uint64_t hash = hash_of(DP_FRAME_CODE, object, pc);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint32_t id = dp_load_acquire(&slots[(hash + i) & slot_mask]); /* [FRAME] */
+        if (!id)
+            return 0;
+        if (frames[id].pc == pc && frames[id].object == object && frames[id].type == DP_FRAME_CODE)
+            return id;
+    }
+    return 0;
+}
+
+/* The loader is not asked: pc is anybody's word. Of two objects that had the same range the younger one is meant. */
+dp_frame_id dp_frame_find(uintptr_t lookup_pc)
+{
+    if (!slots)
+        return 0;
+    for (dp_object_id object = dp_objects_count(); object-- > 1;) {
+        const struct dp_object *o = dp_object_get(object);
+        dp_frame_id id = lookup_pc >= o->start && lookup_pc < o->end ? find(object, lookup_pc) : 0;
+        if (id)
+            return id;
+    }
+    return find(0, lookup_pc);
 }
 
 dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc)

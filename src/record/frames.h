@@ -60,6 +60,8 @@ int dp_frames_init(size_t budget_bytes);
 dp_frame_id dp_frame_intern(uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_named(uint64_t value);
+/* The frame of a lookup address, if it is known already; else 0. Any thread. */
+dp_frame_id dp_frame_find(uintptr_t lookup_pc);
 
 /*
  * The object that the loader knows at an address, entered in the table when it is new; 0: no file there, no room, or no

@@ -44,7 +44,7 @@ static struct {
     _Atomic uint32_t asked, served;
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
-    _Atomic bool wanted, forbidden;
+    _Atomic bool wanted, forbidden, others;
     _Atomic int32_t tid;
     pthread_t thread;
     struct dp_lock life; /* start and quiesce, one at a time */
@@ -55,9 +55,16 @@ uint8_t deltaprof_poll_wanted;
 
 static void want_poll(void)
 {
-    bool wanted =
-        dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE;
+    bool wanted = dp_load_relaxed(&agent.others) ||
+                  (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) &&
+                   dp_load_relaxed(&agent.state) == NONE);
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
+}
+
+void dp_agent_keep_polling(bool wanted)
+{
+    dp_store_relaxed(&agent.others, wanted);
+    want_poll();
 }
 
 static void ring(void)

@@ -17,6 +17,9 @@ void dp_agent_tune(int64_t interval_ns);
 /* A thread is wanted, there is none, and something is due. Two loads and a coarse clock. */
 bool dp_agent_due(void);
 
+/* Something else too waits for polls: the endpoint's thread, after a fork. */
+void dp_agent_keep_polling(bool wanted);
+
 /* Makes the thread if it is wanted and there is none. 0, or a negative errno: tried again after an interval. */
 int dp_agent_start(void);
 

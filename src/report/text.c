@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/text.c - rows as lines, without the encoder.
+ *
+ * Source of the form: google/pprof, profile/legacy_profile.go. Its reader multiplies what a heap_v2 header's rate tells
+ * it to; our values are weights already, so the header says a rate of 1. It takes 1 off every address, so addresses are
+ * return addresses here. Frames without an address are left out; a row of nothing else keeps its values.
+ */
+#include "report/text.h"
+
+#include "base/text.h"
+#include "record/table.h"
+#include "report/delta.h"
+#include "report/kinds.h"
+#include "report/lock.h"
+#include "report/maps.h"
+#include "report/symbol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 512
+
+static int say(dp_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int say(dp_write_fn fn, void *ctx, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    size_t n = dp_text_vformat(line, sizeof line, 0, format, args);
+    va_end(args);
+    return fn(ctx, line, n);
+}
+
+static int write_header(unsigned kind, const struct dp_rows *rows, dp_write_fn fn, void *ctx)
+{
+    int64_t sum[DP_VALUES_MAX] = {0};
+    if (kind != DP_KIND_HEAP)
+        return say(fn, ctx, "--- contention:\ncycles/second=1000000000\nsampling period=1\n");
+    for (size_t i = 0; i < rows->n; i++)
+        for (int v = 0; v < DP_VALUES_MAX; v++)
+            sum[v] += rows->at[i].values[v];
+    return say(fn, ctx, "heap profile: %lld: %lld [%lld: %lld] @ heap_v2/1\n", (long long)sum[2], (long long)sum[3],
+               (long long)sum[0], (long long)sum[1]);
+}
+
+static int write_row(unsigned kind, const struct dp_row *row, dp_write_fn fn, void *ctx)
+{
+    const int64_t *v = row->values;
+    int err = kind == DP_KIND_HEAP ? say(fn, ctx, "%lld: %lld [%lld: %lld] @", (long long)v[2], (long long)v[3],
+                                         (long long)v[0], (long long)v[1])
+                                   : say(fn, ctx, "%lld %lld @", (long long)v[1], (long long)v[0]);
+    const struct dp_record *record = dp_table_record(kind, row->id);
+    const dp_frame_id *frames = dp_table_frames(record);
+    for (unsigned i = 0; !err && i < record->depth; i++) {
+        const struct dp_frame *frame = dp_frame_get(frames[i]);
+        if (frame->type == DP_FRAME_CODE)
+            err = say(fn, ctx, " 0x%llx", (unsigned long long)frame->pc + 1);
+    }
+    return err ? err : fn(ctx, "\n", 1);
+}
+
+static int write_mapped(dp_write_fn fn, void *ctx)
+{
+    int err = say(fn, ctx, "\nMAPPED_LIBRARIES:\n");
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    char buf[4096];
+    ssize_t n;
+    while (!err && fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
+        err = fn(ctx, buf, (size_t)n);
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+int dp_text_write_profile(unsigned kind, dp_write_fn fn, void *ctx)
+{
+    struct dp_rows rows = {0};
+    struct dp_kind described;
+    int err = dp_kind_describe(kind, DP_TYPES_ALL, &described);
+    if (!err)
+        err = dp_delta_scan(kind, NULL, &rows);
+    if (!err)
+        err = write_header(kind, &rows, fn, ctx);
+    for (size_t i = 0; !err && i < rows.n; i++)
+        err = write_row(kind, &rows.at[i], fn, ctx);
+    if (!err)
+        err = write_mapped(fn, ctx);
+    dp_vec_fini(&rows);
+    return err;
+}
+
+size_t dp_text_count_rows(unsigned kind)
+{
+    struct dp_rows rows = {0};
+    size_t n = dp_delta_scan(kind, NULL, &rows) ? 0 : rows.n;
+    dp_vec_fini(&rows);
+    return n;
+}
+
+/* The name of a frame's code; 0: none. */
+static size_t name_of(dp_frame_id id, uintptr_t pc, char *name, size_t size)
+{
+    dp_report_lock(true);
+    const struct dp_symbol *symbol = dp_symbol_find(id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
+    size_t n = 0;
+    if (symbol) {
+        n = strnlen(symbol->lines[0].name, size - 1);
+        memcpy(name, symbol->lines[0].name, n);
+    }
+    name[n] = 0;
+    dp_report_unlock();
+    return n;
+}
+
+int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, void *ctx)
+{
+    dp_symbol_load();
+    dp_report_lock(true);
+    int err = dp_maps_begin();
+    dp_symbol_begin();
+    dp_report_unlock();
+    for (size_t i = 0; !err && i < n; i++) {
+        char name[LINE_BYTES - 32];
+        dp_frame_id id = dp_frame_find(addresses[i]);
+        if (id && name_of(id, addresses[i], name, sizeof name))
+            err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
+    }
+    dp_report_lock(true);
+    dp_symbol_end();
+    dp_report_unlock();
+    return err;
+}
