@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""Real programs with threads and locks, under load: what they answer is right, and their profiles name who locks."""
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import reader
+from harness import Run, environment, main, new_directory, profiles, same, victim
+
+CONF = 'block_rate=1us,mutex_rate=1,interval=500ms'
+
+
+class Server:
+    """A program under the preload object for the length of a `with`; then .run is what the harness reads."""
+
+    def __init__(self, argv, port, user=None, home=None):
+        self.out = tempfile.mkdtemp(dir=home) if home else new_directory()
+        if user:
+            shutil.chown(self.out, user)
+        self.port = port
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(argv, env=environment(CONF, self.out), cwd=self.out, user=user, stdin=subprocess.DEVNULL,
+                                        stdout=self.errors, stderr=self.errors)
+
+    def __enter__(self):
+        for _ in range(200):
+            try:
+                socket.create_connection(('127.0.0.1', self.port), 1).close()
+                return self
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        self.process.kill()
+        self.errors.seek(0)
+        raise AssertionError(self.errors.read().decode(errors='replace'))
+
+    def __exit__(self, *_):
+        self.process.send_signal(self.stop)
+        try:
+            self.status = self.process.wait(20)
+        finally:
+            self.process.kill()
+        self.errors.seek(0)
+        self.text = self.errors.read().decode(errors='replace')
+        self.run = Run('', '', self.status, self.out)
+
+    stop = signal.SIGTERM
+
+
+def installed(*programs):
+    missing = [p for p in programs if not shutil.which(p)]
+    if missing:
+        print('not installed:', *missing)
+    return not missing
+
+
+def rows(r, kind):
+    return reader.sum_profiles(profiles(r, kind=kind))
+
+
+def names(total):
+    return {name for stack, _ in total for name in stack}
+
+
+def labels(total):
+    return {dict(pairs).get('lock') for _, pairs in total}
+
+
+def balanced(r):
+    """Per process: waits for mutexes and rwlocks are in both profiles, but for what is still unpaid at the end."""
+    for pid in {p.pid for p in profiles(r, kind='block')}:
+        sums = []
+        for kind in ('mutex', 'block'):
+            total = reader.sum_profiles(profiles(r, kind=kind, pid=pid))
+            sums.append(sum(row['delay'] for (_, pairs), row in total.items() if dict(pairs)['lock'] in ('mutex', 'rwlock-read', 'rwlock-write')))
+        assert sums[0] <= 1.1 * sums[1] + 1e7 and sums[1] <= 1.1 * sums[0] + 1e7, sums
+
+
+def that_cxx_prints_the_same_and_is_named():
+    program = victim('cxx_locks')
+    if not os.path.exists(program):
+        return print('no C++ compiler')
+    r = same([program], 'block_rate=1ns')
+    block, mutex = rows(r, 'block'), rows(r, 'mutex')
+    assert {'mutex', 'rwlock-read', 'rwlock-write', 'cond'} <= labels(block), labels(block)
+    assert {'take_job', 'write_book', 'read_book'} <= names(block), names(block)
+    assert {'take_job', 'write_book'} <= names(mutex), names(mutex)
+    balanced(r)
+
+
+def that_redis_with_io_threads_answers_right():
+    if not installed('redis-server', 'redis-benchmark', 'redis-cli'):
+        return
+    cli = ['redis-cli', '-p', '7811']
+    with Server(['redis-server', '--port', '7811', '--save', '', '--io-threads', '2', '--io-threads-do-reads', 'yes'], 7811) as s:
+        done = subprocess.run(['redis-benchmark', '-p', '7811', '-q', '-n', '40000', '-c', '40', '-P', '16', 'incr', 'turns'],
+                              stdout=subprocess.PIPE, timeout=60, check=True)
+        answer = subprocess.run(cli + ['get', 'turns'], stdout=subprocess.PIPE, timeout=10, text=True).stdout
+        assert int(answer.strip().strip('"')) == 40000, (answer, done.stdout)
+        subprocess.run(cli + ['flushall', 'async'], stdout=subprocess.DEVNULL, timeout=10)
+        time.sleep(0.2)
+    assert s.status == 0, s.text
+    assert {'IOThreadMain', 'bioProcessBackgroundJobs'} <= names(rows(s.run, 'block')), names(rows(s.run, 'block'))
+    holders = names(rows(s.run, 'mutex'))
+    assert any('UsingThreads' in h or 'ThreadedIO' in h for h in holders), holders
+    balanced(s.run)
+
+
+def memcached_load(port, client, wrong):
+    """Sets and gets of keys of its own and of one that all share."""
+    with socket.create_connection(('127.0.0.1', port)) as c:
+        f = c.makefile('rwb')
+        until = time.monotonic() + 1.5
+        n = 0
+        while time.monotonic() < until:
+            value = b'%d:%d' % (client, n)
+            f.write(b''.join(b'set k%d-%d 0 0 %d noreply\r\n%s\r\nincr all 1 noreply\r\n' % (client, i, len(value), value) for i in range(50)))
+            f.write(b'get k%d-%d\r\n' % (client, n % 50))
+            f.flush()
+            got = [f.readline() for _ in range(3)]
+            if got[1].strip() != value:
+                wrong.append(got)
+                return
+            n += 1
+        wrong.append(n * 50)
+
+
+def that_memcached_with_four_threads_answers_right():
+    if not installed('memcached'):
+        return
+    argv = ['memcached', '-t', '4', '-p', '7812', '-l', '127.0.0.1', '-U', '0', '-m', '64']
+    if os.getuid() == 0:
+        argv += ['-u', 'root']
+    with Server(argv, 7812) as s:
+        with socket.create_connection(('127.0.0.1', 7812)) as c:
+            c.sendall(b'set all 0 0 1\r\n0\r\n')
+            assert c.recv(100) == b'STORED\r\n'
+        counts = [[] for _ in range(8)]
+        clients = [threading.Thread(target=memcached_load, args=(7812, i, counts[i])) for i in range(8)]
+        for c in clients:
+            c.start()
+        for c in clients:
+            c.join()
+        n = sum(c[0] if c and isinstance(c[0], int) else 1 << 40 for c in counts)
+        with socket.create_connection(('127.0.0.1', 7812)) as c:
+            c.sendall(b'get all\r\n')
+            answer = c.recv(200).split(b'\r\n')
+        assert int(answer[1]) == n, (answer, counts)
+    assert s.status in (0, -signal.SIGTERM), (s.status, s.text)
+    block = rows(s.run, 'block')
+    assert labels(block) & {'mutex', 'cond'}, labels(block)
+    # Debian's has no symbols: its frames are known by the file.
+    assert any(f.mapping.endswith('/memcached') for p in profiles(s.run, kind='block') for x in p.samples for f in x.frames)
+    balanced(s.run)
+
+
+def that_nginx_with_a_thread_pool_answers_right():
+    if not installed('nginx', 'wrk') or '--with-threads' not in subprocess.run(['nginx', '-V'], stderr=subprocess.PIPE, text=True).stderr:
+        return
+    home = new_directory()
+    os.chmod(home, 0o755)
+    os.mkdir(os.path.join(home, 'www'))
+    for i in range(20):
+        with open(os.path.join(home, 'www', f'{i}.bin'), 'wb') as f:
+            f.write(bytes([65 + i]) * 100000)
+    with open(os.path.join(home, 'nginx.conf'), 'w') as f:
+        f.write(f'''daemon off; master_process off; pid {home}/pid; error_log {home}/error.log;
+thread_pool default threads=4 max_queue=65536;
+events {{ worker_connections 256; }}
+http {{ access_log off; client_body_temp_path {home}/b; proxy_temp_path {home}/p; fastcgi_temp_path {home}/f; uwsgi_temp_path {home}/u;
+  scgi_temp_path {home}/s; server {{ listen 127.0.0.1:7813; location / {{ root {home}/www; aio threads; sendfile off; }} }} }}''')
+    with Server(['nginx', '-p', home, '-c', os.path.join(home, 'nginx.conf')], 7813) as s:
+        load = subprocess.run(['wrk', '-t', '2', '-c', '16', '-d', '2s', 'http://127.0.0.1:7813/3.bin'], stdout=subprocess.PIPE, text=True, timeout=30)
+        assert 'Non-2xx' not in load.stdout and 'Socket errors' not in load.stdout, load.stdout
+        import urllib.request
+        for i in range(20):
+            body = urllib.request.urlopen(f'http://127.0.0.1:7813/{i}.bin', timeout=5).read()
+            assert body == bytes([65 + i]) * 100000
+    assert s.status == 0, (s.status, s.text)
+    block = rows(s.run, 'block')
+    assert {'mutex', 'cond'} & labels(block), labels(block)
+    assert any(n.startswith('ngx_thread') for n in names(block)), names(block)
+    balanced(s.run)
+
+
+def that_postgres_under_pgbench_answers_right():
+    where = '/usr/lib/postgresql'
+    versions = sorted((v for v in os.listdir(where) if os.path.exists(f'{where}/{v}/bin/postgres')), key=float) if os.path.isdir(where) else []
+    if not versions or not installed('pgbench'):
+        return print('not installed: postgresql')
+    tools = f'{where}/{versions[-1]}/bin/'
+    user = 'postgres' if os.getuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix='deltaprof-pg-') as home:
+        if user:
+            os.chmod(home, 0o755)
+            shutil.chown(home, user)
+        env = dict(os.environ, PGUSER='postgres', PGHOST=home, PGPORT='7814')
+        plain = dict(env=env, user=user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home, timeout=60)
+        data = os.path.join(home, 'data')
+        subprocess.run([tools + 'initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync'], check=True, **plain)
+        server = [tools + 'postgres', '-D', data, '-p', '7814', '-k', home, '-h', '127.0.0.1', '-F']
+        with Server(server, 7814, user, home) as s:
+            s.stop = signal.SIGINT
+            subprocess.run(['pgbench', '-i', '-q', 'postgres'], check=True, **plain)
+            load = subprocess.run(['pgbench', '-c', '8', '-j', '2', '-T', '3', 'postgres'], **plain)
+            assert load.returncode == 0 and re.search(r'number of failed transactions: 0 ', load.stdout), load.stdout
+            n = int(re.search(r'transactions actually processed: (\d+)', load.stdout)[1])
+            sums = subprocess.run(['psql', '-Atc', '''select count(*) from pgbench_history; select
+                (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history) and
+                (select sum(bbalance) from pgbench_branches) = (select sum(delta) from pgbench_history)''', 'postgres'], **plain).stdout.split()
+            assert sums == [str(n), 't'], (sums, n)
+        assert s.status == 0, (s.status, s.text)
+        block = rows(s.run, 'block')
+        assert 'sem' in labels(block), labels(block)
+        assert {'LWLockAcquire', 'ProcSleep', 'PGSemaphoreLock'} & names(block), names(block)
+
+
+if __name__ == '__main__':
+    main(globals())
