@@ -8,6 +8,7 @@
 #include "report/epoch.h"
 #include "report/emit.h"
 #include "report/profile.h"
+#include "report/records.h"
 
 struct dp_window_edge {
     int64_t wall_ns, mono_ns;
@@ -22,6 +23,7 @@ struct dp_consumer {
     bool mixed_sizes;
     bool pending;   /* a write waits to be settled */
     bool skip_next; /* records: the next dump is taken as the baseline */
+    bool showed_inuse; /* hooks: the last one delivered had blocks in use, so an empty one says something */
     enum dp_consumer_source source;
     enum dp_symbolize symbolize;
     enum dp_address address;
@@ -31,6 +33,7 @@ struct dp_consumer {
     struct dp_rows rows;            /* of the write under way, then pending */
     struct dp_baseline base;        /* hooks */
     struct dp_records *records;     /* records; NULL until the first dump */
+    size_t depth;                   /* records: leafmost frames that count */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };
@@ -38,6 +41,9 @@ struct dp_consumer {
 /* Locks it, and begins anew in a forked child. 0, or -EAGAIN. */
 int dp_consumer_enter(struct dp_consumer *c, bool wait);
 void dp_consumer_leave(struct dp_consumer *c);
+
+/* Nothing is pending; the rows' memory goes back. */
+void dp_consumer_drop_rows(struct dp_consumer *c);
 
 /*
  * Writes c->rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row, DP_WRITE_SKIP_EMPTY);

@@ -79,8 +79,9 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     }
     c->kind = kind;
     c->mixed_sizes = mixed;
+    c->depth = defaults.depth ? (size_t)defaults.depth : 128;
     c->epoch = dp_epoch();
-    c->from = origin;
+    c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
     return c;
 }
@@ -115,6 +116,7 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_consumer_enter(c, true);
     dp_vec_fini(&c->rows);
     dp_vec_fini(&c->base);
+    dp_records_free(c->records);
     dp_mem_unmap(c, sizeof *c);
 }
 
@@ -128,10 +130,12 @@ int dp_consumer_enter(struct dp_consumer *c, bool wait)
     if (taken == 1) {
         memset(&c->rows, 0, sizeof c->rows);
         memset(&c->base, 0, sizeof c->base);
+        c->records = NULL;
     }
     if (c->epoch != dp_epoch()) {
         c->epoch = dp_epoch();
-        c->pending = false;
+        c->pending = c->showed_inuse = false;
+        c->skip_next = true; /* a runtime's counters go on in the child: what they stand at first is its zero */
         c->from = origin;
         dp_vec_clear(&c->rows);
         dp_vec_clear(&c->base);
@@ -144,8 +148,8 @@ void dp_consumer_leave(struct dp_consumer *c)
     dp_epoch_drop(&c->lock);
 }
 
-/* Gives the rows' memory back: between writes a consumer keeps its baseline only. */
-static void settle(struct dp_consumer *c)
+/* Between writes a consumer keeps its baseline only. */
+void dp_consumer_drop_rows(struct dp_consumer *c)
 {
     dp_vec_fini(&c->rows);
     c->pending = false;
@@ -159,7 +163,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
         *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->rows.n};
-    if (!c->rows.n && (flags & DP_WRITE_SKIP_EMPTY))
+    if (!c->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->rows.n && c->symbolize != DP_SYMBOLIZE_NONE && !(flags & DP_WRITE_NO_WAIT))
         dp_symbol_load();
@@ -197,7 +201,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
         return err;
     c->pending = !err && !cumulative;
     if (!c->pending)
-        settle(c);
+        dp_consumer_drop_rows(c);
     return err;
 }
 
@@ -233,16 +237,32 @@ int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, voi
 
 /* ---- settling --------------------------------------------------------------------------------------------------- */
 
+static bool shows_inuse(const struct dp_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++)
+        if (rows->at[i].values[2] | rows->at[i].values[3])
+            return true;
+    return false;
+}
+
+static void commit(struct dp_consumer *c)
+{
+    if (c->source == DP_SOURCE_RECORDS)
+        dp_records_commit(c->records);
+    else
+        dp_delta_commit(&c->base, &c->rows);
+    c->showed_inuse = shows_inuse(&c->rows);
+    c->from = c->to;
+}
+
 static int finish(struct dp_consumer *c, bool success)
 {
     dp_consumer_enter(c, true);
     int err = c->pending ? 0 : -EINVAL;
-    if (!err && success) {
-        dp_delta_commit(&c->base, &c->rows);
-        c->from = c->to;
-    }
+    if (!err && success)
+        commit(c);
     if (!err)
-        settle(c);
+        dp_consumer_drop_rows(c);
     dp_consumer_leave(c);
     return err;
 }
@@ -257,17 +277,24 @@ int dp_consumer_abandon(struct dp_consumer *c)
     return finish(c, false);
 }
 
+static int skip(struct dp_consumer *c)
+{
+    dp_consumer_drop_rows(c);
+    c->skip_next = true; /* should records come */
+    if (c->source == DP_SOURCE_RECORDS)
+        return 0;
+    c->to = now();
+    int err = dp_delta_scan(c->kind, &c->base, &c->rows);
+    if (!err)
+        commit(c);
+    dp_consumer_drop_rows(c);
+    return err;
+}
+
 int dp_consumer_skip(struct dp_consumer *c)
 {
     dp_consumer_enter(c, true);
-    settle(c);
-    struct dp_window_edge to = now();
-    int err = dp_delta_scan(c->kind, &c->base, &c->rows);
-    if (!err) {
-        dp_delta_commit(&c->base, &c->rows);
-        c->from = to;
-    }
-    settle(c);
+    int err = skip(c);
     dp_consumer_leave(c);
     return err;
 }

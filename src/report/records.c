@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/records.c - matching a dump with the last one.
+ *
+ * An entry is a key and the values last committed: 64 bytes, and 5 to 11 of the index. Entries stand in the order in which
+ * they were first met, and a cursor expects after each match the next one: runtimes hand their records in the same order
+ * each time, so a dump is two sequential scans and the index is asked only where the order broke.
+ *
+ * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
+ *    record that changed nothing has no row until its second comes; its values were then those of the entry.
+ * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
+ *    A heap record without an alloc has no block size, so it speaks for every size of its stack that the dump does not show.
+ * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when there is no memory
+ *    for a new one are those forgotten that neither this dump nor the last one showed.
+ * 4. Entries change only by commit, which takes what the pass wrote down; a failed write leaves no trace but entries
+ *    whose values are still 0.
+ */
+#include "report/records.h"
+
+#include "report/stackkey.h"
+
+#include <errno.h>
+
+#define NONE UINT32_MAX
+#define AHEAD 6 /* records whose stacks are asked of memory in advance */
+
+struct entry {
+    struct dp_stackkey stack;
+    int64_t size; /* of a block; with it the key */
+    int64_t n, v;   /* last committed */
+    uint32_t dump;  /* the last dump that showed it */
+    uint32_t row;   /* of that dump; NONE: it has none */
+};
+
+struct pending {
+    uint32_t entry;
+    int64_t n, v;
+};
+
+struct dp_records {
+    struct {
+        struct entry *at;
+        size_t n, cap;
+    } entries;
+    struct {
+        struct pending *at;
+        size_t n, cap;
+    } pending;
+    uint32_t *slots; /* entry + 1; 0: free */
+    size_t n_slots;
+    uint32_t dump; /* number of the one under way */
+};
+
+struct dp_records *dp_records_new(void)
+{
+    dp_stackkey_init();
+    return dp_mem_map(sizeof(struct dp_records));
+}
+
+void dp_records_free(struct dp_records *r)
+{
+    if (!r)
+        return;
+    dp_vec_fini(&r->entries);
+    dp_vec_fini(&r->pending);
+    dp_mem_unmap(r->slots, r->n_slots * sizeof *r->slots);
+    dp_mem_unmap(r, sizeof *r);
+}
+
+/* ---- the index -------------------------------------------------------------------------------------------------- */
+
+struct key {
+    struct dp_stackkey stack;
+    int64_t size;
+};
+
+static inline bool is_of(const struct entry *e, const struct key *key)
+{
+    return e->size == key->size && dp_stackkey_equal(&e->stack, &key->stack);
+}
+
+/* Entries of one stack lie in one chain, whatever their size. */
+static size_t chain_of(const struct dp_records *r, const struct dp_stackkey *stack)
+{
+    return (stack->word[0] ^ stack->word[3]) & (r->n_slots - 1);
+}
+
+static uint32_t *slot_of(const struct dp_records *r, const struct key *key)
+{
+    size_t i = chain_of(r, &key->stack);
+    while (r->slots[i] && !is_of(&r->entries.at[r->slots[i] - 1], key))
+        i = (i + 1) & (r->n_slots - 1);
+    return &r->slots[i];
+}
+
+static void fill_slots(struct dp_records *r)
+{
+    for (size_t i = 0; i < r->entries.n; i++) {
+        struct key key = {r->entries.at[i].stack, r->entries.at[i].size};
+        *slot_of(r, &key) = (uint32_t)i + 1;
+    }
+}
+
+static int reindex(struct dp_records *r, size_t n_slots)
+{
+    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    dp_mem_unmap(r->slots, r->n_slots * sizeof *slots);
+    r->slots = slots;
+    r->n_slots = n_slots;
+    fill_slots(r);
+    return 0;
+}
+
+static uint32_t find(const struct dp_records *r, const struct key *key)
+{
+    return r->n_slots ? *slot_of(r, key) - 1 : NONE;
+}
+
+static uint32_t insert(struct dp_records *r, const struct key *key)
+{
+    if ((r->entries.n + 1) * 4 > r->n_slots * 3 && reindex(r, r->n_slots ? r->n_slots * 2 : 1024))
+        return NONE;
+    struct entry *e = dp_vec_push(&r->entries);
+    if (!e)
+        return NONE;
+    *e = (struct entry){.stack = key->stack, .size = key->size, .row = NONE};
+    *slot_of(r, key) = (uint32_t)r->entries.n;
+    return (uint32_t)r->entries.n - 1;
+}
+
+/* Forgets what neither this dump nor the last one showed. 0: something was. */
+static int evict(struct dp_records *r)
+{
+    size_t kept = 0, n = r->entries.n;
+    for (size_t i = 0; i < n; i++)
+        if (r->dump - r->entries.at[i].dump <= 1)
+            r->entries.at[kept++] = r->entries.at[i];
+    if (kept == n)
+        return -ENOMEM;
+    r->entries.n = kept;
+    for (size_t i = 0; i < r->n_slots; i++)
+        r->slots[i] = 0;
+    fill_slots(r);
+    return 0;
+}
+
+/* ---- one pass --------------------------------------------------------------------------------------------------- */
+
+/* Adds without undefined overflow: the numbers are the runtime's. */
+static inline int64_t plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t minus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+/* values: {n, v, n and v of what was freed}. */
+static inline int64_t values_of(const struct dp_dump *dump, size_t i, int64_t values[4])
+{
+    if (dump->heap) {
+        const struct deltaprof_heap_record *h = &dump->heap[i];
+        values[0] = h->alloc_objects;
+        values[1] = h->alloc_bytes;
+        values[2] = h->free_objects;
+        values[3] = h->free_bytes;
+        return dump->mixed_sizes || h->alloc_objects <= 0 ? 0 : h->alloc_bytes / h->alloc_objects;
+    }
+    values[0] = values[2] = dump->block[i].contentions; /* nothing is in use */
+    values[1] = values[3] = dump->block[i].delay_ns;
+    return 0;
+}
+
+static inline void ask_memory_for(const struct dp_dump *dump, size_t i)
+{
+    const uintptr_t *stack;
+    size_t depth;
+    if (i >= dump->n)
+        return;
+    dp_dump_stack(dump, i, &stack, &depth);
+    for (size_t word = 0; word < depth && word < 64; word += 8)
+        __builtin_prefetch(stack + word);
+}
+
+static int add_row(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size, const int64_t values[4])
+{
+    struct dp_row *row = dp_vec_push(rows);
+    if (!row)
+        return -ENOMEM;
+    *row = (struct dp_row){(uint32_t)i, entry, size, {values[0], values[1], values[2], values[3]}};
+    e->row = (uint32_t)rows->n - 1;
+    return 0;
+}
+
+/* A second record of the same key in this dump. */
+static int add_duplicate(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size,
+                         const int64_t values[4])
+{
+    const int64_t first[4] = {e->n, e->v, e->n, e->v};
+    if (e->row == NONE && add_row(rows, e, i, entry, size, first))
+        return -ENOMEM;
+    for (int k = 0; k < 4; k++)
+        rows->at[e->row].values[k] = plus(rows->at[e->row].values[k], values[k]);
+    return 0;
+}
+
+/* A heap record without an alloc: every size of its stack is to begin at 0 again, if the dump does not show it. */
+static int note_reset(struct dp_records *r, const struct dp_stackkey *stack)
+{
+    for (size_t i = r->n_slots ? chain_of(r, stack) : 0; r->n_slots && r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
+        uint32_t at = r->slots[i] - 1;
+        if (!dp_stackkey_equal(&r->entries.at[at].stack, stack) || !(r->entries.at[at].n | r->entries.at[at].v))
+            continue;
+        struct pending *p = dp_vec_room(&r->pending, 1);
+        if (!p)
+            return -ENOMEM;
+        *p = (struct pending){at, 0, 0};
+        r->pending.n++;
+    }
+    return 0;
+}
+
+static void drop_resets_of_the_shown(struct dp_records *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->pending.n; i++)
+        if (r->entries.at[r->pending.at[i].entry].dump != r->dump)
+            r->pending.at[kept++] = r->pending.at[i];
+    r->pending.n = kept;
+}
+
+/* Fills rows with each key's sums, and pending with the resets. */
+static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
+{
+    uint32_t cursor = 0;
+    for (size_t i = 0; i < AHEAD; i++)
+        ask_memory_for(dump, i);
+    for (size_t i = 0; i < dump->n; i++) {
+        const uintptr_t *stack;
+        size_t depth;
+        int64_t values[4], size = values_of(dump, i, values);
+        ask_memory_for(dump, i + AHEAD);
+        dp_dump_stack(dump, i, &stack, &depth);
+        struct key key = {dp_stackkey_of(stack, depth < dump->depth ? depth : dump->depth), size};
+        uint32_t at = cursor;
+        if (at >= r->entries.n || !is_of(&r->entries.at[at], &key))
+            at = find(r, &key);
+        if (at == NONE) {
+            bool empty = !(values[0] | values[1] | values[2] | values[3]);
+            if (empty && note_reset(r, &key.stack))
+                return -ENOMEM;
+            if (empty)
+                continue;
+            if ((at = insert(r, &key)) == NONE)
+                return -ENOMEM;
+        } else if (r->entries.at[at].dump != r->dump) {
+            cursor = at + 1;
+        }
+        struct entry *e = &r->entries.at[at];
+        if (e->dump == r->dump) {
+            if (add_duplicate(rows, e, i, at, size, values))
+                return -ENOMEM;
+            continue;
+        }
+        e->dump = r->dump;
+        e->row = NONE;
+        bool same = values[0] == e->n && values[1] == e->v && values[2] == e->n && values[3] == e->v;
+        if (!same && add_row(rows, e, i, at, size, values))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* From sums to differences; what commit will need is written down. */
+static void difference(const struct entry *e, struct dp_row *row, struct pending *p)
+{
+    int64_t n = row->values[0], v = row->values[1], free_n = row->values[2], free_v = row->values[3];
+    bool down = n < e->n || v < e->v;
+    *p = (struct pending){row->spare, n, v};
+    row->values[0] = down ? 0 : minus(n, e->n);
+    row->values[1] = down ? 0 : minus(v, e->v);
+    row->values[2] = n > free_n ? minus(n, free_n) : 0;
+    row->values[3] = v > free_v ? minus(v, free_v) : 0;
+}
+
+int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
+{
+    dp_vec_clear(&r->pending);
+    if (++r->dump == 0) /* entries of 2^32 dumps ago would look like this one's */
+        r->dump = 1;
+    int err = gather(r, dump, rows);
+    if (err && !evict(r)) {
+        dp_vec_clear(rows);
+        dp_vec_clear(&r->pending);
+        r->dump++;
+        err = gather(r, dump, rows);
+    }
+    if (!err)
+        drop_resets_of_the_shown(r);
+    if (err || !dp_vec_room(&r->pending, rows->n + 1))
+        return -ENOMEM;
+    for (size_t i = 0; i < rows->n; i++)
+        difference(&r->entries.at[rows->at[i].spare], &rows->at[i], &r->pending.at[r->pending.n++]);
+    return 0;
+}
+
+void dp_records_commit(struct dp_records *r)
+{
+    for (size_t i = 0; i < r->pending.n; i++) {
+        struct entry *e = &r->entries.at[r->pending.at[i].entry];
+        e->n = r->pending.at[i].n;
+        e->v = r->pending.at[i].v;
+    }
+    dp_vec_fini(&r->pending);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/records.h - deltas of a dump of cumulative records that a runtime handed in.
+ */
+#pragma once
+
+#include "report/delta.h"
+
+#include <deltaprof/records.h>
+
+/* All the records of one moment; exactly one of the two arrays. */
+struct dp_dump {
+    const struct deltaprof_heap_record *heap;
+    const struct deltaprof_block_record *block;
+    size_t n;
+    bool mixed_sizes; /* heap: keyed by the stack alone */
+    size_t depth;     /* leafmost frames that count */
+};
+
+/* What a consumer knows of its runtime's records. */
+struct dp_records;
+struct dp_records *dp_records_new(void); /* NULL: no memory */
+void dp_records_free(struct dp_records *); /* takes NULL */
+
+/*
+ * Appends the rows of the dump: what was allocated (or waited) since the last commit, and what is in use. Row ids are
+ * indices of the dump. -ENOMEM: rows are incomplete and must be dropped. Nothing else of before may be pending.
+ */
+int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct dp_rows *rows);
+
+/* Makes the dump of the last subtract the baseline. Not called: the baseline stays. */
+void dp_records_commit(struct dp_records *);
+
+static inline void dp_dump_stack(const struct dp_dump *dump, size_t i, const uintptr_t **stack, size_t *depth)
+{
+    *stack = dump->heap ? dump->heap[i].stack : dump->block[i].stack;
+    *depth = dump->heap ? dump->heap[i].depth : dump->block[i].depth;
+}
