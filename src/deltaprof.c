@@ -11,6 +11,7 @@
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
+#include <deltaprof/records.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -22,6 +23,7 @@
 #include "record/event.h"
 #include "record/frames.h"
 #include "record/unwind.h"
+#include "report/handed.h"
 #include "report/profile.h"
 #include "sink/agent.h"
 #include "sink/endpoint.h"
@@ -55,6 +57,7 @@ const char *deltaprof_version(void)
 
 static void fork_prepare(void)
 {
+    dp_report_fork_prepare();
     dp_record_fork_prepare();
 }
 
@@ -384,8 +387,23 @@ static struct dp_consumer *consumer(struct deltaprof_delta *delta)
     return (struct dp_consumer *)delta;
 }
 
+/* A runtime with records of its own need not have started us, but its stacks want frames and mappings too. */
+static void settle_unstarted(void)
+{
+    struct dp_config conf;
+    struct dp_config_error error;
+    dp_lock_take(&desk.lock);
+    if (!desk.settled) {
+        dp_config_init(&conf);
+        if (dp_config_parse(&conf, getenv("DELTAPROF_CONF"), &error) == 0)
+            settle(&conf); /* what it lacks for want of memory, new says */
+    }
+    dp_lock_give(&desk.lock);
+}
+
 struct deltaprof_delta *deltaprof_delta_new(enum deltaprof_kind kind)
 {
+    settle_unstarted();
     return (struct deltaprof_delta *)dp_consumer_new((unsigned)kind, NULL);
 }
 
@@ -398,6 +416,8 @@ int deltaprof_delta_set(struct deltaprof_delta *delta, const char *text)
 {
     struct dp_config conf;
     struct dp_config_error error;
+    if (!delta)
+        return -EINVAL;
     dp_consumer_configuration(consumer(delta), &conf);
     int err = dp_config_parse_delta(&conf, text, &error);
     if (err)
@@ -409,18 +429,20 @@ int deltaprof_delta_set(struct deltaprof_delta *delta, const char *text)
 
 int deltaprof_delta_set_frames(struct deltaprof_delta *delta, deltaprof_name_fn fn, void *ctx)
 {
+    if (!delta)
+        return -EINVAL;
     dp_consumer_set_frames(consumer(delta), fn, ctx);
     return 0;
 }
 
 int deltaprof_delta_skip(struct deltaprof_delta *delta)
 {
-    return dp_consumer_skip(consumer(delta));
+    return delta ? dp_consumer_skip(consumer(delta)) : -EINVAL;
 }
 
 int deltaprof_delta_write_uncommitted(struct deltaprof_delta *delta, deltaprof_write_fn fn, void *ctx)
 {
-    return dp_consumer_write(consumer(delta), 0, fn, ctx, NULL);
+    return delta && fn ? dp_consumer_write(consumer(delta), 0, fn, ctx, NULL) : -EINVAL;
 }
 
 int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, void *ctx)
@@ -429,12 +451,48 @@ int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, 
     return err ? err : dp_consumer_commit(consumer(delta));
 }
 
+int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta,
+                                                   const struct deltaprof_heap_record *records, size_t n_records,
+                                                   int64_t rate_bytes, deltaprof_write_fn fn, void *ctx)
+{
+    static const struct deltaprof_heap_record none;
+    if (!delta || (!records && n_records))
+        return -EINVAL;
+    struct dp_dump dump = {.heap = records ? records : &none, .n = n_records};
+    return dp_consumer_write_dump(consumer(delta), dump, rate_bytes, fn, ctx);
+}
+
+int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta, const struct deltaprof_heap_record *records,
+                                       size_t n_records, int64_t rate_bytes, deltaprof_write_fn fn, void *ctx)
+{
+    int err = deltaprof_delta_write_heap_records_uncommitted(delta, records, n_records, rate_bytes, fn, ctx);
+    return err || !fn ? err : dp_consumer_commit(consumer(delta));
+}
+
+int deltaprof_delta_write_block_records_uncommitted(struct deltaprof_delta *delta,
+                                                    const struct deltaprof_block_record *records, size_t n_records,
+                                                    deltaprof_write_fn fn, void *ctx)
+{
+    static const struct deltaprof_block_record none;
+    if (!delta || (!records && n_records))
+        return -EINVAL;
+    struct dp_dump dump = {.block = records ? records : &none, .n = n_records};
+    return dp_consumer_write_dump(consumer(delta), dump, 1, fn, ctx);
+}
+
+int deltaprof_delta_write_block_records(struct deltaprof_delta *delta, const struct deltaprof_block_record *records,
+                                        size_t n_records, deltaprof_write_fn fn, void *ctx)
+{
+    int err = deltaprof_delta_write_block_records_uncommitted(delta, records, n_records, fn, ctx);
+    return err || !fn ? err : dp_consumer_commit(consumer(delta));
+}
+
 int deltaprof_delta_commit(struct deltaprof_delta *delta)
 {
-    return dp_consumer_commit(consumer(delta));
+    return delta ? dp_consumer_commit(consumer(delta)) : -EINVAL;
 }
 
 int deltaprof_delta_abandon(struct deltaprof_delta *delta)
 {
-    return dp_consumer_abandon(consumer(delta));
+    return delta ? dp_consumer_abandon(consumer(delta)) : -EINVAL;
 }

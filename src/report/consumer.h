@@ -34,6 +34,7 @@ struct dp_consumer {
     struct dp_baseline base;        /* hooks */
     struct dp_records *records;     /* records; NULL until the first dump */
     size_t depth;                   /* records: leafmost frames that count */
+    size_t records_budget_bytes;    /* for entries of stacks that no longer come */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };

@@ -32,7 +32,7 @@ struct handed {
 static uint64_t resolve(const struct handed *h, struct dp_locations *l, uintptr_t value)
 {
     struct deltaprof_frame_name name = {0};
-    uintptr_t pc = value - 1;
+    uintptr_t pc = value ? value - 1 : 0;
     if (h->consumer->name_fn) {
         h->consumer->name_fn(h->consumer->name_ctx, value, &name);
         if (name.function)
@@ -54,7 +54,7 @@ static struct seen *slot_of(const struct handed *h, uintptr_t value)
 static int grow(struct handed *h)
 {
     struct handed old = *h;
-    h->n_slots = old.n_slots ? old.n_slots * 4 : 4096;
+    h->n_slots = old.n_slots ? old.n_slots * 2 : 4096;
     h->slots = dp_mem_map(h->n_slots * sizeof *h->slots);
     if (!h->slots) {
         *h = old;
@@ -113,8 +113,6 @@ static int check(const struct dp_consumer *c, const struct dp_dump *dump)
 {
     if (c->source == DP_SOURCE_HOOKS || (c->kind == DELTAPROF_HEAP ? dump->block != NULL : dump->heap != NULL))
         return -EINVAL;
-    if (dump->n && !dump->heap && !dump->block)
-        return -EINVAL;
     for (size_t i = 0; i < dump->n; i++) {
         const uintptr_t *values;
         size_t depth;
@@ -136,11 +134,11 @@ static void skip(struct dp_consumer *c)
 static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
 {
     bool heap = c->kind == DELTAPROF_HEAP;
-    struct dp_emission e = {.period = heap ? rate_bytes : 1, .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
+    struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1, .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
     struct handed h = {.consumer = c, .dump = dump};
     struct dp_emit_source source = {stack, labels, &h};
     dp_kind_describe(c->kind, c->types, &e.kind);
-    if (!c->records && !(c->records = dp_records_new()))
+    if (!c->records && !(c->records = dp_records_new(c->records_budget_bytes)))
         return -ENOMEM;
     c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
     int err = dp_records_subtract(c->records, dump, &c->rows);

@@ -183,6 +183,8 @@ static void write_mapping(struct dp_locations *l, const struct dp_location_mappi
     if (m->index == DP_MAPPING_ANON) {
         out.start = l->anon_start[m->has_lines] & ~PAGE;
         out.limit = (l->anon_limit[m->has_lines] + PAGE) & ~PAGE;
+        if (out.limit <= out.start)
+            out.limit = UINT64_MAX; /* the last page of all */
     }
     dp_encode_mapping(l->encode, &out);
 }

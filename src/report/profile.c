@@ -44,6 +44,11 @@ void dp_report_tune(const struct dp_config *conf)
     defaults = *conf;
 }
 
+void dp_report_fork_prepare(void)
+{
+    dp_symbol_fork_prepare();
+}
+
 void dp_report_fork_child(void)
 {
     origin = now();
@@ -80,6 +85,7 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->kind = kind;
     c->mixed_sizes = mixed;
     c->depth = defaults.depth ? (size_t)defaults.depth : 128;
+    c->records_budget_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20) / 8;
     c->epoch = dp_epoch();
     c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
@@ -189,7 +195,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
 static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
-    struct dp_emission e = {.period = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1};
+    int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
+    struct dp_emission e = {.period = rate > 0 ? rate : 1};
     struct dp_emit_source source = dp_hooked_source(c->kind);
     dp_kind_describe(c->kind, c->types, &e.kind);
     dp_objects_recheck();

@@ -51,5 +51,6 @@ int dp_consumer_skip(struct dp_consumer *);
 /* Once, after dp_record_init. */
 int dp_report_init(const struct dp_config *conf);
 void dp_report_tune(const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
+void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
 /* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores. */
 void dp_report_fork_child(void);

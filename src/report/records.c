@@ -10,8 +10,8 @@
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
  * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
  *    A heap record without an alloc has no block size, so it speaks for every size of its stack that the dump does not show.
- * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when there is no memory
- *    for a new one are those forgotten that neither this dump nor the last one showed.
+ * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take more than
+ *    their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the last one showed.
  * 4. Entries change only by commit, which takes what the pass wrote down; a failed write leaves no trace but entries
  *    whose values are still 0.
  */
@@ -48,13 +48,17 @@ struct dp_records {
     } pending;
     uint32_t *slots; /* entry + 1; 0: free */
     size_t n_slots;
-    uint32_t dump; /* number of the one under way */
+    uint32_t dump;      /* number of the one under way */
+    size_t n_plenty;    /* more entries than this: time to forget stale ones */
 };
 
-struct dp_records *dp_records_new(void)
+struct dp_records *dp_records_new(size_t budget_bytes)
 {
     dp_stackkey_init();
-    return dp_mem_map(sizeof(struct dp_records));
+    struct dp_records *r = dp_mem_map(sizeof *r);
+    if (r)
+        r->n_plenty = budget_bytes / (sizeof(struct entry) + 2 * sizeof *r->slots);
+    return r;
 }
 
 void dp_records_free(struct dp_records *r)
@@ -292,6 +296,11 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
     dp_vec_clear(&r->pending);
     if (++r->dump == 0) /* entries of 2^32 dumps ago would look like this one's */
         r->dump = 1;
+    if (r->entries.n > r->n_plenty) {
+        evict(r);
+        if (r->entries.n > r->n_plenty / 2) /* they are in use: look again when half as many have come */
+            r->n_plenty = r->entries.n + r->entries.n / 2;
+    }
     int err = gather(r, dump, rows);
     if (err && !evict(r)) {
         dp_vec_clear(rows);

@@ -19,7 +19,8 @@ struct dp_dump {
 
 /* What a consumer knows of its runtime's records. */
 struct dp_records;
-struct dp_records *dp_records_new(void); /* NULL: no memory */
+/* budget_bytes: what stacks that no longer come may fill. NULL: no memory. */
+struct dp_records *dp_records_new(size_t budget_bytes);
 void dp_records_free(struct dp_records *); /* takes NULL */
 
 /*

@@ -35,7 +35,8 @@ static struct {
 } symbols;
 
 static const struct dp_symbol unknown = {0};
-static bool confined; /* a child forked from a process with threads: the loader may be locked for ever */
+static bool confined;   /* a child forked from a process with threads: the loader may be locked for ever */
+static bool threaded;   /* there were threads when the last fork began; glibc may say otherwise in the child */
 
 static const struct dp_symbolize_ops *opened(void)
 {
@@ -209,9 +210,14 @@ void dp_symbol_abandon(void)
     memset(&symbols, 0, sizeof symbols);
 }
 
+void dp_symbol_fork_prepare(void)
+{
+    threaded = !__libc_single_threaded;
+}
+
 void dp_symbol_fork_child(void)
 {
-    confined = confined || !__libc_single_threaded;
+    confined = confined || threaded;
 }
 
 bool dp_symbol_confined(void)

@@ -56,7 +56,8 @@ const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t in
 void dp_symbol_abandon_session(void);
 /* Forgets names too: a forked child whose parent was at work here. */
 void dp_symbol_abandon(void);
-/* atfork child handler: notes whether there were threads. Only stores. */
+/* atfork handlers: the first notes whether there are threads, the second makes that ours. Only store. */
+void dp_symbol_fork_prepare(void);
 void dp_symbol_fork_child(void);
 /* This child was forked from a process with threads: the loader may be locked for ever. */
 bool dp_symbol_confined(void);
