@@ -5,7 +5,8 @@
  *
  * 1. Rows hold differences, and commit adds them: what moves the baseline is what was delivered, however the counters
  *    went on meanwhile.
- * 2. The baseline is grown before anything is delivered, so commit cannot fail.
+ * 2. An event adds to two counters, and may be between them: bytes whose object is not there yet wait for the next delta.
+ * 3. The baseline is grown before anything is delivered, so commit cannot fail.
  */
 #include "report/delta.h"
 
@@ -43,6 +44,8 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
         in_n = c->n - c->free_n;
         in_v = c->v - c->free_v;
     }
+    v = n ? v : 0;
+    in_v = in_n ? in_v : 0;
     if (__builtin_expect(!(n | v | in_n | in_v), 1))
         return false;
     row->values[0] = n;
