@@ -39,7 +39,8 @@ def new_directory():
 def environment(conf='', out=None, preload=True, behind=(), extra=None):
     """The environment that `deltaprof run` would give, by hand. behind: libraries preloaded after ours."""
     env = dict(os.environ)
-    env.pop('PYTHONPATH', None)
+    for name in ('PYTHONPATH', 'LD_LIBRARY_PATH', 'MALLOC_PERTURB_'):
+        env.pop(name, None)
     libraries = ([PRELOAD] if preload else []) + list(behind)
     env.pop('LD_PRELOAD', None)
     if libraries:
