@@ -199,6 +199,13 @@ static int start(const struct dp_config *conf, bool preloaded)
     return 0;
 }
 
+/* What this thread drew while the profiler was off would let a MiB pass unseen. */
+static void redraw(void)
+{
+    deltaprof_guard_enter();
+    deltaprof_guard_reset();
+}
+
 static int start_from(const char *text, bool preloaded)
 {
     int saved = errno;
@@ -221,6 +228,8 @@ static int start_from(const char *text, bool preloaded)
     }
     dp_lock_give(&desk.lock);
     deltaprof_guard_leave(kept);
+    if (rc == 0)
+        redraw();
     errno = saved;
     return rc > 0 ? 0 : rc; /* left out by `exe`: the caller need not mind */
 }
@@ -328,6 +337,11 @@ void deltaprof_poll(void)
 void deltaprof_deliver(void)
 {
     dp_ends_deliver(false);
+}
+
+void deltaprof_survived(void)
+{
+    dp_ends_again();
 }
 
 __attribute__((destructor)) static void at_exit(void)

@@ -288,6 +288,8 @@ DELTAPROF_API int deltaprof_start_preloaded(void);
  * vfork or a raw clone it does nothing. A second call does nothing.
  */
 DELTAPROF_API void deltaprof_deliver(void);
+/* The end for which deltaprof_deliver was called did not come (a failed exec): a later one delivers again. */
+DELTAPROF_API void deltaprof_survived(void);
 
 /* Around a real dlclose: nothing of the loader's state is cached in between; afterwards what is gone is forgotten. */
 DELTAPROF_API void deltaprof_unload_begin(void);

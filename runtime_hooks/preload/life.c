@@ -47,10 +47,11 @@ int setns(int fd, int type)
     return DP_REAL(setns)(fd, type);
 }
 
-/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. */
+/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. A filter of NULL is
+ * how programs ask whether there is such a thing. */
 int dp_prctl(int option, long a, long b, long c, long d)
 {
-    if (option == PR_SET_SECCOMP)
+    if (option == PR_SET_SECCOMP && (a != SECCOMP_MODE_FILTER || b))
         deltaprof_confined();
     return DP_REAL(prctl)(option, a, b, c, d);
 }

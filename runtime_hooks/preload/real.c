@@ -26,15 +26,15 @@
 
 /* ---- the resolvers ---- */
 
-static void find(const char *name, void **slot, void *resolver);
+static void find(const char *name, void **slot);
 
-#define RESOLVER(name, result, parameters, arguments, version)         \
-    static result first_##name parameters                              \
-    {                                                                  \
-        dp_real_resolve();                                             \
-        if (DP_REAL(name) == first_##name)                             \
-            find(#name, (void **)&dp_real.name, (void *)first_##name); \
-        return DP_REAL(name) arguments;                                \
+#define RESOLVER(name, result, parameters, arguments, version) \
+    static result first_##name parameters                      \
+    {                                                          \
+        dp_real_resolve();                                     \
+        if (DP_REAL(name) == first_##name)                     \
+            find(#name, (void **)&dp_real.name);               \
+        return DP_REAL(name) arguments;                        \
     }
 DP_SYMBOLS_LIBC(RESOLVER)
 DP_SYMBOLS_CXX(RESOLVER)
@@ -121,6 +121,7 @@ void dp_real_resolve(void)
     int n_missing = 0, saved_errno = errno;
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
         return;
+    int64_t kept = deltaprof_guard_enter();
     __atomic_store_n(&state, RESOLVING, __ATOMIC_RELAXED);
     struct {
         DP_SYMBOLS_MALLOC(DP_REAL_MEMBER)
@@ -139,6 +140,7 @@ void dp_real_resolve(void)
     }
     if (n_missing)
         dlerror(); /* the program is not to find our misses in it */
+    deltaprof_guard_leave(kept);
     errno = saved_errno;
 }
 
@@ -162,9 +164,10 @@ static void *find_loaded(const char *name)
 }
 
 /* Stores the function called name that stands neither in libc nor in the global scope, or ends as ld.so would. */
-static void find(const char *name, void **slot, void *resolver)
+static void find(const char *name, void **slot)
 {
     int saved_errno = errno;
+    int64_t kept = deltaprof_guard_enter();
     if (!next(name, NULL, slot)) {
         void *real = find_loaded(name);
         dlerror();
@@ -177,5 +180,6 @@ static void find(const char *name, void **slot, void *resolver)
         }
         SET(slot, real);
     }
+    deltaprof_guard_leave(kept);
     errno = saved_errno;
 }

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stddef.h>
 #include <threads.h>
 
@@ -81,6 +82,24 @@
     F(siglongjmp, void, (void *env, int value), (env, value), NULL)                         \
     F(__longjmp_chk, void, (void *env, int value), (env, value), NULL)
 
+/* What becomes another program, and what asks what a signal does. */
+#define DP_SYMBOLS_EXEC(F)                                                                                \
+    F(execve, int, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), NULL)  \
+    F(execv, int, (const char *path, char *const argv[]), (path, argv), NULL)                             \
+    F(execvp, int, (const char *file, char *const argv[]), (file, argv), NULL)                            \
+    F(execvpe, int, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), NULL) \
+    F(fexecve, int, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL)
+
+#define DP_SYMBOLS_SIGNAL(F)                                                              \
+    F(signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)        \
+    F(bsd_signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)    \
+    F(ssignal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)       \
+    F(sysv_signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)   \
+    F(__sysv_signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL) \
+    F(sigset, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)
+#define DP_SYMBOLS_SIGACTION(F) \
+    F(sigaction, int, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), NULL)
+
 /* What threads wait in, what ends a holder's tenure, and the tries that tell whether there is anything to wait for. */
 #define DP_SYMBOLS_LOCKS(F)                                                                                            \
     F(pthread_mutex_lock, int, (pthread_mutex_t * m), (m), NULL)                                                       \
@@ -129,5 +148,7 @@
     F(thrd_join, int, (thrd_t thread, int *value), (thread, value), NULL)
 
 /* What is resolved after the malloc group: all of it in libc, but for new and delete. */
-#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_ALIGNED(F) DP_SYMBOLS_LIFE(F) DP_SYMBOLS_LOCKS(F)
-#define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)
+#define DP_SYMBOLS_LIBC(F) \
+    DP_SYMBOLS_ALIGNED(F)  \
+    DP_SYMBOLS_LIFE(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
+#define DP_SYMBOLS_CXX(F) DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)

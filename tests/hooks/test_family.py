@@ -16,7 +16,7 @@ def that_corner_cases_are_the_same_with_the_heap_off():
 
 
 def that_corner_cases_are_the_same_in_a_tiny_memory():
-    same([victim('family')], 'heap_rate=1,memory=1M')
+    same([victim('family')], 'heap_rate=1,memory=4M')
 
 
 main(globals())

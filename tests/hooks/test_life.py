@@ -106,12 +106,38 @@ def that_namespaces_work_while_the_agent_runs():
     ends('unshare', confs=['heap_rate=1,interval=20ms'])
 
 
+def one_line_says_why(how, words, status=5, conf='heap_rate=1,interval=20ms'):
+    r = run([victim('life'), how], conf)
+    assert r.status == status, (r.status, r.stderr)
+    assert words in r.stderr and r.stderr.count('\n') == 1 and r.stderr.startswith('deltaprof['), r.stderr
+    return r
+
+
 def that_a_seccomp_filter_is_survived():
-    ends('seccomp', kept=None, confs=['heap_rate=1,interval=20ms', 'heap_rate=1'])
+    for conf in WITH_AND_WITHOUT_AGENT:
+        assert last(one_line_says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
 
 
 def that_privileges_can_be_dropped_while_the_agent_runs():
-    ends('setuid', kept=None, confs=['heap_rate=1,interval=20ms'])
+    if os.geteuid() == 0:
+        one_line_says_why('setuid', 'EACCES')
+
+
+def that_programs_see_the_signals_that_they_would_see_without_us():
+    script = '''
+import signal, os, time
+for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
+    print(s, signal.getsignal(s)); print(signal.signal(s, signal.SIG_IGN)); print(signal.signal(s, signal.SIG_DFL))
+    print(signal.getsignal(s))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    os.kill(os.getpid(), signal.SIGINT); time.sleep(1)
+except KeyboardInterrupt: print("interrupted")
+print(os.system("trap; kill -0 $$; echo $?"))
+os.kill(os.getpid(), signal.SIGTERM)
+'''
+    assert same(['/usr/bin/python3', '-c', script], 'heap_rate=64k').status == -signal.SIGTERM
+    same(['sh', '-c', 'trap; (trap "" TERM; kill -TERM $(exec sh -c "echo \\$PPID"); echo ignored); kill -INT $$; echo no'])
 
 
 def that_varargs_are_passed_on():

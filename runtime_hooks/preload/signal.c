@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * signal.c - programs see SIG_DFL where the library stands in for it, and get the stand-in where they ask for SIG_DFL.
+ *
+ * sigaction is the library's own question (deltaprof_sigaction). The older functions differ in flags and masks, which
+ * stay libc's: each real one is called, then its answer and its SIG_DFL are put right.
+ */
+#include "hook.h"
+
+DP_HOOK int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+    return deltaprof_sigaction(sig, act, old, DP_REAL(sigaction));
+}
+
+#define SIGNAL(name, result, parameters, arguments, version)                                                  \
+    DP_HOOK result name parameters;                                                                           \
+    DP_HOOK result name parameters                                                                            \
+    {                                                                                                         \
+        struct sigaction is, seems, plain = {.sa_handler = SIG_DFL};                                          \
+        if (DP_REAL(sigaction)(sig, NULL, &is) || deltaprof_sigaction(sig, NULL, &seems, DP_REAL(sigaction))) \
+            return DP_REAL(name) arguments;                                                                   \
+        sighandler_t old = DP_REAL(name) arguments;                                                           \
+        if (old != SIG_ERR && handler == SIG_DFL)                                                             \
+            deltaprof_sigaction(sig, &plain, NULL, DP_REAL(sigaction));                                       \
+        return old == is.sa_handler ? seems.sa_handler : old;                                                 \
+    }
+DP_SYMBOLS_SIGNAL(SIGNAL)
