@@ -199,13 +199,6 @@ static int start(const struct dp_config *conf, bool preloaded)
     return 0;
 }
 
-/* What this thread drew while the profiler was off would let a MiB pass unseen. */
-static void redraw(void)
-{
-    deltaprof_guard_enter();
-    deltaprof_guard_reset();
-}
-
 static int start_from(const char *text, bool preloaded)
 {
     int saved = errno;
@@ -229,7 +222,7 @@ static int start_from(const char *text, bool preloaded)
     dp_lock_give(&desk.lock);
     deltaprof_guard_leave(kept);
     if (rc == 0)
-        redraw();
+        dp_record_rearm();
     errno = saved;
     return rc > 0 ? 0 : rc; /* left out by `exe`: the caller need not mind */
 }
@@ -288,6 +281,8 @@ int deltaprof_set(const char *text)
     }
     dp_lock_give(&desk.lock);
     deltaprof_guard_leave(kept);
+    if (rc == 0)
+        dp_record_rearm();
     return rc;
 }
 

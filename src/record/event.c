@@ -313,13 +313,30 @@ void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v)
     *v = base.v;
 }
 
+void dp_record_rearm(void)
+{
+    struct dp_thread *thread = dp_thread_self();
+    dp_record_flush_bytes();
+    if (dp_thread_parked(thread))
+        return;
+    thread->armed = 0;
+    dp_fence_signal();
+    thread->countdown = 0;
+}
+
+void dp_record_flush_bytes(void)
+{
+    struct dp_thread *thread = dp_thread_self();
+    int64_t left = thread->countdown;
+    if (!thread->armed || left >= thread->drawn)
+        return;
+    dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left);
+    thread->drawn = left;
+}
+
 uint64_t dp_record_bytes_seen(void)
 {
-    const struct dp_thread *thread = dp_thread_self();
-    int64_t seen = dp_tally_read(DP_TALLY_BYTES);
-    if (thread->armed && thread->countdown < thread->drawn)
-        seen += thread->drawn - thread->countdown;
-    return (uint64_t)seen;
+    return (uint64_t)dp_tally_read(DP_TALLY_BYTES);
 }
 
 void dp_record_stats(struct deltaprof_stats *stats)

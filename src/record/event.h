@@ -43,10 +43,14 @@ void dp_record_fork_child(void);
 bool dp_record_fork_settle(void);
 void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
 
+/* The calling thread draws a new distance at its next event: changed rates hold for it at once. Not under the guard. */
+void dp_record_rearm(void);
+
 /*
- * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: exact for the calling thread if
- * its word is not parked, and behind by what other threads took since their last sample.
+ * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: behind by what threads took since
+ * their last sample, except the calling one after flush_bytes, which does nothing under the guard.
  */
+void dp_record_flush_bytes(void);
 uint64_t dp_record_bytes_seen(void);
 
 /* What stats of the tables stand at now: samples, records, live and the losses; the rest of *stats is left alone. */

@@ -144,8 +144,8 @@ static bool reserve(_Atomic uint32_t *next, uint32_t cap, uint32_t n, uint32_t *
     return *at <= cap - n;
 }
 
-static bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
-                 const struct dp_stack *stack)
+static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
+                        const struct dp_stack *stack)
 {
     return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
            !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));

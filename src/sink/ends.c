@@ -97,6 +97,7 @@ static void talk(void)
 static void deliver(bool ordinary, int64_t deadline_ns)
 {
     bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
+    dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running()) {
         if (ordinary && !inside_malloc)

@@ -97,8 +97,12 @@ static double measure(unsigned threads, void *(*a)(size_t), void (*f)(void *), l
     return bench_threads(threads, level1, n);
 }
 
+static const char *only; /* part of a name; NULL: all */
+
 static void pair(const char *mode, int64_t rate, bool on, long n)
 {
+    if (only && !strstr(mode, only))
+        return;
     conf.heap_rate = rate;
     dp_record_tune(&conf, on);
     for (unsigned threads = 1; threads <= 8; threads *= 2) {
@@ -169,6 +173,8 @@ static void part_live(unsigned thread, long n) /* insert and take one block at a
 
 static void part(const char *name, bench_fn fn, long n)
 {
+    if (only && !strstr(name, only))
+        return;
     for (unsigned threads = 1; threads <= 8; threads *= 2) {
         double ns[BENCH_ROUNDS_MAX];
         int rounds = bench_rounds();
@@ -180,8 +186,9 @@ static void part(const char *name, bench_fn fn, long n)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    only = argc > 1 ? argv[1] : NULL;
     dp_config_init(&conf);
     if (dp_record_init(&conf))
         return 1;

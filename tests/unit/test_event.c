@@ -175,6 +175,42 @@ static void a_profiler_that_is_off_looks_again_every_mebibyte(void **state)
     deltaprof_free(0, block(1));
 }
 
+static void bytes_are_counted_without_a_sample(void **state)
+{
+    tune(0);
+    uint64_t before = dp_record_bytes_seen();
+    for (int i = 0; i < 1000; i++)
+        deltaprof_alloc(0, block(1), 100);
+    dp_record_flush_bytes();
+    dp_record_flush_bytes();
+    assert_int_equal(dp_record_bytes_seen() - before, 100000);
+    for (int i = 0; i < 100000; i++)
+        deltaprof_alloc(0, block(1), 100); /* over nine looks at a profiler that is off */
+    dp_record_flush_bytes();
+    assert_int_equal(dp_record_bytes_seen() - before, 10100000);
+    tune(100);
+    before = dp_record_bytes_seen();
+    for (int i = 0; i < 10000; i++) {
+        deltaprof_alloc(0, block(1), 77);
+        deltaprof_free(0, block(1));
+    }
+    dp_record_flush_bytes();
+    assert_int_equal(dp_record_bytes_seen() - before, 770000);
+}
+
+static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **state)
+{
+    tune(0);
+    deltaprof_alloc(0, block(1), 1);
+    struct dp_counts before = totals();
+    conf.heap_rate = 1;
+    dp_record_tune(&conf, true);
+    dp_record_rearm();
+    deltaprof_alloc(0, block(1), 1);
+    assert_int_equal(totals().n, before.n + 1);
+    deltaprof_free(0, block(1));
+}
+
 static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
 {
     tune(1);
@@ -232,6 +268,8 @@ int main(void)
         cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
         cmocka_unit_test(heaps_are_apart_and_have_names),
         cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
+        cmocka_unit_test(bytes_are_counted_without_a_sample),
+        cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
         cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
         cmocka_unit_test(errno_is_kept),
         cmocka_unit_test(watched_addresses_are_always_asked_about),
