@@ -17,7 +17,9 @@ give_up() {
 }
 
 sh "$top/tests/install.sh" || give_up "the packages could not be installed"
-[ -f "$build/build.ninja" ] || timeout 120 meson setup "$build" "$top" </dev/null || give_up "meson setup failed"
+again= # what has been installed meanwhile is found
+[ ! -f "$build/build.ninja" ] || again=--reconfigure
+timeout 120 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
 timeout 600 ninja -C "$build" </dev/null || give_up "the build failed"
 timeout 120 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
 
