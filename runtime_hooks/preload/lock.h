@@ -53,6 +53,28 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
         return result;                                               \
     }
 
+enum { AT_ONCE = -1 }; /* no function here answers so */
+
+/*
+ * The hook of a waiting call: alone, the real one; else name##_tried, which waits only where its try says busy, and
+ * calls the real one where that says AT_ONCE. It stands apart so that the way of a process with one thread needs no
+ * frame.
+ */
+#define TRYING(name, parameters, arguments, try_allowed, try, busy)                       \
+    DP_DUE int name##_tried parameters                                                    \
+    {                                                                                     \
+        int result = try;                                                                 \
+        if (__builtin_expect(result == (busy), 0))                                        \
+            return name##_wait arguments;                                                 \
+        return __builtin_expect(result == AT_ONCE, 0) ? DP_REAL(name) arguments : result; \
+    }                                                                                     \
+    DP_HOOK int name parameters                                                           \
+    {                                                                                     \
+        if (__libc_single_threaded || !(try_allowed))                                     \
+            return DP_REAL(name) arguments;                                               \
+        return name##_tried arguments;                                                    \
+    }
+
 /* A release: one load where nobody waits. */
 #define RELEASING(name, parameters, arguments, lock)               \
     DP_DUE int name##_seen parameters                              \

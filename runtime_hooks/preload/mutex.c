@@ -17,25 +17,17 @@ static inline const void *mutex(const pthread_mutex_t *m)
 
 enum { ROBUST = 0x10, OWNER = 0x3fffffff }; /* bits of __kind and __lock */
 
-/* Stands for a try: EBUSY if it must be waited for. Else the answer, or -1: the real lock has it at once. */
+/* Stands for a try: EBUSY if it must be waited for. Else the answer, or AT_ONCE: the real lock has it. */
 static inline int try(pthread_mutex_t *m)
 {
     if (__builtin_expect(m->__data.__kind & ROBUST, 0))
-        return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER ? EBUSY : -1;
+        return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER ? EBUSY : AT_ONCE;
     return DP_REAL(pthread_mutex_trylock)(m);
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                              \
-    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, )   \
-    DP_HOOK int name parameters                                                      \
-    {                                                                                \
-        if (__libc_single_threaded || !(try_allowed))                                \
-            return DP_REAL(name) arguments;                                          \
-        int result = try(m);                                                         \
-        if (__builtin_expect(result == EBUSY, 0))                                    \
-            return name##_wait arguments;                                            \
-        return __builtin_expect(result == -1, 0) ? DP_REAL(name) arguments : result; \
-    }
+#define MUTEX(name, parameters, arguments, try_allowed)                            \
+    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, ) \
+    TRYING(name, parameters, arguments, try_allowed, try(m), EBUSY)
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)
 MUTEX(pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *t), (m, t), may_try(CLOCK_REALTIME, t))
@@ -44,15 +36,9 @@ MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t clock, const stru
 RELEASING(pthread_mutex_unlock, (pthread_mutex_t * m), (m), m)
 DESTROYING(pthread_mutex_destroy, pthread_mutex_t, m)
 
-#define MTX(name, parameters, arguments, try_allowed)                                     \
-    WAITING(name, parameters, arguments, m, DELTAPROF_LOCK_MUTEX, end_of_c11, )           \
-    DP_HOOK int name parameters                                                           \
-    {                                                                                     \
-        if (__libc_single_threaded || !(try_allowed))                                     \
-            return DP_REAL(name) arguments;                                               \
-        int result = DP_REAL(mtx_trylock)(m);                                             \
-        return __builtin_expect(result == thrd_busy, 0) ? name##_wait arguments : result; \
-    }
+#define MTX(name, parameters, arguments, try_allowed)                           \
+    WAITING(name, parameters, arguments, m, DELTAPROF_LOCK_MUTEX, end_of_c11, ) \
+    TRYING(name, parameters, arguments, try_allowed, DP_REAL(mtx_trylock)(m), thrd_busy)
 
 MTX(mtx_lock, (mtx_t * m), (m), true)
 MTX(mtx_timedlock, (mtx_t *restrict m, const struct timespec *restrict t), (m, t), may_try(CLOCK_REALTIME, t))

@@ -10,15 +10,9 @@ static inline const void *rwlock(const pthread_rwlock_t *l)
     return l->__data.__shared ? NULL : l;
 }
 
-#define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed)              \
-    WAITING(name, parameters, arguments, rwlock(l), kind, end_of, )                   \
-    DP_HOOK int name parameters                                                       \
-    {                                                                                 \
-        if (__libc_single_threaded || !(try_allowed))                                 \
-            return DP_REAL(name) arguments;                                           \
-        int result = DP_REAL(try_name)(l);                                            \
-        return __builtin_expect(result == EBUSY, 0) ? name##_wait arguments : result; \
-    }
+#define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed) \
+    WAITING(name, parameters, arguments, rwlock(l), kind, end_of, )      \
+    TRYING(name, parameters, arguments, try_allowed, DP_REAL(try_name)(l), EBUSY)
 #define READ(name, parameters, arguments, try_allowed) \
     RWLOCK(name, parameters, arguments, pthread_rwlock_tryrdlock, DELTAPROF_LOCK_READ, try_allowed)
 #define WRITE(name, parameters, arguments, try_allowed) \

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Programs that time themselves and print one number, with and without the preload object, alternating in one run."""
+import os
+import statistics
+import subprocess
+import tempfile
+
+BUILD = os.environ['DELTAPROF_BUILD']
+PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
+ROUNDS = int(os.environ.get('DELTAPROF_BENCH_ROUNDS', '7'))
+out = tempfile.TemporaryDirectory(prefix='deltaprof-bench-')
+
+
+def once(argv, conf, variable):
+    env = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'DELTAPROF_CONF')}
+    if conf is not None:
+        env[variable] = PRELOAD
+        env['DELTAPROF_CONF'] = f'{conf},out={out.name}'
+    return float(subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
+    """confs: {name: conf or None}; the first is the one without us."""
+    values = {c: [] for c in confs}
+    for _ in range(ROUNDS):
+        for c, conf in confs.items():
+            values[c].append(once(argv, conf, variable))
+    base = None
+    for c, v in values.items():
+        median = statistics.median(v)
+        base = median if base is None else base
+        print(f'{name} {c}: {median:.2f} {unit} (+{median - base:.2f}; {min(v):.2f} to {max(v):.2f})', flush=True)
+
+
+WITHOUT = {'without us': None}

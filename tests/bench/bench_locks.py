@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""What lock profiles cost: pairs that nobody waits for, and contended turns. Budgets: a pair 2 ns with threads and 0.5 ns
+without; 2 us held with 10 us between at least 0.97 of the throughput without us. Tight loops are reported only."""
+import os
+
+from alternate import BUILD, WITHOUT, compare
+
+LOCKS = os.path.join(BUILD, 'tests/bench/locks')
+DEFAULT = {**WITHOUT, 'default rates': 'heap_rate=512k'}
+EVERY = {**DEFAULT, 'every wait': 'block_rate=1ns,mutex_rate=1'}
+
+for what in 'MUTEX', 'RWLOCK', 'SEM':
+    for threads, words in (1, 'one thread'), (2, 'with threads'):
+        compare(f'{what.lower()} pair, {words}', 'ns', [LOCKS, 'pair', str(threads), what, '9000000'], DEFAULT)
+for threads, held, between in (2, 2000, 10000), (2, 100, 100), (8, 2000, 10000):
+    compare(f'{threads} threads, {held} ns held, {between} ns between', 'turns/ms',
+            [LOCKS, 'contended', str(threads), str(held), str(between), '500'], EVERY)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * locks pair THREADS MUTEX|RWLOCK|SEM N - ns for a pair of lock and unlock that nobody else wants, the best of nine
+ *     batches; THREADS 1: nothing else runs, 2: another thread sleeps.
+ * locks contended THREADS HELD_NS BETWEEN_NS MS - turns a millisecond of THREADS threads in one mutex.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static sem_t sem;
+
+static void *sleeps(void *arg)
+{
+    pause();
+    return arg;
+}
+
+#define PAIRS(name, lock, unlock)              \
+    static void name(long n)                   \
+    {                                          \
+        for (long i = 0; i < n; i++) {         \
+            lock;                              \
+            __asm__ volatile("" ::: "memory"); \
+            unlock;                            \
+        }                                      \
+    }
+PAIRS(mutex_pairs, pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex))
+PAIRS(rwlock_pairs, pthread_rwlock_rdlock(&rwlock), pthread_rwlock_unlock(&rwlock))
+PAIRS(sem_pairs, sem_wait(&sem), sem_post(&sem))
+
+static double pair(void (*pairs)(long), long n)
+{
+    double best = 1e9;
+    for (int i = 0; i < 9; i++) {
+        double start = now_ns();
+        pairs(n / 9);
+        double ns = (now_ns() - start) / (double)(n / 9);
+        if (ns < best)
+            best = ns;
+    }
+    return best;
+}
+
+/* ---- contended ----------------------------------------------------------------------------------------------------
+ */
+
+static double loops_per_ns;
+static long held, between;
+static _Atomic int over;
+static _Atomic long turns;
+
+static void spend(long loops)
+{
+    for (long i = 0; i < loops; i++)
+        __asm__ volatile("");
+}
+
+static void *takes_turns(void *arg)
+{
+    long n = 0;
+    for (; !over; n++) {
+        pthread_mutex_lock(&mutex);
+        spend(held);
+        pthread_mutex_unlock(&mutex);
+        spend(between);
+    }
+    turns += n;
+    return arg;
+}
+
+static double contended(int n_threads, long held_ns, long between_ns, long ms)
+{
+    double start = now_ns();
+    spend(10000000);
+    loops_per_ns = 1e7 / (now_ns() - start);
+    held = (long)((double)held_ns * loops_per_ns);
+    between = (long)((double)between_ns * loops_per_ns);
+    pthread_t t[64];
+    start = now_ns();
+    for (int i = 0; i < n_threads && i < 64; i++)
+        pthread_create(&t[i], NULL, takes_turns, NULL);
+    usleep((useconds_t)ms * 1000);
+    over = 1;
+    for (int i = 0; i < n_threads && i < 64; i++)
+        pthread_join(t[i], NULL);
+    return (double)turns / ((now_ns() - start) / 1e6);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5)
+        return 2;
+    if (strcmp(argv[1], "contended") == 0) {
+        printf("%.3f\n", contended(atoi(argv[2]), atol(argv[3]), atol(argv[4]), argc > 5 ? atol(argv[5]) : 500));
+        return 0;
+    }
+    pthread_t t;
+    if (atoi(argv[2]) > 1)
+        pthread_create(&t, NULL, sleeps, NULL);
+    sem_init(&sem, 0, 1);
+    printf("%.3f\n", pair(argv[3][0] == 'M'   ? mutex_pairs
+                          : argv[3][0] == 'R' ? rwlock_pairs
+                                              : sem_pairs,
+                          atol(argv[4])));
+    return 0;
+}
