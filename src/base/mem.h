@@ -35,9 +35,15 @@ size_t dp_mem_used(void);
         size_t n, cap; \
     }
 void *dp_mem_vec_room(void **at, size_t *cap, size_t n, size_t want, size_t elem_bytes);
+static inline void *dp_mem_vec_place(void *at, size_t cap, size_t n, size_t n_more, size_t elem_bytes)
+{
+    return at && cap - n >= n_more ? (char *)at + n * elem_bytes : NULL;
+}
 /* Makes room for n_more elements; NULL when there is none, the array unchanged. Returns the first free element. */
-#define dp_vec_room(v, n_more) \
-    ((__typeof__((v)->at))dp_mem_vec_room((void **)&(v)->at, &(v)->cap, (v)->n, (v)->n + (n_more), sizeof *(v)->at))
+#define dp_vec_room(v, n_more)                                                                             \
+    ((__typeof__((v)->at))(dp_mem_vec_place((v)->at, (v)->cap, (v)->n, (n_more), sizeof *(v)->at)          \
+                               ?: dp_mem_vec_room((void **)&(v)->at, &(v)->cap, (v)->n, (v)->n + (n_more), \
+                                                  sizeof *(v)->at)))
 #define dp_vec_push(v)  (dp_vec_room((v), 1) ? &(v)->at[(v)->n++] : NULL)
 #define dp_vec_clear(v) ((void)((v)->n = 0))
 #define dp_vec_fini(v) \

@@ -12,12 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int no_memory(struct dp_input_error *error)
-{
-    dp_input_fail(error, "out of memory");
-    return -ENOMEM;
-}
-
 static struct dp_decode_span span_of(const struct fields *f)
 {
     return (struct dp_decode_span){(uint32_t)(f->start - f->base), (uint32_t)(f->end - f->start)};

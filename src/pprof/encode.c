@@ -40,6 +40,7 @@ struct dp_encode {
     void *ctx;
     int error;
     size_t n_types;
+    int in_place;                 /* the message of begin_exactly lies in out, not in body */
     struct dp_encode_extra extra; /* of the next message */
     struct dp_strings strings;
     DP_VEC(struct function) functions;
@@ -257,45 +258,78 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     return id;
 }
 
+/* As dp_wire_put_nonzero writes it, with a tag of one byte. */
+static size_t nonzero_size(uint64_t value)
+{
+    return value ? 1 + dp_wire_size(value) : 0;
+}
+
+static size_t label_size(const struct dp_encode_label *label)
+{
+    return nonzero_size((uint64_t)label->key) + nonzero_size((uint64_t)label->str) +
+           nonzero_size((uint64_t)label->num) + nonzero_size((uint64_t)label->num_unit) + label->extra.n_bytes;
+}
+
 static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
 {
-    uint8_t head[8 * DP_WIRE_VARINT_MAX];
-    uint8_t *stop = dp_wire_put_nonzero(head, 1, (uint64_t)label->key);
-    stop = dp_wire_put_nonzero(stop, 2, (uint64_t)label->str);
-    stop = dp_wire_put_nonzero(stop, 3, (uint64_t)label->num);
-    stop = dp_wire_put_nonzero(stop, 4, (uint64_t)label->num_unit);
-    size_t n_head = (size_t)(stop - head);
-    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(3, DP_WIRE_BYTES)), n_head + label->extra.n_bytes);
-    memcpy(at, head, n_head);
-    return put_extra(at + n_head, &label->extra);
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(3, DP_WIRE_BYTES)), label_size(label));
+    at = dp_wire_put_nonzero(at, 1, (uint64_t)label->key);
+    at = dp_wire_put_nonzero(at, 2, (uint64_t)label->str);
+    at = dp_wire_put_nonzero(at, 3, (uint64_t)label->num);
+    at = dp_wire_put_nonzero(at, 4, (uint64_t)label->num_unit);
+    return put_extra(at, &label->extra);
+}
+
+/* Where a message of exactly n_bytes goes, behind its tag: straight into the output buffer if it fits there. NULL: an
+ * error. */
+static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_bytes)
+{
+    size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX + DP_WIRE_SLACK;
+    if (n_most > OUT_BYTES - e->n_out)
+        flush(e);
+    e->in_place = n_most <= OUT_BYTES;
+    if (!e->in_place)
+        return begin(e, n_bytes + DP_WIRE_SLACK);
+    return e->error ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+}
+
+static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)
+{
+    if (e->in_place)
+        e->n_out = (size_t)(at - e->out);
+    else
+        put_message(e, field, e->body.at, (size_t)(at - e->body.at));
+    e->extra = (struct dp_encode_extra){0};
 }
 
 void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_locations, const int64_t *values,
                       const struct dp_encode_label *labels, size_t n_labels)
 {
-    size_t n_values = e->n_types;
-    size_t n_bytes = (n_locations + n_values + 5) * DP_WIRE_VARINT_MAX, n_ids = 0;
-    for (size_t i = 0; i < n_labels; i++)
-        n_bytes += 10 * DP_WIRE_VARINT_MAX + labels[i].extra.n_bytes;
-    uint8_t *at = begin(e, n_bytes);
+    size_t n_ids = 0, n_values = 0, n_bytes = e->extra.n_bytes;
+    for (size_t i = 0; i < n_locations; i++)
+        n_ids += dp_wire_size(locations[i]);
+    for (size_t i = 0; i < e->n_types; i++)
+        n_values += dp_wire_size((uint64_t)values[i]);
+    for (size_t i = 0; i < n_labels; i++) {
+        size_t n_label = label_size(&labels[i]);
+        n_bytes += 1 + dp_wire_size(n_label) + n_label;
+    }
+    n_bytes += n_locations ? 1 + dp_wire_size(n_ids) + n_ids : 0;
+    n_bytes += 1 + dp_wire_size(n_values) + n_values;
+    uint8_t *at = begin_exactly(e, PROFILE_SAMPLE, n_bytes);
     if (!at)
         return;
     if (n_locations) {
-        for (size_t i = 0; i < n_locations; i++)
-            n_ids += dp_wire_size(locations[i]);
         at = dp_wire_put(dp_wire_put(at, dp_wire_tag(1, DP_WIRE_BYTES)), n_ids);
         for (size_t i = 0; i < n_locations; i++)
             at = dp_wire_put_id(at, locations[i]);
     }
-    size_t n_value_bytes = 0;
-    for (size_t i = 0; i < n_values; i++)
-        n_value_bytes += dp_wire_size((uint64_t)values[i]);
-    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(2, DP_WIRE_BYTES)), n_value_bytes);
-    for (size_t i = 0; i < n_values; i++)
-        at = dp_wire_put(at, (uint64_t)values[i]);
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(2, DP_WIRE_BYTES)), n_values);
+    for (size_t i = 0; i < e->n_types; i++)
+        at = dp_wire_put_id(at, (uint64_t)values[i]);
     for (size_t i = 0; i < n_labels; i++)
         at = put_label(at, &labels[i]);
-    end(e, PROFILE_SAMPLE, at);
+    end_exactly(e, PROFILE_SAMPLE, put_extra(at, &e->extra));
 }
 
 uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)

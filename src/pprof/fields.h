@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pprof/fields.h - the fields of one message on the wire, one after the other, and what to say when one is wrong. Used
- * by decode's two files only; inline, for it is their inner loop.
+ * by decode's files only; inline, for it is their inner loop.
  */
 #pragma once
 
+#include "base/hash.h"
 #include "pprof/decode.h"
 #include "pprof/wire.h"
+
+#include <errno.h>
 
 /* The largest string index so far: if this one is in the table, all are. */
 struct largest {
@@ -131,6 +134,33 @@ static inline int get_string(const struct fields *f, const struct field *field, 
     *to = (uint32_t)field->value;
     return 0;
 }
+
+/* Where the id's entry is, or would be; NULL: an array's end. */
+static inline uint32_t *ids_entry(const struct dp_decode_ids *ids, uint64_t id)
+{
+    if (!ids->hashed)
+        return id < ids->n_at ? &ids->at[id] : NULL;
+    size_t slot = dp_hash_mix(id) & (ids->n_at - 1);
+    while (ids->at[slot] && ids->hashed[slot] != id)
+        slot = (slot + 1) & (ids->n_at - 1);
+    return &ids->at[slot];
+}
+
+static inline uint32_t ids_find(const struct dp_decode_ids *ids, uint64_t id)
+{
+    if (__builtin_expect(!ids->hashed, 1))
+        return id < ids->n_at ? ids->at[id] : 0;
+    return *ids_entry(ids, id);
+}
+
+static inline int no_memory(struct dp_input_error *error)
+{
+    dp_input_fail(error, "out of memory");
+    return -ENOMEM;
+}
+
+/* Whether the largest index is in the table. 0 or -EBADMSG. */
+int dp_decode_check_strings(const struct dp_decode *, const struct largest *, struct dp_input_error *);
 
 /* resolve.c: looks up every reference of the tables. 0, -EBADMSG or -ENOMEM. */
 int dp_decode_resolve(struct dp_decode *, const struct largest *, struct dp_input_error *);

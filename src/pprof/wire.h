@@ -19,7 +19,8 @@ enum dp_wire_type { DP_WIRE_VARINT = 0, DP_WIRE_FIXED64 = 1, DP_WIRE_BYTES = 2, 
 
 static inline size_t dp_wire_size(uint64_t value)
 {
-    return (size_t)(63 - __builtin_clzll(value | 1)) / 7 + 1;
+    unsigned top_bit = 63 ^ (unsigned)__builtin_clzll(value | 1);
+    return (top_bit * 9 + 73) / 64; /* top_bit / 7 + 1 for all 64 */
 }
 
 /* Writes 1 to 10 bytes; the end of them. */
@@ -33,9 +34,11 @@ static inline uint8_t *dp_wire_put(uint8_t *at, uint64_t value)
     return at;
 }
 
+#define DP_WIRE_SLACK 4 /* bytes behind the end that dp_wire_put_id may write */
+
 /*
- * The same for long runs of ids, whose lengths no branch predictor guesses. May write up to 8 bytes, of which those
- * beyond the end that it returns are garbage.
+ * The same for long runs of small numbers, whose lengths no branch predictor guesses: writes four bytes and counts
+ * those that are true.
  */
 static inline uint8_t *dp_wire_put_id(uint8_t *at, uint64_t value)
 {
@@ -68,8 +71,8 @@ static inline uint8_t *dp_wire_put_bytes(uint8_t *at, unsigned field, const void
     return at + n_bytes;
 }
 
-/* The byte behind the varint at `at`, or NULL: it does not end before `end`, or says more than 64 bits. */
-static inline const uint8_t *dp_wire_get(const uint8_t *at, const uint8_t *end, uint64_t *value)
+/* What dp_wire_get does with more than one byte. */
+static inline const uint8_t *dp_wire_get_long(const uint8_t *at, const uint8_t *end, uint64_t *value)
 {
     uint64_t sum = 0;
     for (unsigned shift = 0; shift < 64 && at < end; shift += 7) {
@@ -81,4 +84,38 @@ static inline const uint8_t *dp_wire_get(const uint8_t *at, const uint8_t *end, 
         }
     }
     return NULL;
+}
+
+/* The byte behind the varint at `at`, or NULL: it does not end before `end`, or says more than 64 bits. */
+static inline const uint8_t *dp_wire_get(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    if (__builtin_expect(at < end && *at < 0x80, 1)) {
+        *value = *at;
+        return at + 1;
+    }
+    return dp_wire_get_long(at, end, value);
+}
+
+/* The eight bytes at `at`; bit 7 of each is set in *ends where a varint ends. */
+static inline uint64_t dp_wire_word(const uint8_t *at, uint64_t *ends)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    word = le64toh(word);
+    *ends = ~word & 0x8080808080808080u;
+    return word;
+}
+
+/* The two numbers whose bytes of seven bits the halves of the word have. */
+static inline uint64_t dp_wire_squeeze_halves(uint64_t w)
+{
+    w = (w & 0x007f007f007f007fu) | (w & 0x7f007f007f007f00u) >> 1;
+    return (w & 0x00003fff00003fffu) | (w & 0x3fff00003fff0000u) >> 2;
+}
+
+/* The number whose bytes of seven bits the word has, all eight of them. */
+static inline uint64_t dp_wire_squeeze(uint64_t w)
+{
+    w = dp_wire_squeeze_halves(w);
+    return (w & 0x000000000fffffffu) | (w & 0x0fffffff00000000u) >> 4;
 }

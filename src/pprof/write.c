@@ -142,12 +142,23 @@ int dp_write_begin(struct dp_write *w, struct dp_model *m, const struct dp_write
     *w = (struct dp_write){.model = m, .encode = dp_encode_new(fn, ctx)};
     size_t n_strings = dp_strings_count(&m->strings);
     if (!w->encode || !dp_vec_room(&w->locations, m->locations.n + 1) ||
-        !dp_vec_room(&w->mappings, m->mappings.n + 1) || !dp_vec_room(&w->mapped, m->mappings.n + 1) ||
-        !dp_vec_room(&w->strings, n_strings))
+        !dp_vec_room(&w->functions, m->functions.n + 1) || !dp_vec_room(&w->mappings, m->mappings.n + 1) ||
+        !dp_vec_room(&w->mapped, m->mappings.n + 1) || !dp_vec_room(&w->strings, n_strings))
         return -ENOMEM;
     if (m->main_mapping)
         mapping_id(w, m->main_mapping - 1);
     return put_header(w, header);
+}
+
+static uint64_t function_id(struct dp_write *w, uint32_t number)
+{
+    uint64_t *id = &w->functions.at[number];
+    if (*id)
+        return *id;
+    const struct dp_model_function *f = &w->model->functions.at[number];
+    int64_t name = string(w, f->name), system_name = string(w, f->system_name), file = string(w, f->file);
+    dp_encode_extra(w->encode, extra(w, f->unknown));
+    return *id = dp_encode_function(w->encode, name, system_name, file, f->start_line);
 }
 
 /* 0: no memory. */
@@ -165,12 +176,8 @@ static uint64_t location_id(struct dp_write *w, uint32_t number)
         const struct dp_model_line *line = &m->lines.at[location->first_line + i];
         struct dp_encode_line *to = &w->lines.at[w->lines.n++];
         *to = (struct dp_encode_line){.line = line->line, .column = line->column, .extra = extra(w, line->unknown)};
-        if (!line->function)
-            continue;
-        const struct dp_model_function *f = &m->functions.at[line->function - 1];
-        int64_t name = string(w, f->name), system_name = string(w, f->system_name), file = string(w, f->file);
-        dp_encode_extra(w->encode, extra(w, f->unknown));
-        to->function = dp_encode_function(w->encode, name, system_name, file, f->start_line);
+        if (line->function)
+            to->function = function_id(w, line->function - 1);
     }
     uint64_t mapping = location->mapping ? mapping_id(w, location->mapping - 1) : 0;
     dp_encode_extra(w->encode, extra(w, location->unknown));
@@ -227,6 +234,7 @@ void dp_write_fini(struct dp_write *w)
 {
     dp_encode_free(w->encode);
     dp_vec_fini(&w->locations);
+    dp_vec_fini(&w->functions);
     dp_vec_fini(&w->mappings);
     dp_vec_fini(&w->mapped);
     dp_vec_fini(&w->strings);

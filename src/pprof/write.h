@@ -29,6 +29,7 @@ struct dp_write {
     struct dp_model *model;
     struct dp_encode *encode;
     DP_VEC(uint64_t) locations; /* id by the model's number; 0: not written */
+    DP_VEC(uint64_t) functions; /* likewise */
     DP_VEC(uint32_t) mappings;  /* likewise */
     DP_VEC(uint32_t) mapped;    /* the model's number by id - 1 */
     DP_VEC(uint32_t) strings;   /* index + 1 by the model's number; 0: not written */
