@@ -181,7 +181,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     }
     dp_report_tune(conf);
     dp_tick_init(conf);
-    dp_agent_init(conf);
+    dp_agent_init(conf, dp_load_relaxed(&desk.sees));
     dp_ends_init(conf, is_started_by_run());
     dp_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
@@ -252,6 +252,8 @@ int deltaprof_stop(void)
     if (rc == 0) {
         dp_record_tune(&desk.conf, false);
         dp_store_relaxed(&desk.state, STOPPED);
+        dp_agent_retire();
+        dp_agent_quiesce(dp_ends_deadline());
     }
     dp_lock_give(&desk.lock);
     deltaprof_guard_leave(kept);
@@ -309,7 +311,11 @@ int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes)
 
 void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 {
+    int64_t kept = deltaprof_guard_enter();
     dp_log_to(fn, ctx);
+    if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_ends_deadline()))
+        dp_agent_start(); /* it comes back among the host's descriptors, which fn may need */
+    deltaprof_guard_leave(kept);
 }
 
 /* ---- process life ----------------------------------------------------------------------------------------------- */
@@ -342,6 +348,7 @@ void deltaprof_survived(void)
 __attribute__((destructor)) static void at_exit(void)
 {
     dp_ends_deliver(true);
+    dp_agent_forbid();
 }
 
 void deltaprof_unload_begin(void)
@@ -365,18 +372,29 @@ void deltaprof_quiesce(void)
     deltaprof_guard_leave(kept);
 }
 
+void deltaprof_main_leaves(void)
+{
+    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted())
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    dp_agent_main_leaves(dp_ends_deadline());
+    deltaprof_guard_leave(kept);
+}
+
 void deltaprof_confined(void)
 {
     if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted() || dp_agent_is_self())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
+    int64_t deadline_ns = dp_ends_deadline();
     dp_agent_forbid();
     dp_endpoint_confined();
     dp_listen_forbid();
-    dp_ends_deliver(true);
     dp_ends_forbid();
-    dp_agent_quiesce(dp_ends_deadline());
+    if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
+        dp_tick(deadline_ns);
+    dp_agent_quiesce(deadline_ns);
     if (dp_tick_has_sink())
         dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");
     dp_log_confined();

@@ -295,6 +295,10 @@ DELTAPROF_API void deltaprof_survived(void);
 DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
+/* The main thread is about to call pthread_exit: the process ends when its last other thread does, and the agent is
+ * none. */
+DELTAPROF_API void deltaprof_main_leaves(void);
+
 /* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick. */
 DELTAPROF_API void deltaprof_quiesce(void);
 /* Before a seccomp filter is installed: delivers what is pending; no thread is made and nothing opened from then on. */

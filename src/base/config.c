@@ -63,7 +63,7 @@ static const struct entry table[] = {
     {{"depth", "N", "128", "most frames kept per stack"},
      COUNT, AT(depth), 1, 1024, 0, NULL},
     {{"memory", "SIZE", "64M", "most memory that the profiler may use in a process, symbols included"},
-     SIZE, AT(memory), 4 << 20, INT64_C(1) << 40, 0, NULL},
+     SIZE, AT(memory), 1 << 20, INT64_C(1) << 40, 0, NULL},
     {{"unwind", "auto|fp|libunwind", "auto", "how stacks are walked: unwind tables, frame pointers, or libunwind alone"},
      CHOICE, AT(unwind), 0, 0, 0, NULL},
     {{"symbolize", "none|functions|lines", "functions", "names in profiles: none, by symbol tables, or by DWARF"},
@@ -186,7 +186,8 @@ static int read_text(const struct entry *e, const char *value, char *out, struct
     bool none = e->type != LOG && e->type != GLOBS && strcmp(value, "none") == 0;
     struct dp_endpoint_address address;
     if (e->type == ADDRESS && !none && dp_endpoint_address_parse(&address, value)) {
-        allowed(error, e, value, "HOST:PORT, HOST:PORT-PORT (an IP address, [IPv6], localhost or *), unix:PATH, or none");
+        allowed(error, e, value,
+                "HOST:PORT, HOST:PORT-PORT (an IP address, [IPv6], localhost or *), unix:PATH, or none");
         return -EINVAL;
     }
     strcpy(out, none ? "" : value); /* fits: the reader of the pair saw to it */
@@ -374,9 +375,10 @@ int dp_config_check(const struct dp_config *conf, struct dp_config_error *error)
     struct dp_endpoint_address address;
     if (conf->listen[0] && !dp_endpoint_address_parse(&address, conf->listen) && !address.local &&
         !dp_config_given(conf, "token")) {
-        dp_text_format(error->line, sizeof error->line,
-                       "listen=%s can be reached from other machines: it needs token=FILE, or token=none if anybody may ask",
-                       conf->listen);
+        dp_text_format(
+            error->line, sizeof error->line,
+            "listen=%s can be reached from other machines: it needs token=FILE, or token=none if anybody may ask",
+            conf->listen);
         return -EINVAL;
     }
     return 0;

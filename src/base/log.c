@@ -101,6 +101,11 @@ static int borrow_stderr(void)
 
 int dp_log_own_table(void)
 {
+    dp_lock_take(&fn_lock);
+    bool has_callback = the_log.fn;
+    dp_lock_give(&fn_lock);
+    if (has_callback)
+        return -EPERM;
     int fd = borrow_stderr();
     if (fd < 0 && the_log.where == TO_STDERR && the_log.has_stderr)
         return -EPERM;

@@ -33,7 +33,8 @@ struct dp_log_cause {
 };
 int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The calling thread is about to leave the host's descriptor table. -EPERM: it could not reach fd 2 from there. */
+/* The calling thread is about to leave the host's descriptor table. -EPERM: it could not reach fd 2 from there, or
+ * there is a callback, which will want the host's descriptors. */
 int dp_log_own_table(void);
 /* From now on only write(2): a seccomp filter stands. */
 void dp_log_confined(void);

@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "record/thread.h"
+#include "sink/file.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -30,12 +31,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { NONE, STARTING, RUNNING };
 enum { GO_ON, QUIT, QUITTING };
+enum { LOOK_NS = 100000000, LOOK_RARELY_NS = 1000000000 };
 enum { STACK_BYTES = 512 << 10 }; /* the symbol module's libraries are ordinary code */
 
 static struct {
@@ -45,6 +48,8 @@ static struct {
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
     _Atomic bool wanted, forbidden, others;
+    _Atomic bool shares;    /* the host's descriptors */
+    _Atomic bool main_left;
     _Atomic int32_t tid;
     pthread_t thread;
     struct dp_lock life; /* start and quiesce, one at a time */
@@ -55,9 +60,9 @@ uint8_t deltaprof_poll_wanted;
 
 static void want_poll(void)
 {
-    bool wanted = dp_load_relaxed(&agent.others) ||
-                  (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) &&
-                   dp_load_relaxed(&agent.state) == NONE);
+    bool wanted =
+        dp_load_relaxed(&agent.others) ||
+        (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE);
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
 }
 
@@ -73,8 +78,9 @@ static void ring(void)
     dp_futex_wake(&agent.bell);
 }
 
-void dp_agent_init(const struct dp_config *conf)
+void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
+    dp_store_relaxed(&agent.shares, !interposed || dp_load_relaxed(&agent.main_left));
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.next_ns, conf->interval_ns ? dp_clock_ns() + conf->interval_ns : INT64_MAX);
     dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && (conf->interval_ns || conf->signal));
@@ -113,6 +119,8 @@ bool dp_agent_due(void)
 /* Both by system call: the libc functions may be the interposer's, which would end us for it. */
 static void own_descriptors(void)
 {
+    if (dp_load_relaxed(&agent.shares))
+        return;
     if (dp_log_own_table() == 0)
         syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */);
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
@@ -136,6 +144,34 @@ static void plan_next(void)
     dp_cas_relaxed(&agent.next_ns, &next, later); /* not if tune came in between */
 }
 
+/* The leader is a zombie and there is nobody else: /proc/self/stat, state and num_threads. */
+static bool is_alone(void)
+{
+    char text[512];
+    int fd = dp_file_out_of_the_way(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *p = strrchr(text, ')'); /* behind the name, which may hold anything */
+    if (!p || p[1] != ' ' || p[2] != 'Z')
+        return false;
+    dp_store_relaxed(&agent.main_left, true);
+    p += 2; /* field 3 */
+    for (int field = 3; p && field < 20; field++)
+        p = strchr(p + 1, ' ');
+    return p && strncmp(p, " 2 ", 3) == 0;
+}
+
+static int64_t wake_at(void)
+{
+    int64_t next = dp_load_relaxed(&agent.next_ns);
+    if (!dp_load_relaxed(&agent.shares))
+        return next;
+    int64_t look = dp_clock_ns() + (dp_load_relaxed(&agent.main_left) ? LOOK_NS : LOOK_RARELY_NS);
+    return look < next ? look : next;
+}
+
 static void *run(void *unused)
 {
     dp_thread_is_ours();
@@ -146,14 +182,21 @@ static void *run(void *unused)
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING))
             return unused;
-        if (!tick_is_due(asked)) {
-            dp_futex_wait(&agent.bell, bell, dp_load_relaxed(&agent.next_ns));
+        bool alone = dp_load_relaxed(&agent.shares) && is_alone();
+        if (!alone && !tick_is_due(asked)) {
+            dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }
         dp_tick(INT64_MAX);
         plan_next();
         dp_store_release(&agent.served, asked); /* [SERVED] */
         dp_futex_wake(&agent.served);
+        if (alone) {
+            dp_store_relaxed(&agent.forbidden, true);
+            dp_store_relaxed(&agent.tid, 0);
+            dp_store_relaxed(&agent.state, NONE);
+            return unused;
+        }
     }
 }
 
@@ -252,6 +295,20 @@ bool dp_agent_quiesce(int64_t deadline_ns)
     return gone;
 }
 
+void dp_agent_main_leaves(int64_t deadline_ns)
+{
+    dp_store_relaxed(&agent.main_left, true);
+    dp_store_relaxed(&agent.shares, true);
+    if (dp_agent_is_running() && dp_agent_quiesce(deadline_ns))
+        dp_agent_start();
+}
+
+void dp_agent_retire(void)
+{
+    dp_store_relaxed(&agent.wanted, false);
+    want_poll();
+}
+
 void dp_agent_forbid(void)
 {
     dp_store_relaxed(&agent.forbidden, true);
@@ -263,6 +320,7 @@ void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
+    dp_store_relaxed(&agent.main_left, false); /* whoever forked is main now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_ns() + interval : INT64_MAX);

@@ -10,8 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Notes what is wanted; the first tick is due an interval from now. Starts nothing. */
-void dp_agent_init(const struct dp_config *conf);
+/*
+ * Notes what is wanted; the first tick is due an interval from now. Starts nothing. interposed: somebody will say when
+ * main leaves (dp_agent_main_leaves).
+ */
+void dp_agent_init(const struct dp_config *conf, bool interposed);
 void dp_agent_tune(int64_t interval_ns);
 
 /* A thread is wanted, there is none, and something is due. Two loads and a coarse clock. */
@@ -34,6 +37,11 @@ bool dp_agent_is_self(void);
 /* Ends the thread, and waits until the kernel has forgotten it; false: not by deadline_ns, it goes on. */
 bool dp_agent_quiesce(int64_t deadline_ns);
 
+/* The main thread is about to call pthread_exit: the last of the others ends the process. May wait a moment. */
+void dp_agent_main_leaves(int64_t deadline_ns);
+
+/* No thread is wanted until the next init; one that runs goes on until quiesce. */
+void dp_agent_retire(void);
 /* No thread is made from now on. */
 void dp_agent_forbid(void);
 

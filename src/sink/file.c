@@ -62,8 +62,7 @@ int dp_files_make_directory(const struct dp_files *files)
     return mkdir(files->dir, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-/* The descriptor, above the host's numbers if the limit allows. */
-static int out_of_the_way(int fd)
+int dp_file_out_of_the_way(int fd)
 {
     if (fd < 0 || fd >= HOST_FDS)
         return fd;
@@ -121,7 +120,7 @@ static int open_directory(struct dp_files *files)
 {
     if (files->next)
         return 0;
-    int fd = out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = dp_file_out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     files->dir_fd = fd;
@@ -163,7 +162,7 @@ static int open_temporary(struct dp_file *file)
     for (int tries = 0; rc == 0 && tries < 16; tries++) {
         dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid,
                        file->kind, (unsigned long long)dp_clock_wall_ns());
-        file->fd = out_of_the_way(
+        file->fd = dp_file_out_of_the_way(
             openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
             file->open = true;

@@ -36,6 +36,9 @@ struct dp_file {
     char temporary[192];
 };
 
+/* The descriptor, moved above the host's numbers if the limit allows; a negative one is handed through. */
+int dp_file_out_of_the_way(int fd);
+
 /* Expands %e %p %h %% of out, an absolute path. -ENAMETOOLONG. */
 int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep);
 

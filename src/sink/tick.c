@@ -28,7 +28,8 @@ static struct {
     struct dp_lock lock;
     struct dp_config conf;
     struct dp_files files;
-    bool ready; /* files is this process's */
+    bool ready;                                     /* files is this process's */
+    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
     struct dp_consumer *consumers[DP_KINDS];
     bool had_rows[DP_KINDS];
     _Atomic uint64_t n_files; /* relaxed: a number to tell */
@@ -58,8 +59,12 @@ static int ready(void)
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
     int rc = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
-    if (rc == 0)
+    /* Made once: one that vanishes later is missed, not replaced. A forked child's name may hold its own pid. */
+    if (rc == 0 && strcmp(tick.made, tick.files.dir) != 0) {
         rc = dp_files_make_directory(&tick.files);
+        if (rc == 0)
+            strcpy(tick.made, tick.files.dir);
+    }
     tick.ready = rc == 0;
     return rc;
 }
@@ -138,8 +143,8 @@ static int write_kind(unsigned kind, unsigned flags)
 
 static int run(int64_t deadline_ns, unsigned flags)
 {
-    if (!dp_tick_has_sink())
-        return 0;
+    if (!dp_tick_has_sink() || !dp_stats_read(DP_STAT_SAMPLES))
+        return 0; /* of a forked child: what it inherited is its parent's to tell, until it samples */
     if (!dp_lock_take_until(&tick.lock, deadline_ns))
         return -EBUSY;
     int rc = ready();
