@@ -295,8 +295,7 @@ DELTAPROF_API void deltaprof_survived(void);
 DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
-/* The main thread is about to call pthread_exit: the process ends when its last other thread does, and the agent is
- * none. */
+/* The main thread is about to call pthread_exit: the process then ends when its last other thread does, ours aside. */
 DELTAPROF_API void deltaprof_main_leaves(void);
 
 /* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick. */

@@ -48,7 +48,7 @@ static struct {
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
     _Atomic bool wanted, forbidden, others;
-    _Atomic bool shares;    /* the host's descriptors */
+    _Atomic bool shares; /* the host's descriptors */
     _Atomic bool main_left;
     _Atomic int32_t tid;
     pthread_t thread;

@@ -3,8 +3,7 @@
  * sink/tick.c - the one place where profiles meet files.
  *
  * One lock is held for the whole tick, by the agent or by whoever emits; nobody below waits for it, and fork does not:
- * a child opens it again and forgets what its parent's tick was doing. A heap profile without rows is written once
- * after one that had some, or its reader would believe for ever in blocks that are long freed.
+ * a child opens it again and forgets what its parent's tick was doing.
  */
 #include "sink/tick.h"
 
@@ -31,7 +30,6 @@ static struct {
     bool ready;                                     /* files is this process's */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
     struct dp_consumer *consumers[DP_KINDS];
-    bool had_rows[DP_KINDS];
     _Atomic uint64_t n_files; /* relaxed: a number to tell */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
@@ -120,10 +118,7 @@ static int write_kind(unsigned kind, unsigned flags)
     if (!consumer)
         return -ENOMEM;
     struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
-    struct dp_profile_info info = {0};
-    if (kind != DP_KIND_HEAP || !tick.had_rows[kind])
-        flags |= DP_WRITE_SKIP_EMPTY;
-    int rc = dp_consumer_write(consumer, flags, dp_file_write, &file, &info);
+    int rc = dp_consumer_write(consumer, flags | DP_WRITE_SKIP_EMPTY, dp_file_write, &file, NULL);
     if (rc < 0) {
         dp_file_drop(&file);
         return rc;
@@ -134,10 +129,8 @@ static int write_kind(unsigned kind, unsigned flags)
         dp_consumer_abandon(consumer);
         return rc;
     }
-    if (rc == 0) {
+    if (rc == 0)
         dp_consumer_commit(consumer);
-        tick.had_rows[kind] = info.n_rows > 0;
-    }
     return 0;
 }
 
@@ -185,7 +178,6 @@ void dp_tick_fork_child(void)
     dp_lock_reset(&tick.lock);
     tick.ready = false;
     memset(tick.consumers, 0, sizeof tick.consumers);
-    memset(tick.had_rows, 0, sizeof tick.had_rows);
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&cause.last, 0);
 }
