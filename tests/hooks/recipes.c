@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recipes.c - for every row of every FDE of the given files: our rule equals what elfutils computes from the same table.
+ * recipes.c - for every row of every FDE of the given files: our rule equals what elfutils computes from the same
+ * table.
  *
- * usage: recipes FILE... Prints, per file: addresses checked, percent that a rule says, that libunwind is wanted for, and
- * that end the stack. A row holds from one address to the next; first, second and last of each row are checked, and
+ * usage: recipes FILE... Prints, per file: addresses checked, percent that a rule says, that libunwind is wanted for,
+ * and that end the stack. A row holds from one address to the next; first, second and last of each row are checked, and
  * every address of a PLT entry. Exit 1: a rule differs. 77: nothing could be opened.
  */
 #include <dwarf.h>
@@ -159,7 +160,8 @@ static void compare(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *ima
     free(frame);
 }
 
-static void check_fde(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *image, GElf_Addr from, GElf_Addr to, struct tally *t)
+static void check_fde(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *image, GElf_Addr from, GElf_Addr to,
+                      struct tally *t)
 {
     for (GElf_Addr pc = from; pc < to;) {
         uint32_t rule, ignored;
@@ -177,11 +179,20 @@ static void check_fde(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *i
         t->bytes += n;
         switch (dp_rule_kind(rule)) {
         case DP_RULE_SP:
-        case DP_RULE_FP: t->said += n; break;
-        case DP_RULE_END: t->ends += n; break;
-        case DP_RULE_SIGNAL: t->signals += n; break;
-        case DP_RULE_FOREIGN: t->foreign += n; break;
-        default: t->none += n;
+        case DP_RULE_FP:
+            t->said += n;
+            break;
+        case DP_RULE_END:
+            t->ends += n;
+            break;
+        case DP_RULE_SIGNAL:
+            t->signals += n;
+            break;
+        case DP_RULE_FOREIGN:
+            t->foreign += n;
+            break;
+        default:
+            t->none += n;
         }
         pc = end;
     }

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""Programs that are linked with the preload object: nothing starts by itself; a reader that is stuck holds up nobody."""
+import reader
+from harness import Run, main, new_directory, profiles, run, victim
+
+
+def that_a_linked_program_starts_us_itself():
+    for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
+        out = new_directory()
+        r = run([victim('linked'), f'{conf},out={out}'], preload=False)
+        assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
+        assert r.stdout == 'start: 0\nwrite: 0, bytes, samples\nstop: 0, again -114\n', r.stdout
+        names = {n for p in profiles(Run('', '', 0, out)) for s in p.samples for n in s.names}
+        assert 'make_between' in names and 'make_before' not in names and 'make_stopped' not in names, names
+
+
+def that_a_linked_program_writes_no_files_unasked():
+    out = new_directory()
+    r = run([victim('linked'), 'heap_rate=1'], preload=False, cwd=out)
+    assert r.status == 0 and r.stderr == '' and not profiles(Run('', '', 0, out)), r.stderr
+
+
+def that_a_preload_starts_a_linked_program_as_well():
+    r = run([victim('linked'), 'heap_rate=1'], 'heap_rate=1')
+    assert r.stdout.startswith('start: -114\n'), (r.stdout, r.stderr)
+    total = reader.sum_profiles(profiles(r))
+    assert reader.by_function(total, 'alloc_objects', {'make_before'}) == {'make_before': 100}
+
+
+def that_a_reader_that_never_reads_holds_up_neither_fork_nor_others_nor_exit():
+    for conf in ('heap_rate=1,interval=20ms', 'heap_rate=1'):
+        out = new_directory()
+        r = run([victim('stuck'), f'{conf},out={out},exit_timeout=500ms'], preload=False, timeout=30)
+        assert r.status == 0, (r.status, r.stderr)
+        before, stuck, other, emit = (int(x) for x in r.stdout.split())
+        assert other == 0 and emit == 0, (other, emit)
+        assert stuck < 20000 + 10 * before, (before, stuck)
+        print('    fork, worst of 50:', before, 'us; while a reader is stuck:', stuck, 'us')
+
+
+main(globals())
