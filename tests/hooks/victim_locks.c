@@ -250,6 +250,7 @@ APART static void one_of_each(long i, unsigned *seed)
         pthread_mutex_lock(&all.plain);
         p = malloc(1 + (size_t)i % 3000);
         all.counts[0]++;
+        sched_yield();
         free(p);
         pthread_mutex_unlock(&all.plain);
         break;
@@ -276,11 +277,14 @@ APART static void one_of_each(long i, unsigned *seed)
     case 4:
         pthread_spin_lock(&all.spin);
         all.counts[4]++;
+        if (i % 4 == 0)
+            sched_yield();
         pthread_spin_unlock(&all.spin);
         break;
     case 5:
         pthread_rwlock_wrlock(&rwlock);
         all.counts[5]++;
+        sched_yield();
         pthread_rwlock_unlock(&rwlock);
         pthread_rwlock_rdlock(&rwlock);
         p = malloc(20);
