@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The example programs do what their comments say: profiles come out, and hold exactly what the programs did.
 
-    test_examples.py SERVER RUNTIME
+    test_examples.py SERVER RUNTIME FUTEX_LOCK
 """
 import os
 import subprocess
@@ -12,7 +12,7 @@ import unittest
 import check_profile
 import reader
 
-SERVER, RUNTIME = map(os.path.abspath, sys.argv[1:])
+SERVER, RUNTIME, FUTEX_LOCK = map(os.path.abspath, sys.argv[1:])
 
 
 class Examples(unittest.TestCase):
@@ -47,6 +47,16 @@ class Examples(unittest.TestCase):
             self.assertEqual(reader.by_function(total, key, {'cell_new'}), {'cell_new': value})
             self.assertEqual(reader.by_function(total, key, {'read_list'}), {'read_list': value})
         self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
+
+    def test_a_runtime_reports_locks_of_its_own(self):
+        self.run_it(FUTEX_LOCK, 'profiles', says=r'deltaprof\[\d+\]: no interposer is active.*\n')
+        held, waited = (reader.sum_profiles(check_profile.check_files(
+            reader.files(os.path.join(self.dir, 'profiles'), kind), program='futex_lock')) for kind in ('mutex', 'block'))
+        blame = reader.by_function(held, 'delay')
+        self.assertGreater(blame['eats_slowly'], 0.8 * sum(blame.values()))
+        self.assertGreater(reader.by_function(waited, 'delay')['snacks'], 0)
+        self.assertEqual(sum(blame.values()), sum(reader.by_function(waited, 'delay').values()))
+        self.assertEqual({dict(labels)['lock'] for _, labels in held | waited}, {'mutex'})
 
 
 if __name__ == '__main__':

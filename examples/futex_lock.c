@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * futex_lock.c - a runtime whose locks are futexes of its own, as those of Rust's std and of many schedulers are. No
+ * interposer can see them; five calls of hooks.h make them part of the mutex and block profiles.
+ *
+ * Linked with the core alone (pkg-config deltaprof). While nobody waits, a lock costs what it did, and an unlock one
+ * load more.
+ *
+ *     cc -pthread futex_lock.c $(pkg-config --cflags --libs deltaprof) && ./a.out profiles
+ *     go tool pprof -top profiles/a.out.*.mutex.pb.gz      # who made others wait
+ *     go tool pprof -top profiles/a.out.*.block.pb.gz      # who waited
+ */
+#include <deltaprof/hooks.h>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- the lock: 0 free, 1 taken, 2 taken and somebody may sleep ----------------------------------------------------
+ */
+
+typedef _Atomic uint32_t lock;
+
+__attribute__((noinline)) static void lock_wait(lock *l, const struct deltaprof_site *site)
+{
+    struct deltaprof_wait wait;
+    deltaprof_lock_wait(&wait, l, DELTAPROF_LOCK_MUTEX); /* the try has failed */
+    while (atomic_exchange(l, 2) != 0)
+        syscall(SYS_futex, l, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, site);
+}
+
+__attribute__((noinline)) static void lock_take(lock *l)
+{
+    uint32_t free = 0;
+    if (atomic_compare_exchange_strong(l, &free, 1))
+        return;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER(); /* stacks begin at whoever wanted the lock */
+    lock_wait(l, &site);
+}
+
+__attribute__((noinline)) static void lock_release(lock *l)
+{
+    struct deltaprof_owed owed;
+    bool owes = deltaprof_lock_maybe(l) && deltaprof_lock_settle(&owed, l); /* while it is still ours */
+    if (atomic_exchange(l, 0) == 2)
+        syscall(SYS_futex, l, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (owes) {
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+        deltaprof_lock_blame(&owed, &site); /* when nobody waits for that */
+    }
+}
+
+/* ---- a program that runs on it ------------------------------------------------------------------------------------
+ */
+
+static lock pantry;
+static long n_meals;
+
+static void *eats_slowly(void *unused)
+{
+    for (int i = 0; i < 200; i++) {
+        lock_take(&pantry);
+        usleep(500);
+        n_meals++;
+        lock_release(&pantry);
+    }
+    return unused;
+}
+
+static void *snacks(void *unused)
+{
+    for (int i = 0; i < 200; i++) {
+        lock_take(&pantry);
+        n_meals++;
+        lock_release(&pantry);
+        usleep(100);
+    }
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    char conf[4200];
+    snprintf(conf, sizeof conf, "block_rate=1ns,interval=0,out=%s", argc > 1 ? argv[1] : "profiles");
+    int error = deltaprof_start(conf);
+    if (error) {
+        fprintf(stderr, "cannot start the profiler: %s\n", strerror(-error));
+        return 1;
+    }
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, i == 0 ? eats_slowly : snacks, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    deltaprof_lock_gone(&pantry); /* before its memory is used for something else */
+    error = deltaprof_emit();
+    if (error)
+        fprintf(stderr, "no profile: %s\n", strerror(-error));
+    return error || n_meals != 800;
+}
