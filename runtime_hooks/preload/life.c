@@ -14,6 +14,8 @@
 
 DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
+DP_HOOK void thrd_exit(int result) __attribute__((noreturn));
 DP_HOOK int dlclose(void *handle);
 DP_HOOK int unshare(int flags);
 DP_HOOK int setns(int fd, int type);
@@ -24,6 +26,27 @@ void _exit(int status)
 {
     deltaprof_deliver();
     DP_REAL(_exit)(status);
+    __builtin_unreachable();
+}
+
+/* Only the main thread's leaving changes how the process ends. */
+static void leave(void)
+{
+    if (gettid() == getpid())
+        deltaprof_main_leaves();
+}
+
+void pthread_exit(void *result)
+{
+    leave();
+    DP_REAL(pthread_exit)(result);
+    __builtin_unreachable();
+}
+
+void thrd_exit(int result)
+{
+    leave();
+    DP_REAL(thrd_exit)(result);
     __builtin_unreachable();
 }
 

@@ -71,6 +71,8 @@
 /* What ends or changes the process, or abandons a stack. */
 #define DP_SYMBOLS_LIFE(F)                                                                  \
     F(_exit, void, (int status), (status), NULL)                                            \
+    F(pthread_exit, void, (void *result), (result), NULL)                                   \
+    F(thrd_exit, void, (int result), (result), NULL)                                        \
     F(dlclose, int, (void *handle), (handle), NULL)                                         \
     F(unshare, int, (int flags), (flags), NULL)                                             \
     F(setns, int, (int fd, int type), (fd, type), NULL)                                     \

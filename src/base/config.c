@@ -63,7 +63,7 @@ static const struct entry table[] = {
     {{"depth", "N", "128", "most frames kept per stack"},
      COUNT, AT(depth), 1, 1024, 0, NULL},
     {{"memory", "SIZE", "64M", "most memory that the profiler may use in a process, symbols included"},
-     SIZE, AT(memory), 1 << 20, INT64_C(1) << 40, 0, NULL},
+     SIZE, AT(memory), 4 << 20, INT64_C(1) << 40, 0, NULL},
     {{"unwind", "auto|fp|libunwind", "auto", "how stacks are walked: unwind tables, frame pointers, or libunwind alone"},
      CHOICE, AT(unwind), 0, 0, 0, NULL},
     {{"symbolize", "none|functions|lines", "functions", "names in profiles: none, by symbol tables, or by DWARF"},

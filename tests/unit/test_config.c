@@ -172,7 +172,7 @@ static void ranges_are_named_and_held(void **state)
     refused("depth=1025", "depth=1025", "1 to 1024");
     refused("depth=none", "depth=none", "1 to 1024");
     taken("depth=1024");
-    refused("memory=1k", "memory=1k", "1M to 1T");
+    refused("memory=1k", "memory=1k", "4M to 1T");
     refused("interval=1us", "interval=1us", "1ms to");
     refused("interval=8761h", "interval=8761h", "or 0");
     taken("interval=0,interval=1ms");
