@@ -165,8 +165,8 @@ int main(void)
     CHECK(!dp_record_init(&conf));
     dp_record_tune(&conf, true);
     threads_come_and_go();
-#ifdef __SANITIZE_THREAD__
-    bool forks = false; /* its runtime does not survive a fork of many threads */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    bool forks = false; /* their runtimes do not survive a fork of many threads */
 #else
     bool forks = true;
 #endif
