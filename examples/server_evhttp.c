@@ -5,7 +5,7 @@
  *
  *     server_evhttp PORT        then: go tool pprof -top http://127.0.0.1:PORT/debug/pprof/delta_heap
  *
- * GET /work?n=N allocates; GET /ping answers at once.
+ * GET /work?n=N fills a cache; GET /tree?depth=N grows a tree, one block by each of 2^(N+1) ways; GET /ping answers at once.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/http.h>
@@ -41,6 +41,54 @@ static void work(struct evhttp_request *request, void *ctx)
     evhttp_parse_query(evhttp_request_get_uri(request), &query);
     const char *n = evhttp_find_header(&query, "n");
     fill_cache(n ? strtoul(n, NULL, 10) : 1);
+    evhttp_clear_headers(&query);
+    evhttp_send_reply(request, 200, "OK", NULL);
+}
+
+struct node {
+    struct node *left, *right;
+};
+
+static struct node *grow_left(unsigned long depth);
+
+__attribute__((noinline)) static struct node *grow_right(unsigned long depth)
+{
+    struct node *node = malloc(sizeof *node);
+    if (node) {
+        node->left = depth ? grow_left(depth - 1) : NULL;
+        node->right = depth ? grow_right(depth - 1) : NULL;
+    }
+    return node;
+}
+
+__attribute__((noinline)) static struct node *grow_left(unsigned long depth)
+{
+    struct node *node = malloc(sizeof *node);
+    if (node) {
+        node->left = depth ? grow_left(depth - 1) : NULL;
+        node->right = depth ? grow_right(depth - 1) : NULL;
+    }
+    return node;
+}
+
+static void cut_down(struct node *node)
+{
+    if (!node)
+        return;
+    cut_down(node->left);
+    cut_down(node->right);
+    free(node);
+}
+
+static void tree(struct evhttp_request *request, void *ctx)
+{
+    static struct node *root;
+    struct evkeyvalq query;
+    (void)ctx;
+    evhttp_parse_query(evhttp_request_get_uri(request), &query);
+    const char *depth = evhttp_find_header(&query, "depth");
+    cut_down(root);
+    root = grow_left(depth ? strtoul(depth, NULL, 10) % 20 : 1);
     evhttp_clear_headers(&query);
     evhttp_send_reply(request, 200, "OK", NULL);
 }
@@ -182,6 +230,7 @@ int main(int argc, char **argv)
     struct evhttp *http = evhttp_new(loop);
     evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE);
     evhttp_set_cb(http, "/work", work, NULL);
+    evhttp_set_cb(http, "/tree", tree, NULL);
     evhttp_set_cb(http, "/ping", ping, NULL);
     evhttp_set_gencb(http, route, NULL);
     if (evhttp_bind_socket(http, "127.0.0.1", (uint16_t)port)) {

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 import check_profile
@@ -106,9 +107,10 @@ def main(tests):
     for name, test in list(tests.items()):
         if not name.startswith('that_') or not callable(test) or (wanted and name not in wanted):
             continue
+        began = time.monotonic()
         try:
             test()
-            print('ok  ', name, flush=True)
+            print(f'ok   {name} ({time.monotonic() - began:.1f} s)', flush=True)
         except Exception:
             failed += 1
             print('FAIL', name, flush=True)
