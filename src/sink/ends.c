@@ -73,7 +73,7 @@ static void talk(void)
 {
     if (!dp_load_relaxed(&ends.speaks) || !(dp_log_wants_info() || dp_log_terminal()))
         return;
-    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES);
+    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_tick_files();
     if (!samples) {
         say_no_sample();
         return;
@@ -88,7 +88,7 @@ static void talk(void)
                                 dp_stats_words(i));
     }
     if (dp_tick_has_sink())
-        dp_log(DP_LOG_ERROR, "%llu files in %s, %llu samples%s", (unsigned long long)dp_tick_files(),
+        dp_log(DP_LOG_ERROR, "%llu file%s in %s, %llu samples%s", (unsigned long long)files, files == 1 ? "" : "s",
                dp_tick_directory(), (unsigned long long)samples, losses);
     else
         dp_log(DP_LOG_ERROR, "%llu samples%s", (unsigned long long)samples, losses);
