@@ -44,6 +44,9 @@ struct dp_range {
 };
 extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
 
+/* The program's calls of malloc come to us; false where it brings a malloc of its own. */
+extern bool dp_sees_malloc __attribute__((visibility("hidden")));
+
 static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
 {
     return pc - range->start < range->end - range->start;

@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 
 struct dp_range dp_libc, dp_loader;
+bool dp_sees_malloc;
 
 static void range_of(const void *address, struct dp_range *range)
 {
@@ -98,9 +99,12 @@ __attribute__((constructor)) static void init(void)
     dp_real_resolve();
     if (sanitized())
         return;
+    struct dp_range self = {0};
     range_of((const void *)DP_REAL(_exit), &dp_libc);
     range_of((const void *)_dl_find_object, &dp_loader);
-    at_quick_exit(deltaprof_deliver); /* the first registered runs last */
+    range_of((const void *)init, &self);
+    dp_sees_malloc = dp_within(&self, (uintptr_t)malloc); /* whose malloc the whole process calls */
+    at_quick_exit(deltaprof_deliver);                     /* the first registered runs last */
     deltaprof_announce(DELTAPROF_SEES_MALLOC | DELTAPROF_SEES_LOCKS);
     if (preloaded())
         deltaprof_start_preloaded();

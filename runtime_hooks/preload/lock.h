@@ -75,7 +75,10 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         return name##_tried arguments;                                                    \
     }
 
-/* A release: one load where nobody waits. */
+/*
+ * A release: one load where nobody waits. An agent is started here only where malloc is seen: a malloc of the program's
+ * own may be what releases a lock of its own here, and a new thread wants memory from it.
+ */
 #define RELEASING(name, parameters, arguments, lock)               \
     DP_DUE int name##_seen parameters                              \
     {                                                              \
@@ -85,7 +88,8 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         int result = DP_REAL(name) arguments;                      \
         if (owes) {                                                \
             deltaprof_lock_blame(&owed, &site);                    \
-            dp_edge(&site);                                        \
+            if (dp_sees_malloc)                                    \
+                dp_edge(&site);                                    \
         }                                                          \
         return result;                                             \
     }                                                              \

@@ -126,14 +126,15 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
 /* The mutex profile's half: *end_ns may move on. */
 static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
+    bool on = dp_load_relaxed(&mutex_rate) != 0;
     if (wait->epoch != dp_record_epoch())
         return; /* a signal handler forked in the middle of the wait: the child's words know nothing of it */
     if (!wait->place) {
-        if (end != DELTAPROF_NOT_WAITED)
+        if (on && end != DELTAPROF_NOT_WAITED)
             record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
     } else if (end == DELTAPROF_ACQUIRED) {
         int64_t owed_ns = dp_held_acquired(wait->place, end_ns);
-        if (owed_ns)
+        if (on && owed_ns)
             record_synthetic(DP_FRAME_HAND_OVER, wait->kind, owed_ns);
     } else if (end == DELTAPROF_TIMED_OUT) {
         dp_held_timed_out(wait->place, end_ns);

@@ -99,6 +99,11 @@ def that_a_process_without_threads_has_no_lock_profile():
     assert not profiles(r, kind='mutex') and not profiles(r, kind='block')
 
 
+def that_no_thread_is_made_inside_a_malloc_of_the_programs_own():
+    r = same([victim('own_malloc')], ALL.replace('100ms', '20ms'), timeout=20)
+    assert r.stdout == 'done\n' and profiles(r, kind='mutex')
+
+
 def that_rates_switch_the_kinds_off():
     r = same([victim('locks'), 'turns', '4', '500', '5'], 'block_rate=0')
     assert not profiles(r, kind='block') and profiles(r, kind='mutex')

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_own_malloc.c - brings a malloc of its own with a lock inside a lock. Whoever makes a thread while the outer
+ * one is held waits for ever: a release of the inner one that somebody waited for must not.
+ */
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
+static char pool[16 << 20] __attribute__((aligned(16)));
+static size_t used;
+static int slow;
+
+PUBLIC void *malloc(size_t n)
+{
+    pthread_mutex_lock(&outer);
+    pthread_mutex_lock(&inner);
+    if (__atomic_load_n(&slow, __ATOMIC_RELAXED))
+        usleep(20000); /* somebody comes meanwhile */
+    void *p = used + n + 16 <= sizeof pool ? pool + used : NULL;
+    used += (n + 15) & ~(size_t)15;
+    pthread_mutex_unlock(&inner);
+    pthread_mutex_unlock(&outer);
+    return p;
+}
+PUBLIC void free(void *p)
+{
+    (void)p;
+}
+PUBLIC void *calloc(size_t count, size_t size)
+{
+    void *p = malloc(count * size);
+    return p ? memset(p, 0, count * size) : NULL;
+}
+PUBLIC void *realloc(void *old, size_t n)
+{
+    void *p = malloc(n);
+    return p && old ? memcpy(p, old, n) : p;
+}
+
+static void *comes_meanwhile(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        usleep(70000 + 5000);
+        pthread_mutex_lock(&inner);
+        pthread_mutex_unlock(&inner);
+    }
+    return arg;
+}
+
+int main(void)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, comes_meanwhile, NULL);
+    usleep(65000); /* a tick is due by now */
+    __atomic_store_n(&slow, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 8; i++)
+        free(malloc(100));
+    __atomic_store_n(&slow, 0, __ATOMIC_RELAXED);
+    pthread_join(t, NULL);
+    return (void)!write(1, "done\n", 5), 0;
+}
