@@ -5,11 +5,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "record/event.h"
+#include "record/thread.h"
 
 /* Blocks are numbers here: no memory stands behind them. */
 static void *block(uintptr_t i)
@@ -211,6 +213,68 @@ static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **s
     deltaprof_free(0, block(1));
 }
 
+/* Objects and bytes of mixed sizes at one rate, over many seeds: the mean error within 4.5 sigma of the variance
+ * formula. */
+static void sampled_totals_are_unbiased_and_frees_give_back_what_they_took(void **state)
+{
+    static const size_t sizes[] = {0, 8, 24, 100, 1000, 5000, 30000};
+    const int seeds = 60, n = 3500, rate = 4096;
+    double error_n = 0, error_v = 0, variance_n = 0, variance_v = 0;
+    for (int i = 0; i < 7; i++) {
+        double size = (double)sizes[i], p = -expm1(-(size + (size == 0)) / rate), w = 1 / p, f = w - floor(w);
+        double variance = n / 7.0 * ((1 - p) / p + p * f * (1 - f));
+        variance_n += variance;
+        variance_v += variance * size * size;
+    }
+    for (int seed = 0; seed < seeds; seed++) {
+        dp_thread_self()->random.state = 12345 + (uint64_t)seed * 77;
+        tune(rate);
+        struct dp_counts before = totals();
+        double bytes = 0;
+        for (uintptr_t i = 0; i < (uintptr_t)n; i++) {
+            deltaprof_alloc(0, block(i), sizes[i % 7]);
+            bytes += (double)sizes[i % 7];
+        }
+        struct dp_counts held = totals();
+        assert_int_equal(held.free_n, before.free_n);
+        error_n += (double)(held.n - before.n) - n;
+        error_v += (double)(held.v - before.v) - bytes;
+        for (uintptr_t i = 0; i < (uintptr_t)n; i++)
+            deltaprof_free(0, block(i));
+        struct dp_counts after = totals();
+        assert_int_equal(after.free_n - before.free_n, held.n - before.n);
+        assert_int_equal(after.free_v - before.free_v, held.v - before.v);
+    }
+    assert_true(fabs(error_n / seeds) < 4.5 * sqrt(variance_n / seeds));
+    assert_true(fabs(error_v / seeds) < 4.5 * sqrt(variance_v / seeds));
+}
+
+static void a_block_that_the_full_set_has_no_room_for_is_freed_at_once(void **state)
+{
+    tune(1);
+    struct dp_counts before = totals();
+    uint64_t full = dp_stats_read(DP_STAT_LIVE_FULL);
+    const uintptr_t n = 1000000;
+    for (uintptr_t i = 0; i < n; i++)
+        deltaprof_alloc(0, block(i), 3);
+    full = dp_stats_read(DP_STAT_LIVE_FULL) - full;
+    assert_true(full > 0 && full < n);
+    struct dp_counts held = totals();
+    assert_int_equal(held.n - before.n, n);
+    assert_int_equal(held.v - before.v, 3 * n);
+    assert_int_equal(held.free_n - before.free_n, full);
+    struct deltaprof_stats stats = {0};
+    dp_record_stats(&stats);
+    assert_int_equal(stats.live, n - full);
+    for (uintptr_t i = 0; i < n; i++)
+        deltaprof_free(0, block(i));
+    struct dp_counts after = totals();
+    assert_int_equal(after.n - after.free_n, 0);
+    assert_int_equal(after.v - after.free_v, 0);
+    dp_record_stats(&stats);
+    assert_int_equal(stats.live, 0);
+}
+
 static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
 {
     tune(1);
@@ -270,6 +334,8 @@ int main(void)
         cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
         cmocka_unit_test(bytes_are_counted_without_a_sample),
         cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
+        cmocka_unit_test(sampled_totals_are_unbiased_and_frees_give_back_what_they_took),
+        cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
         cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
         cmocka_unit_test(errno_is_kept),
         cmocka_unit_test(watched_addresses_are_always_asked_about),
