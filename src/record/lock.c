@@ -111,15 +111,15 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
 {
     struct wait *wait = (struct wait *)out;
     wait->kind = 0;
-    int64_t blame = dp_load_relaxed(&mutex_rate);
-    if ((!blame && !dp_load_relaxed(&block_rate_ns)) || dp_thread_parked(dp_thread_self()))
+    bool blamed = kind < DP_HELD_KINDS && dp_load_relaxed(&mutex_rate);
+    if ((!blamed && !dp_load_relaxed(&block_rate_ns)) || dp_thread_parked(dp_thread_self()))
         return;
     wait->kind = kind;
-    wait->blamed = blame && kind < DP_HELD_KINDS;
+    wait->blamed = blamed;
     wait->place = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
-    if (wait->blamed && lock)
+    if (blamed && lock)
         wait->place = dp_held_enter(lock, kind, wait->begin_ns);
 }
 
