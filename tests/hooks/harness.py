@@ -7,6 +7,7 @@
 """
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,12 @@ def profiles(r, program='*', pid='*', kind='heap', check=True):
 def names_in(r, **kwargs):
     """Every function name in every profile of a run."""
     return {name for p in profiles(r, **kwargs) for s in p.samples for name in s.names}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
 
 
 def need(*programs):

@@ -13,7 +13,7 @@ import threading
 import time
 
 import reader
-from harness import Run, environment, main, new_directory, profiles, same, victim
+from harness import Run, environment, free_port, main, new_directory, profiles, same, victim
 
 CONF = 'block_rate=1us,mutex_rate=1,interval=500ms'
 
@@ -100,9 +100,10 @@ def that_cxx_prints_the_same_and_is_named():
 def that_redis_with_io_threads_answers_right():
     if not installed('redis-server', 'redis-benchmark', 'redis-cli'):
         return
-    cli = ['redis-cli', '-p', '7811']
-    with Server(['redis-server', '--port', '7811', '--save', '', '--io-threads', '2', '--io-threads-do-reads', 'yes'], 7811) as s:
-        done = subprocess.run(['redis-benchmark', '-p', '7811', '-q', '-n', '40000', '-c', '40', '-P', '16', 'incr', 'turns'],
+    port = free_port()
+    cli = ['redis-cli', '-p', str(port)]
+    with Server(['redis-server', '--port', str(port), '--save', '', '--io-threads', '2', '--io-threads-do-reads', 'yes'], port) as s:
+        done = subprocess.run(['redis-benchmark', '-p', str(port), '-q', '-n', '40000', '-c', '40', '-P', '16', 'incr', 'turns'],
                               stdout=subprocess.PIPE, timeout=60, check=True)
         answer = subprocess.run(cli + ['get', 'turns'], stdout=subprocess.PIPE, timeout=10, text=True).stdout
         assert int(answer.strip().strip('"')) == 40000, (answer, done.stdout)
@@ -137,21 +138,22 @@ def memcached_load(port, client, wrong):
 def that_memcached_with_four_threads_answers_right():
     if not installed('memcached'):
         return
-    argv = ['memcached', '-t', '4', '-p', '7812', '-l', '127.0.0.1', '-U', '0', '-m', '64']
+    port = free_port()
+    argv = ['memcached', '-t', '4', '-p', str(port), '-l', '127.0.0.1', '-U', '0', '-m', '64']
     if os.getuid() == 0:
         argv += ['-u', 'root']
-    with Server(argv, 7812) as s:
-        with socket.create_connection(('127.0.0.1', 7812)) as c:
+    with Server(argv, port) as s:
+        with socket.create_connection(('127.0.0.1', port)) as c:
             c.sendall(b'set all 0 0 1\r\n0\r\n')
             assert c.recv(100) == b'STORED\r\n'
         counts = [[] for _ in range(8)]
-        clients = [threading.Thread(target=memcached_load, args=(7812, i, counts[i])) for i in range(8)]
+        clients = [threading.Thread(target=memcached_load, args=(port, i, counts[i])) for i in range(8)]
         for c in clients:
             c.start()
         for c in clients:
             c.join()
         n = sum(c[0] if c and isinstance(c[0], int) else 1 << 40 for c in counts)
-        with socket.create_connection(('127.0.0.1', 7812)) as c:
+        with socket.create_connection(('127.0.0.1', port)) as c:
             c.sendall(b'get all\r\n')
             answer = c.recv(200).split(b'\r\n')
         assert int(answer[1]) == n, (answer, counts)
@@ -166,7 +168,7 @@ def that_memcached_with_four_threads_answers_right():
 def that_nginx_with_a_thread_pool_answers_right():
     if not installed('nginx', 'wrk') or '--with-threads' not in subprocess.run(['nginx', '-V'], stderr=subprocess.PIPE, text=True).stderr:
         return
-    home = new_directory()
+    home, port = new_directory(), free_port()
     os.chmod(home, 0o755)
     os.mkdir(os.path.join(home, 'www'))
     for i in range(20):
@@ -177,13 +179,13 @@ def that_nginx_with_a_thread_pool_answers_right():
 thread_pool default threads=4 max_queue=65536;
 events {{ worker_connections 256; }}
 http {{ access_log off; client_body_temp_path {home}/b; proxy_temp_path {home}/p; fastcgi_temp_path {home}/f; uwsgi_temp_path {home}/u;
-  scgi_temp_path {home}/s; server {{ listen 127.0.0.1:7813; location / {{ root {home}/www; aio threads; sendfile off; }} }} }}''')
-    with Server(['nginx', '-p', home, '-c', os.path.join(home, 'nginx.conf')], 7813) as s:
-        load = subprocess.run(['wrk', '-t', '2', '-c', '16', '-d', '2s', 'http://127.0.0.1:7813/3.bin'], stdout=subprocess.PIPE, text=True, timeout=30)
+  scgi_temp_path {home}/s; server {{ listen 127.0.0.1:{port}; location / {{ root {home}/www; aio threads; sendfile off; }} }} }}''')
+    with Server(['nginx', '-p', home, '-c', os.path.join(home, 'nginx.conf')], port) as s:
+        load = subprocess.run(['wrk', '-t', '2', '-c', '16', '-d', '2s', f'http://127.0.0.1:{port}/3.bin'], stdout=subprocess.PIPE, text=True, timeout=30)
         assert 'Non-2xx' not in load.stdout and 'Socket errors' not in load.stdout, load.stdout
         import urllib.request
         for i in range(20):
-            body = urllib.request.urlopen(f'http://127.0.0.1:7813/{i}.bin', timeout=5).read()
+            body = urllib.request.urlopen(f'http://127.0.0.1:{port}/{i}.bin', timeout=5).read()
             assert body == bytes([65 + i]) * 100000
     assert s.status == 0, (s.status, s.text)
     block = rows(s.run, 'block')
@@ -198,17 +200,18 @@ def that_postgres_under_pgbench_answers_right():
     if not versions or not installed('pgbench'):
         return print('not installed: postgresql')
     tools = f'{where}/{versions[-1]}/bin/'
+    port = free_port()
     user = 'postgres' if os.getuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix='deltaprof-pg-') as home:
         if user:
             os.chmod(home, 0o755)
             shutil.chown(home, user)
-        env = dict(os.environ, PGUSER='postgres', PGHOST=home, PGPORT='7814')
+        env = dict(os.environ, PGUSER='postgres', PGHOST=home, PGPORT=str(port))
         plain = dict(env=env, user=user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home, timeout=60)
         data = os.path.join(home, 'data')
         subprocess.run([tools + 'initdb', '-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync'], check=True, **plain)
-        server = [tools + 'postgres', '-D', data, '-p', '7814', '-k', home, '-h', '127.0.0.1', '-F']
-        with Server(server, 7814, user, home) as s:
+        server = [tools + 'postgres', '-D', data, '-p', str(port), '-k', home, '-h', '127.0.0.1', '-F']
+        with Server(server, port, user, home) as s:
             s.stop = signal.SIGINT
             subprocess.run(['pgbench', '-i', '-q', 'postgres'], check=True, **plain)
             load = subprocess.run(['pgbench', '-c', '8', '-j', '2', '-T', '3', 'postgres'], **plain)

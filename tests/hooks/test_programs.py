@@ -13,15 +13,9 @@ import sys
 import time
 
 import check_profile
-from harness import BUILD, Run, environment, names_in, need, new_directory, profiles, run, same
+from harness import BUILD, Run, environment, free_port, names_in, need, new_directory, profiles, run, same
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 def wait_for(port, process, seconds=20):
