@@ -14,10 +14,9 @@ static uint32_t string(struct dp_compact *c, uint32_t old)
 
 static int unknown(struct dp_compact *c, struct dp_model_unknown *unknown)
 {
-    const uint8_t *bytes = c->from->unknown.at + unknown->offset;
-    uint32_t n_bytes = unknown->n_bytes;
+    struct dp_model_unknown old = *unknown;
     *unknown = (struct dp_model_unknown){0};
-    return n_bytes ? dp_intern_unknown(&c->to, bytes, n_bytes, unknown) : 0;
+    return old.n_bytes ? dp_intern_unknown(&c->to, c->from->unknown.at + old.offset, old.n_bytes, unknown) : 0;
 }
 
 int dp_compact_begin(struct dp_compact *c, struct dp_model *from)

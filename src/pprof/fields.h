@@ -31,7 +31,7 @@ struct field {
     unsigned type;
     const uint8_t *start; /* the tag */
     uint64_t value;       /* of a varint */
-    const uint8_t *bytes; /* of a length-prefixed one */
+    const uint8_t *bytes; /* of a length-prefixed one; else none */
     size_t n_bytes;
 };
 
@@ -70,7 +70,8 @@ static inline int next_field(struct fields *f, struct field *field)
     if (f->at == f->end)
         return 0;
     uint64_t tag;
-    field->start = f->at;
+    field->start = field->bytes = f->at;
+    field->n_bytes = 0;
     f->at = dp_wire_get(f->at, f->end, &tag);
     if (!f->at || tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
         return fail_at(f, field->start, "(tag)", f->at ? "is none: not a profile" : "does not end");

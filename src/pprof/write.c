@@ -87,6 +87,8 @@ static int64_t string(struct dp_write *w, uint32_t number)
 
 static struct dp_encode_extra extra(const struct dp_write *w, struct dp_model_unknown unknown)
 {
+    if (!unknown.n_bytes)
+        return (struct dp_encode_extra){0};
     return (struct dp_encode_extra){w->model->unknown.at + unknown.offset, unknown.n_bytes};
 }
 

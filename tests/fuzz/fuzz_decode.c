@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes into the reader, gzipped or raw, and from there through merge to the encoder and back: what was accepted
+ * must be written as a profile that is accepted, with the same sums.
+ */
+#include "pprof/input.h"
+#include "pprof/merge.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(truth) ((truth) ? (void)0 : abort())
+#define LIMIT        ((size_t)1 << 22)
+
+struct written {
+    DP_VEC(uint8_t) bytes;
+};
+
+static int keep(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct written *written = ctx;
+    if (!dp_vec_room(&written->bytes, n_bytes))
+        return -ENOMEM;
+    memcpy(written->bytes.at + written->bytes.n, bytes, n_bytes);
+    written->bytes.n += n_bytes;
+    return 0;
+}
+
+static uint64_t sum(const struct dp_merge *merge)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < merge->values.n; i++)
+        total += (uint64_t)merge->values.at[i] * (1 + i % merge->model.types.n);
+    return total;
+}
+
+static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_bytes, struct dp_input_error *error)
+{
+    struct dp_decode decode = {0};
+    int result = dp_decode_scan(&decode, bytes, n_bytes, error);
+    if (!result)
+        result = dp_merge_add(merge, &decode, DP_MERGE_NEWEST, error);
+    if (!result)
+        result = dp_merge_settle(merge);
+    dp_decode_fini(&decode);
+    return result;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct dp_input input = {0};
+    struct dp_merge first = {0}, second = {0};
+    struct dp_input_error error = {""};
+    struct written written = {0};
+    int result = dp_input_copy(&input, data, size, LIMIT, &error);
+    if (!result)
+        result = read_profile(&first, input.bytes.at, input.bytes.n, &error);
+    if (!result && first.model.types.n) {
+        result = dp_merge_write(&first, keep, &written);
+        if (!result) {
+            result = read_profile(&second, written.bytes.at, written.bytes.n, &error);
+            CHECK(result != -EBADMSG);
+            CHECK(result || sum(&first) == sum(&second));
+        }
+    } else {
+        CHECK(!result || error.line[0]);
+    }
+    dp_vec_fini(&written.bytes);
+    dp_merge_fini(&first);
+    dp_merge_fini(&second);
+    dp_input_fini(&input);
+    CHECK(dp_mem_used() == 0);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two raw profiles through diff; the first byte chooses what becomes of negatives, the next two say where the second
+ * begins. What is written must be accepted, and a profile less itself has no flow.
+ */
+#include "pprof/diff.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(truth) ((truth) ? (void)0 : abort())
+
+struct written {
+    DP_VEC(uint8_t) bytes;
+};
+
+static int keep(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct written *written = ctx;
+    if (!dp_vec_room(&written->bytes, n_bytes))
+        return -ENOMEM;
+    memcpy(written->bytes.at + written->bytes.n, bytes, n_bytes);
+    written->bytes.n += n_bytes;
+    return 0;
+}
+
+static int add(struct dp_diff *diff, const uint8_t *bytes, size_t n_bytes)
+{
+    struct dp_decode decode = {0};
+    struct dp_input_error error = {""};
+    int result = dp_decode_scan(&decode, bytes, n_bytes, &error);
+    if (!result)
+        result = dp_diff_add(diff, &decode, &error);
+    CHECK(!result || error.line[0]);
+    dp_decode_fini(&decode);
+    return result;
+}
+
+/* What diff writes is a profile, and no flow of it is negative unless that was asked for. */
+static void check_written(struct dp_diff *diff, int no_flows)
+{
+    struct written written = {0};
+    struct dp_diff_result found;
+    struct dp_decode decode = {0};
+    struct dp_decode_sample sample = {0};
+    struct dp_input_error error;
+    if (!dp_diff_write(diff, keep, &written, &found)) {
+        int result = dp_decode_scan(&decode, written.bytes.at, written.bytes.n, &error);
+        CHECK(result != -EBADMSG);
+        CHECK(result || decode.samples.n == found.n_rows);
+        for (size_t i = 0; i < decode.samples.n && !result; i++) {
+            result = dp_decode_sample(&decode, i, &sample, &error);
+            CHECK(result != -EBADMSG);
+            for (size_t j = 0; j < sample.values.n && !result; j++) {
+                int is_flow = diff->is_flow.at[j];
+                CHECK(!is_flow || diff->negative == DP_DIFF_KEEP || sample.values.at[j] >= 0);
+                CHECK(!is_flow || !no_flows || sample.values.at[j] == 0);
+            }
+        }
+    }
+    dp_decode_sample_fini(&sample);
+    dp_decode_fini(&decode);
+    dp_vec_fini(&written.bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 3)
+        return 0;
+    size_t n_old = data[1] | (size_t)data[2] << 8, n_all = size - 3;
+    if (n_old > n_all)
+        n_old = n_all;
+    const uint8_t *old = data + 3, *new = old + n_old;
+    struct dp_diff diff = {.negative = data[0] % 3};
+    if (!add(&diff, old, n_old)) {
+        if (!add(&diff, new, n_all - n_old)) {
+            check_written(&diff, 0);
+            if (!add(&diff, new, n_all - n_old))
+                check_written(&diff, 1);
+        }
+    }
+    dp_diff_fini(&diff);
+    CHECK(dp_mem_used() == 0);
+    return 0;
+}
