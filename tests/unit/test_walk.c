@@ -163,7 +163,7 @@ static void recursion_beyond_the_depth_is_followed_up_and_down(void **state)
         area[i] = i > WORDS - 64 ? end_pc : pcs[below(64)];
     unsigned sp = WORDS / 2;
     for (int turn = 0; turn < 100000; turn++) {
-        unsigned far = turn / 256 % 4 ? 8 : 96; /* creeps for a while, then jumps about */
+        unsigned far = turn / 8192 % 2 ? 96 : 8; /* creeps for a while, then jumps about */
         sp += turn / 1024 % 2 ? below(far) : 0;
         sp -= turn / 1024 % 2 ? 0 : below(far);
         sp = sp < 96 ? 96 : sp > WORDS - 72 ? WORDS - 72 : sp;
