@@ -26,6 +26,7 @@ struct dp_memo {
     uint32_t a, b, bar;
     uint16_t ended;      /* the last frame is the outermost one, by its rule */
     uint16_t unusable;   /* something was being unloaded: not to be remembered */
+    uint32_t inside;     /* libunwind is at work for this thread */
     struct dp_memo_frame *frames;    /* [0, 4 * depth], frames[b].sp is the highest address */
     uint64_t *sums;                  /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
     uint64_t *checked;               /* a bit a place: its fp came from a word, and is live */

@@ -12,6 +12,7 @@
 #include "record/unwind.h"
 
 #include "base/stats.h"
+#include "record/foreign.h"
 #include "record/recipe.h"
 #include "record/thread.h"
 #include "record/walk.h"
@@ -25,6 +26,8 @@ int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_byt
 {
     mode = wanted;
     depth_max = depth < 1 ? 1 : depth > DP_STACK_MAX ? DP_STACK_MAX : depth;
+    if (mode == DP_UNWIND_LIBUNWIND)
+        dp_foreign_want();
     int rc = dp_memo_init(depth_max);
     return rc ? rc : dp_recipe_init(budget_bytes, mode != DP_UNWIND_FP);
 }
@@ -74,9 +77,22 @@ static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack)
     dp_stats_add(DP_STAT_STACKS_NONE, 1);
 }
 
-static bool walk_recipes(const struct deltaprof_site *site, struct dp_memo *memo, struct dp_stack *stack)
+/* By recipes, or where those do not suffice, or are not wanted, through libunwind. */
+static bool walk_exactly(const struct deltaprof_site *site, struct dp_memo *memo, struct dp_stack *stack)
 {
-    enum dp_walk_end end = dp_walk(memo, site, depth_max);
+    enum dp_walk_end end = mode == DP_UNWIND_LIBUNWIND ? DP_WALK_FOREIGN : DP_WALK_CUT;
+    if (end != DP_WALK_FOREIGN)
+        end = dp_walk(memo, site, depth_max);
+    if (end == DP_WALK_FOREIGN) {
+        bool whole;
+        uint32_t n = dp_foreign_walk(memo, site, depth_max, &whole);
+        if (n) {
+            give(stack, memo->others, n, !whole);
+            return true;
+        }
+        if (mode == DP_UNWIND_LIBUNWIND)
+            end = dp_walk(memo, site, depth_max);
+    }
     uint32_t n = memo->b - memo->a;
     if (!n)
         return false;
@@ -96,6 +112,8 @@ void dp_unwind_walk(const struct deltaprof_site *site, struct dp_stack *stack)
         leaf_only(site, stack);
         return;
     }
+    if (__builtin_expect(memo->inside, 0))
+        dp_foreign_leave(memo);
     dp_memo_begin(memo, dp_objects_generation(), !dp_objects_unloading());
     if (mode == DP_UNWIND_FP) {
         bool cut;
@@ -104,7 +122,7 @@ void dp_unwind_walk(const struct deltaprof_site *site, struct dp_stack *stack)
             give(stack, memo->others, n, cut);
         else
             leaf_only(site, stack);
-    } else if (!walk_recipes(site, memo, stack)) {
+    } else if (!walk_exactly(site, memo, stack)) {
         leaf_only(site, stack);
     }
     dp_memo_end(memo);
@@ -130,23 +148,26 @@ void dp_unwind_from_values(const uintptr_t *values, size_t n, struct dp_stack *s
 
 int dp_unwind_wants_module(void)
 {
-    return 0;
+    return dp_foreign_wanted();
 }
 
 int dp_unwind_load_module(void)
 {
-    return 0;
+    return dp_foreign_load();
 }
 
 void dp_unwind_fork_prepare(void)
 {
+    dp_foreign_fork_prepare();
 }
 
 void dp_unwind_fork_parent(void)
 {
+    dp_foreign_fork_parent();
 }
 
 void dp_unwind_fork_child(void)
 {
+    dp_foreign_fork_child();
     dp_objects_fork_child();
 }

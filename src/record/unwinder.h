@@ -6,23 +6,38 @@
 
 #include "base/module.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* A step as libunwind sees it: return address (or interrupted pc) and the CFA reached. */
+/* Registers by DWARF number; the last one is the pc. */
+#if defined(__x86_64__)
+enum { DP_UNWINDER_REGS = 17 };
+#elif defined(__aarch64__)
+enum { DP_UNWINDER_REGS = 33 };
+#endif
+
+/* A frame as libunwind sees it: return address (or interrupted pc), and the stack pointer there. */
 struct dp_unwinder_step {
-    uintptr_t pc, sp, fp;
-    int interrupted; /* the frame below is a signal frame: pc is exact, not a return address */
+    uintptr_t pc, sp;
+    bool interrupted; /* pc is exact, not a return address */
+};
+
+/* What the module may know of the process. read copies an aligned word, false: it cannot be read. */
+struct dp_unwinder_process {
+    bool (*find)(void *ctx, uintptr_t pc, uintptr_t *eh_frame_hdr, uintptr_t *fdes, size_t *n_fdes);
+    bool (*read)(void *ctx, uintptr_t address, uintptr_t *word);
+    void *ctx;
 };
 
 struct dp_unwinder_ops {
     struct dp_module_ops base;
+    int (*open)(void); /* 0 or -ENOMEM. Context: above the waterline, once */
     /*
-     * Walks from the register context of the caller rootward, at most max steps, into steps. Returns their number.
-     * find gives the unwind table of the object at pc (1: found); read copies one word of checked memory (0: readable).
-     * Takes no lock, calls neither dl_iterate_phdr nor the host's heap.
+     * Walks from registers rootward and writes the frames from the first with sp >= from_sp on, at most max. Returns
+     * their number; *whole: the last one is the outermost. Takes no lock that is held across a call out, calls neither
+     * dl_iterate_phdr nor the host's heap.
      */
-    size_t (*walk)(void *ucontext, struct dp_unwinder_step *steps, size_t max,
-                   int (*find)(uintptr_t pc, uintptr_t *start, uintptr_t *end, const void **eh_frame_hdr),
-                   int (*read)(uintptr_t address, uintptr_t *word));
+    size_t (*walk)(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max, bool *whole,
+                   const struct dp_unwinder_process *process);
 };

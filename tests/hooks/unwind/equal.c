@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * equal.c - our walks against libunwind's cold unw_step, frame for frame, in whatever code calls check().
+ *
+ * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: as the thread remembers it, once
+ * more, and with nothing remembered; all equal libunwind's frames. Prints stacks, frames, and how many took libunwind.
+ */
+#define UNW_LOCAL_ONLY
+#include <dlfcn.h>
+#include <libunwind.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "record/frames.h"
+#include "record/memo.h"
+#include "record/thread.h"
+#include "record/unwind.h"
+
+enum { DEPTH = 256 };
+
+static const char *victim;
+static unsigned long n_stacks, n_frames, n_foreign, n_bad;
+
+static void show(const char *what, const struct dp_stack *ours, const uintptr_t *theirs, unsigned n_theirs)
+{
+    printf("%s, %s: ours has %u frames%s, libunwind %u\n", victim, what, ours->depth, ours->cut ? ", cut" : "", n_theirs);
+    for (unsigned i = 0; i < ours->depth || i < n_theirs; i++) {
+        uintptr_t mine = i < ours->depth ? dp_frame_get(ours->frames[i])->pc : 0, other = i < n_theirs ? theirs[i] : 0;
+        Dl_info info = {0};
+        dladdr((void *)(other ? other : mine), &info);
+        printf("   %2u %#14lx %#14lx %s (%s)\n", i, mine, other, info.dli_sname ? info.dli_sname : "?",
+               info.dli_fname ? info.dli_fname : "?");
+    }
+}
+
+static void compare(const char *what, const struct deltaprof_site *site, const uintptr_t *theirs, unsigned n_theirs)
+{
+    struct dp_stack ours;
+    dp_unwind_walk(site, &ours);
+    bool same = ours.depth == n_theirs && ours.hash == dp_stack_hash(ours.frames, ours.depth);
+    for (unsigned i = 0; same && i < n_theirs; i++)
+        same = dp_frame_get(ours.frames[i])->pc == theirs[i];
+    if (!same && n_bad++ < 5)
+        show(what, &ours, theirs, n_theirs);
+    struct dp_memo *memo = dp_thread_scratch();
+    n_foreign += ours.frames == memo->others;
+    n_stacks++;
+    n_frames += ours.depth;
+}
+
+static __attribute__((noinline)) void check(const char *what)
+{
+    int64_t kept = deltaprof_guard_enter();
+    bool held = dp_thread_hold();
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    uintptr_t theirs[DEPTH];
+    unsigned n = 0;
+    unw_context_t context;
+    unw_cursor_t cursor;
+    unw_getcontext(&context);
+    unw_init_local(&cursor, &context);
+    do {
+        unw_word_t ip, sp;
+        unw_get_reg(&cursor, UNW_REG_IP, &ip);
+        unw_get_reg(&cursor, UNW_REG_SP, &sp);
+        if (ip && (n || (sp >= site.sp && ip == site.pc)) && n < DEPTH)
+            theirs[n++] = ip - (unw_is_signal_frame(&cursor) <= 0);
+    } while (unw_step(&cursor) > 0);
+    compare(what, &site, theirs, n);
+    compare(what, &site, theirs, n);
+    struct dp_memo *memo = dp_thread_scratch();
+    dp_memo_forget(memo);
+    compare(what, &site, theirs, n);
+    dp_thread_let_go(held);
+    deltaprof_guard_leave(kept);
+}
+
+int main(int argc, char **argv)
+{
+    bool all = argc > 1 && !strcmp(argv[1], "libunwind");
+    int ticks = getenv("TICKS") ? atoi(getenv("TICKS")) : 100;
+    if (dp_frames_init(16 << 20) || dp_unwind_init(all ? DP_UNWIND_LIBUNWIND : DP_UNWIND_AUTO, DEPTH, 1 << 20) ||
+        dp_thread_init(dp_unwind_scratch_bytes(), 4 << 20) || dp_unwind_load_module())
+        return 2;
+    unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
+    for (int i = 2; i < argc; i++) {
+        void *shapes = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+        if (!shapes) {
+            printf("%s\n", dlerror());
+            return 2;
+        }
+        void (*run)(void (*)(const char *), int) = (void (*)(void (*)(const char *), int))dlsym(shapes, "run");
+        victim = strrchr(argv[i], '/') ? strrchr(argv[i], '/') + 1 : argv[i];
+        run(check, ticks);
+        dp_objects_unload_begin();
+        dlclose(shapes);
+        dp_objects_unload_end();
+    }
+    printf("%lu stacks, %lu frames, %lu stacks took libunwind, %lu cut, %lu wrong\n", n_stacks, n_frames, n_foreign,
+           (unsigned long)dp_stats_read(DP_STAT_STACKS_CUT), n_bad);
+    return n_bad ? 1 : 0;
+}
