@@ -2,16 +2,15 @@
 /*
  * record/event.c - the hot corridor: from a hook's call to a counter.
  *
- *     sample_begin   parks the word, decides, fixes the weight         -> thread, sample
- *     sample_end     walks, finds the record, adds, remembers the block -> unwind, table, live
- *     forget         takes the block back and adds its free             -> live, table
+ *     sample_begin   parks the word, decides, fixes the weight             -> thread, sample
+ *     sample_end     walks, finds the record, adds, remembers the block    -> unwind, table, live
+ *     forget         takes the block back and adds its free                -> live, table
  *
  * Rules
  * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
  *    entry (acquire, [ENTRY] in live.c) finds the alloc counted. So in-use is never negative, whatever a reader sees.
  * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
- * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno. Every helper called here keeps to
- * that.
+ * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno; every helper called here keeps to it.
  * 4. Signal handlers: they find the word parked from begin's store on, so their allocs fall through; their frees work,
  *    because every structure is valid between any two instructions. A handler between the inline load of the word and
  *    its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
@@ -63,7 +62,7 @@ _Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "hooks.
 
 static int64_t draw(struct dp_thread *thread)
 {
-    int64_t rate = dp_load_acquire(&record.ready) ? dp_load_relaxed(&record.heap_rate) : 0;
+    int64_t rate = dp_load_acquire(&record.ready) /* [READY] */ ? dp_load_relaxed(&record.heap_rate) : 0;
     thread->rate = rate;
     thread->drawn = rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES;
     thread->armed = 1;

@@ -63,11 +63,11 @@ struct table {
 
 static struct table tables[DP_KINDS];
 
-#define STRIPES_SHIFT 48 /* of n: below it the count, above it 1 + the number of the stripes */
+#define STRIPES_SHIFT 52 /* of n: below it the count (14 years of 10^7 a second), above it 1 + the stripes' number */
 #define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
 #define HOT_EVENTS    4096 /* a power of two: every so many a record is looked at */
 #define HOT_DOUBLINGS 8    /* of what it takes, from an empty pool to a full one */
-#define STRIPES_MAX   4096u
+#define STRIPES_MAX   2046u
 
 static struct {
     struct counters *at; /* by shard, then by number: a thread's stripes lie together */
