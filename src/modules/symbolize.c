@@ -3,8 +3,8 @@
  * modules/symbolize.c - the symbolize module: names from ELF files through elfutils.
  *
  * One Dwfl a file: ranges of a library and of its successor at the same address may overlap, which one Dwfl would
- * refuse. Debug files are found as elfutils finds them: .gnu_debuglink, .build-id directories, and debuginfod where the user
- * has set DEBUGINFOD_URLS. What is opened lives until the session is closed, that is to the end of a report.
+ * refuse. Debug files are found by .build-id directories and .gnu_debuglink, and by debuginfod where the user has set
+ * DEBUGINFOD_URLS. What is opened lives until the session is closed, that is to the end of a report.
  */
 #include "modules/demangle.h"
 #include "modules/elffile.h"
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +27,60 @@ struct session {
     char *names[LINES_MAX]; /* what the last lookup demangled */
 };
 
+/* 0: the file at fd is the one that was mapped. */
+static int check_build_id(int fd, const uint8_t *build_id, size_t n_build_id)
+{
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    const void *found;
+    ssize_t n = elf ? dwelf_elf_gnu_build_id(elf, &found) : -1;
+    int err = !elf                                                                              ? -ENOEXEC
+              : n_build_id && (n != (ssize_t)n_build_id || memcmp(found, build_id, n_build_id)) ? -ESTALE
+                                                                                                : 0;
+    elf_end(elf);
+    return err;
+}
+
+/* The file that .gnu_debuglink names, where gdb looks for it; judged by its build-id. */
+static int find_by_link(const uint8_t *build_id, int n_build_id, const char *file, const char *link, char **found)
+{
+    static const char *const places[][2] = {{"", ""}, {"", "/.debug"}, {"/usr/lib/debug", ""}};
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        char *path;
+        if (asprintf(&path, "%s%.*s%s/%s", places[i][0], (int)(slash - file), file, places[i][1], link) < 0)
+            return -1;
+        int fd = strcmp(path, file) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+        if (fd >= 0 && !check_build_id(fd, build_id, (size_t)n_build_id)) {
+            *found = path;
+            return fd;
+        }
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    return -1;
+}
+
+/*
+ * Without DEBUGINFOD_URLS the library's own search would still start libcurl, and with it TLS libraries, in the host:
+ * perhaps while it exits and has put them away itself.
+ */
+static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
+                          const char *link, GElf_Word crc, char **found)
+{
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    if (urls && *urls)
+        return dwfl_standard_find_debuginfo(module, userdata, name, base, file, link, crc, found);
+    int fd = dwfl_build_id_find_debuginfo(module, userdata, name, base, file, link, crc, found);
+    const unsigned char *build_id;
+    GElf_Addr address;
+    int n = fd < 0 && link ? dwfl_module_build_id(module, &build_id, &address) : 0;
+    return n > 0 ? find_by_link(build_id, n, file, link, found) : fd;
+}
+
 static const Dwfl_Callbacks callbacks = {
     .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo = find_debuginfo,
     .section_address = dwfl_offline_section_address,
 };
 
@@ -56,17 +108,6 @@ static void session_close(void *session)
     forget_names(s);
     free(s->files);
     free(s);
-}
-
-/* 0: the file at fd is the one that was mapped. */
-static int check_build_id(int fd, const uint8_t *build_id, size_t n_build_id)
-{
-    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    const void *found;
-    ssize_t n = elf ? dwelf_elf_gnu_build_id(elf, &found) : -1;
-    int err = !elf ? -ENOEXEC : n_build_id && (n != (ssize_t)n_build_id || memcmp(found, build_id, n_build_id)) ? -ESTALE : 0;
-    elf_end(elf);
-    return err;
 }
 
 /* Debug files are looked for beside the file itself, so a link of /proc is read first. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Real programs under preload: same output, same status, and profiles that name their functions.
 
-    test_programs.py PROGRAM      (redis redis_tcmalloc redis_mimalloc sqlite python gcc nginx shell git memcached)
+    test_programs.py PROGRAM      (redis redis_tcmalloc redis_mimalloc sqlite python gcc nginx shell curl git memcached)
 """
 import glob
 import hashlib
@@ -175,6 +175,14 @@ def shell():
         r = same(['sh', '-c', script], conf)
         assert r.status == 3
     seen(r)
+
+
+def curl():
+    """A host with TLS libraries of its own, which it has put away when the last delta is named."""
+    need('curl')
+    for conf in ('heap_rate=1', 'heap_rate=1,symbolize=lines', 'heap_rate=64k,interval=1ms'):
+        same(['curl', '--version'], conf)
+        same(['curl', '-s', 'https://127.0.0.1:1/'], conf)
 
 
 def git():
