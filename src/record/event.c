@@ -253,10 +253,10 @@ int dp_record_init(const struct dp_config *conf)
     dp_mem_cap((size_t)conf->memory);
     size_t floor = (size_t)conf->memory / 10 * 6;
     int err = 0;
-    if ((err = dp_frames_init(floor / 100 * 9)) ||
-        (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 8)) ||
-        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 9)) || (err = dp_table_init(floor / 100 * 34)) ||
-        (err = dp_live_init(floor / 100 * 40)))
+    if ((err = dp_frames_init(floor / 100 * 7)) ||
+        (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
+        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
+        (err = dp_live_init(floor / 100 * 26)))
         return err;
     dp_lock_init();                     /* without its table holders stay unknown, no more */
     dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */

@@ -66,8 +66,7 @@ static struct {
     _Atomic uint8_t *filter;
     _Atomic(struct bucket *) buckets; /* NULL before init; [INIT] the rest is set when it is not */
     uint64_t filter_mask;
-    unsigned bucket_shift;
-    uint32_t bucket_mask;
+    uint32_t n_buckets;
     _Atomic uint32_t cleaning;
 } live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};
 
@@ -84,14 +83,17 @@ static inline struct place place_of(uintptr_t key)
 {
     struct place place = {.byte = (uint32_t)deltaprof_filter_index(key, live.filter_mask)};
     uint64_t hash = (uint64_t)(place.byte + 1) * 0xD6E8FEB86659FD93u;
-    place.home = (uint32_t)(hash >> live.bucket_shift);
-    place.step = (uint32_t)(hash >> 3) | 1;
+    place.home = (uint32_t)((hash >> 32) * live.n_buckets >> 32);
+    place.step = (uint32_t)hash;
     return place;
 }
 
+/* The i-th bucket that a key of this place may lie in: the home, and places after it of any distance. */
 static inline struct bucket *bucket_at(const struct place *place, unsigned i)
 {
-    return &dp_load_relaxed(&live.buckets)[(place->home + i * place->step) & live.bucket_mask];
+    uint64_t at =
+        i ? (place->home + (uint64_t)i * (place->step % (live.n_buckets - 1) + 1)) % live.n_buckets : place->home;
+    return &dp_load_relaxed(&live.buckets)[at];
 }
 
 static inline struct bucket *bucket_of(uint32_t slot)
@@ -101,23 +103,23 @@ static inline struct bucket *bucket_of(uint32_t slot)
 
 int dp_live_init(size_t budget_bytes)
 {
-    /* Buckets a power of two; the filter takes the largest power of two that is left, 4 bytes a slot at most. */
-    unsigned bucket_bits = 4, filter_bits = MIN_BITS;
-    while (((size_t)sizeof(struct bucket) * 2 << bucket_bits) + ((size_t)4 << bucket_bits) <= budget_bytes &&
-           bucket_bits < 28)
-        bucket_bits++;
-    size_t bucket_bytes = sizeof(struct bucket) << bucket_bits;
-    while (filter_bits < 32 && filter_bits < bucket_bits + 5 &&
-           bucket_bytes + ((size_t)2 << filter_bits) <= budget_bytes)
+    /* About an eighth is the filter's, a power of two: two bytes a slot or more, most of them 0. */
+    unsigned filter_bits = MIN_BITS;
+    while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
         filter_bits++;
+    size_t n_buckets = (budget_bytes - ((size_t)1 << filter_bits)) / sizeof(struct bucket);
+    if (budget_bytes < (size_t)2 << MIN_BITS || n_buckets < 2 * BUCKETS)
+        return -ENOMEM;
+    if (n_buckets > (uint32_t)-1 / SLOTS)
+        n_buckets = (uint32_t)-1 / SLOTS;
+    size_t bucket_bytes = n_buckets * sizeof(struct bucket);
     struct bucket *buckets = dp_mem_map(bucket_bytes);
     _Atomic uint8_t *filter = dp_mem_map((size_t)1 << filter_bits);
     if (!buckets || !filter)
         return -ENOMEM;
     live.filter = filter;
     live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
-    live.bucket_shift = 64 - bucket_bits;
-    live.bucket_mask = ((uint32_t)1 << bucket_bits) - 1;
+    live.n_buckets = (uint32_t)n_buckets;
     /* A free that read the old mask and reads the new table: watched blocks stand at the place that it computes too.
      */
     for (size_t i = 0; i < sizeof first_filter; i++)

@@ -117,8 +117,8 @@ int dp_table_init(size_t budget_bytes)
     if (!stripes.at)
         return -ENOMEM;
     budget_bytes -= budget_bytes / 32;
-    size_t stack_bytes = budget_bytes / 2;
-    size_t share[DP_KINDS] = {budget_bytes / 16 * 5, budget_bytes / 32 * 3, budget_bytes / 32 * 3};
+    size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
+    size_t share[DP_KINDS] = {records_bytes / 4 * 3, records_bytes / 8, records_bytes / 8};
     stacks.frames = dp_mem_map(stack_bytes);
     if (!stacks.frames)
         return -ENOMEM;

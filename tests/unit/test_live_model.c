@@ -59,7 +59,7 @@ static uint64_t runs, longest;
 static bool is_shared(const volatile void *at)
 {
     uintptr_t p = (uintptr_t)at, first = (uintptr_t)atomic_load(&live.buckets);
-    if (p >= first && p < first + sizeof(struct bucket) * (live.bucket_mask + 1))
+    if (p >= first && p < first + sizeof(struct bucket) * live.n_buckets)
         return (p - first) % sizeof(struct bucket) < 2 * sizeof(uint64_t);
     return p == (uintptr_t)&live.filter[place_of(KEY(0)).byte] || p == (uintptr_t)&live.cleaning;
 }
