@@ -450,6 +450,43 @@ static int life(void)
     return bad;
 }
 
+/* ---- forks --------------------------------------------------------------------------------------------------------
+ */
+
+static void *contends(void *arg)
+{
+    while (!over)
+        take_turn();
+    return arg;
+}
+
+static int forks(long n)
+{
+    pthread_t t[6];
+    int bad = 0;
+    turn_us = 5;
+    for (int i = 0; i < 6; i++)
+        pthread_create(&t[i], NULL, contends, NULL);
+    for (long i = 0; i < n; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            static pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER; /* the other may be held by nobody, for ever */
+            mutex = fresh;
+            turns = 50;
+            run_threads(3, takes_turns);
+            exit(0);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        bad |= status;
+    }
+    over = true;
+    for (int i = 0; i < 6; i++)
+        pthread_join(t[i], NULL);
+    puts(bad ? "bad" : "good");
+    return bad != 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -468,6 +505,8 @@ int main(int argc, char **argv)
         return mixed(a);
     } else if (strcmp(what, "life") == 0) {
         return life();
+    } else if (strcmp(what, "forks") == 0) {
+        return forks(a);
     } else if (strcmp(what, "single") == 0) {
         for (long i = 0; i < 1000; i++)
             take_turn();
