@@ -14,6 +14,7 @@
 #include "report/profile.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "record/event.h"
 #include "report/consumer.h"
@@ -25,6 +26,7 @@
 #include <string.h>
 
 static struct dp_config defaults; /* symbolize, address, types, max_samples of new consumers */
+static struct dp_lock defaults_lock;
 static struct dp_window_edge origin; /* where the first window begins: the start, or the fork */
 
 static struct dp_window_edge now(void)
@@ -41,7 +43,9 @@ int dp_report_init(const struct dp_config *conf)
 
 void dp_report_tune(const struct dp_config *conf)
 {
+    dp_lock_take(&defaults_lock);
     defaults = *conf;
+    dp_lock_give(&defaults_lock);
 }
 
 void dp_report_fork_prepare(void)
@@ -52,6 +56,7 @@ void dp_report_fork_prepare(void)
 void dp_report_fork_child(void)
 {
     origin = now();
+    dp_lock_reset(&defaults_lock);
     dp_symbol_fork_child();
     dp_epoch_fork_child();
 }
@@ -84,11 +89,13 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     }
     c->kind = kind;
     c->mixed_sizes = mixed;
+    dp_lock_take(&defaults_lock);
     c->depth = defaults.depth ? (size_t)defaults.depth : 128;
     c->records_budget_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20) / 8;
     c->epoch = dp_epoch();
     c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
+    dp_lock_give(&defaults_lock);
     return c;
 }
 

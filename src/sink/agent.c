@@ -33,7 +33,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NONE, STARTING, RUNNING };
@@ -180,8 +179,10 @@ static void *run(void *unused)
     own_descriptors();
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
-        if (dp_cas_relaxed(&agent.quit, &quit, QUITTING))
+        if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
+            dp_futex_wake(&agent.quit);
             return unused;
+        }
         bool alone = dp_load_relaxed(&agent.shares) && is_alone();
         if (!alone && !tick_is_due(asked)) {
             dp_futex_wait(&agent.bell, bell, wake_at());
@@ -275,13 +276,13 @@ bool dp_agent_quiesce(int64_t deadline_ns)
     int saved = errno;
     bool gone = dp_load_acquire(&agent.state) == NONE; /* [STATE] */
     if (!gone) {
-        struct timespec t = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+        uint32_t quit = QUIT;
         dp_store_relaxed(&agent.quit, QUIT);
         ring();
-        gone = pthread_clockjoin_np(agent.thread, NULL, CLOCK_MONOTONIC, &t) == 0;
-        uint32_t quit = QUIT;
-        if (!gone && !dp_cas_relaxed(&agent.quit, &quit, GO_ON))
-            gone = pthread_join(agent.thread, NULL) == 0; /* it is on its way out */
+        while (dp_load_relaxed(&agent.quit) == QUIT && dp_clock_ns() < deadline_ns)
+            dp_futex_wait(&agent.quit, QUIT, deadline_ns);
+        if (!dp_cas_relaxed(&agent.quit, &quit, GO_ON)) /* else it is late, and goes on */
+            gone = pthread_join(agent.thread, NULL) == 0;
         if (gone) {
             wait_until_gone(dp_load_relaxed(&agent.tid), deadline_ns);
             dp_store_relaxed(&agent.tid, 0);

@@ -26,6 +26,7 @@ static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
 static struct {
     struct dp_lock lock;
     struct dp_config conf;
+    _Atomic bool has_sink;
     struct dp_files files;
     bool ready;                                     /* files is this process's */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
@@ -36,7 +37,7 @@ static struct dp_log_cause cause, unwind_cause;
 
 int dp_tick_has_sink(void)
 {
-    return tick.conf.out[0] != '\0';
+    return dp_load_relaxed(&tick.has_sink);
 }
 
 uint64_t dp_tick_files(void)
@@ -80,6 +81,7 @@ void dp_tick_init(const struct dp_config *conf)
 {
     dp_lock_take(&tick.lock);
     tick.conf = *conf;
+    dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
     tick.ready = false;
     int rc = conf->out[0] ? ready() : 0;
     if (rc)
