@@ -28,8 +28,8 @@ int dp_model_ignore_label(struct dp_model *m, const char *key)
 static int add_strings(struct dp_model *m, const struct dp_decode *d)
 {
     dp_vec_clear(&m->string_map);
-    if (!dp_vec_room(&m->string_map, d->strings.n + 1))
-        return -ENOMEM;
+    if (!dp_vec_room(&m->string_map, d->strings.n + 1) || dp_strings_add(&m->strings, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM; /* a profile may have no strings, a model has "" */
     m->string_map.n = d->strings.n + 1;
     m->string_map.at[0] = 0; /* of a profile without strings */
     dp_index_rewind(&m->strings.index);

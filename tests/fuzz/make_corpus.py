@@ -51,6 +51,7 @@ broken = {
     'gzip-bomb': gzip.compress(bytes(8 << 20), mtime=0),
     'gzip-header-only': zipped[:10],
     'empty': b'',
+    'no-strings': number(12, 524288),
     'truncated': good[:len(good) // 2],
     'two-profiles': good + good,
     'varint-endless': b'\x08' + b'\xff' * 20,
@@ -79,6 +80,7 @@ broken = {
     'strings-not-utf8': chunk(6, b'') + chunk(6, b'\xff\xfe') + chunk(6, b'\xed\xa0\x80') + kind + chunk(2, chunk(2, b'\1')),
     'packed-comment': strings + kind + chunk(13, b'\1\2') + number(13, 1) + number(15, 2) + number(7, 1) + number(8, 2),
 }
+put('diff', 'nothing-at-all', bytes([0, 4, 0]) + 2 * number(12, 524288))
 for name, data in broken.items():
     put('decode', name, data)
     if not name.startswith('gzip'):
