@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Three ways to the same delta, on the same records, in one run: OG writes the whole cumulative profile; fastdelta
+ * writes it and then subtracts serialised profiles; deltaprof subtracts the raw counters, from its own table (`table`)
+ * or from records that a runtime hands in (`records`). Output is gzipped and thrown away; names are off, since all ways
+ * would pay the same for them. Prints `name value unit`: medians of processor time in ms, and sizes in bytes.
+ *
+ * DP_BENCH_WORLD=N, DP_BENCH_WAY=NAME and DP_BENCH_SHARE=PERCENT run one of them alone.
+ *
+ * 32 frames a stack, as a tree: roots are shared, leaves are not; 30,000 distinct addresses; half of the records have
+ * nothing in use, unless the shape is the seeds': there a twentieth is in use and a twentieth changes.
+ */
+#include "bench.h"
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "pprof/decode.h"
+#include "pprof/diff.h"
+#include "pprof/gzip.h"
+#include "record/event.h"
+#include "report/handed.h"
+#include "report/profile.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEPTH    32
+#define ADDRESS  ((uintptr_t)0x500000000000)
+#define DISTINCT 30000
+
+static struct {
+    size_t n;
+    uintptr_t *values; /* n * DEPTH */
+    struct deltaprof_heap_record *records;
+    dp_record_id *ids;
+    size_t n_changed;
+    size_t next; /* the changed ones are taken in turn */
+} world;
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
+    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
+    return x ^ x >> 28;
+}
+
+/* Frame `level` (0 the root) of record i: a level has 2^(level/2) nodes, the last has one for each record. */
+static uintptr_t frame_of(size_t i, unsigned level)
+{
+    size_t nodes = (size_t)1 << level / 2;
+    uint64_t node = level < DEPTH - 1 ? mix(i) % nodes : i;
+    return ADDRESS + 16 * (mix(node * 64 + level) % DISTINCT);
+}
+
+static void must(int ok, const char *what)
+{
+    if (!ok) {
+        fprintf(stderr, "bench_delta: %s\n", what);
+        exit(1);
+    }
+}
+
+static void make_world(size_t n)
+{
+    struct dp_config conf;
+    dp_config_init(&conf);
+    conf.memory = (int64_t)1 << 30;
+    conf.symbolize = DP_SYMBOLIZE_NONE;
+    must(!dp_record_init(&conf) && !dp_report_init(&conf), "no tables");
+    dp_mem_cap((size_t)4 << 30);
+    world.n = n;
+    world.values = calloc(n * DEPTH, sizeof *world.values);
+    world.records = calloc(n, sizeof *world.records);
+    world.ids = calloc(n, sizeof *world.ids);
+    for (size_t i = 0; i < n; i++) {
+        dp_frame_id frames[DEPTH];
+        for (unsigned k = 0; k < DEPTH; k++) {
+            uintptr_t pc = frame_of(i, DEPTH - 1 - k);
+            frames[k] = dp_frame_intern(pc);
+            world.values[i * DEPTH + k] = pc + 1;
+        }
+        struct dp_stack stack = {dp_stack_hash(frames, DEPTH), DEPTH, 0, frames};
+        world.ids[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stack);
+        must(world.ids[i] != 0 && frames[0], "the table is full");
+        world.records[i] = (struct deltaprof_heap_record){&world.values[i * DEPTH], DEPTH, 0, 0, 0, 0};
+    }
+}
+
+static void change(size_t i, bool freed)
+{
+    int64_t size = 16 + (int64_t)(mix(i) % 64) * 16;
+    dp_table_add(DP_KIND_HEAP, world.ids[i], 1, size);
+    world.records[i].alloc_objects++;
+    world.records[i].alloc_bytes += size;
+    if (!freed)
+        return;
+    dp_table_add_free(DP_KIND_HEAP, world.ids[i], 1, size);
+    world.records[i].free_objects++;
+    world.records[i].free_bytes += size;
+}
+
+static void change_share(void)
+{
+    for (size_t k = 0; k < world.n_changed; k++) {
+        change(world.next, true);
+        world.next = (world.next + 7919) % world.n; /* scattered, each in turn: 7919 is a prime beyond no n here */
+    }
+}
+
+/* ---- the ways --------------------------------------------------------------------------------------------------- */
+
+static int count(void *ctx, const void *bytes, size_t n_bytes)
+{
+    *(size_t *)ctx += n_bytes;
+    return 0;
+}
+
+struct bytes {
+    DP_VEC(char) all;
+};
+
+static int keep(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct bytes *b = ctx;
+    char *room = dp_vec_room(&b->all, n_bytes);
+    must(room != NULL, "no memory");
+    memcpy(room, bytes, n_bytes);
+    b->all.n += n_bytes;
+    return 0;
+}
+
+static struct dp_consumer *of_table, *of_records, *whole;
+static struct dp_diff diff;
+static struct bytes zipped;
+static struct dp_input input;
+static struct dp_decode decode;
+
+static size_t table(void)
+{
+    size_t n_bytes = 0;
+    must(!dp_consumer_write(of_table, 0, count, &n_bytes, NULL) && !dp_consumer_commit(of_table), "table");
+    return n_bytes;
+}
+
+static size_t records(void)
+{
+    size_t n_bytes = 0;
+    struct dp_dump dump = {.heap = world.records, .n = world.n};
+    must(!dp_consumer_write_dump(of_records, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_records), "records");
+    return n_bytes;
+}
+
+static size_t og(void)
+{
+    size_t n_bytes = 0;
+    must(!dp_consumer_write(whole, DP_WRITE_CUMULATIVE, count, &n_bytes, NULL), "og");
+    return n_bytes;
+}
+
+static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
+{
+    return dp_gzip_write(gzip, bytes, n_bytes);
+}
+
+static size_t fastdelta(void)
+{
+    size_t n_bytes = 0;
+    struct dp_input_error error;
+    struct dp_diff_result result;
+    dp_vec_clear(&zipped.all);
+    must(!dp_consumer_write(whole, DP_WRITE_CUMULATIVE, keep, &zipped, NULL), "whole");
+    must(!dp_input_copy(&input, zipped.all.at, zipped.all.n, DP_INPUT_LIMIT, &error), "inflate");
+    must(!dp_decode_scan(&decode, input.bytes.at, input.bytes.n, &error), "decode");
+    must(!dp_diff_add(&diff, &decode, &error), "diff");
+    struct dp_gzip *gzip = dp_gzip_new(count, &n_bytes);
+    must(!dp_diff_write(&diff, to_gzip, gzip, &result) && !dp_gzip_finish(gzip), "diff write");
+    dp_gzip_free(gzip);
+    return n_bytes;
+}
+
+static const struct {
+    const char *name;
+    size_t (*write)(void);
+} ways[] = {{"og", og}, {"fastdelta", fastdelta}, {"records", records}, {"table", table}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static void measure(const char *shape)
+{
+    static double ms[WAYS][BENCH_ROUNDS_MAX];
+    size_t n_bytes[WAYS];
+    char name[64];
+    int rounds = bench_rounds();
+    const char *only = getenv("DP_BENCH_WAY");
+    for (int round = -2; round < rounds; round++) { /* two to warm up: first deltas are everything */
+        change_share();
+        for (size_t w = 0; w < WAYS; w++) {
+            if (only && strcmp(only, ways[w].name))
+                continue;
+            double begin = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+            n_bytes[w] = ways[w].write();
+            if (round >= 0)
+                ms[w][round] = (bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / 1e6;
+        }
+    }
+    for (size_t w = 0; w < WAYS; w++) {
+        if (only && strcmp(only, ways[w].name))
+            continue;
+        snprintf(name, sizeof name, "delta.%s.%s", shape, ways[w].name);
+        bench_print(name, bench_median(ms[w], rounds), "ms");
+        snprintf(name, sizeof name, "delta.%s.%s.best", shape, ways[w].name);
+        bench_print(name, ms[w][0], "ms"); /* sorted by now */
+        snprintf(name, sizeof name, "delta.%s.%s.size", shape, ways[w].name);
+        bench_print(name, (double)n_bytes[w], "bytes");
+    }
+}
+
+static void run(size_t n, bool seeds)
+{
+    make_world(n);
+    of_table = dp_consumer_new(DELTAPROF_HEAP, NULL);
+    of_records = dp_consumer_new(DELTAPROF_HEAP | DELTAPROF_MIXED_SIZES, NULL);
+    whole = dp_consumer_new(DELTAPROF_HEAP, NULL);
+    for (size_t i = 0; i < n; i++)
+        change(i, !seeds || i % 20);
+    char shape[32];
+    static const int shares[] = {0, 2, 100};
+    for (size_t s = 0; s < (seeds ? 1 : 3); s++) {
+        world.n_changed = seeds ? n / 20 : n * (size_t)shares[s] / 100;
+        const char *share = getenv("DP_BENCH_SHARE");
+        if (share && !seeds && atoi(share) != shares[s])
+            continue;
+        snprintf(shape, sizeof shape, seeds ? "seeds" : "%zu.%d%%", n, shares[s]);
+        measure(shape);
+    }
+}
+
+int main(void)
+{
+    static const struct {
+        size_t n;
+        bool seeds;
+    } worlds[] = {{512, false}, {10000, false}, {100000, false}, {4200, true}};
+    const char *only = getenv("DP_BENCH_WORLD");
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+        if (only && atoi(only) != (int)worlds[i].n)
+            continue;
+        fflush(stdout);
+        pid_t pid = fork(); /* a table is made once a process */
+        if (pid == 0) {
+            run(worlds[i].n, worlds[i].seeds);
+            exit(0);
+        }
+        int status = 1;
+        waitpid(pid, &status, 0);
+        must(pid > 0 && status == 0, "a world failed");
+    }
+    return 0;
+}
