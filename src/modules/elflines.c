@@ -88,8 +88,8 @@ static const char *call_file(Dwarf_Die *cu, Dwarf_Die *inlined)
     return dwarf_filesrc(files, number, NULL, NULL);
 }
 
-/* The DIEs around pc, innermost first, as they lie in the code: dwarf_getscopes alone leaves it where a function was inlined,
- * for the place where that was written. */
+/* The DIEs around pc, innermost first, as they lie in the code: dwarf_getscopes alone leaves it where a function was
+ * inlined, for the place where that was written. */
 static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
 {
     Dwarf_Die *lexical = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elfsymbols.c - functions by address. libdwfl merges the symbol tables (.symtab or .dynsym, that of a separate debug
- * file, .gnu_debugdata), but looks an address up by walking them all; a report asks for thousands, so they are
+ * modules/elfsymbols.c - functions by address. libdwfl merges the symbol tables (.symtab or .dynsym, that of a separate
+ * debug file, .gnu_debugdata), but looks an address up by walking them all; a report asks for thousands, so they are
  * sorted once a session.
  */
 #include "modules/elffile.h"
@@ -88,8 +88,8 @@ const struct function *elffile_function(struct elffile *file, GElf_Addr pc)
             hi = mid;
     }
     /*
-     * The nearest may have ended before pc, inside a larger one; and a label without a size gives way to a function that
-     * has one. At one start the better name sorts first, so it is met last.
+     * The nearest may have ended before pc, inside a larger one; and a label without a size gives way to a function
+     * that has one. At one start the better name sorts first, so it is met last.
      */
     const struct function *best = NULL;
     for (size_t back = 0; back < LOOK_BACK && back < lo; back++) {

@@ -72,6 +72,23 @@ struct dp_encode_label {
 void dp_encode_sample(struct dp_encode *, const uint64_t *locations, size_t n_locations, const int64_t *values,
                       const struct dp_encode_label *labels, size_t n_labels);
 
+/*
+ * A location id as a sample says it, for callers that give the same ones over and over: the bytes of its varint, and on top
+ * their number; ids of 2^21 and more as they are, with 0 on top. 0: an id that does not fit, 2^24 and more.
+ */
+static inline uint32_t dp_encode_ref(uint64_t location)
+{
+    uint32_t id = (uint32_t)location;
+    if (location >> 21)
+        return location >> 24 ? 0 : id;
+    return id < 1u << 7    ? 1u << 24 | id
+           : id < 1u << 14 ? 2u << 24 | (id & 0x7f) | 0x80 | (id & 0x3f80) << 1
+                           : 3u << 24 | (id & 0x7f) | 0x8080 | (id & 0x3f80) << 1 | (id & 0x1fc000) << 2;
+}
+/* dp_encode_sample by refs; at least one. */
+void dp_encode_sample_refs(struct dp_encode *, const uint32_t *refs, size_t n_refs, const int64_t *values,
+                           const struct dp_encode_label *labels, size_t n_labels);
+
 struct dp_encode_mapping {
     uint64_t start, limit, offset;
     int64_t file, build_id; /* string indices */

@@ -21,8 +21,8 @@ struct dp_consumer {
     uint32_t epoch; /* dp_epoch in which what follows was made */
     unsigned kind;
     bool mixed_sizes;
-    bool pending;   /* a write waits to be settled */
-    bool skip_next; /* records: the next dump is taken as the baseline */
+    bool pending;      /* a write waits to be settled */
+    bool skip_next;    /* records: the next dump is taken as the baseline */
     bool showed_inuse; /* hooks: the last one delivered had blocks in use, so an empty one says something */
     enum dp_consumer_source source;
     enum dp_symbolize symbolize;
@@ -47,8 +47,9 @@ void dp_consumer_leave(struct dp_consumer *c);
 void dp_consumer_drop_rows(struct dp_consumer *c);
 
 /*
- * Writes c->rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row, DP_WRITE_SKIP_EMPTY);
- * or an error, -ECANCELED when the sink forked and this is the child: then c is not to be touched, nor left.
+ * Writes c->rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
+ * DP_WRITE_SKIP_EMPTY); or an error, -ECANCELED when the sink forked and this is the child: then c is not to be
+ * touched, nor left.
  */
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *emission,
                      const struct dp_emit_source *source, dp_write_fn fn, void *ctx, struct dp_profile_info *info);

@@ -111,11 +111,15 @@ static void samples(struct pass *p)
 {
     const struct dp_kind *kind = &p->emission->kind;
     const struct dp_emit_source *source = p->source;
-    uint64_t stack[DP_EMIT_STACK_MAX];
+    uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
     for (size_t i = 0; i < p->rows->n && !p->locations.error; i++) {
         const struct dp_row *row = &p->rows->at[i];
         int64_t values[DP_VALUES_MAX];
+        if (i + DP_EMIT_FAR < p->rows->n)
+            source->ahead(source->ctx, row + DP_EMIT_FAR, DP_EMIT_FAR);
+        if (i + DP_EMIT_NEAR < p->rows->n)
+            source->ahead(source->ctx, row + DP_EMIT_NEAR, DP_EMIT_NEAR);
         scaled(p, row, values);
         if (nothing(values + kind->first, kind->n_types))
             continue;
@@ -126,11 +130,11 @@ static void samples(struct pass *p)
         }
         size_t depth = source->stack(source->ctx, &p->locations, row, stack);
         size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
-        dp_encode_sample(p->encode, stack, depth, values + kind->first, labels, n_labels);
+        dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
     }
     if (p->folded && !nothing(p->other + kind->first, kind->n_types)) {
         stack[0] = dp_locations_frame(&p->locations, DP_FRAME_OTHER);
-        dp_encode_sample(p->encode, stack, 1, p->other + kind->first, NULL, 0);
+        dp_encode_sample_refs(p->encode, stack, 1, p->other + kind->first, NULL, 0);
     }
 }
 

@@ -9,11 +9,15 @@
 
 #define DP_EMIT_LABELS_MAX 32
 #define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
+#define DP_EMIT_FAR        16
+#define DP_EMIT_NEAR       8
 
 /* Where the rows come from: what stands behind an id. */
 struct dp_emit_source {
-    /* Fills locations (DP_EMIT_STACK_MAX), leaf first; how many. */
-    size_t (*stack)(void *ctx, struct dp_locations *l, const struct dp_row *row, uint64_t *locations);
+    /* Fills refs (DP_EMIT_STACK_MAX), leaf first; how many. */
+    size_t (*stack)(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs);
+    /* Asks memory for what stack will want of a row some rows on, `distance` of them. */
+    void (*ahead)(void *ctx, const struct dp_row *row, int distance);
     /* Fills labels (DP_EMIT_LABELS_MAX); how many. */
     size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
     void *ctx;
@@ -23,8 +27,8 @@ struct dp_emission {
     struct dp_kind kind;
     enum dp_symbolize symbolize;
     enum dp_address address;
-    int64_t max_samples;          /* 0: all */
-    int64_t scale_rate;           /* of a runtime's heap records; 0: values are what they say */
+    int64_t max_samples; /* 0: all */
+    int64_t scale_rate;  /* of a runtime's heap records; 0: values are what they say */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     const char *default_type;     /* NULL: the last */

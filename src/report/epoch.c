@@ -2,9 +2,9 @@
 /*
  * report/epoch.c - the three states of base/lock.c, with an epoch in the word.
  *
- * [LOCK] A drop is a release and a take an acquire: what the holder wrote under the lock is seen by the next one. Without
- * it the next holder could read a vector's address from before it moved. A word of another epoch never changes again
- * except by our taking it, since its holder lives in another process.
+ * [LOCK] A drop is a release and a take an acquire: what the holder wrote under the lock is seen by the next one.
+ * Without it the next holder could read a vector's address from before it moved. A word of another epoch never changes
+ * again except by our taking it, since its holder lives in another process.
  */
 #include "report/epoch.h"
 

@@ -2,8 +2,8 @@
 /*
  * report/epoch.h - a lock that a fork cannot leave locked, for objects that no atfork handler could find: consumers.
  *
- * The word holds the epoch of its holder; in a forked child every word of the parent's epoch counts as free, and the first
- * taker is told when the holder did not live to finish. Zero is a free lock.
+ * The word holds the epoch of its holder; in a forked child every word of the parent's epoch counts as free, and the
+ * first taker is told when the holder did not live to finish. Zero is a free lock.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/fold.c - the n-th largest weight by quickselect (Hoare's FIND), linear on average and in place; rows are then kept or
- * folded in their own order, in one more pass by the caller.
+ * report/fold.c - the n-th largest weight by quickselect (Hoare's FIND), linear on average and in place; rows are then
+ * kept or folded in their own order, in one more pass by the caller.
  */
 #include "report/fold.h"
 

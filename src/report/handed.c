@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * report/handed.c - stacks of values instead of frame ids: a value is looked up once a profile, in a hash table that
- * grows with the distinct values of the rows written. An address becomes a frame like any of ours, so mappings and names come
- * from the same caches; what the runtime names itself is taken as it is.
+ * grows with the distinct values of the rows written. An address becomes a frame like any of ours, so mappings and
+ * names come from the same caches; what the runtime names itself is taken as it is.
  */
 #include "report/handed.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "report/consumer.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 struct seen {
     uintptr_t value;
-    uint32_t location; /* 0: free */
+    uint32_t ref; /* dp_encode_ref of its location; 0: free */
 };
 
 struct handed {
@@ -25,11 +24,25 @@ struct handed {
     const struct dp_dump *dump;
     struct seen *slots;
     size_t n_slots, n;
+    unsigned shift;      /* 64 - log2 of n_slots */
+    dp_object_id object; /* of the last address */
 };
 
 /* ---- values to locations ---------------------------------------------------------------------------------------- */
 
-static uint64_t resolve(const struct handed *h, struct dp_locations *l, uintptr_t value)
+/* As dp_frame_intern, which asks the loader for the object: neighbours are mostly of the same one. */
+static dp_frame_id intern(struct handed *h, uintptr_t pc)
+{
+    const struct dp_object *o = h->object ? dp_object_get(h->object) : NULL;
+    if (o && pc >= o->start && pc < o->end && !dp_load_relaxed(&o->retired))
+        return dp_frame_intern_in(h->object, pc);
+    dp_frame_id id = dp_frame_intern(pc);
+    if (id)
+        h->object = dp_frame_get(id)->object;
+    return id;
+}
+
+static uint32_t resolve(struct handed *h, struct dp_locations *l, uintptr_t value)
 {
     struct deltaprof_frame_name name = {0};
     uintptr_t pc = value ? value - 1 : 0;
@@ -39,14 +52,19 @@ static uint64_t resolve(const struct handed *h, struct dp_locations *l, uintptr_
             return dp_locations_named(l, value, &name);
         pc = value;
     }
-    dp_frame_id id = value & RUNTIME_FRAME ? 0 : dp_frame_intern(pc);
+    dp_frame_id id = value & RUNTIME_FRAME ? 0 : intern(h, pc);
     return id ? dp_locations_frame(l, id) : dp_locations_named(l, value & RUNTIME_FRAME ? value : pc, &name);
+}
+
+static size_t home_of(const struct handed *h, uintptr_t value)
+{
+    return (size_t)(value * 0x9E3779B97F4A7C15u >> h->shift);
 }
 
 static struct seen *slot_of(const struct handed *h, uintptr_t value)
 {
-    size_t i = dp_hash_mix(value) & (h->n_slots - 1);
-    while (h->slots[i].location && h->slots[i].value != value)
+    size_t i = home_of(h, value);
+    while (h->slots[i].ref && h->slots[i].value != value)
         i = (i + 1) & (h->n_slots - 1);
     return &h->slots[i];
 }
@@ -55,33 +73,46 @@ static int grow(struct handed *h)
 {
     struct handed old = *h;
     h->n_slots = old.n_slots ? old.n_slots * 2 : 4096;
+    h->shift = old.n_slots ? old.shift - 1 : 64 - 12;
     h->slots = dp_mem_map(h->n_slots * sizeof *h->slots);
     if (!h->slots) {
         *h = old;
         return -ENOMEM;
     }
     for (size_t i = 0; i < old.n_slots; i++)
-        if (old.slots[i].location)
+        if (old.slots[i].ref)
             *slot_of(h, old.slots[i].value) = old.slots[i];
     dp_mem_unmap(old.slots, old.n_slots * sizeof *old.slots);
     return 0;
 }
 
-static uint64_t location_of(struct handed *h, struct dp_locations *l, uintptr_t value)
+static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value)
 {
-    if (h->n * 2 >= h->n_slots && grow(h)) {
+    if (h->n * 4 >= h->n_slots && grow(h)) {
         l->error = l->error ? l->error : -ENOMEM;
         return 0;
     }
     struct seen *seen = slot_of(h, value);
-    if (!seen->location) {
-        *seen = (struct seen){value, (uint32_t)resolve(h, l, value)};
-        h->n += seen->location != 0;
+    if (__builtin_expect(!seen->ref, 0)) {
+        *seen = (struct seen){value, resolve(h, l, value)};
+        h->n += seen->ref != 0;
     }
-    return seen->location;
+    return seen->ref;
 }
 
-static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint64_t *locations)
+static void ahead(void *ctx, const struct dp_row *row, int distance)
+{
+    struct handed *h = ctx;
+    const uintptr_t *values;
+    size_t depth;
+    if (distance != DP_EMIT_NEAR)
+        return;
+    dp_dump_stack(h->dump, row->id, &values, &depth);
+    for (size_t i = 0; i < depth && i < 64; i += 8)
+        __builtin_prefetch(values + i);
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
 {
     struct handed *h = ctx;
     const uintptr_t *values;
@@ -89,11 +120,11 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     dp_dump_stack(h->dump, row->id, &values, &depth);
     size_t n = depth < h->dump->depth ? depth : h->dump->depth;
     for (size_t i = 0; i < n; i++)
-        locations[i] = location_of(h, l, values[i]);
+        refs[i] = ref_of(h, l, values[i]);
     if (n < depth)
-        locations[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+        refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     if (!n)
-        locations[n++] = dp_locations_frame(l, DP_FRAME_NO_STACK);
+        refs[n++] = dp_locations_frame(l, DP_FRAME_NO_STACK);
     return n;
 }
 
@@ -101,9 +132,8 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
 {
     if (!row->size_bytes)
         return 0;
-    *out = (struct dp_encode_label){.key = dp_encode_string(e, "bytes", 5),
-                                    .num = row->size_bytes,
-                                    .num_unit = dp_encode_string(e, "bytes", 5)};
+    *out = (struct dp_encode_label){
+        .key = dp_encode_string(e, "bytes", 5), .num = row->size_bytes, .num_unit = dp_encode_string(e, "bytes", 5)};
     return 1;
 }
 
@@ -113,13 +143,6 @@ static int check(const struct dp_consumer *c, const struct dp_dump *dump)
 {
     if (c->source == DP_SOURCE_HOOKS || (c->kind == DELTAPROF_HEAP ? dump->block != NULL : dump->heap != NULL))
         return -EINVAL;
-    for (size_t i = 0; i < dump->n; i++) {
-        const uintptr_t *values;
-        size_t depth;
-        dp_dump_stack(dump, i, &values, &depth);
-        if (depth && !values)
-            return -EINVAL;
-    }
     return 0;
 }
 
@@ -134,9 +157,10 @@ static void skip(struct dp_consumer *c)
 static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
 {
     bool heap = c->kind == DELTAPROF_HEAP;
-    struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1, .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
+    struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1,
+                            .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
     struct handed h = {.consumer = c, .dump = dump};
-    struct dp_emit_source source = {stack, labels, &h};
+    struct dp_emit_source source = {stack, ahead, labels, &h};
     dp_kind_describe(c->kind, c->types, &e.kind);
     if (!c->records && !(c->records = dp_records_new(c->records_budget_bytes)))
         return -ENOMEM;

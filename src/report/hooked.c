@@ -10,15 +10,25 @@
 
 #include <string.h>
 
-static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint64_t *locations)
+static void ahead(void *ctx, const struct dp_row *row, int distance)
 {
     const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    if (distance == DP_EMIT_FAR) {
+        __builtin_prefetch(record);
+        return;
+    }
     const dp_frame_id *frames = dp_table_frames(record);
+    __builtin_prefetch(frames);
+    __builtin_prefetch(frames + 16);
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
-    for (size_t i = 0; i < n; i++)
-        locations[i] = dp_locations_frame(l, frames[i]);
+    dp_locations_stack(l, dp_table_frames(record), n, refs);
     if (record->cut)
-        locations[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+        refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     return n;
 }
 
@@ -43,5 +53,5 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
 
 struct dp_emit_source dp_hooked_source(unsigned kind)
 {
-    return (struct dp_emit_source){stack, labels, (void *)(uintptr_t)kind};
+    return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind};
 }

@@ -16,7 +16,7 @@
 
 #define PAGE ((uint64_t)4095)
 
-static uint64_t fail(struct dp_locations *l, int err)
+static uint32_t fail(struct dp_locations *l, int err)
 {
     if (!l->error)
         l->error = err;
@@ -27,12 +27,7 @@ int dp_locations_begin(struct dp_locations *l)
 {
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
-    if (!main || !dp_vec_room(&l->ids, 2)) {
-        dp_vec_fini(&l->mappings);
-        return -ENOMEM;
-    }
-    l->ids.n = 2;
-    int err = dp_report_lock(!l->no_wait);
+    int err = main && dp_vec_room(&l->ids, 2) ? dp_report_lock(!l->no_wait) : -ENOMEM;
     if (!err) {
         err = dp_maps_begin();
         if (!err) {
@@ -50,33 +45,58 @@ int dp_locations_begin(struct dp_locations *l)
 
 /* ---- mapping ids ------------------------------------------------------------------------------------------------ */
 
-/* The id of a mapping in the variant asked for; narrows what all its locations have. 0: no memory. */
-static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapping *has)
+/* Makes room for the two variants of a mapping. */
+static int widen(struct dp_locations *l, uint32_t index)
 {
-    size_t slot = 2 * (size_t)has->index + has->has_lines;
-    if (slot >= l->ids.n) {
-        if (!dp_vec_room(&l->ids, slot + 1 - l->ids.n))
+    size_t want = 2 * ((size_t)index + 1);
+    if (want > l->ids.n && !dp_vec_room(&l->ids, want - l->ids.n))
+        return -ENOMEM;
+    l->ids.n = want > l->ids.n ? want : l->ids.n;
+    return 0;
+}
+
+/* Deals out the id of a variant that is used for the first time. */
+static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_mapping *has)
+{
+    static const struct dp_mapping anon = {.file = "[anon]", .build_id = ""};
+    bool first_of_main = has->index == DP_MAPPING_MAIN && !l->ids.at[0] && !l->ids.at[1];
+    if (!first_of_main && !dp_vec_room(&l->mappings, 1))
+        return 0;
+    struct dp_mapping map = anon;
+    if (has->index != DP_MAPPING_ANON) {
+        int err = dp_report_lock(!l->no_wait);
+        if (err) {
+            fail(l, err);
             return 0;
-        l->ids.n = slot + 1;
+        }
+        map = dp_maps_get(has->index);
+        dp_report_unlock();
     }
-    uint32_t id = l->ids.at[slot];
-    if (!id) {
-        bool first_of_main = has->index == DP_MAPPING_MAIN && !l->ids.at[0] && !l->ids.at[1];
-        if (!dp_vec_room(&l->mappings, 1))
-            return 0;
-        l->mappings.n += !first_of_main;
-        id = first_of_main ? 1 : (uint32_t)l->mappings.n;
-        l->ids.at[slot] = id;
-        l->mappings.at[id - 1] = *has;
-    }
-    struct dp_location_mapping *m = &l->mappings.at[id - 1];
-    m->has_files &= has->has_files;
-    m->has_numbers &= has->has_numbers;
-    m->has_inlines &= has->has_inlines;
+    l->mappings.n += !first_of_main;
+    uint32_t id = first_of_main ? 1 : (uint32_t)l->mappings.n;
+    l->mappings.at[id - 1] = *has;
+    l->mappings.at[id - 1].map = map;
     return id;
 }
 
+/* The id of a mapping in the variant asked for; narrows what all its locations have. 0: an error. */
+static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapping *has)
+{
+    if (widen(l, has->index))
+        return 0;
+    uint32_t *id = &l->ids.at[2 * has->index + has->has_lines];
+    if (!*id && !(*id = new_mapping(l, has)))
+        return 0;
+    struct dp_location_mapping *m = &l->mappings.at[*id - 1];
+    m->has_files &= has->has_files;
+    m->has_numbers &= has->has_numbers;
+    m->has_inlines &= has->has_inlines;
+    return *id;
+}
+
 /* ---- locations -------------------------------------------------------------------------------------------------- */
+
+#define LINES_MAX 64
 
 static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_line *line)
 {
@@ -87,18 +107,14 @@ static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_lin
     return dp_encode_function(e, name, system_name, file, line->start_line);
 }
 
-#define LINES_MAX 64
-
-static uint64_t give(struct dp_locations *l, uint32_t index, const struct dp_mapping *map, uint64_t address,
-                     const struct dp_symbol_line *lines, int n)
+static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbol_line *lines, int n)
 {
-    struct dp_location_mapping has = {.map = *map, .index = index};
-    struct dp_encode_line out[LINES_MAX] = {0};
+    struct dp_location_mapping has = {.index = index};
+    struct dp_encode_line out[LINES_MAX];
     n = n < LINES_MAX ? n : LINES_MAX;
     has.has_lines = has.has_files = has.has_numbers = n > 0;
     for (int i = 0; i < n; i++) {
-        out[i].function = line_function(l, &lines[i]);
-        out[i].line = lines[i].line;
+        out[i] = (struct dp_encode_line){.function = line_function(l, &lines[i]), .line = lines[i].line};
         has.has_files &= lines[i].file != NULL;
         has.has_numbers &= lines[i].line > 0;
     }
@@ -106,61 +122,110 @@ static uint64_t give(struct dp_locations *l, uint32_t index, const struct dp_map
     uint32_t id = mapping_id(l, &has);
     if (!id)
         return fail(l, -ENOMEM);
+    uint64_t address = l->address == DP_ADDRESS_ELF ? pc - l->mappings.at[id - 1].map.bias : pc;
     if (index == DP_MAPPING_ANON && address < l->anon_start[has.has_lines])
         l->anon_start[has.has_lines] = address;
     if (index == DP_MAPPING_ANON && address >= l->anon_limit[has.has_lines])
         l->anon_limit[has.has_lines] = address + 1;
-    return dp_encode_location(l->encode, id, address, out, (size_t)n);
+    uint32_t ref = dp_encode_ref(dp_encode_location(l->encode, id, address, out, (size_t)n));
+    return ref ? ref : fail(l, -EOVERFLOW);
 }
 
-uint64_t dp_locations_named(struct dp_locations *l, uint64_t address, const struct deltaprof_frame_name *name)
+uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const struct deltaprof_frame_name *name)
 {
-    static const struct dp_mapping anon = {.file = "[anon]", .build_id = ""};
-    struct dp_symbol_line line = {.name = name->function, .file = name->file, .line = name->line,
-                                  .start_line = name->start_line};
-    return give(l, DP_MAPPING_ANON, &anon, address, &line, name->function != NULL);
+    struct dp_symbol_line line = {
+        .name = name->function, .file = name->file, .line = name->line, .start_line = name->start_line};
+    return give(l, DP_MAPPING_ANON, address, &line, name->function != NULL);
 }
 
-static uint64_t code(struct dp_locations *l, dp_frame_id id, const struct dp_frame *frame)
+/* What the caches say of a frame of code. */
+struct found {
+    dp_frame_id id;
+    uint32_t index;
+    const struct dp_symbol *symbol;
+};
+#define FOUND_MAX 64 /* look-ups under one holding of the lock */
+
+static void look_up(struct dp_locations *l, struct found *found, size_t n)
 {
     int err = dp_report_lock(!l->no_wait);
-    if (err)
-        return fail(l, err);
-    uint32_t index = dp_maps_find(id);
-    struct dp_mapping map = dp_maps_get(index);
-    const struct dp_symbol *symbol = dp_symbol_find(id, frame->pc, index, l->symbolize);
-    dp_report_unlock();
-    uint64_t bias = l->address == DP_ADDRESS_ELF ? map.bias : 0;
-    return give(l, index, &map, frame->pc - bias, symbol ? symbol->lines : NULL, symbol ? symbol->n_lines : 0);
-}
-
-/* A frame without code behind it: ours by its name, a runtime's by its value. */
-static uint64_t codeless(struct dp_locations *l, dp_frame_id id, const struct dp_frame *frame)
-{
-    struct deltaprof_frame_name name = {.function = dp_frame_synthetic_name(id)};
-    return dp_locations_named(l, name.function ? 0 : frame->pc, &name);
-}
-
-uint64_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
-{
-    if (l->error)
-        return 0;
-    if (id >= l->by_frame.n) {
-        size_t want = dp_frames_count();
-        want = (want > id ? want : (size_t)id + 1) - l->by_frame.n;
-        if (!dp_vec_room(&l->by_frame, want))
-            return fail(l, -ENOMEM);
-        l->by_frame.n += want;
+    if (err) {
+        fail(l, err);
+        return;
     }
-    uint32_t *location = &l->by_frame.at[id];
-    if (*location)
-        return *location;
-    const struct dp_frame *frame = dp_frame_get(id);
-    if (id >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE)
-        *location = (uint32_t)code(l, id, frame);
-    else
-        *location = (uint32_t)codeless(l, id, frame);
-    return *location;
+    for (size_t i = 0; i < n; i++) {
+        found[i].index = dp_maps_find(found[i].id);
+        found[i].symbol = dp_symbol_find(found[i].id, dp_frame_get(found[i].id)->pc, found[i].index, l->symbolize);
+    }
+    dp_report_unlock();
+    for (size_t i = 0; i < n && !l->error; i++) {
+        const struct dp_symbol *s = found[i].symbol;
+        uint32_t *ref = &l->by_frame.at[found[i].id];
+        if (!*ref) /* a frame may stand in a stack twice */
+            *ref = give(l, found[i].index, dp_frame_get(found[i].id)->pc, s ? s->lines : NULL, s ? s->n_lines : 0);
+    }
+}
+
+/* Gives the locations of frames that were not met yet. */
+static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
+{
+    struct found found[FOUND_MAX];
+    size_t n_found = 0;
+    for (size_t i = 0; i < n && !l->error; i++) {
+        dp_frame_id id = frames[i];
+        if (l->by_frame.at[id])
+            continue;
+        const struct dp_frame *frame = dp_frame_get(id);
+        if (id >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE) {
+            found[n_found++] = (struct found){.id = id};
+        } else { /* ours by its name, a runtime's by its value */
+            struct deltaprof_frame_name name = {.function = dp_frame_synthetic_name(id)};
+            l->by_frame.at[id] = dp_locations_named(l, name.function ? 0 : frame->pc, &name);
+        }
+        if (n_found == FOUND_MAX) {
+            look_up(l, found, n_found);
+            n_found = 0;
+        }
+    }
+    if (n_found && !l->error)
+        look_up(l, found, n_found);
+}
+
+static int cover(struct dp_locations *l, dp_frame_id id)
+{
+    size_t want = dp_frames_count();
+    want = want > id ? want : (size_t)id + 1;
+    if (!dp_vec_room(&l->by_frame, want - l->by_frame.n)) {
+        fail(l, -ENOMEM);
+        return -ENOMEM;
+    }
+    l->by_frame.n = want;
+    return 0;
+}
+
+void dp_locations_stack(struct dp_locations *l, const dp_frame_id *frames, size_t n, uint32_t *refs)
+{
+    bool known = true;
+    for (size_t i = 0; i < n; i++) {
+        if (frames[i] >= l->by_frame.n && cover(l, frames[i])) {
+            memset(refs, 0, n * sizeof *refs);
+            return;
+        }
+        refs[i] = l->by_frame.at[frames[i]];
+        known &= refs[i] != 0;
+    }
+    if (known)
+        return;
+    meet(l, frames, n);
+    for (size_t i = 0; i < n; i++)
+        refs[i] = l->by_frame.at[frames[i]];
+}
+
+uint32_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
+{
+    uint32_t ref;
+    dp_locations_stack(l, &id, 1, &ref);
+    return ref;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------------------- */

@@ -24,20 +24,25 @@ struct dp_locations {
     enum dp_address address;
     bool no_wait; /* -EAGAIN where the report lock is held */
     int error;
-    DP_VEC(uint32_t) by_frame; /* location id; 0: not met yet */
+    DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
 };
 
-/* Begins a profile. The caller has zeroed it and set encode, symbolize, address, no_wait. 0; or -errno: no end wanted. */
+/* Begins a profile. The caller has zeroed it and set encode, symbolize, address, no_wait. 0; or -errno: no end wanted.
+ */
 int dp_locations_begin(struct dp_locations *);
 
-/* The location of a frame; 0 after an error, which end returns. Takes the report lock for the look-ups. */
-uint64_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
+/*
+ * The locations of a stack, as dp_encode_refs. Takes the report lock for look-ups, once a call. After an error, which
+ * end returns, some are 0.
+ */
+void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);
+uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 
-/* A location of its own each time: an address in [anon] under a name that a runtime gave, or none. */
-uint64_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
+/* A location of its own each time: an address in [anon] under a name that a runtime gave, or none. 0 after an error. */
+uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
 
 /* Writes the mappings and gives everything back. 0, or the first error here. */
 int dp_locations_end(struct dp_locations *);

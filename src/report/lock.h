@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
-/* 0: held. -EAGAIN: another holds it, and wait is false. In a forked child the first taker forgets what was left undone. */
+/* 0: held. -EAGAIN: another holds it, and wait is false. In a forked child the first taker forgets what was left
+ * undone. */
 int dp_report_lock(bool wait);
 void dp_report_unlock(void);

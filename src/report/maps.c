@@ -3,8 +3,8 @@
  * report/maps.c - frame -> mapping, answered once a frame and remembered by frame id.
  *
  * A mapping belongs to an object of record/frames.h, which is what a frame names: an address alone does not tell which
- * of two libraries that lay there one after the other was meant. The segment's bounds come from /proc/self/maps while the
- * object is loaded; of one that is gone before any report saw it, from its file if that still has the build-id; at
+ * of two libraries that lay there one after the other was meant. The segment's bounds come from /proc/self/maps while
+ * the object is loaded; of one that is gone before any report saw it, from its file if that still has the build-id; at
  * worst it is the object's whole range. Frames without an object lie in some other file's mapping, or in [anon].
  * Nothing here calls the loader, so it serves a forked child too.
  */

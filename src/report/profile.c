@@ -219,12 +219,17 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     return err;
 }
 
-/* A cumulative profile has nothing to settle, so it must not meet a delta that has: it is written by a consumer of its own. */
+/* A cumulative profile has nothing to settle, so it must not meet a delta that has: it is written by a consumer of its
+ * own. */
 static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx,
                             struct dp_profile_info *info)
 {
-    struct dp_consumer once = {.kind = c->kind, .source = DP_SOURCE_HOOKS, .symbolize = c->symbolize,
-                               .address = c->address, .types = c->types, .max_samples = c->max_samples};
+    struct dp_consumer once = {.kind = c->kind,
+                               .source = DP_SOURCE_HOOKS,
+                               .symbolize = c->symbolize,
+                               .address = c->address,
+                               .types = c->types,
+                               .max_samples = c->max_samples};
     return write_locked(&once, flags, fn, ctx, info);
 }
 

@@ -15,11 +15,13 @@
 
 struct dp_consumer; /* struct deltaprof_delta is one */
 
-/* kind: enum deltaprof_kind, perhaps with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types, max_samples. */
+/* kind: enum deltaprof_kind, perhaps with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types,
+ * max_samples. */
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf);
 /* symbolize, address, types and max_samples from now on. */
 void dp_consumer_configure(struct dp_consumer *, const struct dp_config *conf);
-void dp_consumer_configuration(const struct dp_consumer *, struct dp_config *conf); /* fills those; the rest are defaults */
+void dp_consumer_configuration(const struct dp_consumer *,
+                               struct dp_config *conf); /* fills those; the rest are defaults */
 /* Values of a runtime's stacks are named by fn; NULL: they are addresses. */
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */
@@ -50,7 +52,9 @@ int dp_consumer_skip(struct dp_consumer *);
 
 /* Once, after dp_record_init. */
 int dp_report_init(const struct dp_config *conf);
-void dp_report_tune(const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
+void dp_report_tune(
+    const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
 void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
-/* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores. */
+/* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores.
+ */
 void dp_report_fork_child(void);

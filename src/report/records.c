@@ -2,16 +2,18 @@
 /*
  * report/records.c - matching a dump with the last one.
  *
- * An entry is a key and the values last committed: 64 bytes, and 5 to 11 of the index. Entries stand in the order in which
- * they were first met, and a cursor expects after each match the next one: runtimes hand their records in the same order
- * each time, so a dump is two sequential scans and the index is asked only where the order broke.
+ * An entry is a key and the values last committed: 64 bytes, and 5 to 11 of the index. Entries stand in the order in
+ * which they were first met, and a cursor expects after each match the next one: runtimes hand their records in the
+ * same order each time, so a dump is two sequential scans and the index is asked only where the order broke.
  *
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
  * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
- *    A heap record without an alloc has no block size, so it speaks for every size of its stack that the dump does not show.
- * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take more than
- *    their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the last one showed.
+ *    A heap record without an alloc has no block size, so it speaks for every size of its stack that the dump does not
+ * show.
+ * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take
+ * more than their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the last
+ * one showed.
  * 4. Entries change only by commit, which takes what the pass wrote down; a failed write leaves no trace but entries
  *    whose values are still 0.
  */
@@ -21,15 +23,15 @@
 
 #include <errno.h>
 
-#define NONE UINT32_MAX
-#define AHEAD 6 /* records whose stacks are asked of memory in advance */
+#define NONE  UINT32_MAX
+#define AHEAD 8 /* records whose stacks are asked of memory in advance */
 
 struct entry {
     struct dp_stackkey stack;
-    int64_t size; /* of a block; with it the key */
-    int64_t n, v;   /* last committed */
-    uint32_t dump;  /* the last dump that showed it */
-    uint32_t row;   /* of that dump; NONE: it has none */
+    int64_t size;  /* of a block; with it the key */
+    int64_t n, v;  /* last committed */
+    uint32_t dump; /* the last dump that showed it */
+    uint32_t row;  /* of that dump; NONE: it has none */
 };
 
 struct pending {
@@ -48,8 +50,8 @@ struct dp_records {
     } pending;
     uint32_t *slots; /* entry + 1; 0: free */
     size_t n_slots;
-    uint32_t dump;      /* number of the one under way */
-    size_t n_plenty;    /* more entries than this: time to forget stale ones */
+    uint32_t dump;   /* number of the one under way */
+    size_t n_plenty; /* more entries than this: time to forget stale ones */
 };
 
 struct dp_records *dp_records_new(size_t budget_bytes)
@@ -190,7 +192,8 @@ static inline void ask_memory_for(const struct dp_dump *dump, size_t i)
         __builtin_prefetch(stack + word);
 }
 
-static int add_row(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size, const int64_t values[4])
+static int add_row(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size,
+                   const int64_t values[4])
 {
     struct dp_row *row = dp_vec_push(rows);
     if (!row)
@@ -249,6 +252,8 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
         int64_t values[4], size = values_of(dump, i, values);
         ask_memory_for(dump, i + AHEAD);
         dp_dump_stack(dump, i, &stack, &depth);
+        if (depth && !stack)
+            return -EINVAL;
         struct key key = {dp_stackkey_of(stack, depth < dump->depth ? depth : dump->depth), size};
         uint32_t at = cursor;
         if (at >= r->entries.n || !is_of(&r->entries.at[at], &key))
@@ -302,7 +307,7 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
             r->n_plenty = r->entries.n + r->entries.n / 2;
     }
     int err = gather(r, dump, rows);
-    if (err && !evict(r)) {
+    if (err == -ENOMEM && !evict(r)) {
         dp_vec_clear(rows);
         dp_vec_clear(&r->pending);
         r->dump++;
@@ -310,7 +315,9 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
     }
     if (!err)
         drop_resets_of_the_shown(r);
-    if (err || !dp_vec_room(&r->pending, rows->n + 1))
+    if (err)
+        return err;
+    if (!dp_vec_room(&r->pending, rows->n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < rows->n; i++)
         difference(&r->entries.at[rows->at[i].spare], &rows->at[i], &r->pending.at[r->pending.n++]);

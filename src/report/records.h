@@ -25,7 +25,8 @@ void dp_records_free(struct dp_records *); /* takes NULL */
 
 /*
  * Appends the rows of the dump: what was allocated (or waited) since the last commit, and what is in use. Row ids are
- * indices of the dump. -ENOMEM: rows are incomplete and must be dropped. Nothing else of before may be pending.
+ * indices of the dump. -ENOMEM, or -EINVAL (NULL where a stack should be): rows are incomplete and must be dropped.
+ * Nothing else of before may be pending.
  */
 int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct dp_rows *rows);
 

@@ -127,7 +127,7 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t
 #define NOTES_MAX 4096
 
 /* 1: the notes at offset hold this build-id. */
-static int has_build_id(int fd, const ElfW(Phdr) *ph, const uint8_t *build_id, size_t n_build_id)
+static int has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id, size_t n_build_id)
 {
     _Alignas(8) char notes[NOTES_MAX];
     size_t want = ph->p_filesz < sizeof notes ? ph->p_filesz : sizeof notes;

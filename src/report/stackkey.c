@@ -2,10 +2,12 @@
 /*
  * report/stackkey.c - NH with two Toeplitz shifts, on 64-bit words.
  *
- * Source: Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC: Fast and Secure Message Authentication", section 4: the sum of
- * (m[2i] + k[2i]) * (m[2i+1] + k[2i+1]), with w-bit additions and a 2w-bit sum, collides with probability 2^-w for messages of
- * one length, and t shifts of the key with 2^-wt. The length is a word of the message here. One multiplication a word,
- * independent of each other: a stack is read as fast as memory gives it.
+ * Source: Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC: Fast and Secure Message Authentication", section 4: the sum
+ * of (m[2i] + k[2i]) * (m[2i+1] + k[2i+1]), with w-bit additions and a 2w-bit sum, collides with probability 2^-w for
+ * messages of one length, and t shifts of the key with 2^-wt. The length is a word of the message here. Where the
+ * processor multiplies polynomials, the same in GF(2)[x] (Lemire and Kaser, "Faster 64-bit universal hashing using
+ * carry-less multiplications", CLNH, the same bounds): four instructions for two words, so that a stack is read as fast
+ * as memory gives it. A process uses one of the two for its life.
  */
 #include "report/stackkey.h"
 
@@ -15,6 +17,7 @@
 #include "record/stack.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -23,11 +26,13 @@ __extension__ typedef unsigned __int128 wide;
 #define KEY_WORDS (DP_STACK_MAX + 8)
 
 static uint64_t key[KEY_WORDS];
+static bool polynomials; /* fixed with the key */
+static bool has_polynomials(void);
 static _Atomic int state; /* 0 no key, 1 somebody makes it, 2 there */
 
 /*
- * [KEY] the release of state 2 meets the acquire of whoever goes on, or it could hash with a key half made. A child forked
- * while another thread was at it makes its own: whoever finds state 1 for long takes over, which is right since
+ * [KEY] the release of state 2 meets the acquire of whoever goes on, or it could hash with a key half made. A child
+ * forked while another thread was at it makes its own: whoever finds state 1 for long takes over, which is right since
  * nothing was hashed yet.
  */
 void dp_stackkey_init(void)
@@ -53,6 +58,7 @@ void dp_stackkey_init(void)
     for (size_t i = have / sizeof *key; i < KEY_WORDS; i++)
         key[i] = dp_hash_mix(seed += 0x9E3779B97F4A7C15u);
     errno = saved;
+    polynomials = has_polynomials();
     dp_store_release(&state, 2); /* [KEY] */
 }
 
@@ -61,7 +67,7 @@ static inline wide product(uint64_t x, uint64_t y, const uint64_t *k)
     return (wide)(x + k[0]) * (y + k[1]);
 }
 
-struct dp_stackkey dp_stackkey_of(const uintptr_t *stack, size_t depth)
+static struct dp_stackkey by_integers(const uintptr_t *stack, size_t depth)
 {
     const uint64_t *k = key + 2;
     wide a = product(depth, 0, key), b = product(depth, 0, key + 2);
@@ -75,4 +81,56 @@ struct dp_stackkey dp_stackkey_of(const uintptr_t *stack, size_t depth)
         b += product(stack[i], 0, k + i + 2);
     }
     return (struct dp_stackkey){{(uint64_t)a, (uint64_t)(a >> 64), (uint64_t)b, (uint64_t)(b >> 64)}};
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define POLYNOMIALS __attribute__((target("pclmul,sse2")))
+
+/* (x0 + k0) * (x1 + k1), + being xor */
+POLYNOMIALS static inline __m128i multiply(__m128i x, const uint64_t *k)
+{
+    x = _mm_xor_si128(x, _mm_loadu_si128((const __m128i *)k));
+    return _mm_clmulepi64_si128(x, x, 0x10);
+}
+
+POLYNOMIALS static struct dp_stackkey by_polynomials(const uintptr_t *stack, size_t depth)
+{
+    const uint64_t *k = key + 2;
+    __m128i length = _mm_cvtsi64_si128((long long)depth);
+    __m128i a = multiply(length, key), b = multiply(length, key + 2);
+    size_t i = 0;
+    for (; i + 2 <= depth; i += 2) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(stack + i));
+        a = _mm_xor_si128(a, multiply(x, k + i));
+        b = _mm_xor_si128(b, multiply(x, k + i + 2));
+    }
+    if (i < depth) {
+        __m128i x = _mm_cvtsi64_si128((long long)stack[i]);
+        a = _mm_xor_si128(a, multiply(x, k + i));
+        b = _mm_xor_si128(b, multiply(x, k + i + 2));
+    }
+    struct dp_stackkey out;
+    _mm_storeu_si128((__m128i *)&out.word[0], a);
+    _mm_storeu_si128((__m128i *)&out.word[2], b);
+    return out;
+}
+
+static bool has_polynomials(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("pclmul");
+}
+#else
+#define by_polynomials by_integers
+static bool has_polynomials(void)
+{
+    return false;
+}
+#endif
+
+struct dp_stackkey dp_stackkey_of(const uintptr_t *stack, size_t depth)
+{
+    return polynomials ? by_polynomials(stack, depth) : by_integers(stack, depth);
 }

@@ -2,8 +2,8 @@
 /*
  * report/stackkey.h - a stack of a runtime, in 32 bytes that stand for it.
  *
- * Not a hash that is compared and hoped for: two different stacks have the same key with a probability of 2^-128, for any
- * pair and whoever chose it, because the key is a universal hash under secret random numbers of this process.
+ * Not a hash that is compared and hoped for: two different stacks have the same key with a probability of 2^-128, for
+ * any pair and whoever chose it, because the key is a universal hash under secret random numbers of this process.
  */
 #pragma once
 

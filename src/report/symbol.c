@@ -3,8 +3,8 @@
  * report/symbol.c - names by frame id, asked for once and kept, the noes too. The files that the module has open are
  * closed when the last report under way ends, so between reports nothing is held but the names themselves.
  *
- * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a program
- * does not show the profiler.
+ * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a
+ * program does not show the profiler.
  */
 #include "report/symbol.h"
 
@@ -35,8 +35,8 @@ static struct {
 } symbols;
 
 static const struct dp_symbol unknown = {0};
-static bool confined;   /* a child forked from a process with threads: the loader may be locked for ever */
-static bool threaded;   /* there were threads when the last fork began; glibc may say otherwise in the child */
+static bool confined; /* a child forked from a process with threads: the loader may be locked for ever */
+static bool threaded; /* there were threads when the last fork began; glibc may say otherwise in the child */
 
 static const struct dp_symbolize_ops *opened(void)
 {

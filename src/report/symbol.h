@@ -25,11 +25,13 @@ struct dp_symbolize_ops {
     void *(*open)(void);
     void (*close)(void *session);
     /*
-     * Adds an ELF file: path to read, the build-id that it must have (n 0: any), its load bias. Returns a handle, or -errno.
+     * Adds an ELF file: path to read, the build-id that it must have (n 0: any), its load bias. Returns a handle, or
+     * -errno.
      */
     int (*add)(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
     /* Lines at pc, innermost first, the last is the function itself. Number of lines; 0: nothing known. */
-    int (*lookup)(void *session, int handle, uintptr_t pc, enum dp_symbolize how, struct dp_symbol_line *lines, int max);
+    int (*lookup)(void *session, int handle, uintptr_t pc, enum dp_symbolize how, struct dp_symbol_line *lines,
+                  int max);
 };
 
 /* The lines of one location; at an address that does not change. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/text.h - what is asked for as text: a cumulative profile in the form that people read and pprof reads back, and
- * names for addresses. Context: above the waterline.
+ * report/text.h - what is asked for as text: a cumulative profile in the form that people read and pprof reads back,
+ * and names for addresses. Context: above the waterline.
  */
 #pragma once
 

@@ -23,8 +23,12 @@ static void values_are_those_of_go(void **state)
     static const struct {
         int64_t n, v, n_out, v_out;
     } cases[] = {
-        {5, 5 * 327680, 10, 3525422}, {3, 3 * 327680, 6, 2115253}, {8, 8 * 327680, 17, 5640676},
-        {0, 0, 0, 0},                 {0, 10, 0, 0},               {7, 0, 0, 0},
+        {5, 5 * 327680, 10, 3525422},
+        {3, 3 * 327680, 6, 2115253},
+        {8, 8 * 327680, 17, 5640676},
+        {0, 0, 0, 0},
+        {0, 10, 0, 0},
+        {7, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t n = cases[i].n, v = cases[i].v;

@@ -44,7 +44,8 @@ static void a_file_tells_what_the_kernel_mapped(void **state)
     assert_int_equal(in_file.start, mapped->start);
     assert_int_equal(in_file.limit, mapped->limit);
     assert_int_equal(in_file.offset, mapped->offset);
-    assert_int_equal(dp_segment_of_file(info.dli_fname, (const uint8_t *)"wrong", 5, map->l_addr, pc, &in_file), -ESTALE);
+    assert_int_equal(dp_segment_of_file(info.dli_fname, (const uint8_t *)"wrong", 5, map->l_addr, pc, &in_file),
+                     -ESTALE);
     assert_int_equal(dp_segment_of_file("/dev/null", NULL, 0, 0, 0, &in_file), -ENOEXEC);
     assert_int_equal(dp_segment_of_file("/no/such/file", NULL, 0, 0, 0, &in_file), -ENOENT);
     dp_segments_fini(&s);
