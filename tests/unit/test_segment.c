@@ -36,7 +36,7 @@ static void a_file_tells_what_the_kernel_mapped(void **state)
     assert_int_equal(dp_segments_read(&s), 0);
     Dl_info info;
     struct link_map *map;
-    assert_true(dladdr1((void *)(uintptr_t)strtol, &info, (void **)&map, RTLD_DL_LINKMAP));
+    assert_true(dladdr1(dlsym(RTLD_DEFAULT, "getpid"), &info, (void **)&map, RTLD_DL_LINKMAP));
     uintptr_t pc = (uintptr_t)dlsym(RTLD_DEFAULT, "getpid");
     const struct dp_segment *mapped = dp_segments_find(&s, pc);
     struct dp_segment in_file;
