@@ -78,7 +78,7 @@ static void talk(void)
         say_no_sample();
         return;
     }
-    char losses[900];
+    static char losses[900]; /* once a process; a crash handler has little stack */
     size_t n = 0;
     losses[0] = '\0';
     for (int i = 0; i < DP_STAT_N; i++) {

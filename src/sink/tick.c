@@ -10,11 +10,13 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/onstack.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "record/table.h"
 #include "record/unwind.h"
 #include "report/profile.h"
+#include "report/symbol.h"
 #include "sink/file.h"
 
 #include <errno.h>
@@ -136,12 +138,9 @@ static int write_kind(unsigned kind, unsigned flags)
     return 0;
 }
 
-static int run(int64_t deadline_ns, unsigned flags)
+/* Under the lock. */
+static int write_all(unsigned flags)
 {
-    if (!dp_tick_has_sink() || !dp_stats_read(DP_STAT_SAMPLES))
-        return 0; /* of a forked child: what it inherited is its parent's to tell, until it samples */
-    if (!dp_lock_take_until(&tick.lock, deadline_ns))
-        return -EBUSY;
     int rc = ready();
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
         int failed = write_kind(kind, flags);
@@ -156,23 +155,48 @@ static int run(int64_t deadline_ns, unsigned flags)
         dp_stats_add(DP_STAT_TICKS, 1);
     if (rc || n_kept)
         say(rc);
-    dp_lock_give(&tick.lock);
     return rc;
+}
+
+/* False: nothing to write. A forked child tells nothing of what it inherited, until it samples: that is its parent's.
+ */
+static bool has_work(void)
+{
+    return dp_tick_has_sink() && dp_stats_read(DP_STAT_SAMPLES);
 }
 
 int dp_tick(int64_t deadline_ns)
 {
-    if (dp_unwind_wants_module()) {
+    if (dp_unwind_wants_module() && !dp_symbol_confined()) {
         int rc = dp_unwind_load_module();
         if (rc)
             dp_log_once(&unwind_cause, -rc, "libunwind cannot be used: %m; stacks that need it are cut short");
     }
-    return run(deadline_ns, 0);
+    if (!has_work())
+        return 0;
+    if (!dp_lock_take_until(&tick.lock, deadline_ns))
+        return -EBUSY;
+    int rc = write_all(0);
+    dp_lock_give(&tick.lock);
+    return rc;
+}
+
+static void write_last(void *rc)
+{
+    *(int *)rc = write_all(DP_WRITE_NO_WAIT);
 }
 
 int dp_tick_last(int64_t deadline_ns)
 {
-    return run(deadline_ns, DP_WRITE_NO_WAIT);
+    static char stack[64 << 10]; /* a crash handler's may be 8k; a report takes 18 */
+    int rc = 0;
+    if (!has_work())
+        return 0;
+    if (!dp_lock_take_until(&tick.lock, deadline_ns))
+        return -EBUSY;
+    dp_call_on_stack(stack, sizeof stack, write_last, &rc);
+    dp_lock_give(&tick.lock);
+    return rc;
 }
 
 void dp_tick_fork_child(void)

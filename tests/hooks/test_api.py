@@ -150,6 +150,12 @@ def that_a_full_disk_loses_nothing_and_says_so_once():
     assert not any(f.startswith('.') for f in files(r)), files(r)
 
 
+def that_a_crash_handler_on_a_small_stack_delivers():
+    r = api('crashes', status=7)
+    [p] = profiles(r)
+    assert p.total('alloc_objects') == 100
+
+
 def on_terminal(argv, conf):
     """What a program under `run` says when its stderr is a terminal."""
     master, slave = pty.openpty()

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -380,6 +381,27 @@ static void has_no_directory(void)
     CHECK(deltaprof_emit() == 0);
 }
 
+static void on_crash(int sig)
+{
+    deltaprof_deliver(); /* as the interposer's _exit does */
+    _exit(7);
+}
+
+/* A crash handler on a stack of 8k, with nothing mapped below it. */
+static void crashes(void)
+{
+    start("heap_rate=1,interval=0,out=profiles");
+    for (int i = 0; i < 100; i++)
+        make(10);
+    char *map = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = map + (1 << 20) - 8192, .ss_size = 8192};
+    CHECK(mprotect(stack.ss_sp, stack.ss_size, PROT_READ | PROT_WRITE) == 0);
+    CHECK(sigaltstack(&stack, NULL) == 0);
+    struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
+    sigaction(SIGSEGV, &action, NULL);
+    *(volatile int *)map = 1;
+}
+
 /* In a tmpfs of 256k: fills it, so that profiles do not fit, and empties it. */
 static void has_no_room(void)
 {
@@ -420,6 +442,7 @@ int main(int argc, char **argv)
         {"is-left-out", is_left_out},
         {"has-no-directory", has_no_directory},
         {"has-no-room", has_no_room},
+        {"crashes", crashes},
     };
     how = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
