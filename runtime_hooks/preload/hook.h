@@ -28,8 +28,10 @@ struct dp_real {
 extern struct dp_real dp_real __attribute__((visibility("hidden")));
 #define DP_REAL(name) (dp_real.name)
 
-/* Resolves all of them now. Context: init. */
+/* Resolves what libc has; takes no memory. Any context. */
 void dp_real_resolve(void);
+/* operator new and delete, if there are any yet. Context: init. */
+void dp_real_resolve_cxx(void);
 
 /*
  * Stands before a real call in a hook that parks the thread's word: whatever unwinds through that call (a bad_alloc, a

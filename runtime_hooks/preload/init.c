@@ -97,6 +97,7 @@ static bool sanitized(void)
 __attribute__((constructor)) static void init(void)
 {
     dp_real_resolve();
+    dp_real_resolve_cxx();
     if (sanitized())
         return;
     struct dp_range self = {0};

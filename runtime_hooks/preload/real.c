@@ -9,7 +9,11 @@
  * they do not wait, because the caller may be dlsym in our own thread. The group changes over at once, when all of it
  * is known, so no block meets the free of another allocator. Two threads that search at once store the same.
  *
- * operator new and delete may be missing here: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
+ * A search that finds nothing takes memory for its error text, and the first to need a real function may be an
+ * allocator that takes its own lock for the first time: a jemalloc inside the program hangs there. So the common search
+ * asks only for what every libc has, and operator new and delete are for the constructor.
+ *
+ * operator new and delete may be missing there: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
  * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
  * that are loaded, and what defines them is kept loaded. That search takes the loader's lock inside a hook, once; a
  * constructor that waits for a thread of its own which is the first to call new is the price.
@@ -135,13 +139,20 @@ void dp_real_resolve(void)
     DP_SYMBOLS_MALLOC(TAKE)
     __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
     DP_SYMBOLS_LIBC(NEXT)
-    if (__cxa_throw) {
-        DP_SYMBOLS_CXX(NEXT)
-    }
+    deltaprof_guard_leave(kept);
+    errno = saved_errno;
+}
+
+void dp_real_resolve_cxx(void)
+{
+    int n_missing = 0;
+    if (!__cxa_throw)
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    DP_SYMBOLS_CXX(NEXT)
     if (n_missing)
         dlerror(); /* the program is not to find our misses in it */
     deltaprof_guard_leave(kept);
-    errno = saved_errno;
 }
 
 /* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */

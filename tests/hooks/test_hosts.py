@@ -19,6 +19,12 @@ def that_a_sanitized_program_is_left_alone():
         assert name == 'ubsan' or not profiles(r), name
 
 
+def that_a_malloc_inside_the_program_is_left_alone():
+    for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
+        r = same([victim('own')], conf, timeout=20)
+        assert r.status == 5 and r.stdout == 'used: 1\n'
+
+
 def libraries(path):
     """What ld.so loads for path, itself included."""
     text = subprocess.run(['ldd', path], capture_output=True, text=True, check=True).stdout
