@@ -153,6 +153,8 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
 {
     struct dp_live_entry entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;
     struct dp_stack stack;
+    uintptr_t key = DELTAPROF_KEY(sample->heap, ptr);
+    dp_live_prefetch(key);
     bool held = dp_thread_hold();
     dp_unwind_walk(site, &stack);
     bool added =
@@ -160,7 +162,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_thread_let_go(held);
     if (!added)
         return;
-    bool kept = dp_live_insert(DELTAPROF_KEY(sample->heap, ptr), &entry, &stale);
+    bool kept = dp_live_insert(key, &entry, &stale);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
     if (stale.objects)
         give_back(&stale);

@@ -3,9 +3,10 @@
  * record/live.c - the set of live sampled blocks, and its filter.
  *
  * Shape. A filter byte stands for 16 bytes of address space (many such, by hash). The byte's index alone determines
- * four buckets of eight slots: a home, and three more for what spills. A bucket is a cache line of keys and two of
- * values. Nothing is ever moved, so nobody can miss an entry that is there; a removed entry leaves an empty slot and
- * no tombstone; every search ends after 8 slots, or 32 where the byte says that something spilled.
+ * eight buckets of five slots: a home, and seven more for what spills. A bucket is two cache lines that are fetched
+ * together, key and value side by side: a set of many entries costs a miss a step, not three. Nothing is ever moved,
+ * so nobody can miss an entry that is there; a removed entry leaves an empty slot and no tombstone; every search ends
+ * after 5 slots, or 40 where the byte says that something spilled.
  *
  *     key word:     0 --CAS--> BUSY --[ENTRY]--> key --CAS--> BUSY --[ENTRY]--> 0
  *                               |  ^claim                      |  ^unclaim
@@ -20,7 +21,7 @@
  *    whatever handed the pointer over, so the plain load of deltaprof_maybe suffices.
  * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry costs one CAS and leaves the
  *    byte alone, and the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0), looks
- *    at the four buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
+ *    at the eight buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
  *    slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
  *    makes the cleaner's last CAS fail. [CLEAN]: both sides write one and then read the other, in the total order;
  *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
@@ -40,23 +41,23 @@
 #include <deltaprof/hooks.h>
 #include <errno.h>
 
-#define SLOTS    8u
-#define BUCKETS  4u /* that a key may lie in */
+#define SLOTS    5u
+#define BUCKETS  8u /* that a key may lie in */
 #define BUSY     (~(uint64_t)0)
 #define MIN_BITS 12 /* of the filter: the index below covers a page */
 
 enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
 
-struct value {
+struct slot {
+    _Atomic uint64_t key;
     _Atomic uint64_t who; /* record, objects << 32 */
     _Atomic uint64_t bytes;
 };
 
 struct bucket {
-    _Alignas(64) _Atomic uint64_t key[SLOTS];
-    struct value value[SLOTS];
+    _Alignas(128) struct slot slots[SLOTS]; /* two lines that are fetched together */
 };
-_Static_assert(sizeof(struct bucket) == 192, "a line of keys, two of values");
+_Static_assert(sizeof(struct bucket) == 128, "a pair of cache lines");
 
 /* Before init, and where the profiler never starts: only watched blocks stand in here. */
 static _Atomic uint8_t first_filter[1 << MIN_BITS];
@@ -96,9 +97,9 @@ static inline struct bucket *bucket_at(const struct place *place, unsigned i)
     return &dp_load_relaxed(&live.buckets)[at];
 }
 
-static inline struct bucket *bucket_of(uint32_t slot)
+static inline struct slot *slot_at(uint32_t number)
 {
-    return &dp_load_relaxed(&live.buckets)[slot / SLOTS];
+    return &dp_load_relaxed(&live.buckets)[number / SLOTS].slots[number % SLOTS];
 }
 
 int dp_live_init(size_t budget_bytes)
@@ -160,8 +161,8 @@ static bool holds(const struct place *place, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         struct bucket *bucket = bucket_at(place, i);
-        for (unsigned slot = 0; slot < SLOTS; slot++) {
-            uint64_t key = dp_load_total(&bucket->key[slot]); /* [CLEAN] */
+        for (unsigned k = 0; k < SLOTS; k++) {
+            uint64_t key = dp_load_total(&bucket->slots[k].key); /* [CLEAN] */
             if (key && (key == BUSY || place_of(key).byte == place->byte))
                 return true;
         }
@@ -186,53 +187,53 @@ static void clean(const struct place *place)
 }
 
 /* Turns the entry's key word BUSY; NULL: not there. */
-static _Atomic uint64_t *seize_in(struct bucket *bucket, uintptr_t key, unsigned *slot)
+static inline struct slot *seize(struct bucket *bucket, uintptr_t key)
 {
-    for (unsigned i = 0; i < SLOTS; i++) {
+    for (unsigned k = 0; k < SLOTS; k++) {
+        struct slot *slot = &bucket->slots[k];
         uint64_t expected = key;
-        if (dp_load_relaxed(&bucket->key[i]) == key && dp_cas_acquire(&bucket->key[i], &expected, BUSY)) { /* [ENTRY] */
-            *slot = i;
-            return &bucket->key[i];
-        }
+        if (dp_load_relaxed(&slot->key) == key && dp_cas_acquire(&slot->key, &expected, BUSY)) /* [ENTRY] */
+            return slot;
     }
     return NULL;
 }
 
-static void read_value(const struct bucket *bucket, unsigned slot, struct dp_live_entry *entry)
+static inline void read_value(const struct slot *slot, struct dp_live_entry *entry)
 {
-    uint64_t who = dp_load_relaxed(&bucket->value[slot].who);
+    uint64_t who = dp_load_relaxed(&slot->who);
     entry->record = (dp_record_id)who;
     entry->objects = (uint32_t)(who >> 32);
-    entry->bytes = dp_load_relaxed(&bucket->value[slot].bytes);
+    entry->bytes = dp_load_relaxed(&slot->bytes);
 }
 
-bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *slot)
+bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *number)
 {
-    if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
+    struct bucket *buckets = dp_load_acquire(&live.buckets); /* [INIT] */
+    if (!buckets || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    unsigned n = dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
-    for (unsigned i = 0; i < n; i++) {
-        struct bucket *bucket = bucket_at(&place, i);
-        unsigned at;
-        if (seize_in(bucket, key, &at)) {
-            read_value(bucket, at, entry);
-            *slot = (uint32_t)(bucket - dp_load_relaxed(&live.buckets)) * SLOTS + at;
-            return true;
-        }
+    struct bucket *bucket = bucket_at(&place, 0);
+    struct slot *slot = seize(bucket, key);
+    if (!slot && (dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED)))
+        for (unsigned i = 1; i < BUCKETS && !slot; i++)
+            slot = seize(bucket = bucket_at(&place, i), key);
+    if (!slot) {
+        clean(&place);
+        return false;
     }
-    clean(&place);
-    return false;
+    read_value(slot, entry);
+    *number = (uint32_t)(bucket - buckets) * SLOTS + (uint32_t)(slot - bucket->slots);
+    return true;
 }
 
-void dp_live_unclaim(uintptr_t key, uint32_t slot)
+void dp_live_unclaim(uintptr_t key, uint32_t number)
 {
-    dp_store_release(&bucket_of(slot)->key[slot % SLOTS], key); /* [ENTRY] */
+    dp_store_release(&slot_at(number)->key, key); /* [ENTRY] */
 }
 
-void dp_live_drop(uint32_t slot)
+void dp_live_drop(uint32_t number)
 {
-    dp_store_release(&bucket_of(slot)->key[slot % SLOTS], 0); /* [ENTRY] */
+    dp_store_release(&slot_at(number)->key, 0); /* [ENTRY] */
 }
 
 bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
@@ -244,30 +245,26 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
     return true;
 }
 
-/* An entry of this key outside its home that should be gone. */
-static void take_stale(const struct place *place, uintptr_t key, struct dp_live_entry *stale)
+/* An entry of this key that should be gone: the block was freed where no hook saw it. */
+static void take_stale(struct bucket *bucket, uintptr_t key, struct dp_live_entry *stale)
 {
-    for (unsigned i = 1; i < BUCKETS; i++) {
-        struct bucket *bucket = bucket_at(place, i);
-        unsigned at;
-        _Atomic uint64_t *word = seize_in(bucket, key, &at);
-        if (word) {
-            read_value(bucket, at, stale);
-            dp_store_release(word, 0); /* [ENTRY] */
-        }
+    struct slot *slot = seize(bucket, key);
+    if (__builtin_expect(slot != NULL, 0)) {
+        read_value(slot, stale);
+        dp_store_release(&slot->key, 0); /* [ENTRY] */
     }
 }
 
-static bool place_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry)
+static inline bool place_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry)
 {
-    for (unsigned slot = 0; slot < SLOTS; slot++) {
+    for (unsigned k = 0; k < SLOTS; k++) {
+        struct slot *slot = &bucket->slots[k];
         uint64_t expected = 0;
-        if (dp_load_relaxed(&bucket->key[slot]) ||
-            !dp_cas_total(&bucket->key[slot], &expected, BUSY)) /* [ENTRY] [CLEAN] */
+        if (dp_load_relaxed(&slot->key) || !dp_cas_total(&slot->key, &expected, BUSY)) /* [ENTRY] [CLEAN] */
             continue;
-        dp_store_relaxed(&bucket->value[slot].who, entry->record | (uint64_t)entry->objects << 32);
-        dp_store_relaxed(&bucket->value[slot].bytes, entry->bytes);
-        dp_store_release(&bucket->key[slot], key); /* [ENTRY] */
+        dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
+        dp_store_relaxed(&slot->bytes, entry->bytes);
+        dp_store_release(&slot->key, key); /* [ENTRY] */
         return true;
     }
     return false;
@@ -280,14 +277,10 @@ bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_
         return false;
     struct place place = place_of(key);
     struct bucket *home = bucket_at(&place, 0);
-    unsigned at;
-    _Atomic uint64_t *word = seize_in(home, key, &at);
-    if (__builtin_expect(word != NULL, 0)) {
-        read_value(home, at, stale);
-        dp_store_release(word, 0); /* [ENTRY] */
-    } else if (__builtin_expect(dp_load_relaxed(&live.filter[place.byte]) & SPILLED, 0)) {
-        take_stale(&place, key, stale);
-    }
+    take_stale(home, key, stale);
+    if (__builtin_expect(dp_load_relaxed(&live.filter[place.byte]) & SPILLED, 0))
+        for (unsigned i = 1; i < BUCKETS; i++)
+            take_stale(bucket_at(&place, i), key, stale);
     if (__builtin_expect(place_in(home, key, entry), 1)) {
         show(place.byte, PRESENT);
         return true;
@@ -298,6 +291,17 @@ bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_
             return true;
         }
     return false;
+}
+
+void dp_live_prefetch(uintptr_t key)
+{
+    if (!dp_load_acquire(&live.buckets)) /* [INIT] */
+        return;
+    struct place place = place_of(key);
+    const char *home = (const char *)bucket_at(&place, 0);
+    __builtin_prefetch(home, 1);
+    __builtin_prefetch(home + 64, 1);
+    __builtin_prefetch((const void *)&live.filter[place.byte]);
 }
 
 void dp_live_fork_child(void)

@@ -31,6 +31,9 @@ bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *slot);
 void dp_live_unclaim(uintptr_t key, uint32_t slot);
 void dp_live_drop(uint32_t slot);
 
+/* Asks for the cache lines that an insert of this key will want, while a stack is walked. */
+void dp_live_prefetch(uintptr_t key);
+
 /* Makes deltaprof_maybe say true for every address of [start, start + n_bytes). Works before init. Context: one thread.
  */
 void dp_live_watch(uintptr_t start, size_t n_bytes);

@@ -60,7 +60,7 @@ static bool is_shared(const volatile void *at)
 {
     uintptr_t p = (uintptr_t)at, first = (uintptr_t)atomic_load(&live.buckets);
     if (p >= first && p < first + sizeof(struct bucket) * live.n_buckets)
-        return (p - first) % sizeof(struct bucket) < 2 * sizeof(uint64_t);
+        return (p - first) % sizeof(struct bucket) == 0 || (p - first) % sizeof(struct bucket) == sizeof(struct slot);
     return p == (uintptr_t)&live.filter[place_of(KEY(0)).byte] || p == (uintptr_t)&live.cleaning;
 }
 
@@ -219,7 +219,7 @@ static void full_home(void)
 {
     struct place place = place_of(KEY(0));
     for (unsigned slot = 0; slot < SLOTS; slot++)
-        atomic_store(&bucket_at(&place, 0)->key[slot], 0x9000000000 + slot * 4096);
+        atomic_store(&bucket_at(&place, 0)->slots[slot].key, 0x9000000000 + slot * 4096);
 }
 
 static void with(const char *name, void (*prepare)(void), unsigned preemptions, unsigned n, ...)
