@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Real programs under preload: same output, same status, and profiles that name their functions.
 
-    test_programs.py PROGRAM      (redis redis_tcmalloc redis_mimalloc sqlite python gcc nginx shell curl git memcached)
+    test_programs.py PROGRAM      (redis redis_tcmalloc redis_mimalloc sqlite python gcc nginx shell curl git memcached
+                                   postgres)
 """
 import glob
 import hashlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -193,6 +195,40 @@ def git():
         git -c user.name=n -c user.email=e commit -qm one && git log --stat | tail -3 && git gc -q && git fsck'''
     r = same(['sh', '-c', script, SOURCE], 'heap_rate=4k,exe=git', cwd=where, extra=env)
     seen(r, program='git')
+
+
+def postgres():
+    """A process for each connection, forked, and a crash if any of them ends oddly."""
+    found = sorted(glob.glob('/usr/lib/postgresql/*/bin'))
+    if not found or os.geteuid() != 0 and not os.access(found[-1] + '/initdb', os.X_OK):
+        print('skipped: no postgresql')
+        sys.exit(77)
+    as_user = ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--clear-groups'] if os.geteuid() == 0 else []
+    where, out, port = new_directory(), new_directory(), free_port()
+    for directory in (where, out):
+        shutil.chown(directory, 'postgres', 'postgres') if as_user else None
+    for directory in (os.path.dirname(where), os.path.dirname(BUILD), BUILD):
+        assert subprocess.run(as_user + ['test', '-x', directory]).returncode == 0 or os.chmod(directory, 0o711) is None
+    subprocess.run(as_user + [found[-1] + '/initdb', '-D', where, '-A', 'trust', '-U', 'test', '--no-sync'], check=True,
+                   stdout=subprocess.DEVNULL, timeout=60)
+    server = subprocess.Popen(as_user + [found[-1] + '/postgres', '-D', where, '-p', str(port), '-k', where, '-F'],
+                              env=environment('interval=500ms,heap_rate=64k,exe=postgres', out), stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(port, server)
+        psql = [found[-1] + '/psql', '-h', '127.0.0.1', '-p', str(port), '-U', 'test', '-X', '-A', '-t', 'postgres', '-c']
+        script = """CREATE TABLE t AS SELECT i, md5(i::text) m FROM generate_series(1, 50000) i;
+                    SELECT count(DISTINCT m), max(m) FROM t; SELECT sum(length(a)) FROM (SELECT string_agg(m, ',') a FROM t) s"""
+        for _ in range(4):
+            done = subprocess.run(psql + [script + '; DROP TABLE t'], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and '50000|ffff' in done.stdout and '1649999' in done.stdout, (done.stdout, done.stderr)
+        server.send_signal(signal.SIGINT)
+        _, log = server.communicate(timeout=30)
+    finally:
+        server.kill()
+    assert server.returncode == 0 and 'terminated by signal' not in log and 'deltaprof' not in log, log
+    r = Run('', '', 0, out)
+    seen(r, 'AllocSetContextCreate', 'PostmasterMain', program='postgres')
+    assert len({p.pid for p in profiles(r, program='postgres', check=False)}) > 5
 
 
 def memcached():
