@@ -6,11 +6,18 @@
 set -u
 list=$(dirname "$0")/packages
 
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# A line is a package, or alternatives a|b of which the first that the release knows is taken.
 missing=
-for package in $(awk -v want=" $* " '/^\[/ { on = want == "  " || index(want, " " substr($0, 2, length($0) - 2) " ") }
-                                     on && /^[a-z]/ { print }' "$list"); do
-    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)
-    [ "$state" = installed ] || missing="$missing $package"
+for line in $(awk -v want=" $* " '/^\[/ { on = want == "  " || index(want, " " substr($0, 2, length($0) - 2) " ") }
+                                  on && /^[a-z]/ { print }' "$list"); do
+    for package in $(echo "$line" | tr '|' ' '); do
+        is_installed "$package" && continue 2
+    done
+    missing="$missing $line"
 done
 [ -n "$missing" ] || exit 0
 
@@ -18,14 +25,22 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "not installed:$missing"
     exit 0
 fi
-echo "installing:$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 # A daemon that a package brings is not to be started here.
 policy=/usr/sbin/policy-rc.d
 [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made=yes; }
-{ timeout 300 apt-get update && timeout 900 apt-get install -y --no-install-recommends $missing; } \
-    </dev/null >"$log" 2>&1 || { status=$?; tail -n 20 "$log"; }
+timeout 300 apt-get update </dev/null >"$log" 2>&1 || { status=$?; tail -n 20 "$log"; }
+wanted=
+for line in $missing; do
+    for package in $(echo "$line" | tr '|' ' ') ''; do
+        [ -n "$package" ] || echo "this release has no $line"
+        apt-cache show "$package" >/dev/null 2>&1 && wanted="$wanted $package" && break
+    done
+done
+echo "installing:$wanted"
+timeout 900 apt-get install -y --no-install-recommends $wanted </dev/null >"$log" 2>&1 ||
+    { status=$?; tail -n 20 "$log"; }
 [ -z "${made:-}" ] || rm -f $policy
 rm -f "$log"
 exit ${status:-0}
