@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,32 @@ static const void *fail(struct dp_module *module, const char *why)
 {
     dp_store_release(&module->error, why);
     return NULL;
+}
+
+/*
+ * Writes the absolute path of the file that this code came from. What the loader was told may be relative, or a bare
+ * argv[0]: then a directory that the program has since changed to could offer a module of its own, so the kernel is
+ * asked instead.
+ */
+static int own_file(char path[PATH_MAX])
+{
+    Dl_info self;
+    if (!dladdr((const void *)own_file, &self))
+        return 0;
+    if (self.dli_fname && self.dli_fname[0] == '/')
+        return snprintf(path, PATH_MAX, "%s", self.dli_fname) < PATH_MAX;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128], *file = NULL;
+    while (maps && !file && fgets(line, sizeof line, maps)) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= (uintptr_t)own_file && (uintptr_t)own_file < end)
+            file = strchr(line, '/');
+    }
+    if (maps)
+        fclose(maps);
+    if (file)
+        snprintf(path, PATH_MAX, "%.*s", (int)strcspn(file, "\n"), file);
+    return file != NULL;
 }
 
 /* Writes where the module lies: beside this code, else, for a program that has us inside, where modules are installed.
@@ -53,12 +80,10 @@ const void *dp_module_open(struct dp_module *module)
     if (known || dp_load_acquire(&module->error))
         return known;
 
-    Dl_info self;
-    char path[PATH_MAX], symbol[64];
-    if (!dladdr((const void *)dp_module_open, &self) || !self.dli_fname)
+    char self[PATH_MAX], path[PATH_MAX], symbol[64];
+    if (!own_file(self))
         return fail(module, "the place of deltaprof's own files is not known");
-    const char *slash = strrchr(self.dli_fname, '/');
-    if (!locate(slash ? self.dli_fname : ".", slash ? (size_t)(slash - self.dli_fname) : 1, module->name, path))
+    if (!locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
         return fail(module, "the module is not installed");
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!object)
