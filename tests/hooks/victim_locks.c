@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define APART __attribute__((noinline, noclone))
+#define APART __attribute__((noinline))
 
 static int64_t now_ns(void)
 {

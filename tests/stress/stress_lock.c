@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress_lock.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's, to
- * the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come and go,
- * and stacks taken all the while. And no filter byte stays behind.
+ * stress_lock.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's,
+ * to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come
+ * and go, and stacks taken all the while. And no filter byte stays behind.
  */
 #include "record/event.h"
 #include "record/labels.h"
@@ -35,7 +35,8 @@ static int64_t total(unsigned kind, unsigned label)
     return sum;
 }
 
-/* ---- an interposer ------------------------------------------------------------------------------------------------ */
+/* ---- an interposer ------------------------------------------------------------------------------------------------
+ */
 
 static enum deltaprof_lock_end end_of(int result)
 {
@@ -78,16 +79,17 @@ static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
     return result == 0;
 }
 
-#define UNLOCK(lock, real)                                                                                             \
-    do {                                                                                                               \
-        struct deltaprof_owed owed_;                                                                                   \
-        bool owes_ = deltaprof_lock_maybe(lock) && deltaprof_lock_settle(&owed_, lock);                                \
-        real(lock);                                                                                                    \
-        if (owes_)                                                                                                     \
-            deltaprof_lock_blame(&owed_, NULL);                                                                        \
+#define UNLOCK(lock, real)                                                              \
+    do {                                                                                \
+        struct deltaprof_owed owed_;                                                    \
+        bool owes_ = deltaprof_lock_maybe(lock) && deltaprof_lock_settle(&owed_, lock); \
+        real(lock);                                                                     \
+        if (owes_)                                                                      \
+            deltaprof_lock_blame(&owed_, NULL);                                         \
     } while (0)
 
-/* ---- threads ------------------------------------------------------------------------------------------------------ */
+/* ---- threads ------------------------------------------------------------------------------------------------------
+ */
 
 static void hold(uint64_t *random)
 {
