@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now_ns(void)
+static double clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
@@ -48,9 +48,9 @@ static double pair(void (*pairs)(long), long n)
 {
     double best = 1e9;
     for (int i = 0; i < 9; i++) {
-        double start = now_ns();
+        double start = clock_ns(CLOCK_MONOTONIC);
         pairs(n / 9);
-        double ns = (now_ns() - start) / (double)(n / 9);
+        double ns = (clock_ns(CLOCK_MONOTONIC) - start) / (double)(n / 9);
         if (ns < best)
             best = ns;
     }
@@ -60,15 +60,14 @@ static double pair(void (*pairs)(long), long n)
 /* ---- contended ----------------------------------------------------------------------------------------------------
  */
 
-static double loops_per_ns;
-static long held, between;
+static double held_ns, between_ns;
 static _Atomic int over;
 static _Atomic long turns;
 
-static void spend(long loops)
+static void spend(double ns)
 {
-    for (long i = 0; i < loops; i++)
-        __asm__ volatile("");
+    for (double until = clock_ns(CLOCK_MONOTONIC) + ns; clock_ns(CLOCK_MONOTONIC) < until;)
+        ;
 }
 
 static void *takes_turns(void *arg)
@@ -76,30 +75,25 @@ static void *takes_turns(void *arg)
     long n = 0;
     for (; !over; n++) {
         pthread_mutex_lock(&mutex);
-        spend(held);
+        spend(held_ns);
         pthread_mutex_unlock(&mutex);
-        spend(between);
+        spend(between_ns);
     }
     turns += n;
     return arg;
 }
 
-static double contended(int n_threads, long held_ns, long between_ns, long ms)
+static double contended(int n_threads, long ms)
 {
-    double start = now_ns();
-    spend(10000000);
-    loops_per_ns = 1e7 / (now_ns() - start);
-    held = (long)((double)held_ns * loops_per_ns);
-    between = (long)((double)between_ns * loops_per_ns);
     pthread_t t[64];
-    start = now_ns();
+    double start = clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < n_threads && i < 64; i++)
         pthread_create(&t[i], NULL, takes_turns, NULL);
     usleep((useconds_t)ms * 1000);
     over = 1;
     for (int i = 0; i < n_threads && i < 64; i++)
         pthread_join(t[i], NULL);
-    return (double)turns / ((now_ns() - start) / 1e6);
+    return (double)turns / ((clock_ns(CLOCK_MONOTONIC) - start) / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -107,7 +101,9 @@ int main(int argc, char **argv)
     if (argc < 5)
         return 2;
     if (strcmp(argv[1], "contended") == 0) {
-        printf("%.3f\n", contended(atoi(argv[2]), atol(argv[3]), atol(argv[4]), argc > 5 ? atol(argv[5]) : 500));
+        held_ns = atof(argv[3]);
+        between_ns = atof(argv[4]);
+        printf("%.3f\n", contended(atoi(argv[2]), argc > 5 ? atol(argv[5]) : 500));
         return 0;
     }
     pthread_t t;

@@ -88,6 +88,12 @@ def that_locks_may_end_and_holders_too():
     balance(r, child)
 
 
+def that_the_holder_of_a_shared_lock_is_unknown():
+    r = same([victim('locks'), 'shared', '4', '500', '20'], ALL)
+    assert balance(r) > 0
+    assert set(reader.by_function(totals(r)['mutex'], 'delay')) == {'[unknown holder]'}
+
+
 def that_forks_amid_contention_balance_each_on_its_own():
     n = 100
     r = same([victim('locks'), 'forks', str(n)], ALL, timeout=100)

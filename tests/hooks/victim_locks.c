@@ -495,6 +495,12 @@ int main(int argc, char **argv)
     turn_us = argc > 4 ? atol(argv[4]) : 0;
     if (strcmp(what, "turns") == 0) {
         run_threads((int)a, takes_turns);
+    } else if (strcmp(what, "shared") == 0) {
+        pthread_mutexattr_t shared;
+        pthread_mutexattr_init(&shared);
+        pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+        pthread_mutex_init(&mutex, &shared);
+        run_threads((int)a, takes_turns);
     } else if (strcmp(what, "unequal") == 0) {
         run_threads(1 + SHORT, unequal);
         tell_unequal();

@@ -11,6 +11,7 @@
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 static struct dp_config conf;
 static pthread_mutex_t mutexes[LOCKS];
 static pthread_rwlock_t rwlocks[LOCKS];
+static sem_t sem;
 static int64_t until_ms;
 static _Atomic int64_t turns;
 
@@ -97,6 +99,18 @@ static void hold(uint64_t *random)
         ;
 }
 
+/* What has no holder goes through the same two calls. */
+static void wait_without_holder(enum deltaprof_lock_kind kind)
+{
+    struct deltaprof_wait wait;
+    struct timespec t = soon(5);
+    deltaprof_lock_wait(&wait, &sem, kind);
+    int result = sem_timedwait(&sem, &t) == 0 ? 0 : errno;
+    if (result == 0)
+        sem_post(&sem);
+    deltaprof_lock_waited(&wait, end_of(result), NULL);
+}
+
 static void turn(uint64_t *random)
 {
     uint64_t r = stress_random(random);
@@ -111,6 +125,8 @@ static void turn(uint64_t *random)
         hold(random);
         UNLOCK(&rwlocks[which], pthread_rwlock_unlock);
     }
+    if (r % 128 == 1)
+        wait_without_holder(DELTAPROF_LOCK_COND + (unsigned)(r >> 40) % 5);
     if (r % 64 == 0) { /* the other kind of hook */
         deltaprof_alloc(0, &random, r % 1000 + 1);
         deltaprof_free(0, &random);
@@ -159,6 +175,7 @@ int main(void)
     conf.heap_rate = 1;
     CHECK(dp_record_init(&conf) == 0);
     dp_record_tune(&conf, true);
+    sem_init(&sem, 0, 1);
     for (int i = 0; i < LOCKS; i++) {
         pthread_mutex_init(&mutexes[i], NULL);
         pthread_rwlock_init(&rwlocks[i], NULL);
@@ -168,7 +185,10 @@ int main(void)
         stress_threads(threads[i], work);
         balance(threads[i]);
     }
-    CHECK(total(DP_KIND_BLOCK, DELTAPROF_LOCK_MUTEX) > 0);
+    for (unsigned label = DELTAPROF_LOCK_MUTEX; label <= DELTAPROF_LOCK_JOIN; label++)
+        CHECK(total(DP_KIND_BLOCK, label) > 0);
+    for (unsigned label = DELTAPROF_LOCK_COND; label <= DELTAPROF_LOCK_JOIN; label++)
+        CHECK(total(DP_KIND_MUTEX, label) == 0);
     printf("%lld turns\n", (long long)atomic_load(&turns));
     return 0;
 }
