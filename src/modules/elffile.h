@@ -1,41 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elffile.h - one ELF file as the symbolize module sees it: its functions by address, and its DWARF.
+ * modules/elffile.h - one ELF file as the symbolize and lines modules see it: found, opened, its functions by address.
  */
 #pragma once
 
-#include "report/symbol.h"
-
-#include <elfutils/libdwfl.h>
+#include <gelf.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct function {
-    GElf_Addr start, end;
+    GElf_Addr start, end; /* in the process */
     const char *name;
     unsigned char rank; /* which of several names at one address is shown */
     unsigned char sized;
 };
 
-struct unit {
-    Dwarf_Addr start, end; /* in the process */
-    Dwarf_Die cu;
-    Dwarf_Addr bias;
+/* One of the files or sections that symbols come from. */
+struct elfpart {
+    Elf *elf;
+    int fd; /* -1: memory */
 };
 
 struct elffile {
-    Dwfl *dwfl;
-    Dwfl_Module *module;
-    struct function *functions; /* by start; NULL until first asked for */
+    char *path; /* its name, not that of a link in /proc */
+    uintptr_t bias;
+    struct elfpart parts[3]; /* itself, then its separate debug file and .gnu_debugdata where there are any */
+    int n_parts;
+    void *unpacked;             /* .gnu_debugdata */
+    struct function *functions; /* by start */
     size_t n_functions;
-    struct unit *units; /* by start; NULL until first asked for */
-    size_t n_units;
-    int has_functions, has_units; /* were asked for */
+    int has_functions; /* were looked for */
+    void *lines;       /* what the lines module keeps */
 };
+
+/* 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any). */
+int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
+void elffile_close(struct elffile *file);
+
+/* A descriptor of the separate debug file of the file at path, by .build-id directory or by `link`; -1: there is none.
+ */
+int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found);
 
 /* The function that holds pc; NULL: not known. */
 const struct function *elffile_function(struct elffile *file, GElf_Addr pc);
-
-/*
- * Lines at pc by DWARF, innermost first, with linkage names as system_name; 0: no DWARF there. Strings live as long as
- * the file.
- */
-int elffile_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_line *lines, int max);

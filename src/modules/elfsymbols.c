@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elfsymbols.c - functions by address. libdwfl merges the symbol tables (.symtab or .dynsym, that of a separate
- * debug file, .gnu_debugdata), but looks an address up by walking them all; a report asks for thousands, so they are
- * sorted once a session.
+ * modules/elfsymbols.c - functions by address, from the symbol tables of a file and its parts, sorted once a session: a
+ * report asks for thousands.
  */
 #include "modules/elffile.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +22,10 @@ static unsigned char rank(const GElf_Sym *sym, const char *name)
     return (unsigned char)(base + (underscores < 15 ? underscores : 15));
 }
 
-static int wanted(const GElf_Sym *sym, const char *name, GElf_Word shndx)
+static int wanted(const GElf_Sym *sym, const char *name)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
-    if (!name || !*name || shndx == SHN_UNDEF || shndx == SHN_ABS)
+    if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
         return 0;
     return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && name[0] != '$');
 }
@@ -52,27 +52,41 @@ static void close_gaps(struct function *f, size_t n)
     }
 }
 
+/* Appends a table's functions. 0 or -1: no memory. */
+static int add_table(struct elffile *file, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+    Elf_Data *data = elf_getdata(scn, NULL);
+    size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
+    struct function *f = n < INT_MAX ? realloc(file->functions, (file->n_functions + n + 1) * sizeof *f) : NULL;
+    if (!f)
+        return -1;
+    file->functions = f;
+    for (size_t i = 1; i < n; i++) {
+        GElf_Sym sym;
+        const char *name = gelf_getsym(data, (int)i, &sym) ? elf_strptr(elf, sh->sh_link, sym.st_name) : NULL;
+        if (!wanted(&sym, name))
+            continue;
+        GElf_Addr start = sym.st_value + file->bias;
+        f[file->n_functions++] = (struct function){start, start + sym.st_size, name, rank(&sym, name), sym.st_size > 0};
+    }
+    return 0;
+}
+
 static void collect(struct elffile *file)
 {
     file->has_functions = 1;
-    int n = dwfl_module_getsymtab(file->module);
-    struct function *f = n > 0 ? malloc((size_t)n * sizeof *f) : NULL;
-    if (!f)
-        return;
-    size_t kept = 0;
-    for (int i = 1; i < n; i++) {
-        GElf_Sym sym;
-        GElf_Addr address;
-        GElf_Word shndx;
-        const char *name = dwfl_module_getsym_info(file->module, i, &sym, &address, &shndx, NULL, NULL);
-        if (!name || !wanted(&sym, name, shndx))
-            continue;
-        f[kept++] = (struct function){address, address + sym.st_size, name, rank(&sym, name), sym.st_size > 0};
+    for (int i = 0; i < file->n_parts; i++) {
+        Elf *elf = file->parts[i].elf;
+        for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+            GElf_Shdr sh;
+            if (gelf_getshdr(scn, &sh) && (sh.sh_type == SHT_SYMTAB || sh.sh_type == SHT_DYNSYM) &&
+                add_table(file, elf, scn, &sh))
+                break;
+        }
     }
-    qsort(f, kept, sizeof *f, by_start);
-    close_gaps(f, kept);
-    file->functions = f;
-    file->n_functions = kept;
+    if (file->n_functions)
+        qsort(file->functions, file->n_functions, sizeof *file->functions, by_start);
+    close_gaps(file->functions, file->n_functions);
 }
 
 const struct function *elffile_function(struct elffile *file, GElf_Addr pc)

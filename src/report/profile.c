@@ -178,8 +178,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->rows.n};
     if (!c->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
-    if (c->rows.n && c->symbolize != DP_SYMBOLIZE_NONE && !(flags & DP_WRITE_NO_WAIT))
-        dp_symbol_load();
+    if (c->rows.n && !(flags & DP_WRITE_NO_WAIT))
+        dp_symbol_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         load_gzip();
     int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;

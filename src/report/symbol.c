@@ -19,18 +19,24 @@
 
 #define LINES_MAX 64 /* inlined frames of one location that are kept */
 
-extern const struct dp_symbolize_ops dp_module_symbolize __attribute__((weak)); /* in a static build */
-static struct dp_module module = {.name = "symbolize"};
+/* in a static build */
+extern const struct dp_symbolize_ops dp_module_symbolize __attribute__((weak));
+extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
 
-typedef DP_VEC(const struct dp_symbol *) by_frame;
+/* Where names come from. Look-ups are under the report lock, opening a module is not. */
+enum { BY_SYMBOLS, BY_LINES, SOURCES };
+static struct dp_module modules[SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
 
 static struct {
-    by_frame cache[2]; /* functions, lines; NULL: not asked yet */
+    DP_VEC(const struct dp_symbol *) cache; /* by frame; NULL: not asked yet */
+    void *session;
+    DP_VEC(int) handles; /* by mapping; 0: not added yet, else handle + 1 or -errno */
+} sources[SOURCES];
+
+static struct {
     struct dp_names names;
     char *chunk; /* symbols are carved from it */
     size_t left;
-    void *session;
-    DP_VEC(int) handles; /* by mapping; 0: not added yet, else handle + 1 or -errno */
     unsigned users;
 } symbols;
 
@@ -38,20 +44,33 @@ static const struct dp_symbol unknown = {0};
 static bool confined; /* a child forked from a process with threads: the loader may be locked for ever */
 static bool threaded; /* there were threads when the last fork began; glibc may say otherwise in the child */
 
-static const struct dp_symbolize_ops *opened(void)
+static const struct dp_symbolize_ops *opened(int source)
 {
-    return &dp_module_symbolize ? &dp_module_symbolize : dp_module_opened(&module);
+    const struct dp_symbolize_ops *builtin = source == BY_LINES ? &dp_module_lines : &dp_module_symbolize;
+    return builtin ? builtin : dp_module_opened(&modules[source]);
 }
 
-void dp_symbol_load(void)
+static bool load(int source, const char *what_is_missing)
 {
-    static struct dp_log_cause cause;
-    if (opened() || confined)
-        return;
+    static struct dp_log_cause causes[SOURCES];
+    if (opened(source))
+        return true;
     int64_t kept = deltaprof_guard_enter();
-    if (!dp_module_open(&module))
-        dp_log_once(&cause, 1, "functions are not named: module symbolize: %s", dp_load_acquire(&module.error));
+    bool open = dp_module_open(&modules[source]) != NULL;
+    if (!open)
+        dp_log_once(&causes[source], 1, "%s: module %s: %s", what_is_missing, modules[source].name,
+                    dp_load_acquire(&modules[source].error));
     deltaprof_guard_leave(kept);
+    return open;
+}
+
+void dp_symbol_load(enum dp_symbolize how)
+{
+    if (confined || how == DP_SYMBOLIZE_NONE)
+        return;
+    if (how == DP_SYMBOLIZE_LINES && load(BY_LINES, "source lines are not known, functions only"))
+        return;
+    load(BY_SYMBOLS, "functions are not named");
 }
 
 void dp_symbol_begin(void)
@@ -61,13 +80,16 @@ void dp_symbol_begin(void)
 
 void dp_symbol_end(void)
 {
-    if (--symbols.users || !symbols.session)
+    if (--symbols.users)
         return;
     int64_t kept = deltaprof_guard_enter();
-    opened()->close(symbols.session);
+    for (int i = 0; i < SOURCES; i++) {
+        if (sources[i].session)
+            opened(i)->close(sources[i].session);
+        sources[i].session = NULL;
+        dp_vec_fini(&sources[i].handles);
+    }
     deltaprof_guard_leave(kept);
-    symbols.session = NULL;
-    dp_vec_fini(&symbols.handles);
 }
 
 /* ---- the cache -------------------------------------------------------------------------------------------------- */
@@ -128,8 +150,10 @@ static void map_files_link(char *text, const struct dp_mapping *m)
     }
 }
 
-static int open_file(const struct dp_symbolize_ops *ops, const struct dp_mapping *m)
+static int open_file(int source, const struct dp_mapping *m)
 {
+    const struct dp_symbolize_ops *ops = opened(source);
+    void *session = sources[source].session;
     const struct dp_object *o = m->object ? dp_object_get(m->object) : NULL;
     const uint8_t *build_id = o ? o->build_id : NULL;
     size_t n = o ? o->build_id_bytes : 0;
@@ -137,42 +161,42 @@ static int open_file(const struct dp_symbolize_ops *ops, const struct dp_mapping
     map_files_link(link, m);
     int handle = -1;
     if (o && !*dp_object_name(o))
-        handle = ops->add(symbols.session, "/proc/self/exe", build_id, n, m->bias);
+        handle = ops->add(session, "/proc/self/exe", build_id, n, m->bias);
     if (handle < 0 && *m->file == '/')
-        handle = ops->add(symbols.session, m->file, build_id, n, m->bias);
+        handle = ops->add(session, m->file, build_id, n, m->bias);
     if (handle < 0 && *m->file == '/')
-        handle = ops->add(symbols.session, link, build_id, n, m->bias);
+        handle = ops->add(session, link, build_id, n, m->bias);
     return handle;
 }
 
 /* The module's handle of a mapping; negative: none. */
-static int handle_of(const struct dp_symbolize_ops *ops, uint32_t index)
+static int handle_of(int source, uint32_t index)
 {
-    if (!symbols.session && !(symbols.session = ops->open()))
+    __typeof__(sources[0]) *s = &sources[source];
+    if (!s->session && !(s->session = opened(source)->open()))
         return -1;
     size_t want = (size_t)index + 1;
-    if (want > symbols.handles.n) {
-        if (!dp_vec_room(&symbols.handles, want - symbols.handles.n))
+    if (want > s->handles.n) {
+        if (!dp_vec_room(&s->handles, want - s->handles.n))
             return -1;
-        memset(symbols.handles.at + symbols.handles.n, 0, (want - symbols.handles.n) * sizeof(int));
-        symbols.handles.n = want;
+        memset(s->handles.at + s->handles.n, 0, (want - s->handles.n) * sizeof(int));
+        s->handles.n = want;
     }
-    int *handle = &symbols.handles.at[index];
+    int *handle = &s->handles.at[index];
     if (!*handle) {
         struct dp_mapping m = dp_maps_get(index);
-        int got = open_file(ops, &m);
+        int got = open_file(source, &m);
         *handle = got < 0 ? got : got + 1;
     }
     return *handle < 0 ? *handle : *handle - 1;
 }
 
-static const struct dp_symbol *ask(const struct dp_symbolize_ops *ops, uintptr_t pc, uint32_t index,
-                                   enum dp_symbolize how)
+static const struct dp_symbol *ask(int source, uintptr_t pc, uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
     int64_t kept = deltaprof_guard_enter();
-    int handle = handle_of(ops, index);
-    int n = handle < 0 ? 0 : ops->lookup(symbols.session, handle, pc, how, lines, LINES_MAX);
+    int handle = handle_of(source, index);
+    int n = handle < 0 ? 0 : opened(source)->lookup(sources[source].session, handle, pc, lines, LINES_MAX);
     const struct dp_symbol *symbol = keep_lines(lines, n);
     deltaprof_guard_leave(kept);
     return symbol;
@@ -182,13 +206,13 @@ const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t in
 {
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
-    by_frame *cache = &symbols.cache[how == DP_SYMBOLIZE_LINES];
+    int source = how == DP_SYMBOLIZE_LINES && opened(BY_LINES) ? BY_LINES : BY_SYMBOLS;
+    __typeof__(sources[0].cache) *cache = &sources[source].cache;
     const struct dp_symbol *symbol = frame < cache->n ? cache->at[frame] : NULL;
     if (!symbol) {
-        const struct dp_symbolize_ops *ops = opened();
-        if (!ops)
+        if (!opened(source))
             return NULL;
-        symbol = ask(ops, pc, index, how);
+        symbol = ask(source, pc, index);
         size_t want = (size_t)frame + 1;
         if (want > cache->n && dp_vec_room(cache, want - cache->n))
             cache->n = want;
@@ -201,13 +225,16 @@ const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t in
 void dp_symbol_abandon_session(void)
 {
     symbols.users = 0;
-    symbols.session = NULL;
-    memset(&symbols.handles, 0, sizeof symbols.handles);
+    for (int i = 0; i < SOURCES; i++) {
+        sources[i].session = NULL;
+        memset(&sources[i].handles, 0, sizeof sources[i].handles);
+    }
 }
 
 void dp_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
+    memset(&sources, 0, sizeof sources);
 }
 
 void dp_symbol_fork_prepare(void)

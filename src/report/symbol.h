@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/symbol.h - names for lookup addresses, once each and kept; the seam to the symbolize module (elfutils).
+ * report/symbol.h - names for lookup addresses, once each and kept; the seam to the symbolize module (symbol tables)
+ * and the lines module (DWARF), which have the same table.
  */
 #pragma once
 
@@ -30,8 +31,7 @@ struct dp_symbolize_ops {
      */
     int (*add)(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
     /* Lines at pc, innermost first, the last is the function itself. Number of lines; 0: nothing known. */
-    int (*lookup)(void *session, int handle, uintptr_t pc, enum dp_symbolize how, struct dp_symbol_line *lines,
-                  int max);
+    int (*lookup)(void *session, int handle, uintptr_t pc, struct dp_symbol_line *lines, int max);
 };
 
 /* The lines of one location; at an address that does not change. */
@@ -41,10 +41,10 @@ struct dp_symbol {
 };
 
 /*
- * Opens the module, unless this is a child forked from a process with threads, where only one that is open already
- * serves. Takes the loader's lock: call it under none of ours. What is missing is said once.
+ * Opens the module that is wanted, unless this is a child forked from a process with threads, where only one that is
+ * open already serves. Takes the loader's lock: call it under none of ours. What is missing is said once.
  */
-void dp_symbol_load(void);
+void dp_symbol_load(enum dp_symbolize how);
 
 /* Between the two, files that were opened stay open; nests. Context, as of all below: under the report lock. */
 void dp_symbol_begin(void);

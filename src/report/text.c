@@ -118,7 +118,7 @@ static size_t name_of(dp_frame_id id, uintptr_t pc, char *name, size_t size)
 
 int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, void *ctx)
 {
-    dp_symbol_load();
+    dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
     dp_report_lock(true);
     int err = dp_maps_begin();
     dp_symbol_begin();

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elflines.c - source lines and inlined frames from DWARF.
+ * modules/lines.c - the lines module: source lines and inlined frames from DWARF, through libdw; its own module because
+ * loading libdw brings much with it, and only symbolize=lines wants it.
  *
- * Compile units are found by their own ranges: .debug_aranges is optional, and clang leaves it out.
+ * One Dwfl a file: ranges of a library and of its successor at the same address may overlap, which one Dwfl would
+ * refuse. Compile units are found by their own ranges: .debug_aranges is optional, and clang leaves it out. Where there
+ * is no DWARF the symbol tables answer.
  */
-#include "modules/elffile.h"
+#include "modules/session.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+struct unit {
+    Dwarf_Addr start, end; /* in the process */
+    Dwarf_Die cu;
+    Dwarf_Addr bias;
+};
+
+struct lines {
+    Dwfl *dwfl;
+    Dwfl_Module *module;
+    struct unit *units; /* by start */
+    size_t n_units;
+};
 
 static int by_start(const void *a, const void *b)
 {
@@ -17,7 +36,7 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static int add_unit(struct elffile *file, size_t *size, const struct unit *unit)
+static int add_unit(struct lines *file, size_t *size, const struct unit *unit)
 {
     if (file->n_units == *size) {
         size_t grown = *size ? *size * 2 : 256;
@@ -31,11 +50,10 @@ static int add_unit(struct elffile *file, size_t *size, const struct unit *unit)
     return 0;
 }
 
-static void collect(struct elffile *file)
+static void collect(struct lines *file)
 {
     size_t size = 0;
     Dwarf_Addr bias;
-    file->has_units = 1;
     for (Dwarf_Die *cu = NULL; (cu = dwfl_module_nextcu(file->module, cu, &bias));) {
         Dwarf_Addr base, start, end;
         for (ptrdiff_t at = 0; (at = dwarf_ranges(cu, at, &base, &start, &end)) > 0;) {
@@ -48,10 +66,8 @@ static void collect(struct elffile *file)
         qsort(file->units, file->n_units, sizeof *file->units, by_start);
 }
 
-static struct unit *find_unit(struct elffile *file, Dwarf_Addr pc)
+static struct unit *find_unit(struct lines *file, Dwarf_Addr pc)
 {
-    if (!file->has_units)
-        collect(file);
     size_t lo = 0, hi = file->n_units;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -100,9 +116,63 @@ static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
     return n;
 }
 
-int elffile_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_line *lines, int max)
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* The library's own search would start libcurl even where nobody set DEBUGINFOD_URLS. */
+static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *path,
+                          const char *link, GElf_Word crc, char **found)
 {
-    struct unit *unit = find_unit(file, pc);
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    const unsigned char *build_id;
+    GElf_Addr address;
+    int n = dwfl_module_build_id(module, &build_id, &address);
+    int fd = elffile_find_debug(path, build_id, n > 0 ? (size_t)n : 0, link, found);
+    if (fd >= 0 || !urls || !*urls)
+        return fd;
+    return dwfl_standard_find_debuginfo(module, userdata, name, base, path, link, crc, found);
+}
+
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = find_debuginfo,
+    .section_address = dwfl_offline_section_address,
+};
+
+static void close_lines(struct elffile *file)
+{
+    struct lines *l = file->lines;
+    if (!l)
+        return;
+    if (l->dwfl)
+        dwfl_end(l->dwfl);
+    free(l->units);
+    free(l);
+}
+
+static void open_lines(struct elffile *file)
+{
+    struct lines *l = file->lines = calloc(1, sizeof *l);
+    int fd = l ? fcntl(file->parts[0].fd, F_DUPFD_CLOEXEC, 3) : -1;
+    l = fd < 0 ? NULL : l;
+    if (!l || !(l->dwfl = dwfl_begin(&callbacks))) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    dwfl_report_begin(l->dwfl);
+    l->module = dwfl_report_elf(l->dwfl, "", file->path, fd, file->bias, true);
+    if (!l->module)
+        close(fd); /* else it is the Dwfl's */
+    if (dwfl_report_end(l->dwfl, NULL, NULL) || !l->module)
+        return;
+    collect(l);
+}
+
+/* ---- looking up ------------------------------------------------------------------------------------------------- */
+
+static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_line *lines, int max)
+{
+    struct unit *unit = find_unit(file->lines, pc);
     if (!unit)
         return 0;
     Dwarf_Die *scopes = NULL;
@@ -137,3 +207,24 @@ int elffile_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_line *lin
     free(scopes);
     return n;
 }
+
+static int lookup(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines, int max)
+{
+    if (!file->lines)
+        open_lines(file);
+    int n = file->lines ? lookup_lines(file, pc, lines, max) : 0;
+    return n ? n : dp_session_function(file, pc, lines);
+}
+
+static void *session_open(void)
+{
+    return dp_session_open(lookup, close_lines);
+}
+
+__attribute__((visibility("default"))) const struct dp_symbolize_ops dp_module_lines = {
+    .base = {.abi = DP_MODULE_ABI, .file = "libdw", .probe = (const void *)dwfl_begin},
+    .open = session_open,
+    .close = dp_session_close,
+    .add = dp_session_add,
+    .lookup = dp_session_lookup,
+};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * modules/elffile.c - files that hold symbols, opened by libelf alone: libdw would bring libdebuginfod, libcurl and TLS
+ * libraries into the host as soon as it is loaded. Files are read, never mapped: one that is cut short while we read
+ * gives an error here, and not a SIGBUS to the host.
+ */
+#include "modules/elffile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <lzma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNPACKED_MAX ((size_t)64 << 20) /* of .gnu_debugdata */
+
+static int open_read(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* ---- build-ids -------------------------------------------------------------------------------------------------- */
+
+/* The bytes of the build-id note; 0: there is none. */
+static size_t build_id_of(Elf *elf, const uint8_t **build_id)
+{
+    size_t n_headers = 0;
+    elf_getphdrnum(elf, &n_headers);
+    for (size_t i = 0; i < n_headers; i++) {
+        GElf_Phdr ph;
+        GElf_Nhdr note;
+        size_t name, desc;
+        if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_NOTE)
+            continue;
+        Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_NHDR);
+        for (size_t at = 0; data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0;) {
+            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp((char *)data->d_buf + name, "GNU", 4)) {
+                *build_id = (const uint8_t *)data->d_buf + desc;
+                return note.n_descsz;
+            }
+        }
+    }
+    return 0;
+}
+
+static int has_build_id(Elf *elf, const uint8_t *build_id, size_t n_build_id)
+{
+    const uint8_t *found;
+    return build_id_of(elf, &found) == n_build_id && !memcmp(found, build_id, n_build_id);
+}
+
+static int fd_has_build_id(int fd, const uint8_t *build_id, size_t n_build_id)
+{
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    int same = elf && has_build_id(elf, build_id, n_build_id);
+    elf_end(elf);
+    return same;
+}
+
+/* ---- separate debug files --------------------------------------------------------------------------------------- */
+
+static int open_debug(char *path, const uint8_t *build_id, size_t n_build_id, char **found)
+{
+    int fd = open_read(path);
+    if (fd >= 0 && fd_has_build_id(fd, build_id, n_build_id)) {
+        *found = path;
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return -1;
+}
+
+static int find_by_build_id(const uint8_t *build_id, size_t n_build_id, char **found)
+{
+    char hex[2 * 64 + 1], *path;
+    if (n_build_id < 2 || n_build_id > 64)
+        return -1;
+    for (size_t i = 0; i < n_build_id; i++)
+        sprintf(hex + 2 * i, "%02x", build_id[i]);
+    if (asprintf(&path, "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2) < 0)
+        return -1;
+    return open_debug(path, build_id, n_build_id, found);
+}
+
+/* Where gdb looks for it; judged by its build-id rather than by the link's checksum of the whole file. */
+static int find_by_link(const char *file, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
+{
+    static const char *const places[][2] = {{"", ""}, {"", "/.debug"}, {"/usr/lib/debug", ""}};
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && slash && i < sizeof places / sizeof *places; i++) {
+        char *path;
+        if (asprintf(&path, "%s%.*s%s/%s", places[i][0], (int)(slash - file), file, places[i][1], link) < 0)
+            return -1;
+        if (strcmp(path, file))
+            fd = open_debug(path, build_id, n_build_id, found);
+        else
+            free(path);
+    }
+    return fd;
+}
+
+int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
+{
+    int fd = n_build_id ? find_by_build_id(build_id, n_build_id, found) : -1;
+    return fd < 0 && n_build_id && link ? find_by_link(path, build_id, n_build_id, link, found) : fd;
+}
+
+/* ---- sections --------------------------------------------------------------------------------------------------- */
+
+/* The bytes of a section by name; NULL: there is none. */
+static Elf_Data *section(Elf *elf, const char *wanted)
+{
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names))
+        return NULL;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
+        if (name && !strcmp(name, wanted))
+            return sh.sh_type == SHT_NOBITS ? NULL : elf_rawdata(scn, NULL);
+    }
+    return NULL;
+}
+
+static int has_symtab(Elf *elf)
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_SYMTAB)
+            return 1;
+    }
+    return 0;
+}
+
+static void add_part(struct elffile *file, Elf *elf, int fd)
+{
+    if (elf && elf_kind(elf) == ELF_K_ELF) {
+        file->parts[file->n_parts++] = (struct elfpart){elf, fd};
+        return;
+    }
+    elf_end(elf);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* .gnu_debugdata is an xz file that holds an ELF file with the symbols of functions. */
+static void add_minidebuginfo(struct elffile *file)
+{
+    Elf_Data *packed = section(file->parts[0].elf, ".gnu_debugdata");
+    uint64_t limit = UNPACKED_MAX;
+    for (size_t size = packed ? packed->d_size * 4 : UNPACKED_MAX + 1; size <= UNPACKED_MAX; size *= 4) {
+        uint8_t *out = malloc(size);
+        size_t at_in = 0, at_out = 0;
+        lzma_ret ret =
+            out ? lzma_stream_buffer_decode(&limit, 0, NULL, packed->d_buf, &at_in, packed->d_size, out, &at_out, size)
+                : LZMA_MEM_ERROR;
+        if (ret == LZMA_OK) {
+            file->unpacked = out;
+            add_part(file, elf_memory((char *)out, at_out), -1);
+            return;
+        }
+        free(out);
+        if (ret != LZMA_BUF_ERROR)
+            return;
+    }
+}
+
+/* A stripped file's symbols may lie elsewhere. */
+static void add_others(struct elffile *file)
+{
+    Elf *elf = file->parts[0].elf;
+    const uint8_t *build_id;
+    size_t n = build_id_of(elf, &build_id);
+    Elf_Data *link = section(elf, ".gnu_debuglink");
+    const char *name = link && memchr(link->d_buf, 0, link->d_size) ? link->d_buf : NULL;
+    char *found;
+    int fd = elffile_find_debug(file->path, build_id, n, name, &found);
+    if (fd >= 0) {
+        free(found);
+        add_part(file, elf_begin(fd, ELF_C_READ, NULL), fd);
+    } else {
+        add_minidebuginfo(file);
+    }
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* Debug files are looked for beside the file itself, so a link of /proc is read first. */
+static char *real_name(const char *path)
+{
+    static const char deleted[] = " (deleted)";
+    char buffer[PATH_MAX];
+    ssize_t n = strncmp(path, "/proc/", 6) ? -1 : readlink(path, buffer, sizeof buffer - 1);
+    if (n < 0)
+        return strdup(path);
+    buffer[n] = 0;
+    if ((size_t)n >= sizeof deleted && !strcmp(buffer + n - (sizeof deleted - 1), deleted))
+        buffer[n - (ssize_t)(sizeof deleted - 1)] = 0;
+    return strdup(buffer);
+}
+
+int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias)
+{
+    int fd = open_read(path);
+    if (fd < 0)
+        return -errno;
+    memset(file, 0, sizeof *file);
+    elf_version(EV_CURRENT);
+    add_part(file, elf_begin(fd, ELF_C_READ, NULL), fd);
+    if (!file->n_parts)
+        return -ENOEXEC;
+    file->bias = bias;
+    file->path = real_name(path);
+    int err = !file->path                                                             ? -ENOMEM
+              : n_build_id && !has_build_id(file->parts[0].elf, build_id, n_build_id) ? -ESTALE
+                                                                                      : 0;
+    if (err)
+        elffile_close(file);
+    else if (!has_symtab(file->parts[0].elf))
+        add_others(file);
+    return err;
+}
+
+void elffile_close(struct elffile *file)
+{
+    for (int i = 0; i < file->n_parts; i++) {
+        elf_end(file->parts[i].elf);
+        if (file->parts[i].fd >= 0)
+            close(file->parts[i].fd);
+    }
+    free(file->unpacked);
+    free(file->functions);
+    free(file->path);
+}
