@@ -14,7 +14,7 @@ def counted(how, **kwargs):
         r = run([victim('odd'), how], conf, **kwargs)
         assert r.status == 0 and r.stderr == '', (how, conf, r.status, r.stderr)
         book = {f: tuple(map(int, values)) for _, f, *values in (line.split() for line in r.stdout.splitlines())}
-        total = reader.sum_profiles(profiles(r, check=False))  # interrupted frames are no calls
+        total = reader.sum_profiles(profiles(r, check=how in ('altstack', 'clone')))
         for f, values in book.items():
             seen = tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES)
             if any(values):
