@@ -20,8 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- the lock: 0 free, 1 taken, 2 taken and somebody may sleep ----------------------------------------------------
- */
+/* ---- the lock: 0 free, 1 taken, 2 taken and somebody may sleep -------------------------------------------------- */
 
 typedef _Atomic uint32_t lock;
 
@@ -55,8 +54,7 @@ __attribute__((noinline)) static void lock_release(lock *l)
     }
 }
 
-/* ---- a program that runs on it ------------------------------------------------------------------------------------
- */
+/* ---- a program that runs on it ---------------------------------------------------------------------------------- */
 
 static lock pantry;
 static long n_meals;

@@ -80,8 +80,7 @@ SEMAPHORE(sem_timedwait, (sem_t *restrict s, const struct timespec *restrict t),
 SEMAPHORE(sem_clockwait, (sem_t *restrict s, clockid_t clock, const struct timespec *restrict t), (s, clock, t),
           may_try(clock, t))
 
-/* ---- spin locks and barriers --------------------------------------------------------------------------------------
- */
+/* ---- spin locks and barriers ------------------------------------------------------------------------------------ */
 
 WAITING(pthread_spin_lock, (pthread_spinlock_t * l), (l), NULL, DELTAPROF_LOCK_SPIN, end_of, )
 
@@ -99,8 +98,7 @@ DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)
     return pthread_barrier_wait_wait(b);
 }
 
-/* ---- joins --------------------------------------------------------------------------------------------------------
- */
+/* ---- joins ------------------------------------------------------------------------------------------------------ */
 
 #define JOIN(name, parameters, arguments, try_allowed)                                      \
     WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_JOIN, end_of, dp_edge(&site)) \

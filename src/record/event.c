@@ -27,7 +27,7 @@
 
 #include "base/mem.h"
 #include "record/live.h"
-#include "record/lock.h"
+#include "record/wait.h"
 #include "record/thread.h"
 #include "record/unwind.h"
 
@@ -260,7 +260,7 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
         (err = dp_live_init(floor / 100 * 26)))
         return err;
-    dp_lock_init();                     /* without its table holders stay unknown, no more */
+    dp_wait_init();                     /* without its table holders stay unknown, no more */
     dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */
     return 0;
 }
@@ -269,7 +269,7 @@ void dp_record_tune(const struct dp_config *conf, bool on)
 {
     int64_t rate = conf->heap_rate < DP_RATE_MAX ? conf->heap_rate : DP_RATE_MAX;
     dp_store_relaxed(&record.heap_rate, on && rate > 0 ? rate : 0);
-    dp_lock_tune(conf, on);
+    dp_wait_tune(conf, on);
 }
 
 int64_t dp_record_heap_rate(void)
@@ -301,7 +301,7 @@ void dp_record_fork_child(void)
     dp_stats_reset();
     dp_live_fork_child();
     dp_table_fork_child();
-    dp_lock_fork_child();
+    dp_wait_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
 }
 

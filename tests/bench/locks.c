@@ -57,8 +57,7 @@ static double pair(void (*pairs)(long), long n)
     return best;
 }
 
-/* ---- contended ----------------------------------------------------------------------------------------------------
- */
+/* ---- contended -------------------------------------------------------------------------------------------------- */
 
 static double held_ns, between_ns;
 static _Atomic int over;

@@ -67,7 +67,7 @@ def that_the_blame_is_the_holders():
 
 def that_every_primitive_works_and_is_labelled():
     ms = os.environ.get('DELTAPROF_STRESS_MS', '2000')
-    r = same([victim('locks'), 'mixed', ms], ALL + ',heap_rate=1', timeout=120)
+    r = same([victim('lock_mix'), ms], ALL + ',heap_rate=1', timeout=120)
     seen = {label(labels) for _, labels in totals(r)['block']}
     assert seen == {'mutex', 'rwlock-read', 'rwlock-write', 'cond', 'sem', 'spin', 'barrier', 'join'}, seen
     heap = reader.sum_profiles(profiles(r, kind='heap'))
@@ -76,7 +76,7 @@ def that_every_primitive_works_and_is_labelled():
 
 
 def that_locks_may_end_and_holders_too():
-    r = same([victim('locks'), 'life'], ALL)
+    r = same([victim('lock_life'), 'life'], ALL)
     parent, child = sorted({p.pid for p in profiles(r, kind='mutex')})
     for pid in (parent, child):
         rows = totals(r, pid)
@@ -96,7 +96,7 @@ def that_the_holder_of_a_shared_lock_is_unknown():
 
 def that_forks_amid_contention_balance_each_on_its_own():
     n = 100
-    r = same([victim('locks'), 'forks', str(n)], ALL, timeout=100)
+    r = same([victim('lock_life'), 'forks', str(n)], ALL, timeout=100)
     pids = {p.pid for p in profiles(r, kind='block')}
     assert len(pids) > n // 2, len(pids)
     told = 0
@@ -110,9 +110,10 @@ def that_forks_amid_contention_balance_each_on_its_own():
 
 
 def that_return_codes_are_the_same():
-    r = same([os.path.join(os.path.dirname(victim('')), 'victim_lock_results')], ALL)
-    assert r.status == 0, r.stdout
-    same([os.path.join(os.path.dirname(victim('')), 'victim_lock_results')], 'block_rate=0,mutex_rate=0')
+    for name in 'lock_results', 'lock_waits':
+        for conf in ALL, 'block_rate=0,mutex_rate=0':
+            r = same([victim(name)], conf)
+            assert r.status == 0, r.stdout
 
 
 def that_a_process_without_threads_has_no_lock_profile():

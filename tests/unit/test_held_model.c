@@ -27,8 +27,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* ---- threads, scheduler, memory seen ------------------------------------------------------------------------------
- */
+/* ---- threads, scheduler, memory seen ---------------------------------------------------------------------------- */
 
 #define THREADS 3
 
@@ -68,8 +67,7 @@ static uint64_t seen(uint64_t value)
     return value;
 }
 
-/* ---- held.c on these atomics --------------------------------------------------------------------------------------
- */
+/* ---- held.c on these atomics ------------------------------------------------------------------------------------ */
 
 #undef dp_load_relaxed
 #undef dp_store_relaxed
@@ -118,8 +116,7 @@ static int64_t model_clock(void)
 
 #include "record/held.c"
 
-/* ---- what the threads do ------------------------------------------------------------------------------------------
- */
+/* ---- what the threads do ---------------------------------------------------------------------------------------- */
 
 enum { LOCK = 1, TIMED, UNLOCK, TRY, GIVE_BACK };
 struct op {
@@ -210,8 +207,7 @@ static void body(int me)
         step();
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------------------
- */
+/* ---- the search ------------------------------------------------------------------------------------------------- */
 
 #define MOST_STATES (1u << 22)
 static uint64_t *states; /* open addressing */
@@ -365,8 +361,7 @@ static bool search(const struct scenario *which)
     return fault;
 }
 
-/* ---- scenarios ----------------------------------------------------------------------------------------------------
- */
+/* ---- scenarios -------------------------------------------------------------------------------------------------- */
 
 #define TURN(kind, lock) \
     {kind, lock},        \

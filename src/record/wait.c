@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/lock.c - the hot corridor of locks: a wait or a release -> weight -> stack -> table; held keeps who is owed.
+ * record/wait.c - the hot corridor of locks: a wait or a release -> weight -> stack -> table; held keeps who is owed.
  *
  * What a wait costs is two clock reads and two atomic steps on its lock's word, both while it would have waited anyway
  * or just after; the stack of a waiter is taken only if its wait is to be recorded, that of a holder after it let go.
@@ -15,7 +15,7 @@
  *
  * Rates are relaxed atomics, each read once an event: they order nothing.
  */
-#include "record/lock.h"
+#include "record/wait.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -41,23 +41,23 @@ _Static_assert(sizeof(struct deltaprof_owed) == DP_HELD_KINDS * sizeof(int64_t),
 
 static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
 
-int dp_lock_init(void)
+int dp_wait_init(void)
 {
     return dp_held_init();
 }
 
-void dp_lock_tune(const struct dp_config *conf, bool on)
+void dp_wait_tune(const struct dp_config *conf, bool on)
 {
     dp_store_relaxed(&mutex_rate, on ? conf->mutex_rate : 0);
     dp_store_relaxed(&block_rate_ns, on ? conf->block_rate_ns : 0);
 }
 
-void dp_lock_fork_child(void)
+void dp_wait_fork_child(void)
 {
     dp_held_fork_child();
 }
 
-int64_t dp_lock_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns)
+int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns)
 {
     *delay_ns = wait_ns;
     if (wait_ns >= rate_ns || rate_ns <= 1)
@@ -154,7 +154,7 @@ void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end en
     int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
     if (end == DELTAPROF_NOT_WAITED || !rate_ns)
         return;
-    int64_t delay_ns, n = dp_lock_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns);
+    int64_t delay_ns, n = dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns);
     if (!n)
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();

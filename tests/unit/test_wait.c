@@ -15,7 +15,7 @@
 #include "record/event.h"
 #include "record/held.h"
 #include "record/labels.h"
-#include "record/lock.h"
+#include "record/wait.h"
 
 static struct dp_config conf;
 static uint64_t locks[4096]; /* only their addresses matter */
@@ -84,8 +84,7 @@ static bool release(const void *lock)
     return true;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------------------------------------ */
 
 static void a_wait_is_charged_to_who_let_go(void **state)
 {
@@ -278,7 +277,7 @@ static void short_waits_are_weighed_without_bias(void **state)
     for (size_t w = 0; w < sizeof waits / sizeof *waits; w++) {
         double n = 0, delay = 0, wait = (double)waits[w];
         for (int i = 0; i < n_draws; i++) {
-            int64_t d, c = dp_lock_weigh(waits[w], rate, dp_hash_mix(seed++), &d);
+            int64_t d, c = dp_wait_weigh(waits[w], rate, dp_hash_mix(seed++), &d);
             n += (double)c;
             delay += c ? (double)d : 0;
         }
@@ -288,8 +287,8 @@ static void short_waits_are_weighed_without_bias(void **state)
         assert_true(fabs(n / n_draws - 1) <= 4 * sigma_n + 1e-9);
     }
     int64_t delay;
-    assert_int_equal(dp_lock_weigh(0, 1, 77, &delay), 1); /* 1ns: every one */
-    assert_int_equal(dp_lock_weigh(0, 10, 0, &delay), 0);
+    assert_int_equal(dp_wait_weigh(0, 1, 77, &delay), 1); /* 1ns: every one */
+    assert_int_equal(dp_wait_weigh(0, 10, 0, &delay), 0);
 }
 
 static void one_in_n_releases_is_recorded_n_fold(void **state)

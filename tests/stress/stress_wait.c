@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress_lock.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's,
+ * stress_wait.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's,
  * to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come
  * and go, and stacks taken all the while. And no filter byte stays behind.
  */
@@ -37,8 +37,7 @@ static int64_t total(unsigned kind, unsigned label)
     return sum;
 }
 
-/* ---- an interposer ------------------------------------------------------------------------------------------------
- */
+/* ---- an interposer ---------------------------------------------------------------------------------------------- */
 
 static enum deltaprof_lock_end end_of(int result)
 {
@@ -90,8 +89,7 @@ static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
             deltaprof_lock_blame(&owed_, NULL);                                         \
     } while (0)
 
-/* ---- threads ------------------------------------------------------------------------------------------------------
- */
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 static void hold(uint64_t *random)
 {

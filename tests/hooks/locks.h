@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* locks.h - what the victims about locks share: time by their own clocks, threads, mutexes of every sort. */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define APART __attribute__((noinline))
+
+static inline int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline struct timespec soon(long us)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += us * 1000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static inline void pass_us(long us)
+{
+    if (us >= 1000) {
+        usleep((useconds_t)us);
+        return;
+    }
+    for (int64_t until = now_ns() + us * 1000; now_ns() < until;)
+        ;
+}
+
+static inline void run_threads(int n, void *(*fn)(void *))
+{
+    pthread_t *t = calloc((size_t)n, sizeof *t);
+    for (intptr_t i = 0; i < n; i++)
+        pthread_create(&t[i], NULL, fn, (void *)i);
+    for (int i = 0; i < n; i++)
+        pthread_join(t[i], NULL);
+    free(t);
+}
+
+static inline void make(pthread_mutex_t *m, int type, int robust, int protocol)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, type);
+    pthread_mutexattr_setrobust(&a, robust);
+    pthread_mutexattr_setprotocol(&a, protocol);
+    pthread_mutex_init(m, &a);
+}
