@@ -160,8 +160,8 @@ int dp_gzip_finish(struct dp_gzip *gz)
     if (gz->error)
         return gz->error;
     if (gz->ops)
-        return deflate(gz, NULL, 0, 1);
-    if (store(gz, NULL, 0) || stored_block(gz, 1))
+        return deflate(gz, "", 0, 1);
+    if (store(gz, (const uint8_t *)"", 0) || stored_block(gz, 1))
         return gz->error;
     uint8_t trailer[8];
     for (int i = 0; i < 4; i++) {

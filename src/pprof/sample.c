@@ -117,6 +117,7 @@ static int get_values(const struct dp_decode *d, const struct fields *f, const s
         return 0;
     }
     const uint8_t *at = field->bytes, *end = at + field->n_bytes, *all_end = d->bytes + d->n_bytes;
+    int64_t *to = sample->values.at + sample->values.n;
     while (at < end) {
         uint64_t value, ends = 0, word = all_end - at >= (ptrdiff_t)sizeof value ? dp_wire_word(at, &ends) : 0;
         const uint8_t *start = at;
@@ -126,8 +127,9 @@ static int get_values(const struct dp_decode *d, const struct fields *f, const s
             at = dp_wire_get(start, end, &value);
         if (!at)
             return fail_at(f, start, "value", "is a number that does not end");
-        sample->values.at[sample->values.n++] = (int64_t)value;
+        *to++ = (int64_t)value;
     }
+    sample->values.n = (size_t)(to - sample->values.at);
     return 0;
 }
 
