@@ -13,11 +13,11 @@
 #include <deltaprof/hooks.h>
 #include <deltaprof/records.h>
 
-#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "base/settings.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "record/event.h"
@@ -82,69 +82,6 @@ static void fork_child(void)
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
 
-/* Defaults < host's text < environment. Says what is wrong with either. */
-static int configure(struct dp_config *conf, const char *text, bool preloaded)
-{
-    struct dp_config_error error;
-    const char *environment = getenv("DELTAPROF_CONF"), *source = "deltaprof_start";
-    dp_config_init(conf);
-    int rc = dp_config_parse(conf, text, &error);
-    if (rc == 0) {
-        source = "DELTAPROF_CONF";
-        rc = dp_config_parse(conf, environment, &error);
-    }
-    if (rc == 0)
-        rc = dp_config_check(conf, &error);
-    if (rc) {
-        dp_log_init("stderr");
-        dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program runs on", source, error.line);
-        return rc;
-    }
-    if (preloaded && !dp_config_given(conf, "out") && !conf->listen[0])
-        strcpy(conf->out, ".");
-    if (preloaded && !dp_config_given(conf, "signals"))
-        conf->signals = true;
-    return 0;
-}
-
-/* Makes a path absolute; `percent` doubles the % of the working directory, which are meant as they are. */
-static int absolute(char path[DP_CONFIG_TEXT], bool percent)
-{
-    char here[DP_CONFIG_TEXT], whole[2 * DP_CONFIG_TEXT + 2];
-    size_t n = 0;
-    if (path[0] == '/')
-        return 0;
-    if (!getcwd(here, sizeof here))
-        return -errno;
-    for (const char *p = here; *p; p++) {
-        whole[n++] = *p;
-        if (percent && *p == '%')
-            whole[n++] = '%';
-    }
-    const char *rest = strcmp(path, ".") == 0 ? "" : path;
-    if (n + strlen(rest) + 2 > DP_CONFIG_TEXT)
-        return -ENAMETOOLONG;
-    dp_text_format(whole + n, sizeof whole - n, "%s%s", *rest && n > 1 ? "/" : "", rest);
-    strcpy(path, whole);
-    return 0;
-}
-
-static int settle_paths(struct dp_config *conf)
-{
-    int rc = conf->out[0] ? absolute(conf->out, true) : 0;
-    if (rc == 0 && conf->token[0])
-        rc = absolute(conf->token, false);
-    return rc || !strchr(conf->log, '/') ? rc : absolute(conf->log, false);
-}
-
-/* `deltaprof run` leaves its pid, which is this process's if nobody forked in between. */
-static bool is_started_by_run(void)
-{
-    const char *text = getenv("DELTAPROF_RUN");
-    int64_t pid;
-    return text && dp_text_read_count(text, &pid) == 0 && pid == getpid();
-}
-
 /* Once a process: what stays for its life. */
 static int settle(const struct dp_config *conf)
 {
@@ -182,14 +119,14 @@ static int start(const struct dp_config *conf, bool preloaded)
     dp_report_tune(conf);
     dp_tick_init(conf);
     dp_agent_init(conf, dp_load_relaxed(&desk.sees));
-    dp_ends_init(conf, is_started_by_run());
+    dp_ends_init(conf, dp_settings_by_run());
     dp_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
     dp_record_tune(conf, true);
     dp_endpoint_init(conf);
     if (conf->listen[0])
-        dp_listen_init(conf, !preloaded || is_started_by_run());
+        dp_listen_init(conf, !preloaded || dp_settings_by_run());
     say_start(conf);
     if (!preloaded)
         dp_agent_start();
@@ -207,11 +144,7 @@ static int start_from(const char *text, bool preloaded)
     struct dp_config conf;
     int rc = -EALREADY;
     if (dp_load_relaxed(&desk.state) != RUNNING) {
-        rc = configure(&conf, text, preloaded);
-        if (rc == 0 && !dp_process_matches(conf.exe))
-            rc = 1;
-        else if (rc == 0)
-            rc = settle_paths(&conf);
+        rc = dp_settings_make(&conf, text, preloaded);
         if (rc == 0)
             rc = start(&conf, preloaded);
         if (rc == 0) {

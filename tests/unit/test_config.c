@@ -6,11 +6,14 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "base/settings.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct dp_config conf;
 static struct dp_config_error error;
@@ -292,6 +295,46 @@ static void globs_match_whole_names(void **state)
     assert_true(dp_config_matches("x|", ""));
 }
 
+static void the_environment_overrides_the_host_key_by_key(void **state)
+{
+    setenv("DELTAPROF_CONF", "heap_rate=1,out=/b", 1);
+    assert_int_equal(dp_settings_make(&conf, "heap_rate=2,keep=9,out=/a", false), 0);
+    assert_int_equal(conf.heap_rate, 1);
+    assert_int_equal(conf.keep, 9);
+    assert_string_equal(conf.out, "/b");
+    setenv("DELTAPROF_CONF", "heap_rate=x", 1);
+    assert_int_equal(dp_settings_make(&conf, NULL, false), -EINVAL);
+    setenv("DELTAPROF_CONF", "exe=another", 1);
+    assert_int_equal(dp_settings_make(&conf, NULL, false), 1);
+    setenv("DELTAPROF_CONF", "exe=x|test_con*", 1);
+    assert_int_equal(dp_settings_make(&conf, NULL, false), 0);
+    unsetenv("DELTAPROF_CONF");
+}
+
+static void a_preload_writes_where_it_was_started(void **state)
+{
+    char here[] = "/tmp/deltaprof 100% XXXXXX", want[sizeof here + 8];
+    assert_non_null(mkdtemp(here));
+    assert_int_equal(chdir(here), 0);
+    dp_text_format(want, sizeof want, "/tmp/deltaprof 100%%%% %s", here + strlen(here) - 6);
+    assert_int_equal(dp_settings_make(&conf, NULL, true), 0);
+    assert_string_equal(conf.out, want); /* its own % is no expansion */
+    assert_true(conf.signals);
+    assert_int_equal(dp_settings_make(&conf, "out=x/%e,log=./l,signals=off", true), 0);
+    assert_memory_equal(conf.out, want, strlen(want));
+    assert_string_equal(conf.out + strlen(want), "/x/%e");
+    assert_memory_equal(conf.log, here, strlen(here));
+    assert_false(conf.signals);
+    assert_int_equal(dp_settings_make(&conf, NULL, false), 0);
+    assert_string_equal(conf.out, "");
+    assert_int_equal(rmdir(here), 0); /* and there is no working directory any more */
+    assert_int_equal(dp_settings_make(&conf, "out=x", false), -ENOENT);
+    assert_int_equal(dp_settings_make(&conf, "out=/x", false), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(dp_settings_make(&conf, NULL, true), 0);
+    assert_string_equal(conf.out, "/");
+}
+
 static void lines_are_formatted_and_cut(void **state)
 {
     char out[16];
@@ -331,6 +374,8 @@ int main(void)
         cmocka_unit_test_setup(a_value_may_be_1023_bytes, setup),
         cmocka_unit_test_setup(only_some_keys_change_while_it_runs, setup),
         cmocka_unit_test_setup(globs_match_whole_names, setup),
+        cmocka_unit_test_setup(the_environment_overrides_the_host_key_by_key, setup),
+        cmocka_unit_test_setup(a_preload_writes_where_it_was_started, setup),
         cmocka_unit_test_setup(lines_are_formatted_and_cut, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

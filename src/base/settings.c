@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/settings.c - `exe` is looked at before anything that costs: a program that it leaves out has then parsed its
+ * configuration and done nothing more.
+ */
+#include "base/settings.h"
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Says what is wrong with either text. */
+static int merge(struct dp_config *conf, const char *text)
+{
+    struct dp_config_error error;
+    const char *source = "deltaprof_start";
+    dp_config_init(conf);
+    int rc = dp_config_parse(conf, text, &error);
+    if (rc == 0) {
+        source = "DELTAPROF_CONF";
+        rc = dp_config_parse(conf, getenv("DELTAPROF_CONF"), &error);
+    }
+    if (rc == 0)
+        rc = dp_config_check(conf, &error);
+    if (rc) {
+        dp_log_init("stderr");
+        dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program runs on", source, error.line);
+    }
+    return rc;
+}
+
+/* Makes a path absolute; `percent` doubles the % of the working directory, which are meant as they are. */
+static int absolute(char path[DP_CONFIG_TEXT], bool percent)
+{
+    char here[DP_CONFIG_TEXT], whole[2 * DP_CONFIG_TEXT + 2];
+    size_t n = 0;
+    if (!path[0] || path[0] == '/')
+        return 0;
+    if (!getcwd(here, sizeof here))
+        return -errno;
+    for (const char *p = here; *p; p++) {
+        whole[n++] = *p;
+        if (percent && *p == '%')
+            whole[n++] = '%';
+    }
+    const char *rest = strcmp(path, ".") == 0 ? "" : path;
+    if (n + strlen(rest) + 2 > DP_CONFIG_TEXT)
+        return -ENAMETOOLONG;
+    dp_text_format(whole + n, sizeof whole - n, "%s%s", *rest && n > 1 ? "/" : "", rest);
+    strcpy(path, whole);
+    return 0;
+}
+
+static int make_absolute(struct dp_config *conf)
+{
+    int rc = absolute(conf->out, true);
+    if (rc == 0)
+        rc = absolute(conf->token, false);
+    if (rc == 0 && strchr(conf->log, '/'))
+        rc = absolute(conf->log, false);
+    if (rc) {
+        dp_log_init("stderr");
+        errno = -rc;
+        dp_log(DP_LOG_ERROR,
+               "the working directory, of which out, log or token is a part: %m; nothing is profiled, the "
+               "program runs on");
+    }
+    return rc;
+}
+
+int dp_settings_make(struct dp_config *conf, const char *text, bool preloaded)
+{
+    int rc = merge(conf, text);
+    if (rc)
+        return rc;
+    if (!dp_process_matches(conf->exe))
+        return 1;
+    if (preloaded && !dp_config_given(conf, "out") && !conf->listen[0])
+        strcpy(conf->out, ".");
+    if (preloaded && !dp_config_given(conf, "signals"))
+        conf->signals = true;
+    return make_absolute(conf);
+}
+
+bool dp_settings_by_run(void)
+{
+    const char *text = getenv("DELTAPROF_RUN");
+    int64_t pid;
+    return text && dp_text_read_count(text, &pid) == 0 && pid == getpid();
+}
