@@ -217,7 +217,7 @@ static void fork_and_wait(uint64_t seed, int whole)
     pid_t pid = fork();
     if (pid == 0)
         child(seed, whole);
-    int status;
+    int status = -1;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
         dprintf(STDERR_FILENO, "child: status %x\n", status);
         _exit(8);
