@@ -88,6 +88,14 @@ def that_locks_may_end_and_holders_too():
     balance(r, child)
 
 
+def that_a_tenure_ends_in_cond_wait():
+    r = same([victim('locks'), 'conditions'], ALL)
+    balance(r)
+    blame = reader.by_function(totals(r)['mutex'], 'delay')
+    assert blame['holds_then_waits'] >= 0.8 * sum(blame.values()) and blame['holds_then_waits'] > 40e6, blame
+    assert 'wants_it_meanwhile' in reader.by_function(totals(r)['block'], 'delay')
+
+
 def that_the_holder_of_a_shared_lock_is_unknown():
     r = same([victim('locks'), 'shared', '4', '500', '20'], ALL)
     assert balance(r) > 0

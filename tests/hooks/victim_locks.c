@@ -156,6 +156,46 @@ static void last_turn(void)
     pthread_rwlock_unlock(&rwlock);
 }
 
+/* ---- conditions ---------------------------------------------------------------------------------------------------
+ */
+
+static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+static int whose;
+
+APART static void holds_then_waits(void)
+{
+    pthread_mutex_lock(&mutex);
+    pass_us(5000);
+    whose = 1;
+    while (whose == 1)
+        pthread_cond_wait(&turned, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+APART static void wants_it_meanwhile(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (whose == 1) {
+        whose = 0;
+        pthread_cond_signal(&turned);
+    }
+    pthread_mutex_unlock(&mutex);
+    usleep(1000);
+}
+
+static void *on_conditions(void *arg)
+{
+    if (arg) {
+        while (!over)
+            wants_it_meanwhile();
+        return NULL;
+    }
+    for (int i = 0; i < 20; i++)
+        holds_then_waits();
+    over = true;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -176,6 +216,8 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "timeouts") == 0) {
         run_threads((int)a, tries);
         last_turn();
+    } else if (strcmp(what, "conditions") == 0) {
+        run_threads(2, on_conditions);
     } else if (strcmp(what, "single") == 0) {
         for (long i = 0; i < 1000; i++)
             take_turn();
