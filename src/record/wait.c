@@ -127,8 +127,6 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
 static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     bool on = dp_load_relaxed(&mutex_rate) != 0;
-    if (wait->epoch != dp_record_epoch())
-        return; /* a signal handler forked in the middle of the wait: the child's words know nothing of it */
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
             record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
@@ -146,8 +144,8 @@ static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_
 void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end end, const struct deltaprof_site *site)
 {
     const struct wait *wait = (const struct wait *)in;
-    if (!wait->kind)
-        return;
+    if (!wait->kind || wait->epoch != dp_record_epoch())
+        return; /* a signal handler forked in the middle: it was the parent's wait, the child's words do not have it */
     int64_t end_ns = dp_clock_ns();
     if (wait->blamed)
         unenter(wait, end, &end_ns);

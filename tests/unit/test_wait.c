@@ -317,10 +317,11 @@ static void nobody_waits_in_a_forked_child(void **state)
     pid_t child = fork();
     if (child == 0) {
         dp_record_fork_child();
-        struct dp_counts before = sum(DP_KIND_MUTEX, 0, 0);
+        struct dp_counts before = sum(DP_KIND_MUTEX, 0, 0), waited = sum(DP_KIND_BLOCK, 0, 0);
         bool clear = !deltaprof_lock_maybe(&locks[10]);
         deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL); /* forked out of a handler, in the middle of the wait */
         clear &= !deltaprof_lock_maybe(&locks[10]) && sum(DP_KIND_MUTEX, 0, 0).v == before.v;
+        clear &= sum(DP_KIND_BLOCK, 0, 0).v == waited.v;
         deltaprof_lock_wait(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
         clear &= release(&locks[10]);
         deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
