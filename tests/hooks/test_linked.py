@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs that are linked with the preload object: nothing starts by itself; a reader that is stuck holds up nobody."""
+import os
+
 import reader
 from harness import Run, main, new_directory, profiles, run, victim
 
@@ -12,6 +14,31 @@ def that_a_linked_program_starts_us_itself():
         assert r.stdout == 'start: 0\nwrite: 0, bytes, samples\nstop: 0, again -114\n', r.stdout
         names = {n for p in profiles(Run('', '', 0, out)) for s in p.samples for n in s.names}
         assert 'make_between' in names and 'make_before' not in names and 'make_stopped' not in names, names
+
+
+def that_the_static_libraries_are_enough():
+    out = new_directory()
+    r = run([victim('linked_static'), f'heap_rate=1,out={out}'], preload=False)
+    assert r.status == 0 and r.stdout == 'start: 0\nwrite: 0, bytes, samples\nstop: 0, again -114\n', (r.stdout, r.stderr)
+    rows = [s.values for p in profiles(Run('', '', 0, out)) for s in p.samples]
+    assert sum(v['alloc_objects'] for v in rows if v['alloc_space'] == 100 * v['alloc_objects']) == 20000, rows
+
+
+def that_three_consumers_each_get_everything_whatever_fails():
+    out = new_directory()
+    r = run([victim('consumers'), out, os.environ.get('DELTAPROF_TEST_SECONDS', '1.5')], preload=False)
+    assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
+    book = {f: tuple(map(int, values)) for _, f, *values in (line.split() for line in r.stdout.splitlines())}
+    for consumer in (1, 2, 3):
+        loaded = profiles(Run('', '', 0, out), pid=consumer)
+        assert len(loaded) > 5
+        total = reader.sum_profiles(loaded)
+        for f, values in book.items():
+            seen = tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in
+                         ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'))
+            assert seen == values, (consumer, f, seen, values)
+        for a, b in zip(loaded, loaded[1:]):  # windows that touch
+            assert abs(a.time_ns + a.duration_ns - b.time_ns) < 1000000, (a.time_ns, a.duration_ns, b.time_ns)
 
 
 def that_a_linked_program_writes_no_files_unasked():
