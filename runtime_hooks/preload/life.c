@@ -16,6 +16,7 @@ DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn, alias("_exit")));
 DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
 DP_HOOK void thrd_exit(int result) __attribute__((noreturn));
+DP_HOOK int daemon(int nochdir, int noclose);
 DP_HOOK int dlclose(void *handle);
 DP_HOOK int unshare(int flags);
 DP_HOOK int setns(int fd, int type);
@@ -48,6 +49,13 @@ void thrd_exit(int result)
     leave();
     DP_REAL(thrd_exit)(result);
     __builtin_unreachable();
+}
+
+/* The parent ends inside libc, by an _exit that nobody sees; what it did so far is told before. */
+int daemon(int nochdir, int noclose)
+{
+    deltaprof_emit();
+    return DP_REAL(daemon)(nochdir, noclose);
 }
 
 int dlclose(void *handle)

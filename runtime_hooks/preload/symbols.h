@@ -73,6 +73,7 @@
     F(_exit, void, (int status), (status), NULL)                                            \
     F(pthread_exit, void, (void *result), (result), NULL)                                   \
     F(thrd_exit, void, (int result), (result), NULL)                                        \
+    F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL)                    \
     F(dlclose, int, (void *handle), (handle), NULL)                                         \
     F(unshare, int, (int flags), (flags), NULL)                                             \
     F(setns, int, (int fd, int type), (fd, type), NULL)                                     \

@@ -90,6 +90,17 @@ def that_a_daemon_that_closes_everything_works():
             time.sleep(0.05)
 
 
+def that_the_parent_of_a_daemon_tells_what_it_did():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        flag = os.path.join(new_directory(), 'flag')
+        r = run([victim('life'), 'libc-daemon', flag], conf)
+        assert r.status == 0, r.stderr
+        deadline = time.time() + 10
+        while not os.path.exists(flag) or last(r)[0] < 1:
+            assert time.time() < deadline, (os.path.exists(flag), last(r), os.listdir(r.out))
+            time.sleep(0.05)
+
+
 def that_closing_every_descriptor_stops_nothing():
     r = ends('close', confs=['heap_rate=1,interval=50ms'])
     assert len(profiles(r)) > 5
