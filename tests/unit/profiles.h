@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/unit/profiles.h - a sink that fails where it is told to, and the sums of what it took, by our own reader. What the
- * bytes must be is checked by the independent reader elsewhere; here it is about what consumers deliver, and when.
+ * tests/unit/profiles.h - a sink that fails where it is told to, and the sums of what it took, by our own reader. What
+ * the bytes must be is checked by the independent reader elsewhere; here it is about what consumers deliver, and when.
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 #include "pprof/decode.h"
 #include "report/profile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const void *const with_gzip __attribute__((used)) = &dp_module_gzip; /* l
 
 struct taken {
     DP_VEC(char) bytes;
-    size_t fail_after; /* 0: never; else -EIO once that many bytes have come */
+    size_t fail_after;       /* 0: never; else -EIO once that many bytes have come */
     void (*meanwhile)(void); /* called at the first piece */
 };
 

@@ -297,12 +297,12 @@ static void child_was_right(pid_t pid)
 }
 
 /* In the child: exits 1 at once when something is wrong, since cmocka's asserts would go on with the parent's tests. */
-#define MUST(true)                                                                                                     \
-    do {                                                                                                               \
-        if (!(true)) {                                                                                                 \
-            fprintf(stderr, "child, line %d: %s\n", __LINE__, #true);                                                  \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define MUST(true)                                                    \
+    do {                                                              \
+        if (!(true)) {                                                \
+            fprintf(stderr, "child, line %d: %s\n", __LINE__, #true); \
+            _exit(1);                                                 \
+        }                                                             \
     } while (0)
 
 static void a_forked_child_begins_at_its_own_zero(void **state)
