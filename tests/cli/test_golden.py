@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`deltaprof diff` against google/pprof's own Merge, on profiles made at random and on those of a Go program.
 
-    test_golden.py DELTAPROF BUILD-DIRECTORY
+    test_golden.py DELTAPROF OURS BUILD-DIRECTORY
 """
 import os
 import random
@@ -13,7 +13,7 @@ import unittest
 from random_profile import FLOWS, Model, meaning, parse, types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD, DELTAPROF = sys.argv.pop(), sys.argv.pop()
+BUILD, OURS, DELTAPROF = sys.argv.pop(), sys.argv.pop(), sys.argv.pop()
 CASES, SEED = int(os.environ.get('DP_CASES', 20)), int(os.environ.get('DP_SEED', 1))
 DIR = os.path.join(BUILD, 'golden')
 GO = next((go for go in ('/usr/lib/go/bin/go', '/usr/local/go/bin/go', shutil.which('go') or '') if os.path.exists(go)), None)
@@ -69,6 +69,15 @@ class Golden(unittest.TestCase):
                 with self.subTest(kind=kind, old=old, new=new):
                     flows = sorted(FLOWS & {t for t, _ in types(content('%s.1.pb.gz' % kind))})
                     self.compare('%s.%d.pb.gz' % (kind, old), '%s.%d.pb.gz' % (kind, new), flows)
+
+    def test_a_pair_of_our_own(self):
+        """Three ways to one delta: raw records, `deltaprof diff` of what is serialised, google/pprof's Merge of it."""
+        conf = 'heap_rate=1,out=none,interval=0'
+        subprocess.run([DELTAPROF, 'run', '-o', conf, '--', OURS, DIR], check=True, timeout=60)
+        self.compare('all.1.pb.gz', 'all.2.pb.gz', sorted(FLOWS))
+        ours, raw = meaning(content('ours.pb.gz')), meaning(content('delta.2.pb.gz'))
+        self.assertGreater(len(raw), 20)
+        self.assertEqual(ours, raw)
 
     def test_a_go_diff_without_negatives_is_smaller_and_has_a_window(self):
         subprocess.run([WORK, DIR, '2'], check=True, timeout=60)
