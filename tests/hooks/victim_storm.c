@@ -100,6 +100,6 @@ int main(int argc, char **argv)
     atomic_store(&stopping, 1);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    printf("%d of %d ended well, %d hung\n", n_well, n, n_hung);
+    printf("%d of %d ended well, %d hung; parent %d\n", n_well, n, n_hung, (int)getpid());
     return 0;
 }
