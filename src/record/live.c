@@ -89,11 +89,17 @@ static inline struct place place_of(uintptr_t key)
     return place;
 }
 
-/* The i-th bucket that a key of this place may lie in: the home, and places after it of any distance. */
+/* The i-th bucket that a key of this place may lie in: the home, two beside it (same page), then far from it and each
+ * other. */
 static inline struct bucket *bucket_at(const struct place *place, unsigned i)
 {
-    uint64_t at =
-        i ? (place->home + (uint64_t)i * (place->step % (live.n_buckets - 1) + 1)) % live.n_buckets : place->home;
+    uint64_t at = place->home;
+    if (i > 2)
+        at += (uint64_t)i * (place->step % (live.n_buckets - 1) + 1);
+    else
+        at += i;
+    if (at >= live.n_buckets)
+        at %= live.n_buckets;
     return &dp_load_relaxed(&live.buckets)[at];
 }
 
@@ -246,7 +252,7 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
 }
 
 /* An entry of this key that should be gone: the block was freed where no hook saw it. */
-static void take_stale(struct bucket *bucket, uintptr_t key, struct dp_live_entry *stale)
+static inline void take_stale(struct bucket *bucket, uintptr_t key, struct dp_live_entry *stale)
 {
     struct slot *slot = seize(bucket, key);
     if (__builtin_expect(slot != NULL, 0)) {
@@ -276,20 +282,14 @@ bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_
     if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    struct bucket *home = bucket_at(&place, 0);
-    take_stale(home, key, stale);
-    if (__builtin_expect(dp_load_relaxed(&live.filter[place.byte]) & SPILLED, 0))
-        for (unsigned i = 1; i < BUCKETS; i++)
-            take_stale(bucket_at(&place, i), key, stale);
-    if (__builtin_expect(place_in(home, key, entry), 1)) {
-        show(place.byte, PRESENT);
-        return true;
-    }
-    for (unsigned i = 1; i < BUCKETS; i++)
-        if (place_in(bucket_at(&place, i), key, entry)) {
-            show(place.byte, PRESENT | SPILLED);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct bucket *bucket = bucket_at(&place, i);
+        take_stale(bucket, key, stale);
+        if (__builtin_expect(place_in(bucket, key, entry), 1)) {
+            show(place.byte, i ? PRESENT | SPILLED : PRESENT);
             return true;
         }
+    }
     return false;
 }
 

@@ -21,7 +21,7 @@ int dp_live_init(size_t budget_bytes);
 /*
  * All: context hook. key is DELTAPROF_KEY(heap, ptr). insert gives false when there is no room near the key's place, or
  * for a key that cannot be kept (0 and ~0): nothing was inserted. A key that is there already was freed behind our
- * back: its old entry is handed out in `stale` (objects 0: none was).
+ * back: its old entry, if insert comes by it on its way, is handed out in `stale` (objects 0: none was).
  */
 bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale);
 bool dp_live_take(uintptr_t key, struct dp_live_entry *entry); /* false: not there. Removes it. */
