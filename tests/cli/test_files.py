@@ -201,7 +201,10 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     def test_profiles_do_not_go_to_a_terminal(self):
         a = self.file('a', [(['f'], [1, 1, 0, 0])])
-        ours, theirs = pty.openpty()
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:  # a chroot without /dev/pts
+            self.skipTest(str(error))
         for verb in ['merge', a], ['diff', a, a]:
             done = subprocess.run([DELTAPROF, *verb], stdout=theirs, stderr=subprocess.PIPE, timeout=60)
             self.assertEqual((done.returncode, done.stderr.count(b'\n')), (2, 1))
