@@ -113,6 +113,28 @@ static void a_sample_has_every_value_of_the_header(void **state)
     assert_memory_equal(at, "\x12\x0b\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x1a\x06\x08\x01\x18\x10\x20\x02", 21);
 }
 
+static void refs_are_written_as_the_ids_that_they_stand_for(void **state)
+{
+    static const uint64_t ids[] = {1, 127, 128, 16383, 16384, (1u << 21) - 1, 1u << 21, (1u << 24) - 1, 5};
+    int64_t values[] = {1, 1 << 30};
+    uint32_t refs[9];
+    static struct sink by_ids;
+    struct dp_encode *e = start();
+    dp_encode_sample(e, ids, 9, values, NULL, 0);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    by_ids = sink;
+    e = start();
+    for (int i = 0; i < 9; i++)
+        refs[i] = dp_encode_ref(ids[i]);
+    dp_encode_sample_refs(e, refs, 9, values, NULL, 0);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_int_equal(sink.n, by_ids.n);
+    assert_memory_equal(sink.bytes, by_ids.bytes, sink.n);
+    assert_int_equal(dp_encode_ref(1u << 24), 0);
+}
+
 static void bytes_that_are_not_utf8_are_replaced(void **state)
 {
     struct dp_encode *e = start();
@@ -153,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_dense_and_strings_are_written_once),
         cmocka_unit_test(a_sample_has_every_value_of_the_header),
+        cmocka_unit_test(refs_are_written_as_the_ids_that_they_stand_for),
         cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(extra_fields_go_with_the_next_message_only),
         cmocka_unit_test(the_first_error_is_kept),
