@@ -29,19 +29,21 @@
  * that a signal handler's longjmp left half done (`busy`).
  *
  * Places are fixed while frames come and go at both ends; the weight of a frame in the hash is a power of B by its
- * place, so that a window's hash is a difference of two sums, brought to the bottom by the inverse power.
+ * place, so that a window's hash is a difference of two sums, brought to the bottom by the inverse power. Sums, liveness
+ * and the list of words to check are made for a frame when it is joined for the first time: most leaves never are.
  */
 #include "record/memo.h"
 
 #include "base/atomic.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "record/recipe.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* A borrowed block comes with its first 64 bytes zeroed, and those must be all that a begin relies on. */
-_Static_assert(offsetof(struct dp_memo, sums) <= 64, "what says whether the rest is laid out comes first");
+_Static_assert(offsetof(struct dp_memo, at) <= 64, "what says whether the rest is laid out comes first");
 
 static unsigned depth_max;
 static uint64_t *powers, *inverses; /* [0, 4 * depth] */
@@ -73,15 +75,17 @@ int dp_memo_init(unsigned depth)
 size_t dp_memo_bytes(void)
 {
     size_t n = places() + 1, words = n / 64 + 2;
-    return sizeof(struct dp_memo) + (n + depth_max + 1) * sizeof(struct dp_memo_frame) + n * sizeof(uint64_t) +
-           words * sizeof(uint64_t) + n * sizeof(dp_frame_id) + depth_max * sizeof(dp_frame_id) + n + 64;
+    return sizeof(struct dp_memo) + (n + 2 * (depth_max + 1)) * sizeof(struct dp_memo_frame) + n * sizeof(uint64_t) +
+           words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
 }
 
 void dp_memo_forget(struct dp_memo *m)
 {
-    m->a = m->b = m->bar = 2 * depth_max;
+    m->at = m->b = m->bar = 2 * depth_max;
+    m->n_pending = m->n_barred = 0;
     m->ended = 0;
     m->frames[m->b].sp = UINTPTR_MAX;
+    m->pending[0] = m->frames[m->b];
     m->sums[m->b] = 0;
     m->live[m->b] = 1;
 }
@@ -91,11 +95,14 @@ static void lay_out(struct dp_memo *m)
     size_t n = places() + 1;
     m->frames = (struct dp_memo_frame *)(m + 1);
     m->stage = m->frames + n;
-    m->sums = (uint64_t *)(m->stage + depth_max + 1);
+    m->pending = m->stage + depth_max + 1;
+    m->sums = (uint64_t *)(m->pending + depth_max + 1);
     m->checked = m->sums + n;
     m->ids = (dp_frame_id *)(m->checked + n / 64 + 2);
-    m->others = m->ids + n;
+    m->stage_ids = m->ids + n;
+    m->others = m->stage_ids + depth_max;
     m->live = (uint8_t *)(m->others + depth_max);
+    dp_memo_forget(m);
 }
 
 void dp_memo_begin(struct dp_memo *m, uint32_t generation, bool usable)
@@ -128,12 +135,12 @@ static inline uintptr_t word(uintptr_t address)
 /* The word that the pc of place i was read from. */
 static inline uintptr_t pc_at(const struct dp_memo *m, uint32_t i)
 {
-    return m->frames[i].sp - dp_memo_ra_slot((uint32_t)m->frames[i - 1].value);
+    return m->frames[i].sp - dp_memo_ra_slot(dp_recipe_rule(m->frames[i - 1].value));
 }
 
 static inline uintptr_t fp_at(const struct dp_memo *m, uint32_t i)
 {
-    return m->frames[i].sp - dp_memo_fp_slot((uint32_t)m->frames[i - 1].value);
+    return m->frames[i].sp - dp_memo_fp_slot(dp_recipe_rule(m->frames[i - 1].value));
 }
 
 /* Places from `from` up to `to` whose frame pointer must be what it was: the first that is not, or `to`. */
@@ -177,26 +184,39 @@ static inline bool live_before(uint32_t rule, bool live_after)
     }
 }
 
-/* Sums, ids and liveness of [from, to), from those of `to`. */
+/* Sums, checks and liveness of [from, to), from those of `to`. */
 static void derive(struct dp_memo *m, uint32_t from, uint32_t to)
 {
-    uint64_t sum = m->sums[to];
+    uint64_t sum = m->sums[to], bits = m->checked[to / 64];
     bool live = m->live[to];
     const uint64_t *power = &powers[places() - to];
     for (uint32_t i = to; i-- > from;) {
-        uint64_t value = m->frames[i].value;
-        uint64_t bit = (uint64_t)1 << ((i + 1) % 64), *bits = &m->checked[(i + 1) / 64];
-        *bits = live && dp_memo_fp_slot((uint32_t)value) ? *bits | bit : *bits & ~bit;
-        live = live_before((uint32_t)value, live);
+        uint64_t value = m->frames[i].value, bit = (uint64_t)1 << ((i + 1) % 64);
+        bits = live && dp_memo_fp_slot(dp_recipe_rule(value)) ? bits | bit : bits & ~bit;
+        if ((i + 1) % 64 == 0) {
+            m->checked[(i + 1) / 64] = bits;
+            bits = m->checked[i / 64];
+        }
+        live = live_before(dp_recipe_rule(value), live);
         m->live[i] = live;
-        m->ids[i] = (dp_frame_id)(value >> 32);
-        sum += (value >> 32) * *power++;
+        sum += dp_recipe_frame(value) * *power++;
         m->sums[i] = sum;
     }
+    m->checked[from / 64] = bits;
 }
 
-/* Moves the frames from place `from` on into the middle, dropping what is further rootward than two depths. */
-static uint32_t recentre(struct dp_memo *m, uint32_t from)
+uint32_t dp_memo_settle(struct dp_memo *m, uint32_t i)
+{
+    uint32_t n = m->n_pending - i, from = m->at - n;
+    memcpy(&m->frames[from], &m->pending[i], n * sizeof *m->frames);
+    derive(m, from, m->at);
+    m->at = m->bar = from;
+    m->n_pending = 0;
+    return from;
+}
+
+/* Moves all that lies at place `from` and behind it into the middle, dropping what is further rootward than two depths. */
+static void recentre(struct dp_memo *m, uint32_t from)
 {
     uint32_t n = m->b - from;
     if (n > 2 * depth_max) {
@@ -204,42 +224,46 @@ static uint32_t recentre(struct dp_memo *m, uint32_t from)
         m->ended = 0;
     }
     memmove(&m->frames[depth_max], &m->frames[from], n * sizeof *m->frames);
-    m->bar = m->bar > from ? m->bar - from + depth_max : depth_max;
-    m->a = depth_max;
+    memmove(&m->ids[depth_max], &m->ids[from], n * sizeof *m->ids);
+    m->at += depth_max - from;
+    m->bar += depth_max - from;
     m->b = depth_max + n;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->sums[m->b] = 0;
     m->live[m->b] = 1;
-    derive(m, m->a, m->b);
-    return m->a;
+    derive(m, m->at, m->b);
 }
 
-void dp_memo_place(struct dp_memo *m, uint32_t at, uint32_t n, uint32_t n_barred)
+void dp_memo_place(struct dp_memo *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
 {
-    if (at == m->b) {
+    struct dp_memo_frame *staged = m->stage;
+    if (at == m->b)
         dp_memo_forget(m);
-        at = m->b;
-    } else if (at < n) {
-        at = recentre(m, at);
-    }
-    uint32_t from = at - n;
-    memcpy(&m->frames[from], m->stage, n * sizeof *m->frames);
-    derive(m, from, at);
-    m->a = from;
-    m->bar = from + n_barred;
+    else
+        m->at = m->bar = at;
+    if (m->at < n)
+        recentre(m, m->at);
+    m->stage = m->pending;
+    m->pending = staged;
+    m->pending[n] = m->frames[m->at];
+    m->n_pending = n;
+    m->n_barred = n_barred;
+    m->pending_hash = hash;
+    memcpy(&m->ids[m->at - n], m->stage_ids, n * sizeof *m->ids);
 }
 
 void dp_memo_append(struct dp_memo *m, uint32_t n, uint32_t n_barred)
 {
     if (m->b + n > places())
-        recentre(m, m->a);
-    memcpy(&m->frames[m->b], m->stage, n * sizeof *m->frames);
-    for (uint32_t i = m->b; i < m->b + n; i++)
-        m->sums[i + 1] = m->sums[i] - (m->stage[i - m->b].value >> 32) * powers[places() - i - 1];
+        recentre(m, m->at - m->n_pending);
     uint32_t from = m->b;
-    m->b += n;
+    memcpy(&m->frames[from], m->stage, n * sizeof *m->frames);
+    memcpy(&m->ids[from], m->stage_ids, n * sizeof *m->ids);
+    for (uint32_t i = from; i < from + n; i++)
+        m->sums[i + 1] = m->sums[i] - m->ids[i] * powers[places() - i - 1];
     if (n_barred)
         m->bar = from + n_barred;
+    m->b += n;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->live[m->b] = 1;
     derive(m, from - 1, m->b);
@@ -247,6 +271,7 @@ void dp_memo_append(struct dp_memo *m, uint32_t n, uint32_t n_barred)
 
 uint64_t dp_memo_hash(const struct dp_memo *m, uint32_t n)
 {
-    uint32_t end = m->a + n;
-    return dp_hash_mix((m->sums[m->a] - m->sums[end]) * inverses[places() - end]);
+    uint32_t end = m->at - m->n_pending + n;
+    uint64_t rest = m->at < end ? (m->sums[m->at] - m->sums[end]) * inverses[places() - end] : 0;
+    return dp_hash_mix(m->pending_hash * powers[end - m->at] + rest);
 }

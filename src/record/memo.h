@@ -16,24 +16,29 @@ struct dp_memo_frame {
 };
 
 /*
- * Zeroed is a valid start. Places [a, b) hold the remembered frames, the leaf first; frames before `bar` may not be
- * joined. There is room on both sides, for new leaves and for a walk that gets further than the last one.
+ * Zeroed is a valid start. The stack of the last walk is the frames that this walk found, `pending`, and behind them those that
+ * were there before, at places [at, b). There is room on both sides, for new leaves and for a walk that gets further.
  */
 struct dp_memo {
     struct dp_own_stack own;
     uint32_t generation; /* of dp_objects_generation that this walk works with */
     uint32_t busy;       /* a walk is under way; found set at a begin: that walk was left by longjmp */
-    uint32_t a, b, bar;
     uint16_t ended;      /* the last frame is the outermost one, by its rule */
     uint16_t unusable;   /* something was being unloaded: not to be remembered */
     uint32_t inside;     /* libunwind is at work for this thread */
-    struct dp_memo_frame *frames;    /* [0, 4 * depth], frames[b].sp is the highest address */
-    uint64_t *sums;                  /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
-    uint64_t *checked;               /* a bit a place: its fp came from a word, and is live */
-    uint8_t *live;                   /* its fp is used further rootward, or may be */
-    dp_frame_id *ids;                /* of the frames, in the same places */
-    struct dp_memo_frame *stage;     /* [0, depth]: the frames that this walk found, before they get their places */
-    dp_frame_id *others;             /* [0, depth): a stack that is not remembered */
+    struct dp_memo_frame *frames;  /* [0, 4 * depth], frames[b].sp is the highest address */
+    uint32_t at, b;
+    uint32_t bar;                  /* places before it may not be joined, nor may pending, if it is not `at` */
+    uint32_t n_pending, n_barred;  /* of pending the first n_barred may not be joined */
+    uint64_t *sums;                /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
+    uint64_t *checked;             /* a bit a place: its fp came from a word, and is live */
+    uint8_t *live;                 /* its fp is used further rootward, or may be */
+    dp_frame_id *ids;              /* of all frames, at places [at - n_pending, b) */
+    struct dp_memo_frame *stage;   /* [0, depth]: for the frames that this walk finds */
+    struct dp_memo_frame *pending; /* [0, depth]: those of the last walk, and then the one at `at` */
+    dp_frame_id *stage_ids;        /* [0, depth) */
+    dp_frame_id *others;           /* [0, depth): a stack that is not remembered */
+    uint64_t pending_hash;         /* the sum of id[i] * B^(n-1-i) over pending */
 };
 
 /* depth: most frames of a stack. Fills the tables of powers. -ENOMEM. Context: init. */
@@ -50,15 +55,29 @@ void dp_memo_forget(struct dp_memo *memo);
 /* The last frame, counted from `at`, that the words in memory still lead to; all before `end`. */
 uint32_t dp_memo_verify(const struct dp_memo *memo, uint32_t at, uint32_t end);
 
+/* Gives pending frame i and those behind it places; returns that of i. The rest of pending is gone. */
+uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i);
+
 /*
- * Puts n frames of stage leafward of place `at`, which becomes the frame behind them; at == b: they replace everything.
- * The first n_barred of them may not be joined.
+ * Makes the n frames of stage pending, with place `at` behind them; at == b: they are all there is. The first n_barred of
+ * them may not be joined. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
-void dp_memo_place(struct dp_memo *memo, uint32_t at, uint32_t n, uint32_t n_barred);
+void dp_memo_place(struct dp_memo *memo, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
 /* Puts n frames of stage rootward of the last one. If the first n_barred may not be joined, nothing leafward may. */
 void dp_memo_append(struct dp_memo *memo, uint32_t n, uint32_t n_barred);
 
-/* The hash of the n leafmost frames; 0 < n <= b - a. */
+/* The stack: its frames' ids, and how many. */
+static inline const dp_frame_id *dp_memo_ids(const struct dp_memo *memo)
+{
+    return &memo->ids[memo->at - memo->n_pending];
+}
+
+static inline uint32_t dp_memo_depth(const struct dp_memo *memo)
+{
+    return memo->b - memo->at + memo->n_pending;
+}
+
+/* The hash of the n leafmost frames; n_pending <= n <= depth. */
 uint64_t dp_memo_hash(const struct dp_memo *memo, uint32_t n);
 
 /* What a step does to the frame pointer: bytes from its slot up to the CFA; 0: nothing. */

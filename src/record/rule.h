@@ -5,7 +5,7 @@
  * From the low end: kind 3 bits; on aarch64 where the return address is, 2 bits; the frame pointer's slot, in words
  * below the CFA, 0 when it still holds the caller's; and the CFA's offset from its base, in words, signed.
  *
- *     x86_64     slot 10 bits, offset 19 bits; the return address is at CFA - 8
+ *     x86_64     slot 7 bits, 3 bits unused, offset 19 bits; the return address is at CFA - 8
  *     aarch64    slot 13 bits, offset 14 bits
  */
 #pragma once
@@ -22,7 +22,7 @@ enum dp_rule_kind {
 };
 
 #if defined(__x86_64__)
-enum { DP_RULE_OFFSET_SHIFT = 13, DP_RULE_SLOT_SHIFT = 3, DP_RULE_SLOT_BITS = 10 };
+enum { DP_RULE_OFFSET_SHIFT = 13, DP_RULE_SLOT_SHIFT = 3, DP_RULE_SLOT_BITS = 7 };
 #elif defined(__aarch64__)
 enum { DP_RULE_OFFSET_SHIFT = 18, DP_RULE_SLOT_SHIFT = 5, DP_RULE_SLOT_BITS = 13 };
 /* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer saved. */

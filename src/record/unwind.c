@@ -93,13 +93,13 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_memo *memo
         if (mode == DP_UNWIND_LIBUNWIND)
             end = dp_walk(memo, site, depth_max);
     }
-    uint32_t n = memo->b - memo->a;
+    uint32_t n = dp_memo_depth(memo);
     if (!n)
         return false;
     if (n > depth_max)
         n = depth_max;
     *stack = (struct dp_stack){
-        .hash = dp_memo_hash(memo, n), .depth = n, .cut = end != DP_WALK_WHOLE, .frames = &memo->ids[memo->a]};
+        .hash = dp_memo_hash(memo, n), .depth = n, .cut = end != DP_WALK_WHOLE, .frames = dp_memo_ids(memo)};
     if (stack->cut)
         dp_stats_add(DP_STAT_STACKS_CUT, 1);
     return true;

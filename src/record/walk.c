@@ -16,6 +16,7 @@
 
 #include <deltaprof/hooks.h>
 #include <stddef.h>
+#include <string.h>
 #include <ucontext.h>
 
 enum { TURNS_MAX = 8 };
@@ -40,9 +41,9 @@ struct walk {
     struct dp_reach reach;
     uintptr_t pc, sp, fp; /* of the frame to be entered next */
     uintptr_t link;       /* aarch64: its link register, where a signal frame said; else 0 */
-    uint32_t exact;       /* 1: pc was interrupted, and is no return address */
     uint32_t turns;
     uint32_t n, n_barred; /* of stage */
+    uint64_t hash;        /* of stage */
     bool foreign;         /* on another stack than the thread's own: what is staged now is barred */
     bool ended;           /* a rule said so */
 };
@@ -82,7 +83,6 @@ static bool step_signal(struct walk *w, uint32_t rule)
         return false;
     w->link = word(context + UCONTEXT_LINK);
 #endif
-    w->exact = 1;
     w->n_barred = w->n + 1; /* the interrupted frame as well: its row is that of pc, not of pc - 1 */
     return w->turns++ < TURNS_MAX;
 }
@@ -122,10 +122,11 @@ static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t 
 /* Takes the frames of places [at, last] over into stage, as they are for this walk. */
 static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, uint32_t last)
 {
+    memcpy(&memo->stage_ids[w->n], &memo->ids[at], (last - at + 1) * sizeof *memo->ids);
     memo->stage[w->n] = memo->frames[at];
     memo->stage[w->n++].fp = w->fp;
     for (uint32_t i = at + 1; i <= last; i++) {
-        uintptr_t slot = dp_memo_fp_slot((uint32_t)memo->frames[i - 1].value);
+        uintptr_t slot = dp_memo_fp_slot(dp_recipe_rule(memo->frames[i - 1].value));
         if (slot)
             w->fp = word(memo->frames[i].sp - slot);
         memo->stage[w->n] = memo->frames[i];
@@ -136,65 +137,127 @@ static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, u
 }
 
 /*
+ * The frame that the walk stands on may be one of the memo's, *candidate or one behind it. True: it is at place *at, and the
+ * frames up to *last are still as remembered, of those before *end, up to where stage would have `limit` frames.
+ */
+static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_frame **candidate, uint32_t limit, uint32_t *at,
+                 uint32_t *end, uint32_t *last)
+{
+    const struct dp_memo_frame *c = *candidate, *last_pending = memo->pending + memo->n_pending;
+    while (c->sp < w->sp)
+        c = c == last_pending ? &memo->frames[memo->at + 1] : c + 1;
+    *candidate = c;
+    if (c->sp != w->sp || c->pc != w->pc || w->n == limit)
+        return false;
+    if (c >= memo->pending && c <= last_pending)
+        *candidate = &memo->frames[dp_memo_settle(memo, (uint32_t)(c - memo->pending))];
+    *at = (uint32_t)(*candidate - memo->frames);
+    if (memo->frames[*at].fp != w->fp && memo->live[*at])
+        return false;
+    *end = memo->b - *at > limit - w->n ? *at + limit - w->n : memo->b;
+    *last = dp_memo_verify(memo, *at, *end);
+    if (w->foreign)
+        w->n_barred = w->n;
+    w->foreign = false;
+    return true;
+}
+
+/*
  * Steps until stage holds `limit` frames, the walk ends, or it has joined the memo for good: then *joined is the place
  * that follows stage, and the end is not known yet. value: of the frame that the walk stands on; 0: enter one first.
  */
-static inline __attribute__((always_inline)) enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value,
-                                                                  uint32_t place, uint32_t limit, uint32_t *joined)
+static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value, const struct dp_memo_frame *candidate,
+                            uint32_t limit, uint32_t *joined)
 {
     struct dp_memo_frame *stage = memo->stage;
-    const struct dp_memo_frame *candidate = &memo->frames[place];
-    uint64_t generation = memo->generation;
+    dp_frame_id *ids = memo->stage_ids;
+    _Atomic uint64_t *rows = dp_recipe_rows;
+    uint64_t mask = dp_recipe_mask, generation = DP_RECIPE_KEY(0, memo->generation), hash = w->hash;
+    uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo;
+    uint32_t n = w->n;
+
+/* lo is where a CFA may lie whose last word is the first of the readable range. */
+/* The state lives in registers; what leaves the loop for a while finds it in w, and may change it. */
+#define OUT  (w->pc = pc, w->sp = sp, w->fp = fp, w->n = n, w->hash = hash)
+#define BACK (pc = w->pc, sp = w->sp, fp = w->fp, n = w->n, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo)
+#define ENTER                                                                                                          \
+    (stage[n] = (struct dp_memo_frame){pc, sp, fp, value}, ids[n] = dp_recipe_frame(value),                            \
+     hash = hash * DP_STACK_BASE + dp_recipe_frame(value), n++)
+#define END(how)                                                                                                       \
+    do {                                                                                                               \
+        OUT;                                                                                                           \
+        return how;                                                                                                    \
+    } while (0)
+
     if (value)
         goto entered;
     for (;;) {
-        while (candidate->sp < w->sp)
-            candidate++;
-        if (candidate->sp == w->sp && candidate->pc == w->pc && !w->exact &&
-            (candidate->fp == w->fp || !memo->live[candidate - memo->frames])) {
-            uint32_t at = (uint32_t)(candidate - memo->frames), end = memo->b;
-            if (end - at > limit - w->n)
-                end = at + limit - w->n;
-            if (end > at) {
-                uint32_t last = dp_memo_verify(memo, at, end);
-                if (w->foreign)
-                    w->n_barred = w->n;
-                w->foreign = false;
+        if (__builtin_expect(candidate->sp <= sp, 0)) {
+            uint32_t at, end, last;
+            OUT;
+            if (join(w, memo, &candidate, limit, &at, &end, &last)) {
                 if (last + 1 == end) {
                     *joined = at;
                     return DP_WALK_CUT;
                 }
                 take_over(w, memo, at, last);
+                for (; n < w->n; n++)
+                    hash = hash * DP_STACK_BASE + dp_recipe_frame(stage[n].value);
                 candidate = &memo->frames[last + 1];
                 value = memo->frames[last].value;
+                BACK;
                 goto entered;
             }
         }
-        if (!dp_walk_plausible(w->pc))
-            return w->pc ? DP_WALK_CUT : DP_WALK_WHOLE; /* a zero return address ends stacks of hand-made threads */
-        if (w->n == limit)
-            return DP_WALK_CUT;
-        uintptr_t lookup_pc = dp_walk_strip(w->pc) - 1 + w->exact;
-        value = dp_recipe_get(lookup_pc, DP_RECIPE_KEY(lookup_pc, generation));
-        stage[w->n++] = (struct dp_memo_frame){w->pc, w->sp, w->fp, value};
-        w->exact = 0;
+        if (__builtin_expect(!dp_walk_plausible(pc), 0))
+            END(pc ? DP_WALK_CUT : DP_WALK_WHOLE); /* a zero return address ends stacks of hand-made threads */
+        if (__builtin_expect(n == limit, 0))
+            END(DP_WALK_CUT);
+        uintptr_t lookup_pc = dp_walk_strip(pc) - 1;
+        value = dp_recipe_peek(rows, mask, lookup_pc, lookup_pc ^ generation);
+        if (__builtin_expect(!value, 0))
+            value = dp_recipe_fill(lookup_pc, lookup_pc ^ generation);
+        ENTER;
     entered:;
-        uint32_t rule = (uint32_t)value;
+        uint32_t rule = dp_recipe_rule(value);
+#if defined(__x86_64__)
+        uintptr_t cfa = sp + (uintptr_t)((int64_t)value >> (32 + DP_RULE_OFFSET_SHIFT - 3)), slot = dp_rule_slot(rule);
+        if (__builtin_expect(dp_rule_kind(rule) == DP_RULE_SP && cfa > sp && cfa - lo < span && cfa % 8 == 0, 1)) {
+            if (slot) {
+                if (__builtin_expect(slot > cfa - lo + 8, 0))
+                    goto slowly;
+                fp = word(cfa - slot);
+            }
+            pc = word(cfa - 8);
+            sp = cfa;
+            continue;
+        }
+    slowly:
+#endif
+        OUT;
         switch (dp_rule_kind(rule)) {
         case DP_RULE_SP:
         case DP_RULE_FP:
-            if (__builtin_expect(!step(w, rule), 0))
+            if (!step(w, rule))
                 return DP_WALK_CUT;
             break;
         case DP_RULE_SIGNAL:
-            if (!step_signal(w, rule))
+            if (!step_signal(w, rule) || !dp_walk_plausible(w->pc) || n == limit)
                 return DP_WALK_CUT;
-            break;
+            BACK;
+            value = dp_recipe_get(pc, pc ^ generation); /* interrupted there: no call, and nothing to join */
+            ENTER;
+            goto entered;
         case DP_RULE_END: w->ended = true; return DP_WALK_WHOLE;
         case DP_RULE_FOREIGN: return DP_WALK_FOREIGN;
         default: return DP_WALK_CUT;
         }
+        BACK;
     }
+#undef OUT
+#undef BACK
+#undef ENTER
+#undef END
 }
 
 static uint32_t n_barred(const struct walk *w)
@@ -211,7 +274,8 @@ static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t li
     w->sp = last->sp;
     w->fp = last->fp;
     w->n = w->n_barred = 0;
-    enum dp_walk_end end = run(w, memo, last->value, memo->b, limit, &nowhere);
+    w->hash = 0;
+    enum dp_walk_end end = run(w, memo, last->value, &memo->frames[memo->b], limit, &nowhere);
     if (w->n)
         dp_memo_append(memo, w->n, n_barred(w));
     memo->ended = w->ended;
@@ -227,16 +291,16 @@ enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site
         dp_memo_forget(memo);
     w.foreign = !on_own_stack(&w);
     uint32_t joined = UINT32_MAX;
-    enum dp_walk_end end = run(&w, memo, 0, memo->bar, depth, &joined);
+    const struct dp_memo_frame *candidate = memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
+    enum dp_walk_end end = run(&w, memo, 0, candidate, depth, &joined);
     if (joined == UINT32_MAX) {
-        dp_memo_forget(memo);
-        if (w.n)
-            dp_memo_place(memo, memo->b, w.n, n_barred(&w));
+        dp_memo_place(memo, memo->b, w.n, n_barred(&w), w.hash);
         memo->ended = w.ended;
         return end;
     }
-    dp_memo_place(memo, joined, w.n, n_barred(&w));
-    if (memo->b - memo->a > depth)
+    dp_memo_place(memo, joined, w.n, n_barred(&w), w.hash);
+    uint32_t n = dp_memo_depth(memo);
+    if (n > depth)
         return DP_WALK_CUT;
-    return memo->ended ? DP_WALK_WHOLE : run_on(&w, memo, depth - (memo->b - memo->a));
+    return memo->ended ? DP_WALK_WHOLE : run_on(&w, memo, depth - n);
 }
