@@ -89,7 +89,7 @@ static bool read_word(void *ctx, uintptr_t address, uintptr_t *word)
             return false;
         view->page = address & ~(uintptr_t)4095;
     }
-    *word = *(const uintptr_t *)address;
+    *word = dp_reach_read(address);
     return true;
 }
 

@@ -50,6 +50,7 @@ struct dp_object {
     const void *build_id_at;  /* where build_id was read from; NULL: none */
     uint8_t build_id_bytes;   /* 0: none */
     uint8_t build_id[32];
+    _Atomic uint32_t ready;   /* 0: the rest is still being written, or never will be */
     _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */
 };
 
@@ -75,7 +76,7 @@ dp_object_id dp_object_find(uintptr_t pc);
  */
 uint32_t dp_frames_count(void);
 const struct dp_frame *dp_frame_get(dp_frame_id id);
-uint32_t dp_objects_count(void);
+uint32_t dp_objects_count(void); /* an id below it that no frame refers to may not be `ready` */
 const struct dp_object *dp_object_get(dp_object_id id);
 const char *dp_object_name(const struct dp_object *object); /* the loader's; "" for the main program */
 

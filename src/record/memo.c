@@ -127,11 +127,6 @@ void dp_memo_end(struct dp_memo *m)
 
 /* ---- checking --------------------------------------------------------------------------------------------------- */
 
-static inline uintptr_t word(uintptr_t address)
-{
-    return *(const uintptr_t *)address;
-}
-
 /* The word that the pc of place i was read from. */
 static inline uintptr_t pc_at(const struct dp_memo *m, uint32_t i)
 {
@@ -151,7 +146,7 @@ static uint32_t verify_fps(const struct dp_memo *m, uint32_t from, uint32_t to)
         for (uint32_t at = i; bits && at < to; at++, bits >>= 1) {
             at += (uint32_t)__builtin_ctzll(bits);
             bits >>= __builtin_ctzll(bits);
-            if (at < to && word(fp_at(m, at)) != m->frames[at].fp)
+            if (at < to && dp_reach_read(fp_at(m, at)) != m->frames[at].fp)
                 return at;
         }
     }
@@ -162,12 +157,12 @@ uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 {
     uint32_t i = at + 1;
     for (; i + 4 <= end; i += 4) { /* all these words can be read, in whatever order: one branch for four */
-        uintptr_t differ = (word(pc_at(m, i)) ^ m->frames[i].pc) | (word(pc_at(m, i + 1)) ^ m->frames[i + 1].pc) |
-                           (word(pc_at(m, i + 2)) ^ m->frames[i + 2].pc) | (word(pc_at(m, i + 3)) ^ m->frames[i + 3].pc);
+        uintptr_t differ = (dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc) | (dp_reach_read(pc_at(m, i + 1)) ^ m->frames[i + 1].pc) |
+                           (dp_reach_read(pc_at(m, i + 2)) ^ m->frames[i + 2].pc) | (dp_reach_read(pc_at(m, i + 3)) ^ m->frames[i + 3].pc);
         if (differ)
             break;
     }
-    while (i < end && word(pc_at(m, i)) == m->frames[i].pc)
+    while (i < end && dp_reach_read(pc_at(m, i)) == m->frames[i].pc)
         i++;
     return verify_fps(m, at + 1, i) - 1;
 }

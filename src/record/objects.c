@@ -14,8 +14,8 @@
  * sees still may (iconv_close), so the check reads the object's memory only through the kernel, which reports what is not
  * there: FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and every sandbox allows it.
  *
- * [OBJECT] a release of the id, met by the acquire of whoever finds it; without it the finder could use an object whose
- * words are not there yet.
+ * [OBJECT] a release of the id, and of `ready`, met by the acquire of whoever finds the one, or comes by the number and
+ * asks for the other; without it they could use an object whose words are not there yet.
  * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was retired.
  */
 #include "record/objects.h"
@@ -125,7 +125,8 @@ static dp_object_id enter(const struct dl_find_object *found)
                 if (!mine)
                     return 0;
                 seen.name = keep_name(name);
-                objects[mine] = seen;
+                memcpy(&objects[mine], &seen, offsetof(struct dp_object, ready));
+                dp_store_release(&objects[mine].ready, 1); /* [OBJECT] */
             }
             if (dp_cas_publish(slot, &id, mine)) /* [OBJECT] */
                 return mine;
@@ -198,7 +199,7 @@ static void check_all(void)
     uint32_t n = dp_objects_count();
     for (uint32_t id = 1; id < n; id++) {
         struct dp_object *object = &objects[id];
-        if (!object->start || dp_load_relaxed(&object->retired) || still_loaded(object))
+        if (!dp_load_acquire(&object->ready) /* [OBJECT] */ || dp_load_relaxed(&object->retired) || still_loaded(object))
             continue;
         dp_store_relaxed(&object->retired, 1);
         moved = true;

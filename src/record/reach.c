@@ -3,7 +3,8 @@
  * record/reach.c - bounds of stacks, without asking pthread_getattr_np, which allocates and locks.
  *
  * The top of a thread's own stack is known for free: glibc puts the thread's control block at the top of every stack
- * that it makes or is given, and the first thread's stack ends at __libc_stack_end. The bottom is learned: the first walk
+ * that it makes or is given. Only the first thread's lies elsewhere, perhaps right above something that the program
+ * mapped; but its stack ends at __libc_stack_end, and the kernel keeps a gap below it. The bottom is learned: the first walk
  * that starts lower than any before asks the kernel for the pages in between, once; what lies between a live
  * stack pointer and the top stays mapped as long as the thread does. A stack pointer that no unbroken run of pages joins to
  * the top, or that lies further from it than FAR_BYTES, is on another stack (a fiber, a signal stack, a raw clone):
@@ -31,11 +32,20 @@ bool dp_reach_probe(uintptr_t address)
     return there;
 }
 
+static uintptr_t first_thread; /* its pthread_self(); 0: not known */
+
+void dp_reach_init(void)
+{
+    if (gettid() == getpid())
+        first_thread = (uintptr_t)pthread_self();
+}
+
+/* The top of the calling thread's own stack; 0: sp is too far below it to be on it. */
 static uintptr_t top_above(uintptr_t sp)
 {
-    uintptr_t self = (uintptr_t)pthread_self();
-    uintptr_t first = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
-    uintptr_t top = first - sp < self - sp ? first : self; /* what lies below sp counts as very far above it */
+    uintptr_t top = (uintptr_t)pthread_self();
+    if (first_thread ? top == first_thread : gettid() == getpid())
+        top = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
     return top - sp - 1 < FAR_BYTES ? top : 0;
 }
 

@@ -19,6 +19,9 @@ struct dp_reach {
     uint32_t n_probes; /* pages asked for in this walk */
 };
 
+/* Notes which thread is the process's first. Context: init. */
+void dp_reach_init(void);
+
 /* Begins a walk at sp, a stack pointer of the calling thread. */
 void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp);
 
@@ -35,6 +38,12 @@ static inline bool dp_reach_here(const struct dp_reach *reach, uintptr_t address
 static inline bool dp_reach_word(struct dp_reach *reach, uintptr_t address)
 {
     return __builtin_expect(dp_reach_here(reach, address), 1) || dp_reach_move(reach, address);
+}
+
+/* A word of a stack, which belongs to whatever function put it there: not a matter for address sanitizers. */
+static inline __attribute__((no_sanitize("address"))) uintptr_t dp_reach_read(uintptr_t address)
+{
+    return *(const uintptr_t *)address;
 }
 
 /* Whether the page at address is there to read: one system call. errno is kept. */

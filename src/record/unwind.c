@@ -28,6 +28,7 @@ int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_byt
     depth_max = depth < 1 ? 1 : depth > DP_STACK_MAX ? DP_STACK_MAX : depth;
     if (mode == DP_UNWIND_LIBUNWIND)
         dp_foreign_want();
+    dp_reach_init();
     int rc = dp_memo_init(depth_max);
     return rc ? rc : dp_recipe_init(budget_bytes, mode != DP_UNWIND_FP);
 }
@@ -63,9 +64,9 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp
         }
         if (fp < sp || !dp_reach_word(&reach, fp) || !dp_reach_word(&reach, fp + 8))
             return n + 1;
-        pc = dp_walk_strip(((const uintptr_t *)fp)[1]);
+        pc = dp_walk_strip(dp_reach_read(fp + 8));
         sp = fp + 16;
-        fp = ((const uintptr_t *)fp)[0];
+        fp = dp_reach_read(fp);
     }
 }
 

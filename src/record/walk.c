@@ -48,11 +48,6 @@ struct walk {
     bool ended;           /* a rule said so */
 };
 
-static inline uintptr_t word(uintptr_t address)
-{
-    return *(const uintptr_t *)address;
-}
-
 static bool on_own_stack(const struct walk *w)
 {
     return w->reach.lo == w->reach.own->lo && w->reach.hi == w->reach.own->hi;
@@ -75,13 +70,13 @@ static bool step_signal(struct walk *w, uint32_t rule)
     uintptr_t context = w->sp + (uintptr_t)dp_rule_offset(rule);
     if (!reach(w, context + UCONTEXT_PC) || !reach(w, context + UCONTEXT_SP) || !reach(w, context + UCONTEXT_FP))
         return false;
-    w->pc = word(context + UCONTEXT_PC);
-    w->sp = word(context + UCONTEXT_SP);
-    w->fp = word(context + UCONTEXT_FP);
+    w->pc = dp_reach_read(context + UCONTEXT_PC);
+    w->sp = dp_reach_read(context + UCONTEXT_SP);
+    w->fp = dp_reach_read(context + UCONTEXT_FP);
 #if defined(__aarch64__)
     if (!reach(w, context + UCONTEXT_LINK))
         return false;
-    w->link = word(context + UCONTEXT_LINK);
+    w->link = dp_reach_read(context + UCONTEXT_LINK);
 #endif
     w->n_barred = w->n + 1; /* the interrupted frame as well: its row is that of pc, not of pc - 1 */
     return w->turns++ < TURNS_MAX;
@@ -104,13 +99,13 @@ static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t 
         uintptr_t at = cfa - dp_memo_ra_slot(rule);
         if (!reach(w, at))
             return false;
-        pc = word(at);
+        pc = dp_reach_read(at);
     }
     w->link = 0;
     if (slot) {
         if (!reach(w, cfa - slot))
             return false;
-        w->fp = word(cfa - slot);
+        w->fp = dp_reach_read(cfa - slot);
     }
     if (__builtin_expect(cfa <= w->sp, 0) && w->turns++ >= TURNS_MAX)
         return false;
@@ -128,7 +123,7 @@ static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, u
     for (uint32_t i = at + 1; i <= last; i++) {
         uintptr_t slot = dp_memo_fp_slot(dp_recipe_rule(memo->frames[i - 1].value));
         if (slot)
-            w->fp = word(memo->frames[i].sp - slot);
+            w->fp = dp_reach_read(memo->frames[i].sp - slot);
         memo->stage[w->n] = memo->frames[i];
         memo->stage[w->n++].fp = w->fp;
     }
@@ -226,9 +221,9 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
             if (slot) {
                 if (__builtin_expect(slot > cfa - lo + 8, 0))
                     goto slowly;
-                fp = word(cfa - slot);
+                fp = dp_reach_read(cfa - slot);
             }
-            pc = word(cfa - 8);
+            pc = dp_reach_read(cfa - 8);
             sp = cfa;
             continue;
         }

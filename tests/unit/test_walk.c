@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,7 +43,7 @@ static unsigned below(unsigned n)
 /* Return addresses whose rules take small steps, of each shape. */
 static void collect(void)
 {
-    const struct dp_object *o = dp_object_get(dp_object_find((uintptr_t)dlsym(RTLD_DEFAULT, "qsort")));
+    const struct dp_object *o = dp_object_get(dp_object_find((uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
     struct dp_cfi cfi = {(uintptr_t)o->eh_frame_hdr, o->fde_table, o->n_fdes, o->cfi_start, o->cfi_end};
     unsigned by_fp = 0, by_slot = 0;
     while (n_pcs < PCS) {
@@ -182,6 +183,35 @@ static void a_walk_on_another_stack_equals_too(void **state)
     munmap(area, WORDS * 8);
 }
 
+static __attribute__((noinline)) void here(struct deltaprof_site *site)
+{
+    *site = DELTAPROF_SITE_CALLER();
+}
+
+static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
+{
+    /* Right below the first thread's control block, so that nothing but pages that are there lies in between. */
+    uintptr_t self = (uintptr_t)pthread_self();
+    uintptr_t below = self & ~(uintptr_t)4095;
+    while (msync((void *)(below - 4096), 4096, MS_ASYNC) == 0)
+        below -= 4096;
+    size_t n_bytes = 64 << 10;
+    char *area = mmap((void *)(below - n_bytes), n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    assert_ptr_equal(area, below - n_bytes);
+    struct deltaprof_site site = {pcs[0], (uintptr_t)area + 64, 0};
+    expect_equal(&site);
+    struct dp_memo *memo = blocks[0];
+    assert_false((uintptr_t)area >= memo->own.lo && (uintptr_t)area < memo->own.hi);
+    munmap(area + 4096, n_bytes - 4096);
+    for (uintptr_t *at = (uintptr_t *)area; at < (uintptr_t *)(area + 4096); at++)
+        *at = pcs[(at - (uintptr_t *)area) % n_pcs];
+    expect_equal(&site);
+    munmap(area, 4096);
+    here(&site);
+    expect_equal(&site);
+    assert_true((uintptr_t)&site >= memo->own.lo && (uintptr_t)&site < memo->own.hi);
+}
+
 static void a_walk_stops_before_memory_that_is_not_there(void **state)
 {
     char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -212,11 +242,6 @@ static void a_walk_left_by_longjmp_is_forgotten(void **state)
     memo->own.hi = 1;
     expect_equal(&site);
     expect_equal(&site);
-}
-
-static __attribute__((noinline)) void here(struct deltaprof_site *site)
-{
-    *site = DELTAPROF_SITE_CALLER();
 }
 
 static __attribute__((noinline)) uint32_t nested(int depth, struct dp_stack *stack)
@@ -255,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_walk_with_a_memo_equals_a_walk_without),
         cmocka_unit_test(recursion_beyond_the_depth_is_followed_up_and_down),
         cmocka_unit_test(a_walk_on_another_stack_equals_too),
+        cmocka_unit_test(only_the_stack_of_a_thread_counts_as_its_own),
         cmocka_unit_test(a_walk_stops_before_memory_that_is_not_there),
         cmocka_unit_test(a_walk_left_by_longjmp_is_forgotten),
     };
