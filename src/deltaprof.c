@@ -310,6 +310,7 @@ void deltaprof_main_leaves(void)
     if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted())
         return;
     int64_t kept = deltaprof_guard_enter();
+    dp_listen_forbid(); /* a thread of ours would keep the process alive after its last own one */
     dp_agent_main_leaves(dp_ends_deadline());
     deltaprof_guard_leave(kept);
 }

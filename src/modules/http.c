@@ -37,6 +37,7 @@ struct client {
 struct server {
     const struct dp_server_conf *conf;
     struct client *clients;
+    int one_left; /* since the library last ran */
 };
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, int status, const char *message)
@@ -201,6 +202,7 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
         free(c->upload);
         free(c);
         *socket_context = NULL;
+        server->one_left = 1;
     }
 }
 
@@ -259,6 +261,9 @@ static int run(const struct dp_server_conf *conf)
         MHD_UNSIGNED_LONG_LONG wait_ms;
         if (MHD_get_timeout(daemon, &wait_ms) == MHD_YES && (int64_t)wait_ms * 1000000 < wait_ns)
             wait_ns = (int64_t)wait_ms * 1000000;
+        if (server.one_left) /* at its limit the library stops to accept, and takes that up again when it runs next */
+            wait_ns = 0;
+        server.one_left = 0;
         struct pollfd fds[2] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = conf->stop_fd, .events = POLLIN}};
         struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
         int n = ppoll(fds, 2, wait_ns == INT64_MAX ? NULL : &wait, NULL);
