@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""What locations say: names, lines, files and addresses, also where a file or a module is missing."""
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import deltas
+from deltas import HEAP, Delta, heap, stack
+
+
+def call_in(function):
+    """The return address of a near call in a function of a library."""
+    code = ctypes.string_at(function, 512)
+    at = next(i for i in range(500) if code[i] == 0xE8 and
+              abs(int.from_bytes(code[i + 1:i + 5], 'little', signed=True)) < 1 << 22)
+    return function + at + 5
+
+
+def address_of(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def leaf(value, conf=None):
+    d = Delta(HEAP, conf)
+    try:
+        profile = d.write_heap([heap(stack(value), 1, 8)], 1)
+        return profile.samples[0].frames, profile
+    finally:
+        d.close()
+
+
+def mapping(profile, name):
+    s = profile.message.string_table
+    return next(m for m in profile.message.mapping if name in s[m.filename])
+
+
+def load_bias(name):
+    with open('/proc/self/maps') as maps:
+        return min(int(line.split('-')[0], 16) for line in maps if name in line)
+
+
+def run(code, **env):
+    """A child of ours that imports this module; its standard error."""
+    done = subprocess.run([sys.executable, '-c', 'import test_names as t\nfrom test_names import *\n' + code],
+                          env=dict(os.environ, PYTHONPATH=os.environ['PYTHONPATH'] + ':' + os.path.dirname(__file__), **env),
+                          text=True, capture_output=True, timeout=60)
+    if done.returncode:
+        raise AssertionError(done.stdout + done.stderr)
+    return done.stderr
+
+
+@unittest.skipUnless(os.uname().machine == 'x86_64', 'looks for a call of x86-64')
+class Names(unittest.TestCase):
+    def setUp(self):
+        self.setenv = call_in(address_of(ctypes.CDLL(None).setenv))
+
+    def test_functions(self):
+        frames, profile = leaf(self.setenv)
+        self.assertEqual(frames[0].function, 'setenv')
+        libc = mapping(profile, 'libc')
+        self.assertTrue(libc.has_functions and not libc.has_line_numbers)
+
+    def test_none(self):
+        frames, profile = leaf(self.setenv, 'symbolize=none')
+        self.assertEqual((frames[0].function, frames[0].address), (None, self.setenv - 1))
+        self.assertFalse(mapping(profile, 'libc').has_functions)
+
+    def test_names_of_one_consumer_are_not_those_of_another(self):
+        for conf in ('symbolize=none', 'symbolize=functions', 'symbolize=none'):
+            self.assertEqual(leaf(self.setenv, conf)[0][0].function is None, conf == 'symbolize=none')
+
+    def test_elf_addresses(self):
+        check = deltas.check_profile.check
+        deltas.check_profile.check = lambda path, **how: check(path, elf_addresses=True, **how)
+        try:
+            frames, profile = leaf(self.setenv, 'address=elf')
+        finally:
+            deltas.check_profile.check = check
+        bias = load_bias('libc.so')
+        self.assertEqual(frames[0].address, self.setenv - 1 - bias)
+        libc = mapping(profile, 'libc')
+        self.assertTrue(libc.memory_start <= frames[0].address < libc.memory_limit)
+        self.assertEqual(libc.memory_start, libc.file_offset)
+
+    def test_a_program_that_was_deleted_is_named_all_the_same(self):
+        with tempfile.TemporaryDirectory() as top:
+            program = os.path.join(top, 'program')
+            shutil.copy(os.path.realpath(sys.executable), program)
+            code = '''
+os.unlink(%r)
+frames, profile = leaf(call_in(address_of(ctypes.pythonapi.PyList_Append)))
+assert frames[0].function and frames[0].function.startswith('PyList_'), frames
+assert profile.message.string_table[profile.message.mapping[0].filename] == %r
+''' % (program, program)
+            env = dict(os.environ, PYTHONPATH=os.environ['PYTHONPATH'] + ':' + os.path.dirname(__file__),
+                       PYTHONHOME=sys.prefix)
+            code = ('import deltas; deltas.check_profile.check = lambda *a, **k: None\n'
+                    'import test_names as t\nfrom test_names import *\n') + code
+            done = subprocess.run([program, '-c', code], env=env, text=True, capture_output=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ''))
+
+    def test_without_modules_there_is_one_line_each_and_a_valid_profile(self):
+        with tempfile.TemporaryDirectory() as top:
+            bare = os.path.join(top, 'libdeltaprof.so')
+            shutil.copy(os.environ['LIBDELTAPROF'], bare)
+            said = run('''
+for again in range(3):
+    frames, profile = leaf(call_in(address_of(ctypes.CDLL(None).setenv)))
+    assert frames[0].function is None
+''', LIBDELTAPROF=bare)
+            self.assertEqual(len(said.splitlines()), 2, said)
+            self.assertIn('module symbolize', said)
+            self.assertIn('module gzip', said)
+
+    def test_a_child_of_a_threaded_process_loads_nothing_and_names_nothing(self):
+        code = '''
+import threading
+gate = threading.Event()
+threading.Thread(target=gate.wait).start()
+%s
+value = call_in(address_of(ctypes.CDLL(None).setenv))
+pid = os.fork()
+if not pid:
+    frames, profile = leaf(value)
+    loaded = 'symbolize.so' in open('/proc/self/maps').read()
+    os._exit(0 if (frames[0].function == 'setenv') == loaded == %s else 1)
+assert os.waitpid(pid, 0)[1] == 0
+gate.set()
+'''
+        run(code % ('Delta(HEAP)', False))
+        run(code % ('leaf(call_in(address_of(ctypes.CDLL(None).setenv)))', True))
+
+    def test_lines(self):
+        with tempfile.TemporaryDirectory() as top:
+            source = os.path.join(top, 'plugin.c')
+            with open(source, 'w') as f:
+                f.write('int getpid(void);\n'
+                        'static inline __attribute__((always_inline)) int inner(void)\n{\n    return getpid() + 1;\n}\n'
+                        'int outer(void)\n{\n    return inner() + 2;\n}\n')
+            plugin = os.path.join(top, 'plugin.so')
+            compiler = shutil.which('cc') or self.skipTest('no compiler')
+            subprocess.run([compiler, '-shared', '-fPIC', '-g', '-O1', '-o', plugin, source], check=True)
+            frames, profile = leaf(call_in(address_of(ctypes.CDLL(plugin).outer)), 'symbolize=lines')
+            self.assertEqual([(f.function, os.path.basename(f.file), f.line) for f in frames],
+                             [('inner', 'plugin.c', 4), ('outer', 'plugin.c', 8)])
+            m = mapping(profile, 'plugin')
+            self.assertTrue(m.has_functions and m.has_filenames and m.has_line_numbers and m.has_inline_frames)
+
+
+if __name__ == '__main__':
+    unittest.main()
