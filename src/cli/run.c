@@ -65,11 +65,11 @@ static char *escape(char *to, const char *from, bool is_pattern)
     return to;
 }
 
-/* KEY=DIR/VALUE. expands: the key knows % patterns. */
-static int append_absolute(struct text *conf, const char *key, const char *dir, const char *value, bool expands)
+/* HEAD DIR/VALUE, HEAD being "KEY=". expands: the key knows % patterns. */
+static int append_absolute(struct text *conf, const char *head, const char *dir, const char *value, bool expands)
 {
     char words[64 + 2 * PATH_MAX + 2 * DP_CONFIG_TEXT];
-    char *end = words + snprintf(words, 64, "%s=", key);
+    char *end = words + snprintf(words, 64, "%s", head);
     end = escape(end, dir, !expands);
     if (strcmp(value, ".")) {
         *end++ = '/';
@@ -86,12 +86,14 @@ static int make_absolute(struct text *text, const struct dp_config *conf)
     int error = 0;
     const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
     if (*out && *out != '/')
-        error = append_absolute(text, "out", dir, out, true);
+        error = append_absolute(text, "out=", dir, out, true);
     const char *log = conf->log;
     if (!error && *log != '/' && strchr(log, '/'))
-        error = append_absolute(text, "log", dir, log, false);
+        error = append_absolute(text, "log=", dir, log, false);
     if (!error && *conf->token && *conf->token != '/')
-        error = append_absolute(text, "token", dir, conf->token, false);
+        error = append_absolute(text, "token=", dir, conf->token, false);
+    if (!error && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
+        error = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
     return error;
 }
 

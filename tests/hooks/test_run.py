@@ -76,6 +76,8 @@ class Run(unittest.TestCase):
         self.assertEqual(text.split(','), ['interval=9s', 'depth=5', 'interval=3s', 'keep=7', 'out=' + self.dir])
         text = self.environment('-o', 'out=a%p,log=./b')['DELTAPROF_CONF']
         self.assertEqual(text.split(',')[2:], [f'out={self.dir}/a%p', f'log={self.dir}/./b'])
+        text = self.environment('-o', 'listen=unix:s,token=t')['DELTAPROF_CONF']
+        self.assertEqual(text.split(',')[2:], [f'token={self.dir}/t', f'listen=unix:{self.dir}/s'])
         odd = self.path('50%, odd')
         os.mkdir(odd)
         text = self.environment('-o', 'out=x', cwd=odd)['DELTAPROF_CONF']
