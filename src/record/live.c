@@ -89,8 +89,7 @@ static inline struct place place_of(uintptr_t key)
     return place;
 }
 
-/* The i-th bucket that a key of this place may lie in: the home, two beside it (same page), then far from it and each
- * other. */
+/* The i-th bucket that a key of this place may lie in: the home, two beside it, then far from it and each other. */
 static inline struct bucket *bucket_at(const struct place *place, unsigned i)
 {
     uint64_t at = place->home;
@@ -127,15 +126,15 @@ int dp_live_init(size_t budget_bytes)
     live.filter = filter;
     live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
     live.n_buckets = (uint32_t)n_buckets;
-    /* A free that read the old mask and reads the new table: watched blocks stand at the place that it computes too.
-     */
+    /* A free may read the old mask and then the new table: watched blocks stand where it looks then, too. */
     for (size_t i = 0; i < sizeof first_filter; i++)
         if (dp_load_relaxed(&first_filter[i]))
             dp_store_relaxed(&filter[i], WATCHED);
     dp_live_watch(watched.start, watched.end - watched.start);
     dp_store_release(&live.buckets, buckets); /* [INIT] */
-    __atomic_store_n(&deltaprof_filter.bytes, (const uint8_t *)filter, __ATOMIC_RELEASE);
-    __atomic_store_n(&deltaprof_filter.mask, live.filter_mask, __ATOMIC_RELEASE); /* [FILTER] */
+    /* [FILTER]: deltaprof_maybe acquires the mask; with the new mask it must not find the old, shorter table. */
+    dp_store_release((const uint8_t *_Atomic *)&deltaprof_filter.bytes, (const uint8_t *)filter);
+    dp_store_release((_Atomic uint64_t *)&deltaprof_filter.mask, live.filter_mask);
     return 0;
 }
 

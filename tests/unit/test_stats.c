@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/stats.h"
+
+static void a_tally_is_the_sum_of_its_shards(void **state)
+{
+    for (unsigned shard = 0; shard < DP_SHARDS; shard++)
+        dp_tally_add(DP_TALLY_LIVE, shard, 10 + shard);
+    assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 10 * DP_SHARDS + DP_SHARDS * (DP_SHARDS - 1) / 2);
+    for (unsigned shard = 0; shard < DP_SHARDS; shard++) /* what one thread took in, another lets go */
+        dp_tally_add(DP_TALLY_LIVE, DP_SHARDS - 1 - shard, -10 - (int64_t)shard);
+    assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
+}
+
+static void a_tally_is_never_negative(void **state)
+{
+    dp_tally_add(DP_TALLY_LIVE, 3, -1);
+    assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
+    dp_tally_add(DP_TALLY_LIVE, 9, 1);
+    assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 0);
+}
+
+static void a_child_counts_its_own_but_keeps_what_lives(void **state)
+{
+    dp_stats_add(DP_STAT_OVERFLOW, 5);
+    dp_tally_add(DP_TALLY_SAMPLES, 0, 7);
+    dp_tally_add(DP_TALLY_SAMPLES, DP_SHARDS_OWN, 2);
+    dp_tally_add(DP_TALLY_BYTES, 1, 100);
+    dp_tally_add(DP_TALLY_LIVE, 2, 4);
+    assert_int_equal(dp_stats_read(DP_STAT_SAMPLES), 9);
+    assert_int_equal(dp_stats_read(DP_STAT_OVERFLOW), 5);
+    dp_stats_reset();
+    assert_int_equal(dp_stats_read(DP_STAT_SAMPLES), 0);
+    assert_int_equal(dp_stats_read(DP_STAT_OVERFLOW), 0);
+    assert_int_equal(dp_tally_read(DP_TALLY_BYTES), 0);
+    assert_int_equal(dp_tally_read(DP_TALLY_LIVE), 4);
+}
+
+static void every_cause_has_words(void **state)
+{
+    for (int i = 0; i < DP_STAT_N; i++) {
+        assert_non_null(dp_stats_words(i));
+        assert_true(dp_stats_words(i)[0]);
+    }
+}
+
+/* Each input bit turns about half of the output bits. */
+static void mixing_reaches_every_bit(void **state)
+{
+    for (unsigned bit = 0; bit < 64; bit++) {
+        unsigned turned = 0;
+        for (uint64_t x = 1; x <= 1000; x++)
+            turned += (unsigned)__builtin_popcountll(dp_hash_mix(x * 977) ^ dp_hash_mix(x * 977 ^ (uint64_t)1 << bit));
+        assert_in_range(turned, 26000, 38000);
+    }
+}
+
+static void a_hash_of_bytes_knows_length_and_seed(void **state)
+{
+    static const char zeros[32];
+    for (size_t n = 0; n < sizeof zeros; n++)
+        for (size_t m = 0; m < n; m++)
+            assert_true(dp_hash_bytes(zeros, n, 1) != dp_hash_bytes(zeros, m, 1));
+    assert_true(dp_hash_bytes("abc", 3, 1) == dp_hash_bytes("abc", 3, 1));
+    assert_true(dp_hash_bytes("abc", 3, 1) != dp_hash_bytes("abc", 3, 2));
+    assert_true(dp_hash_bytes("abcdefghi", 9, 1) != dp_hash_bytes("abcdefghj", 9, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tally_is_the_sum_of_its_shards),
+        cmocka_unit_test(a_tally_is_never_negative),
+        cmocka_unit_test(a_child_counts_its_own_but_keeps_what_lives),
+        cmocka_unit_test(every_cause_has_words),
+        cmocka_unit_test(mixing_reaches_every_bit),
+        cmocka_unit_test(a_hash_of_bytes_knows_length_and_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
