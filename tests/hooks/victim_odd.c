@@ -84,7 +84,7 @@ static void be_interrupted(void)
     sigaction(SIGALRM, &action, NULL);
     struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &often, NULL);
-    for (int i = 0; i < 300000; i++) {
+    for (int i = 0; i < 100000; i++) {
         struct block *b = make_in_main(16 + (size_t)i % 100);
         if (i % 1000)
             release(b);
