@@ -92,6 +92,6 @@ void dp_objects_recheck(void);
 /* A forked child: the threads that were inside dlclose are gone. */
 void dp_objects_fork_child(void);
 
-/* Moves when an object was retired: what was cached about addresses before may no longer hold. */
+/* Moves when an object was retired: what was cached about addresses before may no longer hold. Its low 16 bits are not 0. */
 uint32_t dp_objects_generation(void);
-bool dp_objects_unloading(void);
+bool dp_objects_unloading(void); /* ask this first, then the generation */

@@ -105,16 +105,15 @@ static void lay_out(struct dp_memo *m)
     dp_memo_forget(m);
 }
 
-void dp_memo_begin(struct dp_memo *m, uint32_t generation, bool usable)
+void dp_memo_begin(struct dp_memo *m, uint32_t generation)
 {
     if (!m->frames)
         lay_out(m);
     if (m->busy)
         m->own = (struct dp_own_stack){0};
-    if (m->generation != generation || m->busy || m->unusable || !usable)
+    if (m->generation != generation || m->busy || !generation)
         dp_memo_forget(m);
     m->generation = generation;
-    m->unusable = !usable;
     m->busy = 1;
     dp_fence_signal();
 }

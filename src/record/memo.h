@@ -21,10 +21,9 @@ struct dp_memo_frame {
  */
 struct dp_memo {
     struct dp_own_stack own;
-    uint32_t generation; /* of dp_objects_generation that this walk works with */
+    uint32_t generation; /* that this walk works with; 0: something is being unloaded, nothing is remembered */
     uint32_t busy;       /* a walk is under way; found set at a begin: that walk was left by longjmp */
-    uint16_t ended;      /* the last frame is the outermost one, by its rule */
-    uint16_t unusable;   /* something was being unloaded: not to be remembered */
+    uint32_t ended;      /* the last frame is the outermost one, by its rule */
     uint32_t inside;     /* libunwind is at work for this thread */
     struct dp_memo_frame *frames;  /* [0, 4 * depth], frames[b].sp is the highest address */
     uint32_t at, b;
@@ -48,8 +47,8 @@ size_t dp_memo_bytes(void);
 /* An end of a walk: what it left in the memo may be joined by the next. */
 void dp_memo_end(struct dp_memo *memo);
 
-/* Lays a zeroed block out, or finds it laid out; forgets what may not be used. usable: nothing is being unloaded. */
-void dp_memo_begin(struct dp_memo *memo, uint32_t generation, bool usable);
+/* Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being unloaded. */
+void dp_memo_begin(struct dp_memo *memo, uint32_t generation);
 void dp_memo_forget(struct dp_memo *memo);
 
 /* The last frame, counted from `at`, that the words in memory still lead to; all before `end`. */

@@ -16,6 +16,9 @@
  *
  * [OBJECT] a release of the id, and of `ready`, met by the acquire of whoever finds the one, or comes by the number and
  * asks for the other; without it they could use an object whose words are not there yet.
+ * [UNLOAD] the word falls to 0 after the check. Who reads 0 there first and the generation second (acquire) has a
+ * generation no older than that check: code that was loaded where something else lay before cannot run unnoticed,
+ * because its loading came after the unload_begin, and so sees either the word set or what the end left.
  * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was retired.
  */
 #include "record/objects.h"
@@ -46,6 +49,7 @@ static uint32_t names_bytes;
 static _Atomic uint32_t names_used = 1; /* 0 is "" */
 static _Atomic uint32_t generation = 1;
 static _Atomic uint32_t unload;
+static _Atomic uint32_t doubtful; /* forked while another thread was unloading: a known range may hold something else */
 
 int dp_objects_init(size_t budget_bytes)
 {
@@ -102,6 +106,30 @@ static dp_object_id take_id(void)
     return 0;
 }
 
+/* Whether the word at address, which may be unmapped at any moment, still is `expected`. */
+static bool still_there(const void *address, uint32_t expected)
+{
+    static uint32_t nobody;
+    return syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected) >= 0;
+}
+
+/* Whether the build-id that lies in memory is still the object's; no where it has none. */
+static bool same_build(const struct dp_object *object)
+{
+    uint32_t words[2];
+    if (object->build_id_bytes < sizeof words)
+        return false;
+    memcpy(words, object->build_id, sizeof words);
+    const char *at = object->build_id_at;
+    return still_there(at, words[0]) && still_there(at + 4, words[1]);
+}
+
+static bool matches(const struct dp_object *object, const struct dl_find_object *found)
+{
+    return object->start == (uintptr_t)found->dlfo_map_start && object->end == (uintptr_t)found->dlfo_map_end &&
+           object->eh_frame_hdr == found->dlfo_eh_frame;
+}
+
 /* Not known, or known only as retired: looks at the file's headers. */
 static dp_object_id enter(const struct dl_find_object *found)
 {
@@ -148,13 +176,13 @@ dp_object_id dp_object_find(uintptr_t pc)
         return 0;
     uintptr_t start = (uintptr_t)found.dlfo_map_start;
     uint64_t hash = dp_hash_mix(start);
+    bool changing = dp_objects_unloading() || dp_load_relaxed(&doubtful);
     for (uint32_t i = 0; i < PROBES; i++) {
         uint32_t id = dp_load_acquire(&slots[(hash + i) & slot_mask]); /* [OBJECT] */
         if (!id)
             break;
         const struct dp_object *known = &objects[id];
-        if (known->start == start && known->end == (uintptr_t)found.dlfo_map_end &&
-            known->eh_frame_hdr == found.dlfo_eh_frame && !dp_load_relaxed(&known->retired))
+        if (matches(known, &found) && !dp_load_relaxed(&known->retired) && (!changing || same_build(known)))
             return id;
     }
     return enter(&found);
@@ -173,28 +201,15 @@ const struct dp_object *dp_object_get(dp_object_id id)
 
 /* ---- unloads ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the word at address, which may be unmapped at any moment, still is `expected`. */
-static bool still_there(const void *address, uint32_t expected)
-{
-    static uint32_t nobody;
-    return syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected) >= 0;
-}
-
 static bool still_loaded(const struct dp_object *object)
 {
     struct dl_find_object found;
-    if (!_dl_find_object || _dl_find_object((void *)object->start, &found) ||
-        (uintptr_t)found.dlfo_map_start != object->start || (uintptr_t)found.dlfo_map_end != object->end ||
-        found.dlfo_eh_frame != object->eh_frame_hdr || object->build_id_bytes < 8)
-        return false;
-    uint32_t words[2];
-    memcpy(words, object->build_id, sizeof words);
-    const char *at = object->build_id_at;
-    return still_there(at, words[0]) && still_there(at + 4, words[1]);
+    return _dl_find_object && !_dl_find_object((void *)object->start, &found) && matches(object, &found) && same_build(object);
 }
 
 static void check_all(void)
 {
+    dp_store_relaxed(&doubtful, 0);
     bool moved = false;
     uint32_t n = dp_objects_count();
     for (uint32_t id = 1; id < n; id++) {
@@ -204,8 +219,8 @@ static void check_all(void)
         dp_store_relaxed(&object->retired, 1);
         moved = true;
     }
-    if (moved)
-        dp_add_release(&generation, 1); /* [RETIRE] */
+    if (moved && (dp_add_release(&generation, 1) + 1) % 65536 == 0) /* [RETIRE] */
+        dp_add_release(&generation, 1);
 }
 
 void dp_objects_unload_begin(void)
@@ -234,7 +249,7 @@ void dp_objects_unload_end(void)
         }
     dp_store_relaxed(&unload, CHECKING | 1);
     check_all();
-    dp_store_release(&unload, 0);
+    dp_store_release(&unload, 0); /* [UNLOAD] */
     errno = saved;
 }
 
@@ -246,6 +261,10 @@ void dp_objects_recheck(void)
 
 void dp_objects_fork_child(void)
 {
+    if (!dp_load_relaxed(&unload))
+        return;
+    dp_store_relaxed(&doubtful, 1);
+    dp_store_relaxed(&generation, dp_load_relaxed(&generation) + 1 + (dp_load_relaxed(&generation) % 65536 == 65535));
     dp_store_relaxed(&unload, 0);
 }
 
@@ -256,5 +275,5 @@ uint32_t dp_objects_generation(void)
 
 bool dp_objects_unloading(void)
 {
-    return dp_load_relaxed(&unload) != 0;
+    return dp_load_acquire(&unload) != 0; /* [UNLOAD] */
 }

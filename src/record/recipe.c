@@ -7,8 +7,8 @@
  * it refers to words that are read by reports only, after the record that holds it was published.
  *
  * A recipe is a function of the address while the object stays loaded. Keys carry the generation, which moves after an
- * object was retired; while an unload is under way nothing is stored, and an address without an object is never
- * stored, because something may be loaded there later. 16 bits of generation wrap: a row would have to survive
+ * object was retired; while an unload is under way nothing is stored and nothing found (generation 0, which no
+ * row has), and an address without an object is never stored, because something may be loaded there later. 16 bits of generation wrap: a row would have to survive
  * 65,536 unloads unused and unreplaced, and then be wanted.
  */
 #include "record/recipe.h"
@@ -67,7 +67,7 @@ uint64_t dp_recipe_fill(uintptr_t lookup_pc, uint64_t key)
     uint64_t value = frame ? frame : DP_FRAME_OVERFLOW;
     if (rules_wanted)
         value |= (uint64_t)make_rule(object, lookup_pc) << 32;
-    if (object && !dp_objects_unloading()) {
+    if (object && key >> 48 && !dp_objects_unloading()) {
         _Atomic uint64_t *row = &dp_recipe_rows[(lookup_pc + 1) & dp_recipe_mask];
         dp_store_relaxed(&row[0], value);
         dp_store_relaxed(&row[1], key ^ value);

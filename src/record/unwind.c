@@ -115,7 +115,7 @@ void dp_unwind_walk(const struct deltaprof_site *site, struct dp_stack *stack)
     }
     if (__builtin_expect(memo->inside, 0))
         dp_foreign_leave(memo);
-    dp_memo_begin(memo, dp_objects_generation(), !dp_objects_unloading());
+    dp_memo_begin(memo, dp_objects_unloading() ? 0 : dp_objects_generation());
     if (mode == DP_UNWIND_FP) {
         bool cut;
         uint32_t n = walk_frame_pointers(site, memo, &cut);
@@ -137,7 +137,7 @@ void dp_unwind_from_values(const uintptr_t *values, size_t n, struct dp_stack *s
         dp_stats_add(DP_STAT_STACKS_NONE, 1);
         return;
     }
-    dp_memo_begin(memo, dp_objects_generation(), true);
+    dp_memo_begin(memo, memo->generation);
     uint32_t depth = n < depth_max ? (uint32_t)n : depth_max;
     for (uint32_t i = 0; i < depth; i++) {
         dp_frame_id id = dp_frame_intern_named(values[i]);
