@@ -5,52 +5,12 @@
  *
  * Field numbers are profile.proto's, in the order of its messages.
  */
-#include "pprof/encode.h"
+#include "pprof/encoder.h"
 
 #include "base/hash.h"
-#include "pprof/strings.h"
 #include "pprof/utf8.h"
-#include "pprof/wire.h"
 
-#include <endian.h>
 #include <errno.h>
-
-#define OUT_BYTES 65536
-
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING = 6,
-    PROFILE_TIME_NANOS = 9,
-    PROFILE_DURATION_NANOS = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    PROFILE_COMMENT = 13,
-    PROFILE_DEFAULT_TYPE = 14,
-};
-
-struct function {
-    int64_t name, system_name, file, start_line;
-};
-
-struct dp_encode {
-    dp_write_fn fn;
-    void *ctx;
-    int error;
-    size_t n_types;
-    int in_place;                 /* the message of begin_exactly lies in out, not in body */
-    struct dp_encode_extra extra; /* of the next message */
-    struct dp_strings strings;
-    DP_VEC(struct function) functions;
-    struct dp_index function_index;
-    uint64_t n_locations, n_mappings;
-    DP_VEC(uint8_t) body;
-    size_t n_out;
-    uint8_t out[OUT_BYTES];
-};
 
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
 {
@@ -73,7 +33,7 @@ void dp_encode_free(struct dp_encode *e)
     dp_mem_unmap(e, sizeof *e);
 }
 
-static void flush(struct dp_encode *e)
+void dp_encode_flush(struct dp_encode *e)
 {
     if (!e->error && e->n_out)
         e->error = e->fn(e->ctx, e->out, e->n_out);
@@ -82,9 +42,9 @@ static void flush(struct dp_encode *e)
 
 void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
 {
-    if (n_bytes > OUT_BYTES - e->n_out)
-        flush(e);
-    if (n_bytes > OUT_BYTES) {
+    if (n_bytes > DP_ENCODE_OUT_BYTES - e->n_out)
+        dp_encode_flush(e);
+    if (n_bytes > DP_ENCODE_OUT_BYTES) {
         if (!e->error)
             e->error = e->fn(e->ctx, bytes, n_bytes);
         return;
@@ -94,7 +54,7 @@ void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
     e->n_out += n_bytes;
 }
 
-static void put_message(struct dp_encode *e, unsigned field, const void *bytes, size_t n_bytes)
+void dp_encode_message(struct dp_encode *e, unsigned field, const void *bytes, size_t n_bytes)
 {
     uint8_t head[2 * DP_WIRE_VARINT_MAX];
     uint8_t *end = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
@@ -108,8 +68,7 @@ static void put_number(struct dp_encode *e, unsigned field, uint64_t value)
     dp_encode_raw(e, bytes, (size_t)(dp_wire_put_nonzero(bytes, field, value) - bytes));
 }
 
-/* Room for a message of n_bytes and its extra fields, or NULL. */
-static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
+uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
 {
     if (e->error)
         return NULL;
@@ -120,18 +79,11 @@ static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
     return e->body.at;
 }
 
-static uint8_t *put_extra(uint8_t *at, const struct dp_encode_extra *extra)
-{
-    if (extra->n_bytes)
-        memcpy(at, extra->bytes, extra->n_bytes);
-    return at + extra->n_bytes;
-}
-
 static void end(struct dp_encode *e, unsigned field, uint8_t *at)
 {
     at = put_extra(at, &e->extra);
     e->extra = (struct dp_encode_extra){0};
-    put_message(e, field, e->body.at, (size_t)(at - e->body.at));
+    dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
 }
 
 void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
@@ -160,8 +112,8 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         return 0;
     }
     for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
-        put_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
-                    dp_strings_size(&e->strings, (uint32_t)i));
+        dp_encode_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
+                          dp_strings_size(&e->strings, (uint32_t)i));
     return number;
 }
 
@@ -173,7 +125,7 @@ static int64_t string(struct dp_encode *e, const char *text)
 static void put_value_type(struct dp_encode *e, unsigned field, const struct dp_encode_value_type *type)
 {
     int64_t name = string(e, type->type), unit = string(e, type->unit);
-    uint8_t *at = begin(e, 4 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = dp_encode_begin(e, 4 * DP_WIRE_VARINT_MAX);
     if (at)
         end(e, field, dp_wire_put_nonzero(dp_wire_put_nonzero(at, 1, (uint64_t)name), 2, (uint64_t)unit));
 }
@@ -196,7 +148,7 @@ void dp_encode_comment(struct dp_encode *e, const char *text)
     put_number(e, PROFILE_COMMENT, (uint64_t)string(e, text));
 }
 
-static uint32_t find_function(struct dp_encode *e, const struct function *f, struct dp_index_probe *probe)
+static uint32_t find_function(struct dp_encode *e, const struct dp_encode_function *f, struct dp_index_probe *probe)
 {
     uint64_t strings = (uint64_t)f->name ^ (uint64_t)f->system_name << 20 ^ (uint64_t)f->file << 40;
     *probe = dp_index_probe(&e->function_index, dp_hash_mix(strings ^ dp_hash_mix((uint64_t)f->start_line)));
@@ -209,14 +161,14 @@ static uint32_t find_function(struct dp_encode *e, const struct function *f, str
 
 uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
 {
-    struct function f = {name, system_name, file, start_line};
+    struct dp_encode_function f = {name, system_name, file, start_line};
     struct dp_index_probe probe;
     uint32_t number = find_function(e, &f, &probe);
     if (number != DP_INDEX_NONE) {
         e->extra = (struct dp_encode_extra){0};
         return number + 1;
     }
-    uint8_t *at = begin(e, 10 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = dp_encode_begin(e, 10 * DP_WIRE_VARINT_MAX);
     if (!at)
         return 0;
     if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
@@ -239,7 +191,7 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     for (size_t i = 0; i < n_lines; i++)
         n_bytes += 8 * DP_WIRE_VARINT_MAX + lines[i].extra.n_bytes;
     uint64_t id = ++e->n_locations;
-    uint8_t *at = begin(e, n_bytes);
+    uint8_t *at = dp_encode_begin(e, n_bytes);
     if (!at)
         return id;
     at = dp_wire_put_field(at, 1, id);
@@ -259,127 +211,10 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     return id;
 }
 
-/* As dp_wire_put_nonzero writes it, with a tag of one byte. */
-static size_t nonzero_size(uint64_t value)
-{
-    return value ? 1 + dp_wire_size(value) : 0;
-}
-
-static size_t label_size(const struct dp_encode_label *label)
-{
-    return nonzero_size((uint64_t)label->key) + nonzero_size((uint64_t)label->str) +
-           nonzero_size((uint64_t)label->num) + nonzero_size((uint64_t)label->num_unit) + label->extra.n_bytes;
-}
-
-static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
-{
-    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(3, DP_WIRE_BYTES)), label_size(label));
-    at = dp_wire_put_nonzero(at, 1, (uint64_t)label->key);
-    at = dp_wire_put_nonzero(at, 2, (uint64_t)label->str);
-    at = dp_wire_put_nonzero(at, 3, (uint64_t)label->num);
-    at = dp_wire_put_nonzero(at, 4, (uint64_t)label->num_unit);
-    return put_extra(at, &label->extra);
-}
-
-/* Where a message of exactly n_bytes goes, behind its tag: straight into the output buffer if it fits there. NULL: an
- * error. */
-static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_bytes)
-{
-    size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX + DP_WIRE_SLACK;
-    if (n_most > OUT_BYTES - e->n_out)
-        flush(e);
-    e->in_place = n_most <= OUT_BYTES;
-    if (!e->in_place)
-        return begin(e, n_bytes + DP_WIRE_SLACK);
-    return e->error ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
-}
-
-static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)
-{
-    if (e->in_place)
-        e->n_out = (size_t)(at - e->out);
-    else
-        put_message(e, field, e->body.at, (size_t)(at - e->body.at));
-    e->extra = (struct dp_encode_extra){0};
-}
-
-/* What stands behind a sample's locations. */
-struct sample_rest {
-    const int64_t *values;
-    const struct dp_encode_label *labels;
-    size_t n_labels, n_value_bytes;
-};
-
-/* Begins a sample whose locations take n_ids bytes, and writes their prefix. NULL: an error. */
-static uint8_t *begin_sample(struct dp_encode *e, size_t n_ids, struct sample_rest *rest)
-{
-    size_t n_bytes = e->extra.n_bytes;
-    rest->n_value_bytes = 0;
-    for (size_t i = 0; i < e->n_types; i++)
-        rest->n_value_bytes += dp_wire_size((uint64_t)rest->values[i]);
-    for (size_t i = 0; i < rest->n_labels; i++) {
-        size_t n_label = label_size(&rest->labels[i]);
-        n_bytes += 1 + dp_wire_size(n_label) + n_label;
-    }
-    n_bytes += n_ids ? 1 + dp_wire_size(n_ids) + n_ids : 0;
-    n_bytes += 1 + dp_wire_size(rest->n_value_bytes) + rest->n_value_bytes;
-    uint8_t *at = begin_exactly(e, PROFILE_SAMPLE, n_bytes);
-    return at && n_ids ? dp_wire_put(dp_wire_put(at, dp_wire_tag(1, DP_WIRE_BYTES)), n_ids) : at;
-}
-
-static void end_sample(struct dp_encode *e, uint8_t *at, const struct sample_rest *rest)
-{
-    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(2, DP_WIRE_BYTES)), rest->n_value_bytes);
-    for (size_t i = 0; i < e->n_types; i++)
-        at = dp_wire_put_id(at, (uint64_t)rest->values[i]);
-    for (size_t i = 0; i < rest->n_labels; i++)
-        at = put_label(at, &rest->labels[i]);
-    end_exactly(e, PROFILE_SAMPLE, put_extra(at, &e->extra));
-}
-
-void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_locations, const int64_t *values,
-                      const struct dp_encode_label *labels, size_t n_labels)
-{
-    struct sample_rest rest = {values, labels, n_labels, 0};
-    size_t n_ids = 0;
-    for (size_t i = 0; i < n_locations; i++)
-        n_ids += dp_wire_size(locations[i]);
-    uint8_t *at = begin_sample(e, n_ids, &rest);
-    if (!at)
-        return;
-    for (size_t i = 0; i < n_locations; i++)
-        at = dp_wire_put_id(at, locations[i]);
-    end_sample(e, at, &rest);
-}
-
-void dp_encode_sample_refs(struct dp_encode *e, const uint32_t *refs, size_t n_refs, const int64_t *values,
-                           const struct dp_encode_label *labels, size_t n_labels)
-{
-    struct sample_rest rest = {values, labels, n_labels, 0};
-    uint32_t n_ids = 0, n_long = 0;
-    for (size_t i = 0; i < n_refs; i++) {
-        n_ids += refs[i] >> 24;
-        n_long += refs[i] >> 24 == 0;
-    }
-    uint8_t *at = begin_sample(e, n_ids + 4 * n_long, &rest);
-    if (!at)
-        return;
-    for (size_t i = 0; i < n_refs; i++) {
-        uint32_t bytes = htole32(refs[i]); /* those beyond its length are written over by what comes next */
-        if (__builtin_expect(refs[i] >> 24 == 0, 0)) {
-            at = dp_wire_put_id(at, refs[i]);
-            continue;
-        }
-        memcpy(at, &bytes, sizeof bytes);
-        at += refs[i] >> 24;
-    }
-    end_sample(e, at, &rest);
-}
-
 uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)
 {
     uint64_t id = ++e->n_mappings;
-    uint8_t *at = begin(e, 20 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = dp_encode_begin(e, 20 * DP_WIRE_VARINT_MAX);
     if (!at)
         return id;
     at = dp_wire_put_field(at, 1, id);
@@ -398,6 +233,6 @@ uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *
 int dp_encode_finish(struct dp_encode *e)
 {
     string(e, NULL); /* at least "" stands in the table */
-    flush(e);
+    dp_encode_flush(e);
     return e->error;
 }

@@ -73,8 +73,8 @@ void dp_encode_sample(struct dp_encode *, const uint64_t *locations, size_t n_lo
                       const struct dp_encode_label *labels, size_t n_labels);
 
 /*
- * A location id as a sample says it, for callers that give the same ones over and over: the bytes of its varint, and on top
- * their number; ids of 2^21 and more as they are, with 0 on top. 0: an id that does not fit, 2^24 and more.
+ * A location id as a sample says it, for callers that give the same ones over and over: the bytes of its varint, and on
+ * top their number; ids of 2^21 and more as they are, with 0 on top. 0: an id that does not fit, 2^24 and more.
  */
 static inline uint32_t dp_encode_ref(uint64_t location)
 {

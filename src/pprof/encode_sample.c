@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/encode_sample.c - samples, nearly all of a profile's bytes: their length is counted first, so that they are put
+ * straight into the output buffer.
+ */
+#include "pprof/encoder.h"
+
+#include <endian.h>
+
+/* As dp_wire_put_nonzero writes it, with a tag of one byte. */
+static size_t nonzero_size(uint64_t value)
+{
+    return value ? 1 + dp_wire_size(value) : 0;
+}
+
+static size_t label_size(const struct dp_encode_label *label)
+{
+    return nonzero_size((uint64_t)label->key) + nonzero_size((uint64_t)label->str) +
+           nonzero_size((uint64_t)label->num) + nonzero_size((uint64_t)label->num_unit) + label->extra.n_bytes;
+}
+
+static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
+{
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(3, DP_WIRE_BYTES)), label_size(label));
+    at = dp_wire_put_nonzero(at, 1, (uint64_t)label->key);
+    at = dp_wire_put_nonzero(at, 2, (uint64_t)label->str);
+    at = dp_wire_put_nonzero(at, 3, (uint64_t)label->num);
+    at = dp_wire_put_nonzero(at, 4, (uint64_t)label->num_unit);
+    return put_extra(at, &label->extra);
+}
+
+/* Where a message of exactly n_bytes goes, behind its tag: straight into the output buffer if it fits there. NULL: an
+ * error. */
+static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_bytes)
+{
+    size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX + DP_WIRE_SLACK;
+    if (n_most > DP_ENCODE_OUT_BYTES - e->n_out)
+        dp_encode_flush(e);
+    e->in_place = n_most <= DP_ENCODE_OUT_BYTES;
+    if (!e->in_place)
+        return dp_encode_begin(e, n_bytes + DP_WIRE_SLACK);
+    return e->error ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+}
+
+static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)
+{
+    if (e->in_place)
+        e->n_out = (size_t)(at - e->out);
+    else
+        dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
+    e->extra = (struct dp_encode_extra){0};
+}
+
+/* What stands behind a sample's locations. */
+struct sample_rest {
+    const int64_t *values;
+    const struct dp_encode_label *labels;
+    size_t n_labels, n_value_bytes;
+};
+
+/* Begins a sample whose locations take n_ids bytes, and writes their prefix. NULL: an error. */
+static uint8_t *begin_sample(struct dp_encode *e, size_t n_ids, struct sample_rest *rest)
+{
+    size_t n_bytes = e->extra.n_bytes;
+    rest->n_value_bytes = 0;
+    for (size_t i = 0; i < e->n_types; i++)
+        rest->n_value_bytes += dp_wire_size((uint64_t)rest->values[i]);
+    for (size_t i = 0; i < rest->n_labels; i++) {
+        size_t n_label = label_size(&rest->labels[i]);
+        n_bytes += 1 + dp_wire_size(n_label) + n_label;
+    }
+    n_bytes += n_ids ? 1 + dp_wire_size(n_ids) + n_ids : 0;
+    n_bytes += 1 + dp_wire_size(rest->n_value_bytes) + rest->n_value_bytes;
+    uint8_t *at = begin_exactly(e, PROFILE_SAMPLE, n_bytes);
+    return at && n_ids ? dp_wire_put(dp_wire_put(at, dp_wire_tag(1, DP_WIRE_BYTES)), n_ids) : at;
+}
+
+static void end_sample(struct dp_encode *e, uint8_t *at, const struct sample_rest *rest)
+{
+    at = dp_wire_put(dp_wire_put(at, dp_wire_tag(2, DP_WIRE_BYTES)), rest->n_value_bytes);
+    for (size_t i = 0; i < e->n_types; i++)
+        at = dp_wire_put_id(at, (uint64_t)rest->values[i]);
+    for (size_t i = 0; i < rest->n_labels; i++)
+        at = put_label(at, &rest->labels[i]);
+    end_exactly(e, PROFILE_SAMPLE, put_extra(at, &e->extra));
+}
+
+void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_locations, const int64_t *values,
+                      const struct dp_encode_label *labels, size_t n_labels)
+{
+    struct sample_rest rest = {values, labels, n_labels, 0};
+    size_t n_ids = 0;
+    for (size_t i = 0; i < n_locations; i++)
+        n_ids += dp_wire_size(locations[i]);
+    uint8_t *at = begin_sample(e, n_ids, &rest);
+    if (!at)
+        return;
+    for (size_t i = 0; i < n_locations; i++)
+        at = dp_wire_put_id(at, locations[i]);
+    end_sample(e, at, &rest);
+}
+
+void dp_encode_sample_refs(struct dp_encode *e, const uint32_t *refs, size_t n_refs, const int64_t *values,
+                           const struct dp_encode_label *labels, size_t n_labels)
+{
+    struct sample_rest rest = {values, labels, n_labels, 0};
+    uint32_t n_ids = 0, n_long = 0;
+    for (size_t i = 0; i < n_refs; i++) {
+        n_ids += refs[i] >> 24;
+        n_long += refs[i] >> 24 == 0;
+    }
+    uint8_t *at = begin_sample(e, n_ids + 4 * n_long, &rest);
+    if (!at)
+        return;
+    for (size_t i = 0; i < n_refs; i++) {
+        uint32_t bytes = htole32(refs[i]); /* those beyond its length are written over by what comes next */
+        if (__builtin_expect(refs[i] >> 24 == 0, 0)) {
+            at = dp_wire_put_id(at, refs[i]);
+            continue;
+        }
+        memcpy(at, &bytes, sizeof bytes);
+        at += refs[i] >> 24;
+    }
+    end_sample(e, at, &rest);
+}
