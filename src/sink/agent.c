@@ -120,8 +120,9 @@ static void own_descriptors(void)
 {
     if (dp_load_relaxed(&agent.shares))
         return;
-    if (dp_log_own_table() == 0)
-        syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */);
+    if (dp_log_own_table() == 0 && syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */) == 0)
+        for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
+            fd = dup(fd); /* what a module's library prints lands in no file of ours */
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
         (void)!chdir("/"); /* no file system stays busy for us */
 }
