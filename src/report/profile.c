@@ -267,7 +267,7 @@ static bool shows_inuse(const struct dp_rows *rows)
 static void commit(struct dp_consumer *c)
 {
     if (c->source == DP_SOURCE_RECORDS)
-        dp_records_commit(c->records);
+        dp_records_commit(c->records, &c->rows);
     else
         dp_delta_commit(&c->base, &c->rows);
     c->showed_inuse = shows_inuse(&c->rows);

@@ -9,11 +9,11 @@
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
  * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
- *    A heap record without an alloc has no block size, so it speaks for every size of its stack that the dump does not
+ *    A heap record without an alloc has no block size: it speaks for all sizes of its stack that the dump does not
  * show.
  * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take
- * more than their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the last
- * one showed.
+ *    more than their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the
+ *    last one showed.
  * 4. Entries change only by commit, which takes what the pass wrote down; a failed write leaves no trace but entries
  *    whose values are still 0.
  */
@@ -34,7 +34,8 @@ struct entry {
     uint32_t row;  /* of that dump; NONE: it has none */
 };
 
-struct pending {
+/* An entry whose counters began anew, and where. */
+struct begin {
     uint32_t entry;
     int64_t n, v;
 };
@@ -45,9 +46,9 @@ struct dp_records {
         size_t n, cap;
     } entries;
     struct {
-        struct pending *at;
+        struct begin *at;
         size_t n, cap;
-    } pending;
+    } begins;
     uint32_t *slots; /* entry + 1; 0: free */
     size_t n_slots;
     uint32_t dump;   /* number of the one under way */
@@ -68,7 +69,7 @@ void dp_records_free(struct dp_records *r)
     if (!r)
         return;
     dp_vec_fini(&r->entries);
-    dp_vec_fini(&r->pending);
+    dp_vec_fini(&r->begins);
     dp_mem_unmap(r->slots, r->n_slots * sizeof *r->slots);
     dp_mem_unmap(r, sizeof *r);
 }
@@ -215,6 +216,16 @@ static int add_duplicate(struct dp_rows *rows, struct entry *e, size_t i, uint32
     return 0;
 }
 
+static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
+{
+    struct begin *begin = dp_vec_room(&r->begins, 1);
+    if (!begin)
+        return -ENOMEM;
+    *begin = (struct begin){entry, n, v};
+    r->begins.n++;
+    return 0;
+}
+
 /* A heap record without an alloc: every size of its stack is to begin at 0 again, if the dump does not show it. */
 static int note_reset(struct dp_records *r, const struct dp_stackkey *stack)
 {
@@ -222,11 +233,8 @@ static int note_reset(struct dp_records *r, const struct dp_stackkey *stack)
         uint32_t at = r->slots[i] - 1;
         if (!dp_stackkey_equal(&r->entries.at[at].stack, stack) || !(r->entries.at[at].n | r->entries.at[at].v))
             continue;
-        struct pending *p = dp_vec_room(&r->pending, 1);
-        if (!p)
+        if (begin_at(r, at, 0, 0))
             return -ENOMEM;
-        *p = (struct pending){at, 0, 0};
-        r->pending.n++;
     }
     return 0;
 }
@@ -234,13 +242,13 @@ static int note_reset(struct dp_records *r, const struct dp_stackkey *stack)
 static void drop_resets_of_the_shown(struct dp_records *r)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < r->pending.n; i++)
-        if (r->entries.at[r->pending.at[i].entry].dump != r->dump)
-            r->pending.at[kept++] = r->pending.at[i];
-    r->pending.n = kept;
+    for (size_t i = 0; i < r->begins.n; i++)
+        if (r->entries.at[r->begins.at[i].entry].dump != r->dump)
+            r->begins.at[kept++] = r->begins.at[i];
+    r->begins.n = kept;
 }
 
-/* Fills rows with each key's sums, and pending with the resets. */
+/* Fills rows with each key's sums, and begins with the resets. */
 static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
 {
     uint32_t cursor = 0;
@@ -284,21 +292,22 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
     return 0;
 }
 
-/* From sums to differences; what commit will need is written down. */
-static void difference(const struct entry *e, struct dp_row *row, struct pending *p)
+/* From sums to differences. */
+static int difference(struct dp_records *r, struct dp_row *row)
 {
+    const struct entry *e = &r->entries.at[row->spare];
     int64_t n = row->values[0], v = row->values[1], free_n = row->values[2], free_v = row->values[3];
     bool down = n < e->n || v < e->v;
-    *p = (struct pending){row->spare, n, v};
     row->values[0] = down ? 0 : minus(n, e->n);
     row->values[1] = down ? 0 : minus(v, e->v);
     row->values[2] = n > free_n ? minus(n, free_n) : 0;
     row->values[3] = v > free_v ? minus(v, free_v) : 0;
+    return down ? begin_at(r, row->spare, n, v) : 0;
 }
 
 int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
 {
-    dp_vec_clear(&r->pending);
+    dp_vec_clear(&r->begins);
     if (++r->dump == 0) /* entries of 2^32 dumps ago would look like this one's */
         r->dump = 1;
     if (r->entries.n > r->n_plenty) {
@@ -309,7 +318,7 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
     int err = gather(r, dump, rows);
     if (err == -ENOMEM && !evict(r)) {
         dp_vec_clear(rows);
-        dp_vec_clear(&r->pending);
+        dp_vec_clear(&r->begins);
         r->dump++;
         err = gather(r, dump, rows);
     }
@@ -317,19 +326,22 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
         drop_resets_of_the_shown(r);
     if (err)
         return err;
-    if (!dp_vec_room(&r->pending, rows->n + 1))
-        return -ENOMEM;
-    for (size_t i = 0; i < rows->n; i++)
-        difference(&r->entries.at[rows->at[i].spare], &rows->at[i], &r->pending.at[r->pending.n++]);
-    return 0;
+    for (size_t i = 0; i < rows->n && !err; i++)
+        err = difference(r, &rows->at[i]);
+    return err;
 }
 
-void dp_records_commit(struct dp_records *r)
+void dp_records_commit(struct dp_records *r, const struct dp_rows *rows)
 {
-    for (size_t i = 0; i < r->pending.n; i++) {
-        struct entry *e = &r->entries.at[r->pending.at[i].entry];
-        e->n = r->pending.at[i].n;
-        e->v = r->pending.at[i].v;
+    for (size_t i = 0; i < rows->n; i++) {
+        struct entry *e = &r->entries.at[rows->at[i].spare];
+        e->n = plus(e->n, rows->at[i].values[0]);
+        e->v = plus(e->v, rows->at[i].values[1]);
     }
-    dp_vec_fini(&r->pending);
+    for (size_t i = 0; i < r->begins.n; i++) {
+        struct entry *e = &r->entries.at[r->begins.at[i].entry];
+        e->n = r->begins.at[i].n;
+        e->v = r->begins.at[i].v;
+    }
+    dp_vec_fini(&r->begins);
 }

@@ -30,8 +30,8 @@ void dp_records_free(struct dp_records *); /* takes NULL */
  */
 int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct dp_rows *rows);
 
-/* Makes the dump of the last subtract the baseline. Not called: the baseline stays. */
-void dp_records_commit(struct dp_records *);
+/* Makes the dump of the last subtract, which gave these rows, the baseline. Not called: the baseline stays. */
+void dp_records_commit(struct dp_records *, const struct dp_rows *rows);
 
 static inline void dp_dump_stack(const struct dp_dump *dump, size_t i, const uintptr_t **stack, size_t *depth)
 {

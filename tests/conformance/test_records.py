@@ -271,7 +271,7 @@ class Memory(unittest.TestCase):
         code = '''
 import deltas
 d = deltas.Delta(deltas.BLOCK)
-for dump in range(20):
+for dump in range(8):
     stacks = [deltas.stack(0x10001 + 16 * (dump * 15000 + i), 7) for i in range(15000)]
     found = d.write_block([deltas.block(s, 1, 1) for s in stacks])
     assert found.total('contentions') == 15000, found.total('contentions')
