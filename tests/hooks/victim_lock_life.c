@@ -22,16 +22,20 @@ static void *waits_in_vain(void *arg)
     return (void *)(intptr_t)pthread_mutex_timedlock(arg, &t);
 }
 
+static _Atomic bool held;
+
 static void *dies_holding(void *arg)
 {
     pthread_mutex_lock(arg);
+    held = true;
     usleep(20000);
     return NULL;
 }
 
 static void *waits_robustly(void *arg)
 {
-    usleep(5000);
+    while (!held)
+        usleep(1000);
     int result = pthread_mutex_lock(arg);
     if (result == EOWNERDEAD)
         pthread_mutex_consistent(arg);

@@ -3,6 +3,7 @@
  * victim_locks.c - programs about locks that know by their own clocks what happened: victim_locks WHAT [ARGUMENT...].
  *
  *   turns THREADS N US     THREADS x N turns in one mutex, US each
+ *   measured THREADS N US  the same; prints for how many nanoseconds the mutex was held
  *   shared THREADS N US    as turns, in a mutex that other processes may hold
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  * caused timeouts THREADS N US  as turns, where every third try is timed; rwlocks too single                 a process
@@ -21,10 +22,14 @@ static long turns, turn_us;
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
+static int64_t held_ns;
+
 APART static void take_turn(void)
 {
     pthread_mutex_lock(&mutex);
+    int64_t start = now_ns();
     pass_us(turn_us);
+    held_ns += now_ns() - start;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -204,6 +209,9 @@ int main(int argc, char **argv)
     turn_us = argc > 4 ? atol(argv[4]) : 0;
     if (strcmp(what, "turns") == 0) {
         run_threads((int)a, takes_turns);
+    } else if (strcmp(what, "measured") == 0) {
+        run_threads((int)a, takes_turns);
+        printf("%lld\n", (long long)held_ns);
     } else if (strcmp(what, "shared") == 0) {
         pthread_mutexattr_t shared;
         pthread_mutexattr_init(&shared);
