@@ -46,6 +46,7 @@ static struct {
     bool settled; /* tables and handlers are there */
     struct dp_config conf;
     _Atomic unsigned sees;
+    _Atomic bool confined; /* stays so in children, as filters do */
 } desk;
 
 const char *deltaprof_version(void)
@@ -319,6 +320,8 @@ void deltaprof_confined(void)
 {
     if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted() || dp_agent_is_self())
         return;
+    if (dp_swap_acq_rel(&desk.confined, true))
+        return; /* the second of several filters: the first may already kill who opens a file */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_ends_deadline();

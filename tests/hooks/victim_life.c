@@ -256,6 +256,7 @@ int main(int argc, char **argv)
             pause_ms(10);
         }
         run_filter();
+        run_filter(); /* sandboxes are made of several */
         for (int i = 0; i < 30; i++) {
             free(make_again());
             pause_ms(10);
