@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server_evhttp.c - a server with one event loop (libevent's evhttp), and the profiler mounted beside its own routes. The
- * loop never waits for a profile: it pulls what is ready, and asks for a timer when nothing is.
+ * server_evhttp.c - a server with one event loop (libevent's evhttp), and the profiler mounted beside its own routes.
+ * The loop never waits for a profile: it pulls what is ready, and asks for a timer when nothing is.
  *
  *     server_evhttp PORT        then: go tool pprof -top http://127.0.0.1:PORT/debug/pprof/delta_heap
  *
- * GET /work?n=N fills a cache; GET /tree?depth=N grows a tree, one block by each of 2^(N+1) ways; GET /ping answers at once.
+ * GET /work?n=N fills a cache; GET /tree?depth=N grows a tree, one block by each of 2^(N+1) ways; GET /ping answers at
+ * once.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/http.h>
@@ -228,7 +229,8 @@ int main(int argc, char **argv)
     }
     loop = event_base_new();
     struct evhttp *http = evhttp_new(loop);
-    evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE);
+    evhttp_set_allowed_methods(http,
+                               EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE);
     evhttp_set_cb(http, "/work", work, NULL);
     evhttp_set_cb(http, "/tree", tree, NULL);
     evhttp_set_cb(http, "/ping", ping, NULL);

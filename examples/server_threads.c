@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server_threads.c - a server with a thread for each connection (libmicrohttpd), and the profiler mounted beside its own
- * routes: everything under /debug/pprof/ goes to deltaprof, blocking, since a thread may wait here.
+ * server_threads.c - a server with a thread for each connection (libmicrohttpd), and the profiler mounted beside its
+ * own routes: everything under /debug/pprof/ goes to deltaprof, blocking, since a thread may wait here.
  *
  *     server_threads PORT        then: go tool pprof -top http://127.0.0.1:PORT/debug/pprof/delta_heap
  *
@@ -164,10 +164,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "deltaprof_start: %s\n", strerror(-error));
         return 1;
     }
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, handle,
-                         NULL, MHD_OPTION_URI_LOG_CALLBACK, take_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL,
-                         MHD_OPTION_END);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, handle, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, take_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_END);
     if (!daemon) {
         fprintf(stderr, "cannot listen on port %u\n", port);
         return 1;

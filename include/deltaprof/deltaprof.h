@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 #define DELTAPROF_VERSION "0.1.0"
-#define DELTAPROF_API __attribute__((visibility("default")))
+#define DELTAPROF_API     __attribute__((visibility("default")))
 
 /* The version of the library that is loaded, a static string; DELTAPROF_VERSION is that of this header. */
 DELTAPROF_API const char *deltaprof_version(void);
@@ -34,7 +34,8 @@ DELTAPROF_API int deltaprof_start(const char *conf);
  */
 DELTAPROF_API int deltaprof_stop(void);
 
-/* Changes heap_rate, mutex_rate, block_rate, interval and symbolize while running. -EINVAL: another key, or a bad value. */
+/* Changes heap_rate, mutex_rate, block_rate, interval and symbolize while running. -EINVAL: another key, or a bad
+ * value. */
 DELTAPROF_API int deltaprof_set(const char *conf);
 
 /*
@@ -55,7 +56,8 @@ enum deltaprof_kind {
 /* Takes n_bytes at bytes; 0, or a negative errno that ends the write and is returned by it. */
 typedef int (*deltaprof_write_fn)(void *ctx, const void *bytes, size_t n_bytes);
 
-/* Names a stack value for deltaprof_delta_set_frames. Strings stay the caller's and must live until the write returns. */
+/* Names a stack value for deltaprof_delta_set_frames. Strings stay the caller's and must live until the write returns.
+ */
 struct deltaprof_frame_name {
     const char *function; /* NULL: not known, the value is written as an address */
     const char *file;     /* NULL: not known */
@@ -98,7 +100,8 @@ DELTAPROF_API int deltaprof_delta_write_uncommitted(struct deltaprof_delta *delt
 DELTAPROF_API int deltaprof_delta_commit(struct deltaprof_delta *delta);
 DELTAPROF_API int deltaprof_delta_abandon(struct deltaprof_delta *delta);
 
-/* What the profiler saw, uses and could not keep. Counters grow for the life of the process (a forked child's from the fork). */
+/* What the profiler saw, uses and could not keep. Counters grow for the life of the process (a forked child's from the
+ * fork). */
 struct deltaprof_stats {
     uint64_t samples;      /* events recorded, all kinds */
     uint64_t records;      /* distinct (kind, heap, labels, stack) */
@@ -113,10 +116,12 @@ struct deltaprof_stats {
     uint64_t write_errors; /* deltas that a sink did not take; they stayed pending */
 };
 
-/* size_bytes is sizeof *stats as the caller knows it; a shorter one is filled as far as it goes, a longer one zeroed beyond. */
+/* size_bytes is sizeof *stats as the caller knows it; a shorter one is filled as far as it goes, a longer one zeroed
+ * beyond. */
 DELTAPROF_API int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes);
 
-/* Gives every log line (without newline) to fn in place of `log`; NULL goes back. Called above the hooks, on any thread. */
+/* Gives every log line (without newline) to fn in place of `log`; NULL goes back. Called above the hooks, on any
+ * thread. */
 typedef void (*deltaprof_log_fn)(void *ctx, const char *line);
 DELTAPROF_API void deltaprof_set_log(deltaprof_log_fn fn, void *ctx);
 

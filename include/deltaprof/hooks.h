@@ -13,8 +13,8 @@
  * Nothing here fails: what cannot be kept is counted (deltaprof_get_stats).
  *
  *     an allocator:                              an interposer:
- *       p = carve(n);                              if (!deltaprof_take(n, &rest)) { p = real(n); deltaprof_leave(rest); }
- *       deltaprof_alloc(heap, p, n);               else { begin(&s); p = real(n); end(&s, p, site); }
+ *       p = carve(n);                              if (!deltaprof_take(n, &rest)) { p = real(n); deltaprof_leave(rest);
+ * } deltaprof_alloc(heap, p, n);               else { begin(&s); p = real(n); end(&s, p, site); }
  *       ...
  *       deltaprof_free(heap, p);  release(p);
  */
@@ -70,17 +70,17 @@ struct deltaprof_site {
 
 /* The caller of the function that this stands in: an interposer's sample begins at whoever called malloc. */
 #if defined(__x86_64__)
-#define DELTAPROF_SITE_CALLER()                                                                                        \
-    __extension__({                                                                                                    \
-        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                                       \
-        (struct deltaprof_site){frame_[1], (uintptr_t)(frame_ + 2), frame_[0]};                                        \
+#define DELTAPROF_SITE_CALLER()                                                  \
+    __extension__({                                                              \
+        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0); \
+        (struct deltaprof_site){frame_[1], (uintptr_t)(frame_ + 2), frame_[0]};  \
     })
 #elif defined(__aarch64__)
-#define DELTAPROF_SITE_CALLER()                                                                                        \
-    __extension__({                                                                                                    \
-        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                                       \
-        (struct deltaprof_site){(uintptr_t)__builtin_extract_return_addr((void *)__builtin_return_address(0)),         \
-                                (uintptr_t)__builtin_dwarf_cfa(), frame_[0]};                                          \
+#define DELTAPROF_SITE_CALLER()                                                                                \
+    __extension__({                                                                                            \
+        const uintptr_t *frame_ = (const uintptr_t *)__builtin_frame_address(0);                               \
+        (struct deltaprof_site){(uintptr_t)__builtin_extract_return_addr((void *)__builtin_return_address(0)), \
+                                (uintptr_t)__builtin_dwarf_cfa(), frame_[0]};                                  \
     })
 #else
 #error "deltaprof knows x86_64 and aarch64"
@@ -105,7 +105,8 @@ struct deltaprof_sample {
  * the real call is made, then end records ptr (NULL: the call failed; nothing is recorded) and sets the word again.
  */
 DELTAPROF_API void deltaprof_sample_begin(struct deltaprof_sample *sample, uint32_t heap, size_t n_bytes);
-DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr, const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr,
+                                        const struct deltaprof_site *site);
 
 /* The sampled path of deltaprof_alloc. */
 DELTAPROF_API void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes);
@@ -164,33 +165,34 @@ static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, 
  * deltaprof_take(n) says true: begin takes the old entry out and keeps its slot claimed; end counts the free when
  * done is set (the real call succeeded, or freed for size 0) and else puts the entry back; ptr as in sample_end.
  */
-DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint32_t heap, const void *old, size_t n_bytes);
+DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint32_t heap, const void *old,
+                                           size_t n_bytes);
 DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool done, const void *ptr,
                                          const struct deltaprof_site *site);
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A wait is told by both sides, and each gets a profile: block has the waiter's stack, mutex the stack of the holder that
- * let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder one load.
+ * A wait is told by both sides, and each gets a profile: block has the waiter's stack, mutex the stack of the holder
+ * that let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder
+ * one load.
  *
- *     lock:    if (try(l)) return;                              unlock:  if (!deltaprof_lock_maybe(l)) { release(l); return; }
- *              deltaprof_lock_wait(&wait, l, kind);                      deltaprof_lock_settle(&owed, l);
- *              wait_for(l);                                              release(l);
- *              deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);   deltaprof_lock_blame(&owed, NULL);
+ *     lock:    if (try(l)) return;                              unlock:  if (!deltaprof_lock_maybe(l)) { release(l);
+ * return; } deltaprof_lock_wait(&wait, l, kind);                      deltaprof_lock_settle(&owed, l); wait_for(l);
+ * release(l); deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);   deltaprof_lock_blame(&owed, NULL);
  *
- * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if its
- * kind has no holder (COND and after it); the others must reach deltaprof_lock_waited.
+ * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if
+ * its kind has no holder (COND and after it); the others must reach deltaprof_lock_waited.
  */
 enum deltaprof_lock_kind { /* shown as the label `lock` */
-    DELTAPROF_LOCK_MUTEX = 1,
-    DELTAPROF_LOCK_READ = 2,  /* rwlock-read */
-    DELTAPROF_LOCK_WRITE = 3, /* rwlock-write */
-    DELTAPROF_LOCK_COND = 4,  /* from here on: in the block profile only */
-    DELTAPROF_LOCK_SEM = 5,
-    DELTAPROF_LOCK_SPIN = 6,
-    DELTAPROF_LOCK_BARRIER = 7,
-    DELTAPROF_LOCK_JOIN = 8,
+                           DELTAPROF_LOCK_MUTEX = 1,
+                           DELTAPROF_LOCK_READ = 2,  /* rwlock-read */
+                           DELTAPROF_LOCK_WRITE = 3, /* rwlock-write */
+                           DELTAPROF_LOCK_COND = 4,  /* from here on: in the block profile only */
+                           DELTAPROF_LOCK_SEM = 5,
+                           DELTAPROF_LOCK_SPIN = 6,
+                           DELTAPROF_LOCK_BARRIER = 7,
+                           DELTAPROF_LOCK_JOIN = 8,
 };
 
 enum deltaprof_lock_end {
@@ -205,8 +207,8 @@ struct deltaprof_wait {
 };
 
 /*
- * The calling thread tried for lock, failed, and is going to wait. lock is its address, as its holder will give it; NULL:
- * holders cannot be known (another process), the wait is blamed on [unknown holder].
+ * The calling thread tried for lock, failed, and is going to wait. lock is its address, as its holder will give it;
+ * NULL: holders cannot be known (another process), the wait is blamed on [unknown holder].
  */
 DELTAPROF_API void deltaprof_lock_wait(struct deltaprof_wait *wait, const void *lock, enum deltaprof_lock_kind kind);
 
@@ -215,14 +217,15 @@ DELTAPROF_API void deltaprof_lock_waited(struct deltaprof_wait *wait, enum delta
                                          const struct deltaprof_site *site);
 
 /* A counter for each set of locks, 0 where nobody waits. */
-#define DELTAPROF_LOCK_SETS 4096
-#define DELTAPROF_LOCK_SET(lock) ((unsigned)((uint64_t)(uintptr_t)(lock) * 0x9E3779B97F4A7C15u >> 52))
+#define DELTAPROF_LOCK_SETS      4096
+#define DELTAPROF_LOCK_SET(lock) ((unsigned)((uint64_t)(uintptr_t)(lock)*0x9E3779B97F4A7C15u >> 52))
 extern DELTAPROF_API uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 
 /* False: nobody waits for lock. True: perhaps somebody does. */
 static inline __attribute__((always_inline)) bool deltaprof_lock_maybe(const void *lock)
 {
-    return __builtin_expect(__atomic_load_n(&deltaprof_lock_filter[DELTAPROF_LOCK_SET(lock)], __ATOMIC_RELAXED) != 0, 0);
+    return __builtin_expect(__atomic_load_n(&deltaprof_lock_filter[DELTAPROF_LOCK_SET(lock)], __ATOMIC_RELAXED) != 0,
+                            0);
 }
 
 /* What a holder owes to those who waited for it. */
@@ -279,7 +282,8 @@ DELTAPROF_API void deltaprof_poll(void);
 #define DELTAPROF_SEES_LOCKS  2u
 DELTAPROF_API void deltaprof_announce(unsigned sees);
 
-/* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to on. */
+/* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to
+ * on. */
 DELTAPROF_API int deltaprof_start_preloaded(void);
 
 /*
@@ -298,7 +302,8 @@ DELTAPROF_API void deltaprof_unload_end(void);
 /* The main thread is about to call pthread_exit: the process then ends when its last other thread does, ours aside. */
 DELTAPROF_API void deltaprof_main_leaves(void);
 
-/* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick. */
+/* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick.
+ */
 DELTAPROF_API void deltaprof_quiesce(void);
 /* Before a seccomp filter is installed: delivers what is pending; no thread is made and nothing opened from then on. */
 DELTAPROF_API void deltaprof_confined(void);

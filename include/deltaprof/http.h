@@ -39,7 +39,8 @@ struct deltaprof_http_reply;
  * Begins a reply; whatever the request asks for, an error is a reply too. -ENOMEM: none could be made. -EINVAL: a NULL
  * method or target. Ownership: the caller ends *reply, always.
  */
-DELTAPROF_API int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply);
+DELTAPROF_API int deltaprof_http_begin(const struct deltaprof_http_request *request,
+                                       struct deltaprof_http_reply **reply);
 
 /*
  * 0: read gives bytes, or the end, now. Else come back in about so many nanoseconds, or earlier: a window of

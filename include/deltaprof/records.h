@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-/* Every value of stack is a return address, the leaf first; with the top bit set it is a frame named through hooks.h. */
+/* Every value of stack is a return address, the leaf first; with the top bit set it is a frame named through hooks.h.
+ */
 struct deltaprof_heap_record {
     const uintptr_t *stack;
     size_t depth;
@@ -32,14 +33,14 @@ struct deltaprof_block_record {
 /*
  * Writes what changed since the last success; the records and stacks are only read, and only until the call returns.
  * rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. A record below what it was
- * last time has begun anew: it shows no alloc, and counts from there. Records of one key are summed. A stack deeper than
- * `depth` is cut there.
+ * last time has begun anew: it shows no alloc, and counts from there. Records of one key are summed. A stack deeper
+ * than `depth` is cut there.
  *
  * fn NULL: nothing is written, and these records are the baseline from now on (deltaprof_delta_skip instead makes the
  * records of the next call the baseline; so does a fork, in the child: those show what is in use and no alloc).
  *
- * 0; fn's error; -EINVAL: the wrong kind or source, or a NULL where records or a stack should be; -EBUSY: a write is not
- * settled; -ENOMEM: more stacks than `memory` has room for. On any error the baseline stays.
+ * 0; fn's error; -EINVAL: the wrong kind or source, or a NULL where records or a stack should be; -EBUSY: a write is
+ * not settled; -ENOMEM: more stacks than `memory` has room for. On any error the baseline stays.
  */
 DELTAPROF_API int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta,
                                                      const struct deltaprof_heap_record *records, size_t n_records,

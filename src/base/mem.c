@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static _Atomic size_t cap = 64u << 20;
@@ -64,6 +65,24 @@ void dp_mem_unmap(void *p, size_t n_bytes)
     errno = saved;
 }
 
+/* ThreadSanitizer takes a page that mremap moved elsewhere for the one that lay there before: it sees mmap alone. */
+#if defined(__SANITIZE_THREAD__)
+static void *move(void *p, size_t old_size, size_t new_size)
+{
+    void *moved = mmap(NULL, new_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (moved != MAP_FAILED) {
+        memcpy(moved, p, old_size < new_size ? old_size : new_size);
+        munmap(p, old_size);
+    }
+    return moved;
+}
+#else
+static void *move(void *p, size_t old_size, size_t new_size)
+{
+    return mremap(p, old_size, new_size, MREMAP_MAYMOVE);
+}
+#endif
+
 void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
 {
     if (!p)
@@ -72,7 +91,7 @@ void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
     size_t old_size = pages(old_bytes), new_size = pages(new_bytes);
     if (new_size < new_bytes || (new_size > old_size && charge(new_size - old_size)))
         return NULL;
-    void *moved = mremap(p, old_size, new_size, MREMAP_MAYMOVE);
+    void *moved = move(p, old_size, new_size);
     if (moved == MAP_FAILED) {
         if (new_size > old_size)
             dp_sub_relaxed(&used, new_size - old_size);

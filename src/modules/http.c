@@ -3,9 +3,9 @@
  * modules/http.c - libmicrohttpd driven from one thread of ours, by its epoll descriptor.
  *
  * The library's own threads are not used: they would have no guard and a descriptor table of the host's. A reply that
- * has nothing to give yet suspends its connection, and this loop resumes it when its time has come. Two limits are ours,
- * since the library counts silence only: a client may neither dribble its request nor its reading for ever; once a second
- * those beyond their time are shut down, which the library then sees as a closed connection.
+ * has nothing to give yet suspends its connection, and this loop resumes it when its time has come. Two limits are
+ * ours, since the library counts silence only: a client may neither dribble its request nor its reading for ever; once
+ * a second those beyond their time are shut down, which the library then sees as a closed connection.
  */
 #include "sink/server.h"
 
@@ -85,7 +85,8 @@ static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes
 static enum MHD_Result answer_reply(struct client *c)
 {
     const struct dp_server_calls *calls = c->server->conf->calls;
-    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_body, c, NULL);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_body, c, NULL);
     if (!response)
         return MHD_NO;
     const char *name, *value;
@@ -161,8 +162,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     return answer_reply(c);
 }
 
-static void complete(void *ctx, struct MHD_Connection *connection, void **request,
-                     enum MHD_RequestTerminationCode how)
+static void complete(void *ctx, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode how)
 {
     struct server *server = ctx;
     struct client *c = client_of(connection);
@@ -208,8 +208,7 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
 
 static void shut(struct client *c)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info)
         shutdown(info->connect_fd, SHUT_RDWR);
 }
@@ -246,12 +245,12 @@ static int64_t sweep(struct server *server)
 static int run(const struct dp_server_conf *conf)
 {
     struct server server = {.conf = conf};
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, &server,
-        MHD_OPTION_LISTEN_SOCKET, conf->listen_fd, MHD_OPTION_CONNECTION_LIMIT, conf->max_connections,
-        MHD_OPTION_CONNECTION_TIMEOUT, conf->request_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768,
-        MHD_OPTION_URI_LOG_CALLBACK, take_target, NULL, MHD_OPTION_NOTIFY_CONNECTION, notice, &server,
-        MHD_OPTION_NOTIFY_COMPLETED, complete, &server, MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, &server,
+                         MHD_OPTION_LISTEN_SOCKET, conf->listen_fd, MHD_OPTION_CONNECTION_LIMIT, conf->max_connections,
+                         MHD_OPTION_CONNECTION_TIMEOUT, conf->request_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)32768, MHD_OPTION_URI_LOG_CALLBACK, take_target, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+                         notice, &server, MHD_OPTION_NOTIFY_COMPLETED, complete, &server, MHD_OPTION_END);
     if (!daemon)
         return -EIO;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);

@@ -2,11 +2,11 @@
 /*
  * modules/unwind.c - libunwind, for the frames that a recipe cannot say.
  *
- * Its remote interface is used on our own process: libunwind then asks us for everything. Registers come from the caller,
- * memory through a reader that checks, unwind tables from _dl_find_object. unw_init_local and unw_backtrace would call
- * dl_iterate_phdr, whose lock another thread may hold for ever, in a forked child above all. Nothing is cached: its cache
- * has a lock. What locks it still takes (a pool of records, held for a few instructions with signals blocked) are why
- * fork waits until no walk is inside.
+ * Its remote interface is used on our own process: libunwind then asks us for everything. Registers come from the
+ * caller, memory through a reader that checks, unwind tables from _dl_find_object. unw_init_local and unw_backtrace
+ * would call dl_iterate_phdr, whose lock another thread may hold for ever, in a forked child above all. Nothing is
+ * cached: its cache has a lock. What locks it still takes (a pool of records, held for a few instructions with signals
+ * blocked) are why fork waits until no walk is inside.
  *
  * Where an address has no unwind data libunwind guesses, by frame pointers; we end the walk there instead.
  */
@@ -49,9 +49,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
     return rc;
 }
 
-static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
-{
-}
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg) {}
 
 static int get_dyn_info_list_addr(unw_addr_space_t as, unw_word_t *address, void *arg)
 {
@@ -110,8 +108,8 @@ static int open_space(void)
     return 0;
 }
 
-static size_t walk(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max, bool *whole,
-                   const struct dp_unwinder_process *process)
+static size_t walk(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max,
+                   bool *whole, const struct dp_unwinder_process *process)
 {
     struct walk w = {registers, process, false};
     unw_cursor_t cursor;

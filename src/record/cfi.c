@@ -46,12 +46,12 @@ static void skip(struct cursor *c, uint64_t n_bytes)
     }
 }
 
-#define READER(name, type)                                                                                             \
-    static type name(struct cursor *c)                                                                                 \
-    {                                                                                                                  \
-        type value;                                                                                                    \
-        take(c, &value, sizeof value);                                                                                 \
-        return value;                                                                                                  \
+#define READER(name, type)             \
+    static type name(struct cursor *c) \
+    {                                  \
+        type value;                    \
+        take(c, &value, sizeof value); \
+        return value;                  \
     }
 READER(u8, uint8_t)
 READER(u16, uint16_t)
@@ -95,14 +95,30 @@ static uint64_t encoded(struct cursor *c, uint8_t encoding)
     switch (encoding & 0x0f) {
     case 0x00:
     case 0x04:
-    case 0x0c: value = u64(c); break;
-    case 0x01: value = uleb(c); break;
-    case 0x02: value = u16(c); break;
-    case 0x03: value = u32(c); break;
-    case 0x09: value = (uint64_t)sleb(c); break;
-    case 0x0a: value = (uint64_t)(int16_t)u16(c); break;
-    case 0x0b: value = (uint64_t)(int32_t)u32(c); break;
-    default: c->bad = true; return 0;
+    case 0x0c:
+        value = u64(c);
+        break;
+    case 0x01:
+        value = uleb(c);
+        break;
+    case 0x02:
+        value = u16(c);
+        break;
+    case 0x03:
+        value = u32(c);
+        break;
+    case 0x09:
+        value = (uint64_t)sleb(c);
+        break;
+    case 0x0a:
+        value = (uint64_t)(int16_t)u16(c);
+        break;
+    case 0x0b:
+        value = (uint64_t)(int32_t)u32(c);
+        break;
+    default:
+        c->bad = true;
+        return 0;
     }
     uint8_t relative = encoding & 0x70;
     if (encoding & PE_INDIRECT || (relative != PE_ABSOLUTE && relative != PE_PCREL))
@@ -175,12 +191,23 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct cie *cie)
         bool known = true;
         for (const char *l = letters + 1; *l && known; l++) {
             switch (*l) {
-            case 'R': cie->encoding = u8(&data); break;
-            case 'L': u8(&data); break;
-            case 'P': skip_encoded(&data, u8(&data)); break;
-            case 'S': cie->signal = true; break;
-            case 'B': break; /* aarch64: signed with the other key */
-            default: known = false; break;
+            case 'R':
+                cie->encoding = u8(&data);
+                break;
+            case 'L':
+                u8(&data);
+                break;
+            case 'P':
+                skip_encoded(&data, u8(&data));
+                break;
+            case 'S':
+                cie->signal = true;
+                break;
+            case 'B':
+                break; /* aarch64: signed with the other key */
+            default:
+                known = false;
+                break;
             }
         }
         if (data.bad)
@@ -193,7 +220,6 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct cie *cie)
 }
 
 /* ---- the call frame program ------------------------------------------------------------------------------------- */
-
 
 struct run {
     const struct cie *cie;
@@ -245,14 +271,36 @@ static int64_t factored(const struct run *r, uint64_t n)
 }
 
 enum {
-    OP_NOP = 0x00, OP_SET_LOC, OP_ADVANCE1, OP_ADVANCE2, OP_ADVANCE4, OP_OFFSET_EXTENDED, OP_RESTORE_EXTENDED,
-    OP_UNDEFINED, OP_SAME_VALUE, OP_REGISTER, OP_REMEMBER, OP_RESTORE_STATE, OP_DEF_CFA, OP_DEF_CFA_REGISTER,
-    OP_DEF_CFA_OFFSET, OP_DEF_CFA_EXPRESSION, OP_EXPRESSION, OP_OFFSET_EXTENDED_SF, OP_DEF_CFA_SF, OP_DEF_CFA_OFFSET_SF,
-    OP_VAL_OFFSET, OP_VAL_OFFSET_SF, OP_VAL_EXPRESSION,
-    OP_NEGATE_RA_STATE = 0x2d, OP_ARGS_SIZE = 0x2e, OP_NEGATIVE_OFFSET = 0x2f,
+    OP_NOP = 0x00,
+    OP_SET_LOC,
+    OP_ADVANCE1,
+    OP_ADVANCE2,
+    OP_ADVANCE4,
+    OP_OFFSET_EXTENDED,
+    OP_RESTORE_EXTENDED,
+    OP_UNDEFINED,
+    OP_SAME_VALUE,
+    OP_REGISTER,
+    OP_REMEMBER,
+    OP_RESTORE_STATE,
+    OP_DEF_CFA,
+    OP_DEF_CFA_REGISTER,
+    OP_DEF_CFA_OFFSET,
+    OP_DEF_CFA_EXPRESSION,
+    OP_EXPRESSION,
+    OP_OFFSET_EXTENDED_SF,
+    OP_DEF_CFA_SF,
+    OP_DEF_CFA_OFFSET_SF,
+    OP_VAL_OFFSET,
+    OP_VAL_OFFSET_SF,
+    OP_VAL_EXPRESSION,
+    OP_NEGATE_RA_STATE = 0x2d,
+    OP_ARGS_SIZE = 0x2e,
+    OP_NEGATIVE_OFFSET = 0x2f,
 };
 
-/* Runs until the location passes target or the program ends. False: something that we do not know or that is damaged. */
+/* Runs until the location passes target or the program ends. False: something that we do not know or that is damaged.
+ */
 static bool run_program(struct run *r, struct cursor c)
 {
     while (c.at < c.end) {
@@ -261,12 +309,19 @@ static bool run_program(struct run *r, struct cursor c)
         uint8_t op = u8(&c), low = op & 0x3f;
         uint64_t reg, advance = 0;
         switch (op & 0xc0) {
-        case 0x40: advance = low; break;
-        case 0x80: set(r, low, DP_SAVED_OFFSET, factored(r, uleb(&c))); continue;
-        case 0xc0: restore(r, low); continue;
+        case 0x40:
+            advance = low;
+            break;
+        case 0x80:
+            set(r, low, DP_SAVED_OFFSET, factored(r, uleb(&c)));
+            continue;
+        case 0xc0:
+            restore(r, low);
+            continue;
         default:
             switch (op) {
-            case OP_NOP: break;
+            case OP_NOP:
+                break;
             case OP_SET_LOC: {
                 uint64_t loc = encoded(&c, r->cie->encoding);
                 if (c.bad)
@@ -276,18 +331,47 @@ static bool run_program(struct run *r, struct cursor c)
                 r->loc = loc;
                 break;
             }
-            case OP_ADVANCE1: advance = u8(&c); break;
-            case OP_ADVANCE2: advance = u16(&c); break;
-            case OP_ADVANCE4: advance = u32(&c); break;
-            case OP_OFFSET_EXTENDED: reg = uleb(&c); set(r, reg, DP_SAVED_OFFSET, factored(r, uleb(&c))); break;
-            case OP_OFFSET_EXTENDED_SF: reg = uleb(&c); set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)sleb(&c))); break;
-            case OP_NEGATIVE_OFFSET: reg = uleb(&c); set(r, reg, DP_SAVED_OFFSET, factored(r, -uleb(&c))); break;
-            case OP_RESTORE_EXTENDED: restore(r, uleb(&c)); break;
-            case OP_UNDEFINED: set(r, uleb(&c), DP_SAVED_UNDEFINED, 0); break;
-            case OP_SAME_VALUE: set(r, uleb(&c), DP_SAVED_SAME, 0); break;
-            case OP_REGISTER: reg = uleb(&c); uleb(&c); set(r, reg, DP_SAVED_REGISTER, 0); break;
+            case OP_ADVANCE1:
+                advance = u8(&c);
+                break;
+            case OP_ADVANCE2:
+                advance = u16(&c);
+                break;
+            case OP_ADVANCE4:
+                advance = u32(&c);
+                break;
+            case OP_OFFSET_EXTENDED:
+                reg = uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, uleb(&c)));
+                break;
+            case OP_OFFSET_EXTENDED_SF:
+                reg = uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)sleb(&c)));
+                break;
+            case OP_NEGATIVE_OFFSET:
+                reg = uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, -uleb(&c)));
+                break;
+            case OP_RESTORE_EXTENDED:
+                restore(r, uleb(&c));
+                break;
+            case OP_UNDEFINED:
+                set(r, uleb(&c), DP_SAVED_UNDEFINED, 0);
+                break;
+            case OP_SAME_VALUE:
+                set(r, uleb(&c), DP_SAVED_SAME, 0);
+                break;
+            case OP_REGISTER:
+                reg = uleb(&c);
+                uleb(&c);
+                set(r, reg, DP_SAVED_REGISTER, 0);
+                break;
             case OP_VAL_OFFSET:
-            case OP_VAL_OFFSET_SF: reg = uleb(&c); uleb(&c); set(r, reg, DP_SAVED_OTHER, 0); break;
+            case OP_VAL_OFFSET_SF:
+                reg = uleb(&c);
+                uleb(&c);
+                set(r, reg, DP_SAVED_OTHER, 0);
+                break;
             case OP_REMEMBER:
                 if (r->n_saved == STATES_MAX)
                     return false;
@@ -298,11 +382,23 @@ static bool run_program(struct run *r, struct cursor c)
                     return false;
                 r->row = r->saved[--r->n_saved];
                 break;
-            case OP_DEF_CFA: reg = uleb(&c); set_cfa(r, reg, (int64_t)uleb(&c)); break;
-            case OP_DEF_CFA_SF: reg = uleb(&c); set_cfa(r, reg, factored(r, (uint64_t)sleb(&c))); break;
-            case OP_DEF_CFA_REGISTER: set_cfa(r, uleb(&c), r->row.offset); break;
-            case OP_DEF_CFA_OFFSET: r->row.offset = (int64_t)uleb(&c); break;
-            case OP_DEF_CFA_OFFSET_SF: r->row.offset = factored(r, (uint64_t)sleb(&c)); break;
+            case OP_DEF_CFA:
+                reg = uleb(&c);
+                set_cfa(r, reg, (int64_t)uleb(&c));
+                break;
+            case OP_DEF_CFA_SF:
+                reg = uleb(&c);
+                set_cfa(r, reg, factored(r, (uint64_t)sleb(&c)));
+                break;
+            case OP_DEF_CFA_REGISTER:
+                set_cfa(r, uleb(&c), r->row.offset);
+                break;
+            case OP_DEF_CFA_OFFSET:
+                r->row.offset = (int64_t)uleb(&c);
+                break;
+            case OP_DEF_CFA_OFFSET_SF:
+                r->row.offset = factored(r, (uint64_t)sleb(&c));
+                break;
             case OP_DEF_CFA_EXPRESSION: {
                 uint64_t n = uleb(&c);
                 const uint8_t *at = c.at;
@@ -312,11 +408,21 @@ static bool run_program(struct run *r, struct cursor c)
                 r->row.expression_bytes = (uint32_t)n;
                 break;
             }
-            case OP_EXPRESSION: reg = uleb(&c); set_expression(r, &c, reg, DP_SAVED_EXPRESSION); break;
-            case OP_VAL_EXPRESSION: reg = uleb(&c); set_expression(r, &c, reg, DP_SAVED_OTHER); break;
-            case OP_NEGATE_RA_STATE: break; /* return addresses are stripped of their code whether they carry one or not */
-            case OP_ARGS_SIZE: uleb(&c); break;
-            default: return false;
+            case OP_EXPRESSION:
+                reg = uleb(&c);
+                set_expression(r, &c, reg, DP_SAVED_EXPRESSION);
+                break;
+            case OP_VAL_EXPRESSION:
+                reg = uleb(&c);
+                set_expression(r, &c, reg, DP_SAVED_OTHER);
+                break;
+            case OP_NEGATE_RA_STATE:
+                break; /* return addresses are stripped of their code whether they carry one or not */
+            case OP_ARGS_SIZE:
+                uleb(&c);
+                break;
+            default:
+                return false;
             }
         }
         if (advance) {

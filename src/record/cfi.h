@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/cfi.h - reads .eh_frame: what the unwind table says about one address. Pure: touches nothing but the bytes that
- * it is given, allocates nothing, ends on any input. Context: hook.
+ * record/cfi.h - reads .eh_frame: what the unwind table says about one address. Pure: touches nothing but the bytes
+ * that it is given, allocates nothing, ends on any input. Context: hook.
  */
 #pragma once
 

@@ -15,7 +15,8 @@ int dp_foreign_load(void);   /* 0, or -errno. Context: above the waterline */
 
 /*
  * Walks from the caller's registers and writes the frames from site on into memo->others, at most depth. Returns their
- * number, 0 where there is no module, or a fork bars it, or the site is not met; *whole: up to the outermost. Context: hook.
+ * number, 0 where there is no module, or a fork bars it, or the site is not met; *whole: up to the outermost. Context:
+ * hook.
  */
 uint32_t dp_foreign_walk(struct dp_memo *memo, const struct deltaprof_site *site, unsigned depth, bool *whole);
 

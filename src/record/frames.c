@@ -10,8 +10,8 @@
  * Bounds: an id is taken only below the capacity, the index is at most half full, and a probe looks at PROBES slots;
  * beyond that the table counts as full.
  *
- * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a report
- * could print, words that are not there yet.
+ * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a
+ * report could print, words that are not there yet.
  */
 #include "record/frames.h"
 
@@ -29,8 +29,12 @@ static uint32_t capacity, slot_mask;
 static _Atomic uint32_t next_id;
 
 static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
-    [DP_FRAME_OVERFLOW] = "[overflow]",   [DP_FRAME_HAND_OVER] = "[hand-over]", [DP_FRAME_UNKNOWN_HOLDER] = "[unknown holder]",
-    [DP_FRAME_TRUNCATED] = "[truncated]", [DP_FRAME_OTHER] = "[other]",         [DP_FRAME_NO_STACK] = "[no stack]",
+    [DP_FRAME_OVERFLOW] = "[overflow]",
+    [DP_FRAME_HAND_OVER] = "[hand-over]",
+    [DP_FRAME_UNKNOWN_HOLDER] = "[unknown holder]",
+    [DP_FRAME_TRUNCATED] = "[truncated]",
+    [DP_FRAME_OTHER] = "[other]",
+    [DP_FRAME_NO_STACK] = "[no stack]",
 };
 
 const char *dp_frame_synthetic_name(dp_frame_id id)

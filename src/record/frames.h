@@ -40,15 +40,15 @@ struct dp_frame {
 };
 
 struct dp_object {
-    uintptr_t start, end;     /* the mapped range, as the loader knows it */
-    uintptr_t bias;           /* load bias: address in memory - address in the file's program headers */
-    const void *eh_frame_hdr; /* valid while the object is loaded; NULL: none */
+    uintptr_t start, end;         /* the mapped range, as the loader knows it */
+    uintptr_t bias;               /* load bias: address in memory - address in the file's program headers */
+    const void *eh_frame_hdr;     /* valid while the object is loaded; NULL: none */
     uintptr_t cfi_start, cfi_end; /* the readable segment that .eh_frame lies in; equal: no unwind table */
     const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
     uint32_t n_fdes;
-    uint32_t name;            /* offset for dp_object_name */
-    const void *build_id_at;  /* where build_id was read from; NULL: none */
-    uint8_t build_id_bytes;   /* 0: none */
+    uint32_t name;           /* offset for dp_object_name */
+    const void *build_id_at; /* where build_id was read from; NULL: none */
+    uint8_t build_id_bytes;  /* 0: none */
     uint8_t build_id[32];
     _Atomic uint32_t ready;   /* 0: the rest is still being written, or never will be */
     _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */
@@ -82,8 +82,8 @@ const char *dp_object_name(const struct dp_object *object); /* the loader's; "" 
 
 /*
  * dlclose, told by whoever hooks it: between begin and end nothing new is cached; end asks the loader for each known
- * object and retires those that are gone. Then the generation moves. Context: any thread, outside hooks of malloc; begin
- * may wait for another thread's end.
+ * object and retires those that are gone. Then the generation moves. Context: any thread, outside hooks of malloc;
+ * begin may wait for another thread's end.
  */
 void dp_objects_unload_begin(void);
 void dp_objects_unload_end(void);
@@ -92,6 +92,7 @@ void dp_objects_recheck(void);
 /* A forked child: the threads that were inside dlclose are gone. */
 void dp_objects_fork_child(void);
 
-/* Moves when an object was retired: what was cached about addresses before may no longer hold. Its low 16 bits are not 0. */
+/* Moves when an object was retired: what was cached about addresses before may no longer hold. Its low 16 bits are not
+ * 0. */
 uint32_t dp_objects_generation(void);
 bool dp_objects_unloading(void); /* ask this first, then the generation */

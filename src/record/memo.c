@@ -2,24 +2,25 @@
 /*
  * record/memo.c - what makes a repeated stack cost a third of a nanosecond a frame.
  *
- * Rule. The state at a frame is (pc, sp, fp). A new walk that comes to a state which the memo holds joins it there: from
- * that place rootward it only compares the words that the old walk read with what they are now, and takes the old
+ * Rule. The state at a frame is (pc, sp, fp). A new walk that comes to a state which the memo holds joins it there:
+ * from that place rootward it only compares the words that the old walk read with what they are now, and takes the old
  * frames up to the first word that differs; there it steps on by itself, and may join again further rootward.
  *
  * Why that gives the frames of a full walk, exactly:
  * 1. A step is a function of the rule of pc and of the state: it yields the CFA as the caller's sp, and reads the
- *    caller's pc, and its fp if the rule says that it was saved, from words whose addresses are functions of the state. No
- *    other word is read and nothing else decides. (Steps that need more, through a ucontext, a link register or libunwind,
- *    are barred; see 5.)
+ *    caller's pc, and its fp if the rule says that it was saved, from words whose addresses are functions of the state.
+ * No other word is read and nothing else decides. (Steps that need more, through a ucontext, a link register or
+ * libunwind, are barred; see 5.)
  * 2. The rule of pc does not change within one generation (recipe.c); a memo of another generation is forgotten, and
  *    none is used or kept while an unload is under way.
- * 3. So, by induction from equal states: if the words read by the remembered step from frame i have their old values, state
- *    i+1 is the remembered one. The words are checked in that order, and what lies beyond a difference is not used.
+ * 3. So, by induction from equal states: if the words read by the remembered step from frame i have their old values,
+ * state i+1 is the remembered one. The words are checked in that order, and what lies beyond a difference is not used.
  * 4. fp is left out of the comparison where it is not live: where every remembered rule from there rootward reloads it
- *    before it is used as a base. Then its value changes no address and no pc of the remembered rest. At the last frame, where
- *    nothing is known of what comes next, it counts as live, unless that frame is the outermost. After a difference
- *    the rest is another one, so the true fp is made again: the nearest reload leafward is read once more, and where there
- *    is none since the join it is the fp that the walk came with; and liveness is computed anew for those frames.
+ *    before it is used as a base. Then its value changes no address and no pc of the remembered rest. At the last
+ * frame, where nothing is known of what comes next, it counts as live, unless that frame is the outermost. After a
+ * difference the rest is another one, so the true fp is made again: the nearest reload leafward is read once more, and
+ * where there is none since the join it is the fp that the walk came with; and liveness is computed anew for those
+ * frames.
  * 5. Barred are frames at or leafward of a step that 1 does not describe, or that read words outside the thread's own
  *    stack: there an address that was good once may be unmapped now. Within it, between a live sp and its top,
  *    every word can be read at any time, so checks need no order of reads.
@@ -29,8 +30,9 @@
  * that a signal handler's longjmp left half done (`busy`).
  *
  * Places are fixed while frames come and go at both ends; the weight of a frame in the hash is a power of B by its
- * place, so that a window's hash is a difference of two sums, brought to the bottom by the inverse power. Sums, liveness
- * and the list of words to check are made for a frame when it is joined for the first time: most leaves never are.
+ * place, so that a window's hash is a difference of two sums, brought to the bottom by the inverse power. Sums,
+ * liveness and the list of words to check are made for a frame when it is joined for the first time: most leaves never
+ * are.
  */
 #include "record/memo.h"
 
@@ -61,7 +63,8 @@ int dp_memo_init(unsigned depth)
     if (!powers)
         return -ENOMEM;
     inverses = powers + n;
-    uint64_t inverse = DP_STACK_BASE; /* Newton: each turn doubles the good bits, of which an odd number starts with 3 */
+    uint64_t inverse =
+        DP_STACK_BASE; /* Newton: each turn doubles the good bits, of which an odd number starts with 3 */
     for (int i = 0; i < 5; i++)
         inverse *= 2 - DP_STACK_BASE * inverse;
     powers[0] = inverses[0] = 1;
@@ -156,8 +159,10 @@ uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 {
     uint32_t i = at + 1;
     for (; i + 4 <= end; i += 4) { /* all these words can be read, in whatever order: one branch for four */
-        uintptr_t differ = (dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc) | (dp_reach_read(pc_at(m, i + 1)) ^ m->frames[i + 1].pc) |
-                           (dp_reach_read(pc_at(m, i + 2)) ^ m->frames[i + 2].pc) | (dp_reach_read(pc_at(m, i + 3)) ^ m->frames[i + 3].pc);
+        uintptr_t differ = (dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc) |
+                           (dp_reach_read(pc_at(m, i + 1)) ^ m->frames[i + 1].pc) |
+                           (dp_reach_read(pc_at(m, i + 2)) ^ m->frames[i + 2].pc) |
+                           (dp_reach_read(pc_at(m, i + 3)) ^ m->frames[i + 3].pc);
         if (differ)
             break;
     }
@@ -172,9 +177,12 @@ uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 static inline bool live_before(uint32_t rule, bool live_after)
 {
     switch (dp_rule_kind(rule)) {
-    case DP_RULE_SP: return dp_memo_fp_slot(rule) ? false : live_after;
-    case DP_RULE_END: return false;
-    default: return true;
+    case DP_RULE_SP:
+        return dp_memo_fp_slot(rule) ? false : live_after;
+    case DP_RULE_END:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -209,7 +217,8 @@ uint32_t dp_memo_settle(struct dp_memo *m, uint32_t i)
     return from;
 }
 
-/* Moves all that lies at place `from` and behind it into the middle, dropping what is further rootward than two depths. */
+/* Moves all that lies at place `from` and behind it into the middle, dropping what is further rootward than two depths.
+ */
 static void recentre(struct dp_memo *m, uint32_t from)
 {
     uint32_t n = m->b - from;

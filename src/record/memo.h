@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/memo.h - a thread's last stack, so that a new walk only visits what changed. memo.c has the rule and its proof.
- * Context: hook, with the thread's word parked; a memo belongs to one thread.
+ * record/memo.h - a thread's last stack, so that a new walk only visits what changed. memo.c has the rule and its
+ * proof. Context: hook, with the thread's word parked; a memo belongs to one thread.
  */
 #pragma once
 
@@ -16,16 +16,17 @@ struct dp_memo_frame {
 };
 
 /*
- * Zeroed is a valid start. The stack of the last walk is the frames that this walk found, `pending`, and behind them those that
- * were there before, at places [at, b). There is room on both sides, for new leaves and for a walk that gets further.
+ * Zeroed is a valid start. The stack of the last walk is the frames that this walk found, `pending`, and behind them
+ * those that were there before, at places [at, b). There is room on both sides, for new leaves and for a walk that gets
+ * further.
  */
 struct dp_memo {
     struct dp_own_stack own;
-    uint32_t generation; /* that this walk works with; 0: something is being unloaded, nothing is remembered */
-    uint32_t busy;       /* a walk is under way; found set at a begin: that walk was left by longjmp */
-    uint32_t ended;      /* the last frame is the outermost one, by its rule */
-    uint32_t inside;     /* libunwind is at work for this thread */
-    struct dp_memo_frame *frames;  /* [0, 4 * depth], frames[b].sp is the highest address */
+    uint32_t generation;          /* that this walk works with; 0: something is being unloaded, nothing is remembered */
+    uint32_t busy;                /* a walk is under way; found set at a begin: that walk was left by longjmp */
+    uint32_t ended;               /* the last frame is the outermost one, by its rule */
+    uint32_t inside;              /* libunwind is at work for this thread */
+    struct dp_memo_frame *frames; /* [0, 4 * depth], frames[b].sp is the highest address */
     uint32_t at, b;
     uint32_t bar;                  /* places before it may not be joined, nor may pending, if it is not `at` */
     uint32_t n_pending, n_barred;  /* of pending the first n_barred may not be joined */
@@ -47,7 +48,8 @@ size_t dp_memo_bytes(void);
 /* An end of a walk: what it left in the memo may be joined by the next. */
 void dp_memo_end(struct dp_memo *memo);
 
-/* Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being unloaded. */
+/* Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being
+ * unloaded. */
 void dp_memo_begin(struct dp_memo *memo, uint32_t generation);
 void dp_memo_forget(struct dp_memo *memo);
 
@@ -58,8 +60,8 @@ uint32_t dp_memo_verify(const struct dp_memo *memo, uint32_t at, uint32_t end);
 uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i);
 
 /*
- * Makes the n frames of stage pending, with place `at` behind them; at == b: they are all there is. The first n_barred of
- * them may not be joined. hash: the sum of id[i] * B^(n-1-i) over stage.
+ * Makes the n frames of stage pending, with place `at` behind them; at == b: they are all there is. The first n_barred
+ * of them may not be joined. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
 void dp_memo_place(struct dp_memo *memo, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
 /* Puts n frames of stage rootward of the last one. If the first n_barred may not be joined, nothing leafward may. */

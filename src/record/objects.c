@@ -11,15 +11,16 @@
  *
  * The unload word counts threads between unload_begin and unload_end; CHECKING stands in it while one of them asks the
  * loader for every object. A begin waits for that, so that no hooked dlclose runs below the check. One that no hook
- * sees still may (iconv_close), so the check reads the object's memory only through the kernel, which reports what is not
- * there: FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and every sandbox allows it.
+ * sees still may (iconv_close), so the check reads the object's memory only through the kernel, which reports what is
+ * not there: FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and every sandbox allows it.
  *
  * [OBJECT] a release of the id, and of `ready`, met by the acquire of whoever finds the one, or comes by the number and
  * asks for the other; without it they could use an object whose words are not there yet.
  * [UNLOAD] the word falls to 0 after the check. Who reads 0 there first and the generation second (acquire) has a
  * generation no older than that check: code that was loaded where something else lay before cannot run unnoticed,
  * because its loading came after the unload_begin, and so sees either the word set or what the end left.
- * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was retired.
+ * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was
+ * retired.
  */
 #include "record/objects.h"
 
@@ -204,7 +205,8 @@ const struct dp_object *dp_object_get(dp_object_id id)
 static bool still_loaded(const struct dp_object *object)
 {
     struct dl_find_object found;
-    return _dl_find_object && !_dl_find_object((void *)object->start, &found) && matches(object, &found) && same_build(object);
+    return _dl_find_object && !_dl_find_object((void *)object->start, &found) && matches(object, &found) &&
+           same_build(object);
 }
 
 static void check_all(void)
@@ -214,7 +216,8 @@ static void check_all(void)
     uint32_t n = dp_objects_count();
     for (uint32_t id = 1; id < n; id++) {
         struct dp_object *object = &objects[id];
-        if (!dp_load_acquire(&object->ready) /* [OBJECT] */ || dp_load_relaxed(&object->retired) || still_loaded(object))
+        if (!dp_load_acquire(&object->ready) /* [OBJECT] */ || dp_load_relaxed(&object->retired) ||
+            still_loaded(object))
             continue;
         dp_store_relaxed(&object->retired, 1);
         moved = true;

@@ -2,8 +2,8 @@
 /*
  * record/objects_elf.c - reads a loaded file's own headers in memory: build-id and unwind table.
  *
- * Trusts nothing: every address is checked to lie in a readable PT_LOAD segment of the object before it is read, and the
- * ELF header itself only after the kernel was asked whether the page is there. What does not fit is left out.
+ * Trusts nothing: every address is checked to lie in a readable PT_LOAD segment of the object before it is read, and
+ * the ELF header itself only after the kernel was asked whether the page is there. What does not fit is left out.
  */
 #include "record/objects.h"
 
@@ -16,7 +16,7 @@
 enum { PHDRS_MAX = 128, NOTES_MAX = 64 };
 
 struct headers {
-    const ElfW(Phdr) *at;
+    const ElfW(Phdr) * at;
     unsigned n;
     uintptr_t bias;
     const struct dp_object *object;
@@ -41,7 +41,7 @@ static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, 
     return false;
 }
 
-static void read_build_id(const struct headers *h, const ElfW(Phdr) *note, struct dp_object *object)
+static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, struct dp_object *object)
 {
     uintptr_t lo, hi, at = h->bias + note->p_vaddr;
     if (!segment(h, at, note->p_filesz, &lo, &hi))
@@ -69,8 +69,9 @@ static void read_build_id(const struct headers *h, const ElfW(Phdr) *note, struc
     }
 }
 
-/* The binary search table that every linker writes: version 1, pointers relative, entries {sdata4, sdata4} to the header. */
-static void read_unwind_table(const struct headers *h, const ElfW(Phdr) *eh, struct dp_object *object)
+/* The binary search table that every linker writes: version 1, pointers relative, entries {sdata4, sdata4} to the
+ * header. */
+static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, struct dp_object *object)
 {
     uintptr_t lo, hi, hdr = h->bias + eh->p_vaddr;
     if ((const void *)hdr != object->eh_frame_hdr || !segment(h, hdr, eh->p_filesz, &lo, &hi) || eh->p_filesz < 12)
@@ -99,8 +100,8 @@ bool dp_object_read(struct dp_object *object)
         return false;
     memcpy(&elf, (const void *)object->start, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 ||
-        elf.e_phoff > 4096 || elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
+        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 || elf.e_phoff > 4096 ||
+        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
         return false;
     uintptr_t last = object->start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
     for (uintptr_t page = object->start; page < last; page += 4096)

@@ -4,9 +4,9 @@
  *
  * The top of a thread's own stack is known for free: glibc puts the thread's control block at the top of every stack
  * that it makes or is given. Only the first thread's lies elsewhere, perhaps right above something that the program
- * mapped; but its stack ends at __libc_stack_end, and the kernel keeps a gap below it. The bottom is learned: the first walk
- * that starts lower than any before asks the kernel for the pages in between, once; what lies between a live
- * stack pointer and the top stays mapped as long as the thread does. A stack pointer that no unbroken run of pages joins to
+ * mapped; but its stack ends at __libc_stack_end, and the kernel keeps a gap below it. The bottom is learned: the first
+ * walk that starts lower than any before asks the kernel for the pages in between, once; what lies between a live stack
+ * pointer and the top stays mapped as long as the thread does. A stack pointer that no unbroken run of pages joins to
  * the top, or that lies further from it than FAR_BYTES, is on another stack (a fiber, a signal stack, a raw clone):
  * there every page is asked for anew in each walk, except the one that the thread is standing on.
  *

@@ -25,7 +25,8 @@ void dp_reach_init(void);
 /* Begins a walk at sp, a stack pointer of the calling thread. */
 void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp);
 
-/* Moves [lo, hi) to where address is: the thread's own stack, or one page that the kernel was asked about. False: stop. */
+/* Moves [lo, hi) to where address is: the thread's own stack, or one page that the kernel was asked about. False: stop.
+ */
 bool dp_reach_move(struct dp_reach *reach, uintptr_t address);
 
 /* The word at address is aligned and within [lo, hi). */

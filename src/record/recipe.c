@@ -2,14 +2,15 @@
 /*
  * record/recipe.c - the cache of recipes: a fixed array of rows; a key lives in one of them or nowhere.
  *
- * Any thread may overwrite any row at any time, without a lock and without waiting: the second word is key ^ first, so that
- * words of two writers, or of two rows that overlap, do not match a key. All accesses are relaxed: a row publishes nothing but itself, and the frame id in
- * it refers to words that are read by reports only, after the record that holds it was published.
+ * Any thread may overwrite any row at any time, without a lock and without waiting: the second word is key ^ first, so
+ * that words of two writers, or of two rows that overlap, do not match a key. All accesses are relaxed: a row publishes
+ * nothing but itself, and the frame id in it refers to words that are read by reports only, after the record that holds
+ * it was published.
  *
  * A recipe is a function of the address while the object stays loaded. Keys carry the generation, which moves after an
  * object was retired; while an unload is under way nothing is stored and nothing found (generation 0, which no
- * row has), and an address without an object is never stored, because something may be loaded there later. 16 bits of generation wrap: a row would have to survive
- * 65,536 unloads unused and unreplaced, and then be wanted.
+ * row has), and an address without an object is never stored, because something may be loaded there later. 16 bits of
+ * generation wrap: a row would have to survive 65,536 unloads unused and unreplaced, and then be wanted.
  */
 #include "record/recipe.h"
 

@@ -8,9 +8,9 @@
 #include "record/frames.h"
 
 /*
- * Row r is words r and r + 1: a value, and the key xor the value, so that a pair torn by two writers misses. Rows overlap: the
- * number of a row is the low bits of its return address, two of which are never one byte apart, and an index that needs no
- * more than a mask is one that a walk does not wait for. All zero: empty.
+ * Row r is words r and r + 1: a value, and the key xor the value, so that a pair torn by two writers misses. Rows
+ * overlap: the number of a row is the low bits of its return address, two of which are never one byte apart, and an
+ * index that needs no more than a mask is one that a walk does not wait for. All zero: empty.
  */
 extern _Atomic uint64_t *dp_recipe_rows;
 extern uint64_t dp_recipe_mask;
@@ -38,11 +38,14 @@ static inline dp_frame_id dp_recipe_frame(uint64_t value)
 }
 
 /* What the row holds for the key; 0: nothing. rows and mask: dp_recipe_rows and dp_recipe_mask. */
-static inline __attribute__((always_inline)) uint64_t dp_recipe_peek(_Atomic uint64_t *rows, uint64_t mask, uintptr_t lookup_pc,
-                                                                     uint64_t key)
+static inline __attribute__((always_inline)) uint64_t dp_recipe_peek(_Atomic uint64_t *rows, uint64_t mask,
+                                                                     uintptr_t lookup_pc, uint64_t key)
 {
     uintptr_t index = (lookup_pc + 1) & mask, beside = index;
-    __asm__("" : "+r"(beside)); /* else the two share an address, which is then a step of its own before the load that counts */
+    __asm__(
+        ""
+        : "+r"(
+            beside)); /* else the two share an address, which is then a step of its own before the load that counts */
     uint64_t value = dp_load_relaxed(&rows[index]);
     return __builtin_expect((dp_load_relaxed(&rows[beside + 1]) ^ value) == key, 1) ? value : 0;
 }

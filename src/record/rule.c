@@ -3,8 +3,8 @@
  * record/rule.c - packs a row of the unwind table into a rule, where it is one of the shapes that compilers write.
  *
  * One expression is known by its bytes, the one that linkers write for a PLT entry: CFA = sp + 8, or + 16 once the
- * entry has pushed its index, which is so from byte N of the 16 on. A signal frame's table entry is not followed at all:
- * the kernel's layout says where the registers are.
+ * entry has pushed its index, which is so from byte N of the 16 on. A signal frame's table entry is not followed at
+ * all: the kernel's layout says where the registers are.
  */
 #include "record/rule.h"
 

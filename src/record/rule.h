@@ -25,7 +25,8 @@ enum dp_rule_kind {
 enum { DP_RULE_OFFSET_SHIFT = 13, DP_RULE_SLOT_SHIFT = 3, DP_RULE_SLOT_BITS = 7 };
 #elif defined(__aarch64__)
 enum { DP_RULE_OFFSET_SHIFT = 18, DP_RULE_SLOT_SHIFT = 5, DP_RULE_SLOT_BITS = 13 };
-/* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer saved. */
+/* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer
+ * saved. */
 enum { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
 #endif
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/unwind.c - chooses how to walk the calling thread's stack: by recipes, by frame pointers, or through libunwind.
+ * record/unwind.c - chooses how to walk the calling thread's stack: by recipes, by frame pointers, or through
+ * libunwind.
  *
  * auto walks by recipes (walk.c); where those do not suffice, the whole stack is walked again through libunwind, if its
  * module is there. unwind=libunwind always does that.
  *
  * Frame pointers (unwind=fp): a frame record is {caller's frame record, return address}. Nothing says whether a
- * function keeps one, so records must lie in readable memory and rise strictly, and the walk ends where one does not. The
- * outermost frame has a zero frame pointer.
+ * function keeps one, so records must lie in readable memory and rise strictly, and the walk ends where one does not.
+ * The outermost frame has a zero frame pointer.
  */
 #include "record/unwind.h"
 

@@ -26,7 +26,8 @@ void dp_unwind_from_values(const uintptr_t *values, size_t n, struct dp_stack *s
 
 /* libunwind is wanted (a frame that recipes cannot say was met, or unwind=libunwind) and not yet loaded. */
 int dp_unwind_wants_module(void);
-/* Opens it. Context: above the waterline, where dlopen may be called. 0, or what went wrong, said once in the log by the caller. */
+/* Opens it. Context: above the waterline, where dlopen may be called. 0, or what went wrong, said once in the log by
+ * the caller. */
 int dp_unwind_load_module(void);
 
 /* Bars new walks from entering libunwind and waits until none is inside; then lifts the bar. Context: fork handlers. */

@@ -38,6 +38,6 @@ struct dp_unwinder_ops {
      * their number; *whole: the last one is the outermost. Takes no lock that is held across a call out, calls neither
      * dl_iterate_phdr nor the host's heap.
      */
-    size_t (*walk)(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max, bool *whole,
-                   const struct dp_unwinder_process *process);
+    size_t (*walk)(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max,
+                   bool *whole, const struct dp_unwinder_process *process);
 };

@@ -3,12 +3,12 @@
  * record/walk.c - the walk by recipes: a row of the cache, a sum, a word from the stack, and again.
  *
  * What a frame costs is a chain of loads: the return address gives the row, the row the CFA, the CFA the next return
- * address. All else (bounds, the search for a place to join the memo, keeping the state) runs beside it. Branches that a
- * usual stack never takes lead out of the loop.
+ * address. All else (bounds, the search for a place to join the memo, keeping the state) runs beside it. Branches that
+ * a usual stack never takes lead out of the loop.
  *
- * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the memo in the middle (staged too,
- * with their true fp), and the rest of the memo, which keeps its places. It ends after `depth` frames at the latest, and
- * the stack may turn back, as it does where code runs on another stack, TURNS_MAX times.
+ * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the memo in the middle (staged
+ * too, with their true fp), and the rest of the memo, which keeps its places. It ends after `depth` frames at the
+ * latest, and the stack may turn back, as it does where code runs on another stack, TURNS_MAX times.
  */
 #include "record/walk.h"
 
@@ -132,11 +132,12 @@ static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, u
 }
 
 /*
- * The frame that the walk stands on may be one of the memo's, *candidate or one behind it. True: it is at place *at, and the
- * frames up to *last are still as remembered, of those before *end, up to where stage would have `limit` frames.
+ * The frame that the walk stands on may be one of the memo's, *candidate or one behind it. True: it is at place *at,
+ * and the frames up to *last are still as remembered, of those before *end, up to where stage would have `limit`
+ * frames.
  */
-static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_frame **candidate, uint32_t limit, uint32_t *at,
-                 uint32_t *end, uint32_t *last)
+static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_frame **candidate, uint32_t limit,
+                 uint32_t *at, uint32_t *end, uint32_t *last)
 {
     const struct dp_memo_frame *c = *candidate, *last_pending = memo->pending + memo->n_pending;
     while (c->sp < w->sp)
@@ -175,13 +176,13 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
 /* The state lives in registers; what leaves the loop for a while finds it in w, and may change it. */
 #define OUT  (w->pc = pc, w->sp = sp, w->fp = fp, w->n = n, w->hash = hash)
 #define BACK (pc = w->pc, sp = w->sp, fp = w->fp, n = w->n, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo)
-#define ENTER                                                                                                          \
-    (stage[n] = (struct dp_memo_frame){pc, sp, fp, value}, ids[n] = dp_recipe_frame(value),                            \
+#define ENTER                                                                               \
+    (stage[n] = (struct dp_memo_frame){pc, sp, fp, value}, ids[n] = dp_recipe_frame(value), \
      hash = hash * DP_STACK_BASE + dp_recipe_frame(value), n++)
-#define END(how)                                                                                                       \
-    do {                                                                                                               \
-        OUT;                                                                                                           \
-        return how;                                                                                                    \
+#define END(how)    \
+    do {            \
+        OUT;        \
+        return how; \
     } while (0)
 
     if (value)
@@ -243,9 +244,13 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
             value = dp_recipe_get(pc, pc ^ generation); /* interrupted there: no call, and nothing to join */
             ENTER;
             goto entered;
-        case DP_RULE_END: w->ended = true; return DP_WALK_WHOLE;
-        case DP_RULE_FOREIGN: return DP_WALK_FOREIGN;
-        default: return DP_WALK_CUT;
+        case DP_RULE_END:
+            w->ended = true;
+            return DP_WALK_WHOLE;
+        case DP_RULE_FOREIGN:
+            return DP_WALK_FOREIGN;
+        default:
+            return DP_WALK_CUT;
         }
         BACK;
     }
@@ -286,7 +291,8 @@ enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site
         dp_memo_forget(memo);
     w.foreign = !on_own_stack(&w);
     uint32_t joined = UINT32_MAX;
-    const struct dp_memo_frame *candidate = memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
+    const struct dp_memo_frame *candidate =
+        memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
     enum dp_walk_end end = run(&w, memo, 0, candidate, depth, &joined);
     if (joined == UINT32_MAX) {
         dp_memo_place(memo, memo->b, w.n, n_barred(&w), w.hash);

@@ -15,8 +15,8 @@ enum dp_walk_end {
 };
 
 /*
- * Walks from site, at most depth frames, and leaves the stack in the memo. There is at least one, unless site->pc cannot be
- * code. The generation is the one that dp_memo_begin was given.
+ * Walks from site, at most depth frames, and leaves the stack in the memo. There is at least one, unless site->pc
+ * cannot be code. The generation is the one that dp_memo_begin was given.
  */
 enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site, unsigned depth);
 

@@ -2,9 +2,9 @@
 /*
  * sink/access.c - Host and token.
  *
- * The token is the first line of a file, read again whenever the file's identity, size or time changed, so that a secret
- * can be rotated under a running process. It is compared without an early end; how long it is can be measured, what it is
- * cannot.
+ * The token is the first line of a file, read again whenever the file's identity, size or time changed, so that a
+ * secret can be rotated under a running process. It is compared without an early end; how long it is can be measured,
+ * what it is cannot.
  */
 #include "sink/access.h"
 
@@ -49,7 +49,8 @@ static bool is_address(const char *host)
         return false;
     memcpy(text, from, (size_t)(to - from));
     text[to - from] = 0;
-    return !strcasecmp(text, "localhost") || inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
+    return !strcasecmp(text, "localhost") || inet_pton(AF_INET, text, bytes) == 1 ||
+           inet_pton(AF_INET6, text, bytes) == 1;
 }
 
 static bool read_token(void)

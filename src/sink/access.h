@@ -2,8 +2,9 @@
 /*
  * sink/access.h - who may ask the embedded endpoint.
  *
- * Without a token only this machine may ask, and then only by an address: a page in a browser that was given our address
- * under a name of its own (DNS rebinding) sends that name as Host and is refused. With a token, the token decides.
+ * Without a token only this machine may ask, and then only by an address: a page in a browser that was given our
+ * address under a name of its own (DNS rebinding) sends that name as Host and is refused. With a token, the token
+ * decides.
  */
 #pragma once
 

@@ -3,14 +3,14 @@
  * sink/body.c - a ring of 64 KiB between a producing thread and a reader that never waits.
  *
  * Invariants:
- *  B1. Only the producer moves `head`, only the reader moves `tail`; head - tail bytes lie in the ring, at most its size.
- *  B2. `state` collects ENDED (the producer's last touch, unless GONE was there), LEFT (the reader wants no more) and
- *      GONE (the reader's last touch). Whoever sets the second of ENDED and GONE frees the ring; a reader whose LEFT finds
- *      ENDED is the last and frees it at once. ENDED that finds LEFT hands the producer's arg to orphan.
- *  B3. The reader calls nothing that waits. The producer waits only on `tail`, and a reader that leaves wakes it.
- * Memory order: [FILL] the producer's bytes are published by head, and read after it; without it the reader would take
- * bytes of the ring's last round. [DRAIN] the reader's taking is published by tail; without it the producer would
- * overwrite bytes that are still being copied. [WAKE] stands at push. [STATE] the result is published with `ended`.
+ *  B1. Only the producer moves `head`, only the reader moves `tail`; head - tail bytes lie in the ring, at most its
+ * size. B2. `state` collects ENDED (the producer's last touch, unless GONE was there), LEFT (the reader wants no more)
+ * and GONE (the reader's last touch). Whoever sets the second of ENDED and GONE frees the ring; a reader whose LEFT
+ * finds ENDED is the last and frees it at once. ENDED that finds LEFT hands the producer's arg to orphan. B3. The
+ * reader calls nothing that waits. The producer waits only on `tail`, and a reader that leaves wakes it. Memory order:
+ * [FILL] the producer's bytes are published by head, and read after it; without it the reader would take bytes of the
+ * ring's last round. [DRAIN] the reader's taking is published by tail; without it the producer would overwrite bytes
+ * that are still being copied. [WAKE] stands at push. [STATE] the result is published with `ended`.
  */
 #include "sink/body.h"
 
@@ -24,8 +24,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define RING_BYTES (64u << 10)
-#define BODIES_MAX 16
+#define RING_BYTES  (64u << 10)
+#define BODIES_MAX  16
 #define STACK_BYTES (512u << 10)
 
 enum { ENDED = 1, LEFT = 2, GONE = 4 };
@@ -48,7 +48,8 @@ static int push(void *ctx, const void *bytes, size_t n_bytes)
     struct dp_body *b = ctx;
     const uint8_t *from = bytes;
     while (n_bytes) {
-        /* [WAKE] read before what it stands for: a drain or a leave that is missed below moved it, and no sleep begins */
+        /* [WAKE] read before what it stands for: a drain or a leave that is missed below moved it, and no sleep begins
+         */
         uint32_t wake = dp_load_acquire(&b->wake);
         if (dp_load_acquire(&b->state) & LEFT)
             return -EPIPE;
@@ -92,8 +93,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx), void (*orphan)(void *arg, int result),
-                              void *arg, int *error)
+struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx),
+                              void (*orphan)(void *arg, int result), void *arg, int *error)
 {
     if (dp_add_relaxed(&n_bodies, 1) >= BODIES_MAX) {
         dp_sub_relaxed(&n_bodies, 1);

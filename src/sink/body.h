@@ -14,11 +14,11 @@ struct dp_body;
 
 /*
  * Makes a thread that runs produce(arg, fn, ctx), whose bytes read gives; its result ends them. If the reader went away
- * meanwhile, the thread then calls orphan(arg, result). NULL and *error: no memory, no thread, or too many under way (-EBUSY).
- * Ownership: arg is the thread's until read gave the result, or leave said 1.
+ * meanwhile, the thread then calls orphan(arg, result). NULL and *error: no memory, no thread, or too many under way
+ * (-EBUSY). Ownership: arg is the thread's until read gave the result, or leave said 1.
  */
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx), void (*orphan)(void *arg, int result),
-                              void *arg, int *error);
+struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx),
+                              void (*orphan)(void *arg, int result), void *arg, int *error);
 
 /* As deltaprof_http_read. Never waits. */
 ssize_t dp_body_read(struct dp_body *, void *buf, size_t n_bytes);

@@ -65,7 +65,8 @@ static struct dp_cursor *vacant(int64_t now)
     return oldest;
 }
 
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf, int *error)
+struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
+                                 int *error)
 {
     int64_t now = dp_clock_ns();
     dp_lock_take(&lock);

@@ -20,11 +20,12 @@ void dp_cursor_init(int64_t ttl_ns);
 
 /*
  * The cursor of this kind and name ("" is the shared default, which never expires), made when new; from_now: a new one
- * begins now, not at start. Takes it until dp_cursor_release. NULL and *error: -EBUSY, a reply is under way; -ENOSPC, there
- * are DP_CURSORS_MAX already; -ENOMEM.
+ * begins now, not at start. Takes it until dp_cursor_release. NULL and *error: -EBUSY, a reply is under way; -ENOSPC,
+ * there are DP_CURSORS_MAX already; -ENOMEM.
  */
 #define DP_CURSORS_MAX 96
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf, int *error);
+struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
+                                 int *error);
 void dp_cursor_release(struct dp_cursor *);
 
 struct dp_consumer *dp_cursor_consumer(struct dp_cursor *);
@@ -39,7 +40,8 @@ int dp_cursor_next(struct dp_cursor *, bool acknowledges, uint64_t after, uint64
 enum dp_cursor_fate { DP_CURSOR_ARRIVED, DP_CURSOR_LOST, DP_CURSOR_OPEN };
 void dp_cursor_settle(struct dp_cursor *, uint64_t seq, enum dp_cursor_fate fate);
 
-/* The number of the last reply that is known to have arrived, 0 for none or no such cursor: for HEAD, which makes none. */
+/* The number of the last reply that is known to have arrived, 0 for none or no such cursor: for HEAD, which makes none.
+ */
 uint64_t dp_cursor_peek(unsigned kind, const char *name);
 
 /* The parent's cursors are its own. Only stores. */

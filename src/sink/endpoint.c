@@ -3,8 +3,8 @@
  * sink/endpoint.c - a request in, a reply that is pulled out; no sockets.
  *
  * A reply is in one of three shapes: a text kept whole (errors, the index, cmdline: a few kilobytes), a window that has
- * to pass (?seconds=), or a body that a thread of ours makes while the host pulls it through a ring of 64 KiB. The host's
- * thread never serialises, symbolises or waits.
+ * to pass (?seconds=), or a body that a thread of ours makes while the host pulls it through a ring of 64 KiB. The
+ * host's thread never serialises, symbolises or waits.
  *
  * Who owns a reply: the host, until it ends it. If its producer is still at work then, the producer becomes the owner,
  * finds its write failing, and settles the cursor as lost (release_reply on its thread). So an end never waits.
@@ -171,9 +171,10 @@ static void release_reply(struct deltaprof_http_reply *r, bool arrived)
     bool written = r->ended && !r->result;
     if (r->cursor) {
         if (written)
-            dp_cursor_settle(r->cursor, r->seq, r->request.acknowledges ? DP_CURSOR_OPEN
-                                                : arrived               ? DP_CURSOR_ARRIVED
-                                                                        : DP_CURSOR_LOST);
+            dp_cursor_settle(r->cursor, r->seq,
+                             r->request.acknowledges ? DP_CURSOR_OPEN
+                             : arrived               ? DP_CURSOR_ARRIVED
+                                                     : DP_CURSOR_LOST);
         dp_cursor_release(r->cursor);
     } else if (r->consumer) {
         dp_consumer_free(r->consumer);
@@ -207,9 +208,9 @@ static void write_headers(struct deltaprof_http_reply *r)
     const struct dp_request *q = &r->request;
     bool binary = q->page == DP_PAGE_PROFILE && !q->text;
     add_header(r, "Content-Type",
-               binary                       ? "application/octet-stream"
+               binary                     ? "application/octet-stream"
                : q->page == DP_PAGE_INDEX ? "text/html; charset=utf-8"
-                                            : "text/plain; charset=utf-8");
+                                          : "text/plain; charset=utf-8");
     add_header(r, "X-Content-Type-Options", "nosniff");
     add_header(r, "Cache-Control", "no-store");
     if (binary) {
@@ -272,7 +273,8 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         start_body(r);
     if (r->ended) {
         r->has_body = false;
-        refuse(r, 503, r->result == -EBUSY ? "too many profiles are being made" : "no thread or memory to make a profile with");
+        refuse(r, 503,
+               r->result == -EBUSY ? "too many profiles are being made" : "no thread or memory to make a profile with");
     }
     if (q->page == DP_PAGE_INDEX)
         dp_page_index(keep, r);

@@ -3,9 +3,9 @@
  * sink/listen.c - one thread, its socket, and the library that speaks HTTP on it.
  *
  * The thread has a descriptor table of its own where the kernel allows it, emptied of the host's at once: a
- * socket that the host closes must not stay open in ours. Neither then can the host close or reuse what is ours. Where it is
- * not allowed the descriptors stand in the host's table; whenever the library stops with an error, the socket is asked
- * whether it is still itself before it is closed, and opened anew.
+ * socket that the host closes must not stay open in ours. Neither then can the host close or reuse what is ours. Where
+ * it is not allowed the descriptors stand in the host's table; whenever the library stops with an error, the socket is
+ * asked whether it is still itself before it is closed, and opened anew.
  *
  * It is stopped by a signal that only this thread sees: blocked, sent to the thread, and read through a signalfd; an
  * eventfd would have to stand in the host's table too.
@@ -37,8 +37,8 @@
 #define REPLY_S         120
 /* What a reader that dies may have left unread and yet counts as delivered: little, without after=. */
 #define SEND_BUFFER_BYTES (32 << 10)
-#define STACK_BYTES     (256u << 10)
-#define STOP_SIGNAL     SIGURG
+#define STACK_BYTES       (256u << 10)
+#define STOP_SIGNAL       SIGURG
 
 extern const struct dp_server_ops dp_module_http __attribute__((weak));
 

@@ -27,7 +27,10 @@ static const struct dp_request_profile profiles[] = {
 static const struct {
     const char *path, *name;
 } aliases[] = {
-    {"heap", "heap"}, {"contention", "mutex"}, {"symbol", "symbol"}, {"cmdline", "cmdline"},
+    {"heap", "heap"},
+    {"contention", "mutex"},
+    {"symbol", "symbol"},
+    {"cmdline", "cmdline"},
 };
 
 const struct dp_request_profile *dp_request_profile(size_t i)

@@ -25,20 +25,20 @@ struct dp_request {
     const char *message; /* of an error: one line */
     bool head;
 
-    unsigned kind;       /* enum deltaprof_kind */
-    const char *name;    /* of the profile: "heap", "delta_mutex", ... */
-    bool delta;          /* by cursor */
-    bool allocs;         /* default_sample_type is alloc_space */
-    bool text;           /* debug=1 */
-    int64_t seconds;     /* 0: none */
+    unsigned kind;    /* enum deltaprof_kind */
+    const char *name; /* of the profile: "heap", "delta_mutex", ... */
+    bool delta;       /* by cursor */
+    bool allocs;      /* default_sample_type is alloc_space */
+    bool text;        /* debug=1 */
+    int64_t seconds;  /* 0: none */
 
     char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
     bool from_now;
-    bool acknowledges;   /* after= was given */
+    bool acknowledges; /* after= was given */
     uint64_t after;
-    char conf[160];      /* types, symbolize and max_samples, as deltaprof_delta_set takes them */
+    char conf[160]; /* types, symbolize and max_samples, as deltaprof_delta_set takes them */
 
-    const char *query;   /* of GET symbol; points into target */
+    const char *query; /* of GET symbol; points into target */
 };
 
 /* The words that errors use for a bad value stay static; target must outlive request->query. */

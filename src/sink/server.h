@@ -24,8 +24,8 @@ struct dp_server_conf {
     int listen_fd; /* listening, non-blocking; stays the caller's */
     int stop_fd;   /* readable: return */
     unsigned max_connections;
-    unsigned request_s;    /* longest that a client may take to send a request, idle time included */
-    unsigned reply_s;      /* longest that it may take to read a reply, counted from its first byte */
+    unsigned request_s; /* longest that a client may take to send a request, idle time included */
+    unsigned reply_s;   /* longest that it may take to read a reply, counted from its first byte */
     const struct dp_server_calls *calls;
 };
 

@@ -58,7 +58,8 @@ static void make_records(void)
 
 static double ask(size_t *n_bytes, size_t *peak)
 {
-    struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=bench&types=alloc&symbolize=none", NULL, 0};
+    struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=bench&types=alloc&symbolize=none",
+                                             NULL, 0};
     struct deltaprof_http_reply *reply;
     char buf[16384];
     size_t before = dp_mem_used();

@@ -106,7 +106,8 @@ static void leaf_fp(void *ctx)
     for (int i = 0; i < r->n; i++) {
         const uintptr_t *fp = __builtin_frame_address(0);
         unsigned n = 0;
-        for (const uintptr_t *next = fp; n < (unsigned)r->n && n < 256 && next >= fp && next < fp + 16384; next = (const uintptr_t *)next[0])
+        for (const uintptr_t *next = fp; n < (unsigned)r->n && n < 256 && next >= fp && next < fp + 16384;
+             next = (const uintptr_t *)next[0])
             frames[n++] = next[1];
         sink = frames[n - 1];
         r->frames += n;
@@ -187,7 +188,8 @@ static void measure_misses(void)
 
 int main(void)
 {
-    if (dp_frames_init(8 << 20) || dp_unwind_init(DP_UNWIND_AUTO, 256, 4 << 20) || dp_thread_init(dp_unwind_scratch_bytes(), 2 << 20))
+    if (dp_frames_init(8 << 20) || dp_unwind_init(DP_UNWIND_AUTO, 256, 4 << 20) ||
+        dp_thread_init(dp_unwind_scratch_bytes(), 2 << 20))
         return 1;
     deltaprof_guard_enter();
     dp_thread_hold();

@@ -17,7 +17,10 @@ static int n_destroyed;
 
 struct noisy {
     std::string text = "a string that does not fit into the small buffer";
-    ~noisy() { n_destroyed++; }
+    ~noisy()
+    {
+        n_destroyed++;
+    }
 };
 
 static void wait_forever()

@@ -3,7 +3,8 @@
  * victim_loader - a program that allocates while the dynamic loader is busy or held.
  *
  *     callback N      N times: one thread sits in a dl_iterate_phdr callback and wants a mutex; its holder allocates
- *     churn SECONDS PLUGIN PLUGIN...   threads open and close libraries and iconv converters, others allocate, main forks
+ *     churn SECONDS PLUGIN PLUGIN...   threads open and close libraries and iconv converters, others allocate, main
+ * forks
  *
  * Its own dl_iterate_phdr stands before libc's and ends the program when anybody calls it from inside malloc or free.
  */
@@ -28,7 +29,8 @@ static __thread int in_allocator;
 
 typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 
-__attribute__((visibility("default"))) int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void *data)
+__attribute__((visibility("default"))) int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
+                                                           void *data)
 {
     static iterate_fn real;
     if (in_allocator) {
@@ -86,7 +88,8 @@ static void allocate(int n)
     }
 }
 
-/* ---- callback ----------------------------------------------------------------------------------------------------- */
+/* ---- callback -----------------------------------------------------------------------------------------------------
+ */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t inside, held, done;
@@ -129,7 +132,8 @@ static int callback(int n)
     return 0;
 }
 
-/* ---- churn --------------------------------------------------------------------------------------------------------- */
+/* ---- churn ---------------------------------------------------------------------------------------------------------
+ */
 
 static double deadline;
 static char **plugins;

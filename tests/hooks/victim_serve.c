@@ -7,8 +7,8 @@
  *     tree DEPTH  one block at each node of a binary tree of calls: 2^(DEPTH+1)-1 stacks; then as `idle`
  *     idle        allocates a little every 10 ms until stdin ends
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
- *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at the end
- *                 of stdin whether each still was its own
+ *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at
+ * the end of stdin whether each still was its own
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -44,16 +44,18 @@ static void one(struct book *book, void *kept[KEPT], size_t sizes[KEPT], unsigne
     book->kept_bytes += (long)n;
 }
 
-#define GROW(i) \
+#define GROW(i)                                        \
     __attribute__((noinline)) void *grow_##i(size_t n) \
-    { \
-        void *p = malloc(n); \
-        __asm__ volatile("" : "+r"(p)); \
-        return p; \
+    {                                                  \
+        void *p = malloc(n);                           \
+        __asm__ volatile("" : "+r"(p));                \
+        return p;                                      \
     }
-GROW(0) GROW(1) GROW(2) GROW(3) GROW(4) GROW(5) GROW(6) GROW(7)
+GROW(0)
+GROW(1)
+GROW(2) GROW(3) GROW(4) GROW(5) GROW(6) GROW(7)
 
-static void *(*const grows[THREADS])(size_t) = {grow_0, grow_1, grow_2, grow_3, grow_4, grow_5, grow_6, grow_7};
+    static void *(*const grows[THREADS])(size_t) = {grow_0, grow_1, grow_2, grow_3, grow_4, grow_5, grow_6, grow_7};
 
 static void *work(void *arg)
 {
@@ -88,7 +90,8 @@ static void threads(void)
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     for (int i = 0; i < THREADS; i++)
-        printf("grow_%d %ld %ld %ld %ld\n", i, books[i].objects, books[i].bytes, books[i].kept_objects, books[i].kept_bytes);
+        printf("grow_%d %ld %ld %ld %ld\n", i, books[i].objects, books[i].bytes, books[i].kept_objects,
+               books[i].kept_bytes);
     fflush(stdout);
     wait_for_line();
 }

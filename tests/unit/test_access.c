@@ -32,8 +32,16 @@ static void write_token(const char *path, const char *text)
 static void without_a_token_only_addresses_are_answered(void **state)
 {
     dp_access_init("", true);
-    static const char *const good[] = {"127.0.0.1", "127.0.0.1:6060", "localhost", "LocalHost:80", "[::1]:6060", "[::1]", "10.1.2.3:1"};
-    static const char *const bad[] = {"evil.example", "evil.example:6060", "127.0.0.1.evil.example", "localhost.evil", "[::1]evil", "[::1", "1.2.3", "x"};
+    static const char *const good[] = {"127.0.0.1",  "127.0.0.1:6060", "localhost", "LocalHost:80",
+                                       "[::1]:6060", "[::1]",          "10.1.2.3:1"};
+    static const char *const bad[] = {"evil.example",
+                                      "evil.example:6060",
+                                      "127.0.0.1.evil.example",
+                                      "localhost.evil",
+                                      "[::1]evil",
+                                      "[::1",
+                                      "1.2.3",
+                                      "x"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(check(good[i], NULL), 200);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -84,8 +92,22 @@ static void listen_takes_literals_ranges_and_socket_files_only(void **state)
     assert_false(a.local);
     assert_int_equal(dp_endpoint_address_parse(&a, "unix:/run/x.sock"), 0);
     assert_true(a.local);
-    static const char *const bad[] = {"", "6060", ":6060", "example.org:6060", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
-                                      "127.0.0.1:2-1", "127.0.0.1:1-", "127.0.0.1:1x", "::1:80", "[::1]", "[]:1", "unix:", "1.2.3.4.5:1"};
+    static const char *const bad[] = {"",
+                                      "6060",
+                                      ":6060",
+                                      "example.org:6060",
+                                      "127.0.0.1",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:0",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:2-1",
+                                      "127.0.0.1:1-",
+                                      "127.0.0.1:1x",
+                                      "::1:80",
+                                      "[::1]",
+                                      "[]:1",
+                                      "unix:",
+                                      "1.2.3.4.5:1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_true(dp_endpoint_address_parse(&a, bad[i]) < 0);
 }

@@ -106,7 +106,8 @@ static void totals(long long t[4])
     ask("/debug/pprof/heap?debug=1");
     assert_int_equal(got.status, 200);
     got.body[got.n] = 0;
-    assert_int_equal(sscanf(got.body, "heap profile: %lld: %lld [%lld: %lld] @ heap_v2/1", &t[0], &t[1], &t[2], &t[3]), 4);
+    assert_int_equal(sscanf(got.body, "heap profile: %lld: %lld [%lld: %lld] @ heap_v2/1", &t[0], &t[1], &t[2], &t[3]),
+                     4);
 }
 
 static int starts(void **state)
@@ -171,7 +172,8 @@ static void one_reply_a_cursor_and_others_go_on(void **state)
     assert_int_equal(got.status, 200);
 }
 
-/* The size of an empty delta tells a delta that has the new row from one that has not; times differ by a byte or two. */
+/* The size of an empty delta tells a delta that has the new row from one that has not; times differ by a byte or two.
+ */
 static bool is_empty(size_t empty)
 {
     return got.n <= empty + 8;
@@ -212,16 +214,19 @@ static void after_acknowledges_one_reply_and_no_other(void **state)
     char target[128];
     allocate(1);
     for (int i = 0; i < 3; i++) { /* the reply is read whole, but the client never says so: it comes again */
-        snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu", (unsigned long long)have);
+        snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu",
+                 (unsigned long long)have);
         ask(target);
         assert_int_equal(got.status, 200);
         assert_false(is_empty(empty));
     }
     uint64_t last = got.seq;
-    snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu", (unsigned long long)last - 1);
+    snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu",
+             (unsigned long long)last - 1);
     ask(target);
     assert_int_equal(got.status, 409);
-    snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu", (unsigned long long)last);
+    snprintf(target, sizeof target, "/debug/pprof/delta_heap?cursor=ack&types=alloc&after=%llu",
+             (unsigned long long)last);
     ask(target);
     assert_int_equal(got.status, 200);
     assert_true(is_empty(empty));
@@ -277,9 +282,12 @@ static void errors_are_text_that_pprof_shows(void **state)
         const char *method, *target;
         int status;
     } wrong[] = {
-        {"GET", "/debug/pprof/goroutine", 404},          {"POST", "/debug/pprof/heap", 405},
-        {"GET", "/debug/pprof/heap?seconds=x", 400},     {"GET", "/debug/pprof/heap?seconds=1&debug=1", 400},
-        {"GET", "/debug/pprof/delta_heap?cursor=%2f", 400}, {"GET", "/debug/pprof/heap?types=x", 400},
+        {"GET", "/debug/pprof/goroutine", 404},
+        {"POST", "/debug/pprof/heap", 405},
+        {"GET", "/debug/pprof/heap?seconds=x", 400},
+        {"GET", "/debug/pprof/heap?seconds=1&debug=1", 400},
+        {"GET", "/debug/pprof/delta_heap?cursor=%2f", 400},
+        {"GET", "/debug/pprof/heap?types=x", 400},
         {"GET", "/debug/pprof/delta_heap?cursor=never&after=77", 409},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

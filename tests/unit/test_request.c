@@ -50,8 +50,15 @@ static void gperftools_paths_are_aliases(void **state)
 
 static void what_is_not_there_or_not_allowed_says_so(void **state)
 {
-    static const char *const unknown[] = {"/", "", "/debug/pprof/goroutine", "/debug/pprof/heap/", "/debug/pprof/heapx",
-                                          "/debug/pprof/hea", "/debug/pprof/%68eap", "/debug", "?/debug/pprof/heap"};
+    static const char *const unknown[] = {"/",
+                                          "",
+                                          "/debug/pprof/goroutine",
+                                          "/debug/pprof/heap/",
+                                          "/debug/pprof/heapx",
+                                          "/debug/pprof/hea",
+                                          "/debug/pprof/%68eap",
+                                          "/debug",
+                                          "?/debug/pprof/heap"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         struct dp_request r = parse("GET", unknown[i]);
         assert_int_equal(r.page, DP_PAGE_ERROR);
@@ -84,7 +91,8 @@ static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(voi
 
 static void a_cursor_has_a_plain_name(void **state)
 {
-    struct dp_request r = parse("GET", "/debug/pprof/delta_heap?cursor=alloy-1.a_B&from=now&after=18446744073709551615");
+    struct dp_request r =
+        parse("GET", "/debug/pprof/delta_heap?cursor=alloy-1.a_B&from=now&after=18446744073709551615");
     assert_int_equal(r.status, 200);
     assert_string_equal(r.cursor, "alloy-1.a_B");
     assert_true(r.from_now);

@@ -83,7 +83,11 @@ static uint64_t some_word(uint64_t *area)
         return pcs[below(64 + below(n_pcs - 64))];
     if (kind < clean + 4 && kind < 96)
         return (uint64_t)&area[64 * below(WORDS / 64)];
-    return kind <= 95 ? 0 : kind == 96 ? end_pc : kind == 97 ? 0x123456789 : kind == 98 ? UINT64_MAX : (uint64_t)&area[below(WORDS)];
+    return kind <= 95   ? 0
+           : kind == 96 ? end_pc
+           : kind == 97 ? 0x123456789
+           : kind == 98 ? UINT64_MAX
+                        : (uint64_t)&area[below(WORDS)];
 }
 
 static void walk(int which, const struct deltaprof_site *site, struct dp_stack *stack)
@@ -126,8 +130,12 @@ static void change_and_compare(uint64_t *area, unsigned turns, bool deep)
                 sp = sp < 16 ? 16 : sp > WORDS - 80 ? WORDS - 80 : sp;
                 break;
             case 1:
-            case 2: fp = fps[below(2)]; break;
-            case 3: pc = pcs[below(16)]; break;
+            case 2:
+                fp = fps[below(2)];
+                break;
+            case 3:
+                pc = pcs[below(16)];
+                break;
             case 4:
                 if (below(16))
                     break;
@@ -135,7 +143,8 @@ static void change_and_compare(uint64_t *area, unsigned turns, bool deep)
                     area[below(WORDS)] = some_word(area);
                 fps[below(2)] = (uintptr_t)&area[sp + below(WORDS - sp)];
                 break;
-            default: area[sp + below(60)] = some_word(area); /* near the walk */
+            default:
+                area[sp + below(60)] = some_word(area); /* near the walk */
             }
         }
         struct deltaprof_site site = {pc, (uintptr_t)&area[sp], fp};
@@ -153,7 +162,8 @@ static void a_walk_with_a_memo_equals_a_walk_without(void **state)
     memset(area, 0, sizeof area);
     for (int round = 0; round < 40; round++)
         change_and_compare(area, 10000, round % 4 == 0);
-    print_message("%llu stacks, %.1f frames each\n", (unsigned long long)changes, (double)depth_total / (double)changes);
+    print_message("%llu stacks, %.1f frames each\n", (unsigned long long)changes,
+                  (double)depth_total / (double)changes);
     assert_true(depth_total / changes >= 4);
 }
 
@@ -196,7 +206,8 @@ static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
     while (msync((void *)(below - 4096), 4096, MS_ASYNC) == 0)
         below -= 4096;
     size_t n_bytes = 64 << 10;
-    char *area = mmap((void *)(below - n_bytes), n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    char *area = mmap((void *)(below - n_bytes), n_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     assert_ptr_equal(area, below - n_bytes);
     struct deltaprof_site site = {pcs[0], (uintptr_t)area + 64, 0};
     expect_equal(&site);

@@ -2,8 +2,9 @@
 /*
  * equal.c - our walks against libunwind's cold unw_step, frame for frame, in whatever code calls check().
  *
- * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: as the thread remembers it, once
- * more, and with nothing remembered; all equal libunwind's frames. Prints stacks, frames, and how many took libunwind.
+ * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: as the thread remembers it,
+ * once more, and with nothing remembered; all equal libunwind's frames. Prints stacks, frames, and how many took
+ * libunwind.
  */
 #define UNW_LOCAL_ONLY
 #include <dlfcn.h>
@@ -25,7 +26,8 @@ static unsigned long n_stacks, n_frames, n_foreign, n_bad;
 
 static void show(const char *what, const struct dp_stack *ours, const uintptr_t *theirs, unsigned n_theirs)
 {
-    printf("%s, %s: ours has %u frames%s, libunwind %u\n", victim, what, ours->depth, ours->cut ? ", cut" : "", n_theirs);
+    printf("%s, %s: ours has %u frames%s, libunwind %u\n", victim, what, ours->depth, ours->cut ? ", cut" : "",
+           n_theirs);
     for (unsigned i = 0; i < ours->depth || i < n_theirs; i++) {
         uintptr_t mine = i < ours->depth ? dp_frame_get(ours->frames[i])->pc : 0, other = i < n_theirs ? theirs[i] : 0;
         Dl_info info = {0};

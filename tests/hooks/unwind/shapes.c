@@ -139,23 +139,29 @@ static NOINLINE void callbacks(void)
     KEEP;
 }
 
-/* ---- assembly with unwind data ------------------------------------------------------------------------------------ */
+/* ---- assembly with unwind data ------------------------------------------------------------------------------------
+ */
 
 #if defined(__x86_64__)
 #define ASM_FUNCTION(name, body)                                                                                       \
-    __asm__(".text\n.type " name ",@function\n" name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " name ",.-" name "\n")
-ASM_FUNCTION("asm_pushes", "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset %rbx,0\nsub $0x1230,%rsp\n"
-                           ".cfi_adjust_cfa_offset 0x1230\ncall *%rdi\nadd $0x1230,%rsp\n.cfi_adjust_cfa_offset -0x1230\n"
-                           ".cfi_remember_state\npop %rbx\n.cfi_def_cfa_offset 8\n.cfi_restore %rbx\nret\n.cfi_restore_state\nud2\n");
-ASM_FUNCTION("asm_other_register", "push %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset %rbx,-16\nmov %rsp,%rbx\n"
-                                   ".cfi_def_cfa_register %rbx\nsub $24,%rsp\nand $-64,%rsp\ncall *%rdi\nmov %rbx,%rsp\n"
-                                   ".cfi_def_cfa_register %rsp\npop %rbx\n.cfi_def_cfa_offset 8\n.cfi_restore %rbx\nret\n");
+    __asm__(".text\n.type " name ",@function\n" name ":\n.cfi_startproc\n" body ".cfi_endproc\n.size " name ",.-" name \
+            "\n")
+ASM_FUNCTION("asm_pushes",
+             "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset %rbx,0\nsub $0x1230,%rsp\n"
+             ".cfi_adjust_cfa_offset 0x1230\ncall *%rdi\nadd $0x1230,%rsp\n.cfi_adjust_cfa_offset -0x1230\n"
+             ".cfi_remember_state\npop %rbx\n.cfi_def_cfa_offset 8\n.cfi_restore %rbx\nret\n.cfi_restore_state\nud2\n");
+ASM_FUNCTION("asm_other_register",
+             "push %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset %rbx,-16\nmov %rsp,%rbx\n"
+             ".cfi_def_cfa_register %rbx\nsub $24,%rsp\nand $-64,%rsp\ncall *%rdi\nmov %rbx,%rsp\n"
+             ".cfi_def_cfa_register %rsp\npop %rbx\n.cfi_def_cfa_offset 8\n.cfi_restore %rbx\nret\n");
 ASM_FUNCTION("asm_clobbers_fp", "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp,-16\nmov $0x1234567,%ebp\n"
                                 "call *%rdi\npop %rbp\n.cfi_def_cfa_offset 8\n.cfi_restore %rbp\nret\n");
-ASM_FUNCTION("asm_expression", "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp,-16\nlea 16(%rsp),%rax\nsub $40,%rsp\n"
-                               "and $-32,%rsp\nmov %rax,(%rsp)\n.cfi_escape 0x0f,3,0x77,0,6\ncall *%rdi\nmov (%rsp),%rsp\n"
-                               ".cfi_def_cfa %rsp,0\nmov -16(%rsp),%rbp\nsub $8,%rsp\n.cfi_def_cfa_offset 8\n.cfi_restore %rbp\nret\n");
-void asm_pushes(void (*)(void)), asm_other_register(void (*)(void)), asm_clobbers_fp(void (*)(void)), asm_expression(void (*)(void));
+ASM_FUNCTION("asm_expression",
+             "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp,-16\nlea 16(%rsp),%rax\nsub $40,%rsp\n"
+             "and $-32,%rsp\nmov %rax,(%rsp)\n.cfi_escape 0x0f,3,0x77,0,6\ncall *%rdi\nmov (%rsp),%rsp\n"
+             ".cfi_def_cfa %rsp,0\nmov -16(%rsp),%rbp\nsub $8,%rsp\n.cfi_def_cfa_offset 8\n.cfi_restore %rbp\nret\n");
+void asm_pushes(void (*)(void)), asm_other_register(void (*)(void)), asm_clobbers_fp(void (*)(void)),
+    asm_expression(void (*)(void));
 static void from_asm(void)
 {
     check("called from assembly");
@@ -170,12 +176,11 @@ static NOINLINE void assembly(void)
     KEEP;
 }
 #else
-static void assembly(void)
-{
-}
+static void assembly(void) {}
 #endif
 
-/* ---- signals -------------------------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------------------------------
+ */
 
 static volatile sig_atomic_t n_ticks;
 
@@ -219,7 +224,8 @@ static NOINLINE void signals(int on_alternate, int ticks)
     sigaltstack(&old, NULL);
 }
 
-/* ---- threads and fibers ----------------------------------------------------------------------------------------------- */
+/* ---- threads and fibers
+ * ----------------------------------------------------------------------------------------------- */
 
 static pthread_key_t key;
 static void key_destructor(void *p)

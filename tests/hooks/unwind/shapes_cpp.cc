@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* shapes_cpp.cc - what C++ adds: destructors and handlers that run while an exception is under way, virtual calls, std. */
+/* shapes_cpp.cc - what C++ adds: destructors and handlers that run while an exception is under way, virtual calls, std.
+ */
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -95,7 +96,12 @@ extern "C" void run(check_fn *fn, int ticks)
         return n ? f(n - 1) + applies(f, n - 1) : 1;
     };
     f(4);
-    applies([](int n) { check("lambda"); return n; }, 3);
+    applies(
+        [](int n) {
+            check("lambda");
+            return n;
+        },
+        3);
     std::thread([] { catches(3); }).join();
     KEEP;
 }
