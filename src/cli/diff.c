@@ -45,8 +45,8 @@ static int add(struct options *o, const char *file, struct dp_cli_source *source
         return status;
     int result = dp_diff_add(&o->diff, &source->decode, &error);
     if (result)
-        dp_cli_error("diff", "%s: %s", dp_cli_file_name(file), error.line);
-    return result == -EINVAL ? DP_CLI_USAGE : result ? DP_CLI_FAILED : 0;
+        status = dp_cli_refuse("diff", file, result, &error);
+    return result == -EINVAL ? DP_CLI_USAGE : status;
 }
 
 static int write_diff(struct options *o, const char *file, const char *path)

@@ -16,9 +16,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static size_t memory_bytes; /* the cap */
+
+static void set_memory(size_t limit_bytes)
+{
+    size_t n_pages = (size_t)sysconf(_SC_PHYS_PAGES), page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    memory_bytes = 4 * limit_bytes + ((size_t)256 << 20);
+    if (memory_bytes > n_pages / 4 * 3 * page_bytes)
+        memory_bytes = n_pages / 4 * 3 * page_bytes;
+    dp_mem_cap(memory_bytes);
+}
+
 void dp_cli_files_init(void)
 {
-    dp_mem_cap(SIZE_MAX);
+    set_memory(DP_INPUT_LIMIT);
     opterr = 0;
 }
 
@@ -44,6 +55,7 @@ int dp_cli_limit(const char *verb, const char *text, size_t *limit_bytes)
         return DP_CLI_USAGE;
     }
     *limit_bytes = (size_t)n << shift;
+    set_memory(*limit_bytes);
     return 0;
 }
 
@@ -65,9 +77,17 @@ int dp_cli_read(const char *verb, const char *file, size_t limit_bytes, struct d
         close(fd);
     if (!result)
         result = dp_decode_scan(&source->decode, source->input.bytes.at, source->input.bytes.n, &error);
-    if (result)
-        dp_cli_error(verb, "%s: %s", dp_cli_file_name(file), error.line);
-    return result ? DP_CLI_FAILED : 0;
+    return result ? dp_cli_refuse(verb, file, result, &error) : 0;
+}
+
+int dp_cli_refuse(const char *verb, const char *file, int result, const struct dp_input_error *error)
+{
+    if (result == -ENOMEM)
+        dp_cli_error(verb, "%s: more than %zu MiB of memory needed; a higher --limit allows more",
+                     dp_cli_file_name(file), memory_bytes >> 20);
+    else
+        dp_cli_error(verb, "%s: %s", dp_cli_file_name(file), error->line);
+    return DP_CLI_FAILED;
 }
 
 void dp_cli_source_fini(struct dp_cli_source *source)

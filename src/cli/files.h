@@ -9,7 +9,10 @@
 #include "pprof/gzip.h"
 #include "pprof/merge.h"
 
-/* Takes all the memory it needs: the cap is for the library in somebody's process. */
+/*
+ * For the memory of these verbs: four times the limit of a file, and not more than three quarters of the machine's. A
+ * file of very small things is twenty times as large in memory: better one line and status 1 than a machine that swaps.
+ */
 void dp_cli_files_init(void);
 
 /* Says what getopt_long (opterr 0, options that begin with ":") did not understand; DP_CLI_USAGE. */
@@ -27,6 +30,8 @@ struct dp_cli_source {
 /* file "-": standard input. 0 or DP_CLI_FAILED. */
 int dp_cli_read(const char *verb, const char *file, size_t limit_bytes, struct dp_cli_source *);
 void dp_cli_source_fini(struct dp_cli_source *);
+/* Says what is wrong with a file, result being what a reader gave; DP_CLI_FAILED. */
+int dp_cli_refuse(const char *verb, const char *file, int result, const struct dp_input_error *);
 
 /* What a file is called in messages. */
 const char *dp_cli_file_name(const char *file);

@@ -26,10 +26,9 @@ static int merge(char **files, size_t n, size_t limit_bytes, const char *path)
     for (size_t i = 0; i < n && !status; i++) {
         struct dp_input_error error;
         status = dp_cli_read("merge", files[i], limit_bytes, &source);
-        if (!status && dp_merge_add(&merged, &source.decode, states[i], &error)) {
-            dp_cli_error("merge", "%s: %s", dp_cli_file_name(files[i]), error.line);
-            status = DP_CLI_FAILED;
-        }
+        int result = status ? 0 : dp_merge_add(&merged, &source.decode, states[i], &error);
+        if (result)
+            status = dp_cli_refuse("merge", files[i], result, &error);
     }
     dp_cli_source_fini(&source);
     struct dp_cli_out out;

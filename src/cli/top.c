@@ -290,10 +290,9 @@ static int read_files(struct top *top, char **files, size_t n)
     for (size_t i = 0; i < n && !status; i++) {
         struct dp_input_error error;
         status = dp_cli_read("top", files[i], top->limit_bytes, &source);
-        if (!status && dp_merge_add(&top->merge, &source.decode, states[i], &error)) {
-            dp_cli_error("top", "%s: %s", dp_cli_file_name(files[i]), error.line);
-            status = DP_CLI_FAILED;
-        }
+        int result = status ? 0 : dp_merge_add(&top->merge, &source.decode, states[i], &error);
+        if (result)
+            status = dp_cli_refuse("top", files[i], result, &error);
         top->n_processes += states[i] == DP_MERGE_NEWEST;
     }
     top->n_files = n;

@@ -37,15 +37,23 @@ int dp_write_header_take(struct dp_write_header *header, const struct dp_model *
     return 0;
 }
 
-static int add_comment(struct dp_write_header *header, uint32_t comment)
+/* Each comment once, however many there are. */
+static int join_comments(struct dp_write_header *header, const struct dp_model *m, const struct dp_decode *d)
 {
-    for (size_t i = 0; i < header->comments.n; i++)
-        if (header->comments.at[i] == comment)
-            return 0;
-    uint32_t *to = dp_vec_push(&header->comments);
-    if (!to)
+    size_t n_strings = dp_strings_count(&m->strings), n_known = header->has_comment.n;
+    uint8_t *more = dp_vec_room(&header->has_comment, n_strings - n_known + 1);
+    if (!more || !dp_vec_room(&header->comments, d->comments.n + 1))
         return -ENOMEM;
-    *to = comment;
+    memset(more, 0, n_strings - n_known);
+    header->has_comment.n = n_strings;
+    for (size_t i = 0; i < header->comments.n && !n_known; i++)
+        header->has_comment.at[header->comments.at[i]] = 1;
+    for (size_t i = 0; i < d->comments.n; i++) {
+        uint32_t comment = m->string_map.at[d->comments.at[i]];
+        if (!header->has_comment.at[comment])
+            header->comments.at[header->comments.n++] = comment;
+        header->has_comment.at[comment] = 1;
+    }
     return 0;
 }
 
@@ -61,15 +69,13 @@ int dp_write_header_join(struct dp_write_header *header, const struct dp_model *
         header->default_type = m->string_map.at[d->default_type];
     if (!header->doc_url)
         header->doc_url = m->string_map.at[d->doc_url];
-    for (size_t i = 0; i < d->comments.n; i++)
-        if (add_comment(header, m->string_map.at[d->comments.at[i]]))
-            return -ENOMEM;
-    return 0;
+    return join_comments(header, m, d);
 }
 
 void dp_write_header_fini(struct dp_write_header *header)
 {
     dp_vec_fini(&header->comments);
+    dp_vec_fini(&header->has_comment);
     dp_vec_fini(&header->unknown);
     *header = (struct dp_write_header){0};
 }

@@ -15,6 +15,7 @@ struct dp_write_header {
     int64_t period, time_ns, duration_ns;
     uint32_t default_type, drop_frames, keep_frames, doc_url;
     DP_VEC(uint32_t) comments;
+    DP_VEC(uint8_t) has_comment; /* by string, once profiles are joined */
     DP_VEC(uint8_t) unknown;
 };
 

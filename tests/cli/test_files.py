@@ -185,6 +185,15 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual([v for row in meaning(data).values() for v in row], [10, 100, 7, 3004])
         self.assertEqual((parse(data).time_nanos, parse(data).duration_nanos), (100, 40))
 
+    def test_comments_are_merged_each_once(self):
+        def with_comments(name, *comments):
+            strings = [b'', *comments]
+            data = chunk(1, b'') + b''.join(chunk(6, text) for text in strings)
+            return self.file(name, data + b''.join(number(13, i) for i in range(1, len(strings))))
+        data = self.run_it('merge', with_comments('a', b'x', b'y'), with_comments('b', b'y', b'z'), with_comments('c', b'z', b'x'))
+        p = parse(data)
+        self.assertEqual([p.string_table[i] for i in p.comment], ['x', 'y', 'z'])
+
     def test_an_output_appears_whole_and_replaces_its_input(self):
         a, b = self.file('a', [(['f'], [1, 1, 0, 0])]), self.file('b', [(['f'], [2, 2, 0, 0])])
         self.run_it('merge', a, b, '-o', a)
@@ -267,6 +276,12 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         bomb = self.file('bomb', member * 640)  # 10 GiB in 10 MB
         line = self.refuse('top', '--limit', '64M', bomb)
         self.assertIn('more than 67108864 bytes uncompressed, the limit', line)
+
+    def test_many_small_things_end_at_the_memory_that_the_limit_allows(self):
+        head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1))
+        lines = number(1, 1) + b'\x22\0' * (15 << 20)  # two bytes each on the wire
+        path = self.file('lines', gzip.compress(head + varint(4 << 3 | 2) + varint(len(lines)) + lines, 1))
+        self.assertIn('more than 380 MiB of memory needed', self.refuse('top', '--limit', '31M', path))
 
     def test_kinds_are_not_mixed(self):
         heap, mutex = self.file('h', [(['f'], [1, 1, 1, 1])]), self.file('m', [(['f'], [1, 1])], MUTEX)
