@@ -66,6 +66,7 @@ struct dp_decode_ids {
     uint32_t *at;     /* position + 1; 0: no such id */
     uint64_t *hashed; /* NULL: at[id]; else at[] belongs to these ids, by open addressing */
     size_t n_at, n_mapped;
+    uint64_t seed; /* of the hashes */
     bool in_order; /* the ids are 1, 2, 3, ...: position + 1 */
 };
 

@@ -150,8 +150,9 @@ void dp_encode_comment(struct dp_encode *e, const char *text)
 
 static uint32_t find_function(struct dp_encode *e, const struct dp_encode_function *f, struct dp_index_probe *probe)
 {
-    uint64_t strings = (uint64_t)f->name ^ (uint64_t)f->system_name << 20 ^ (uint64_t)f->file << 40;
-    *probe = dp_index_probe(&e->function_index, dp_hash_mix(strings ^ dp_hash_mix((uint64_t)f->start_line)));
+    uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)f->name << 32 ^ (uint64_t)f->system_name);
+    hash = dp_index_hash(dp_index_hash(hash, (uint64_t)f->file), (uint64_t)f->start_line);
+    *probe = dp_index_probe(&e->function_index, hash);
     uint32_t found;
     while ((found = dp_index_candidate(&e->function_index, probe)) != DP_INDEX_NONE)
         if (!memcmp(&e->functions.at[found], f, sizeof *f))

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "base/hash.h"
 #include "pprof/decode.h"
+#include "pprof/index.h"
 #include "pprof/wire.h"
 
 #include <errno.h>
@@ -141,7 +141,7 @@ static inline uint32_t *ids_entry(const struct dp_decode_ids *ids, uint64_t id)
 {
     if (!ids->hashed)
         return id < ids->n_at ? &ids->at[id] : NULL;
-    size_t slot = dp_hash_mix(id) & (ids->n_at - 1);
+    size_t slot = dp_index_hash(ids->seed, id) & (ids->n_at - 1);
     while (ids->at[slot] && ids->hashed[slot] != id)
         slot = (slot + 1) & (ids->n_at - 1);
     return &ids->at[slot];

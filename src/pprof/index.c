@@ -2,15 +2,20 @@
 /* pprof/index.c - open addressing, doubled when half full. */
 #include "pprof/index.h"
 
+#include "base/atomic.h"
+
 #include <string.h>
 #include <sys/auxv.h>
 
 uint64_t dp_index_seed(void)
 {
-    uint64_t seed = 0;
-    const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
-    if (random)
+    static _Atomic uint64_t known; /* every thread would store the same */
+    uint64_t seed = dp_load_relaxed(&known);
+    const void *random = seed ? NULL : (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
+    if (random) {
         memcpy(&seed, random, sizeof seed);
+        dp_store_relaxed(&known, seed);
+    }
     return seed;
 }
 

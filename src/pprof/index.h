@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <stddef.h>
@@ -41,8 +42,16 @@ struct dp_index_probe {
     uint32_t hash;
 };
 
-/* Begins every hash of what comes from outside: nobody can prepare a file whose things all have one hash. */
+/*
+ * Begins every hash of what comes from outside, and each word is mixed in by itself: so nobody can prepare a file whose
+ * things all have one hash, and which would take for ever.
+ */
 uint64_t dp_index_seed(void);
+static inline uint64_t dp_index_hash(uint64_t hash, uint64_t word)
+{
+    return dp_hash_mix(hash ^ word);
+}
+
 void dp_index_fini(struct dp_index *);
 int dp_index_grow(struct dp_index *);
 

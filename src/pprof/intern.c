@@ -46,9 +46,10 @@ uint32_t dp_intern_mapping(struct dp_model *m, const struct dp_model_mapping *ma
 {
     uint32_t number = dp_index_guess(&m->mapping_index);
     if (number == DP_INDEX_NONE || !same_mapping(&m->mappings.at[number], mapping)) {
-        uint64_t hash = dp_hash_mix(dp_index_seed() ^ mapping->start);
-        hash = dp_hash_mix(hash ^ mapping->offset ^ (uint64_t)mapping->file << 32 ^ mapping->build_id);
-        struct dp_index_probe probe = dp_index_probe(&m->mapping_index, hash ^ mapping->limit);
+        uint64_t hash = dp_index_hash(dp_index_seed(), mapping->start);
+        hash = dp_index_hash(dp_index_hash(hash, mapping->limit), mapping->offset);
+        hash = dp_index_hash(hash, (uint64_t)mapping->file << 32 | mapping->build_id);
+        struct dp_index_probe probe = dp_index_probe(&m->mapping_index, hash);
         while ((number = dp_index_candidate(&m->mapping_index, &probe)) != DP_INDEX_NONE)
             if (same_mapping(&m->mappings.at[number], mapping))
                 break;
@@ -75,8 +76,8 @@ uint32_t dp_intern_function(struct dp_model *m, const struct dp_model_function *
 {
     uint32_t number = dp_index_guess(&m->function_index);
     if (number == DP_INDEX_NONE || !same_function(&m->functions.at[number], function)) {
-        uint64_t hash = dp_hash_mix(dp_index_seed() ^ (uint64_t)function->name << 32 ^ function->system_name);
-        hash = dp_hash_mix(hash ^ (uint64_t)function->file << 32 ^ (uint64_t)function->start_line);
+        uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)function->name << 32 | function->system_name);
+        hash = dp_index_hash(dp_index_hash(hash, function->file), (uint64_t)function->start_line);
         struct dp_index_probe probe = dp_index_probe(&m->function_index, hash);
         while ((number = dp_index_candidate(&m->function_index, &probe)) != DP_INDEX_NONE)
             if (same_function(&m->functions.at[number], function))
@@ -114,9 +115,9 @@ static int same_location(const struct dp_model *m, const struct dp_model_locatio
 
 static uint64_t hash_location(const struct dp_model_location *location, const struct dp_model_line *lines)
 {
-    uint64_t hash = dp_hash_mix(dp_hash_mix(dp_index_seed() ^ location->place) ^ location->object);
+    uint64_t hash = dp_index_hash(dp_index_hash(dp_index_seed(), location->place), location->object);
     for (uint32_t i = 0; location->by_lines && i < location->n_lines; i++)
-        hash = dp_hash_mix(hash ^ lines[i].function ^ (uint64_t)lines[i].line << 32);
+        hash = dp_index_hash(dp_index_hash(hash, lines[i].function), (uint64_t)lines[i].line);
     return hash;
 }
 
@@ -190,8 +191,8 @@ uint32_t dp_intern_label(struct dp_model *m, const struct dp_model_label *label)
 {
     uint32_t number = dp_index_guess(&m->label_index);
     if (number == DP_INDEX_NONE || !same_label(&m->labels.at[number], label)) {
-        uint64_t hash = dp_hash_mix(dp_index_seed() ^ (uint64_t)label->key << 32 ^ label->str);
-        hash = dp_hash_mix(hash ^ (uint64_t)label->num ^ (uint64_t)label->num_unit << 48);
+        uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)label->key << 32 | label->str);
+        hash = dp_index_hash(dp_index_hash(hash, (uint64_t)label->num), label->num_unit);
         struct dp_index_probe probe = dp_index_probe(&m->label_index, hash);
         while ((number = dp_index_candidate(&m->label_index, &probe)) != DP_INDEX_NONE)
             if (same_label(&m->labels.at[number], label))

@@ -31,6 +31,7 @@ static int ids_reset(struct dp_decode_ids *ids, size_t n, uint64_t largest)
     dp_mem_unmap(ids->hashed, ids->n_at * sizeof *ids->hashed);
     ids->n_at = want;
     ids->in_order = true;
+    ids->seed = hashed ? dp_index_seed() : 0;
     ids->hashed = hashed ? dp_mem_map(want * sizeof *ids->hashed) : NULL;
     return hashed && !ids->hashed ? -ENOMEM : 0;
 }

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from random_profile import HEAP, MUTEX, chunk, meaning, number, parse, varint
@@ -276,6 +277,18 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         bomb = self.file('bomb', member * 640)  # 10 GiB in 10 MB
         line = self.refuse('top', '--limit', '64M', bomb)
         self.assertIn('more than 67108864 bytes uncompressed, the limit', line)
+
+    def test_things_made_to_have_one_hash_do_not_take_for_ever(self):
+        head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1)) + chunk(5, number(1, 1) + number(2, 1))
+        n = 100_000
+        for name, things in {
+            'lines': b''.join(chunk(4, number(1, i) + chunk(4, number(1, 1) + number(2, i << 32))) for i in range(1, n)),
+            'mappings': b''.join(chunk(3, number(1, i) + number(2, 1) + number(3, i << 32)) for i in range(1, n)),
+            'ids': b''.join(chunk(4, number(1, i << 40)) for i in range(1, n)),
+        }.items():
+            began = time.monotonic()
+            self.run_it('top', self.file(name, gzip.compress(head + things, 1)))
+            self.assertLess(time.monotonic() - began, 10, name)
 
     def test_many_small_things_end_at_the_memory_that_the_limit_allows(self):
         head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1))
