@@ -205,11 +205,11 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
                 goto entered;
             }
         }
-        if (__builtin_expect(!dp_walk_plausible(pc), 0))
-            END(pc ? DP_WALK_CUT : DP_WALK_WHOLE); /* a zero return address ends stacks of hand-made threads */
+        uintptr_t code = dp_walk_strip(pc), lookup_pc = code - 1;
+        if (__builtin_expect(!dp_walk_plausible(code), 0))
+            END(code ? DP_WALK_CUT : DP_WALK_WHOLE); /* a zero return address ends stacks of hand-made threads */
         if (__builtin_expect(n == limit, 0))
             END(DP_WALK_CUT);
-        uintptr_t lookup_pc = dp_walk_strip(pc) - 1;
         value = dp_recipe_peek(rows, mask, lookup_pc, lookup_pc ^ generation);
         if (__builtin_expect(!value, 0))
             value = dp_recipe_fill(lookup_pc, lookup_pc ^ generation);

@@ -6,11 +6,16 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "record/frames.h"
+#include "record/objects.h"
+#include "record/reach.h"
+#include "record/rule.h"
 
 static int set_up(void **state)
 {
@@ -103,6 +108,52 @@ static void an_unload_retires_only_what_is_gone(void **state)
     assert_int_equal(dp_objects_count(), count);
 }
 
+/* This program's own headers and unwind table, damaged byte by byte in a copy. */
+static void damaged_headers_are_read_without_harm(void **state)
+{
+    const struct dp_object *own = dp_object_get(dp_object_find((uintptr_t)&damaged_headers_are_read_without_harm));
+    size_t n_bytes = own->end - own->start, n_usable = own->cfi_end - own->start;
+    char *copy = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int memory =
+        open("/proc/self/mem", O_RDONLY); /* an address sanitizer would not let us read what lies between variables */
+    for (size_t at = 0; at < n_usable; at += 4096) /* there may be holes */
+        assert_true(pread(memory, copy + at, 4096, (off_t)(own->start + at)) == 4096 ||
+                    !dp_reach_probe(own->start + at));
+    close(memory);
+    size_t hdr = (uintptr_t)own->eh_frame_hdr - own->start;
+    struct dp_object seen = {0};
+    unsigned n_found = 0, n_rows = 0;
+    srandom(1);
+    for (int turn = 0; turn < 60000; turn++) {
+        size_t where[3];
+        char kept[3];
+        for (int i = 0; i < 3; i++) {
+            where[i] = random() % 3 ? (size_t)random() % 1024 : hdr + (size_t)random() % (n_usable - hdr);
+            kept[i] = copy[where[i]];
+            copy[where[i]] = (char)(random() % 4 ? random() : -1);
+        }
+        seen = (struct dp_object){.start = (uintptr_t)copy,
+                                  .end = (uintptr_t)copy + n_bytes,
+                                  .bias = (uintptr_t)copy,
+                                  .eh_frame_hdr = copy + hdr};
+        if (dp_object_read(&seen) && seen.n_fdes) {
+            n_found++;
+            struct dp_cfi cfi = {(uintptr_t)seen.eh_frame_hdr, seen.fde_table, seen.n_fdes, seen.cfi_start,
+                                 seen.cfi_end};
+            for (int i = 0; i < 8; i++) {
+                struct dp_cfi_row row;
+                uintptr_t pc = (uintptr_t)copy + (size_t)random() % n_usable;
+                if (dp_cfi_find(&cfi, pc, &row) > 0)
+                    n_rows += dp_rule_make(&row, pc) != 0;
+            }
+        }
+        for (int i = 2; i >= 0; i--)
+            copy[where[i]] = kept[i];
+    }
+    munmap(copy, n_bytes);
+    assert_true(n_found > 10000 && n_rows > 10000);
+}
+
 static void *intern_many(void *arg)
 {
     uint32_t *ids = arg;
@@ -148,6 +199,7 @@ int main(void)
         cmocka_unit_test(an_object_knows_its_range_its_build_id_and_its_unwind_table),
         cmocka_unit_test(code_without_a_file_is_a_frame_without_an_object),
         cmocka_unit_test(an_unload_retires_only_what_is_gone),
+        cmocka_unit_test(damaged_headers_are_read_without_harm),
         cmocka_unit_test(threads_agree_on_every_frame),
         cmocka_unit_test(a_full_table_says_no_and_keeps_what_it_has),
     };
