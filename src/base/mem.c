@@ -13,6 +13,10 @@
 
 static _Atomic size_t cap = 64u << 20;
 static _Atomic size_t used;
+static struct {
+    char *at;
+    size_t left;
+} reserved;
 
 static size_t pages(size_t n_bytes)
 {
@@ -38,20 +42,48 @@ size_t dp_mem_used(void)
     return dp_load_relaxed(&used);
 }
 
+static void *map(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
+    return p;
+}
+
 void *dp_mem_map(size_t n_bytes)
 {
     int saved = errno;
     size_t size = pages(n_bytes);
     if (size < n_bytes || charge(size))
         return NULL;
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) {
+    void *p = map(size);
+    if (!p)
         dp_sub_relaxed(&used, size);
-        p = NULL;
-    } else {
-        madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
-    }
     errno = saved;
+    return p;
+}
+
+void dp_mem_reserve(size_t n_bytes)
+{
+    int saved = errno;
+    reserved.left = pages(n_bytes);
+    reserved.at = map(reserved.left);
+    if (!reserved.at)
+        reserved.left = 0;
+    errno = saved;
+}
+
+void *dp_mem_table(size_t n_bytes)
+{
+    size_t size = pages(n_bytes);
+    if (size < n_bytes || size > reserved.left)
+        return dp_mem_map(n_bytes);
+    if (charge(size))
+        return NULL;
+    void *p = reserved.at;
+    reserved.at += size;
+    reserved.left -= size;
     return p;
 }
 

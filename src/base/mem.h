@@ -19,6 +19,14 @@ void dp_mem_cap(size_t cap_bytes);
 void *dp_mem_map(size_t n_bytes);
 void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
 
+/*
+ * For what is mapped at start and never given back: reserve takes address space for n_bytes of it with two system
+ * calls, table carves pieces of whole pages, charged and zeroed like a map, and maps what does not fit. Context: init,
+ * one thread.
+ */
+void dp_mem_reserve(size_t n_bytes);
+void *dp_mem_table(size_t n_bytes);
+
 /* Grows or shrinks a mapping, which may move; NULL: p stays as it was. p NULL maps. */
 void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes);
 

@@ -255,6 +255,7 @@ int dp_record_init(const struct dp_config *conf)
     dp_mem_cap((size_t)conf->memory);
     size_t floor = (size_t)conf->memory / 10 * 6;
     int err = 0;
+    dp_mem_reserve(floor);
     if ((err = dp_frames_init(floor / 100 * 7)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||

@@ -53,8 +53,8 @@ int dp_frames_init(size_t budget_bytes)
         n_slots *= 2;
     capacity = n_slots / 2;
     slot_mask = n_slots - 1;
-    frames = dp_mem_map(capacity * sizeof *frames);
-    slots = dp_mem_map(n_slots * sizeof *slots);
+    frames = dp_mem_table(capacity * sizeof *frames);
+    slots = dp_mem_table(n_slots * sizeof *slots);
     if (!frames || !slots)
         return -ENOMEM;
     for (uint32_t id = 0; id < DP_FRAME_FIRST_REAL; id++)

@@ -102,7 +102,7 @@ static void moved(unsigned set, uint64_t old, uint64_t new)
 int dp_held_init(void)
 {
     if (!slots)
-        slots = dp_mem_map(DELTAPROF_LOCK_SETS * WAYS * sizeof *slots);
+        slots = dp_mem_table(DELTAPROF_LOCK_SETS * WAYS * sizeof *slots);
     return slots ? 0 : -ENOMEM;
 }
 

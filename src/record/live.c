@@ -119,8 +119,8 @@ int dp_live_init(size_t budget_bytes)
     if (n_buckets > (uint32_t)-1 / SLOTS)
         n_buckets = (uint32_t)-1 / SLOTS;
     size_t bucket_bytes = n_buckets * sizeof(struct bucket);
-    struct bucket *buckets = dp_mem_map(bucket_bytes);
-    _Atomic uint8_t *filter = dp_mem_map((size_t)1 << filter_bits);
+    struct bucket *buckets = dp_mem_table(bucket_bytes);
+    _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
     if (!buckets || !filter)
         return -ENOMEM;
     live.filter = filter;

@@ -59,7 +59,7 @@ int dp_memo_init(unsigned depth)
 {
     depth_max = depth;
     size_t n = places() + 1;
-    powers = dp_mem_map(2 * n * sizeof *powers);
+    powers = dp_mem_table(2 * n * sizeof *powers);
     if (!powers)
         return -ENOMEM;
     inverses = powers + n;

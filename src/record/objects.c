@@ -60,9 +60,9 @@ int dp_objects_init(size_t budget_bytes)
     capacity = n;
     slot_mask = 2 * n - 1;
     names_bytes = n * 64;
-    objects = dp_mem_map(n * sizeof *objects);
-    slots = dp_mem_map((size_t)2 * n * sizeof *slots);
-    names = dp_mem_map(names_bytes);
+    objects = dp_mem_table(n * sizeof *objects);
+    slots = dp_mem_table((size_t)2 * n * sizeof *slots);
+    names = dp_mem_table(names_bytes);
     return objects && slots && names ? 0 : -ENOMEM;
 }
 

@@ -30,7 +30,7 @@ int dp_recipe_init(size_t budget_bytes, bool with_rules)
     size_t n = 256;
     while ((n * 2 + 1) * sizeof *dp_recipe_rows <= budget_bytes)
         n *= 2;
-    dp_recipe_rows = dp_mem_map((n + 1) * sizeof *dp_recipe_rows);
+    dp_recipe_rows = dp_mem_table((n + 1) * sizeof *dp_recipe_rows);
     if (!dp_recipe_rows)
         return -ENOMEM;
     dp_recipe_mask = n - 1;

@@ -95,10 +95,10 @@ static int table_init(struct table *table, size_t budget_bytes)
     size_t records = (budget_bytes - words * 4) / PER_RECORD_BYTES;
     if (records > words * LOAD_LIMIT)
         records = words * LOAD_LIMIT;
-    table->index = dp_mem_map(words * 4);
-    table->records = dp_mem_map(records * sizeof *table->records);
-    table->counters = dp_mem_map(records * sizeof *table->counters);
-    table->base = dp_mem_map(records * sizeof *table->base);
+    table->index = dp_mem_table(words * 4);
+    table->records = dp_mem_table(records * sizeof *table->records);
+    table->counters = dp_mem_table(records * sizeof *table->counters);
+    table->base = dp_mem_table(records * sizeof *table->base);
     if (!table->index || !table->records || !table->counters || !table->base)
         return -ENOMEM;
     table->index_mask = (uint32_t)words - 1;
@@ -113,13 +113,13 @@ int dp_table_init(size_t budget_bytes)
 {
     size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct counters));
     stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
-    stripes.at = dp_mem_map(stripes.cap * DP_SHARDS * sizeof(struct counters));
+    stripes.at = dp_mem_table(stripes.cap * DP_SHARDS * sizeof(struct counters));
     if (!stripes.at)
         return -ENOMEM;
     budget_bytes -= budget_bytes / 32;
     size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
     size_t share[DP_KINDS] = {records_bytes / 4 * 3, records_bytes / 8, records_bytes / 8};
-    stacks.frames = dp_mem_map(stack_bytes);
+    stacks.frames = dp_mem_table(stack_bytes);
     if (!stacks.frames)
         return -ENOMEM;
     stacks.cap =
