@@ -7,6 +7,7 @@
 #include "sink/page.h"
 
 #include "base/mem.h"
+#include "base/process.h"
 #include "report/text.h"
 #include "sink/request.h"
 
@@ -34,20 +35,22 @@ static int say(dp_write_fn fn, void *ctx, const char *format, ...)
 
 int dp_page_index(dp_write_fn fn, void *ctx)
 {
+    char program[DP_PROGRAM_TEXT];
+    dp_process_program(program);
     int error =
         say(fn, ctx,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<title>deltaprof: process %d</title>\n<style>\n"
+            "<title>%s: profiles</title>\n<style>\n"
             "body { font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 52em; padding: 0 1em; }\n"
             "table { border-collapse: collapse; width: 100%%; }\n"
             "th, td { text-align: left; padding: .35em .8em .35em 0; border-bottom: 1px solid #8884; }\n"
             "td.n { text-align: right; font-variant-numeric: tabular-nums; }\n"
             "code { background: #8882; padding: .1em .3em; }\n"
             ":root { color-scheme: light dark; }\n</style></head><body>\n"
-            "<h1>Profiles of process %d</h1>\n"
+            "<h1>Profiles of %s, process %d</h1>\n"
             "<table>\n<tr><th>profile</th><th>rows</th><th>what it shows</th></tr>\n",
-            (int)getpid(), (int)getpid());
+            program, program, (int)getpid());
     const struct dp_request_profile *p;
     for (size_t i = 0; !error && (p = dp_request_profile(i)); i++)
         error = say(fn, ctx, "<tr><td><a href=\"%s%s\">%s</a></td><td class=\"n\">%zu</td><td>%s</td></tr>\n", p->name,

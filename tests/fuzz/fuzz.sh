@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Coverage-guided fuzzing of one target with libFuzzer: fuzz.sh TARGET SECONDS [CORPUS-DIRECTORY]
-# TARGET: decode, diff or cfi. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes to the current directory.
+# TARGET: decode, diff, cfi or request. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes to the current directory.
 set -eu
 target=$1 seconds=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,6 +10,7 @@ new=${3:-$(mktemp -d)}
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
 case $target in
+request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src/base/config.c" "$src/base/text.c" ;;
 cfi) set -- "$src/record/cfi.c" "$src/record/rule.c" ;;
 *) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a stranger can send to the endpoint, without a socket: method, target, Host and Authorization, a line each.
+ * Whatever comes, the judgement is whole: a status that HTTP knows, text that ends, a configuration that fits; and what
+ * is judged good stays good when it is asked for by its canonical words.
+ */
+#include "base/address.h"
+#include "base/config.h"
+#include "sink/access.h"
+#include "sink/request.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(truth) ((truth) ? (void)0 : abort())
+
+static void judge(const char *method, const char *target)
+{
+    struct dp_request r;
+    dp_request_parse(&r, method, target);
+    CHECK(memchr(r.cursor, 0, sizeof r.cursor) && memchr(r.conf, 0, sizeof r.conf));
+    CHECK(r.seconds >= 0 && r.seconds <= DP_SECONDS_MAX);
+    CHECK((r.page == DP_PAGE_ERROR) == (r.status != 200));
+    CHECK(r.page != DP_PAGE_ERROR || (r.status >= 301 && r.status < 600 && *r.message));
+    if (r.page == DP_PAGE_PROFILE) {
+        CHECK(*r.name && r.kind <= 2 && !(r.delta && r.text) && !(r.text && r.seconds));
+        CHECK(!r.cursor[0] || r.delta);
+        struct dp_config conf;
+        struct dp_config_error error;
+        dp_config_init(&conf);
+        dp_config_parse_delta(&conf, r.conf, &error); /* a value out of range is a 400 later */
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    char *text = malloc(n_bytes + 1), *line[4] = {"", "", "", ""}, *rest = text;
+    if (!text)
+        return 0;
+    memcpy(text, bytes, n_bytes);
+    text[n_bytes] = 0;
+    for (int i = 0; i < 4 && rest; i++)
+        line[i] = strsep(&rest, "\n");
+    judge(line[0], line[1]);
+    judge("GET", line[1]);
+
+    const char *message = "";
+    struct dp_endpoint_address address;
+    dp_access_init("", true);
+    int status = dp_access_check(line[2], line[3], &message);
+    CHECK(status == 200 || (status == 403 && *message));
+    dp_access_init("/proc/self/comm", false); /* a short first line */
+    status = dp_access_check(line[2], line[3], &message);
+    CHECK(status == 200 || status == 401 || status == 503);
+    if (!dp_endpoint_address_parse(&address, line[2]))
+        CHECK(address.n_bytes && address.first_port <= address.last_port);
+    free(text);
+    return 0;
+}
