@@ -8,6 +8,7 @@
 #include "pprof/input.h"
 
 #include "pprof/gzip.h"
+#include "pprof/wire.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -117,12 +118,22 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
     return make_room(r, 0);
 }
 
+/* Whether a message can begin with it: a field's number, not 0, and a wire type. */
+static int is_tag(uint8_t byte)
+{
+    unsigned types = 1 << DP_WIRE_VARINT | 1 << DP_WIRE_FIXED64 | 1 << DP_WIRE_BYTES | 1 << DP_WIRE_FIXED32;
+    return byte >> 3 && types >> (byte & 7) & 1;
+}
+
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
 {
     int result = 0;
     if (r->state == START && n_bytes) {
         r->state = bytes[0] == 0x1f ? MEMBER : RAW; /* 0x1f is no tag of a profile: wire type 7 */
-        result = r->state == MEMBER ? begin_member(r) : 0;
+        if (r->state == MEMBER)
+            result = begin_member(r);
+        else if (!is_tag(bytes[0]))
+            result = dp_input_fail(r->error, "byte 0: not a profile"); /* before a gigabyte of it is read */
     }
     if (!result)
         result = r->state == RAW ? take_raw(r, bytes, n_bytes) : take_gzip(r, bytes, n_bytes);
