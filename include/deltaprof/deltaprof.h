@@ -114,6 +114,7 @@ struct deltaprof_stats {
     uint64_t stacks_none;  /* samples of which only the leaf frame could be kept */
     uint64_t locks_full;   /* contended locks without a slot of their own; their holders are unknown */
     uint64_t write_errors; /* deltas that a sink did not take; they stayed pending */
+    uint64_t frames_full;  /* frames seen for the first time and shown as [overflow]: their table was full */
 };
 
 /* size_bytes is sizeof *stats as the caller knows it; a shorter one is filled as far as it goes, a longer one zeroed

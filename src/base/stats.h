@@ -16,6 +16,7 @@
     X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)") \
     X(STACKS_CUT, "stacks cut short: depth, unreadable memory or unknown unwind data")         \
     X(STACKS_NONE, "samples with the leaf frame only")                                         \
+    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")        \
     X(FORK_RACES, "events of a forked child's threads while it found its zero")                \
     X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                 \
     X(TICKS, "ticks delivered")                                                                \

@@ -354,4 +354,5 @@ void dp_record_stats(struct deltaprof_stats *stats)
     stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
     stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
     stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
+    stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
 }

@@ -46,9 +46,10 @@ struct dp_object {
     uintptr_t cfi_start, cfi_end; /* the readable segment that .eh_frame lies in; equal: no unwind table */
     const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
     uint32_t n_fdes;
-    uint32_t name;           /* offset for dp_object_name */
-    const void *build_id_at; /* where build_id was read from; NULL: none */
-    uint8_t build_id_bytes;  /* 0: none */
+    uint32_t name;          /* offset for dp_object_name */
+    const void *print_at;   /* two words that tell this file from another in its place, where they lie; NULL: none */
+    uint32_t print[2];      /* and what they were: of the build-id, or of the unwind table's header */
+    uint8_t build_id_bytes; /* 0: none */
     uint8_t build_id[32];
     _Atomic uint32_t ready;   /* 0: the rest is still being written, or never will be */
     _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */

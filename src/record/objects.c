@@ -6,8 +6,8 @@
  * thread that has one of its addresses on its stack; as with frames, two threads may enter it at once, and then
  * one of the two ids is a twin, born retired. Index slots go 0 -> id, once, by [OBJECT], after the object is complete.
  *
- * Identity is (range, build-id), or (range, name) where there is no build-id. Retiring is cheap and may be wrong: an
- * object that turns up again with its old identity gets its old id back.
+ * Identity is (range, build-id), or (range, name, unwind table's header) where there is no build-id. Retiring is cheap
+ * and may be wrong: an object that turns up again with its old identity gets its old id back.
  *
  * The unload word counts threads between unload_begin and unload_end; CHECKING stands in it while one of them asks the
  * loader for every object. A begin waits for that, so that no hooked dlclose runs below the check. One that no hook
@@ -89,7 +89,7 @@ const char *dp_object_name(const struct dp_object *object)
 static bool same(const struct dp_object *known, const struct dp_object *seen, const char *seen_name)
 {
     if (known->start != seen->start || known->end != seen->end || known->eh_frame_hdr != seen->eh_frame_hdr ||
-        known->build_id_bytes != seen->build_id_bytes)
+        known->build_id_bytes != seen->build_id_bytes || memcmp(known->print, seen->print, sizeof known->print))
         return false;
     if (known->build_id_bytes)
         return !memcmp(known->build_id, seen->build_id, known->build_id_bytes);
@@ -114,15 +114,11 @@ static bool still_there(const void *address, uint32_t expected)
     return syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected) >= 0;
 }
 
-/* Whether the build-id that lies in memory is still the object's; no where it has none. */
-static bool same_build(const struct dp_object *object)
+/* Whether the words that tell the object from others are still where they were. */
+static bool same_print(const struct dp_object *object)
 {
-    uint32_t words[2];
-    if (object->build_id_bytes < sizeof words)
-        return false;
-    memcpy(words, object->build_id, sizeof words);
-    const char *at = object->build_id_at;
-    return still_there(at, words[0]) && still_there(at + 4, words[1]);
+    const char *at = object->print_at;
+    return at && still_there(at, object->print[0]) && still_there(at + 4, object->print[1]);
 }
 
 static bool matches(const struct dp_object *object, const struct dl_find_object *found)
@@ -183,7 +179,7 @@ dp_object_id dp_object_find(uintptr_t pc)
         if (!id)
             break;
         const struct dp_object *known = &objects[id];
-        if (matches(known, &found) && !dp_load_relaxed(&known->retired) && (!changing || same_build(known)))
+        if (matches(known, &found) && !dp_load_relaxed(&known->retired) && (!changing || same_print(known)))
             return id;
     }
     return enter(&found);
@@ -206,7 +202,7 @@ static bool still_loaded(const struct dp_object *object)
 {
     struct dl_find_object found;
     return _dl_find_object && !_dl_find_object((void *)object->start, &found) && matches(object, &found) &&
-           same_build(object);
+           same_print(object);
 }
 
 static void check_all(void)

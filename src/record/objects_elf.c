@@ -60,7 +60,10 @@ static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, stru
             size_t keep = n.n_descsz < sizeof object->build_id ? n.n_descsz : sizeof object->build_id;
             memcpy(object->build_id, (const void *)(at + name_room), keep);
             object->build_id_bytes = (uint8_t)keep;
-            object->build_id_at = (const void *)(at + name_room);
+            if (keep >= sizeof object->print) {
+                object->print_at = (const void *)(at + name_room);
+                memcpy(object->print, object->build_id, sizeof object->print);
+            }
             return;
         }
         if (desc_room > end - at - name_room)
@@ -87,6 +90,10 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
         return;
     if (!segment(h, hdr + 4 + (intptr_t)eh_frame, 4, &lo, &hi))
         return;
+    if (!object->print_at) {
+        object->print_at = (const void *)(hdr + 4);
+        memcpy(object->print, object->print_at, sizeof object->print);
+    }
     object->fde_table = (const int32_t *)(hdr + 12);
     object->n_fdes = n;
     object->cfi_start = lo;

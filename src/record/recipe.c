@@ -15,6 +15,7 @@
 #include "record/recipe.h"
 
 #include "base/mem.h"
+#include "base/stats.h"
 #include "record/reach.h"
 #include "record/rule.h"
 
@@ -65,7 +66,11 @@ uint64_t dp_recipe_fill(uintptr_t lookup_pc, uint64_t key)
 {
     dp_object_id object = dp_object_find(lookup_pc);
     dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
-    uint64_t value = frame ? frame : DP_FRAME_OVERFLOW;
+    if (!frame) {
+        frame = DP_FRAME_OVERFLOW;
+        dp_stats_add(DP_STAT_FRAMES_FULL, 1);
+    }
+    uint64_t value = frame;
     if (rules_wanted)
         value |= (uint64_t)make_rule(object, lookup_pc) << 32;
     if (object && key >> 48 && !dp_objects_unloading()) {

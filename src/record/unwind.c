@@ -143,6 +143,8 @@ void dp_unwind_from_values(const uintptr_t *values, size_t n, struct dp_stack *s
     for (uint32_t i = 0; i < depth; i++) {
         dp_frame_id id = dp_frame_intern_named(values[i]);
         memo->others[i] = id ? id : DP_FRAME_OVERFLOW;
+        if (!id)
+            dp_stats_add(DP_STAT_FRAMES_FULL, 1);
     }
     give(stack, memo->others, depth, depth < n);
     dp_memo_end(memo);
