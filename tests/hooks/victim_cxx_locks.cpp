@@ -14,6 +14,7 @@ static std::queue<int> jobs;
 static bool closed;
 static std::shared_mutex book_mutex;
 static std::vector<long> book(20000);
+static long n_written;
 static std::recursive_timed_mutex timed;
 static long n_timed;
 
@@ -42,6 +43,8 @@ extern "C" __attribute__((noinline)) void write_book(int job)
     std::unique_lock<std::shared_mutex> lock(book_mutex);
     for (auto &entry : book)
         entry += job;
+    if (++n_written % 100 == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(200)); /* let them wait to read */
 }
 
 extern "C" __attribute__((noinline)) long read_book(int job)
