@@ -9,6 +9,7 @@
 #include "report/emit.h"
 #include "report/profile.h"
 #include "report/records.h"
+#include "report/values.h"
 
 struct dp_window_edge {
     int64_t wall_ns, mono_ns;
@@ -33,6 +34,7 @@ struct dp_consumer {
     struct dp_rows rows;            /* of the write under way, then pending */
     struct dp_baseline base;        /* hooks */
     struct dp_records *records;     /* records; NULL until the first dump */
+    struct dp_values values;        /* records */
     size_t depth;                   /* records: leafmost frames that count */
     size_t records_budget_bytes;    /* for entries of stacks that no longer come */
     deltaprof_name_fn name_fn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/handed.c - stacks of values instead of frame ids: a value is looked up once a profile, in a hash table that
- * grows with the distinct values of the rows written. An address becomes a frame like any of ours, so mappings and
- * names come from the same caches; what the runtime names itself is taken as it is.
+ * report/handed.c - stacks of values instead of frame ids: a value is looked up once a profile, and its frame is known
+ * from the last one. An address becomes a frame like any of ours, so mappings and names come from the same caches; what
+ * the runtime names itself is asked for in each profile, and taken as it is.
  */
 #include "report/handed.h"
 
@@ -14,17 +14,10 @@
 
 #define RUNTIME_FRAME ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1)) /* the top bit: not an address */
 
-struct seen {
-    uintptr_t value;
-    uint32_t ref; /* dp_encode_ref of its location; 0: free */
-};
-
 struct handed {
-    const struct dp_consumer *consumer;
+    struct dp_consumer *consumer;
     const struct dp_dump *dump;
-    struct seen *slots;
-    size_t n_slots, n;
-    unsigned shift;      /* 64 - log2 of n_slots */
+    uint32_t of_zero;    /* ref of the value 0 */
     dp_object_id object; /* of the last address */
 };
 
@@ -42,7 +35,21 @@ static dp_frame_id intern(struct handed *h, uintptr_t pc)
     return id;
 }
 
-static uint32_t resolve(struct handed *h, struct dp_locations *l, uintptr_t value)
+/* A value's frame, kept if its object is known. */
+static dp_frame_id frame_of(struct handed *h, size_t place, uintptr_t pc)
+{
+    struct dp_values *values = &h->consumer->values;
+    dp_frame_id id = dp_values_frame(values, place);
+    if (id)
+        return id;
+    id = intern(h, pc);
+    if (id && dp_frame_get(id)->object)
+        dp_values_keep(values, place, id);
+    return id;
+}
+
+/* place: SIZE_MAX, the value has none. */
+static uint32_t resolve(struct handed *h, struct dp_locations *l, uintptr_t value, size_t place)
 {
     struct deltaprof_frame_name name = {0};
     uintptr_t pc = value ? value - 1 : 0;
@@ -51,71 +58,26 @@ static uint32_t resolve(struct handed *h, struct dp_locations *l, uintptr_t valu
         if (name.function)
             return dp_locations_named(l, value, &name);
         pc = value;
+        place = SIZE_MAX; /* those are of value - 1 */
     }
-    dp_frame_id id = value & RUNTIME_FRAME ? 0 : intern(h, pc);
+    dp_frame_id id = value & RUNTIME_FRAME ? 0 : place == SIZE_MAX ? intern(h, pc) : frame_of(h, place, pc);
     return id ? dp_locations_frame(l, id) : dp_locations_named(l, value & RUNTIME_FRAME ? value : pc, &name);
-}
-
-static size_t home_of(const struct handed *h, uintptr_t value)
-{
-    return (size_t)(value * 0x9E3779B97F4A7C15u >> h->shift);
-}
-
-static struct seen *slot_of(const struct handed *h, uintptr_t value)
-{
-    size_t i = home_of(h, value);
-    while (h->slots[i].ref && h->slots[i].value != value)
-        i = (i + 1) & (h->n_slots - 1);
-    return &h->slots[i];
-}
-
-static int grow(struct handed *h)
-{
-    struct handed old = *h;
-    h->n_slots = old.n_slots ? old.n_slots * 2 : 4096;
-    h->shift = old.n_slots ? old.shift - 1 : 64 - 12;
-    h->slots = dp_mem_map(h->n_slots * sizeof *h->slots);
-    if (!h->slots) {
-        *h = old;
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < old.n_slots; i++)
-        if (old.slots[i].ref)
-            *slot_of(h, old.slots[i].value) = old.slots[i];
-    dp_mem_unmap(old.slots, old.n_slots * sizeof *old.slots);
-    return 0;
 }
 
 static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value)
 {
-    if (h->n * 4 >= h->n_slots && grow(h)) {
-        l->error = l->error ? l->error : -ENOMEM;
-        return 0;
-    }
-    struct seen *seen = slot_of(h, value);
-    if (__builtin_expect(!seen->ref, 0)) {
-        *seen = (struct seen){value, resolve(h, l, value)};
-        h->n += seen->ref != 0;
-    }
-    return seen->ref;
-}
-
-/*
- * Refs of values that lie where they hash to, as most do; 0 for the others. Without a branch, so that the processor has
- * many slots on their way from memory at a time.
- */
-static void guess(const struct handed *h, const uintptr_t *values, size_t n, uint32_t *refs)
-{
-    const struct seen *slots = h->slots;
-    unsigned shift = h->shift;
-    if (!slots) {
-        memset(refs, 0, n * sizeof *refs);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const struct seen *seen = &slots[(size_t)(values[i] * 0x9E3779B97F4A7C15u >> shift)];
-        refs[i] = seen->ref & -(uint32_t)(seen->value == values[i]);
-    }
+    struct dp_values *values = &h->consumer->values;
+    if (!value)
+        return h->of_zero ? h->of_zero : (h->of_zero = resolve(h, l, 0, SIZE_MAX));
+    size_t place = dp_values_place(values, value);
+    uint32_t ref = place == SIZE_MAX ? 0 : *dp_values_ref(values, place);
+    if (ref)
+        return ref;
+    if (place != SIZE_MAX)
+        ref = resolve(h, l, value, place);
+    if ((place == SIZE_MAX || (ref && dp_values_give(values, place, ref))) && !l->error)
+        l->error = -ENOMEM;
+    return ref;
 }
 
 static void ahead(void *ctx, const struct dp_row *row, int distance)
@@ -137,9 +99,9 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     size_t depth;
     dp_dump_stack(h->dump, row->id, &values, &depth);
     size_t n = depth < h->dump->depth ? depth : h->dump->depth;
-    guess(h, values, n, refs);
-    for (size_t i = 0; i < n; i++)
-        if (__builtin_expect(!refs[i], 0))
+    bool all = dp_values_refs(&h->consumer->values, values, n, refs);
+    for (size_t i = 0; !all && i < n; i++)
+        if (!refs[i])
             refs[i] = ref_of(h, l, values[i]);
     if (n < depth)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
@@ -185,6 +147,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     if (!c->records && !(c->records = dp_records_new(c->records_budget_bytes)))
         return -ENOMEM;
     c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
+    dp_objects_recheck();
     int err = dp_records_subtract(c->records, dump, &c->rows);
     if (err)
         return err;
@@ -192,9 +155,12 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
         skip(c);
         c->skip_next = false;
     }
-    if (fn)
-        err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
-    dp_mem_unmap(h.slots, h.n_slots * sizeof *h.slots);
+    if (!fn)
+        return 0;
+    dp_values_begin(&c->values);
+    err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
+    if (err != -ECANCELED)
+        dp_values_end(&c->values, c->records_budget_bytes / 4);
     return err;
 }
 

@@ -130,6 +130,7 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_vec_fini(&c->rows);
     dp_vec_fini(&c->base);
     dp_records_free(c->records);
+    dp_values_fini(&c->values);
     dp_mem_unmap(c, sizeof *c);
 }
 
@@ -143,6 +144,7 @@ int dp_consumer_enter(struct dp_consumer *c, bool wait)
     if (taken == 1) {
         memset(&c->rows, 0, sizeof c->rows);
         memset(&c->base, 0, sizeof c->base);
+        memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
     if (c->epoch != dp_epoch()) {
