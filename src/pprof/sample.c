@@ -14,27 +14,29 @@ struct lane {
 
 /*
  * Takes two ids of one to four bytes from one word, without a branch on their lengths, which nobody could predict. 0,
- * and nothing taken: anything else, so it needs more care. all_end: of the profile, for a word reaches beyond the lane.
+ * and nothing taken: anything else, so it needs more care. The eight bytes at lane->at can be read; is_within says that
+ * they all belong to the lane.
  */
-static inline int take_pair(struct lane *lane, const uint8_t *all_end, uint32_t n_locations)
+static inline int take_pair(struct lane *lane, int is_within, uint32_t n_locations)
 {
-    if (lane->end - lane->at < 2 || all_end - lane->at < (ptrdiff_t)sizeof(uint64_t))
-        return 0;
     uint64_t ends, word = dp_wire_word(lane->at, &ends), second = ends & (ends - 1);
     if (!second)
         return 0;
-    unsigned n_first = (unsigned)__builtin_ctzll(ends) + 1, n_both = (unsigned)__builtin_ctzll(second) + 1;
-    if (n_first > 32 || n_both - n_first > 32 || n_both / 8 > (size_t)(lane->end - lane->at))
+    unsigned first_end = (unsigned)__builtin_ctzll(ends), second_end = (unsigned)__builtin_ctzll(second);
+    if (!is_within && second_end / 8 >= (size_t)(lane->end - lane->at))
         return 0;
-    uint64_t both = (word & (ends ^ (ends - 1))) | (word & (second ^ (second - 1))) >> n_first << 32;
-    both = dp_wire_squeeze_halves(both);
+    /* x - 1 has all bits below x's lowest, and above it those of x, which are 0 in word. */
+    uint64_t low = word & (ends - 1), high = (word & (second - 1)) >> first_end >> 1;
+    if ((low | high) >> 32)
+        return 0;
+    uint64_t both = dp_wire_squeeze_halves(low | high << 32);
     uint32_t a = (uint32_t)both - 1, b = (uint32_t)(both >> 32) - 1; /* 0, which is no id, becomes the largest number */
     if (a >= n_locations || b >= n_locations)
         return 0;
     lane->to[0] = a;
     lane->to[1] = b;
     lane->to += 2;
-    lane->at += n_both / 8;
+    lane->at += second_end / 8 + 1;
     return 1;
 }
 
@@ -68,11 +70,12 @@ static int take_packed(const struct dp_decode *d, const struct fields *f, struct
         middle++;
     struct lane left = {all->at, middle, all->to}, right = {middle, all->end, all->to + (middle - all->at)};
     const uint32_t *right_start = right.to;
-    while (take_pair(&left, all_end, n_locations) & take_pair(&right, all_end, n_locations)) {
+    while (left.end - left.at >= 8 && right.end - right.at >= 8)
+        if (!take_pair(&left, 1, n_locations) | !take_pair(&right, 1, n_locations))
+            break;
+    while (left.at < left.end && all_end - left.at >= 8 && take_pair(&left, 0, n_locations)) {
     }
-    while (take_pair(&left, all_end, n_locations)) {
-    }
-    while (take_pair(&right, all_end, n_locations)) {
+    while (right.at < right.end && all_end - right.at >= 8 && take_pair(&right, 0, n_locations)) {
     }
     int result = take_rest(d, f, &left);
     if (!result)
