@@ -140,17 +140,30 @@ static inline uintptr_t fp_at(const struct dp_memo *m, uint32_t i)
     return m->frames[i].sp - dp_memo_fp_slot(dp_recipe_rule(m->frames[i - 1].value));
 }
 
-/* Places from `from` up to `to` whose frame pointer must be what it was: the first that is not, or `to`. */
+static inline uintptr_t fp_differs(const struct dp_memo *m, uint32_t i)
+{
+    return dp_reach_read(fp_at(m, i)) ^ m->frames[i].fp;
+}
+
+/* Of the places [from, to) whose frame pointer must be what it was the first that is not, or `to`. They come in runs.
+ */
 static uint32_t verify_fps(const struct dp_memo *m, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = from; i < to; i = (i | 63) + 1) {
+    for (uint32_t i = from; i < to;) {
         uint64_t bits = m->checked[i / 64] >> (i % 64);
-        for (uint32_t at = i; bits && at < to; at++, bits >>= 1) {
-            at += (uint32_t)__builtin_ctzll(bits);
-            bits >>= __builtin_ctzll(bits);
-            if (at < to && dp_reach_read(fp_at(m, at)) != m->frames[at].fp)
-                return at;
+        if (!bits) {
+            i = (i | 63) + 1;
+            continue;
         }
+        i += (uint32_t)__builtin_ctzll(bits);
+        bits >>= __builtin_ctzll(bits);
+        uint32_t run = ~bits ? (uint32_t)__builtin_ctzll(~bits) : 64, end = i + run < to ? i + run : to;
+        for (; i + 2 <= end; i += 2)
+            if (fp_differs(m, i) | fp_differs(m, i + 1))
+                break;
+        for (; i < end; i++)
+            if (fp_differs(m, i))
+                return i;
     }
     return to;
 }

@@ -114,6 +114,31 @@ static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t 
     return true;
 }
 
+/*
+ * The same where nothing is out of the ordinary, in registers; false: it was not, and nothing has changed. lo is where
+ * a CFA may lie whose last word is the first of the readable range.
+ */
+static inline __attribute__((always_inline)) bool step_here(uint64_t value, uintptr_t base, uintptr_t lo,
+                                                            uintptr_t span, uintptr_t *pc, uintptr_t *sp, uintptr_t *fp)
+{
+#if defined(__x86_64__)
+    uintptr_t cfa = base + (uintptr_t)((int64_t)value >> (32 + DP_RULE_OFFSET_SHIFT - 3));
+    uintptr_t slot = dp_rule_slot(dp_recipe_rule(value));
+    if (cfa <= *sp || cfa - lo >= span || cfa % 8)
+        return false;
+    if (slot) {
+        if (slot > cfa - lo + 8)
+            return false;
+        *fp = dp_reach_read(cfa - slot);
+    }
+    *pc = dp_reach_read(cfa - 8);
+    *sp = cfa;
+    return true;
+#else
+    return false;
+#endif
+}
+
 /* Takes the frames of places [at, last] over into stage, as they are for this walk. */
 static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, uint32_t last)
 {
@@ -172,7 +197,6 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
     uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo;
     uint32_t n = w->n;
 
-/* lo is where a CFA may lie whose last word is the first of the readable range. */
 /* The state lives in registers; what leaves the loop for a while finds it in w, and may change it. */
 #define OUT  (w->pc = pc, w->sp = sp, w->fp = fp, w->n = n, w->hash = hash)
 #define BACK (pc = w->pc, sp = w->sp, fp = w->fp, n = w->n, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo)
@@ -216,20 +240,12 @@ static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value
         ENTER;
     entered:;
         uint32_t rule = dp_recipe_rule(value);
-#if defined(__x86_64__)
-        uintptr_t cfa = sp + (uintptr_t)((int64_t)value >> (32 + DP_RULE_OFFSET_SHIFT - 3)), slot = dp_rule_slot(rule);
-        if (__builtin_expect(dp_rule_kind(rule) == DP_RULE_SP && cfa > sp && cfa - lo < span && cfa % 8 == 0, 1)) {
-            if (slot) {
-                if (__builtin_expect(slot > cfa - lo + 8, 0))
-                    goto slowly;
-                fp = dp_reach_read(cfa - slot);
-            }
-            pc = dp_reach_read(cfa - 8);
-            sp = cfa;
+        if (__builtin_expect(dp_rule_kind(rule) == DP_RULE_SP, 1)) {
+            if (__builtin_expect(step_here(value, sp, lo, span, &pc, &sp, &fp), 1))
+                continue;
+        } else if (dp_rule_kind(rule) == DP_RULE_FP && step_here(value, fp, lo, span, &pc, &sp, &fp)) {
             continue;
         }
-    slowly:
-#endif
         OUT;
         switch (dp_rule_kind(rule)) {
         case DP_RULE_SP:

@@ -195,6 +195,8 @@ int main(void)
     dp_thread_hold();
     measure("new", chain_plain, leaf_moved);
     measure("repeated", chain_plain, leaf_repeated);
+    measure("new, code with frame pointers", chain_fp, leaf_moved);
+    measure("repeated, code with frame pointers", chain_fp, leaf_repeated);
     measure("backtrace", chain_plain, leaf_backtrace);
     measure("fp", chain_fp, leaf_fp);
     measure_moving(36);
