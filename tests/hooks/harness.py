@@ -108,6 +108,12 @@ def need(*programs):
             sys.exit(77)
 
 
+def reachable_by(user):
+    """Whether a program that runs as user can load our libraries from where they were built."""
+    return subprocess.run(['setpriv', '--reuid', user, '--regid', user, '--clear-groups', 'test', '-r',
+                           os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')]).returncode == 0
+
+
 def main(tests):
     wanted = sys.argv[1:]
     failed = 0

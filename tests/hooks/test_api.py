@@ -158,7 +158,10 @@ def that_a_crash_handler_on_a_small_stack_delivers():
 
 def on_terminal(argv, conf):
     """What a program under `run` says when its stderr is a terminal."""
-    master, slave = pty.openpty()
+    try:
+        master, slave = pty.openpty()
+    except OSError:
+        return None  # a chroot without /dev/pts
     out = new_directory()
     p = subprocess.Popen([CLI, 'run', '-o', f'{conf},out={out}', '--', *argv], stderr=slave, stdout=subprocess.DEVNULL,
                          stdin=subprocess.DEVNULL, env=environment(preload=False))
@@ -180,6 +183,8 @@ def on_terminal(argv, conf):
 def that_only_the_program_that_run_started_speaks_at_exit():
     script = '/bin/ls / > /dev/null; /bin/ls / > /dev/null; exit 0'
     text = on_terminal(['/bin/sh', '-c', script], 'heap_rate=1')
+    if text is None:
+        return print('no terminals here')
     assert len(re.findall(r'\d+ files? in .*, \d+ samples', text)) == 1, text
     text = on_terminal(['/bin/sh', '-c', script], 'heap_rate=1,log=none')
     assert text == '', text
@@ -187,6 +192,8 @@ def that_only_the_program_that_run_started_speaks_at_exit():
 
 def that_a_program_without_a_sample_is_told_which_rate_would_catch_it():
     text = on_terminal([victim('life'), 'return'], 'heap_rate=1G')
+    if text is None:
+        return print('no terminals here')
     assert re.search(r'no sample: \S+ bytes were allocated, heap_rate=1G; heap_rate=\S+ would catch them', text), text
 
 
