@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_storm N [exec] - forks N children out of a process whose eight other threads allocate without pause; each
- * child allocates and ends. Prints how many ended well, and names those that did not end within ten seconds. Every
- * fourth child execs instead, or uses _exit.
+ * victim_storm N [MS] - forks N children out of a process whose eight other threads allocate without pause; each child
+ * makes ten blocks and ends. Every fourth uses _exit, and every fourth becomes another program. MS: each sleeps so long
+ * before its first block and after it. Prints how many ended well, who the parent is, and who became another program;
+ * names those that did not end within ten seconds.
  */
 #include "tally.h"
 
@@ -41,9 +42,12 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void child(int how)
+static void child(int how, useconds_t pause_us)
 {
+    usleep(pause_us);
     for (int i = 0; i < 10; i++) {
+        if (i == 1)
+            usleep(pause_us);
         struct block *b = make_in_child(100);
         if (i % 2)
             free(b);
@@ -67,7 +71,12 @@ static double now(void)
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 100, n_well = 0, n_hung = 0;
+    useconds_t pause_us = argc > 2 ? (useconds_t)atoi(argv[2]) * 1000 : 0;
+    pid_t *became = calloc((size_t)n + 1, sizeof *became); /* another program; no stdio here, children would flush it */
+    int n_became = 0;
     pthread_t threads[8];
+    if (!became)
+        return 3;
     for (int i = 0; i < 8; i++)
         if (pthread_create(&threads[i], NULL, worker, NULL))
             return 3;
@@ -77,7 +86,9 @@ int main(int argc, char **argv)
         for (int k = 0; k < many; k++) {
             pids[k] = fork();
             if (pids[k] == 0)
-                child((i + k) % 4);
+                child((i + k) % 4, pause_us);
+            if ((i + k) % 4 == 3)
+                became[n_became++] = pids[k];
         }
         double deadline = now() + 10;
         for (int k = 0; k < many; k++) {
@@ -100,6 +111,10 @@ int main(int argc, char **argv)
     atomic_store(&stopping, 1);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    printf("%d of %d ended well, %d hung; parent %d\n", n_well, n, n_hung, (int)getpid());
+    printf("%d of %d ended well, %d hung; parent %d; another program", n_well, n, n_hung, (int)getpid());
+    for (int i = 0; i < n_became; i++)
+        printf(" %d", (int)became[i]);
+    printf("\n");
+    free(became);
     return 0;
 }
