@@ -80,6 +80,26 @@ static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value
     return ref;
 }
 
+#define MET_MAX 64
+
+/* Gives new frames of a stack their locations, so that the report lock is taken once and not for each. */
+static void meet(struct handed *h, struct dp_locations *l, const uintptr_t *values, size_t n, const uint32_t *refs)
+{
+    dp_frame_id ids[MET_MAX];
+    uint32_t met[MET_MAX];
+    size_t n_ids = 0;
+    for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
+        if (refs[i] || !values[i] || values[i] & RUNTIME_FRAME)
+            continue;
+        size_t place = dp_values_place(&h->consumer->values, values[i]);
+        if (place == SIZE_MAX)
+            break;
+        if (!*dp_values_ref(&h->consumer->values, place) && (ids[n_ids] = frame_of(h, place, values[i] - 1)))
+            n_ids++;
+    }
+    dp_locations_stack(l, ids, n_ids, met);
+}
+
 static void ahead(void *ctx, const struct dp_row *row, int distance)
 {
     struct handed *h = ctx;
@@ -100,6 +120,8 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     dp_dump_stack(h->dump, row->id, &values, &depth);
     size_t n = depth < h->dump->depth ? depth : h->dump->depth;
     bool all = dp_values_refs(&h->consumer->values, values, n, refs);
+    if (!all && !h->consumer->name_fn)
+        meet(h, l, values, n, refs);
     for (size_t i = 0; !all && i < n; i++)
         if (!refs[i])
             refs[i] = ref_of(h, l, values[i]);

@@ -17,7 +17,7 @@
 
 static inline size_t home_of(const struct dp_values *v, uintptr_t value)
 {
-    return (size_t)(value * (uint64_t)0x9E3779B97F4A7C15u >> v->shift);
+    return (size_t)(value * (uint64_t)0xE9846AF9B1A615D5u >> v->shift);
 }
 
 void dp_values_begin(struct dp_values *v)
@@ -115,7 +115,7 @@ void dp_values_end(struct dp_values *v, size_t budget_bytes)
 {
     for (size_t i = 0; i < v->given.n; i++)
         *dp_values_ref(v, v->given.at[i]) = 0;
-    dp_vec_fini(&v->given);
+    dp_vec_clear(&v->given);
     if (v->n_buckets * sizeof *v->at > budget_bytes || v->n_frames * 2 < v->n)
         dp_values_fini(v);
 }
