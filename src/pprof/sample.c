@@ -70,9 +70,9 @@ static int take_packed(const struct dp_decode *d, const struct fields *f, struct
         middle++;
     struct lane left = {all->at, middle, all->to}, right = {middle, all->end, all->to + (middle - all->at)};
     const uint32_t *right_start = right.to;
-    while (left.end - left.at >= 8 && right.end - right.at >= 8)
-        if (!take_pair(&left, 1, n_locations) | !take_pair(&right, 1, n_locations))
-            break;
+    int both = 1;
+    while (both && left.end - left.at >= 8 && right.end - right.at >= 8)
+        both = take_pair(&left, 1, n_locations) & take_pair(&right, 1, n_locations);
     while (left.at < left.end && all_end - left.at >= 8 && take_pair(&left, 0, n_locations)) {
     }
     while (right.at < right.end && all_end - right.at >= 8 && take_pair(&right, 0, n_locations)) {
