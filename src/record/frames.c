@@ -7,7 +7,7 @@
  * other id stays a twin that nobody refers to. Nobody waits for anybody: a thread that is stopped between taking an id
  * and publishing it costs that id.
  *
- * Bounds: an id is taken only below the capacity, the index is at most half full, and a probe looks at PROBES slots;
+ * Bounds: an id is taken only below the capacity, the index is at most 5/8 full, and a probe looks at PROBES slots;
  * beyond that the table counts as full.
  *
  * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a
@@ -21,7 +21,7 @@
 
 #include <errno.h>
 
-enum { PROBES = 64 };
+enum { PROBES = 128 };
 
 static struct dp_frame *frames;
 static _Atomic uint32_t *slots;
@@ -44,14 +44,15 @@ const char *dp_frame_synthetic_name(dp_frame_id id)
 
 int dp_frames_init(size_t budget_bytes)
 {
-    int rc = dp_objects_init(budget_bytes / 8);
+    int rc = dp_objects_init(budget_bytes / 4);
     if (rc)
         return rc;
-    size_t room = budget_bytes - budget_bytes / 8;
+    size_t room = budget_bytes - budget_bytes / 4;
     uint32_t n_slots = 1024;
     while (n_slots < (1u << 30) && (size_t)n_slots * 2 * (sizeof *slots + sizeof *frames / 2) <= room)
         n_slots *= 2;
-    capacity = n_slots / 2;
+    size_t fit = (room - n_slots * sizeof *slots) / sizeof *frames, most = (size_t)n_slots / 8 * 5;
+    capacity = room < n_slots * sizeof *slots ? n_slots / 2 : (uint32_t)(fit < most ? fit : most);
     slot_mask = n_slots - 1;
     frames = dp_mem_table(capacity * sizeof *frames);
     slots = dp_mem_table(n_slots * sizeof *slots);

@@ -38,7 +38,7 @@
 
 extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
 
-enum { PROBES = 64, NAME_MAX_BYTES = 1024, CHECK_WAITS = 10000 };
+enum { PROBES = 64, NO_ROOM = 1 /* where "?" stands among the names */, NAME_MAX_BYTES = 1024, CHECK_WAITS = 10000 };
 #define CHECKING (1u << 31)
 
 static struct dp_object *objects;
@@ -47,7 +47,7 @@ static uint32_t capacity, slot_mask;
 static _Atomic uint32_t next_id = 1;
 static char *names;
 static uint32_t names_bytes;
-static _Atomic uint32_t names_used = 1; /* 0 is "" */
+static _Atomic uint32_t names_used = 3; /* "" and "?" come first */
 static _Atomic uint32_t generation = 1;
 static _Atomic uint32_t unload;
 static _Atomic uint32_t doubtful; /* forked while another thread was unloading: a known range may hold something else */
@@ -63,19 +63,25 @@ int dp_objects_init(size_t budget_bytes)
     objects = dp_mem_table(n * sizeof *objects);
     slots = dp_mem_table((size_t)2 * n * sizeof *slots);
     names = dp_mem_table(names_bytes);
-    return objects && slots && names ? 0 : -ENOMEM;
+    if (!objects || !slots || !names)
+        return -ENOMEM;
+    names[NO_ROOM] = '?';
+    return 0;
 }
 
-/* Copies a name; 0 (shown as no name) when there is no room. */
+/* Copies a name, unless an object has it already; no name is the main program's, and without room it is "?". */
 static uint32_t keep_name(const char *name)
 {
     size_t n = name ? strnlen(name, NAME_MAX_BYTES) : 0;
     if (!n)
         return 0;
+    for (uint32_t id = dp_objects_count(); id-- > 1;) /* a plugin comes again and again, at other addresses */
+        if (dp_load_acquire(&objects[id].ready) /* [OBJECT] */ && !strncmp(names + objects[id].name, name, n + 1))
+            return objects[id].name;
     uint32_t at = dp_add_relaxed(&names_used, (uint32_t)n + 1);
     if (at + n + 1 > names_bytes || at + n + 1 < at) {
         dp_sub_relaxed(&names_used, (uint32_t)n + 1);
-        return 0;
+        return NO_ROOM;
     }
     memcpy(names + at, name, n);
     return at;
@@ -127,17 +133,33 @@ static bool matches(const struct dp_object *object, const struct dl_find_object 
            object->eh_frame_hdr == found->dlfo_eh_frame;
 }
 
-/* Not known, or known only as retired: looks at the file's headers. */
-static dp_object_id enter(const struct dl_find_object *found)
+static void look(const struct dl_find_object *found, struct dp_object *object)
 {
     const struct link_map *map = found->dlfo_link_map;
-    struct dp_object seen = {
+    *object = (struct dp_object){
         .start = (uintptr_t)found->dlfo_map_start,
         .end = (uintptr_t)found->dlfo_map_end,
         .bias = map ? map->l_addr : 0,
         .eh_frame_hdr = found->dlfo_eh_frame,
     };
-    dp_object_read(&seen);
+    dp_object_read(object);
+}
+
+bool dp_object_look(uintptr_t pc, struct dp_object *object)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)pc, &found))
+        return false;
+    look(&found, object);
+    return true;
+}
+
+/* Not known, or known only as retired: looks at the file's headers. */
+static dp_object_id enter(const struct dl_find_object *found)
+{
+    struct dp_object seen;
+    look(found, &seen);
+    const struct link_map *map = found->dlfo_link_map;
     const char *name = map ? map->l_name : NULL;
     uint64_t hash = dp_hash_mix(seen.start);
     dp_object_id mine = 0;

@@ -11,3 +11,6 @@ int dp_objects_init(size_t budget_bytes);
  * the readable segments of that range is read, whatever the headers claim. False: there is no ELF header at start.
  */
 bool dp_object_read(struct dp_object *object);
+
+/* What there is to know about the object at pc, from the loader and its headers, without a place in the table. */
+bool dp_object_look(uintptr_t pc, struct dp_object *object);

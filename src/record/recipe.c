@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
+#include "record/objects.h"
 #include "record/reach.h"
 #include "record/rule.h"
 
@@ -52,12 +53,14 @@ static bool is_trampoline(uintptr_t pc)
 
 static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 {
-    const struct dp_object *object = dp_object_get(id);
+    struct dp_object unknown = {0}; /* the table may be full */
+    const struct dp_object *object = id ? dp_object_get(id) : &unknown;
+    if (!id)
+        dp_object_look(lookup_pc, &unknown);
     struct dp_cfi cfi = {(uintptr_t)object->eh_frame_hdr, object->fde_table, object->n_fdes, object->cfi_start,
                          object->cfi_end};
     struct dp_cfi_row row;
-    int rc = id ? dp_cfi_find(&cfi, lookup_pc, &row) : 0;
-    if (rc > 0)
+    if (dp_cfi_find(&cfi, lookup_pc, &row) > 0)
         return dp_rule_make(&row, lookup_pc);
     return is_trampoline(lookup_pc + 1) ? dp_rule_signal() : DP_RULE_NONE;
 }

@@ -15,6 +15,7 @@
 
 #include "record/objects.h"
 #include "record/reach.h"
+#include "record/recipe.h"
 #include "record/rule.h"
 
 static int set_up(void **state)
@@ -154,6 +155,34 @@ static void damaged_headers_are_read_without_harm(void **state)
     assert_true(n_found > 10000 && n_rows > 10000);
 }
 
+static void a_plugin_that_comes_at_ever_other_addresses_is_still_walked(void **state)
+{
+    uint32_t before = dp_objects_count();
+    bool was_known = false, was_full = false;
+    assert_int_equal(dp_recipe_init(1 << 16, true), 0);
+    for (int i = 0; i < 8000 && !was_full; i++) {
+        void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+        uintptr_t pc = (uintptr_t)dlsym(library, "cos") + 8;
+        dp_object_id id = dp_object_find(pc);
+        uint64_t value = dp_recipe_fill(pc, DP_RECIPE_KEY(pc, dp_objects_generation()));
+        assert_int_equal(dp_rule_kind(dp_recipe_rule(value)), DP_RULE_SP);
+        if (id) {
+            was_known = true;
+            assert_non_null(strstr(dp_object_name(dp_object_get(id)), "libm.so"));
+        } else {
+            was_full = true;
+        }
+        const struct dp_object *object = dp_object_get(id);
+        void *start = (void *)object->start;
+        dp_objects_unload_begin();
+        dlclose(library);
+        dp_objects_unload_end();
+        if (id) /* it cannot come back there, unless somebody was faster */
+            mmap(start, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    assert_true(was_known && was_full && dp_objects_count() > before + 100);
+}
+
 static void *intern_many(void *arg)
 {
     uint32_t *ids = arg;
@@ -201,6 +230,7 @@ int main(void)
         cmocka_unit_test(an_unload_retires_only_what_is_gone),
         cmocka_unit_test(damaged_headers_are_read_without_harm),
         cmocka_unit_test(threads_agree_on_every_frame),
+        cmocka_unit_test(a_plugin_that_comes_at_ever_other_addresses_is_still_walked),
         cmocka_unit_test(a_full_table_says_no_and_keeps_what_it_has),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
