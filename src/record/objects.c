@@ -244,33 +244,36 @@ static void check_all(void)
         dp_add_release(&generation, 1);
 }
 
+/* Whether to look again: a check is under way, and it was not waited for long enough. */
+static bool wait_for_check(uint32_t *word, int *waits)
+{
+    if (!(*word & CHECKING) || (*waits)++ >= CHECK_WAITS)
+        return false;
+    sched_yield();
+    *word = dp_load_relaxed(&unload);
+    return true;
+}
+
 void dp_objects_unload_begin(void)
 {
-    int saved = errno;
+    int saved = errno, waits = 0;
     uint32_t word = dp_load_relaxed(&unload);
-    for (int waits = 0;;) {
-        if (word & CHECKING && waits++ < CHECK_WAITS) {
-            sched_yield();
-            word = dp_load_relaxed(&unload);
-        } else if (dp_cas_acquire(&unload, &word, word + 1)) {
-            break;
-        }
-    }
+    while (wait_for_check(&word, &waits) || !dp_cas_acquire(&unload, &word, word + 1))
+        ;
     errno = saved;
 }
 
 void dp_objects_unload_end(void)
 {
-    int saved = errno;
-    uint32_t word = dp_load_relaxed(&unload);
-    while ((word & ~CHECKING) > 1) /* others are inside: the last one checks */
-        if (dp_cas_relaxed(&unload, &word, word - 1)) {
-            errno = saved;
-            return;
-        }
-    dp_store_relaxed(&unload, CHECKING | 1);
-    check_all();
-    dp_store_release(&unload, 0); /* [UNLOAD] */
+    int saved = errno, waits = 0;
+    uint32_t word = dp_load_relaxed(&unload), next;
+    do { /* the last one checks; so does one that was forgotten at a fork */
+        next = word > 1 ? word - 1 : CHECKING | 1;
+    } while (wait_for_check(&word, &waits) || !dp_cas_publish(&unload, &word, next));
+    if (next & CHECKING && word <= 1) {
+        check_all();
+        dp_sub_release(&unload, CHECKING | 1); /* [UNLOAD] */
+    }
     errno = saved;
 }
 
