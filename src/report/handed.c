@@ -82,22 +82,34 @@ static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value
 
 #define MET_MAX 64
 
-/* Gives new frames of a stack their locations, so that the report lock is taken once and not for each. */
-static void meet(struct handed *h, struct dp_locations *l, const uintptr_t *values, size_t n, const uint32_t *refs)
+/*
+ * Gives new frames of a stack their locations, so that the report lock is taken once and not for each. What is left, as
+ * when the table grew, is for ref_of.
+ */
+static void meet(struct handed *h, struct dp_locations *l, const uintptr_t *stack, size_t n, uint32_t *refs)
 {
+    struct dp_values *values = &h->consumer->values;
+    const struct dp_values_bucket *at = values->at;
     dp_frame_id ids[MET_MAX];
+    size_t places[MET_MAX], positions[MET_MAX], n_ids = 0;
     uint32_t met[MET_MAX];
-    size_t n_ids = 0;
     for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
-        if (refs[i] || !values[i] || values[i] & RUNTIME_FRAME)
+        if (refs[i] || !stack[i] || stack[i] & RUNTIME_FRAME)
             continue;
-        size_t place = dp_values_place(&h->consumer->values, values[i]);
-        if (place == SIZE_MAX)
-            break;
-        if (!*dp_values_ref(&h->consumer->values, place) && (ids[n_ids] = frame_of(h, place, values[i] - 1)))
-            n_ids++;
+        size_t place = dp_values_place(values, stack[i]);
+        if (place == SIZE_MAX || values->at != at)
+            return;
+        if (*dp_values_ref(values, place) || !(ids[n_ids] = frame_of(h, place, stack[i] - 1)))
+            continue;
+        places[n_ids] = place;
+        positions[n_ids++] = i;
     }
+    if (!n_ids)
+        return;
     dp_locations_stack(l, ids, n_ids, met);
+    for (size_t k = 0; k < n_ids && met[k]; k++)
+        if (*dp_values_ref(values, places[k]) || !dp_values_give(values, places[k], met[k]))
+            refs[positions[k]] = met[k];
 }
 
 static void ahead(void *ctx, const struct dp_row *row, int distance)
