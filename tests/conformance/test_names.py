@@ -116,6 +116,30 @@ for again in range(3):
             self.assertIn('module symbolize', said)
             self.assertIn('module gzip', said)
 
+    @unittest.skipUnless(shutil.which('cc'), 'builds two libraries')
+    def test_another_library_at_the_address_of_a_closed_one_has_its_own_names(self):
+        dlclose = ctypes.CDLL(None).dlclose
+        dlclose.argtypes = [ctypes.c_void_p]
+        with tempfile.TemporaryDirectory() as top:
+            delta, seen = Delta(HEAP), {}
+            self.addCleanup(delta.close)
+            for name in ('first', 'other'):
+                path = os.path.join(top, name + '.so')
+                subprocess.run(['cc', '-shared', '-fPIC', '-O0', '-Wl,--build-id', '-x', 'c', '-o', path, '-'],
+                               check=True, text=True,
+                               input='static int f(int x) { return x; } int %s(int x) { return f(x) + 1; }' % name)
+            for turn, name in enumerate(('first', 'other', 'first', 'other')):
+                library = ctypes.CDLL(os.path.join(top, name + '.so'))
+                value = call_in(address_of(getattr(library, name)))
+                for again in range(2):
+                    profile = delta.write_heap([heap(stack(value), 2 * turn + again + 1, 8)], 1)
+                    self.assertEqual(profile.samples[0].frames[0].function, name)
+                    self.assertIn(name, profile.samples[0].frames[0].mapping)
+                seen.setdefault(value, set()).add(name)
+                dlclose(library._handle)
+            if {'first', 'other'} not in seen.values():
+                self.skipTest('the loader chose other addresses')
+
     def test_a_child_of_a_threaded_process_loads_nothing_and_names_nothing(self):
         code = '''
 import threading
