@@ -177,9 +177,12 @@ static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_fram
         return false;
     *end = memo->b - *at > limit - w->n ? *at + limit - w->n : memo->b;
     *last = dp_memo_verify(memo, *at, *end);
-    if (w->foreign)
+    if (w->foreign) { /* and back on the thread's own stack */
         w->n_barred = w->n;
-    w->foreign = false;
+        w->reach.lo = w->reach.own->lo;
+        w->reach.hi = w->reach.own->hi;
+        w->foreign = false;
+    }
     return true;
 }
 
