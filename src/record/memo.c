@@ -8,22 +8,22 @@
  *
  * Why that gives the frames of a full walk, exactly:
  * 1. A step is a function of the rule of pc and of the state: it yields the CFA as the caller's sp, and reads the
- *    caller's pc, and its fp if the rule says that it was saved, from words whose addresses are functions of the state.
- * No other word is read and nothing else decides. (Steps that need more, through a ucontext, a link register or
- * libunwind, are barred; see 5.)
+ *    caller's pc, and its fp if the rule says that it was saved, from words at addresses that the state determines.
+ *    No other word is read and nothing else decides. (Steps that need more, through a ucontext, a link register or
+ *    libunwind, are barred; see 5.)
  * 2. The rule of pc does not change within one generation (recipe.c); a memo of another generation is forgotten, and
  *    none is used or kept while an unload is under way.
- * 3. So, by induction from equal states: if the words read by the remembered step from frame i have their old values,
- * state i+1 is the remembered one. The words are checked in that order, and what lies beyond a difference is not used.
+ * 3. So, by induction from equal states: if the words that the remembered step from frame i read have their old
+ *    values, state i+1 is the remembered one. What lies beyond the first word that differs is not used.
  * 4. fp is left out of the comparison where it is not live: where every remembered rule from there rootward reloads it
  *    before it is used as a base. Then its value changes no address and no pc of the remembered rest. At the last
- * frame, where nothing is known of what comes next, it counts as live, unless that frame is the outermost. After a
- * difference the rest is another one, so the true fp is made again: the nearest reload leafward is read once more, and
- * where there is none since the join it is the fp that the walk came with; and liveness is computed anew for those
- * frames.
+ *    frame, where nothing is known of what comes next, it counts as live, unless that frame is the outermost. After a
+ *    difference the rest is another one, so the true fp is made again: the nearest reload leafward is read once more,
+ *    and where there is none since the join it is the fp that the walk came with; and liveness is computed anew for
+ *    those frames.
  * 5. Barred are frames at or leafward of a step that 1 does not describe, or that read words outside the thread's own
- *    stack: there an address that was good once may be unmapped now. Within it, between a live sp and its top,
- *    every word can be read at any time, so checks need no order of reads.
+ *    stack: there an address that was good once may be unmapped now. Within it, between a live sp and its top, every
+ *    word can be read at any time, so the checks may read them in any order.
  *
  * So what must make it miss does: a library closed and another one in its place (generation), another stack (5), a
  * longjmp or a return (the stale leaves lie below sp and are passed over), a stack rewritten at the same sp (3), a walk

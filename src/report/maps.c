@@ -69,6 +69,15 @@ static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
 }
 
 /* The object's own segment at pc, by the best source there is. */
+/* The kernel shows another library there than the object: one that was closed and opened again between two looks. */
+static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc)
+{
+    const char *name = dp_object_name(o);
+    struct dp_segment in_file;
+    return *name && strcmp(file, name) && o->build_id_bytes &&
+           dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
+}
+
 static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
@@ -79,7 +88,8 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
         !dp_load_relaxed(&o->retired)) {
         from_segment(m, s);
         m->file = keep(maps.segments.text.at + s->path, s->n_path);
-        return;
+        if (!is_another(m->file, o, pc))
+            return;
     }
     if (!*name) {
         const char *exec = (const char *)getauxval(AT_EXECFN);
