@@ -9,8 +9,10 @@
 #include "base/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static _Atomic pid_t noted; /* relaxed: written before other threads are started, or alone in a forked child */
@@ -82,4 +84,13 @@ bool dp_process_matches(const char *globs)
     if (strcmp(globs, "*") == 0 || (name && dp_config_matches(globs, name)))
         return true;
     return dp_config_matches(globs, behind(path, sizeof path));
+}
+
+int dp_process_own_descriptors(void)
+{
+    if (syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */))
+        return -errno;
+    for (long fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
+        fd = syscall(SYS_dup, fd);
+    return 0;
 }

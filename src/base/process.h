@@ -27,3 +27,10 @@ void dp_process_fit_name(char *out, size_t room, const char *name);
 
 /* Whether that name, or that of the file behind it (a link's target, a script's interpreter), matches `exe`. */
 bool dp_process_matches(const char *globs);
+
+/*
+ * Gives the calling thread an empty descriptor table of its own, with /dev/null as 0, 1 and 2: what a module's library
+ * prints lands in no file of ours. 0; or -errno, and it shares the host's. By system calls: the libc functions may be
+ * the interposer's.
+ */
+int dp_process_own_descriptors(void);

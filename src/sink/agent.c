@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "record/thread.h"
 #include "sink/file.h"
 #include "sink/tick.h"
@@ -115,14 +116,13 @@ bool dp_agent_due(void)
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
 
-/* Both by system call: the libc functions may be the interposer's, which would end us for it. */
+/* unshare by system call: the libc function may be the interposer's, which would end us for it. */
 static void own_descriptors(void)
 {
     if (dp_load_relaxed(&agent.shares))
         return;
-    if (dp_log_own_table() == 0 && syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */) == 0)
-        for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
-            fd = dup(fd); /* what a module's library prints lands in no file of ours */
+    if (dp_log_own_table() == 0)
+        dp_process_own_descriptors();
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
         (void)!chdir("/"); /* no file system stays busy for us */
 }

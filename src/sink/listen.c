@@ -16,6 +16,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "record/thread.h"
 #include "sink/access.h"
 #include "sink/agent.h"
@@ -60,13 +61,6 @@ static const struct dp_server_calls calls = {
     .read = deltaprof_http_read,
     .end = deltaprof_http_end,
 };
-
-/* By system call: the libc functions may be the interposer's, which would end us for it. */
-static void own_table(void)
-{
-    if (dp_log_own_table() == 0)
-        syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */);
-}
 
 static int bind_to(int fd, struct dp_endpoint_address *address)
 {
@@ -171,7 +165,8 @@ static void *run(void *unused)
     struct timespec delay = {AFTER_NS / 1000000000, AFTER_NS % 1000000000};
     if (endpoint.delayed && sigtimedwait(&stop, NULL, &delay) == STOP_SIGNAL)
         return unused;
-    own_table();
+    if (dp_log_own_table() == 0)
+        dp_process_own_descriptors();
     int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
     int high = fcntl(stop_fd, F_DUPFD_CLOEXEC, 512); /* above the host's numbers, if its table is ours too */
     if (high >= 0) {
