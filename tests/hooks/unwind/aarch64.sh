@@ -5,7 +5,7 @@ set -eu
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 cc=aarch64-linux-gnu-gcc
 sysroot=/usr/aarch64-linux-gnu
-command -v $cc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -e $sysroot/lib/libc.so.6 ] || { echo "skipped: no $cc or qemu-aarch64"; exit 77; }
+command -v $cc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -e $sysroot/lib/libc.so.6 ] && [ -e $sysroot/include/stdint.h ] || { echo "skipped: no $cc or qemu-aarch64"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 $cc -std=gnu11 -O2 -D_GNU_SOURCE -DEQUAL_BACKTRACE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" \
