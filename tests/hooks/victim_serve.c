@@ -54,7 +54,8 @@ static void one(struct book *book, void *kept[KEPT], size_t sizes[KEPT], unsigne
 GROW(0)
 GROW(1)
 GROW(2)
-GROW(3) GROW(4) GROW(5) GROW(6) GROW(7)
+GROW(3)
+GROW(4) GROW(5) GROW(6) GROW(7)
 
     static void *(*const grows[THREADS])(size_t) = {grow_0, grow_1, grow_2, grow_3, grow_4, grow_5, grow_6, grow_7};
 
