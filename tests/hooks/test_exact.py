@@ -33,6 +33,10 @@ def compare(r, children=True):
         loaded = profiles(r, pid=pid)
         n_files += len(loaded)
         total = reader.sum_profiles(loaded)
+        if pid != list(written)[-1] and loaded and not any(s.names for p in loaded for s in p.samples):
+            # Forked before its parent had opened the module that names: no child may open it. The counts must be there.
+            assert sum(p.total('alloc_objects') for p in loaded) >= sum(b[0] for b in book.values()), pid
+            continue
         seen = {f: tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES) for f in book}
         assert seen == book, (pid, {f: (seen[f], book[f]) for f in book if seen[f] != book[f]})
         for p in loaded:
