@@ -23,6 +23,7 @@ static void *leaf_ctx;
         return r + a + room[0];                                  \
     }
 static long f0(int left, long a);
+/* clang-format off */
 #define TEN(t, before) \
     F(t##9, before)    \
     F(t##8, f##t##9)   \
@@ -36,8 +37,8 @@ TEN(6, f70)
 TEN(5, f60) TEN(4, f50) TEN(3, f40) TEN(2, f30) TEN(1, f20) F(9, f10) F(8, f9) F(7, f8) F(6, f7) F(5, f6) F(4, f5)
     F(3, f4) F(2, f3) F(1, f2) F(0, f1)
 
-    /* Calls fn(ctx) with depth functions of this file on the stack; shift moves them all, by 16 bytes each. */
-    void CHAIN(int depth, int shift, leaf_fn *fn, void *ctx)
+/* Calls fn(ctx) with depth functions of this file on the stack; shift moves them all, by 16 bytes each. */
+void CHAIN(int depth, int shift, leaf_fn *fn, void *ctx)
 {
     volatile char *moved = __builtin_alloca(shift * 16 + 16);
     moved[0] = 1;

@@ -51,13 +51,17 @@ static void one(struct book *book, void *kept[KEPT], size_t sizes[KEPT], unsigne
         __asm__ volatile("" : "+r"(p));                \
         return p;                                      \
     }
+/* clang-format off */
 GROW(0)
 GROW(1)
 GROW(2)
 GROW(3)
-GROW(4) GROW(5) GROW(6) GROW(7)
+GROW(4)
+GROW(5)
+GROW(6)
+GROW(7)
 
-    static void *(*const grows[THREADS])(size_t) = {grow_0, grow_1, grow_2, grow_3, grow_4, grow_5, grow_6, grow_7};
+static void *(*const grows[THREADS])(size_t) = {grow_0, grow_1, grow_2, grow_3, grow_4, grow_5, grow_6, grow_7};
 
 static void *work(void *arg)
 {
