@@ -57,17 +57,15 @@ int dp_config_parse(struct dp_config *conf, const char *text, struct dp_config_e
 
 /* As parse, but only keys that may change while running; -EINVAL names the others. */
 int dp_config_parse_live(struct dp_config *conf, const char *text, struct dp_config_error *error);
+
 /* As parse, for one consumer: symbolize, address, types, max_samples. */
 int dp_config_parse_delta(struct dp_config *conf, const char *text, struct dp_config_error *error);
 
-/* The key was in a text that was parsed into conf; false for an unknown key too. */
 /* What no key can judge alone, once all texts are merged. 0, or -EINVAL with error filled. */
 int dp_config_check(const struct dp_config *conf, struct dp_config_error *error);
 
+/* The key was in a text that was parsed into conf; false for an unknown key too. */
 bool dp_config_given(const struct dp_config *conf, const char *key);
-
-/* Whether name matches one of the globs of `exe`, "a|b*": `*` any bytes, `?` one byte. */
-bool dp_config_matches(const char *globs, const char *name);
 
 /* The table, for --help and the man page: NULL beyond the last. */
 struct dp_config_key {

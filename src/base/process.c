@@ -6,7 +6,7 @@
 #include "base/process.h"
 
 #include "base/atomic.h"
-#include "base/config.h"
+#include "base/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,9 +81,9 @@ bool dp_process_matches(const char *globs)
 {
     char path[1024];
     const char *name = executed();
-    if (strcmp(globs, "*") == 0 || (name && dp_config_matches(globs, name)))
+    if (strcmp(globs, "*") == 0 || (name && dp_glob_matches(globs, name)))
         return true;
-    return dp_config_matches(globs, behind(path, sizeof path));
+    return dp_glob_matches(globs, behind(path, sizeof path));
 }
 
 int dp_process_own_descriptors(void)

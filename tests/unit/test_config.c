@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "base/glob.h"
 #include "base/settings.h"
 #include "base/text.h"
 
@@ -282,17 +283,17 @@ static void only_some_keys_change_while_it_runs(void **state)
 
 static void globs_match_whole_names(void **state)
 {
-    assert_true(dp_config_matches("*", "anything"));
-    assert_true(dp_config_matches("redis-server", "redis-server"));
-    assert_false(dp_config_matches("redis", "redis-server"));
-    assert_true(dp_config_matches("a|b*", "bash"));
-    assert_true(dp_config_matches("a|b*", "a"));
-    assert_false(dp_config_matches("a|b*", "ab"));
-    assert_true(dp_config_matches("py*3.?1", "python3.11"));
-    assert_true(dp_config_matches("*a*b", "xxaxaxbxb"));
-    assert_false(dp_config_matches("*a*b", "xxaxaxbx"));
-    assert_false(dp_config_matches("", "x"));
-    assert_true(dp_config_matches("x|", ""));
+    assert_true(dp_glob_matches("*", "anything"));
+    assert_true(dp_glob_matches("redis-server", "redis-server"));
+    assert_false(dp_glob_matches("redis", "redis-server"));
+    assert_true(dp_glob_matches("a|b*", "bash"));
+    assert_true(dp_glob_matches("a|b*", "a"));
+    assert_false(dp_glob_matches("a|b*", "ab"));
+    assert_true(dp_glob_matches("py*3.?1", "python3.11"));
+    assert_true(dp_glob_matches("*a*b", "xxaxaxbxb"));
+    assert_false(dp_glob_matches("*a*b", "xxaxaxbx"));
+    assert_false(dp_glob_matches("", "x"));
+    assert_true(dp_glob_matches("x|", ""));
 }
 
 static void the_environment_overrides_the_host_key_by_key(void **state)

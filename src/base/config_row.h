@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/config_row.h - a key as config's own files see it: config_rows.c has the table, config_value.c reads one value
+ * by its row, config.c reads texts of them.
+ */
+#pragma once
+
+#include "base/config.h"
+
+enum dp_config_type {
+    DP_KEY_SIZE,
+    DP_KEY_TIME,
+    DP_KEY_COUNT,
+    DP_KEY_CHOICE,
+    DP_KEY_SWITCH,
+    DP_KEY_SIGNAL,
+    DP_KEY_GLOBS,
+    DP_KEY_DIRECTORY,
+    DP_KEY_LOG,
+    DP_KEY_ADDRESS,
+    DP_KEY_FILE,
+};
+enum { DP_KEY_LIVE = 1, DP_KEY_DELTA = 2 };
+
+struct dp_config_row {
+    struct dp_config_key shown;
+    enum dp_config_type type;
+    size_t at;           /* offset in struct dp_config */
+    int64_t min, max;    /* SIZE bytes, TIME ns, COUNT; 0 is allowed where min is negative: off or none */
+    unsigned when;       /* LIVE: deltaprof_set; DELTA: deltaprof_delta_set */
+    const char *initial; /* what is in force where value_default is a sentence */
+};
+
+/* The row of index i; NULL beyond the last. */
+const struct dp_config_row *dp_config_row(size_t i);
+
+/* Its index in *i; false: there is no such key. */
+bool dp_config_find(const char *key, size_t *i);
+
+/* Fills error with the key that was perhaps meant, or with all that there are. */
+void dp_config_unknown(struct dp_config_error *error, const char *word);
+
+/* Reads a value, shorter than DP_CONFIG_TEXT, into its field. 0, or -EINVAL with error filled: what is allowed. */
+int dp_config_read_value(struct dp_config *conf, const struct dp_config_row *row, const char *value,
+                         struct dp_config_error *error);
