@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deltaprof.c - the front desk: the public API, and the only file that knows all floors.
+ * deltaprof.c - the front desk: the public API but for deltas (deltas.c), and the only file that knows all floors.
  *
  * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers what needs registering, in an
  * order in which every later step finds the earlier ones done; a later start only changes rates. `exe` is looked at
@@ -11,7 +11,8 @@
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
-#include <deltaprof/records.h>
+
+#include "desk.h"
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -23,7 +24,6 @@
 #include "record/event.h"
 #include "record/frames.h"
 #include "record/unwind.h"
-#include "report/handed.h"
 #include "report/profile.h"
 #include "sink/agent.h"
 #include "sink/endpoint.h"
@@ -97,6 +97,21 @@ static int settle(const struct dp_config *conf)
         rc = -pthread_atfork(fork_prepare, fork_parent, fork_child);
     desk.settled = rc == 0;
     return rc;
+}
+
+void dp_desk_settle(void)
+{
+    struct dp_config conf;
+    struct dp_config_error error;
+    dp_lock_take(&desk.lock);
+    if (!desk.settled) {
+        dp_config_init(&conf);
+        if (dp_config_parse(&conf, getenv("DELTAPROF_CONF"), &error) == 0) {
+            dp_log_init(conf.log);
+            settle(&conf); /* what it lacks for want of memory, new says */
+        }
+    }
+    dp_lock_give(&desk.lock);
 }
 
 static void say_start(const struct dp_config *conf)
@@ -342,123 +357,4 @@ void deltaprof_confined(void)
 int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)
 {
     return dp_signals_action(sig, act, old, real);
-}
-
-/* ---- deltas: a consumer by its public name ---------------------------------------------------------------------- */
-
-static struct dp_consumer *consumer(struct deltaprof_delta *delta)
-{
-    return (struct dp_consumer *)delta;
-}
-
-/* A runtime with records of its own need not have started us, but its stacks want frames and mappings too. */
-static void settle_unstarted(void)
-{
-    struct dp_config conf;
-    struct dp_config_error error;
-    dp_lock_take(&desk.lock);
-    if (!desk.settled) {
-        dp_config_init(&conf);
-        if (dp_config_parse(&conf, getenv("DELTAPROF_CONF"), &error) == 0) {
-            dp_log_init(conf.log);
-            settle(&conf); /* what it lacks for want of memory, new says */
-        }
-    }
-    dp_lock_give(&desk.lock);
-}
-
-struct deltaprof_delta *deltaprof_delta_new(enum deltaprof_kind kind)
-{
-    settle_unstarted();
-    return (struct deltaprof_delta *)dp_consumer_new((unsigned)kind, NULL);
-}
-
-void deltaprof_delta_free(struct deltaprof_delta *delta)
-{
-    dp_consumer_free(consumer(delta));
-}
-
-int deltaprof_delta_set(struct deltaprof_delta *delta, const char *text)
-{
-    struct dp_config conf;
-    struct dp_config_error error;
-    if (!delta)
-        return -EINVAL;
-    dp_consumer_configuration(consumer(delta), &conf);
-    int err = dp_config_parse_delta(&conf, text, &error);
-    if (err)
-        dp_log(DP_LOG_ERROR, "deltaprof_delta_set: %s", error.line);
-    else
-        dp_consumer_configure(consumer(delta), &conf);
-    return err;
-}
-
-int deltaprof_delta_set_frames(struct deltaprof_delta *delta, deltaprof_name_fn fn, void *ctx)
-{
-    if (!delta)
-        return -EINVAL;
-    dp_consumer_set_frames(consumer(delta), fn, ctx);
-    return 0;
-}
-
-int deltaprof_delta_skip(struct deltaprof_delta *delta)
-{
-    return delta ? dp_consumer_skip(consumer(delta)) : -EINVAL;
-}
-
-int deltaprof_delta_write_uncommitted(struct deltaprof_delta *delta, deltaprof_write_fn fn, void *ctx)
-{
-    return delta && fn ? dp_consumer_write(consumer(delta), 0, fn, ctx, NULL) : -EINVAL;
-}
-
-int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, void *ctx)
-{
-    int err = deltaprof_delta_write_uncommitted(delta, fn, ctx);
-    return err ? err : dp_consumer_commit(consumer(delta));
-}
-
-int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta,
-                                                   const struct deltaprof_heap_record *records, size_t n_records,
-                                                   int64_t rate_bytes, deltaprof_write_fn fn, void *ctx)
-{
-    static const struct deltaprof_heap_record none;
-    if (!delta || (!records && n_records))
-        return -EINVAL;
-    struct dp_dump dump = {.heap = records ? records : &none, .n = n_records};
-    return dp_consumer_write_dump(consumer(delta), dump, rate_bytes, fn, ctx);
-}
-
-int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta, const struct deltaprof_heap_record *records,
-                                       size_t n_records, int64_t rate_bytes, deltaprof_write_fn fn, void *ctx)
-{
-    int err = deltaprof_delta_write_heap_records_uncommitted(delta, records, n_records, rate_bytes, fn, ctx);
-    return err || !fn ? err : dp_consumer_commit(consumer(delta));
-}
-
-int deltaprof_delta_write_block_records_uncommitted(struct deltaprof_delta *delta,
-                                                    const struct deltaprof_block_record *records, size_t n_records,
-                                                    deltaprof_write_fn fn, void *ctx)
-{
-    static const struct deltaprof_block_record none;
-    if (!delta || (!records && n_records))
-        return -EINVAL;
-    struct dp_dump dump = {.block = records ? records : &none, .n = n_records};
-    return dp_consumer_write_dump(consumer(delta), dump, 1, fn, ctx);
-}
-
-int deltaprof_delta_write_block_records(struct deltaprof_delta *delta, const struct deltaprof_block_record *records,
-                                        size_t n_records, deltaprof_write_fn fn, void *ctx)
-{
-    int err = deltaprof_delta_write_block_records_uncommitted(delta, records, n_records, fn, ctx);
-    return err || !fn ? err : dp_consumer_commit(consumer(delta));
-}
-
-int deltaprof_delta_commit(struct deltaprof_delta *delta)
-{
-    return delta ? dp_consumer_commit(consumer(delta)) : -EINVAL;
-}
-
-int deltaprof_delta_abandon(struct deltaprof_delta *delta)
-{
-    return delta ? dp_consumer_abandon(consumer(delta)) : -EINVAL;
 }
