@@ -121,7 +121,8 @@ struct deltaprof_stats {
  * beyond. */
 DELTAPROF_API int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes);
 
-/* Gives every log line (without newline) to fn in place of `log`; NULL goes back. Called above the hooks, on any
+/* Gives log lines (without newline) to fn in place of `log`; NULL goes back. Only the line that says that the last
+ * profiles were not written within exit_timeout goes to `log`: fn may be what hung. Called above the hooks, on any
  * thread. */
 typedef void (*deltaprof_log_fn)(void *ctx, const char *line);
 DELTAPROF_API void deltaprof_set_log(deltaprof_log_fn fn, void *ctx);

@@ -59,10 +59,11 @@ void dp_log_init(const char *where)
 
 void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx)
 {
-    dp_lock_take(&fn_lock);
+    bool held = dp_lock_take_until(&fn_lock, INT64_MAX);
     the_log.fn = fn;
     the_log.ctx = ctx;
-    dp_lock_give(&fn_lock);
+    if (held)
+        dp_lock_give(&fn_lock);
 }
 
 int dp_log_wants_info(void)

@@ -85,6 +85,13 @@ static void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     thread->countdown = DELTAPROF_PARKED;
     dp_fence_signal();
     dp_thread_set_up(thread);
+    if (n_bytes >= DP_BYTES_MAX) { /* the next event draws a distance, in the call, after it, or after its exception */
+        sample->rest = -1;
+        thread->armed = 0;
+        dp_fence_signal();
+        thread->countdown = 0;
+        return;
+    }
     if (!thread->armed)
         left = draw(thread);
     if (want > (uint64_t)left) {

@@ -29,8 +29,10 @@ struct __attribute__((may_alias)) dp_thread {
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
 
-/* From here up the word says "parked": nothing allocates 2^62 bytes, not even nested under one guard. */
+/* From here up the word says "parked". It falls by what is asked for under the guard, so a request that no address
+ * space can meet, and that ends in an exception, is made without parking. */
 #define DP_PARKED_FLOOR ((int64_t)1 << 62)
+#define DP_BYTES_MAX    ((size_t)1 << 48)
 
 static inline struct dp_thread *dp_thread_self(void)
 {

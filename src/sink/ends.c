@@ -94,17 +94,35 @@ static void talk(void)
         dp_log(DP_LOG_ERROR, "%llu samples%s", (unsigned long long)samples, losses);
 }
 
+/* False: somebody else is at work on the profiles, and was not done by the deadline. */
+static bool write_in_time(bool may_load, int64_t deadline_ns)
+{
+    if (dp_agent_finish(deadline_ns))
+        return true;
+    if (dp_agent_is_running())
+        return false;
+    return (may_load ? dp_tick(deadline_ns) : dp_tick_last(deadline_ns)) != -EBUSY;
+}
+
+/* Not by the host's callback, which may be what the other thread is stuck in, or want a lock that this one holds. */
+static void say_late(void)
+{
+    char timeout[32];
+    if (!dp_tick_has_sink())
+        return;
+    dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&ends.timeout_ns));
+    dp_log_to(NULL, NULL);
+    dp_log(DP_LOG_ERROR, "exit_timeout=%s: %s did not take the last profiles by then; they are lost", timeout,
+           dp_tick_directory());
+}
+
 static void deliver(bool ordinary, int64_t deadline_ns)
 {
     bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running()) {
-        if (ordinary && !inside_malloc)
-            dp_tick(deadline_ns);
-        else
-            dp_tick_last(deadline_ns);
-    }
+    if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
+        say_late();
     talk();
     deltaprof_guard_leave(kept);
 }

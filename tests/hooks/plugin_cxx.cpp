@@ -61,7 +61,7 @@ EXPORT int plugin_destructors_run()
     return exited * 10 + n_destroyed - exited; // 4 and 2
 }
 
-static size_t volatile huge = SIZE_MAX / 2 - 100;
+static size_t volatile huge = SIZE_MAX / 2 - 100, half_of_that = (size_t)1 << 62;
 
 // One line a form; addresses are not printed.
 EXPORT void plugin_news()
@@ -134,6 +134,11 @@ EXPORT int plugin_throws(int n)
         ::operator delete(::operator new(huge));
     } catch (std::bad_alloc const &) {
         n_caught += n_handled;
+    }
+    try {
+        ::operator delete(::operator new(half_of_that));
+    } catch (std::bad_alloc const &) {
+        n_caught++;
     }
     return n_caught;
 }

@@ -76,6 +76,7 @@ def that_exit_waits_no_longer_than_exit_timeout():
     r = api('exits-in-time')
     waited = r.ended - float(r.stdout)
     assert 0.25 < waited < 1.5, waited
+    assert r.stderr.count('\n') == 1 and 'exit_timeout=300ms' in r.stderr, r.stderr
 
 
 def that_the_agent_keeps_no_descriptor_of_the_host():

@@ -97,6 +97,28 @@ static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
     assert_int_equal(totals().n, before.n);
 }
 
+/* operator new, which calls malloc, which fails; then its exception leaves the hook, whose end is never called. */
+static void a_request_that_cannot_be_met_leaves_no_guard(void **state)
+{
+    static const size_t sizes[] = {(size_t)1 << 48, (size_t)1 << 62, PTRDIFF_MAX, SIZE_MAX};
+    struct deltaprof_site site = {0};
+    for (int i = 0; i < 4; i++) {
+        tune(1);
+        struct deltaprof_sample outer, inner;
+        int64_t rest;
+        assert_true(deltaprof_take(sizes[i], &rest));
+        deltaprof_sample_begin(&outer, 0, sizes[i]);
+        assert_true(deltaprof_take(sizes[i], &rest));
+        deltaprof_sample_begin(&inner, 0, sizes[i]);
+        deltaprof_sample_end(&inner, NULL, &site);
+        deltaprof_guard_reset();
+        struct dp_counts before = totals();
+        deltaprof_alloc(0, block(2), 10);
+        assert_int_equal(totals().n, before.n + 1);
+        deltaprof_free(0, block(2));
+    }
+}
+
 static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
 {
     tune(1);
@@ -328,6 +350,7 @@ int main(void)
         cmocka_unit_test(at_rate_1_every_block_is_counted_exactly),
         cmocka_unit_test(nothing_is_sampled_under_the_guard_but_frees_count),
         cmocka_unit_test(a_failed_call_is_no_event_and_the_word_is_set_again),
+        cmocka_unit_test(a_request_that_cannot_be_met_leaves_no_guard),
         cmocka_unit_test(a_realloc_is_a_free_and_an_alloc_only_if_it_was_done),
         cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
         cmocka_unit_test(heaps_are_apart_and_have_names),
