@@ -17,10 +17,9 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "report/profile.h"
-#include "report/text.h"
 #include "sink/body.h"
 #include "sink/cursor.h"
+#include "sink/delivery.h"
 #include "sink/page.h"
 #include "sink/request.h"
 
@@ -55,9 +54,7 @@ struct deltaprof_http_reply {
     bool has_body, ended;
     int result;
 
-    struct dp_consumer *consumer; /* the cursor's, or one for this reply alone */
-    struct dp_cursor *cursor;     /* NULL: none */
-    uint64_t seq;
+    struct dp_delivery delivery;
 };
 
 static struct dp_config config;
@@ -108,77 +105,34 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
     r->request.message = message;
 }
 
-/* A consumer for this request: the cursor's, or a fresh one. Anything that stands in the way becomes the reply. */
+/* Anything that stands in a profile's way becomes the reply. */
 static void prepare_profile(struct deltaprof_http_reply *r)
 {
-    struct dp_request *q = &r->request;
-    struct dp_config conf = config;
-    struct dp_config_error why;
-    if (dp_config_parse_delta(&conf, q->conf, &why)) {
-        refuse(r, 400, "types, symbolize or max_samples: a value out of range");
-        return;
-    }
-    if (q->head) {
-        r->seq = q->delta ? dp_cursor_peek(q->kind, q->cursor) : 0;
-        return;
-    }
-    if (dp_load_relaxed(&confined)) {
+    const struct dp_request *q = &r->request;
+    const char *message;
+    if (!q->head && dp_load_relaxed(&confined)) {
         refuse(r, 503, "the process has confined itself with a seccomp filter: no profile can be made here any more");
         return;
     }
-    if (!q->delta) {
-        r->consumer = dp_consumer_new(q->kind, &conf);
-        if (!r->consumer) {
-            refuse(r, 503, "no memory for a baseline: raise memory=");
-        } else if (q->seconds) {
-            dp_consumer_skip(r->consumer);
-            r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
-        }
-        return;
-    }
-    int error = 0;
-    r->cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, &conf, &error);
-    if (!r->cursor) {
-        refuse(r, 503,
-               error == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
-               : error == -ENOSPC ? "too many cursors; one expires after cursor_ttl without use"
-                                  : "no memory for a baseline: raise memory=");
-        return;
-    }
-    if (dp_cursor_next(r->cursor, q->acknowledges, q->after, &r->seq)) {
-        dp_cursor_release(r->cursor);
-        r->cursor = NULL;
-        refuse(r, 409, "after: neither the last reply that arrived nor the last that was sent; ask without it");
-        return;
-    }
-    r->consumer = dp_cursor_consumer(r->cursor);
-    dp_consumer_configure(r->consumer, &conf);
+    int status = dp_delivery_begin(&r->delivery, q, &config, &message);
+    if (status != 200)
+        refuse(r, status, message);
+    else if (!q->head && q->seconds)
+        r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
 static int produce(void *arg, dp_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
-    const struct dp_request *q = &r->request;
-    if (q->page == DP_PAGE_SYMBOL)
+    if (r->request.page == DP_PAGE_SYMBOL)
         return dp_page_symbol(r->text.at, r->text.n, fn, ctx);
-    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0);
-    return q->text ? dp_text_write_profile(q->kind, fn, ctx) : dp_consumer_write(r->consumer, flags, fn, ctx, NULL);
+    return dp_delivery_write(&r->delivery, &r->request, fn, ctx);
 }
 
 /* Settles and frees. `arrived`: see the top. Runs on the host's thread, or on the producer's for an orphan. */
 static void release_reply(struct deltaprof_http_reply *r, bool arrived)
 {
-    bool written = r->ended && !r->result;
-    if (r->cursor) {
-        if (written)
-            dp_cursor_settle(r->cursor, r->seq,
-                             r->request.acknowledges ? DP_CURSOR_OPEN
-                             : arrived               ? DP_CURSOR_ARRIVED
-                                                     : DP_CURSOR_LOST);
-        dp_cursor_release(r->cursor);
-    } else if (r->consumer) {
-        dp_consumer_free(r->consumer);
-    }
+    dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
     dp_vec_fini(&r->text);
     dp_mem_unmap(r, sizeof *r);
     dp_sub_relaxed(&n_replies, 1);
@@ -226,7 +180,7 @@ static void write_headers(struct deltaprof_http_reply *r)
         if (q->status == 301)
             add_header(r, "Location", "pprof/");
     }
-    snprintf(r->seq_text, sizeof r->seq_text, "%llu", (unsigned long long)r->seq);
+    snprintf(r->seq_text, sizeof r->seq_text, "%llu", (unsigned long long)r->delivery.seq);
     snprintf(r->pid_text, sizeof r->pid_text, "%d", (int)r->pid);
     add_header(r, "X-Deltaprof-Seq", r->seq_text);
     add_header(r, "X-Deltaprof-Pid", r->pid_text);
