@@ -291,7 +291,8 @@ void deltaprof_deliver(void)
 
 void deltaprof_survived(void)
 {
-    dp_ends_again();
+    if (dp_process_is_noted()) /* a child of vfork has its parent's memory */
+        dp_ends_again();
 }
 
 __attribute__((destructor)) static void at_exit(void)

@@ -3,35 +3,35 @@
  * exec.c - a process that becomes another program delivers what it has, as one that ends does.
  *
  * Only if it sampled something since it began: most processes that exec are children that forked a moment ago, and what
- * they inherited is their parent's to tell. Not in a child of vfork, which the library knows by its pid. execl and its
- * kin, with their lists, belong to such children too and pass untouched.
+ * they inherited is their parent's to tell. Not in a child of vfork, which the library knows by its pid.
+ *
+ * An exec may fail, and a later end delivers again; that is said before the call, for then the lists of execl and its
+ * kin pass by untouched, by a jump, as syscall's words do (symbols.h).
  */
 #include "hook.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-/* path: NULL where it cannot be known. A path that leads nowhere is one of a search. */
-static bool delivered(const char *path)
+void dp_leave(const char *path)
 {
     struct deltaprof_stats stats;
     int saved_errno = errno;
     deltaprof_get_stats(&stats, sizeof stats);
-    bool deliver = stats.samples && (!path || access(path, X_OK) == 0);
-    if (deliver)
+    if (stats.samples && (!path || access(path, X_OK) == 0)) {
         deltaprof_deliver();
+        deltaprof_survived();
+    }
     errno = saved_errno;
-    return deliver;
 }
 
-#define EXEC(name, path, parameters, arguments) \
-    DP_HOOK int name parameters                 \
-    {                                           \
-        bool survives = delivered(path);        \
-        int result = DP_REAL(name) arguments;   \
-        if (survives)                           \
-            deltaprof_survived();               \
-        return result;                          \
+#define EXEC(name, path, parameters, arguments)      \
+    DP_HOOK int dp_##name parameters __asm__(#name); \
+    int dp_##name parameters                         \
+    {                                                \
+        dp_leave(path);                              \
+        return DP_REAL(name) arguments;              \
     }
 
 EXEC(execve, path, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
@@ -39,3 +39,18 @@ EXEC(execv, path, (const char *path, char *const argv[]), (path, argv))
 EXEC(execvp, NULL, (const char *file, char *const argv[]), (file, argv))
 EXEC(execvpe, NULL, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
 EXEC(fexecve, NULL, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+EXEC(execl, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
+EXEC(execle, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
+EXEC(execlp, NULL, (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()))
+
+/* No row of symbols.h: an old libc lacks it, and what is not there must not be searched for (real.c). */
+DP_HOOK int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags);
+int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
+{
+    dp_leave(NULL);
+#if defined(__x86_64__)
+    return (int)DP_REAL(syscall)(SYS_execveat, dir, (long)path, (long)argv, (long)envp, flags);
+#else
+    return (int)DP_REAL(syscall)(SYS_execveat, dir, (long)path, (long)argv, (long)envp, flags, 0);
+#endif
+}

@@ -40,6 +40,10 @@ void dp_real_resolve_cxx(void);
  */
 #define DP_GUARDED() __asm__ volatile(".cfi_personality 0x9b, dp_guard_personality")
 
+/* The process is about to become the program at path; NULL: it cannot be known. A path that leads nowhere is one of a
+ * search. errno is kept. */
+void dp_leave(const char *path);
+
 /* Bounds of libc and ld.so: what they call from may hold a lock of theirs. */
 struct dp_range {
     uintptr_t start, end;

@@ -91,6 +91,8 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
 {
     if (number == SYS_exit_group)
         deltaprof_deliver();
+    else if (number == SYS_execve || number == SYS_execveat)
+        dp_leave(NULL);
     else if (number == SYS_unshare || number == SYS_setns)
         deltaprof_quiesce();
     else if (number == SYS_seccomp ? a != SECCOMP_GET_ACTION_AVAIL && a != SECCOMP_GET_NOTIF_SIZES
@@ -101,8 +103,8 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
 
 long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
 {
-    if (number == SYS_exit_group || number == SYS_unshare || number == SYS_setns || number == SYS_seccomp ||
-        number == SYS_prctl)
+    if (number == SYS_exit_group || number == SYS_execve || number == SYS_execveat || number == SYS_unshare ||
+        number == SYS_setns || number == SYS_seccomp || number == SYS_prctl)
         return told(number, a, b, c, d, DP_SYSCALL_LAST());
     return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
 }

@@ -85,13 +85,23 @@
     F(siglongjmp, void, (void *env, int value), (env, value), NULL)                         \
     F(__longjmp_chk, void, (void *env, int value), (env, value), NULL)
 
+/* As many words of execl's list as there are registers for; the others, on the stack, stay where they are. */
+#if defined(__x86_64__)
+#define DP_EXEC_LIST(type) type a, type b, type c, type d, type e
+#else
+#define DP_EXEC_LIST(type) type a, type b, type c, type d, type e, type f, type g
+#endif
+
 /* What becomes another program, and what asks what a signal does. */
 #define DP_SYMBOLS_EXEC(F)                                                                                \
     F(execve, int, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), NULL)  \
     F(execv, int, (const char *path, char *const argv[]), (path, argv), NULL)                             \
     F(execvp, int, (const char *file, char *const argv[]), (file, argv), NULL)                            \
     F(execvpe, int, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), NULL) \
-    F(fexecve, int, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL)
+    F(fexecve, int, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL)             \
+    F(execl, int, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()), NULL)                   \
+    F(execle, int, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()), NULL)                  \
+    F(execlp, int, (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()), NULL)
 
 #define DP_SYMBOLS_SIGNAL(F)                                                              \
     F(signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)        \

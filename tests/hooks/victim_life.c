@@ -134,6 +134,35 @@ static int use_early_blocks(void)
     return 5;
 }
 
+extern char **environ;
+
+/* Nine words, more than there are registers for; the environment is given on where it can be. */
+static void become(const char *how)
+{
+    static const char path[] = "/bin/echo";
+    char *argv[] = {"echo", "1", "2", "3", "4", "5", "6", "7", "8", NULL};
+    if (strcmp(how, "execl") == 0)
+        execl(path, "echo", "1", "2", "3", "4", "5", "6", "7", "8", (char *)NULL);
+    if (strcmp(how, "execle") == 0)
+        execle(path, "echo", "1", "2", "3", "4", "5", "6", "7", "8", (char *)NULL, environ);
+    if (strcmp(how, "execlp") == 0)
+        execlp("echo", "echo", "1", "2", "3", "4", "5", "6", "7", "8", (char *)NULL);
+    if (strcmp(how, "execv") == 0)
+        execv(path, argv);
+    if (strcmp(how, "execve") == 0)
+        execve(path, argv, environ);
+    if (strcmp(how, "execvp") == 0)
+        execvp("echo", argv);
+    if (strcmp(how, "execvpe") == 0)
+        execvpe("echo", argv, environ);
+    if (strcmp(how, "fexecve") == 0)
+        fexecve(open(path, O_RDONLY), argv, environ);
+    if (strcmp(how, "execveat") == 0)
+        execveat(AT_FDCWD, path, argv, environ, 0);
+    if (strcmp(how, "syscall") == 0)
+        syscall(SYS_execve, path, argv, environ);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "return", *arg = argc > 2 ? argv[2] : "";
@@ -199,7 +228,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(how, "exec") == 0) {
         execlp("/nonexistent/program", "program", (char *)NULL);
-        execv("/bin/echo", (char *[]){"echo", "became echo", NULL});
+        become(arg);
         return 4;
     }
     if (strcmp(how, "daemon") == 0) { /* forks twice, closes everything */
