@@ -107,6 +107,9 @@ void dp_decode_fini(struct dp_decode *);
 
 /* Takes sample i apart. Errors as scan's. */
 int dp_decode_sample(const struct dp_decode *, size_t i, struct dp_decode_sample *, struct dp_input_error *);
+/* The same for the values alone, of a sample known to have just the packed ones in that span. */
+int dp_decode_values(const struct dp_decode *, size_t i, struct dp_decode_span, struct dp_decode_sample *,
+                     struct dp_input_error *);
 void dp_decode_sample_fini(struct dp_decode_sample *);
 
 static inline const char *dp_decode_text(const struct dp_decode *d, uint32_t string, size_t *n_bytes)

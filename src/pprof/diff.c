@@ -117,6 +117,7 @@ int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_input
     if (diff->turn)
         diff->end_ns = (int64_t)((uint64_t)diff->header.time_ns + (uint64_t)diff->header.duration_ns);
     diff->turn++;
+    diff->model.is_series = true;
     diff->n_rows = 0;
     if (!result)
         result = dp_model_add(&diff->model, d, add_row, diff, error);

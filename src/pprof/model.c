@@ -25,19 +25,26 @@ int dp_model_ignore_label(struct dp_model *m, const char *key)
     return 0;
 }
 
-static int add_strings(struct dp_model *m, const struct dp_decode *d)
+/* *holds becomes false if an index of the profile before means something else here. */
+static int add_strings(struct dp_model *m, const struct dp_decode *d, bool *holds)
 {
+    size_t n_before = m->string_map.n;
+    *holds &= d->strings.n + 1 >= n_before;
     dp_vec_clear(&m->string_map);
     if (!dp_vec_room(&m->string_map, d->strings.n + 1) || dp_strings_add(&m->strings, "", 0) == DP_STRINGS_NONE)
         return -ENOMEM; /* a profile may have no strings, a model has "" */
     m->string_map.n = d->strings.n + 1;
-    m->string_map.at[0] = 0; /* of a profile without strings */
+    if (!d->strings.n)
+        m->string_map.at[0] = 0;
     dp_index_rewind(&m->strings.index);
     for (uint32_t i = 0; i < d->strings.n; i++) {
         size_t n;
         const char *text = dp_decode_text(d, i, &n);
-        if ((m->string_map.at[i] = dp_strings_add(&m->strings, text, n)) == DP_STRINGS_NONE)
+        uint32_t number = dp_strings_add(&m->strings, text, n);
+        if (number == DP_STRINGS_NONE)
             return -ENOMEM;
+        *holds &= i + 1 >= n_before || m->string_map.at[i] == number;
+        m->string_map.at[i] = number;
     }
     return 0;
 }
@@ -127,7 +134,8 @@ static int add_functions(struct dp_model *m, const struct dp_decode *d)
     return 0;
 }
 
-static int add_location(struct dp_model *m, const struct dp_decode *d, const struct dp_decode_location *from)
+static int add_location(struct dp_model *m, const struct dp_decode *d, const struct dp_decode_location *from,
+                        uint32_t *number)
 {
     struct dp_model_location location = {
         .mapping = from->mapping ? m->mapping_map.at[from->mapping - 1] + 1 : 0,
@@ -150,21 +158,25 @@ static int add_location(struct dp_model *m, const struct dp_decode *d, const str
     }
     if (from->has_unknown && get_unknown(m, d, from->message, 4, &location.unknown))
         return -ENOMEM;
-    uint32_t number = dp_intern_location(m, &location, m->location_lines.at);
-    m->location_map.at[m->location_map.n++] = number;
-    return number == DP_INDEX_NONE ? -ENOMEM : 0;
+    *number = dp_intern_location(m, &location, m->location_lines.at);
+    return *number == DP_INDEX_NONE ? -ENOMEM : 0;
 }
 
-static int add_locations(struct dp_model *m, const struct dp_decode *d)
+static int add_locations(struct dp_model *m, const struct dp_decode *d, bool *holds)
 {
+    size_t n_before = m->location_map.n;
+    *holds &= d->locations.n >= n_before;
     dp_vec_clear(&m->location_map);
     if (!dp_vec_room(&m->location_map, d->locations.n + 1))
         return -ENOMEM;
     dp_index_rewind(&m->location_index);
     for (size_t i = 0; i < d->locations.n; i++) {
-        int result = add_location(m, d, &d->locations.at[i]);
+        uint32_t number;
+        int result = add_location(m, d, &d->locations.at[i], &number);
         if (result)
             return result;
+        *holds &= i >= n_before || m->location_map.at[i] == number;
+        m->location_map.at[m->location_map.n++] = number;
     }
     return 0;
 }
@@ -215,7 +227,7 @@ static int add_labels(struct dp_model *m, const struct dp_decode *d)
     return 0;
 }
 
-static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, uint32_t *row,
+static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, uint32_t *row,
                       struct dp_input_error *error)
 {
     struct dp_decode_sample *sample = &m->sample;
@@ -239,10 +251,26 @@ static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, u
     return *row == DP_INDEX_NONE ? -ENOMEM : 0;
 }
 
+static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, uint32_t *row,
+                      struct dp_input_error *error)
+{
+    struct dp_repeat_sample parts;
+    if (!dp_repeat_take(&m->repeat, d, i, &parts))
+        return take_apart(m, d, i, row, error);
+    *row = dp_index_guess(&m->row_index);
+    if (dp_repeat_is(&m->repeat, d, &parts, *row)) {
+        dp_index_seen(&m->row_index, *row);
+        return dp_decode_values(d, i, parts.values, &m->sample, error);
+    }
+    int result = take_apart(m, d, i, row, error);
+    return result ? result : dp_repeat_keep(&m->repeat, d, &parts, *row);
+}
+
 int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn fn, void *ctx,
                  struct dp_input_error *error)
 {
-    int result = add_strings(m, d);
+    bool holds = true;
+    int result = add_strings(m, d, &holds);
     if (!result)
         result = add_types(m, d, error);
     if (!result)
@@ -250,7 +278,9 @@ int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn 
     if (!result)
         result = add_functions(m, d);
     if (!result)
-        result = add_locations(m, d);
+        result = add_locations(m, d, &holds);
+    if (m->is_series)
+        dp_repeat_begin(&m->repeat, d, holds);
     dp_index_rewind(&m->label_index);
     dp_index_rewind(&m->row_index);
     for (size_t i = 0; i < d->samples.n && !result; i++) {
@@ -286,6 +316,7 @@ void dp_model_fini(struct dp_model *m)
     dp_vec_fini(&m->mapping_map);
     dp_vec_fini(&m->function_map);
     dp_vec_fini(&m->location_map);
+    dp_repeat_fini(&m->repeat);
     dp_decode_sample_fini(&m->sample);
     dp_vec_fini(&m->key);
     dp_vec_fini(&m->location_lines);

@@ -11,6 +11,7 @@
 
 #include "pprof/decode.h"
 #include "pprof/index.h"
+#include "pprof/repeat.h"
 #include "pprof/strings.h"
 
 /* Fields that this version does not know, in model->unknown. */
@@ -78,6 +79,8 @@ struct dp_model {
     struct dp_index mapping_index, function_index, location_index, label_index, row_index;
     DP_VEC(uint32_t) ignored; /* strings: keys of labels that are no part of a row */
     uint32_t main_mapping;    /* number + 1 of the newest profile's first */
+    bool is_series;           /* set by who adds successive profiles of one process: samples repeat themselves */
+    struct dp_repeat repeat;
 
     /* Of the profile that is being added: its positions, as numbers here. */
     DP_VEC(uint32_t) string_map;

@@ -173,6 +173,15 @@ static int get_label(struct fields outer, const struct field *field, struct dp_d
     return 0;
 }
 
+static int check_values(const struct dp_decode *d, size_t i, const struct dp_decode_sample *sample,
+                        struct dp_input_error *error)
+{
+    if (sample->values.n == d->types.n)
+        return 0;
+    return dp_input_fail(error, "byte %u: Sample.value has %zu values for %zu sample types", d->samples.at[i].offset,
+                         sample->values.n, d->types.n);
+}
+
 int dp_decode_sample(const struct dp_decode *d, size_t i, struct dp_decode_sample *sample, struct dp_input_error *error)
 {
     const uint8_t *start = d->bytes + d->samples.at[i].offset;
@@ -203,10 +212,17 @@ int dp_decode_sample(const struct dp_decode *d, size_t i, struct dp_decode_sampl
     }
     if (!more && largest.index)
         more = dp_decode_check_strings(d, &largest, error);
-    if (!more && sample->values.n != d->types.n)
-        return dp_input_fail(error, "byte %u: Sample.value has %zu values for %zu sample types",
-                             d->samples.at[i].offset, sample->values.n, d->types.n);
-    return more;
+    return more ? more : check_values(d, i, sample, error);
+}
+
+int dp_decode_values(const struct dp_decode *d, size_t i, struct dp_decode_span values, struct dp_decode_sample *sample,
+                     struct dp_input_error *error)
+{
+    struct fields f = {.base = d->bytes, .message = "Sample", .error = error};
+    struct field field = {.type = DP_WIRE_BYTES, .bytes = d->bytes + values.offset, .n_bytes = values.n_bytes};
+    dp_vec_clear(&sample->values);
+    int result = get_values(d, &f, &field, sample);
+    return result ? result : check_values(d, i, sample, error);
 }
 
 void dp_decode_sample_fini(struct dp_decode_sample *sample)

@@ -208,6 +208,43 @@ static void old_rows_leave_the_model_and_the_rest_keeps_its_values(void **state)
     assert_in_range(diff.model.rows.n, N, 3 * N);
 }
 
+/* A profile of one sample with a label, as these bytes say; the string "k" is number 1 and "a", then `text`, behind it.
+ */
+static int add_bytes(const char *text, unsigned n_locations, uint8_t location, int64_t value)
+{
+    written.all.n = 0;
+    struct dp_encode *e = dp_encode_new(keep, &written);
+    const uint8_t sample[] = {2 << 3 | 2,     12,         1 << 3 | 2, 1,      location, 2 << 3 | 2, 1,
+                              (uint8_t)value, 3 << 3 | 2, 4,          1 << 3, 1,        2 << 3,     3};
+    dp_encode_raw(e, sample, sizeof sample);
+    dp_encode_string(e, "k", 1);
+    dp_encode_string(e, "a", 1);
+    if (text)
+        dp_encode_string(e, text, strlen(text));
+    dp_encode_header(e,
+                     &(struct dp_encode_header){.types = &(struct dp_encode_value_type){"delay", "a"}, .n_types = 1});
+    for (unsigned i = 0; i < n_locations; i++)
+        dp_encode_location(e, 0, 16 + i, NULL, 0);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    int result = dp_decode_scan(&decode, written.all.at, written.all.n, &error);
+    return result ? result : dp_diff_add(&diff, &decode, &error);
+}
+
+static void the_same_bytes_are_checked_again_when_tables_are_others(void **state)
+{
+    assert_int_equal(add_bytes("b", 3, 3, 5), 0);
+    assert_int_equal(add_bytes("b", 3, 3, 7), 0);
+    assert_int_equal(values_of(0)[0], 2);
+    assert_int_equal(diff.model.rows.n, 1);
+    assert_int_equal(add_bytes("c", 3, 3, 9), 0); /* string 3 is another */
+    assert_int_equal(diff.model.rows.n, 2);
+    assert_int_equal(add_bytes("c", 4, 3, 10), 0); /* one location more */
+    assert_int_equal(values_of(0)[0], 1);
+    assert_int_equal(add_bytes("c", 2, 3, 11), -EBADMSG); /* there are only two */
+    assert_string_equal(error.line, "byte 4: Sample.location_id 3 is no location's");
+}
+
 int main(void)
 {
     dp_mem_cap(SIZE_MAX);
@@ -218,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup(each_turn_is_less_the_one_before_it, again),
         cmocka_unit_test_setup(a_clock_that_stood_still_still_makes_a_delta, again),
         cmocka_unit_test_setup(flows_that_are_not_there_are_refused, again),
+        cmocka_unit_test_setup(the_same_bytes_are_checked_again_when_tables_are_others, again),
         cmocka_unit_test_setup(old_rows_leave_the_model_and_the_rest_keeps_its_values, again),
     };
     return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
