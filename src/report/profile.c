@@ -208,6 +208,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     struct dp_emission e = {.period = rate > 0 ? rate : 1};
     struct dp_emit_source source = dp_hooked_source(c->kind);
     dp_kind_describe(c->kind, c->types, &e.kind);
+    if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
+        e.default_type = "alloc_space";
     dp_objects_recheck();
     c->to = now();
     int err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->rows);

@@ -156,6 +156,13 @@ def that_headers_are_those_of_go():
         assert status == 301 and headers['Location'] == 'pprof/'
 
 
+def that_allocs_is_heap_shown_by_bytes_allocated():
+    with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
+        for path, want in (('allocs', 'alloc_space'), ('allocs?types=alloc', 'alloc_space'), ('allocs?types=inuse', ''), ('heap', '')):
+            message = s.profile(path).message
+            assert message.string_table[message.default_sample_type] == want, path
+
+
 def that_every_consumer_gets_the_whole_exactly():
     out = new_directory()
     with Server([victim('serve'), 'threads'], 'heap_rate=1,interval=200ms', out=out) as s:
