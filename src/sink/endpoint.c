@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "sink/body.h"
 #include "sink/cursor.h"
@@ -121,12 +122,18 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
+static struct dp_log_cause cause;
+
 static int produce(void *arg, dp_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
     if (r->request.page == DP_PAGE_SYMBOL)
         return dp_page_symbol(r->text.at, r->text.n, fn, ctx);
-    return dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    int err = dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    if (err != -EPIPE && err != -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
+        dp_log_once(&cause, -err,
+                    err ? "a profile for the endpoint: %m, its reply was cut" : "profiles are served again");
+    return err;
 }
 
 /* Settles and frees. `arrived`: see the top. Runs on the host's thread, or on the producer's for an orphan. */

@@ -74,7 +74,9 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
+        if failure:
+            print(self.log())
         if self.process.poll() is None:
             try:
                 self.process.stdin.close()
