@@ -2,10 +2,9 @@
 /*
  * sink/agent.c - one thread, its bell, and its manners.
  *
- * Manners: every signal blocked (by pthread_sigmask, which leaves the two that glibc needs), the guard held for life, a
- * small stack, and a descriptor table and working directory of its own where the kernel allows it: an empty table,
- * since a copy of the host's would keep its closed sockets and pipes open for ever. Where it is not allowed, it shares
- * the host's and stays above its numbers (file.c).
+ * Manners: made as spawn.c makes threads, the guard held for life, a descriptor table and working directory of its own
+ * where the kernel allows it: an empty table, since a copy of the host's would keep its closed sockets and pipes open
+ * for ever. Where it is not allowed, it shares the host's and stays above its numbers (file.c).
  *
  * The bell is a futex that moves whenever there is something to look at. `asked` counts requests for a tick, `served`
  * the requests that a finished tick covers: who asked waits until served has come as far. [SERVED] is released after a
@@ -24,6 +23,7 @@
 #include "base/process.h"
 #include "record/thread.h"
 #include "sink/file.h"
+#include "sink/spawn.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -31,7 +31,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -202,22 +201,6 @@ static void *run(void *unused)
     }
 }
 
-static int create(void)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    int rc = pthread_attr_init(&attr);
-    if (rc)
-        return -rc;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&agent.thread, &attr, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return -rc;
-}
-
 int dp_agent_start(void)
 {
     if (!dp_load_relaxed(&agent.wanted) || dp_load_relaxed(&agent.forbidden) || !dp_lock_try(&agent.life))
@@ -226,7 +209,7 @@ int dp_agent_start(void)
     uint32_t none = NONE;
     if (dp_cas_relaxed(&agent.state, &none, STARTING)) {
         dp_store_relaxed(&agent.quit, GO_ON);
-        rc = create();
+        rc = dp_spawn(&agent.thread, STACK_BYTES, run, NULL);
         if (rc) {
             int64_t interval = dp_load_relaxed(&agent.interval_ns);
             dp_store_relaxed(&agent.next_ns, dp_clock_ns() + (interval ? interval : 1000000000));

@@ -2,15 +2,20 @@
 /*
  * sink/body.c - a ring of 64 KiB between a producing thread and a reader that never waits.
  *
- * Invariants:
- *  B1. Only the producer moves `head`, only the reader moves `tail`; head - tail bytes lie in the ring, at most its
- * size. B2. `state` collects ENDED (the producer's last touch, unless GONE was there), LEFT (the reader wants no more)
- * and GONE (the reader's last touch). Whoever sets the second of ENDED and GONE frees the ring; a reader whose LEFT
- * finds ENDED is the last and frees it at once. ENDED that finds LEFT hands the producer's arg to orphan. B3. The
- * reader calls nothing that waits. The producer waits only on `tail`, and a reader that leaves wakes it. Memory order:
- * [FILL] the producer's bytes are published by head, and read after it; without it the reader would take bytes of the
- * ring's last round. [DRAIN] the reader's taking is published by tail; without it the producer would overwrite bytes
- * that are still being copied. [WAKE] stands at push. [STATE] the result is published with `ended`.
+ * Invariants
+ *
+ * B1. Only the producer moves `head`, only the reader moves `tail`; head - tail bytes lie in the ring, at most its
+ * size.
+ *
+ * B2. `state` collects ENDED (the producer's last touch, unless GONE was there), LEFT (the reader wants no more) and
+ *     GONE (the reader's last touch). Whoever sets the second of ENDED and GONE frees the ring; a reader whose LEFT
+ *     finds ENDED is the last and frees it at once. ENDED that finds LEFT hands the producer's arg to orphan.
+ *
+ * B3. The reader calls nothing that waits. The producer waits only on `tail`, and a reader that leaves wakes it.
+ *
+ * Memory order: [FILL] the producer's bytes are published by head, and read after it; without it the reader would take
+ * bytes of the ring's last round. [DRAIN] the reader's taking is published by tail; without it the producer would
+ * overwrite bytes that are still being copied. [WAKE] stands at push. [STATE] the result is published with `ended`.
  */
 #include "sink/body.h"
 
@@ -18,10 +23,9 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "record/thread.h"
+#include "sink/spawn.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #define RING_BYTES  (64u << 10)
@@ -109,18 +113,7 @@ struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ct
     b->produce = produce;
     b->orphan = orphan;
     b->arg = arg;
-
-    pthread_attr_t attr;
-    sigset_t all, before;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    *error = -pthread_create(&thread, &attr, run, b);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    *error = dp_spawn(NULL, STACK_BYTES, run, b);
     if (!*error)
         return b;
     dp_mem_unmap(b, sizeof *b);

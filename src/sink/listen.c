@@ -21,6 +21,7 @@
 #include "sink/access.h"
 #include "sink/agent.h"
 #include "sink/server.h"
+#include "sink/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -187,18 +188,10 @@ static void start(bool delayed)
     if (dp_load_relaxed(&endpoint.forbidden) || !dp_cas_acquire(&endpoint.running, &idle, true))
         return;
     endpoint.delayed = delayed;
-    pthread_attr_t attr;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&endpoint.thread, &attr, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    int error = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
     dp_agent_keep_polling(false);
     if (error) {
-        errno = error;
+        errno = -error;
         dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
         dp_store_relaxed(&endpoint.wanted, false);
         dp_store_release(&endpoint.running, false);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/spawn.c - signals are blocked around the making, since a thread inherits its maker's mask: none of the host's
+ * handlers ever runs on a stack of ours.
+ */
+#include "sink/spawn.h"
+
+#include <signal.h>
+
+int dp_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg)
+{
+    pthread_attr_t attr;
+    pthread_t detached;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attr);
+    if (error)
+        return -error;
+    if (!thread)
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, stack_bytes);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread ? thread : &detached, &attr, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return -error;
+}
