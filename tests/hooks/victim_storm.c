@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_storm N [MS] - forks N children out of a process whose eight other threads allocate without pause; each child
- * makes ten blocks and ends. Every fourth uses _exit, and every fourth becomes another program. MS: each sleeps so long
- * before its first block and after it. Prints how many ended well, who the parent is, and who became another program;
- * names those that did not end within ten seconds.
+ * victim_storm N [DIRECTORY] - forks N children out of a process whose eight other threads allocate without pause; each
+ * child makes ten blocks and ends. Every fourth uses _exit, and every fourth becomes another program. DIRECTORY of the
+ * profiles: each makes its first block when a tick is due, and goes on when that tick has told of it. Prints how many
+ * ended well, who the parent is, and who became another program; names those that did not end within half a minute.
  */
 #include "tally.h"
 
@@ -42,12 +42,21 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void child(int how, useconds_t pause_us)
+static void wait_for_profile(const char *directory)
 {
-    usleep(pause_us);
+    char path[512];
+    snprintf(path, sizeof path, "%s/victim_storm.%d.0001.heap.pb.gz", directory, (int)getpid());
+    while (access(path, F_OK) && errno == ENOENT)
+        usleep(10000);
+}
+
+static void child(int how, const char *directory)
+{
+    if (directory)
+        usleep(400000);
     for (int i = 0; i < 10; i++) {
-        if (i == 1)
-            usleep(pause_us);
+        if (i == 1 && directory)
+            wait_for_profile(directory);
         struct block *b = make_in_child(100);
         if (i % 2)
             free(b);
@@ -71,7 +80,6 @@ static double now(void)
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 100, n_well = 0, n_hung = 0;
-    useconds_t pause_us = argc > 2 ? (useconds_t)atoi(argv[2]) * 1000 : 0;
     pid_t *became = calloc((size_t)n + 1, sizeof *became); /* another program; no stdio here, children would flush it */
     int n_became = 0;
     pthread_t threads[8];
@@ -86,11 +94,11 @@ int main(int argc, char **argv)
         for (int k = 0; k < many; k++) {
             pids[k] = fork();
             if (pids[k] == 0)
-                child((i + k) % 4, pause_us);
+                child((i + k) % 4, argc > 2 ? argv[2] : NULL);
             if ((i + k) % 4 == 3)
                 became[n_became++] = pids[k];
         }
-        double deadline = now() + 10;
+        double deadline = now() + 30;
         for (int k = 0; k < many; k++) {
             int status = -1;
             pid_t ended;
