@@ -35,7 +35,8 @@
 
 #define REPLIES_MAX    128
 #define BODY_MAX_BYTES (1u << 20)
-#define POLL_NS        1000000 /* while a producer is at work and the ring is empty */
+#define POLL_NS        1000000  /* while a producer is at work and the ring is empty */
+#define BUSY_NS        10000000 /* until a body's turn may come */
 #define N_HEADERS      9
 
 struct deltaprof_http_reply {
@@ -122,18 +123,23 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
-static struct dp_log_cause cause;
+/* The status line has left by the time that a body fails: its reader sees it cut off, and only the log can say why. */
+static void note(const struct deltaprof_http_reply *r, int error)
+{
+    static struct dp_log_cause cause;
+    if (error == -EPIPE || error == -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
+        return;
+    dp_log_once(&cause, -error,
+                error ? "a profile for the endpoint: %m, its reply was cut" : "profiles are served again");
+}
 
 static int produce(void *arg, dp_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
-    if (r->request.page == DP_PAGE_SYMBOL)
-        return dp_page_symbol(r->text.at, r->text.n, fn, ctx);
-    int err = dp_delivery_write(&r->delivery, &r->request, fn, ctx);
-    if (err != -EPIPE && err != -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
-        dp_log_once(&cause, -err,
-                    err ? "a profile for the endpoint: %m, its reply was cut" : "profiles are served again");
-    return err;
+    int error = r->request.page == DP_PAGE_SYMBOL ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
+                                                  : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    note(r, error);
+    return error;
 }
 
 /* Settles and frees. `arrived`: see the top. Runs on the host's thread, or on the producer's for an orphan. */
@@ -153,15 +159,20 @@ static void orphaned(void *arg, int result)
     release_reply(r, false);
 }
 
+/* While too many bodies are under way, a window stays open a little longer; without one the reply is refused. */
 static void start_body(struct deltaprof_http_reply *r)
 {
     int error = 0;
-    r->window_ns = 0;
     r->body = dp_body_start(produce, orphaned, r, &error);
-    if (!r->body) {
-        r->ended = true;
-        r->result = error;
+    if (r->window_ns && error == -EBUSY) {
+        r->window_ns = dp_clock_ns() + BUSY_NS;
+        return;
     }
+    if (r->window_ns && error)
+        note(r, error);
+    r->window_ns = 0;
+    r->ended = error;
+    r->result = error;
 }
 
 static void write_headers(struct deltaprof_http_reply *r)
@@ -264,6 +275,8 @@ int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
         int64_t kept = deltaprof_guard_enter();
         start_body(r);
         deltaprof_guard_leave(kept);
+        if (r->window_ns)
+            return BUSY_NS;
     }
     return r->ended || dp_body_ready(r->body) ? 0 : POLL_NS;
 }

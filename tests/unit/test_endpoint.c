@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "record/event.h"
 #include "report/profile.h"
@@ -357,6 +358,57 @@ static void a_child_drops_its_parents_replies(void **state)
     deltaprof_http_end(reply, 1);
 }
 
+static void windows_that_end_together_wait_for_their_turn(void **state)
+{
+    struct deltaprof_http_reply *replies[40];
+    for (size_t i = 0; i < 40; i++)
+        replies[i] = begin("GET", "/debug/pprof/heap?seconds=1", NULL);
+    for (size_t n_open = 40, n_ready = 0; n_open; n_ready = 0) {
+        for (size_t i = 0; i < 40; i++) /* nobody reads before all that can have begun */
+            n_ready += replies[i] && !deltaprof_http_wait_ns(replies[i]);
+        assert_true(n_ready <= 16);
+        for (size_t i = 0; i < 40; i++) {
+            if (!replies[i] || deltaprof_http_wait_ns(replies[i]))
+                continue;
+            head_of(replies[i]);
+            assert_true(pull(replies[i], SIZE_MAX));
+            deltaprof_http_end(replies[i], 1);
+            replies[i] = NULL;
+            n_open--;
+        }
+    }
+}
+
+static char logged[512];
+
+static void log_line(void *ctx, const char *line)
+{
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void a_reply_that_fails_is_cut_off_and_the_log_says_why(void **state)
+{
+    long long before[4], after[4];
+    dp_log_to(log_line, NULL);
+    ask("/debug/pprof/delta_heap?cursor=cut");
+    allocate(1);
+    totals(before);
+    struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap?seconds=1", NULL);
+    dp_mem_cap(1); /* what is mapped stays, and nothing comes */
+    head_of(reply);
+    assert_false(pull(reply, SIZE_MAX));
+    deltaprof_http_end(reply, 0);
+    dp_mem_cap(64 << 20);
+    assert_int_equal(got.error, -ENOMEM);
+    assert_non_null(strstr(logged, "a profile for the endpoint: ENOMEM, its reply was cut"));
+    ask("/debug/pprof/delta_heap?cursor=cut");
+    assert_int_equal(got.status, 200);
+    assert_non_null(strstr(logged, "profiles are served again"));
+    totals(after);
+    assert_memory_equal(before, after, sizeof before);
+    dp_log_to(NULL, NULL);
+}
+
 static void nothing_is_kept_when_all_is_over(void **state)
 {
     for (int i = 0; i < 300; i++)
@@ -386,6 +438,8 @@ int main(void)
         cmocka_unit_test(errors_are_text_that_pprof_shows),
         cmocka_unit_test(symbol_answers_what_pprof_asks),
         cmocka_unit_test(a_child_drops_its_parents_replies),
+        cmocka_unit_test(windows_that_end_together_wait_for_their_turn),
+        cmocka_unit_test(a_reply_that_fails_is_cut_off_and_the_log_says_why),
         cmocka_unit_test(nothing_is_kept_when_all_is_over),
         cmocka_unit_test(cursors_are_bounded),
     };
