@@ -15,11 +15,28 @@
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
 {
     struct dp_encode *e = dp_mem_map(sizeof *e);
-    if (e) {
-        e->fn = fn;
-        e->ctx = ctx;
-    }
+    if (e)
+        dp_encode_reset(e, fn, ctx);
     return e;
+}
+
+void dp_encode_reset(struct dp_encode *e, dp_write_fn fn, void *ctx)
+{
+    e->fn = fn;
+    e->ctx = ctx;
+    e->error = 0;
+    e->extra = (struct dp_encode_extra){0};
+    dp_strings_clear(&e->strings);
+    dp_vec_clear(&e->functions);
+    dp_index_clear(&e->function_index);
+    e->n_locations = e->n_mappings = e->n_out = 0;
+}
+
+size_t dp_encode_bytes(const struct dp_encode *e)
+{
+    return e ? sizeof *e + dp_strings_bytes(&e->strings) + dp_index_bytes(&e->function_index) +
+                   e->functions.cap * sizeof *e->functions.at + e->body.cap
+             : 0;
 }
 
 void dp_encode_free(struct dp_encode *e)

@@ -26,6 +26,9 @@ struct dp_encode_extra {
 /* fn takes the uncompressed message in pieces. NULL: no memory. */
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx);
 void dp_encode_free(struct dp_encode *); /* takes NULL */
+/* For another message, whatever became of the last one: as new, with the memory that it has. */
+void dp_encode_reset(struct dp_encode *, dp_write_fn fn, void *ctx);
+size_t dp_encode_bytes(const struct dp_encode *); /* its memory; 0 for NULL */
 
 struct dp_encode_value_type {
     const char *type, *unit;

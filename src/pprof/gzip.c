@@ -53,9 +53,15 @@ static void *state_of(struct dp_gzip *gz)
     return (char *)gz + STATE_OFFSET;
 }
 
+/* The module's table, if it is open. */
+static const struct dp_gzip_ops *opened(void)
+{
+    return &dp_module_gzip ? &dp_module_gzip : dp_module_opened(&module);
+}
+
 struct dp_gzip *dp_gzip_new(dp_write_fn fn, void *ctx)
 {
-    const struct dp_gzip_ops *ops = &dp_module_gzip ? &dp_module_gzip : dp_module_opened(&module);
+    const struct dp_gzip_ops *ops = opened();
     size_t n_bytes = STATE_OFFSET + (ops ? ops->deflate_bytes : 0);
     struct dp_gzip *gz = dp_mem_map(n_bytes);
     if (!gz)
@@ -76,6 +82,21 @@ void dp_gzip_free(struct dp_gzip *gz)
 {
     if (gz)
         dp_mem_unmap(gz, gz->mapped_bytes);
+}
+
+struct dp_gzip *dp_gzip_again(struct dp_gzip *gz, dp_write_fn fn, void *ctx)
+{
+    if (gz && gz->ops == opened()) {
+        dp_gzip_reset(gz, fn, ctx);
+        return gz;
+    }
+    dp_gzip_free(gz);
+    return dp_gzip_new(fn, ctx);
+}
+
+size_t dp_gzip_bytes(const struct dp_gzip *gz)
+{
+    return gz ? gz->mapped_bytes : 0;
 }
 
 static int emit(struct dp_gzip *gz, const void *bytes, size_t n_bytes)

@@ -18,7 +18,10 @@ struct dp_gzip *dp_gzip_new(dp_write_fn fn, void *ctx); /* NULL: no memory */
 int dp_gzip_write(struct dp_gzip *, const void *bytes, size_t n_bytes);
 int dp_gzip_finish(struct dp_gzip *); /* writes the trailer */
 void dp_gzip_reset(struct dp_gzip *, dp_write_fn fn, void *ctx);
-void dp_gzip_free(struct dp_gzip *); /* takes NULL */
+/* A stream for another use: the same one, or a new one if there is none or the module was opened since. As new. */
+struct dp_gzip *dp_gzip_again(struct dp_gzip *, dp_write_fn fn, void *ctx);
+size_t dp_gzip_bytes(const struct dp_gzip *); /* its memory; 0 for NULL */
+void dp_gzip_free(struct dp_gzip *);          /* takes NULL */
 
 /*
  * Opens the module if it is not; outside hooks only. 0, or -errno with the reason in *why: stored blocks are used by

@@ -43,3 +43,11 @@ void dp_index_fini(struct dp_index *index)
     dp_mem_unmap(index->slots, index->n_slots * sizeof *index->slots);
     *index = (struct dp_index){0};
 }
+
+void dp_index_clear(struct dp_index *index)
+{
+    dp_vec_clear(&index->all);
+    if (index->slots)
+        memset(index->slots, 0, index->n_slots * sizeof *index->slots);
+    index->first = index->last = 0;
+}

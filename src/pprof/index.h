@@ -53,7 +53,13 @@ static inline uint64_t dp_index_hash(uint64_t hash, uint64_t word)
 }
 
 void dp_index_fini(struct dp_index *);
+void dp_index_clear(struct dp_index *); /* empty, with its memory */
 int dp_index_grow(struct dp_index *);
+
+static inline size_t dp_index_bytes(const struct dp_index *index) /* of memory */
+{
+    return index->all.cap * sizeof *index->all.at + index->n_slots * sizeof *index->slots;
+}
 
 /* Another time begins. */
 static inline void dp_index_rewind(struct dp_index *index)

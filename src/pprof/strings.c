@@ -46,3 +46,10 @@ void dp_strings_fini(struct dp_strings *set)
     dp_vec_fini(&set->offsets);
     dp_vec_fini(&set->bytes);
 }
+
+void dp_strings_clear(struct dp_strings *set)
+{
+    dp_index_clear(&set->index);
+    dp_vec_clear(&set->offsets);
+    dp_vec_clear(&set->bytes);
+}

@@ -16,6 +16,12 @@ struct dp_strings {
 /* The number of the string, the same for the same bytes; DP_STRINGS_NONE: no memory, or over 4 GiB. */
 uint32_t dp_strings_add(struct dp_strings *set, const char *bytes, size_t n_bytes);
 void dp_strings_fini(struct dp_strings *set);
+void dp_strings_clear(struct dp_strings *set); /* empty, with its memory */
+
+static inline size_t dp_strings_bytes(const struct dp_strings *set) /* of memory */
+{
+    return dp_index_bytes(&set->index) + set->offsets.cap * sizeof *set->offsets.at + set->bytes.cap;
+}
 
 static inline size_t dp_strings_count(const struct dp_strings *set)
 {

@@ -31,12 +31,12 @@ struct dp_consumer {
     enum dp_types types;
     int64_t max_samples;
     struct dp_window_edge from, to; /* last success; end of the pending write */
-    struct dp_rows rows;            /* of the write under way, then pending */
+    struct dp_kit *kit;             /* of the write under way; its rows then pending; else NULL */
     struct dp_baseline base;        /* hooks */
     struct dp_records *records;     /* records; NULL until the first dump */
     struct dp_values values;        /* records */
     size_t depth;                   /* records: leafmost frames that count */
-    size_t records_budget_bytes;    /* for entries of stacks that no longer come */
+    size_t memory_bytes;            /* what `memory` allows in all */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };
@@ -45,11 +45,13 @@ struct dp_consumer {
 int dp_consumer_enter(struct dp_consumer *c, bool wait);
 void dp_consumer_leave(struct dp_consumer *c);
 
-/* Nothing is pending; the rows' memory goes back. */
-void dp_consumer_drop_rows(struct dp_consumer *c);
+/* Before a write: a kit without rows. -ENOMEM. */
+int dp_consumer_take_kit(struct dp_consumer *c);
+/* After it: nothing is pending, the kit is for others. */
+void dp_consumer_give_kit(struct dp_consumer *c);
 
 /*
- * Writes c->rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
+ * Writes the kit's rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
  * DP_WRITE_SKIP_EMPTY); or an error, -ECANCELED when the sink forked and this is the child: then c is not to be
  * touched, nor left.
  */

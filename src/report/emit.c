@@ -17,7 +17,7 @@ struct pass {
     const struct dp_rows *rows;
     const struct dp_emit_source *source;
     struct dp_encode *encode;
-    struct dp_locations locations;
+    struct dp_locations *locations;
     struct dp_fold fold;
     int64_t other[DP_VALUES_MAX]; /* sum of the folded rows */
     bool folded;
@@ -113,7 +113,7 @@ static void samples(struct pass *p)
     const struct dp_emit_source *source = p->source;
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
-    for (size_t i = 0; i < p->rows->n && !p->locations.error; i++) {
+    for (size_t i = 0; i < p->rows->n && !p->locations->error; i++) {
         const struct dp_row *row = &p->rows->at[i];
         int64_t values[DP_VALUES_MAX];
         if (i + DP_EMIT_FAR < p->rows->n)
@@ -128,31 +128,31 @@ static void samples(struct pass *p)
                 p->other[v] += values[v];
             continue;
         }
-        size_t depth = source->stack(source->ctx, &p->locations, row, stack);
+        size_t depth = source->stack(source->ctx, p->locations, row, stack);
         size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
         dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
     }
     if (p->folded && !nothing(p->other + kind->first, kind->n_types)) {
-        stack[0] = dp_locations_frame(&p->locations, DP_FRAME_OTHER);
+        stack[0] = dp_locations_frame(p->locations, DP_FRAME_OTHER);
         dp_encode_sample_refs(p->encode, stack, 1, p->other + kind->first, NULL, 0);
     }
 }
 
 static int profile(struct pass *p)
 {
-    p->locations.encode = p->encode;
-    p->locations.symbolize = p->emission->symbolize;
-    p->locations.address = p->emission->address;
-    p->locations.no_wait = p->emission->no_wait;
+    p->locations->encode = p->encode;
+    p->locations->symbolize = p->emission->symbolize;
+    p->locations->address = p->emission->address;
+    p->locations->no_wait = p->emission->no_wait;
     int err = plan(p);
     if (!err)
-        err = dp_locations_begin(&p->locations);
+        err = dp_locations_begin(p->locations);
     if (err)
         return err;
     header(p);
     comments(p);
     samples(p);
-    err = dp_locations_end(&p->locations);
+    err = dp_locations_end(p->locations);
     int encoded = dp_encode_finish(p->encode);
     return err ? err : encoded;
 }
@@ -162,16 +162,26 @@ static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
     return dp_gzip_write(gzip, bytes, n_bytes);
 }
 
-int dp_emit(const struct dp_emission *emission, const struct dp_rows *rows, const struct dp_emit_source *source,
-            dp_write_fn fn, void *ctx)
+/* The kit's encoder, at the beginning of a message that goes to fn. */
+static struct dp_encode *encode_to(struct dp_kit *kit, dp_write_fn fn, void *ctx)
 {
-    struct pass p = {.emission = emission, .rows = rows, .source = source};
-    struct dp_gzip *gzip = emission->raw ? NULL : dp_gzip_new(fn, ctx);
-    p.encode = gzip || emission->raw ? dp_encode_new(gzip ? to_gzip : fn, gzip ? gzip : ctx) : NULL;
+    if (kit->encode)
+        dp_encode_reset(kit->encode, fn, ctx);
+    else
+        kit->encode = dp_encode_new(fn, ctx);
+    return kit->encode;
+}
+
+int dp_emit(const struct dp_emission *emission, struct dp_kit *kit, const struct dp_emit_source *source, dp_write_fn fn,
+            void *ctx)
+{
+    struct pass p = {.emission = emission, .rows = &kit->rows, .source = source, .locations = &kit->locations};
+    if (emission->raw) {
+        p.encode = encode_to(kit, fn, ctx);
+        return p.encode ? profile(&p) : -ENOMEM;
+    }
+    kit->gzip = dp_gzip_again(kit->gzip, fn, ctx);
+    p.encode = kit->gzip ? encode_to(kit, to_gzip, kit->gzip) : NULL;
     int err = p.encode ? profile(&p) : -ENOMEM;
-    if (!err && gzip)
-        err = dp_gzip_finish(gzip);
-    dp_encode_free(p.encode);
-    dp_gzip_free(gzip);
-    return err;
+    return err ? err : dp_gzip_finish(kit->gzip);
 }

@@ -4,8 +4,7 @@
  */
 #pragma once
 
-#include "report/delta.h"
-#include "report/location.h"
+#include "report/kit.h"
 
 #define DP_EMIT_LABELS_MAX 32
 #define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
@@ -35,6 +34,6 @@ struct dp_emission {
     bool no_wait, raw;
 };
 
-/* Writes the profile of rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
-int dp_emit(const struct dp_emission *emission, const struct dp_rows *rows, const struct dp_emit_source *source,
-            dp_write_fn fn, void *ctx);
+/* Writes the profile of the kit's rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
+int dp_emit(const struct dp_emission *emission, struct dp_kit *kit, const struct dp_emit_source *source, dp_write_fn fn,
+            void *ctx);

@@ -165,9 +165,10 @@ static int check(const struct dp_consumer *c, const struct dp_dump *dump)
 /* The dump becomes the baseline: its allocs are not delivered here, what is in use is. */
 static void skip(struct dp_consumer *c)
 {
-    dp_records_commit(c->records, &c->rows);
-    for (size_t i = 0; i < c->rows.n; i++)
-        c->rows.at[i].values[0] = c->rows.at[i].values[1] = 0;
+    struct dp_rows *rows = &c->kit->rows;
+    dp_records_commit(c->records, rows);
+    for (size_t i = 0; i < rows->n; i++)
+        rows->at[i].values[0] = rows->at[i].values[1] = 0;
 }
 
 static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
@@ -178,11 +179,13 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     struct handed h = {.consumer = c, .dump = dump};
     struct dp_emit_source source = {stack, ahead, labels, &h};
     dp_kind_describe(c->kind, c->types, &e.kind);
-    if (!c->records && !(c->records = dp_records_new(c->records_budget_bytes)))
+    if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
         return -ENOMEM;
     c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
     dp_objects_recheck();
-    int err = dp_records_subtract(c->records, dump, &c->rows);
+    int err = dp_consumer_take_kit(c);
+    if (!err)
+        err = dp_records_subtract(c->records, dump, &c->kit->rows);
     if (err)
         return err;
     if (c->skip_next || !fn) {
@@ -194,7 +197,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     dp_values_begin(&c->values);
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
     if (err != -ECANCELED)
-        dp_values_end(&c->values, c->records_budget_bytes / 4);
+        dp_values_end(&c->values, c->memory_bytes / 32);
     return err;
 }
 
@@ -213,7 +216,7 @@ int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t r
             c->from = c->to;
         c->pending = !err && fn;
         if (!c->pending)
-            dp_consumer_drop_rows(c);
+            dp_consumer_give_kit(c);
     }
     dp_consumer_leave(c);
     return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/location.c - each frame is resolved once a profile: 4 bytes a frame of scratch tell which were met.
+ * report/location.c - each frame is resolved once a profile: 4 bytes a frame of scratch tell which were met, and 4 a
+ * frame that was met which to clear afterwards.
  *
  * Ids of mappings are dealt out on first use, because locations name them before mappings are written; id 1 is the main
  * program's, in whichever variant comes first. A mapping splits in two, with and without Lines, so that has_functions
@@ -23,11 +24,36 @@ static uint32_t fail(struct dp_locations *l, int err)
     return 0;
 }
 
+/* Makes room for the two variants of a mapping. */
+static int widen(struct dp_locations *l, uint32_t index)
+{
+    size_t want = 2 * ((size_t)index + 1);
+    if (want <= l->ids.n)
+        return 0;
+    if (!dp_vec_room(&l->ids, want - l->ids.n))
+        return -ENOMEM;
+    memset(l->ids.at + l->ids.n, 0, (want - l->ids.n) * sizeof *l->ids.at);
+    l->ids.n = want;
+    return 0;
+}
+
+/* Only what was touched is put back to 0. */
+static void forget(struct dp_locations *l)
+{
+    for (size_t i = 0; i < l->met.n; i++)
+        l->by_frame.at[l->met.at[i]] = 0;
+    dp_vec_clear(&l->met);
+    dp_vec_clear(&l->ids);
+    dp_vec_clear(&l->mappings);
+}
+
 int dp_locations_begin(struct dp_locations *l)
 {
+    l->error = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
+    l->anon_limit[0] = l->anon_limit[1] = 0;
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
-    int err = main && dp_vec_room(&l->ids, 2) ? dp_report_lock(!l->no_wait) : -ENOMEM;
+    int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_report_lock(!l->no_wait) : -ENOMEM;
     if (!err) {
         err = dp_maps_begin();
         if (!err) {
@@ -36,24 +62,12 @@ int dp_locations_begin(struct dp_locations *l)
         }
         dp_report_unlock();
     }
-    if (err) {
-        dp_vec_fini(&l->mappings);
-        dp_vec_fini(&l->ids);
-    }
+    if (err)
+        forget(l);
     return err;
 }
 
 /* ---- mapping ids ------------------------------------------------------------------------------------------------ */
-
-/* Makes room for the two variants of a mapping. */
-static int widen(struct dp_locations *l, uint32_t index)
-{
-    size_t want = 2 * ((size_t)index + 1);
-    if (want > l->ids.n && !dp_vec_room(&l->ids, want - l->ids.n))
-        return -ENOMEM;
-    l->ids.n = want > l->ids.n ? want : l->ids.n;
-    return 0;
-}
 
 /* Deals out the id of a variant that is used for the first time. */
 static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_mapping *has)
@@ -146,6 +160,17 @@ struct found {
 };
 #define FOUND_MAX 64 /* look-ups under one holding of the lock */
 
+static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
+{
+    dp_frame_id *met = ref ? dp_vec_push(&l->met) : NULL;
+    if (met) {
+        *met = id;
+        l->by_frame.at[id] = ref;
+    } else {
+        fail(l, -ENOMEM);
+    }
+}
+
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
 {
     int err = dp_report_lock(!l->no_wait);
@@ -160,9 +185,9 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     dp_report_unlock();
     for (size_t i = 0; i < n && !l->error; i++) {
         const struct dp_symbol *s = found[i].symbol;
-        uint32_t *ref = &l->by_frame.at[found[i].id];
-        if (!*ref) /* a frame may stand in a stack twice */
-            *ref = give(l, found[i].index, dp_frame_get(found[i].id)->pc, s ? s->lines : NULL, s ? s->n_lines : 0);
+        if (!l->by_frame.at[found[i].id]) /* a frame may stand in a stack twice */
+            remember(l, found[i].id,
+                     give(l, found[i].index, dp_frame_get(found[i].id)->pc, s ? s->lines : NULL, s ? s->n_lines : 0));
     }
 }
 
@@ -180,7 +205,7 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
             found[n_found++] = (struct found){.id = id};
         } else { /* ours by its name, a runtime's by its value */
             struct deltaprof_frame_name name = {.function = dp_frame_synthetic_name(id)};
-            l->by_frame.at[id] = dp_locations_named(l, name.function ? 0 : frame->pc, &name);
+            remember(l, id, dp_locations_named(l, name.function ? 0 : frame->pc, &name));
         }
         if (n_found == FOUND_MAX) {
             look_up(l, found, n_found);
@@ -262,8 +287,20 @@ int dp_locations_end(struct dp_locations *l)
         dp_symbol_end();
         dp_report_unlock();
     }
+    forget(l);
+    return l->error;
+}
+
+void dp_locations_fini(struct dp_locations *l)
+{
     dp_vec_fini(&l->by_frame);
+    dp_vec_fini(&l->met);
     dp_vec_fini(&l->ids);
     dp_vec_fini(&l->mappings);
-    return l->error;
+}
+
+size_t dp_locations_bytes(const struct dp_locations *l)
+{
+    return l->by_frame.cap * sizeof *l->by_frame.at + l->met.cap * sizeof *l->met.at + l->ids.cap * sizeof *l->ids.at +
+           l->mappings.cap * sizeof *l->mappings.at;
 }

@@ -25,13 +25,14 @@ struct dp_locations {
     bool no_wait; /* -EAGAIN where the report lock is held */
     int error;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
+    DP_VEC(dp_frame_id) met;   /* those of by_frame that are not 0 */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
 };
 
-/* Begins a profile. The caller has zeroed it and set encode, symbolize, address, no_wait. 0; or -errno: no end wanted.
- */
+/* Begins a profile. Zeroed once, and encode, symbolize, address, no_wait set by the caller. 0; or -errno: no end
+ * wanted. */
 int dp_locations_begin(struct dp_locations *);
 
 /*
@@ -44,5 +45,7 @@ uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 /* A location of its own each time: an address in [anon] under a name that a runtime gave, or none. 0 after an error. */
 uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
 
-/* Writes the mappings and gives everything back. 0, or the first error here. */
+/* Writes the mappings; only its memory stays, for the next profile. 0, or the first error here. */
 int dp_locations_end(struct dp_locations *);
+void dp_locations_fini(struct dp_locations *);
+size_t dp_locations_bytes(const struct dp_locations *); /* its memory */

@@ -91,7 +91,7 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->mixed_sizes = mixed;
     dp_lock_take(&defaults_lock);
     c->depth = defaults.depth ? (size_t)defaults.depth : 128;
-    c->records_budget_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20) / 8;
+    c->memory_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20);
     c->epoch = dp_epoch();
     c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
@@ -127,7 +127,7 @@ void dp_consumer_free(struct dp_consumer *c)
     if (!c)
         return;
     dp_consumer_enter(c, true);
-    dp_vec_fini(&c->rows);
+    dp_consumer_give_kit(c);
     dp_vec_fini(&c->base);
     dp_records_free(c->records);
     dp_values_fini(&c->values);
@@ -142,17 +142,17 @@ int dp_consumer_enter(struct dp_consumer *c, bool wait)
     if (taken < 0)
         return taken;
     if (taken == 1) {
-        memset(&c->rows, 0, sizeof c->rows);
+        c->kit = NULL;
         memset(&c->base, 0, sizeof c->base);
         memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
     if (c->epoch != dp_epoch()) {
         c->epoch = dp_epoch();
-        c->pending = c->showed_inuse = false;
+        dp_consumer_give_kit(c);
+        c->showed_inuse = false;
         c->skip_next = true; /* a runtime's counters go on in the child: what they stand at first is its zero */
         c->from = origin;
-        dp_vec_clear(&c->rows);
         dp_vec_clear(&c->base);
     }
     return 0;
@@ -163,10 +163,17 @@ void dp_consumer_leave(struct dp_consumer *c)
     dp_epoch_drop(&c->lock);
 }
 
-/* Between writes a consumer keeps its baseline only. */
-void dp_consumer_drop_rows(struct dp_consumer *c)
+int dp_consumer_take_kit(struct dp_consumer *c)
 {
-    dp_vec_fini(&c->rows);
+    c->kit = dp_kit_take();
+    return c->kit ? 0 : -ENOMEM;
+}
+
+/* Between writes a consumer keeps its baseline only. */
+void dp_consumer_give_kit(struct dp_consumer *c)
+{
+    dp_kit_give(c->kit, c->memory_bytes / 16);
+    c->kit = NULL;
     c->pending = false;
 }
 
@@ -177,10 +184,10 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
-        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->rows.n};
-    if (!c->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
+        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->kit->rows.n};
+    if (!c->kit->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
-    if (c->rows.n && !(flags & DP_WRITE_NO_WAIT))
+    if (c->kit->rows.n && !(flags & DP_WRITE_NO_WAIT))
         dp_symbol_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         load_gzip();
@@ -197,7 +204,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->no_wait = flags & DP_WRITE_NO_WAIT;
     e->raw = flags & DP_WRITE_RAW;
     uint32_t epoch = dp_epoch();
-    int err = dp_emit(e, &c->rows, source, fn, ctx);
+    int err = dp_emit(e, c->kit, source, fn, ctx);
     return epoch == dp_epoch() ? err : -ECANCELED;
 }
 
@@ -212,14 +219,16 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
         e.default_type = "alloc_space";
     dp_objects_recheck();
     c->to = now();
-    int err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->rows);
+    int err = dp_consumer_take_kit(c);
+    if (!err)
+        err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->kit->rows);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (err == -ECANCELED)
         return err;
     c->pending = !err && !cumulative;
     if (!c->pending)
-        dp_consumer_drop_rows(c);
+        dp_consumer_give_kit(c);
     return err;
 }
 
@@ -233,7 +242,8 @@ static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn f
                                .symbolize = c->symbolize,
                                .address = c->address,
                                .types = c->types,
-                               .max_samples = c->max_samples};
+                               .max_samples = c->max_samples,
+                               .memory_bytes = c->memory_bytes};
     return write_locked(&once, flags, fn, ctx, info);
 }
 
@@ -271,10 +281,10 @@ static bool shows_inuse(const struct dp_rows *rows)
 static void commit(struct dp_consumer *c)
 {
     if (c->source == DP_SOURCE_RECORDS)
-        dp_records_commit(c->records, &c->rows);
+        dp_records_commit(c->records, &c->kit->rows);
     else
-        dp_delta_commit(&c->base, &c->rows);
-    c->showed_inuse = shows_inuse(&c->rows);
+        dp_delta_commit(&c->base, &c->kit->rows);
+    c->showed_inuse = shows_inuse(&c->kit->rows);
     c->from = c->to;
 }
 
@@ -285,7 +295,7 @@ static int finish(struct dp_consumer *c, bool success)
     if (!err && success)
         commit(c);
     if (!err)
-        dp_consumer_drop_rows(c);
+        dp_consumer_give_kit(c);
     dp_consumer_leave(c);
     return err;
 }
@@ -302,15 +312,17 @@ int dp_consumer_abandon(struct dp_consumer *c)
 
 static int skip(struct dp_consumer *c)
 {
-    dp_consumer_drop_rows(c);
+    dp_consumer_give_kit(c);
     c->skip_next = true; /* should records come */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
     c->to = now();
-    int err = dp_delta_scan(c->kind, &c->base, &c->rows);
+    int err = dp_consumer_take_kit(c);
+    if (!err)
+        err = dp_delta_scan(c->kind, &c->base, &c->kit->rows);
     if (!err)
         commit(c);
-    dp_consumer_drop_rows(c);
+    dp_consumer_give_kit(c);
     return err;
 }
 

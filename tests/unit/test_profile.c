@@ -12,6 +12,7 @@
 
 #include "profiles.h"
 #include "record/event.h"
+#include "report/kit.h"
 
 #define PC(i) (UINT64_C(0x1000) + 16 * (i))
 
@@ -107,6 +108,50 @@ static void failed_push_keeps_the_baseline(void **state)
     write_and_commit(c);
     values_are(2, 8, 0);
     dp_consumer_free(c);
+}
+
+static void what_a_failed_write_laid_out_is_not_in_the_next_one(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    for (unsigned i = 0; i < 40; i++) {
+        allocate(800 + i, i + 1);
+        release(800 + i, i + 1);
+    }
+    for (taken.fail_after = 1; dp_consumer_write(c, DP_WRITE_RAW, take, &taken, NULL) == -EIO; taken.fail_after *= 2)
+        dp_vec_clear(&taken.bytes);
+    assert_true(taken.fail_after > 1000);
+    taken.fail_after = 0;
+    dp_vec_clear(&taken.bytes);
+    assert_int_equal(dp_consumer_abandon(c), 0);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(dp_consumer_write(c, 0, take, &taken, NULL), 0);
+        read_taken(&taken, &said);
+        assert_int_equal(said.n_rows, 40);
+        assert_int_equal(said.sums[0], 40 * 41 / 2);
+        assert_int_equal(said.n_locations, 41);
+        assert_int_equal(said.n_mappings, 2);
+        assert_int_equal(again ? dp_consumer_commit(c) : dp_consumer_abandon(c), 0);
+    }
+    dp_consumer_free(c);
+}
+
+static void one_kit_is_kept_if_it_is_not_too_large(void **state)
+{
+    struct dp_kit *first = dp_kit_take(), *a = dp_kit_take(), *b = dp_kit_take();
+    assert_ptr_not_equal(a, b);
+    size_t used = dp_mem_used();
+    assert_non_null(dp_vec_room(&a->rows, 1000));
+    size_t taken_bytes = dp_mem_used() - used;
+    dp_kit_give(a, taken_bytes + sizeof *a);
+    assert_int_equal(dp_mem_used(), used + taken_bytes);
+    assert_ptr_equal(dp_kit_take(), a);
+    dp_kit_give(b, SIZE_MAX);
+    dp_kit_give(a, taken_bytes / 2);
+    assert_true(dp_mem_used() < used);
+    assert_ptr_equal(dp_kit_take(), b);
+    dp_kit_give(b, 0);
+    dp_kit_give(first, SIZE_MAX);
+    dp_kit_give(NULL, 0);
 }
 
 static void what_comes_between_write_and_commit_is_not_lost(void **state)
@@ -417,6 +462,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_use_is_a_state_and_alloc_a_difference),
         cmocka_unit_test(failed_push_keeps_the_baseline),
+        cmocka_unit_test(what_a_failed_write_laid_out_is_not_in_the_next_one),
+        cmocka_unit_test(one_kit_is_kept_if_it_is_not_too_large),
         cmocka_unit_test(what_comes_between_write_and_commit_is_not_lost),
         cmocka_unit_test(cursors_do_not_disturb_each_other),
         cmocka_unit_test(a_cumulative_profile_moves_nothing),
