@@ -81,9 +81,10 @@ const void *dp_module_open(struct dp_module *module)
         return known;
 
     char self[PATH_MAX], path[PATH_MAX], symbol[64];
-    if (!own_file(self))
+    if (!module->dir && !own_file(self))
         return fail(module, "the place of deltaprof's own files is not known");
-    if (!locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
+    if (module->dir ? snprintf(path, PATH_MAX, "%s/%s.so", module->dir, module->name) >= PATH_MAX
+                    : !locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
         return fail(module, "the module is not installed");
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!object)

@@ -2,9 +2,9 @@
 /*
  * base/module.h - opens one of our modules, each a shared object of its own that brings somebody's library.
  *
- * Looked for in deltaprof/ (installed) or modules/ (build tree) beside the object that this code is in; RTLD_NOW |
- * RTLD_LOCAL. A module exports one symbol, dp_module_<name>, a table of function pointers. In a static build the table
- * is linked in, and nothing is opened.
+ * Looked for in deltaprof/ (installed) or modules/ (build tree) beside the object that this code is in, unless `dir`
+ * says where; RTLD_NOW | RTLD_LOCAL. A module exports one symbol, dp_module_<name>, a table of function pointers. In a
+ * static build the table is linked in, and nothing is opened.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 #include <stddef.h>
 
-/* name: "gzip", "symbolize", ...; the rest is zero at first, except builtin: the table of a static build. */
+/* name: "gzip", "symbolize", ...; the rest is zero at first, except dir, and builtin: the table of a static build. */
 struct dp_module {
-    const char *name;
+    const char *name, *dir;
     const void *builtin;
     const void *_Atomic ops;   /* the table, once it is open */
     const char *_Atomic error; /* a static line, once opening has failed; it is not tried again */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/preload.c - finds libdeltaprof_preload.so from where this program is.
+ * cli/preload.c - finds libdeltaprof_preload.so and the modules from where this program is.
  *
  * First as installed together (bin/ and lib/ may have moved as a whole), then as built together, then where the build
  * was told that it would be. ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so such a path is
@@ -9,6 +9,7 @@
 #include "cli/preload.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,30 +17,45 @@
 
 #define NAME "libdeltaprof_preload.so"
 
-static const char *const places[] = {DP_BIN_TO_LIB, "../../runtime_hooks/preload", DP_LIBDIR};
-
-int dp_preload_find(char path[PATH_MAX], char *why, size_t n_why)
+/* The first place that there is a file of that name in, or -ENOENT; self gets the directory of this program. */
+static int find(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX], char dir[PATH_MAX])
 {
-    char self[PATH_MAX], candidate[2 * PATH_MAX], dir[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char candidate[2 * PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
     self[n < 0 ? 0 : n] = 0;
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = 0;
-
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (places[i][0] != '/' && !slash)
+    for (size_t i = 0; i < n_places; i++) {
+        bool from_here = places[i][0] != '/';
+        if (from_here && !slash)
             continue;
-        snprintf(candidate, sizeof candidate, "%s%s%s", places[i][0] == '/' ? "" : self, places[i][0] == '/' ? "" : "/",
-                 places[i]);
-        if (!realpath(candidate, dir) || snprintf(path, PATH_MAX, "%s/" NAME, dir) >= PATH_MAX || access(path, R_OK))
-            continue;
-        if (!strpbrk(path, " \t\n:"))
+        snprintf(candidate, sizeof candidate, "%s%s%s", from_here ? self : "", from_here ? "/" : "", places[i]);
+        if (realpath(candidate, dir) && snprintf(candidate, sizeof candidate, "%s/%s", dir, name) < PATH_MAX &&
+            access(candidate, R_OK) == 0)
             return 0;
-        snprintf(why, n_why, "%s cannot be preloaded: its path has a blank or a colon, where ld.so splits the list",
-                 path);
-        return -EINVAL;
     }
-    snprintf(why, n_why, NAME " is not there; looked in %s/%s and " DP_LIBDIR, self, places[0]);
     return -ENOENT;
+}
+
+int dp_preload_find(char path[PATH_MAX], char *why, size_t n_why)
+{
+    static const char *const places[] = {DP_BIN_TO_LIB, "../../runtime_hooks/preload", DP_LIBDIR};
+    char self[PATH_MAX], dir[PATH_MAX];
+    if (find(places, 3, NAME, self, dir)) {
+        snprintf(why, n_why, NAME " is not there; looked in %s/%s and " DP_LIBDIR, self, places[0]);
+        return -ENOENT;
+    }
+    snprintf(path, PATH_MAX, "%.*s/" NAME, (int)(PATH_MAX - sizeof NAME - 1), dir);
+    if (!strpbrk(path, " \t\n:"))
+        return 0;
+    snprintf(why, n_why, "%s cannot be preloaded: its path has a blank or a colon, where ld.so splits the list", path);
+    return -EINVAL;
+}
+
+int dp_cli_module_dir(char dir[PATH_MAX])
+{
+    static const char *const places[] = {DP_BIN_TO_LIB "/deltaprof", "../modules", DP_LIBDIR "/deltaprof"};
+    char self[PATH_MAX];
+    return find(places, 3, "symbolize.so", self, dir);
 }

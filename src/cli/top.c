@@ -3,11 +3,13 @@
  * cli/top.c - `deltaprof top`: which functions have most of it, for a terminal.
  *
  * Two passes over the merged rows: `flat` is what a function has itself (the innermost line of the leaf), `cum` is that
- * and all it called; a function that stands in a stack many times counts once. Frames without lines are named by object
- * and place in it, so that profiles nobody symbolised are of use as well.
+ * and all it called; a function that stands in a stack many times counts once. Frames without lines are named by the
+ * object's file if it is there unchanged, else by object and place in it, so that profiles nobody symbolised are of use
+ * as well.
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/names.h"
 #include "cli/units.h"
 
 #include <getopt.h>
@@ -22,7 +24,8 @@ static const char about[] =
     "Over several files, flows (alloc_*, contentions, delay and all others) are summed; what is in use (inuse_*) "
     "comes\n"
     "from the newest file of each process (by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by\n"
-    "time) and is summed over processes.\n\n"
+    "time) and is summed over processes. Places that a profile does not name are named by the files that they lie in,\n"
+    "where these are here with the same build-id.\n\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --type TYPE       sample type, such as alloc_space (default: the profile's own, else its last)\n"
     "  --label KEY=VALUE only samples with this label; may be given more than once, then all must match\n"
@@ -41,6 +44,7 @@ struct top {
     struct dp_merge merge;
     size_t type;
     struct dp_strings names;
+    struct dp_cli_names places;
     DP_VEC(struct node) nodes;    /* by name */
     DP_VEC(uint32_t) of_location; /* node + 1 of a location without lines; 0: not known yet */
     DP_VEC(uint32_t) of_function;
@@ -67,13 +71,14 @@ static struct node *node_of_place(struct top *top, uint32_t number)
     uint32_t *known = &top->of_location.at[number];
     if (!*known) {
         char text[512];
+        const char *name = dp_cli_names_find(&top->places, m, number);
         const char *file = location->mapping ? dp_model_text(m, m->mappings.at[location->mapping - 1].file) : "";
         const char *base = strrchr(file, '/');
         base = base && base[1] ? base + 1 : file;
         int n = location->object
                     ? snprintf(text, sizeof text, "%.400s+0x%llx", base, (unsigned long long)location->place)
                     : snprintf(text, sizeof text, "0x%llx", (unsigned long long)location->address);
-        struct node *node = node_named(top, text, (size_t)n);
+        struct node *node = node_named(top, name ? name : text, name ? strlen(name) : (size_t)n);
         if (!node)
             return NULL;
         *known = node->name + 1;
@@ -321,6 +326,7 @@ static int show(struct top *top, char **files, size_t n)
     }
     dp_merge_fini(&top->merge);
     dp_strings_fini(&top->names);
+    dp_cli_names_fini(&top->places);
     dp_vec_fini(&top->nodes);
     dp_vec_fini(&top->of_location);
     dp_vec_fini(&top->of_function);

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Ends of a process, and what it does to itself in the middle: same status, same output, and the last delta arrives."""
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
 import reader
-from harness import BUILD, HOOKS, environment, main, new_directory, profiles, run, same, victim, Run
+from harness import BUILD, HOOKS, environment, main, names_in, new_directory, profiles, run, same, victim, Run
 
 PLUGIN = os.path.join(HOOKS, 'libplugin.so')
 WITH_AND_WITHOUT_AGENT = ('heap_rate=1', 'heap_rate=1,interval=5ms')
@@ -33,6 +34,21 @@ def ends(how, *args, status=5, kept=(1, 1), confs=WITH_AND_WITHOUT_AGENT, **kwar
 def that_every_way_to_exit_delivers_the_last_delta():
     for how in ('return', 'exit', '_exit', '_Exit', 'quick_exit', 'exit_group'):
         ends(how)
+
+
+def that_top_names_what_an_end_left_unnamed():
+    program = os.path.join(new_directory(), 'program')
+    shutil.copy(victim('life'), program)
+    r = run([program, '_exit'], 'heap_rate=1')
+    files = [os.path.join(r.out, f) for f in os.listdir(r.out)]
+    assert 'make_last' not in names_in(r), names_in(r)
+    for expected, source in (('make_last', None), ('program+0x', victim('host')), ('program+0x', __file__)):
+        if source:
+            os.unlink(program)
+            shutil.copy(source, program)  # built again: other functions are there now
+        top = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', *files], capture_output=True, text=True,
+                             timeout=30, check=True)
+        assert top.stderr == '' and top.stdout.splitlines()[4].split()[5].startswith(expected), top
 
 
 def that_the_last_thread_may_be_another_than_main():

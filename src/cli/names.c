@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/names.c - a process that ends by a signal or _exit before its first tick has opened no module, and a child forked
+ * from threads may not; their profiles have addresses only. The module that names things in processes names them here,
+ * when first needed.
+ *
+ * Only a file whose build-id is the profile's is believed: a program that was built again since has other functions at
+ * the same places. A place is an offset in the file; its program headers tell the address that symbols have.
+ */
+#include "cli/names.h"
+
+#include "cli/preload.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_HEADERS = 64, MAX_BUILD_ID = 64 };
+
+struct dp_cli_object {
+    int handle; /* of the session; negative: none */
+    size_t n_headers;
+    Elf64_Phdr headers[MAX_HEADERS];
+};
+
+static bool open_module(struct dp_cli_names *names)
+{
+    static char dir[PATH_MAX];
+    static struct dp_module module = {.name = "symbolize", .dir = dir};
+    if (!names->opened && !dp_cli_module_dir(dir))
+        names->ops = dp_module_open(&module);
+    if (!names->opened && names->ops)
+        names->session = names->ops->open();
+    names->opened = true;
+    return names->session != NULL;
+}
+
+/* Bytes of a build-id in hexadecimal; 0: it is none. */
+static size_t read_build_id(const char *hex, uint8_t bytes[MAX_BUILD_ID])
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = strlen(hex);
+    if (n % 2 || n / 2 > MAX_BUILD_ID)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = strchr(digits, hex[i]);
+        if (!digit)
+            return 0;
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (digit - digits));
+    }
+    return n / 2;
+}
+
+static size_t read_headers(const char *path, Elf64_Phdr headers[MAX_HEADERS])
+{
+    Elf64_Ehdr elf;
+    size_t n_bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return 0;
+    if (pread(fd, &elf, sizeof elf, 0) == sizeof elf && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
+        elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_ident[EI_DATA] == ELFDATA2LSB &&
+        elf.e_phentsize == sizeof *headers && elf.e_phnum <= MAX_HEADERS) {
+        ssize_t n = pread(fd, headers, elf.e_phnum * sizeof *headers, (off_t)elf.e_phoff);
+        n_bytes = n < 0 ? 0 : (size_t)n;
+    }
+    close(fd);
+    return n_bytes / sizeof *headers;
+}
+
+static struct dp_cli_object *object_of(struct dp_cli_names *names, const struct dp_model *m, uint32_t mapping)
+{
+    size_t known = names->objects.n;
+    if (known < m->mappings.n) {
+        if (!dp_vec_room(&names->objects, m->mappings.n - known))
+            return NULL;
+        memset(names->objects.at + known, 0, (m->mappings.n - known) * sizeof *names->objects.at);
+        names->objects.n = m->mappings.n;
+    }
+    struct dp_cli_object **object = &names->objects.at[mapping];
+    if (!*object && (*object = calloc(1, sizeof **object))) {
+        const char *path = dp_model_text(m, m->mappings.at[mapping].file);
+        uint8_t build_id[MAX_BUILD_ID];
+        size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
+        (*object)->handle = -1;
+        if (n && *path == '/')
+            (*object)->handle = names->ops->add(names->session, path, build_id, n, 0);
+        if ((*object)->handle >= 0)
+            (*object)->n_headers = read_headers(path, (*object)->headers);
+    }
+    return *object;
+}
+
+const char *dp_cli_names_find(struct dp_cli_names *names, const struct dp_model *m, uint32_t location)
+{
+    const struct dp_model_location *l = &m->locations.at[location];
+    struct dp_cli_object *object =
+        l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1) : NULL;
+    for (size_t i = 0; object && object->handle >= 0 && i < object->n_headers; i++) {
+        const Elf64_Phdr *header = &object->headers[i];
+        struct dp_symbol_line lines[1];
+        if (header->p_type == PT_LOAD && l->place - header->p_offset < header->p_filesz &&
+            names->ops->lookup(names->session, object->handle, l->place - header->p_offset + header->p_vaddr, lines, 1))
+            return lines[0].name;
+    }
+    return NULL;
+}
+
+void dp_cli_names_fini(struct dp_cli_names *names)
+{
+    for (size_t i = 0; i < names->objects.n; i++)
+        free(names->objects.at[i]);
+    dp_vec_fini(&names->objects);
+    if (names->session)
+        names->ops->close(names->session);
+}
