@@ -27,12 +27,12 @@ __attribute__((noinline)) void dp_leave(const char *path)
     errno = saved_errno;
 }
 
-#define EXEC(name, path, parameters, arguments)      \
-    DP_HOOK int dp_##name parameters __asm__(#name); \
-    int dp_##name parameters                         \
-    {                                                \
-        dp_leave(path);                              \
-        return DP_REAL(name) arguments;              \
+#define EXEC(name, path, parameters, arguments)                    \
+    DP_HOOK int dp_##name parameters __asm__(DP_HOOK_NAME(#name)); \
+    int dp_##name parameters                                       \
+    {                                                              \
+        dp_leave(path);                                            \
+        return DP_REAL(name) arguments;                            \
     }
 
 EXEC(execve, path, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))

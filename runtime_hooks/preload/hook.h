@@ -17,6 +17,9 @@
  */
 #define DP_DUE static __attribute__((noinline))
 
+#ifdef DP_WRAP
+#include "wrap.h"
+#else
 /* The next definitions of what we take. A pointer begins as a resolver that replaces it, so no call tests anything; and
  * plain loads will do, since whoever still reads the resolver is led on by it. */
 #define DP_REAL_MEMBER(name, result, parameters, arguments, version) result(*name) parameters;
@@ -26,12 +29,14 @@ struct dp_real {
     DP_SYMBOLS_CXX(DP_REAL_MEMBER)
 };
 extern struct dp_real dp_real __attribute__((visibility("hidden")));
-#define DP_REAL(name) (dp_real.name)
+#define DP_REAL(name)                                                (dp_real.name)
+#define DP_HOOK_NAME(name)                                           name
 
 /* Resolves what libc has; takes no memory. Any context. */
 void dp_real_resolve(void);
 /* operator new and delete, if there are any yet. Context: init. */
 void dp_real_resolve_cxx(void);
+#endif
 
 /*
  * Stands before a real call in a hook that parks the thread's word: whatever unwinds through that call (a bad_alloc, a

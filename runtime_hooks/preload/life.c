@@ -13,21 +13,27 @@
 #include <sys/syscall.h>
 
 DP_HOOK void _exit(int status) __attribute__((noreturn));
-DP_HOOK void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+DP_HOOK void _Exit(int status) __attribute__((noreturn));
 DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
 DP_HOOK void thrd_exit(int result) __attribute__((noreturn));
 DP_HOOK int daemon(int nochdir, int noclose);
 DP_HOOK int dlclose(void *handle);
 DP_HOOK int unshare(int flags);
 DP_HOOK int setns(int fd, int type);
-DP_HOOK long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)) __asm__("syscall");
-DP_HOOK int dp_prctl(int option, long a, long b, long c, long d) __asm__("prctl");
+DP_HOOK long dp_syscall(long number, long a, long b, long c, long d,
+                        DP_SYSCALL_LAST(long)) __asm__(DP_HOOK_NAME("syscall"));
+DP_HOOK int dp_prctl(int option, long a, long b, long c, long d) __asm__(DP_HOOK_NAME("prctl"));
 
 void _exit(int status)
 {
     deltaprof_deliver();
     DP_REAL(_exit)(status);
     __builtin_unreachable();
+}
+
+void _Exit(int status)
+{
+    _exit(status);
 }
 
 /* Only the main thread's leaving changes how the process ends. */

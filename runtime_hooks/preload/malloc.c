@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc.c - the malloc family and operator new and delete, as events.
+ * malloc.c - the malloc family, as events.
  *
  * A hook subtracts, sees no sample, calls the real function and writes the thread's word back; what is sampled goes to
  * a function of its own (DP_DUE in hook.h). Real functions that call each other (new[] calls new calls malloc) find
  * the word parked, so each event counts once, for the outermost caller. Results and errno are the real function's.
  * A free asks the filter first and forgets before the memory can be handed out again.
  */
+#include "allocator.h"
 #include "arena.h"
-#include "hook.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -17,29 +17,6 @@
 
 /* ---- functions that return a new block ---- */
 
-#define ALLOCATOR(name, parameters, arguments, n_bytes)       \
-    DP_DUE void *name##_due parameters                        \
-    {                                                         \
-        struct deltaprof_site site = DELTAPROF_SITE_CALLER(); \
-        struct deltaprof_sample sample;                       \
-        deltaprof_sample_begin(&sample, 0, n_bytes);          \
-        DP_GUARDED();                                         \
-        void *ptr = DP_REAL(name) arguments;                  \
-        deltaprof_sample_end(&sample, ptr, &site);            \
-        dp_edge(&site);                                       \
-        return ptr;                                           \
-    }                                                         \
-    DP_HOOK void *name parameters                             \
-    {                                                         \
-        int64_t rest;                                         \
-        if (deltaprof_take(n_bytes, &rest))                   \
-            return name##_due arguments;                      \
-        DP_GUARDED();                                         \
-        void *ptr = DP_REAL(name) arguments;                  \
-        deltaprof_leave(rest);                                \
-        return ptr;                                           \
-    }
-
 /* An overflow is a request that cannot be met: the real function says so. */
 static inline size_t product(size_t count, size_t size)
 {
@@ -47,17 +24,12 @@ static inline size_t product(size_t count, size_t size)
     return __builtin_mul_overflow(count, size, &n) ? SIZE_MAX : n;
 }
 
-#define NEW_ROW(name, result, parameters, arguments, version) \
-    DP_HOOK void *name parameters;                            \
-    ALLOCATOR(name, parameters, arguments, n)
-
 ALLOCATOR(malloc, (size_t n), (n), n)
 ALLOCATOR(calloc, (size_t count, size_t size), (count, size), product(count, size))
 ALLOCATOR(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n)
 ALLOCATOR(memalign, (size_t alignment, size_t n), (alignment, n), n)
 ALLOCATOR(valloc, (size_t n), (n), n)
 ALLOCATOR(pvalloc, (size_t n), (n), n)
-DP_SYMBOLS_NEW(NEW_ROW)
 
 DP_DUE int posix_memalign_due(void **out, size_t alignment, size_t n)
 {
@@ -163,19 +135,3 @@ DP_HOOK void free(void *ptr)
 FREE(cfree, (void *ptr))
 FREE(free_sized, (void *ptr, size_t n))
 FREE(free_aligned_sized, (void *ptr, size_t alignment, size_t n))
-
-#define DELETE_ROW(name, result, parameters, arguments, version) \
-    DP_HOOK void name parameters;                                \
-    DP_DUE void name##_due parameters                            \
-    {                                                            \
-        deltaprof_forget(0, ptr);                                \
-        DP_REAL(name) arguments;                                 \
-    }                                                            \
-    DP_HOOK void name parameters                                 \
-    {                                                            \
-        if (deltaprof_maybe(0, ptr))                             \
-            name##_due arguments;                                \
-        else                                                     \
-            DP_REAL(name) arguments;                             \
-    }
-DP_SYMBOLS_DELETE(DELETE_ROW)

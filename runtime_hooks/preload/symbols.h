@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols.h - every function that the preload object takes, once: F(name, result, (parameters), (arguments), version).
+ * symbols.h - every function that is taken or called past a hook, once: F(name, result, (parameters), (arguments),
+ * version).
  *
- * real.c makes of each row the pointer to the next definition. version is the symbol version to ask for on x86-64,
- * NULL where the default one is right: a plain lookup finds the oldest of pthread_cond_*, which works on another
- * structure.
+ * real.c makes of each row the pointer to the next definition, and wrap.h, in a static program, the name that the
+ * linker leads to it. version is the symbol version to ask for on x86-64, NULL where the default one is right: a plain
+ * lookup finds the oldest of pthread_cond_*, which works on another structure.
  */
 #pragma once
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <threads.h>
@@ -27,6 +29,13 @@
     F(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), NULL)                \
     F(valloc, void *, (size_t n), (n), NULL)                                                    \
     F(pvalloc, void *, (size_t n), (n), NULL)
+
+/* What is made of the others alone. */
+#define DP_SYMBOLS_DERIVED(F)                                                                 \
+    F(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size), NULL) \
+    F(cfree, void, (void *ptr), (ptr), NULL)                                                  \
+    F(free_sized, void, (void *ptr, size_t n), (ptr, n), NULL)                                \
+    F(free_aligned_sized, void, (void *ptr, size_t alignment, size_t n), (ptr, alignment, n), NULL)
 
 /* operator new and delete by their mangled names: the leaf frame is then the caller of new, and no libstdc++ is needed.
  */
@@ -68,22 +77,29 @@
 #define DP_SYSCALL_LAST(type) type e, type f
 #endif
 
-/* What ends or changes the process, or abandons a stack. */
-#define DP_SYMBOLS_LIFE(F)                                                                  \
-    F(_exit, void, (int status), (status), NULL)                                            \
-    F(pthread_exit, void, (void *result), (result), NULL)                                   \
-    F(thrd_exit, void, (int result), (result), NULL)                                        \
-    F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL)                    \
-    F(dlclose, int, (void *handle), (handle), NULL)                                         \
-    F(unshare, int, (int flags), (flags), NULL)                                             \
-    F(setns, int, (int fd, int type), (fd, type), NULL)                                     \
+/* What ends or changes the process. */
+#define DP_SYMBOLS_LIFE(F)                                               \
+    F(_exit, void, (int status), (status), NULL)                         \
+    F(_Exit, void, (int status), (status), NULL)                         \
+    F(pthread_exit, void, (void *result), (result), NULL)                \
+    F(thrd_exit, void, (int result), (result), NULL)                     \
+    F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL) \
+    F(dlclose, int, (void *handle), (handle), NULL)                      \
+    F(unshare, int, (int flags), (flags), NULL)                          \
+    F(setns, int, (int fd, int type), (fd, type), NULL)
+
+/* The same, of functions that libc declares with `...`. */
+#define DP_SYMBOLS_WORDS(F)                                                                 \
     F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL) \
     F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),  \
-      (number, a, b, c, d, DP_SYSCALL_LAST()), NULL)                                        \
-    F(longjmp, void, (void *env, int value), (env, value), NULL)                            \
-    F(_longjmp, void, (void *env, int value), (env, value), NULL)                           \
-    F(siglongjmp, void, (void *env, int value), (env, value), NULL)                         \
-    F(__longjmp_chk, void, (void *env, int value), (env, value), NULL)
+      (number, a, b, c, d, DP_SYSCALL_LAST()), NULL)
+
+/* What abandons a stack. */
+#define DP_SYMBOLS_JUMP(F)                                                            \
+    F(longjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)    \
+    F(_longjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)   \
+    F(siglongjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL) \
+    F(__longjmp_chk, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)
 
 /* As many words of execl's list as there are registers for; the others, on the stack, stay where they are. */
 #if defined(__x86_64__)
@@ -113,24 +129,20 @@
 #define DP_SYMBOLS_SIGACTION(F) \
     F(sigaction, int, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), NULL)
 
-/* What threads wait in, what ends a holder's tenure, and the tries that tell whether there is anything to wait for. */
+/* What threads wait in, and what ends a holder's tenure. */
 #define DP_SYMBOLS_LOCKS(F)                                                                                            \
     F(pthread_mutex_lock, int, (pthread_mutex_t * m), (m), NULL)                                                       \
-    F(pthread_mutex_trylock, int, (pthread_mutex_t * m), (m), NULL)                                                    \
     F(pthread_mutex_timedlock, int, (pthread_mutex_t * m, const struct timespec *t), (m, t), NULL)                     \
     F(pthread_mutex_clocklock, int, (pthread_mutex_t * m, clockid_t clock, const struct timespec *t), (m, clock, t),   \
       NULL)                                                                                                            \
     F(pthread_mutex_unlock, int, (pthread_mutex_t * m), (m), NULL)                                                     \
     F(pthread_mutex_destroy, int, (pthread_mutex_t * m), (m), NULL)                                                    \
     F(mtx_lock, int, (mtx_t * m), (m), NULL)                                                                           \
-    F(mtx_trylock, int, (mtx_t * m), (m), NULL)                                                                        \
     F(mtx_timedlock, int, (mtx_t * m, const struct timespec *t), (m, t), NULL)                                         \
     F(mtx_unlock, int, (mtx_t * m), (m), NULL)                                                                         \
     F(mtx_destroy, void, (mtx_t * m), (m), NULL)                                                                       \
     F(pthread_rwlock_rdlock, int, (pthread_rwlock_t * l), (l), NULL)                                                   \
     F(pthread_rwlock_wrlock, int, (pthread_rwlock_t * l), (l), NULL)                                                   \
-    F(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * l), (l), NULL)                                                \
-    F(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * l), (l), NULL)                                                \
     F(pthread_rwlock_timedrdlock, int, (pthread_rwlock_t * l, const struct timespec *t), (l, t), NULL)                 \
     F(pthread_rwlock_timedwrlock, int, (pthread_rwlock_t * l, const struct timespec *t), (l, t), NULL)                 \
     F(pthread_rwlock_clockrdlock, int, (pthread_rwlock_t * l, clockid_t clock, const struct timespec *t),              \
@@ -147,21 +159,31 @@
     F(cnd_wait, int, (cnd_t * c, mtx_t * m), (c, m), NULL)                                                             \
     F(cnd_timedwait, int, (cnd_t * c, mtx_t * m, const struct timespec *t), (c, m, t), NULL)                           \
     F(sem_wait, int, (sem_t * s), (s), NULL)                                                                           \
-    F(sem_trywait, int, (sem_t * s), (s), NULL)                                                                        \
     F(sem_timedwait, int, (sem_t * s, const struct timespec *t), (s, t), NULL)                                         \
     F(sem_clockwait, int, (sem_t * s, clockid_t clock, const struct timespec *t), (s, clock, t), NULL)                 \
     F(pthread_spin_lock, int, (pthread_spinlock_t * l), (l), NULL)                                                     \
-    F(pthread_spin_trylock, int, (pthread_spinlock_t * l), (l), NULL)                                                  \
     F(pthread_barrier_wait, int, (pthread_barrier_t * b), (b), NULL)                                                   \
     F(pthread_join, int, (pthread_t thread, void **value), (thread, value), NULL)                                      \
-    F(pthread_tryjoin_np, int, (pthread_t thread, void **value), (thread, value), NULL)                                \
     F(pthread_timedjoin_np, int, (pthread_t thread, void **value, const struct timespec *t), (thread, value, t), NULL) \
     F(pthread_clockjoin_np, int, (pthread_t thread, void **value, clockid_t clock, const struct timespec *t),          \
       (thread, value, clock, t), NULL)                                                                                 \
     F(thrd_join, int, (thrd_t thread, int *value), (thread, value), NULL)
 
+/* What tells whether there is anything to wait for; called, never taken. */
+#define DP_SYMBOLS_TRIES(F)                                             \
+    F(pthread_mutex_trylock, int, (pthread_mutex_t * m), (m), NULL)     \
+    F(mtx_trylock, int, (mtx_t * m), (m), NULL)                         \
+    F(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * l), (l), NULL) \
+    F(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * l), (l), NULL) \
+    F(sem_trywait, int, (sem_t * s), (s), NULL)                         \
+    F(pthread_spin_trylock, int, (pthread_spinlock_t * l), (l), NULL)   \
+    F(pthread_tryjoin_np, int, (pthread_t thread, void **value), (thread, value), NULL)
+
 /* What is resolved after the malloc group: all of it in libc, but for new and delete. */
-#define DP_SYMBOLS_LIBC(F) \
-    DP_SYMBOLS_ALIGNED(F)  \
-    DP_SYMBOLS_LIFE(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
-#define DP_SYMBOLS_CXX(F) DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)
+#define DP_SYMBOLS_TAKEN(F) \
+    DP_SYMBOLS_ALIGNED(F)   \
+    DP_SYMBOLS_LIFE(F)      \
+    DP_SYMBOLS_WORDS(F)     \
+    DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
+#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_TRIES(F)
+#define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)

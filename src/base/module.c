@@ -11,15 +11,27 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static const void *fail(struct dp_module *module, const char *why)
 {
     dp_store_release(&module->error, why);
     return NULL;
+}
+
+/* A program that asks for no loader; what a dlopen inside it opened would bring a second libc. */
+static int is_static(void)
+{
+    const ElfW(Phdr) *p = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    for (unsigned long n = p ? getauxval(AT_PHNUM) : 0; n; n--, p++)
+        if (p->p_type == PT_INTERP)
+            return 0;
+    return 1;
 }
 
 /*
@@ -80,13 +92,17 @@ const void *dp_module_open(struct dp_module *module)
     if (known || dp_load_acquire(&module->error))
         return known;
 
+    if (is_static())
+        return fail(module, "the program is static, and the module is not linked in");
+    /* Not by its name: the linker would warn of it in static programs. */
+    __typeof__(dlopen) *open_object = (__typeof__(dlopen) *)dlsym(RTLD_DEFAULT, "dlopen");
     char self[PATH_MAX], path[PATH_MAX], symbol[64];
     if (!module->dir && !own_file(self))
         return fail(module, "the place of deltaprof's own files is not known");
     if (module->dir ? snprintf(path, PATH_MAX, "%s/%s.so", module->dir, module->name) >= PATH_MAX
                     : !locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
         return fail(module, "the module is not installed");
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *object = open_object ? open_object(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!object)
         return fail(module, "the module does not load: its library is missing or too old");
     snprintf(symbol, sizeof symbol, "dp_module_%s", module->name);

@@ -4,6 +4,9 @@
  *
  * Trusts nothing: every address is checked to lie in a readable PT_LOAD segment of the object before it is read, and
  * the ELF header itself only after the kernel was asked whether the page is there. What does not fit is left out.
+ *
+ * Of a static program, glibc's _dl_find_object knows only the code. Its headers are where the linker says, and what
+ * they say is believed: they are those of the file that this code is in.
  */
 #include "record/objects.h"
 
@@ -18,9 +21,10 @@ enum { PHDRS_MAX = 128, NOTES_MAX = 64 };
 struct headers {
     const ElfW(Phdr) * at;
     unsigned n;
-    uintptr_t bias;
-    const struct dp_object *object;
+    uintptr_t bias, start, end; /* segments lie between */
 };
+
+extern const ElfW(Ehdr) __ehdr_start __attribute__((weak, visibility("hidden")));
 
 /* The readable segment around [address, address + n_bytes), as [*lo, *hi); false: there is none. */
 static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, uintptr_t *lo, uintptr_t *hi)
@@ -30,7 +34,7 @@ static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, 
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_R))
             continue;
         uintptr_t start = h->bias + p->p_vaddr, end = start + p->p_filesz;
-        if (end <= start || start < h->object->start || end > h->object->end)
+        if (end <= start || start < h->start || end > h->end)
             continue;
         if (address >= start && address < end && n_bytes <= end - address) {
             *lo = start;
@@ -103,18 +107,25 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
 bool dp_object_read(struct dp_object *object)
 {
     ElfW(Ehdr) elf;
-    if (object->end - object->start < sizeof elf || !dp_reach_probe(object->start))
+    struct headers h = {.bias = object->bias, .start = object->start, .end = object->end};
+    if ((uintptr_t)dp_object_read - object->start < object->end - object->start &&
+        (uintptr_t)&__ehdr_start < object->start && &__ehdr_start) {
+        h.start = (uintptr_t)&__ehdr_start;
+        h.end = UINTPTR_MAX;
+    }
+    if (h.end - h.start < sizeof elf || !dp_reach_probe(h.start))
         return false;
-    memcpy(&elf, (const void *)object->start, sizeof elf);
+    memcpy(&elf, (const void *)h.start, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
         elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 || elf.e_phoff > 4096 ||
-        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
+        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > h.end - h.start)
         return false;
-    uintptr_t last = object->start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
-    for (uintptr_t page = object->start; page < last; page += 4096)
+    uintptr_t last = h.start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
+    for (uintptr_t page = h.start; page < last; page += 4096)
         if (!dp_reach_probe(page))
             return false;
-    struct headers h = {(const ElfW(Phdr) *)(object->start + elf.e_phoff), elf.e_phnum, object->bias, object};
+    h.at = (const ElfW(Phdr) *)(h.start + elf.e_phoff);
+    h.n = elf.e_phnum;
     for (unsigned i = 0; i < h.n; i++) {
         if (h.at[i].p_type == PT_NOTE && !object->build_id_bytes)
             read_build_id(&h, &h.at[i], object);

@@ -44,7 +44,9 @@ class Install(unittest.TestCase):
                      *(f'{LIBDIR}/{f}' for f in (
                          'libdeltaprof.so', 'libdeltaprof.so.0', 'libdeltaprof.a', 'libdeltaprof_preload.so',
                          'libdeltaprof_preload.so.0', 'libdeltaprof_preload.a', 'deltaprof/gzip.so',
-                         'pkgconfig/deltaprof.pc', 'pkgconfig/deltaprof-preload.pc'))):
+                         'libdeltaprof_wrap.a', 'libdeltaprof_wrap_cxx.a', 'libdeltaprof_modules.a',
+                         'pkgconfig/deltaprof.pc', 'pkgconfig/deltaprof-preload.pc', 'pkgconfig/deltaprof-static.pc',
+                         'pkgconfig/deltaprof-static-cxx.pc'))):
             self.assertIn(name, have)
 
     def test_run_finds_its_library_where_it_was_moved_to(self):
@@ -85,6 +87,24 @@ class Install(unittest.TestCase):
             self.assertEqual(f.read(2), b'\x1f\x8b')
         top = self.out(self.root + '/bin/deltaprof', 'top', '--type', 'alloc_objects', self.dir + '/profile.1.pb.gz')
         self.assertIn('inside', top)
+
+    @unittest.skipUnless(shutil.which('pkg-config'), 'pkg-config is not installed')
+    def test_a_static_server_profiles_its_own_malloc(self):
+        program = self.dir + '/fixed'
+        done = subprocess.run([*CC, '-static', '-o', program, TOP + '/examples/server.c', *self.flags('deltaprof-static')],
+                              text=True, capture_output=True, env=CLEAN, cwd=self.dir, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))  # no warning of the linker's either
+        self.assertIn('wrote profile.1.pb.gz', self.out(program, 'profile'))
+        top = self.out(self.root + '/bin/deltaprof', 'top', '--type', 'alloc_objects', self.dir + '/profile.1.pb.gz')
+        self.assertIn('main', top)
+
+    @unittest.skipUnless(shutil.which('pkg-config'), 'pkg-config is not installed')
+    def test_each_name_that_a_static_program_wraps_has_its_hook(self):
+        for package, library in (('deltaprof-static', 'wrap'), ('deltaprof-static-cxx', 'wrap_cxx')):
+            with open(f'{self.lib}/pkgconfig/{package}.pc') as f:
+                names = re.findall(r'--wrap=(\w+)', f.read())
+            hooks = re.findall(r' T __wrap_(\w+)', self.out('nm', f'{self.lib}/libdeltaprof_{library}.a'))
+            self.assertEqual(sorted(hooks), sorted(names))
 
 
 if __name__ == '__main__':

@@ -70,13 +70,17 @@ class Elf:
         phoff, = struct.unpack_from('<Q', d, 32)
         phentsize, phnum = struct.unpack_from('<HH', d, 54)
         self.machine, = struct.unpack_from('<H', d, 18)
-        self.segments, self.build_id, self.interp = [], '', False
+        self.segments, self.build_id = [], ''
+        self.program = struct.unpack_from('<H', d, 16) == (2,)  # ET_EXEC, or one that says so below
         for i in range(phnum):
             kind, flags, offset, vaddr, _, filesz, memsz, _ = struct.unpack_from('<IIQQQQQQ', d, phoff + i * phentsize)
             if kind == 1 and flags & 1:
                 self.segments.append((offset, vaddr, filesz, memsz))
             elif kind == 3:
-                self.interp = True
+                self.program = True
+            elif kind == 2:  # DT_FLAGS_1 with DF_1_PIE: linked with -static-pie
+                self.program |= any(tag == 0x6ffffffb and value & 0x08000000 for tag, value in
+                                    struct.iter_unpack('<QQ', d[offset:offset + filesz]))
             elif kind == 4:
                 self.notes(offset, offset + filesz)
 
@@ -215,7 +219,7 @@ class Check:
         if self.m.mapping:
             main = s[self.m.mapping[0].filename]
             elf = Elf.of(main) if main[:1] == '/' else None
-            self.want(elf is None or elf.interp, 'mapping[0] is', main, ', no program')
+            self.want(elf is None or elf.program, 'mapping[0] is', main, ', no program')
             self.want(main != '[anon]' and not re.search(r'\.so(\.[0-9]+)*$', main), 'mapping[0] is', main)
             self.want(self.program in (None, os.path.basename(main)), 'mapping[0] is', main, 'of', self.program)
         else:

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wrap.h - the hooks in a program that is linked fully static, where there is no next definition to look for.
+ *
+ * The linker's --wrap=NAME leads every call of NAME, libc's own too, to __wrap_NAME, which is our hook, and __real_NAME
+ * to the NAME of libc.a. So the hooks, which the sources call NAME, get the one name here, and DP_REAL the other.
+ */
+#pragma once
+
+#define DP_WRAP_REAL(name, result, parameters, arguments, version) \
+    extern result dp_real_##name parameters __asm__("__real_" #name);
+#define DP_WRAP_BOTH(name, result, parameters, arguments, version) \
+    extern result name parameters __asm__("__wrap_" #name);        \
+    DP_WRAP_REAL(name, result, parameters, arguments, version)
+DP_SYMBOLS_MALLOC(DP_WRAP_BOTH)
+DP_SYMBOLS_DERIVED(DP_WRAP_BOTH)
+DP_SYMBOLS_ALIGNED(DP_WRAP_BOTH)
+DP_SYMBOLS_LIFE(DP_WRAP_BOTH)
+DP_SYMBOLS_WORDS(DP_WRAP_REAL)
+DP_SYMBOLS_JUMP(DP_WRAP_BOTH)
+DP_SYMBOLS_EXEC(DP_WRAP_REAL)
+DP_SYMBOLS_SIGNAL(DP_WRAP_BOTH)
+DP_SYMBOLS_SIGACTION(DP_WRAP_BOTH)
+DP_SYMBOLS_LOCKS(DP_WRAP_BOTH)
+DP_SYMBOLS_CXX(DP_WRAP_BOTH)
+
+/* What no hook stands before. */
+#define DP_WRAP_NONE(name, result, parameters, arguments, version) \
+    extern result dp_real_##name parameters __asm__(#name);
+DP_SYMBOLS_TRIES(DP_WRAP_NONE)
+
+#define DP_REAL(name)      dp_real_##name
+#define DP_HOOK_NAME(name) "__wrap_" name
