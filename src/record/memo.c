@@ -135,6 +135,11 @@ static inline uintptr_t pc_at(const struct dp_memo *m, uint32_t i)
     return m->frames[i].sp - dp_memo_ra_slot(dp_recipe_rule(m->frames[i - 1].value));
 }
 
+uintptr_t dp_memo_return_address(const struct dp_memo *m, uint32_t n)
+{
+    return dp_reach_read(pc_at(m, m->at - m->n_pending + n));
+}
+
 static inline uintptr_t fp_at(const struct dp_memo *m, uint32_t i)
 {
     return m->frames[i].sp - dp_memo_fp_slot(dp_recipe_rule(m->frames[i - 1].value));

@@ -78,6 +78,9 @@ static inline uint32_t dp_memo_depth(const struct dp_memo *memo)
     return memo->b - memo->at + memo->n_pending;
 }
 
+/* The word that the pc of frame n, counted from the leaf, was read from, as it is now; n_pending < n < depth. */
+uintptr_t dp_memo_return_address(const struct dp_memo *memo, uint32_t n);
+
 /* The hash of the n leafmost frames; n_pending <= n <= depth. */
 uint64_t dp_memo_hash(const struct dp_memo *memo, uint32_t n);
 

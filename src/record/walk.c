@@ -320,7 +320,7 @@ enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site
     }
     dp_memo_place(memo, joined, w.n, n_barred(&w), w.hash);
     uint32_t n = dp_memo_depth(memo);
-    if (n > depth)
-        return DP_WALK_CUT;
+    if (n > depth) /* what follows the last frame that counts was not looked at */
+        return dp_walk_strip(dp_memo_return_address(memo, depth)) ? DP_WALK_CUT : DP_WALK_WHOLE;
     return memo->ended ? DP_WALK_WHOLE : run_on(&w, memo, depth - n);
 }

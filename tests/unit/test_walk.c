@@ -17,6 +17,7 @@
 
 #include "record/frames.h"
 #include "record/memo.h"
+#include "record/recipe.h"
 #include "record/rule.h"
 #include "record/thread.h"
 #include "record/unwind.h"
@@ -241,6 +242,27 @@ static void a_walk_stops_before_memory_that_is_not_there(void **state)
     munmap(pages, 4 * 4096);
 }
 
+static void a_stack_that_comes_to_end_at_the_depth_is_whole(void **state)
+{
+    uint64_t area[DEPTH + 8];
+    unsigned small = 0;
+    while (dp_rule_offset(dp_recipe_rule(dp_recipe_get(pcs[small] - 1, 0))) != 8 ||
+           dp_rule_kind(dp_recipe_rule(dp_recipe_get(pcs[small] - 1, 0))) != DP_RULE_SP)
+        small++;
+    for (unsigned i = 0; i < DEPTH + 8; i++)
+        area[i] = pcs[small];
+    struct deltaprof_site site = {pcs[small], (uintptr_t)&area[2], 0};
+    expect_equal(&site);
+    site.sp = (uintptr_t)area; /* two calls deeper, of which the depth has no room */
+    expect_equal(&site);
+    area[DEPTH - 1] = 0; /* the word behind the last frame that counts */
+    expect_equal(&site);
+    struct dp_stack stack;
+    walk(0, &site, &stack);
+    assert_int_equal(stack.depth, DEPTH);
+    assert_false(stack.cut);
+}
+
 static struct dp_stack jit_stack;
 
 static void called_by_jit(void)
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_walk_on_another_stack_equals_too),
         cmocka_unit_test(only_the_stack_of_a_thread_counts_as_its_own),
         cmocka_unit_test(a_walk_stops_before_memory_that_is_not_there),
+        cmocka_unit_test(a_stack_that_comes_to_end_at_the_depth_is_whole),
         cmocka_unit_test(a_walk_left_by_longjmp_is_forgotten),
         cmocka_unit_test(code_without_unwind_data_ends_the_walk),
         cmocka_unit_test(frame_pointers_that_lie_end_the_walk),
