@@ -56,10 +56,8 @@ int dp_locations_begin(struct dp_locations *l)
     int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_report_lock(!l->no_wait) : -ENOMEM;
     if (!err) {
         err = dp_maps_begin();
-        if (!err) {
-            dp_symbol_begin();
+        if (!err)
             main->map = dp_maps_get(DP_MAPPING_MAIN);
-        }
         dp_report_unlock();
     }
     if (err)
@@ -180,7 +178,8 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         found[i].index = dp_maps_find(found[i].id);
-        found[i].symbol = dp_symbol_find(found[i].id, dp_frame_get(found[i].id)->pc, found[i].index, l->symbolize);
+        found[i].symbol =
+            dp_symbol_find(&l->files, found[i].id, dp_frame_get(found[i].id)->pc, found[i].index, l->symbolize);
     }
     dp_report_unlock();
     for (size_t i = 0; i < n && !l->error; i++) {
@@ -283,10 +282,7 @@ int dp_locations_end(struct dp_locations *l)
 {
     for (size_t i = 0; !l->error && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
-    if (!dp_report_lock(!l->no_wait)) {
-        dp_symbol_end();
-        dp_report_unlock();
-    }
+    dp_symbol_close(&l->files);
     forget(l);
     return l->error;
 }

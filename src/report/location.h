@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "pprof/encode.h"
 #include "report/maps.h"
+#include "report/symbol.h"
 
 #include <deltaprof/deltaprof.h>
 
@@ -24,6 +25,7 @@ struct dp_locations {
     enum dp_address address;
     bool no_wait; /* -EAGAIN where the report lock is held */
     int error;
+    struct dp_symbol_files files;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(dp_frame_id) met;   /* those of by_frame that are not 0 */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * report/lock.c - what a fork does to the caches: names and mappings are still true in the child and stay, unless their
- * keeper was at work when the fork came; files that were open for symbols are let go in any case, since a report of
- * the parent may have been between two look-ups and will never close them here.
+ * keeper was at work when the fork came.
  */
 #include "report/lock.h"
 
@@ -11,7 +10,6 @@
 #include "report/symbol.h"
 
 static struct dp_epoch_lock lock;
-static uint32_t epoch; /* of the caches; under the lock */
 
 int dp_report_lock(bool wait)
 {
@@ -21,10 +19,7 @@ int dp_report_lock(bool wait)
     if (taken == 1) {
         dp_maps_abandon();
         dp_symbol_abandon();
-    } else if (epoch != dp_epoch()) {
-        dp_symbol_abandon_session();
     }
-    epoch = dp_epoch();
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/symbol.c - names by frame id, asked for once and kept, the noes too. The files that the module has open are
- * closed when the last report under way ends, so between reports nothing is held but the names themselves.
+ * report/symbol.c - names by frame id, asked for once and kept, the noes too. Each report opens the files that it needs
+ * and closes them when it ends, so between reports nothing is held but the names themselves.
  *
  * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a
  * program does not show the profiler.
@@ -24,20 +24,13 @@ extern const struct dp_symbolize_ops dp_module_symbolize __attribute__((weak));
 extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
 
 /* Where names come from. Look-ups are under the report lock, opening a module is not. */
-enum { BY_SYMBOLS, BY_LINES, SOURCES };
-static struct dp_module modules[SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
+static struct dp_module modules[DP_SYMBOL_SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
 
 static struct {
-    DP_VEC(const struct dp_symbol *) cache; /* by frame; NULL: not asked yet */
-    void *session;
-    DP_VEC(int) handles; /* by mapping; 0: not added yet, else handle + 1 or -errno */
-} sources[SOURCES];
-
-static struct {
+    DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES]; /* NULL: not asked yet */
     struct dp_names names;
     char *chunk; /* symbols are carved from it */
     size_t left;
-    unsigned users;
 } symbols;
 
 static const struct dp_symbol unknown = {0};
@@ -46,13 +39,13 @@ static bool threaded; /* there were threads when the last fork began; glibc may 
 
 static const struct dp_symbolize_ops *opened(int source)
 {
-    const struct dp_symbolize_ops *builtin = source == BY_LINES ? &dp_module_lines : &dp_module_symbolize;
+    const struct dp_symbolize_ops *builtin = source == DP_SYMBOL_BY_LINES ? &dp_module_lines : &dp_module_symbolize;
     return builtin ? builtin : dp_module_opened(&modules[source]);
 }
 
 static bool load(int source, const char *what_is_missing)
 {
-    static struct dp_log_cause causes[SOURCES];
+    static struct dp_log_cause causes[DP_SYMBOL_SOURCES];
     if (opened(source))
         return true;
     int64_t kept = deltaprof_guard_enter();
@@ -68,26 +61,19 @@ void dp_symbol_load(enum dp_symbolize how)
 {
     if (confined || how == DP_SYMBOLIZE_NONE)
         return;
-    if (how == DP_SYMBOLIZE_LINES && load(BY_LINES, "source lines are not known, functions only"))
+    if (how == DP_SYMBOLIZE_LINES && load(DP_SYMBOL_BY_LINES, "source lines are not known, functions only"))
         return;
-    load(BY_SYMBOLS, "functions are not named");
+    load(DP_SYMBOL_BY_SYMBOLS, "functions are not named");
 }
 
-void dp_symbol_begin(void)
+void dp_symbol_close(struct dp_symbol_files *files)
 {
-    symbols.users++;
-}
-
-void dp_symbol_end(void)
-{
-    if (--symbols.users)
-        return;
     int64_t kept = deltaprof_guard_enter();
-    for (int i = 0; i < SOURCES; i++) {
-        if (sources[i].session)
-            opened(i)->close(sources[i].session);
-        sources[i].session = NULL;
-        dp_vec_fini(&sources[i].handles);
+    for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
+        if (files->by[i].session)
+            opened(i)->close(files->by[i].session);
+        files->by[i].session = NULL;
+        dp_vec_fini(&files->by[i].handles);
     }
     deltaprof_guard_leave(kept);
 }
@@ -150,10 +136,9 @@ static void map_files_link(char *text, const struct dp_mapping *m)
     }
 }
 
-static int open_file(int source, const struct dp_mapping *m)
+static int open_file(int source, void *session, const struct dp_mapping *m)
 {
     const struct dp_symbolize_ops *ops = opened(source);
-    void *session = sources[source].session;
     const struct dp_object *o = m->object ? dp_object_get(m->object) : NULL;
     const uint8_t *build_id = o ? o->build_id : NULL;
     size_t n = o ? o->build_id_bytes : 0;
@@ -170,9 +155,9 @@ static int open_file(int source, const struct dp_mapping *m)
 }
 
 /* The module's handle of a mapping; negative: none. */
-static int handle_of(int source, uint32_t index)
+static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
 {
-    __typeof__(sources[0]) *s = &sources[source];
+    __typeof__(files->by[0]) *s = &files->by[source];
     if (!s->session && !(s->session = opened(source)->open()))
         return -1;
     size_t want = (size_t)index + 1;
@@ -185,34 +170,35 @@ static int handle_of(int source, uint32_t index)
     int *handle = &s->handles.at[index];
     if (!*handle) {
         struct dp_mapping m = dp_maps_get(index);
-        int got = open_file(source, &m);
+        int got = open_file(source, s->session, &m);
         *handle = got < 0 ? got : got + 1;
     }
     return *handle < 0 ? *handle : *handle - 1;
 }
 
-static const struct dp_symbol *ask(int source, uintptr_t pc, uint32_t index)
+static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uintptr_t pc, uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
     int64_t kept = deltaprof_guard_enter();
-    int handle = handle_of(source, index);
-    int n = handle < 0 ? 0 : opened(source)->lookup(sources[source].session, handle, pc, lines, LINES_MAX);
+    int handle = handle_of(files, source, index);
+    int n = handle < 0 ? 0 : opened(source)->lookup(files->by[source].session, handle, pc, lines, LINES_MAX);
     const struct dp_symbol *symbol = keep_lines(lines, n);
     deltaprof_guard_leave(kept);
     return symbol;
 }
 
-const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t index, enum dp_symbolize how)
+const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, uint32_t index,
+                                       enum dp_symbolize how)
 {
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
-    int source = how == DP_SYMBOLIZE_LINES && opened(BY_LINES) ? BY_LINES : BY_SYMBOLS;
-    __typeof__(sources[0].cache) *cache = &sources[source].cache;
+    int source = how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
+    __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
     const struct dp_symbol *symbol = frame < cache->n ? cache->at[frame] : NULL;
     if (!symbol) {
         if (!opened(source))
             return NULL;
-        symbol = ask(source, pc, index);
+        symbol = ask(files, source, pc, index);
         size_t want = (size_t)frame + 1;
         if (want > cache->n && dp_vec_room(cache, want - cache->n))
             cache->n = want;
@@ -222,19 +208,9 @@ const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t in
     return symbol->n_lines ? symbol : NULL;
 }
 
-void dp_symbol_abandon_session(void)
-{
-    symbols.users = 0;
-    for (int i = 0; i < SOURCES; i++) {
-        sources[i].session = NULL;
-        memset(&sources[i].handles, 0, sizeof sources[i].handles);
-    }
-}
-
 void dp_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
-    memset(&sources, 0, sizeof sources);
 }
 
 void dp_symbol_fork_prepare(void)

@@ -6,6 +6,8 @@
 
 #include "base/config.h"
 #include "base/symbolize.h"
+#include "base/mem.h"
+#include "base/module.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,17 +25,25 @@ struct dp_symbol {
  */
 void dp_symbol_load(enum dp_symbolize how);
 
-/* Between the two, files that were opened stay open; nests. Context, as of all below: under the report lock. */
-void dp_symbol_begin(void);
-void dp_symbol_end(void);
+/*
+ * The files that one report has open; zero: none. Never shared: a descriptor is a number in the table of the thread
+ * that opened it, our threads have tables of their own, and the host may have several too. So the thread that finds is
+ * the one that closes.
+ */
+enum { DP_SYMBOL_BY_SYMBOLS, DP_SYMBOL_BY_LINES, DP_SYMBOL_SOURCES };
+struct dp_symbol_files {
+    struct {
+        void *session;
+        DP_VEC(int) handles; /* by mapping; 0: not added yet, else handle + 1 or -errno */
+    } by[DP_SYMBOL_SOURCES];
+};
+void dp_symbol_close(struct dp_symbol_files *); /* zero again */
 
-struct dp_mapping;
-/* The lines of a code frame that lies in mapping `index`; NULL: not known. */
-const struct dp_symbol *dp_symbol_find(uint32_t frame, uintptr_t pc, uint32_t index, enum dp_symbolize how);
+/* The lines of a code frame that lies in mapping `index`; NULL: not known. Context: under the report lock. */
+const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *, uint32_t frame, uintptr_t pc, uint32_t index,
+                                       enum dp_symbolize how);
 
-/* In a forked child: files that the parent had open are forgotten, unseen; names stay. */
-void dp_symbol_abandon_session(void);
-/* Forgets names too: a forked child whose parent was at work here. */
+/* Forgets all names: a forked child whose parent was at work here. Under the report lock. */
 void dp_symbol_abandon(void);
 /* atfork handlers: the first notes whether there are threads, the second makes that ours. Only store. */
 void dp_symbol_fork_prepare(void);

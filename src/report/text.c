@@ -102,10 +102,10 @@ size_t dp_text_count_rows(unsigned kind)
 }
 
 /* The name of a frame's code; 0: none. */
-static size_t name_of(dp_frame_id id, uintptr_t pc, char *name, size_t size)
+static size_t name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
 {
     dp_report_lock(true);
-    const struct dp_symbol *symbol = dp_symbol_find(id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
+    const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
     size_t n = 0;
     if (symbol) {
         n = strnlen(symbol->lines[0].name, size - 1);
@@ -118,19 +118,17 @@ static size_t name_of(dp_frame_id id, uintptr_t pc, char *name, size_t size)
 
 int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, void *ctx)
 {
+    struct dp_symbol_files files = {0};
     dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
     dp_report_lock(true);
     int err = dp_maps_begin();
-    dp_symbol_begin();
     dp_report_unlock();
     for (size_t i = 0; !err && i < n; i++) {
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);
-        if (id && name_of(id, addresses[i], name, sizeof name))
+        if (id && name_of(&files, id, addresses[i], name, sizeof name))
             err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
     }
-    dp_report_lock(true);
-    dp_symbol_end();
-    dp_report_unlock();
+    dp_symbol_close(&files);
     return err;
 }
