@@ -5,6 +5,7 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/out.h"
 #include "pprof/diff.h"
 
 #include <errno.h>
@@ -27,14 +28,15 @@ static const char about[] =
     "  --limit BYTES           most bytes of a file, uncompressed (k M G; default 1G)\n\n"
     "With --stream -o DIR FILE...: successive files of one process, DIR/NAME.delta.pb.gz for each; - is a list of "
     "files on\n"
-    "standard input, one a line.\n\n"
+    "standard input, one a line. A NAME that comes twice ends it.\n\n"
     "  --first skip|full       the first file only sets the baseline (default), or is written as it is\n";
 
 struct options {
     struct dp_diff diff;
     const char *path;
     size_t limit_bytes;
-    int stream, first_full;
+    int stream, first, first_full;
+    struct dp_strings written; /* of this stream: one name for two files would cost the first one's delta */
 };
 
 static int add(struct options *o, const char *file, struct dp_cli_source *source)
@@ -99,7 +101,16 @@ static int stream_file(struct options *o, const char *file, struct dp_cli_source
     if (status || (is_first && !o->first_full))
         return status;
     char *path = delta_path(o->path, file);
-    status = path ? write_diff(o, file, path) : DP_CLI_FAILED;
+    size_t n_written = dp_strings_count(&o->written);
+    if (!path || dp_strings_add(&o->written, path, strlen(path)) == DP_STRINGS_NONE) {
+        dp_cli_error("diff", "out of memory");
+        status = DP_CLI_FAILED;
+    } else if (dp_strings_count(&o->written) == n_written) {
+        dp_cli_error("diff", "%s: %s was written for another file of this stream", file, path);
+        status = DP_CLI_FAILED;
+    } else {
+        status = write_diff(o, file, path);
+    }
     free(path);
     return status;
 }
@@ -179,6 +190,7 @@ static int parse(struct options *o, int argc, char **argv)
             o->stream = 1;
             break;
         case '1':
+            o->first = 1;
             o->first_full = chosen = choice("--first", optarg, firsts);
             break;
         default:
@@ -190,6 +202,10 @@ static int parse(struct options *o, int argc, char **argv)
     if (o->stream ? optind == argc || !o->path : argc - optind != 2) {
         dp_cli_error("diff",
                      o->stream ? "--stream needs -o DIR and at least one file" : "two files needed: OLD and NEW");
+        return DP_CLI_USAGE;
+    }
+    if (o->first && !o->stream) {
+        dp_cli_error("diff", "--first goes with --stream");
         return DP_CLI_USAGE;
     }
     return 0;
@@ -207,5 +223,6 @@ int dp_cli_diff(int argc, char **argv)
     else if (!status)
         status = diff_two(&o, argv + optind);
     dp_diff_fini(&o.diff);
+    dp_strings_fini(&o.written);
     return status;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/files.c - nothing is written before every input has been read and found sound, and then to a temporary file, so
- * there is never half an output.
+ * cli/files.c - reads profiles, and finds out by their names which are of one process.
  */
 #include "cli/files.h"
 
@@ -10,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,7 @@ void dp_cli_files_init(void)
 {
     set_memory(DP_INPUT_LIMIT);
     opterr = 0;
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like another */
 }
 
 int dp_cli_bad_option(char **argv, int option)
@@ -50,11 +51,12 @@ int dp_cli_limit(const char *verb, const char *text, size_t *limit_bytes)
     unsigned long long n = strtoull(text, &end, 10);
     int shift = *end == 'k' || *end == 'K' ? 10 : *end == 'm' || *end == 'M' ? 20 : *end == 'g' || *end == 'G' ? 30 : 0;
     end += shift != 0;
-    if (errno || end == text || *end || *text == '-' || n == 0 || n > (DP_INPUT_LIMIT_MAX >> shift)) {
+    if (errno || end == text || *end || *text == '-' || n == 0 || (n << shift) >> shift != n ||
+        (n << shift) - 1 > DP_INPUT_LIMIT_MAX) {
         dp_cli_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
         return DP_CLI_USAGE;
     }
-    *limit_bytes = (size_t)n << shift;
+    *limit_bytes = n << shift > DP_INPUT_LIMIT_MAX ? DP_INPUT_LIMIT_MAX : (size_t)n << shift; /* 4G is one more */
     set_memory(*limit_bytes);
     return 0;
 }
@@ -167,71 +169,4 @@ int dp_cli_states(char **files, size_t n, enum dp_merge_state *states)
     }
     free(names);
     return 0;
-}
-
-static int write_all(void *ctx, const void *bytes, size_t n_bytes)
-{
-    struct dp_cli_out *out = ctx;
-    const char *at = bytes;
-    while (n_bytes) {
-        ssize_t n = write(out->fd, at, n_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        at += n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
-}
-
-static int open_file(struct dp_cli_out *out)
-{
-    struct stat st;
-    if (!lstat(out->path, &st) && !S_ISREG(st.st_mode))
-        return open(out->path, O_WRONLY | O_CLOEXEC | O_TRUNC);
-    if (asprintf(&out->temporary, "%s.%d.tmp", out->path, (int)getpid()) < 0) {
-        out->temporary = NULL;
-        errno = ENOMEM;
-        return -1;
-    }
-    return open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-}
-
-int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
-{
-    *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
-    if (!path && isatty(STDOUT_FILENO)) {
-        dp_cli_error(verb, "a profile is nothing for a terminal: give -o FILE");
-        return DP_CLI_USAGE;
-    }
-    if (path && (out->fd = open_file(out)) < 0) {
-        dp_cli_error(verb, "%s: %s", out->temporary ? out->temporary : path, strerror(errno));
-        free(out->temporary);
-        return DP_CLI_FAILED;
-    }
-    out->gzip = dp_gzip_new(write_all, out);
-    return out->gzip ? 0 : dp_cli_out_close(out, -ENOMEM);
-}
-
-int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(((struct dp_cli_out *)out)->gzip, bytes, n_bytes);
-}
-
-int dp_cli_out_close(struct dp_cli_out *out, int result)
-{
-    if (!result)
-        result = dp_gzip_finish(out->gzip);
-    if (out->path && close(out->fd) && !result)
-        result = -errno;
-    if (!result && out->temporary && rename(out->temporary, out->path))
-        result = -errno;
-    if (result && out->temporary)
-        unlink(out->temporary);
-    if (result)
-        dp_cli_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
-    dp_gzip_free(out->gzip);
-    free(out->temporary);
-    return result ? DP_CLI_FAILED : 0;
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/files.h - profiles in and out of files, for the verbs that read them. What goes wrong is said on stderr, in one
- * line with the file's name, and comes back as an exit status.
+ * cli/files.h - profiles out of files, for the verbs that read them. What goes wrong is said on stderr, in one line
+ * with the file's name, and comes back as an exit status.
  */
 #pragma once
 
 #include "pprof/decode.h"
-#include "pprof/gzip.h"
 #include "pprof/merge.h"
 
 /*
- * For the memory of these verbs: four times the limit of a file, and not more than three quarters of the machine's. A
+ * Begins such a verb. Its memory: four times the limit of a file, and not more than three quarters of the machine's. A
  * file of very small things is twenty times as large in memory: better one line and status 1 than a machine that swaps.
  */
 void dp_cli_files_init(void);
@@ -38,18 +37,3 @@ const char *dp_cli_file_name(const char *file);
 
 /* Which files' in-use values count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; states has n entries. -ENOMEM or 0. */
 int dp_cli_states(char **files, size_t n, enum dp_merge_state *states);
-
-/*
- * A file that appears whole or not at all: written under another name beside it, gzipped. path NULL is standard output,
- * refused with DP_CLI_USAGE when that is a terminal. A path that is there and no regular file is written straight.
- */
-struct dp_cli_out {
-    const char *verb, *path;
-    char *temporary; /* NULL: written straight */
-    int fd;
-    struct dp_gzip *gzip;
-};
-int dp_cli_out_open(struct dp_cli_out *, const char *verb, const char *path);
-int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes); /* a dp_write_fn for uncompressed bytes */
-/* Puts it in its place if result is 0, else removes it. 0 or DP_CLI_FAILED. */
-int dp_cli_out_close(struct dp_cli_out *, int result);

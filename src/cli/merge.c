@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/out.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -26,33 +26,36 @@ static int is_flow_by_default(const char *type)
     return !strncmp(type, "alloc_", 6) || !strcmp(type, "contentions") || !strcmp(type, "delay");
 }
 
-/* Whether the comma-separated list has the word. */
-static int lists(const char *list, const char *word)
+/* Makes flows of the types with that name; how many. */
+static size_t choose(struct dp_diff *diff, const char *name, size_t n_name)
 {
-    size_t n = strlen(word);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!strncmp(at, word, n) && (at[n] == ',' || !at[n]))
-            return 1;
-    return 0;
+    const struct dp_model *m = &diff->model;
+    size_t n_found = 0;
+    for (size_t i = 0; i < m->types.n; i++) {
+        const char *type = dp_model_text(m, m->types.at[i].type);
+        if (strlen(type) == n_name && !memcmp(type, name, n_name)) {
+            diff->is_flow.at[i] = 1;
+            n_found++;
+        }
+    }
+    return n_found;
 }
 
 static int choose_flows(struct dp_diff *diff, struct dp_input_error *error)
 {
     const struct dp_model *m = &diff->model;
-    size_t n_found = 0, n_listed = 0;
     dp_vec_clear(&diff->is_flow);
     if (!dp_vec_room(&diff->is_flow, m->types.n + 1))
         return -ENOMEM;
-    for (size_t i = 0; i < m->types.n; i++) {
-        const char *type = dp_model_text(m, m->types.at[i].type);
-        int is_flow = diff->flows ? lists(diff->flows, type) : is_flow_by_default(type);
-        diff->is_flow.at[diff->is_flow.n++] = (uint8_t)is_flow;
-        n_found += (size_t)is_flow;
-    }
-    for (const char *at = diff->flows; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        n_listed++;
-    if (diff->flows && n_found != n_listed) {
-        dp_input_fail(error, "not all of the types %s are there", diff->flows);
+    for (size_t i = 0; i < m->types.n; i++)
+        diff->is_flow.at[diff->is_flow.n++] = !diff->flows && is_flow_by_default(dp_model_text(m, m->types.at[i].type));
+    for (const char *at = diff->flows, *end; at; at = *end ? end + 1 : NULL) {
+        end = strchrnul(at, ',');
+        if (choose(diff, at, (size_t)(end - at)))
+            continue;
+        char types[128];
+        dp_model_type_names(m, types, sizeof types);
+        dp_input_fail(error, "no sample type %.*s to subtract; it has: %s", (int)(end - at), at, types);
         return -EINVAL;
     }
     return 0;

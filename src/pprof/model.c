@@ -12,6 +12,7 @@
 #include "pprof/intern.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -292,6 +293,13 @@ int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn 
     if (result == -ENOMEM)
         dp_input_fail(error, "out of memory");
     return result;
+}
+
+void dp_model_type_names(const struct dp_model *m, char *to, size_t n_bytes)
+{
+    snprintf(to, n_bytes, "none");
+    for (size_t i = 0, n = 0; i < m->types.n && n < n_bytes; i++)
+        n += (size_t)snprintf(to + n, n_bytes - n, "%s%s", i ? ", " : "", dp_model_text(m, m->types.at[i].type));
 }
 
 void dp_model_fini(struct dp_model *m)

@@ -105,6 +105,9 @@ typedef int (*dp_model_row_fn)(void *ctx, uint32_t row, const int64_t *values);
 int dp_model_add(struct dp_model *, const struct dp_decode *, dp_model_row_fn row, void *ctx, struct dp_input_error *);
 void dp_model_fini(struct dp_model *);
 
+/* "alloc_objects, alloc_space", as far as there is room; "none". */
+void dp_model_type_names(const struct dp_model *, char *to, size_t n_bytes);
+
 static inline const char *dp_model_text(const struct dp_model *m, uint32_t string)
 {
     return dp_strings_at(&m->strings, string);

@@ -184,7 +184,7 @@ static void flows_that_are_not_there_are_refused(void **state)
     struct frame row = {"/a", "", 0, 16, NULL, 5, 1};
     diff.flows = "alloc_space,alloc_spac";
     assert_int_equal(add(&row, 1, 100), -EINVAL);
-    assert_string_equal(error.line, "not all of the types alloc_space,alloc_spac are there");
+    assert_string_equal(error.line, "no sample type alloc_spac to subtract; it has: alloc_space, inuse_space");
 }
 
 static void old_rows_leave_the_model_and_the_rest_keeps_its_values(void **state)
