@@ -3,11 +3,13 @@
  * cli/main.c - `deltaprof VERB ...`: finds the verb, and says what there is.
  */
 #include "cli/cli.h"
+#include "cli/units.h"
 
 #include <deltaprof/deltaprof.h>
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct dp_cli_verb verbs[] = {
@@ -30,9 +32,12 @@ void dp_cli_error(const char *verb, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, verb ? "deltaprof %s: " : "deltaprof: ", verb);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char *line;
+    if (vasprintf(&line, format, args) >= 0) {
+        dp_cli_clean(line);
+        fprintf(stderr, verb ? "deltaprof %s: %s\n" : "deltaprof%s: %s\n", verb ? verb : "", line);
+        free(line);
+    }
     va_end(args);
 }
 

@@ -19,6 +19,9 @@
 #include <string.h>
 #include <time.h>
 
+#define NAME_COLUMN 44 /* where names begin in a line */
+#define NAME_LEAST  20
+
 static const char about[] =
     "Shows the functions that have most, of any pprof FILE (- is standard input), raw or gzipped.\n"
     "Over several files, flows (alloc_*, contentions, delay and all others) are summed; what is in use (inuse_*) "
@@ -48,7 +51,8 @@ struct top {
     DP_VEC(struct node) nodes;    /* by name */
     DP_VEC(uint32_t) of_location; /* node + 1 of a location without lines; 0: not known yet */
     DP_VEC(uint32_t) of_function;
-    int64_t total;
+    DP_VEC(uint32_t) seen; /* by location: row + 1 where it was counted last; a recursion's lines are counted once */
+    int64_t total, weight; /* the sum, and that of absolute values: what percentages are of, as go tool pprof's */
     size_t n_files, n_processes;
 };
 
@@ -107,9 +111,9 @@ static struct node *node_of_line(struct top *top, const struct dp_model_line *li
 static void count(struct node *node, uint32_t row, int64_t value, int is_leaf)
 {
     if (is_leaf)
-        node->flat += value;
+        dp_merge_sum(&node->flat, value);
     if (node->last_row != row + 1)
-        node->cum += value;
+        dp_merge_sum(&node->cum, value);
     node->last_row = row + 1;
 }
 
@@ -121,6 +125,9 @@ static int count_row(struct top *top, uint32_t row, int64_t value)
     int is_leaf = 1;
     for (uint32_t i = 0; i < depth; i++) {
         const struct dp_model_location *location = &m->locations.at[stack[i]];
+        if (top->seen.at[stack[i]] == row + 1)
+            continue;
+        top->seen.at[stack[i]] = row + 1;
         for (uint32_t j = 0; j < location->n_lines || j == 0; j++) {
             struct node *node = location->n_lines ? node_of_line(top, &m->lines.at[location->first_line + j])
                                                   : node_of_place(top, stack[i]);
@@ -139,8 +146,6 @@ static int count_row(struct top *top, uint32_t row, int64_t value)
 /* Whether one of the row's labels is KEY=VALUE; a number matches its digits. */
 static int has_label(const struct dp_model *m, uint32_t row, const char *wanted)
 {
-    const char *equals = strchr(wanted, '=');
-    size_t n_key = (size_t)(equals - wanted);
     for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
         char number[32];
@@ -148,7 +153,8 @@ static int has_label(const struct dp_model *m, uint32_t row, const char *wanted)
         snprintf(number, sizeof number, "%lld", (long long)label->num);
         if (label->str)
             value = dp_model_text(m, label->str);
-        if (strlen(key) == n_key && !memcmp(key, wanted, n_key) && !strcmp(value, equals + 1))
+        size_t n_key = strlen(key); /* there may be a '=' in it */
+        if (!strncmp(key, wanted, n_key) && wanted[n_key] == '=' && !strcmp(value, wanted + n_key + 1))
             return 1;
     }
     return 0;
@@ -157,7 +163,8 @@ static int has_label(const struct dp_model *m, uint32_t row, const char *wanted)
 static int count_rows(struct top *top)
 {
     const struct dp_model *m = &top->merge.model;
-    if (!dp_vec_room(&top->of_location, m->locations.n + 1) || !dp_vec_room(&top->of_function, m->functions.n + 1))
+    if (!dp_vec_room(&top->of_location, m->locations.n + 1) || !dp_vec_room(&top->of_function, m->functions.n + 1) ||
+        !dp_vec_room(&top->seen, m->locations.n + 1))
         return -1;
     for (uint32_t row = 0; row < m->rows.n; row++) {
         int64_t value = top->merge.values.at[row * m->types.n + top->type];
@@ -166,7 +173,8 @@ static int count_rows(struct top *top)
             wanted = has_label(m, row, top->labels[i]);
         if (!wanted)
             continue;
-        top->total += value;
+        dp_merge_sum(&top->total, value);
+        dp_merge_sum(&top->weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
         if (count_row(top, row, value))
             return -1;
     }
@@ -188,7 +196,8 @@ static int compare_nodes(const void *a, const void *b)
 
 static double percent(int64_t part, int64_t whole)
 {
-    return whole && part ? 100.0 * (double)part / (double)whole : 0;
+    double percent = whole ? 100.0 * (double)part / (double)whole : 0;
+    return fabs(percent) < 0.05 ? 0 : percent; /* not -0.0 */
 }
 
 static void print_when(const struct top *top)
@@ -213,10 +222,11 @@ static void print_header(const struct top *top)
     const char *program = m->main_mapping ? dp_model_text(m, m->mappings.at[m->main_mapping - 1].file) : "";
     if (*program) {
         fputs("Program: ", stdout);
-        dp_cli_print_name(stdout, strrchr(program, '/') ? strrchr(program, '/') + 1 : program);
+        dp_cli_print_name(stdout, strrchr(program, '/') ? strrchr(program, '/') + 1 : program, 0);
         putchar('\n');
     }
-    printf("Type: %s", type);
+    fputs("Type: ", stdout);
+    dp_cli_print_name(stdout, type, 0);
     if (top->n_files == 1)
         print_when(top);
     else if (dp_merge_is_state(merge, top->type))
@@ -232,7 +242,9 @@ static void print_header(const struct top *top)
 static void print_table(struct top *top)
 {
     const char *unit = dp_model_text(&top->merge.model, top->merge.model.types.at[top->type].unit);
-    size_t n = 0, n_shown;
+    size_t n = 0, n_shown, n_columns = dp_cli_columns();
+    if (n_columns) /* to a terminal, names are cut to what its lines have left */
+        n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     int64_t shown = 0, sum = 0;
     for (size_t i = 0; i < top->nodes.n; i++)
         if (top->nodes.at[i].cum || top->nodes.at[i].flat)
@@ -242,21 +254,21 @@ static void print_table(struct top *top)
         qsort(top->nodes.at, n, sizeof *top->nodes.at, compare_nodes);
     n_shown = top->n_shown && top->n_shown < n ? top->n_shown : n;
     for (size_t i = 0; i < n_shown; i++)
-        shown += top->nodes.at[i].flat;
+        dp_merge_sum(&shown, top->nodes.at[i].flat);
 
     char flat[32], cum[32];
     dp_cli_unit(flat, sizeof flat, shown, unit);
     dp_cli_unit(cum, sizeof cum, top->total, unit);
-    printf("Showing %zu of %zu functions: %s of %s (%.1f%%)\n", n_shown, n, flat, cum, percent(shown, top->total));
+    printf("Showing %zu of %zu functions: %s of %s (%.1f%%)\n", n_shown, n, flat, cum, percent(shown, top->weight));
     printf("%10s %6s %6s %10s %6s  %s\n", "flat", "flat%", "sum%", "cum", "cum%", "name");
     for (size_t i = 0; i < n_shown; i++) {
         const struct node *node = &top->nodes.at[i];
-        sum += node->flat;
+        dp_merge_sum(&sum, node->flat);
         dp_cli_unit(flat, sizeof flat, node->flat, unit);
         dp_cli_unit(cum, sizeof cum, node->cum, unit);
-        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%  ", flat, percent(node->flat, top->total), percent(sum, top->total),
-               cum, percent(node->cum, top->total));
-        dp_cli_print_name(stdout, dp_strings_at(&top->names, node->name));
+        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%  ", flat, percent(node->flat, top->weight), percent(sum, top->weight),
+               cum, percent(node->cum, top->weight));
+        dp_cli_print_name(stdout, dp_strings_at(&top->names, node->name), n_columns);
         putchar('\n');
     }
 }
@@ -278,12 +290,9 @@ static int choose_type(struct top *top, const char *file)
     }
     if (!top->type_name && m->types.n)
         return 0;
-    char types[256] = "";
-    for (size_t i = 0, n = 0; i < m->types.n && n < sizeof types; i++)
-        n +=
-            (size_t)snprintf(types + n, sizeof types - n, "%s%s", i ? ", " : "", dp_model_text(m, m->types.at[i].type));
-    dp_cli_error("top", "%s: no sample type %s; it has: %s", dp_cli_file_name(file), wanted ? wanted : "at all",
-                 *types ? types : "none");
+    char types[256];
+    dp_model_type_names(m, types, sizeof types);
+    dp_cli_error("top", "%s: no sample type %s; it has: %s", dp_cli_file_name(file), wanted ? wanted : "at all", types);
     return DP_CLI_FAILED;
 }
 
@@ -330,6 +339,7 @@ static int show(struct top *top, char **files, size_t n)
     dp_vec_fini(&top->nodes);
     dp_vec_fini(&top->of_location);
     dp_vec_fini(&top->of_function);
+    dp_vec_fini(&top->seen);
     return status;
 }
 

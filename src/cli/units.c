@@ -2,8 +2,12 @@
 /* cli/units.c - the same units as `go tool pprof` writes. */
 #include "cli/units.h"
 
+#include "pprof/utf8.h"
+
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 struct step {
     const char *name;
@@ -15,18 +19,28 @@ static const struct step bytes[] = {{"B", 1},       {"kB", 0x1p10}, {"MB", 0x1p2
 static const struct step times[] = {{"ns", 1},      {"us", 1e3},     {"ms", 1e6},       {"s", 1e9},
                                     {"mins", 60e9}, {"hrs", 3600e9}, {"days", 86400e9}, {NULL, 0}};
 static const struct {
-    const char *unit;
+    const char *unit, *shorter;
     const struct step *steps;
     double factor;
 } units[] = {
-    {"bytes", bytes, 1},       {"byte", bytes, 1},           {"kilobytes", bytes, 0x1p10}, {"megabytes", bytes, 0x1p20},
-    {"nanoseconds", times, 1}, {"microseconds", times, 1e3}, {"milliseconds", times, 1e6}, {"seconds", times, 1e9},
+    {"byte", "b", bytes, 1},           {"kilobyte", "kb", bytes, 0x1p10}, {"megabyte", "mb", bytes, 0x1p20},
+    {"gigabyte", "gb", bytes, 0x1p30}, {"nanosecond", "ns", times, 1},    {"microsecond", "us", times, 1e3},
+    {"millisecond", "ms", times, 1e6}, {"second", "s", times, 1e9},       {"minute", "min", times, 60e9},
+    {"hour", "hr", times, 3600e9},
 };
+
+/* In any case, one or many. */
+static int is_unit(size_t i, const char *unit)
+{
+    size_t n = strlen(units[i].unit);
+    int is_long = !strncasecmp(unit, units[i].unit, n) && (!unit[n] || !strcasecmp(unit + n, "s"));
+    return is_long || !strcasecmp(unit, units[i].shorter);
+}
 
 void dp_cli_unit(char *to, size_t n_bytes, int64_t value, const char *unit)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(unit, units[i].unit) || !value)
+        if (!value || !is_unit(i, unit))
             continue;
         double scaled = (double)value * units[i].factor;
         const struct step *step = units[i].steps;
@@ -41,8 +55,46 @@ void dp_cli_unit(char *to, size_t n_bytes, int64_t value, const char *unit)
     snprintf(to, n_bytes, "%lld", (long long)value);
 }
 
-void dp_cli_print_name(FILE *to, const char *name)
+/* Bytes of the character at `at`; 0: it is not shown. Text ends in a NUL, which is no part of a character. */
+static size_t character(const char *at)
 {
-    for (const unsigned char *at = (const unsigned char *)name; *at; at++)
-        putc(*at < 0x20 || *at == 0x7f ? '?' : *at, to);
+    unsigned char lead = (unsigned char)*at;
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7f;
+    size_t size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    int is_c1 = lead == 0xC2 && (unsigned char)at[1] < 0xA0;
+    return !is_c1 && dp_utf8_prefix(at, strnlen(at, size)) == size ? size : 0;
+}
+
+void dp_cli_clean(char *text)
+{
+    while (*text) {
+        size_t size = character(text);
+        if (!size)
+            *text = '?';
+        text += size ? size : 1;
+    }
+}
+
+void dp_cli_print_name(FILE *to, const char *name, size_t n_columns)
+{
+    size_t n = 0;
+    for (const char *at = name; *at; n++)
+        at += character(at) ?: 1;
+    int is_cut = n_columns > 2 && n > n_columns;
+    size_t n_head = is_cut ? (n_columns - 1) / 2 : n, n_tail = is_cut ? n_columns - 2 - n_head : 0;
+    for (size_t i = 0; *name; i++) {
+        size_t size = character(name);
+        if (i == n_head)
+            fputs("..", to);
+        if (i < n_head || i >= n - n_tail)
+            fwrite(size ? name : "?", 1, size ?: 1, to);
+        name += size ?: 1;
+    }
+}
+
+size_t dp_cli_columns(void)
+{
+    struct winsize size;
+    return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }

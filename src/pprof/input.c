@@ -18,6 +18,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define SLACK_BYTES ((size_t)1 << 20)
+#define BEGINNING   64 /* bytes that tell what it is */
 
 int dp_input_fail(struct dp_input_error *error, const char *format, ...)
 {
@@ -39,6 +40,7 @@ struct reader {
     size_t limit_bytes;
     struct dp_input_error *error;
     enum { START, RAW, MEMBER, BETWEEN } state;
+    int is_begun;  /* the beginning was looked at */
     uint64_t n_in; /* bytes of the pieces before this one */
     void *inflate; /* the module's state */
     const struct dp_gzip_ops *ops;
@@ -118,11 +120,53 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
     return make_room(r, 0);
 }
 
+/* What people give instead of a profile. None of it can be one: the first field has a type that it never has. */
+static const struct {
+    const char *magic, *what;
+} others[] = {
+    {"\x1f\x8b", "gzipped twice"},
+    {"\x28\xb5\x2f\xfd", "zstd data"},
+    {"\xfd"
+     "7zXZ",
+     "xz data"},
+    {"BZh", "bzip2 data"},
+    {"PK\x03\x04", "a zip archive"},
+    {"\x7f"
+     "ELF",
+     "a program"},
+};
+
+static int is_text(const uint8_t *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        if ((bytes[i] < 0x20 || bytes[i] > 0x7e) && (bytes[i] < '\t' || bytes[i] > '\r'))
+            return 0;
+    return n_bytes >= 4;
+}
+
 /* Whether a message can begin with it: a field's number, not 0, and a wire type. */
 static int is_tag(uint8_t byte)
 {
     unsigned types = 1 << DP_WIRE_VARINT | 1 << DP_WIRE_FIXED64 | 1 << DP_WIRE_BYTES | 1 << DP_WIRE_FIXED32;
     return byte >> 3 && types >> (byte & 7) & 1;
+}
+
+/* Once, as soon as there are enough bytes: before a gigabyte of something else is read. */
+static int refuse_others(struct reader *r, int at_end)
+{
+    const uint8_t *bytes = r->input->bytes.at;
+    size_t n_bytes = r->input->bytes.n < BEGINNING ? r->input->bytes.n : BEGINNING;
+    if (r->is_begun || !n_bytes || (n_bytes < BEGINNING && !at_end))
+        return 0;
+    r->is_begun = 1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t n_magic = strlen(others[i].magic);
+        if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
+            return dp_input_fail(r->error, "byte 0: not a profile but %s", others[i].what);
+    }
+    if (is_text(bytes, n_bytes))
+        return dp_input_fail(r->error, "byte 0: not a profile but text");
+    return is_tag(bytes[0]) ? 0 : dp_input_fail(r->error, "byte 0: not a profile");
 }
 
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
@@ -132,13 +176,11 @@ static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
         r->state = bytes[0] == 0x1f ? MEMBER : RAW; /* 0x1f is no tag of a profile: wire type 7 */
         if (r->state == MEMBER)
             result = begin_member(r);
-        else if (!is_tag(bytes[0]))
-            result = dp_input_fail(r->error, "byte 0: not a profile"); /* before a gigabyte of it is read */
     }
     if (!result)
         result = r->state == RAW ? take_raw(r, bytes, n_bytes) : take_gzip(r, bytes, n_bytes);
     r->n_in += n_bytes;
-    return result;
+    return result ? result : refuse_others(r, 0);
 }
 
 static int finish(struct reader *r)
@@ -147,7 +189,7 @@ static int finish(struct reader *r)
         return dp_input_fail(r->error, "byte %llu: truncated, gzip data goes on", (unsigned long long)r->n_in);
     if (r->state == START)
         return dp_input_fail(r->error, "empty, not a profile");
-    return 0;
+    return refuse_others(r, 1);
 }
 
 static void begin(struct reader *r, struct dp_input *input, size_t limit_bytes, struct dp_input_error *error)

@@ -21,12 +21,6 @@ int dp_merge_is_state(const struct dp_merge *merge, size_t type)
     return !strncmp(dp_model_text(&merge->model, merge->model.types.at[type].type), "inuse_", 6);
 }
 
-static void add(int64_t *sum, int64_t value)
-{
-    if (__builtin_add_overflow(*sum, value, sum))
-        *sum = value < 0 ? INT64_MIN : INT64_MAX;
-}
-
 static int room_for_rows(struct dp_merge *merge)
 {
     size_t n = merge->model.rows.n * merge->model.types.n;
@@ -51,7 +45,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
         if (!values[i])
             continue;
         if (adding->state == DP_MERGE_NEWEST || !dp_merge_is_state(merge, i)) {
-            add(&merge->values.at[row * n_types + i], values[i]);
+            dp_merge_sum(&merge->values.at[row * n_types + i], values[i]);
         } else if (adding->loose) {
             struct dp_merge_loose_row *to = dp_vec_push(&adding->loose->rows);
             if (!to)
@@ -125,7 +119,7 @@ int dp_merge_settle(struct dp_merge *merge)
         struct dp_merge_loose *loose = &merge->loose.at[i];
         for (size_t j = 0; j < loose->rows.n; j++) {
             const struct dp_merge_loose_row *row = &loose->rows.at[j];
-            add(&merge->values.at[row->row * merge->model.types.n + row->type], row->value);
+            dp_merge_sum(&merge->values.at[row->row * merge->model.types.n + row->type], row->value);
         }
         dp_vec_clear(&loose->rows);
     }

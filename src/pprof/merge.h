@@ -35,6 +35,13 @@ struct dp_merge {
     size_t n_profiles;
 };
 
+/* A sum that overflows stays at the largest number. */
+static inline void dp_merge_sum(int64_t *sum, int64_t value)
+{
+    if (__builtin_add_overflow(*sum, value, sum))
+        *sum = value < 0 ? INT64_MIN : INT64_MAX;
+}
+
 int dp_merge_is_state(const struct dp_merge *, size_t type);
 /* 0, -EBADMSG with the line filled in, or -ENOMEM; after an error the merge is good for fini only. */
 int dp_merge_add(struct dp_merge *, const struct dp_decode *, enum dp_merge_state, struct dp_input_error *);

@@ -3,13 +3,20 @@
 
     test_files.py DELTAPROF CORPUS
 """
+import bz2
+import fcntl
 import gzip
+import lzma
 import os
 import pty
 import re
+import resource
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -46,7 +53,7 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         out += chunk(5, number(1, i) + number(2, string(name)))
     out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
-    return gzip.compress(out + b''.join(chunk(6, s.encode('latin1')) for s in strings))
+    return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
 
 
 class Files(unittest.TestCase):
@@ -123,6 +130,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual(set(self.names('--label', 'bytes=64', path)), {'a', 'b'})
         self.assertEqual(set(self.names('--label', 'bytes=64', '--label', 'lock=mutex', path)), {'a'})
         self.assertEqual(set(self.names('--label', 'lock=', path)), set())
+        path = self.file('p', [(['a'], [1, 1, 1, 1], {'k=': '=v'}), (['b'], [1, 1, 1, 1], {'k': '==v'}), (['c'], [1, 1, 1, 1])])
+        self.assertEqual(set(self.names('--label', 'k===v', path)), {'a', 'b'})
 
     def test_n_is_how_many_are_shown(self):
         path = self.file('p', [(['f%d' % i], [1, 1, 1, 100 - i]) for i in range(50)])
@@ -165,6 +174,55 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         path = self.file('p', [(['evil\x1b]0;owned\x07\n'], [1, 1, 1, 1])], program='/bin/\x1b[2J')
         self.assertNotRegex(self.run_it('top', path), rb'[\x00-\x09\x0b-\x1f]')
 
+    def test_no_control_character_of_unicode_either_and_no_broken_one(self):
+        path = self.file('p', [(['a\x9b31m\xe9', 'b'], [1, 1])], [('x\x1b[2J', 'count'), ('y\x9b', 'by\ntes')])
+        self.assertIn('Type: y??'.encode(), self.run_it('top', path))
+        self.assertIn('a??31mé'.encode(), self.run_it('top', path))
+        self.run_it('top', '--type=z', path, status=1)
+        self.assertEqual(self.error.split('; ')[1], 'it has: x?[2J, y??\n')
+        broken = gzip.decompress(profile([(['f\u20ac'], [1, 1, 1, 1])])).replace('f\u20ac'.encode(), b'\xe2\x82\xff\x80')
+        self.assertEqual([row[5] for row in self.top(self.file('q', broken))], ['????'])
+
+    def on_a_terminal(self, columns, *arguments):
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:  # a chroot without /dev/pts
+            self.skipTest(str(error))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 25, columns, 0, 0))
+        subprocess.run([DELTAPROF, *arguments], stdout=theirs, timeout=60, check=True)
+        os.close(theirs)
+        text = b''
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece
+        except OSError:  # EIO: the end
+            pass
+        os.close(ours)
+        return text.decode().splitlines()
+
+    def test_a_terminal_has_lines_as_long_as_it_is_wide(self):
+        name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
+        path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
+        self.assertEqual([row[5] for row in self.top(path)], [name, 'main'])
+        lines = self.on_a_terminal(100, 'top', path)
+        self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
+        self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
+        self.assertEqual(self.on_a_terminal(30, 'top', path)[-2][44:], 'std::map<..perator()')
+
+    def test_units_of_other_producers_are_readable(self):
+        for unit, text in {'bytes': '11.77MB', 'Byte': '11.77MB', 'B': '11.77MB', 'kilobytes': '11.77GB', 'MB': '11.77TB',
+                           'microseconds': '12.35s', 'ms': '3.43hrs', 'seconds': '142.89days', 'count': '12345678', '': '12345678',
+                           'business': '12345678'}.items():
+            self.assertEqual(self.names(self.file('p', [(['f'], [12345678])], [('x', unit)])), {'f': (text, text)}, unit)
+
+    def test_percentages_of_negative_numbers_are_of_all_that_there_is(self):
+        path = self.file('p', [(['a'], [-300]), (['b'], [100]), (['c', 'a'], [100])], [('x', 'count')])
+        self.assertEqual(self.top(path), [('-300', '-60.0%', '-60.0%', '-200', '-40.0%', 'a'),
+                                          ('100', '20.0%', '-40.0%', '100', '20.0%', 'b'), ('100', '20.0%', '-20.0%', '100', '20.0%', 'c')])
+        self.assertIn('Showing 3 of 3 functions: -100 of -100 (-20.0%)', self.head)
+        path = self.file('q', [(['a'], [2**63 - 1]), (['b'], [2**63 - 1]), (['c'], [-2**63])], [('x', 'count')])
+        self.assertEqual({row[5]: row[1] for row in self.top(path)}, {'a': '100.0%', 'b': '100.0%', 'c': '-100.0%'})
+
     def test_a_profile_without_samples_or_stacks_is_no_error(self):
         self.assertEqual(self.top(self.file('p', [])), [])
         self.assertEqual(self.names(self.file('q', [([], [1, 1, 1, 1])])), {'[no stack]': ('1B', '1B')})
@@ -173,7 +231,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         for arguments in (['top'], ['top', '-n', 'x', 'f'], ['top', '-n'], ['top', '--label', 'x', 'f'], ['top', '--bogus', 'f'],
                           ['merge'], ['merge', '-o'], ['diff', 'a'], ['diff', 'a', 'b', 'c'], ['diff', '--stream', 'a'],
                           ['diff', '--negative=x', 'a', 'b'], ['diff', '--first=x', 'a', 'b'], ['top', '--limit=5G', 'f'],
-                          ['top', '--limit=-1', 'f'], ['top', '--limit=x', 'f']):
+                          ['top', '--limit=-1', 'f'], ['top', '--limit=x', 'f'], ['top', '--limit=17179869184G', 'f'],
+                          ['diff', '--first=full', 'a', 'b']):
             with self.subTest(arguments):
                 self.run_it(*arguments, status=2)
                 self.assertRegex(self.error, r'\Adeltaprof \w+: .*\n\Z')
@@ -209,13 +268,47 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.run_it('merge', a, '-o', self.dir.name + '/none/x', status=1)
         self.assertEqual(os.listdir(self.dir.name), ['a'])
 
+    def test_a_file_that_may_not_grow_leaves_nothing(self):
+        a = self.file('a', [(['f'], [1, 1, 0, 0])])
+        done = subprocess.run([DELTAPROF, 'merge', a, '-o', self.dir.name + '/out'], stderr=subprocess.PIPE, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertEqual((done.returncode, done.stderr.decode()), (1, 'deltaprof merge: %s/out: File too large\n' % self.dir.name))
+        self.assertEqual(os.listdir(self.dir.name), ['a'])
+
+    def test_one_who_is_killed_leaves_nothing(self):
+        samples = b''.join(chunk(2, chunk(2, b'\1') + chunk(3, number(1, 1) + number(3, i))) for i in range(1, 300_000))
+        a = self.file('a', chunk(6, b'') + chunk(6, b'k') + chunk(1, number(1, 1)) + samples)
+        for which in signal.SIGTERM, signal.SIGINT, signal.SIGHUP:
+            status = 0
+            while status == 0:  # it was faster
+                out = tempfile.mkdtemp(dir=self.dir.name)
+                process = subprocess.Popen([DELTAPROF, 'merge', a, '-o', out + '/out'])
+                while not os.listdir(out) and process.poll() is None:
+                    pass
+                process.send_signal(which)
+                status = process.wait(60)
+            self.assertEqual((status, os.listdir(out)), (-which, []))
+
+    def test_an_output_goes_where_its_link_leads(self):
+        a = self.file('a', [(['f'], [1, 1, 0, 0])])
+        target, link = self.file('real/old', b'old'), os.path.join(self.dir.name, 'link')
+        os.symlink('real/old', link)
+        self.run_it('merge', a, '-o', link)
+        self.assertTrue(os.path.islink(link))
+        with open(target, 'rb') as f:
+            self.assertEqual(list(meaning(f.read()).values()), [[1, 1, 0, 0]])
+        for path in '-', '/dev/stdout':
+            self.assertEqual(list(meaning(self.run_it('merge', a, '-o', path)).values()), [[1, 1, 0, 0]])
+        self.run_it('merge', a, '-o', self.dir.name + '/none/x', status=1)
+        self.assertEqual(self.error, 'deltaprof merge: %s/none/x: No such file or directory\n' % self.dir.name)
+
     def test_profiles_do_not_go_to_a_terminal(self):
         a = self.file('a', [(['f'], [1, 1, 0, 0])])
         try:
             ours, theirs = pty.openpty()
         except OSError as error:  # a chroot without /dev/pts
             self.skipTest(str(error))
-        for verb in ['merge', a], ['diff', a, a]:
+        for verb in ['merge', a], ['diff', a, a], ['diff', a, a, '-o', os.ttyname(theirs)]:
             done = subprocess.run([DELTAPROF, *verb], stdout=theirs, stderr=subprocess.PIPE, timeout=60)
             self.assertEqual((done.returncode, done.stderr.count(b'\n')), (2, 1))
         os.close(ours)
@@ -267,6 +360,14 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             with self.subTest(name):
                 self.assertRegex(self.refuse('top', os.path.join(CORPUS, name)), r'byte \d+: .*(%s)' % words)
 
+    def test_what_is_something_else_is_named(self):
+        data = profile([(['f'], [1, 1, 1, 1])])
+        for what, other in {'text': b'heap profile: 1: 2 [3: 4] @ heap_v2/524288\n', 'xz data': lzma.compress(data),
+                            'bzip2 data': bz2.compress(data), 'zstd data': b'\x28\xb5\x2f\xfd\x04\x00' + data,
+                            'gzipped twice': gzip.compress(data), 'a program': b'\x7fELF\2\1\1'}.items():
+            for data in (other,) if what == 'gzipped twice' else (other, gzip.compress(other)):
+                self.assertIn('standard input: byte 0: not a profile but ' + what, self.refuse('top', '-', data=data))
+
     def test_every_truncation_of_a_file_is_refused(self):
         data = profile([(['f', 'g'], [1, 1, 1, 1], {'k': 'v'})])
         for n in range(0, len(data), 3):
@@ -307,6 +408,21 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertIn('1 sample went down or vanished', self.error)
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=drop', a, b)).values()), [])
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=keep', a, b)).values()), [[-7, -7, 7, 7]])
+
+    def test_flows_that_are_not_there_are_named(self):
+        a = self.file('a', [(['f'], [9, 9, 5, 5])])
+        self.run_it('diff', '--flows=alloc_space,cpu', a, a, status=2)
+        self.assertEqual(self.error, 'deltaprof diff: %s: no sample type cpu to subtract; it has: alloc_objects, alloc_space, '
+                         'inuse_objects, inuse_space\n' % a)
+        self.assertEqual(list(meaning(self.run_it('diff', '--flows=inuse_space,inuse_space', '--limit=4G', a, a)).values()), [[9, 9, 5, 0]])
+
+    def test_a_stream_writes_no_delta_over_another(self):
+        paths = [self.file('%d/heap.pb.gz' % i, [(['f'], [i, i, 0, 0])], time_ns=i) for i in range(1, 4)]
+        out = os.path.join(self.dir.name, 'out')
+        self.run_it('diff', '--stream', '-o', out, *paths, status=1)
+        self.assertEqual(self.error, 'deltaprof diff: %s: %s/heap.delta.pb.gz was written for another file of this stream\n' % (paths[2], out))
+        with open(out + '/heap.delta.pb.gz', 'rb') as f:
+            self.assertEqual(list(meaning(f.read()).values()), [[1, 1, 0, 0]])
 
     def test_a_stream_takes_names_from_standard_input(self):
         paths = [self.file('in/%d.pb.gz' % i, [(['f'], [i, i, 0, 0])], time_ns=i) for i in range(1, 4)]
