@@ -5,9 +5,8 @@
 #pragma once
 
 #include "base/config.h"
-#include "base/symbolize.h"
 #include "base/mem.h"
-#include "base/module.h"
+#include "base/symbolize.h"
 
 #include <stdbool.h>
 #include <stddef.h>
