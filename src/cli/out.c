@@ -64,10 +64,8 @@ static int open_file(struct dp_cli_out *out)
         out->temporary = NULL;
         return -1;
     }
-    int fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd >= 0)
-        remove_when_killed(out->temporary);
-    return fd;
+    remove_when_killed(out->temporary); /* before it is there: not a moment of it may be missed */
+    return open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
 int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
@@ -77,6 +75,7 @@ int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
     *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
     if (path && (out->fd = open_file(out)) < 0) {
         dp_cli_error(verb, "%s: %s", path, strerror(errno));
+        dp_store_relaxed(&unfinished, NULL);
         free(out->temporary);
         free(out->target);
         return DP_CLI_FAILED;
