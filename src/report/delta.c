@@ -75,8 +75,7 @@ int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
         if (!kept)
             return -ENOMEM;
         row.id = id;
-        row.spare = 0;
-        row.size_bytes = 0;
+        row.entry = 0;
         *kept = row;
     }
     return err;

@@ -9,9 +9,8 @@
 
 /* One sample to be: which record, and its values in the order of its kind's types. */
 struct dp_row {
-    uint32_t id; /* record id; for records of a runtime, index into the dump */
-    uint32_t spare;
-    int64_t size_bytes; /* of one block, the label `bytes`; 0: no label */
+    uint32_t id;    /* record id; for records of a runtime, index into the dump */
+    uint32_t entry; /* what is known of that; else 0 */
     int64_t values[DP_VALUES_MAX];
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/handed.c - stacks of values instead of frame ids: a value is looked up once a profile, and its frame is known
- * from the last one. An address becomes a frame like any of ours, so mappings and names come from the same caches; what
- * the runtime names itself is asked for in each profile, and taken as it is.
+ * report/handed.c - stacks of values instead of frame ids: a stack is kept as numbers of values, a value is asked for
+ * once a profile, and its frame is known from the last one. An address becomes a frame like any of ours, so mappings
+ * and names come from the same caches; what the runtime names itself is asked for in each profile, and taken as it is.
  */
 #include "report/handed.h"
 
 #include "base/clock.h"
+#include "record/stack.h"
 #include "report/consumer.h"
 
 #include <errno.h>
@@ -17,8 +18,8 @@
 struct handed {
     struct dp_consumer *consumer;
     const struct dp_dump *dump;
-    uint32_t of_zero;    /* ref of the value 0 */
-    dp_object_id object; /* of the last address */
+    dp_object_id object;            /* of the last address */
+    uint32_t numbers[DP_STACK_MAX]; /* of the values of a stack that is not kept */
 };
 
 /* ---- values to locations ---------------------------------------------------------------------------------------- */
@@ -36,46 +37,40 @@ static dp_frame_id intern(struct handed *h, uintptr_t pc)
 }
 
 /* A value's frame, kept if its object is known. */
-static dp_frame_id frame_of(struct handed *h, size_t place, uintptr_t pc)
+static dp_frame_id frame_of(struct handed *h, struct dp_value *value)
 {
-    struct dp_values *values = &h->consumer->values;
-    dp_frame_id id = dp_values_frame(values, place);
-    if (id)
-        return id;
-    id = intern(h, pc);
+    if (value->frame)
+        return value->frame;
+    dp_frame_id id = intern(h, value->value - 1);
     if (id && dp_frame_get(id)->object)
-        dp_values_keep(values, place, id);
+        value->frame = id;
     return id;
 }
 
-/* place: SIZE_MAX, the value has none. */
-static uint32_t resolve(struct handed *h, struct dp_locations *l, uintptr_t value, size_t place)
+static uint32_t resolve(struct handed *h, struct dp_locations *l, struct dp_value *v)
 {
     struct deltaprof_frame_name name = {0};
-    uintptr_t pc = value ? value - 1 : 0;
+    uintptr_t value = v->value, pc = value ? value - 1 : 0;
+    bool runtime = value & RUNTIME_FRAME;
     if (h->consumer->name_fn) {
         h->consumer->name_fn(h->consumer->name_ctx, value, &name);
         if (name.function)
             return dp_locations_named(l, value, &name);
         pc = value;
-        place = SIZE_MAX; /* those are of value - 1 */
     }
-    dp_frame_id id = value & RUNTIME_FRAME ? 0 : place == SIZE_MAX ? intern(h, pc) : frame_of(h, place, pc);
-    return id ? dp_locations_frame(l, id) : dp_locations_named(l, value & RUNTIME_FRAME ? value : pc, &name);
+    /* frames that are kept are those of value - 1 */
+    dp_frame_id id = runtime ? 0 : pc == value ? intern(h, pc) : frame_of(h, v);
+    return id ? dp_locations_frame(l, id) : dp_locations_named(l, runtime ? value : pc, &name);
 }
 
-static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value)
+static uint32_t ref_of(struct handed *h, struct dp_locations *l, uint32_t number)
 {
     struct dp_values *values = &h->consumer->values;
-    if (!value)
-        return h->of_zero ? h->of_zero : (h->of_zero = resolve(h, l, 0, SIZE_MAX));
-    size_t place = dp_values_place(values, value);
-    uint32_t ref = place == SIZE_MAX ? 0 : *dp_values_ref(values, place);
+    uint32_t ref = values->refs.at[number];
     if (ref)
         return ref;
-    if (place != SIZE_MAX)
-        ref = resolve(h, l, value, place);
-    if ((place == SIZE_MAX || (ref && dp_values_give(values, place, ref))) && !l->error)
+    ref = resolve(h, l, &values->all.at[number]);
+    if (ref && dp_values_meet(values, number, ref) && !l->error)
         l->error = -ENOMEM;
     return ref;
 }
@@ -83,45 +78,63 @@ static uint32_t ref_of(struct handed *h, struct dp_locations *l, uintptr_t value
 #define MET_MAX 64
 
 /*
- * Gives new frames of a stack their locations, so that the report lock is taken once and not for each. What is left, as
- * when the table grew, is for ref_of.
+ * Gives new frames of a stack their locations, so that the report lock is taken once and not for each. What is left is
+ * for ref_of.
  */
-static void meet(struct handed *h, struct dp_locations *l, const uintptr_t *stack, size_t n, uint32_t *refs)
+static void meet(struct handed *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
     struct dp_values *values = &h->consumer->values;
-    const struct dp_values_bucket *at = values->at;
     dp_frame_id ids[MET_MAX];
-    size_t places[MET_MAX], positions[MET_MAX], n_ids = 0;
+    size_t positions[MET_MAX], n_ids = 0;
     uint32_t met[MET_MAX];
     for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
-        if (refs[i] || !stack[i] || stack[i] & RUNTIME_FRAME)
+        struct dp_value *v = &values->all.at[numbers[i]];
+        if (refs[i] || !v->value || v->value & RUNTIME_FRAME || !(ids[n_ids] = frame_of(h, v)))
             continue;
-        size_t place = dp_values_place(values, stack[i]);
-        if (place == SIZE_MAX || values->at != at)
-            return;
-        if (*dp_values_ref(values, place) || !(ids[n_ids] = frame_of(h, place, stack[i] - 1)))
-            continue;
-        places[n_ids] = place;
         positions[n_ids++] = i;
     }
     if (!n_ids)
         return;
     dp_locations_stack(l, ids, n_ids, met);
-    for (size_t k = 0; k < n_ids && met[k]; k++)
-        if (*dp_values_ref(values, places[k]) || !dp_values_give(values, places[k], met[k]))
+    for (size_t k = 0; k < n_ids && met[k]; k++) {
+        uint32_t number = numbers[positions[k]];
+        if (values->refs.at[number] || !dp_values_meet(values, number, met[k]))
             refs[positions[k]] = met[k];
+    }
+}
+
+/* The numbers of the row's stack, of n values; NULL: no memory. */
+static const uint32_t *numbers_of(struct handed *h, const struct dp_row *row, const uintptr_t *stack, size_t n)
+{
+    struct dp_values *values = &h->consumer->values;
+    uint32_t *kept = dp_records_note(h->consumer->records, row);
+    if (*kept)
+        return dp_values_use(values, *kept, n);
+    for (size_t i = 0; i < n; i++)
+        if ((h->numbers[i] = dp_values_number(values, stack[i])) == DP_VALUES_NONE)
+            return NULL;
+    if (n)
+        *kept = dp_values_keep(values, h->numbers, n, h->consumer->memory_bytes / 16);
+    return h->numbers;
 }
 
 static void ahead(void *ctx, const struct dp_row *row, int distance)
 {
     struct handed *h = ctx;
-    const uintptr_t *values;
-    size_t depth;
-    if (distance != DP_EMIT_NEAR)
+    const uint32_t *kept = dp_records_note(h->consumer->records, row);
+    const void *at;
+    size_t depth, n_bytes;
+    if (distance == DP_EMIT_FAR) {
+        __builtin_prefetch(kept);
+        __builtin_prefetch(h->dump->heap ? (const void *)&h->dump->heap[row->id] : &h->dump->block[row->id]);
         return;
-    dp_dump_stack(h->dump, row->id, &values, &depth);
-    for (size_t i = 0; i < depth && i < 64; i += 8)
-        __builtin_prefetch(values + i);
+    }
+    const uintptr_t *stack;
+    dp_dump_stack(h->dump, row->id, &stack, &depth);
+    at = *kept ? (const void *)dp_values_stack(&h->consumer->values, *kept) : stack;
+    n_bytes = depth * (*kept ? sizeof(uint32_t) : sizeof(uintptr_t));
+    for (size_t i = 0; i < n_bytes && i < 512; i += 64)
+        __builtin_prefetch((const char *)at + i);
 }
 
 static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
@@ -131,12 +144,17 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     size_t depth;
     dp_dump_stack(h->dump, row->id, &values, &depth);
     size_t n = depth < h->dump->depth ? depth : h->dump->depth;
-    bool all = dp_values_refs(&h->consumer->values, values, n, refs);
+    const uint32_t *numbers = numbers_of(h, row, values, n);
+    if (!numbers) {
+        l->error = l->error ? l->error : -ENOMEM;
+        return 0;
+    }
+    bool all = dp_values_refs(&h->consumer->values, numbers, n, refs);
     if (!all && !h->consumer->name_fn)
-        meet(h, l, values, n, refs);
+        meet(h, l, numbers, n, refs);
     for (size_t i = 0; !all && i < n; i++)
         if (!refs[i])
-            refs[i] = ref_of(h, l, values[i]);
+            refs[i] = ref_of(h, l, numbers[i]);
     if (n < depth)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     if (!n)
@@ -146,10 +164,12 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
 
 static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
 {
-    if (!row->size_bytes)
+    struct handed *h = ctx;
+    int64_t size_bytes = dp_records_size(h->consumer->records, row);
+    if (!size_bytes)
         return 0;
     *out = (struct dp_encode_label){
-        .key = dp_encode_string(e, "bytes", 5), .num = row->size_bytes, .num_unit = dp_encode_string(e, "bytes", 5)};
+        .key = dp_encode_string(e, "bytes", 5), .num = size_bytes, .num_unit = dp_encode_string(e, "bytes", 5)};
     return 1;
 }
 
@@ -196,8 +216,8 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
         return 0;
     dp_values_begin(&c->values);
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
-    if (err != -ECANCELED)
-        dp_values_end(&c->values, c->memory_bytes / 32);
+    if (err != -ECANCELED && dp_values_end(&c->values, c->memory_bytes / 32))
+        dp_records_clear_notes(c->records);
     return err;
 }
 

@@ -2,9 +2,10 @@
 /*
  * report/records.c - matching a dump with the last one.
  *
- * An entry is a key and the values last committed: 64 bytes, and 5 to 11 of the index. Entries stand in the order in
- * which they were first met, and a cursor expects after each match the next one: runtimes hand their records in the
- * same order each time, so a dump is two sequential scans and the index is asked only where the order broke.
+ * An entry is a key and the values last committed: 56 bytes, 12 aside, and 5 to 11 of the index. Entries stand in the
+ * order in which they were first met, and a cursor expects after each match the next one: runtimes hand their records
+ * in the same order each time, so a dump is two sequential scans, of which one word an entry is written, and the index
+ * is asked only where the order broke.
  *
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
@@ -28,10 +29,14 @@
 
 struct entry {
     struct dp_stackkey stack;
-    int64_t size;  /* of a block; with it the key */
-    int64_t n, v;  /* last committed */
-    uint32_t dump; /* the last dump that showed it */
-    uint32_t row;  /* of that dump; NONE: it has none */
+    int64_t size; /* of a block; with it the key */
+    int64_t n, v; /* last committed */
+};
+
+/* What is asked of an entry only when it changed. */
+struct aside {
+    uint32_t row; /* if that row of this dump is the entry's: rows of another dump may stand there */
+    uint32_t note;
 };
 
 /* An entry whose counters began anew, and where. */
@@ -45,10 +50,9 @@ struct dp_records {
         struct entry *at;
         size_t n, cap;
     } entries;
-    struct {
-        struct begin *at;
-        size_t n, cap;
-    } begins;
+    DP_VEC(struct aside) asides; /* by entry */
+    DP_VEC(uint32_t) shown;      /* by entry: the last dump that showed it */
+    DP_VEC(struct begin) begins;
     uint32_t *slots; /* entry + 1; 0: free */
     size_t n_slots;
     uint32_t dump;   /* number of the one under way */
@@ -60,7 +64,7 @@ struct dp_records *dp_records_new(size_t budget_bytes)
     dp_stackkey_init();
     struct dp_records *r = dp_mem_map(sizeof *r);
     if (r)
-        r->n_plenty = budget_bytes / (sizeof(struct entry) + 2 * sizeof *r->slots);
+        r->n_plenty = budget_bytes / (sizeof(struct entry) + sizeof(struct aside) + 3 * sizeof *r->slots);
     return r;
 }
 
@@ -69,6 +73,8 @@ void dp_records_free(struct dp_records *r)
     if (!r)
         return;
     dp_vec_fini(&r->entries);
+    dp_vec_fini(&r->asides);
+    dp_vec_fini(&r->shown);
     dp_vec_fini(&r->begins);
     dp_mem_unmap(r->slots, r->n_slots * sizeof *r->slots);
     dp_mem_unmap(r, sizeof *r);
@@ -129,10 +135,11 @@ static uint32_t insert(struct dp_records *r, const struct key *key)
 {
     if ((r->entries.n + 1) * 4 > r->n_slots * 3 && reindex(r, r->n_slots ? r->n_slots * 2 : 1024))
         return NONE;
-    struct entry *e = dp_vec_push(&r->entries);
-    if (!e)
+    if (!dp_vec_room(&r->entries, 1) || !dp_vec_room(&r->asides, 1) || !dp_vec_room(&r->shown, 1))
         return NONE;
-    *e = (struct entry){.stack = key->stack, .size = key->size, .row = NONE};
+    r->entries.at[r->entries.n++] = (struct entry){.stack = key->stack, .size = key->size};
+    r->asides.at[r->asides.n++] = (struct aside){0};
+    r->shown.at[r->shown.n++] = 0;
     *slot_of(r, key) = (uint32_t)r->entries.n;
     return (uint32_t)r->entries.n - 1;
 }
@@ -142,11 +149,14 @@ static int evict(struct dp_records *r)
 {
     size_t kept = 0, n = r->entries.n;
     for (size_t i = 0; i < n; i++)
-        if (r->dump - r->entries.at[i].dump <= 1)
-            r->entries.at[kept++] = r->entries.at[i];
+        if (r->dump - r->shown.at[i] <= 1) {
+            r->entries.at[kept] = r->entries.at[i];
+            r->asides.at[kept] = r->asides.at[i];
+            r->shown.at[kept++] = r->shown.at[i];
+        }
     if (kept == n)
         return -ENOMEM;
-    r->entries.n = kept;
+    r->entries.n = r->asides.n = r->shown.n = kept;
     for (size_t i = 0; i < r->n_slots; i++)
         r->slots[i] = 0;
     fill_slots(r);
@@ -193,26 +203,26 @@ static inline void ask_memory_for(const struct dp_dump *dump, size_t i)
         __builtin_prefetch(stack + word);
 }
 
-static int add_row(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size,
-                   const int64_t values[4])
+static int add_row(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_t entry, const int64_t values[4])
 {
     struct dp_row *row = dp_vec_push(rows);
     if (!row)
         return -ENOMEM;
-    *row = (struct dp_row){(uint32_t)i, entry, size, {values[0], values[1], values[2], values[3]}};
-    e->row = (uint32_t)rows->n - 1;
+    *row = (struct dp_row){(uint32_t)i, entry, {values[0], values[1], values[2], values[3]}};
+    r->asides.at[entry].row = (uint32_t)rows->n - 1;
     return 0;
 }
 
 /* A second record of the same key in this dump. */
-static int add_duplicate(struct dp_rows *rows, struct entry *e, size_t i, uint32_t entry, int64_t size,
-                         const int64_t values[4])
+static int add_duplicate(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_t entry, const int64_t values[4])
 {
+    const struct entry *e = &r->entries.at[entry];
     const int64_t first[4] = {e->n, e->v, e->n, e->v};
-    if (e->row == NONE && add_row(rows, e, i, entry, size, first))
+    const uint32_t *row = &r->asides.at[entry].row;
+    if ((*row >= rows->n || rows->at[*row].entry != entry) && add_row(r, rows, i, entry, first))
         return -ENOMEM;
     for (int k = 0; k < 4; k++)
-        rows->at[e->row].values[k] = plus(rows->at[e->row].values[k], values[k]);
+        rows->at[*row].values[k] = plus(rows->at[*row].values[k], values[k]);
     return 0;
 }
 
@@ -243,7 +253,7 @@ static void drop_resets_of_the_shown(struct dp_records *r)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->begins.n; i++)
-        if (r->entries.at[r->begins.at[i].entry].dump != r->dump)
+        if (r->shown.at[r->begins.at[i].entry] != r->dump)
             r->begins.at[kept++] = r->begins.at[i];
     r->begins.n = kept;
 }
@@ -274,19 +284,18 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
                 continue;
             if ((at = insert(r, &key)) == NONE)
                 return -ENOMEM;
-        } else if (r->entries.at[at].dump != r->dump) {
+        } else if (r->shown.at[at] != r->dump) {
             cursor = at + 1;
         }
-        struct entry *e = &r->entries.at[at];
-        if (e->dump == r->dump) {
-            if (add_duplicate(rows, e, i, at, size, values))
+        if (r->shown.at[at] == r->dump) {
+            if (add_duplicate(r, rows, i, at, values))
                 return -ENOMEM;
             continue;
         }
-        e->dump = r->dump;
-        e->row = NONE;
+        r->shown.at[at] = r->dump;
+        const struct entry *e = &r->entries.at[at];
         bool same = values[0] == e->n && values[1] == e->v && values[2] == e->n && values[3] == e->v;
-        if (!same && add_row(rows, e, i, at, size, values))
+        if (!same && add_row(r, rows, i, at, values))
             return -ENOMEM;
     }
     return 0;
@@ -295,14 +304,14 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
 /* From sums to differences. */
 static int difference(struct dp_records *r, struct dp_row *row)
 {
-    const struct entry *e = &r->entries.at[row->spare];
+    const struct entry *e = &r->entries.at[row->entry];
     int64_t n = row->values[0], v = row->values[1], free_n = row->values[2], free_v = row->values[3];
     bool down = n < e->n || v < e->v;
     row->values[0] = down ? 0 : minus(n, e->n);
     row->values[1] = down ? 0 : minus(v, e->v);
     row->values[2] = n > free_n ? minus(n, free_n) : 0;
     row->values[3] = v > free_v ? minus(v, free_v) : 0;
-    return down ? begin_at(r, row->spare, n, v) : 0;
+    return down ? begin_at(r, row->entry, n, v) : 0;
 }
 
 int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
@@ -334,7 +343,7 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
 void dp_records_commit(struct dp_records *r, const struct dp_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        struct entry *e = &r->entries.at[rows->at[i].spare];
+        struct entry *e = &r->entries.at[rows->at[i].entry];
         e->n = plus(e->n, rows->at[i].values[0]);
         e->v = plus(e->v, rows->at[i].values[1]);
     }
@@ -344,4 +353,22 @@ void dp_records_commit(struct dp_records *r, const struct dp_rows *rows)
         e->v = r->begins.at[i].v;
     }
     dp_vec_fini(&r->begins);
+}
+
+/* ---- what callers keep with an entry ---------------------------------------------------------------------------- */
+
+int64_t dp_records_size(const struct dp_records *r, const struct dp_row *row)
+{
+    return r->entries.at[row->entry].size;
+}
+
+uint32_t *dp_records_note(struct dp_records *r, const struct dp_row *row)
+{
+    return &r->asides.at[row->entry].note;
+}
+
+void dp_records_clear_notes(struct dp_records *r)
+{
+    for (size_t i = 0; i < r->asides.n; i++)
+        r->asides.at[i].note = 0;
 }

@@ -33,6 +33,13 @@ int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct 
 /* Makes the dump of the last subtract, which gave these rows, the baseline. Not called: the baseline stays. */
 void dp_records_commit(struct dp_records *, const struct dp_rows *rows);
 
+/* Of a row's record: the size of one block, the label `bytes`; 0: no label. */
+int64_t dp_records_size(const struct dp_records *, const struct dp_row *row);
+/* Of its stack: a word for the caller, 0 until it is set. */
+uint32_t *dp_records_note(struct dp_records *, const struct dp_row *row);
+/* Makes them all 0 again. */
+void dp_records_clear_notes(struct dp_records *);
+
 static inline void dp_dump_stack(const struct dp_dump *dump, size_t i, const uintptr_t **stack, size_t *depth)
 {
     *stack = dump->heap ? dump->heap[i].stack : dump->block[i].stack;

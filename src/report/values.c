@@ -1,128 +1,113 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/values.c - a hash table of buckets, a quarter full at most, so that nearly every value lies in the bucket that
- * it hashes to and is found there without a branch; the processor then has many buckets on their way from memory at a
- * time. The rest lie in the buckets behind.
+ * report/values.c - a stack is looked up value by value when it is first written, and kept as numbers, 4 bytes a frame;
+ * then it costs one load a frame, from an array so small that it stays in the cache.
  *
- * A frame is kept while the generation of objects stays, which moves when one was unloaded. A value without an object
- * has no frame to keep: a library may be mapped there next time. Locations last for one profile, and a list of those
- * given makes forgetting them cost what giving them did.
+ * 1. A number is a value's for as long as the table lives; the table is dropped as a whole and built again by what
+ *    comes.
+ * 2. A frame is kept while the generation of objects stays, which moves when one was unloaded. A value without an
+ *    object has no frame to keep: a library may be mapped there next time.
+ * 3. Locations last for one profile, and a list of those given makes forgetting them cost what giving them did.
  */
 #include "report/values.h"
+
+#include "base/hash.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define FIRST_SHIFT 52 /* 4096 buckets */
-
-static inline size_t home_of(const struct dp_values *v, uintptr_t value)
-{
-    return (size_t)(value * (uint64_t)0xE9846AF9B1A615D5u >> v->shift);
-}
+#define FIRST_SLOTS 4096
 
 void dp_values_begin(struct dp_values *v)
 {
     bool unloading = dp_objects_unloading();
     uint32_t generation = dp_objects_generation();
     if (unloading || generation != v->generation)
-        dp_values_fini(v);
-    v->generation = unloading ? 0 : generation; /* 0 is none: it is forgotten next time */
+        for (size_t i = 0; i < v->all.n; i++)
+            v->all.at[i].frame = 0;
+    v->generation = unloading ? 0 : generation; /* 0 is none: they are forgotten next time */
 }
 
-bool dp_values_refs(const struct dp_values *v, const uintptr_t *values, size_t n, uint32_t *refs)
+/* The value's slot, or the free one where it would go. */
+static uint32_t *slot_of(const struct dp_values *v, uintptr_t value)
 {
-    bool all = true;
-    if (!v->at) {
-        memset(refs, 0, n * sizeof *refs);
-        return !n;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const struct dp_values_bucket *b = &v->at[home_of(v, values[i])];
-        refs[i] =
-            (b->ref[0] & -(uint32_t)(b->value[0] == values[i])) | (b->ref[1] & -(uint32_t)(b->value[1] == values[i]));
-        all &= refs[i] != 0;
-    }
-    return all;
+    size_t i = dp_hash_mix(value) & (v->n_slots - 1);
+    while (v->slots[i] && v->all.at[v->slots[i] - 1].value != value)
+        i = (i + 1) & (v->n_slots - 1);
+    return &v->slots[i];
 }
 
-static uintptr_t *value_at(const struct dp_values *v, size_t place)
-{
-    return &v->at[place / DP_VALUES_WAYS].value[place % DP_VALUES_WAYS];
-}
-
-/* The value's place, or the free one where it would go: bucket * DP_VALUES_WAYS + way. */
-static size_t place_of(const struct dp_values *v, uintptr_t value)
-{
-    size_t place = home_of(v, value) * DP_VALUES_WAYS;
-    while (*value_at(v, place) && *value_at(v, place) != value)
-        place = (place + 1) & (v->n_buckets * DP_VALUES_WAYS - 1);
-    return place;
-}
-
-static void put(struct dp_values *v, const struct dp_values *old, size_t from)
-{
-    size_t to = place_of(v, *value_at(old, from));
-    *value_at(v, to) = *value_at(old, from);
-    v->n++;
-    if (dp_values_frame(old, from))
-        dp_values_keep(v, to, dp_values_frame(old, from));
-    if ((*dp_values_ref(v, to) = *dp_values_ref(old, from)))
-        v->given.at[v->given.n++] = (uint32_t)to; /* as many as before: there is room */
-}
-
-/* Makes room: twice as much, or by forgetting values that this profile did not meet, if they are most. */
 static int grow(struct dp_values *v)
 {
-    struct dp_values old = *v;
-    bool forget = v->given.n * 2 < v->n;
-    v->shift = !old.at ? FIRST_SHIFT : forget ? old.shift : old.shift - 1;
-    v->n_buckets = (size_t)1 << (64 - v->shift);
-    v->at = dp_mem_map(v->n_buckets * sizeof *v->at);
-    if (!v->at) {
-        *v = old;
+    size_t n_slots = v->n_slots ? v->n_slots * 2 : FIRST_SLOTS;
+    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!slots)
         return -ENOMEM;
-    }
-    v->n = v->n_frames = 0;
-    dp_vec_clear(&v->given);
-    for (size_t from = 0; from < old.n_buckets * DP_VALUES_WAYS; from++)
-        if (*value_at(&old, from) && (!forget || *dp_values_ref(&old, from)))
-            put(v, &old, from);
-    dp_mem_unmap(old.at, old.n_buckets * sizeof *old.at);
+    dp_mem_unmap(v->slots, v->n_slots * sizeof *slots);
+    v->slots = slots;
+    v->n_slots = n_slots;
+    for (size_t i = 0; i < v->all.n; i++)
+        *slot_of(v, v->all.at[i].value) = (uint32_t)i + 1;
     return 0;
 }
 
-size_t dp_values_place(struct dp_values *v, uintptr_t value)
+uint32_t dp_values_number(struct dp_values *v, uintptr_t value)
 {
-    if (v->n * 4 >= v->n_buckets * DP_VALUES_WAYS && grow(v))
-        return SIZE_MAX;
-    size_t place = place_of(v, value);
-    v->n += !*value_at(v, place);
-    *value_at(v, place) = value;
-    return place;
+    if (v->all.n * 2 >= v->n_slots && grow(v))
+        return DP_VALUES_NONE;
+    uint32_t *slot = slot_of(v, value);
+    if (*slot)
+        return *slot - 1;
+    if (!dp_vec_room(&v->refs, 1) || !dp_vec_room(&v->all, 1))
+        return DP_VALUES_NONE;
+    v->refs.at[v->refs.n++] = 0;
+    v->all.at[v->all.n++] = (struct dp_value){value, 0};
+    *slot = (uint32_t)v->all.n;
+    return *slot - 1;
 }
 
-int dp_values_give(struct dp_values *v, size_t place, uint32_t ref)
+int dp_values_meet(struct dp_values *v, uint32_t number, uint32_t ref)
 {
-    uint32_t *given = dp_vec_push(&v->given);
-    if (!given)
+    uint32_t *met = dp_vec_push(&v->met);
+    if (!met)
         return -ENOMEM;
-    *given = (uint32_t)place;
-    *dp_values_ref(v, place) = ref;
+    *met = number;
+    v->refs.at[number] = ref;
     return 0;
 }
 
-void dp_values_end(struct dp_values *v, size_t budget_bytes)
+uint32_t dp_values_keep(struct dp_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
 {
-    for (size_t i = 0; i < v->given.n; i++)
-        *dp_values_ref(v, v->given.at[i]) = 0;
-    dp_vec_clear(&v->given);
-    if (v->n_buckets * sizeof *v->at > budget_bytes || v->n_frames * 2 < v->n)
+    uint32_t *room = (v->stacks.n + n) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n) : NULL;
+    v->crowded |= !room;
+    if (!room)
+        return 0;
+    memcpy(room, numbers, n * sizeof *numbers);
+    v->stacks.n += n;
+    v->n_used += n;
+    return (uint32_t)(v->stacks.n - n) + 1;
+}
+
+bool dp_values_end(struct dp_values *v, size_t budget_bytes)
+{
+    for (size_t i = 0; i < v->met.n; i++)
+        v->refs.at[v->met.at[i]] = 0;
+    dp_vec_clear(&v->met);
+    size_t n_bytes = v->n_slots * sizeof *v->slots + v->all.n * (sizeof *v->all.at + sizeof *v->refs.at);
+    bool drop = n_bytes > budget_bytes || (v->crowded && v->n_used * 2 < v->stacks.n);
+    if (drop)
         dp_values_fini(v);
+    v->n_used = 0;
+    v->crowded = false;
+    return drop;
 }
 
 void dp_values_fini(struct dp_values *v)
 {
-    dp_mem_unmap(v->at, v->n_buckets * sizeof *v->at);
-    dp_vec_fini(&v->given);
+    dp_mem_unmap(v->slots, v->n_slots * sizeof *v->slots);
+    dp_vec_fini(&v->all);
+    dp_vec_fini(&v->refs);
+    dp_vec_fini(&v->met);
+    dp_vec_fini(&v->stacks);
     *v = (struct dp_values){.generation = v->generation};
 }
