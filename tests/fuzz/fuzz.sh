@@ -10,7 +10,7 @@ new=${3:-$(mktemp -d)}
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
 case $target in
-request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src/base/config.c" "$src/base/text.c" ;;
+request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
 cfi) set -- "$src/record/cfi.c" "$src/record/cfi_program.c" "$src/record/rule.c" ;;
 *) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac

@@ -76,7 +76,7 @@ class Server:
 
     def __exit__(self, failure, *_):
         if failure:
-            print(self.log())
+            print(self.log(), 'ended:', self.process.poll())
         if self.process.poll() is None:
             try:
                 self.process.stdin.close()
