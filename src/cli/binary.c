@@ -104,7 +104,8 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         bool defined = symbol[i].st_shndx != SHN_UNDEF;
         if (!*name || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
             continue;
-        if (names_sanitizer_symbol(name)) {
+        bool asks = !defined && ELF64_ST_BIND(symbol[i].st_info) == STB_WEAK; /* whether there is one */
+        if (names_sanitizer_symbol(name) && !asks) {
             copy(elf->sanitizer, sizeof elf->sanitizer, name);
         } else if (!strcmp(name, "malloc") && defined) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);

@@ -152,6 +152,10 @@ class Run(unittest.TestCase):
             except subprocess.CalledProcessError:
                 continue  # its runtime is not installed
             self.refused(126, 'sanitizer', program)
+        # One that only asks whether there is a sanitizer, as ours do, is none.
+        asks = self.compile('asks', 'extern void __asan_init(void) __attribute__((weak));'
+                            'int main(void) { return __asan_init != 0; }')
+        self.assertEqual(self.run_it('run', asks).returncode, 0)
 
     @unittest.skipIf(os.getuid() != 0, 'wants root')
     def test_privileged_programs(self):
