@@ -5,6 +5,7 @@
  */
 #include <deltaprof/hooks.h>
 
+#include "../scratch.h"
 #include "stress.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@
 static int64_t end_ms;
 static uint32_t heap;
 static _Atomic uint64_t n_lines, n_forks, n_emits;
-static char out[] = "/tmp/deltaprof-stress-desk-XXXXXX";
+static char out[48];
 
 static bool going_on(void)
 {
@@ -132,7 +133,7 @@ static void everybody(unsigned i)
 int main(void)
 {
     char conf[128], command[64];
-    CHECK(mkdtemp(out));
+    CHECK(scratch_directory(out, sizeof out, "desk") == 0);
     snprintf(conf, sizeof conf, "heap_rate=1,interval=2ms,keep=20,symbolize=none,out=%s", out);
     setenv("DELTAPROF_CONF", conf, 1); /* holds for every start */
     deltaprof_announce(DELTAPROF_SEES_MALLOC);

@@ -9,6 +9,7 @@
 #include "base/glob.h"
 #include "base/settings.h"
 #include "base/text.h"
+#include "../scratch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -314,10 +315,12 @@ static void the_environment_overrides_the_host_key_by_key(void **state)
 
 static void a_preload_writes_where_it_was_started(void **state)
 {
-    char here[] = "/tmp/deltaprof 100% XXXXXX", want[sizeof here + 8];
-    assert_non_null(mkdtemp(here));
+    char here[64], want[sizeof here + 8];
+    assert_int_equal(scratch_directory(here, sizeof here, "100% mine"), 0);
     assert_int_equal(chdir(here), 0);
-    dp_text_format(want, sizeof want, "/tmp/deltaprof 100%%%% %s", here + strlen(here) - 6);
+    const char *percent = strchr(here, '%');
+    dp_text_format(want, sizeof want, "%s", here);
+    dp_text_format(want + (percent - here), sizeof want - (size_t)(percent - here), "%%%s", percent);
     assert_int_equal(dp_settings_make(&conf, NULL, true), 0);
     assert_string_equal(conf.out, want); /* its own % is no expansion */
     assert_true(conf.signals);

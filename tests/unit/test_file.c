@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "sink/file.h"
+#include "../scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,8 +27,7 @@ static struct dp_files files;
 
 static int setup(void **state)
 {
-    strcpy(top, "/tmp/deltaprof-test-file-XXXXXX");
-    return mkdtemp(top) ? 0 : -1;
+    return scratch_directory(top, sizeof top, "file");
 }
 
 static int teardown(void **state)

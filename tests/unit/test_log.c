@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "../scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +19,15 @@
 #include <unistd.h>
 
 static int saved_stderr;
-static char path[64], text[8192];
+static char top[48], path[sizeof top + 8], text[8192];
 
 /* fd 2 becomes a file of ours. */
 static int setup(void **state)
 {
-    strcpy(path, "/tmp/deltaprof-test-log-XXXXXX");
-    int fd = mkstemp(path);
+    if (scratch_directory(top, sizeof top, "log"))
+        return -1;
+    snprintf(path, sizeof path, "%s/err", top);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
     saved_stderr = dup(2);
     dup2(fd, 2);
     close(fd);
@@ -37,6 +40,7 @@ static int teardown(void **state)
     dup2(saved_stderr, 2);
     close(saved_stderr);
     unlink(path);
+    rmdir(top);
     dp_log_to(NULL, NULL);
     return 0;
 }
@@ -85,8 +89,9 @@ static void none_says_nothing(void **state)
 
 static void fd_2_is_left_alone_once_it_is_another_file(void **state)
 {
-    char other[] = "/tmp/deltaprof-test-other-XXXXXX";
-    int fd = mkstemp(other), first = dup(2);
+    char other[sizeof path];
+    snprintf(other, sizeof other, "%s/other", top);
+    int fd = open(other, O_CREAT | O_RDWR, 0600), first = dup(2);
     dup2(fd, 2);
     dp_log(DP_LOG_ERROR, "not for you");
     assert_string_equal(written(other), "");

@@ -16,6 +16,7 @@
 #include "record/frames.h"
 #include "report/maps.h"
 #include "report/segment.h"
+#include "../scratch.h"
 
 /* The arguments: libraries that are alike but for their build-ids. */
 static char **library;
@@ -109,7 +110,7 @@ static void another_library_at_its_address_is_another_mapping(void **state)
     close_library(&b);
 }
 
-static char top[] = "/tmp/deltaprof-maps-\x58\x58\x58\x58\x58\x58", copy[PATH_MAX];
+static char top[64], copy[PATH_MAX];
 
 static void copy_library(const char *from)
 {
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
     struct dp_config conf;
     library = argv + 1;
     dp_config_init(&conf);
-    if (argc < 5 || dp_record_init(&conf) || !mkdtemp(top))
+    if (argc < 5 || dp_record_init(&conf) || scratch_directory(top, sizeof top, "maps"))
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(copy);

@@ -15,11 +15,12 @@
 
 #include "modules/demangle.h"
 #include "report/symbol.h"
+#include "../scratch.h"
 
 extern const struct dp_symbolize_ops dp_module_symbolize, dp_module_lines;
 
 static uintptr_t bias;
-static char top[] = "/tmp/deltaprof-symbolize-\x58\x58\x58\x58\x58\x58";
+static char top[64];
 
 /* What is looked up: a function of the linker's eyes only, and one that is inlined into it. */
 static inline __attribute__((always_inline)) uintptr_t inlined_here(void)
@@ -255,7 +256,7 @@ int main(void)
     };
     dl_iterate_phdr(bias_of_self, NULL);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || !mkdtemp(top))
+    if (n < 0 || scratch_directory(top, sizeof top, "symbolize"))
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     command("rm -rf %s", top);
