@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from random_profile import FLOWS, Model, chunk, meaning, number, parse, types, varint
+from random_profile import FLOWS, Model, Series, meaning, parse, types
 
 DELTAPROF = sys.argv.pop(1)
 CASES, SEED = int(os.environ.get('DP_CASES', 25)), int(os.environ.get('DP_SEED', 1))
@@ -40,57 +40,6 @@ def each_seed(test):
             with self.subTest(seed=seed):
                 test(self, random.Random(seed))
     return run
-
-
-class Series:
-    """Profiles as one producer writes them: the same bytes again, but for values, and sometimes an id means something else."""
-    TYPES = [('alloc_objects', 'count'), ('inuse_space', 'bytes')]
-
-    def __init__(self, rng):
-        self.rng = rng
-        self.strings = ['', *(text for pair in self.TYPES for text in pair), 'k', 'v', 'w', 'x']
-        self.addresses = rng.sample(range(1, 1000), 300)
-        self.rows = [self.row() for _ in range(40)]
-        self.in_pieces = rng.random() < .3
-
-    def row(self):
-        stack = [self.rng.randrange(1, len(self.addresses) + 1) for _ in range(self.rng.choice([0, 1, 5, 30]))]
-        return [stack, self.rng.choice([0, 0, 6, 7, 8]), self.rng.randrange(500), self.rng.randrange(3)]
-
-    def step(self):
-        rng, addresses, rows = self.rng, self.addresses, self.rows
-        for row in rows:
-            row[2] += rng.choice([0, 0, 0, rng.randrange(100)])
-        what = rng.choice(['nothing', 'nothing', 'address', 'string', 'more', 'fewer', 'order', 'rows', 'in pieces'])
-        if what == 'address':
-            i, j = rng.sample(range(len(addresses)), 2)
-            addresses[i], addresses[j] = addresses[j], addresses[i]
-        elif what == 'string':
-            self.strings[6:] = rng.sample(self.strings[6:], 3)
-        elif what == 'more':
-            addresses.append(1000 + len(addresses))
-        elif what == 'fewer':
-            addresses.pop()
-            rows[:] = [row for row in rows if len(addresses) + 1 not in row[0]]
-        elif what == 'order':
-            rng.shuffle(rows)
-        elif what == 'rows':
-            del rows[rng.randrange(len(rows))]
-            rows.insert(rng.randrange(len(rows)), self.row())
-        elif what == 'in pieces':
-            self.in_pieces = not self.in_pieces
-        return self.write()
-
-    def write(self):
-        kinds = [chunk(1, number(1, self.strings.index(t)) + number(2, self.strings.index(u))) for t, u in self.TYPES]
-        samples, table = [], [chunk(6, s.encode()) for s in self.strings]
-        for stack, value, *values in self.rows:
-            label = chunk(3, number(1, 5) + number(2, value)) if value else b''
-            values = [varint(v) for v in values]
-            values = [chunk(2, v) for v in (values if self.in_pieces else [b''.join(values)])]
-            samples.append(chunk(2, chunk(1, b''.join(map(varint, stack))) + values[0] + label + b''.join(values[1:])))
-        locations = [chunk(4, number(1, i) + number(3, a)) for i, a in enumerate(self.addresses, 1)]
-        return b''.join(kinds + samples + locations + table)
 
 
 class Diff(unittest.TestCase):

@@ -8,7 +8,7 @@ import os
 import random
 import sys
 
-from random_profile import Model, chunk, number, varint
+from random_profile import Model, Series, chunk, number, varint
 
 TOP = sys.argv[1]
 
@@ -35,6 +35,14 @@ for seed in range(12):
     put('decode', 'raw-%02d' % seed, data)
     old, new = data, raw(model.later(rng).write(rng, time_ns=9, slide=True))
     put('diff', 'pair-%02d' % seed, bytes([seed % 3, len(old) & 255, len(old) >> 8]) + old + new)
+
+for seed in range(6):
+    series = Series(random.Random(seed), n_rows=6, n_frames=20)
+    old = series.write()
+    if seed % 2:  # what looks the same means something else
+        series.addresses.reverse()
+    new = series.step()
+    put('diff', 'series-%02d' % seed, bytes([seed % 3, len(old) & 255, len(old) >> 8]) + old + new)
 
 rng, model = small(99)
 good = raw(model.write(rng, time_ns=7))
