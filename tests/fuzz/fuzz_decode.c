@@ -5,28 +5,9 @@
  */
 #include "pprof/input.h"
 #include "pprof/merge.h"
+#include "written.h"
 
-#include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(truth) ((truth) ? (void)0 : abort())
-#define LIMIT        ((size_t)1 << 22)
-
-struct written {
-    DP_VEC(uint8_t) bytes;
-};
-
-static int keep(void *ctx, const void *bytes, size_t n_bytes)
-{
-    struct written *written = ctx;
-    if (!dp_vec_room(&written->bytes, n_bytes))
-        return -ENOMEM;
-    memcpy(written->bytes.at + written->bytes.n, bytes, n_bytes);
-    written->bytes.n += n_bytes;
-    return 0;
-}
+#define LIMIT ((size_t)1 << 22)
 
 static uint64_t sum(const struct dp_merge *merge)
 {
