@@ -84,6 +84,7 @@ static struct dp_stackkey by_integers(const uintptr_t *stack, size_t depth)
 }
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 #define POLYNOMIALS __attribute__((target("pclmul,sse2")))
@@ -117,10 +118,12 @@ POLYNOMIALS static struct dp_stackkey by_polynomials(const uintptr_t *stack, siz
     return out;
 }
 
+/* Asked of the processor itself: __builtin_cpu_supports brings a constructor of libgcc's, whose dozen of CPUIDs are
+ * exits to the hypervisor in a virtual machine, 100 us of every process that loads us. */
 static bool has_polynomials(void)
 {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("pclmul");
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_PCLMUL);
 }
 #else
 #define by_polynomials by_integers

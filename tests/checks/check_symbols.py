@@ -86,6 +86,13 @@ class Symbols(unittest.TestCase):
             self.assertIn('NOW', run('readelf', '-dW', library))
             self.assertRegex(run('readelf', '-lW', library), r'GNU_STACK.* RW ')
 
+    def test_nothing_but_our_own_constructor_runs_in_a_process_that_we_are_loaded_into(self):
+        # Eight bytes are the compiler's frame_dummy. libgcc's __cpu_indicator_init, which __builtin_cpu_supports brings,
+        # is 100 us of every process in a virtual machine.
+        for library, constructors in ((CORE, 0), (PRELOAD, 1)):
+            size = re.search(r'\.init_array +\S+ +\S+ +\S+ +([0-9a-f]+)', run('readelf', '-SW', library))
+            self.assertLessEqual(int(size.group(1), 16) if size else 0, 8 + 8 * constructors, library)
+
     def test_the_record_floor_calls_nothing_that_a_hook_must_not(self):
         used = {line.split()[-1] for line in run('nm', '-u', RECORD).splitlines() if re.match(r'\s+U ', line)}
         strange = {n for n in used if not re.match(r'dp_|deltaprof_', n)} - RECORD_MAY_CALL
