@@ -10,6 +10,7 @@
 #include "base/log.h"
 
 #include "base/lock.h"
+#include "base/quiet.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -153,12 +154,17 @@ static void say(char *text, size_t n)
         return;
     }
     text[n++] = '\n';
-    if (the_log.confined)
+    if (the_log.confined) {
         (void)!(the_log.where == TO_STDERR && write(STDERR_FILENO, text, n));
-    else if (the_log.where == TO_FILE)
+        return;
+    }
+    sigset_t before;
+    dp_quiet_begin(&before);
+    if (the_log.where == TO_FILE)
         write_file(text, n);
     else if (the_log.where == TO_STDERR)
         write_stderr(text, n);
+    dp_quiet_end(&before);
 }
 
 static void vsay(int error_m, const char *format, va_list args)

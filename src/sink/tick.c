@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/onstack.h"
 #include "base/process.h"
+#include "base/quiet.h"
 #include "base/stats.h"
 #include "record/table.h"
 #include "record/unwind.h"
@@ -141,6 +142,8 @@ static int write_kind(unsigned kind, unsigned flags)
 /* Under the lock. */
 static int write_all(unsigned flags)
 {
+    sigset_t before;
+    dp_quiet_begin(&before);
     int rc = ready();
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
         int failed = write_kind(kind, flags);
@@ -151,6 +154,7 @@ static int write_all(unsigned flags)
     }
     unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
+    dp_quiet_end(&before);
     if (n_kept)
         dp_stats_add(DP_STAT_TICKS, 1);
     if (rc || n_kept)

@@ -146,6 +146,22 @@ def that_a_seccomp_filter_is_survived():
         assert last(one_line_says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
 
 
+def that_a_limit_on_file_sizes_does_not_kill():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        one_line_says_why('no-files', 'EFBIG', conf=conf)
+
+
+def that_a_reader_of_stderr_may_go_away():
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run([victim('life'), 'return'], env=environment('heap_rate=1,log=info', new_directory()), stderr=write,
+                              timeout=10)
+    finally:
+        os.close(write)
+    assert done.returncode == 5, done
+
+
 def that_privileges_can_be_dropped_while_the_agent_runs():
     if os.geteuid() == 0:
         one_line_says_why('setuid', 'EACCES')

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -290,6 +291,10 @@ int main(int argc, char **argv)
             free(make_again());
             pause_ms(10);
         }
+        return 5;
+    }
+    if (strcmp(how, "no-files") == 0) { /* a sandbox of rlimits; stdout is a pipe */
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
         return 5;
     }
     if (strcmp(how, "setuid") == 0) { /* glibc's setuid signals every thread and waits for each */
