@@ -63,9 +63,10 @@ static int write_row(unsigned kind, const struct dp_row *row, dp_write_fn fn, vo
     return err ? err : fn(ctx, "\n", 1);
 }
 
-static int write_mapped(dp_write_fn fn, void *ctx)
+/* Dashes end the rows of the one form, where a bare word would be taken for a row; the other has its own word. */
+static int write_mapped(unsigned kind, dp_write_fn fn, void *ctx)
 {
-    int err = say(fn, ctx, "\nMAPPED_LIBRARIES:\n");
+    int err = say(fn, ctx, kind == DP_KIND_HEAP ? "\nMAPPED_LIBRARIES:\n" : "\n--- Memory map: ---\n");
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     char buf[4096];
     ssize_t n;
@@ -88,7 +89,7 @@ int dp_text_write_profile(unsigned kind, dp_write_fn fn, void *ctx)
     for (size_t i = 0; !err && i < rows.n; i++)
         err = write_row(kind, &rows.at[i], fn, ctx);
     if (!err)
-        err = write_mapped(fn, ctx);
+        err = write_mapped(kind, fn, ctx);
     dp_vec_fini(&rows);
     return err;
 }

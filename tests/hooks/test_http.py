@@ -119,12 +119,18 @@ def go_top(url, *options):
 def that_go_tool_pprof_reads_redis_over_http():
     need('redis-server', 'redis-benchmark', 'go')
     port = free_port()
-    with Server(['redis-server', '--port', str(port), '--save', ''], 'heap_rate=16k,block_rate=1ns') as s:
+    with Server(['redis-server', '--port', str(port), '--save', '', '--io-threads', '2'], 'heap_rate=16k,block_rate=1ns') as s:
         subprocess.run(['redis-benchmark', '-p', str(port), '-q', '-n', '20000', '-t', 'set', '-d', '300', '-r', '5000'], stdout=subprocess.DEVNULL, check=True)
         out = go_top(s.url('/debug/pprof/delta_heap'), '-sample_index=alloc_space')
         assert 'sdsnewlen' in out, out
         for kind in ('delta_mutex', 'delta_block', 'mutex', 'block', 'allocs'):
             go_top(s.url('/debug/pprof/' + kind))
+        # The text says as much as the profile: redis's threads wait for each other under load, and for good after it.
+        for kind in ('mutex', 'block'):
+            text, binary = ([line.split()[0:6:5] for line in go_top(s.url(f'/debug/pprof/{kind}{form}'), '-symbolize=remote',
+                                                                    '-sample_index=contentions').splitlines()
+                             if line.endswith(('IOThreadMain', 'UsingThreads'))] for form in ('?debug=1', ''))
+            assert text and text == binary, (kind, text, binary)
         # No names in the profile: pprof asks /symbol for them.
         out = go_top(s.url('/debug/pprof/heap?symbolize=none'), '-symbolize=remote', '-sample_index=alloc_space')
         assert 'sdsnewlen' in out, out
