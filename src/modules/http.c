@@ -52,6 +52,8 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, int status
     MHD_add_response_header(response, "Content-Type", "text/plain; charset=utf-8");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "X-Go-Pprof", "1");
+    if (status == 503)
+        MHD_add_response_header(response, "Retry-After", "1");
     if (status == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Basic realm=\"deltaprof\"");
     enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, response);

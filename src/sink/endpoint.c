@@ -249,7 +249,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
                r->result == -EBUSY ? "too many profiles are being made" : "no thread or memory to make a profile with");
     }
     if (q->page == DP_PAGE_INDEX)
-        dp_page_index(keep, r);
+        dp_page_index(config.cmdline, keep, r);
     else if (q->page == DP_PAGE_CMDLINE)
         dp_page_cmdline(keep, r);
     else if (q->page == DP_PAGE_ERROR) {

@@ -131,8 +131,11 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
         struct stat socket_is;
         if (fstat(fd, &socket_is))
             memset(&socket_is, 0, sizeof socket_is);
-        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.conf.listen,
-               address.any.sa_family == AF_UNIX ? 0u : (unsigned)ntohs(address.in.sin_port));
+        if (address.any.sa_family == AF_UNIX)
+            dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.conf.listen);
+        else
+            dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.conf.listen,
+                   (unsigned)ntohs(address.in.sin_port));
         struct dp_server_conf conf = {
             .listen_fd = fd,
             .stop_fd = stop_fd,

@@ -33,7 +33,7 @@ static int say(dp_write_fn fn, void *ctx, const char *format, ...)
     return fn(ctx, line, (size_t)n);
 }
 
-int dp_page_index(dp_write_fn fn, void *ctx)
+int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx)
 {
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
@@ -45,11 +45,11 @@ int dp_page_index(dp_write_fn fn, void *ctx)
             "body { font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 52em; padding: 0 1em; }\n"
             "table { border-collapse: collapse; width: 100%%; }\n"
             "th, td { text-align: left; padding: .35em .8em .35em 0; border-bottom: 1px solid #8884; }\n"
-            "td.n { text-align: right; font-variant-numeric: tabular-nums; }\n"
+            ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
             "code { background: #8882; padding: .1em .3em; }\n"
             ":root { color-scheme: light dark; }\n</style></head><body>\n"
             "<h1>Profiles of %s, process %d</h1>\n"
-            "<table>\n<tr><th>profile</th><th>rows</th><th>what it shows</th></tr>\n",
+            "<table>\n<tr><th>profile</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n",
             program, program, (int)getpid());
     const struct dp_request_profile *p;
     for (size_t i = 0; !error && (p = dp_request_profile(i)); i++)
@@ -62,12 +62,11 @@ int dp_page_index(dp_write_fn fn, void *ctx)
             "<p>As text: <a href=\"heap?debug=1\">heap</a>, <a href=\"mutex?debug=1\">mutex</a>, "
             "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
             "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
-            "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>, "
-            "<a href=\"cmdline\">cmdline</a>.</p>\n"
+            "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>%s.</p>\n"
             "<p>The links to deltas use the cursor <code>index</code>, so a click here takes nothing from a scraper. "
             "Read a profile with <code>go tool pprof -http=: http://HOST:PORT/debug/pprof/heap</code>.</p>\n"
             "<p>deltaprof %s</p>\n</body></html>\n",
-            DELTAPROF_VERSION);
+            cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "", DELTAPROF_VERSION);
     return error;
 }
 

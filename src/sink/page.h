@@ -6,8 +6,11 @@
 
 #include "pprof/gzip.h"
 
-/* HTML with relative links; every profile with its number of rows. 0, or fn's error. */
-int dp_page_index(dp_write_fn fn, void *ctx);
+#include <stdbool.h>
+
+/* HTML with relative links; every profile with its number of rows; cmdline: whether that is served. 0, or fn's error.
+ */
+int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx);
 
 /* The process's arguments, separated by NUL, as the kernel has them. */
 int dp_page_cmdline(dp_write_fn fn, void *ctx);

@@ -162,6 +162,8 @@ def that_headers_are_those_of_go():
         assert s.get('/pprof/heap') and s.get('/pprof/cmdline') and s.get('/pprof/symbol')
         status, headers, _ = s.ask('/debug/pprof')
         assert status == 301 and headers['Location'] == 'pprof/'
+    with Server([victim('serve'), 'idle'], 'cmdline=off') as s:
+        assert b'cmdline' not in s.get('/debug/pprof/') and s.ask('/debug/pprof/cmdline')[0] == 404
 
 
 def that_allocs_is_heap_shown_by_bytes_allocated():
@@ -336,6 +338,13 @@ def that_a_token_is_asked_for():
         for value, want in (('Bearer secret', 200), (basic, 200), ('Bearer secre', 401), ('Bearer', 401)):
             assert s.ask('/debug/pprof/heap', headers={'Authorization': value})[0] == want, value
         go_top(f'http://x:secret@127.0.0.1:{s.port}/debug/pprof/heap')
+        with open(path, 'w') as f:  # another one, in the middle of things
+            f.write('changed\n')
+        for value, want in (('Bearer secret', 401), ('Bearer changed', 200)):
+            assert s.ask('/debug/pprof/heap', headers={'Authorization': value})[0] == want, value
+        os.unlink(path)
+        status, headers, _ = s.ask('/debug/pprof/heap', headers={'Authorization': 'Bearer changed'})
+        assert status == 503 and headers['Retry-After'] == '1', (status, headers)
     with Server([victim('serve'), 'idle']) as s:
         assert s.ask('/debug/pprof/heap', headers={'Host': 'evil.example'})[0] == 403
         assert s.ask('/debug/pprof/heap', headers={'Host': 'localhost:1'})[0] == 200
@@ -541,17 +550,19 @@ def that_an_event_loop_goes_on_while_profiles_are_made():
         delta = threading.Thread(target=lambda: big.append(s.profile('delta_heap')))
         slow.start()
         delta.start()
-        worst, n = 0, 0
+        took = []
         while delta.is_alive() or slow.is_alive():
             t = time.monotonic()
             s.get('/ping')
-            worst, n = max(worst, time.monotonic() - t), n + 1
+            took.append(time.monotonic() - t)
             time.sleep(0.005)
         slow.join()
         delta.join()
-        print(f'      {len(big[0].samples)} rows; {n} pings, the slowest {worst * 1000:.1f} ms')
+        took.sort()
+        print(f'      {len(big[0].samples)} rows; {len(took)} pings, the slowest {took[-1] * 1000:.1f} ms')
         assert len(big[0].samples) > 100000
-        assert n > 50  # the loop was never held by either
+        # The loop was never held by either; a machine with other work may hold up one answer in twenty.
+        assert len(took) > 50 and took[len(took) * 19 // 20] < 0.05, took[-10:]
 
 
 if __name__ == '__main__':
