@@ -537,7 +537,7 @@ def that_both_example_servers_serve_pprof():
             s.get('/debug/pprof/')
             for _ in range(20):  # clients that vanish
                 part(s, '/debug/pprof/heap', 200)
-            s.get('/debug/pprof/delta_heap')
+            assert settled(s, '/debug/pprof/delta_heap')[0] == 200  # once their profiles are given up
 
 
 def that_an_event_loop_goes_on_while_profiles_are_made():
