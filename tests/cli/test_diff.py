@@ -15,6 +15,7 @@ import unittest
 from random_profile import FLOWS, Model, Series, meaning, parse, types
 
 DELTAPROF = sys.argv.pop(1)
+HERE = os.path.dirname(os.path.abspath(__file__))
 CASES, SEED = int(os.environ.get('DP_CASES', 25)), int(os.environ.get('DP_SEED', 1))
 
 
@@ -168,6 +169,17 @@ class Diff(unittest.TestCase):
         data = gzip.decompress(self.run_it('diff', self.file('old', old), self.file('new', new)))
         self.assertEqual(data.count(b'\xa0\x06\x4e'), 1)
         self.assertGreater(data.count(b'\xa0\x06\x4d'), 10)
+
+    def test_profiles_of_other_allocators(self):
+        """Of jemalloc (python3, prof_accum) and gperftools (perl), as go tool pprof -proto writes them: no names, no build-ids."""
+        for name in 'jemalloc', 'gperftools':
+            paths = [os.path.join(HERE, 'producers', '%s.%d.pb.gz' % (name, i)) for i in (1, 2)]
+            old, new = ({row: values for row, values in meaning(self.file(path)).items()} for path in paths)
+            self.assertGreater(len(set(old) & set(new)), 50)
+            for negative in 'keep', 'clamp', 'drop':
+                data = self.run_it('diff', '--negative', negative, *paths)
+                self.assertEqual(meaning(data), minus(new, old, types(self.file(paths[0])), negative))
+            self.assertLess(len(data), os.path.getsize(paths[1]))
 
     def test_a_long_stream_forgets_what_is_gone(self):
         rng = random.Random(SEED)

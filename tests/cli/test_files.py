@@ -56,6 +56,26 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
     return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
 
 
+def last_number(data, field):
+    """The number that a message gives a field; for those that protoc's profile.proto does not have yet."""
+    at, found = 0, None
+
+    def take():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte, at = data[at], at + 1
+            value, shift = value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        tag, value = take(), take()
+        at += value if tag & 7 == 2 else 0
+        found = value if tag == field << 3 else found
+    return found
+
+
 class Files(unittest.TestCase):
     maxDiff = 3000
 
@@ -244,6 +264,19 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         data = self.run_it('merge', *paths)
         self.assertEqual([v for row in meaning(data).values() for v in row], [10, 100, 7, 3004])
         self.assertEqual((parse(data).time_nanos, parse(data).duration_nanos), (100, 40))
+
+    def test_what_a_profile_says_of_itself_is_kept(self):
+        fields = {7: b'drop.*', 8: b'keep.*', 13: b'a comment', 14: b'contentions', 15: b'https://example.org/'}
+        data = gzip.decompress(profile([(['f'], [1, 2])], MUTEX))
+        n = len(parse(data).string_table)
+        data += b''.join(chunk(6, text) + number(field, n + i) for i, (field, text) in enumerate(fields.items()))
+        path = self.file('p', data)
+        for verb in ['merge', path], ['merge', path, path], ['diff', path, path], ['diff', '--flows=delay', path, path]:
+            out = self.run_it(*verb)
+            p = parse(out)
+            self.assertEqual([p.string_table[i] for i in (p.drop_frames, p.keep_frames, p.comment[0], p.default_sample_type)],
+                             ['drop.*', 'keep.*', 'a comment', 'contentions'])
+            self.assertEqual(p.string_table[last_number(gzip.decompress(out), 15)], 'https://example.org/')
 
     def test_comments_are_merged_each_once(self):
         def with_comments(name, *comments):

@@ -70,6 +70,12 @@ class Golden(unittest.TestCase):
                     flows = sorted(FLOWS & {t for t, _ in types(content('%s.1.pb.gz' % kind))})
                     self.compare('%s.%d.pb.gz' % (kind, old), '%s.%d.pb.gz' % (kind, new), flows)
 
+    def test_pairs_of_other_allocators(self):
+        for name in 'jemalloc', 'gperftools':
+            for i in 1, 2:
+                shutil.copy(os.path.join(HERE, 'producers', '%s.%d.pb.gz' % (name, i)), DIR)
+            self.compare(name + '.1.pb.gz', name + '.2.pb.gz', ['alloc_objects', 'alloc_space'])
+
     def test_a_pair_of_our_own(self):
         """Three ways to one delta: raw records, `deltaprof diff` of what is serialised, google/pprof's Merge of it."""
         conf = 'heap_rate=1,out=none,interval=0'
