@@ -34,8 +34,10 @@ DELTAPROF_API int deltaprof_start(const char *conf);
  */
 DELTAPROF_API int deltaprof_stop(void);
 
-/* Changes heap_rate, mutex_rate, block_rate, interval and symbolize while running. -EINVAL: another key, or a bad
- * value. */
+/*
+ * Changes heap_rate, mutex_rate, block_rate, interval and symbolize while running. -EINVAL: another key, or a bad
+ * value, named in the log; nothing is changed. -ENOTCONN: it was never started.
+ */
 DELTAPROF_API int deltaprof_set(const char *conf);
 
 /*
@@ -56,7 +58,9 @@ enum deltaprof_kind {
 /* Takes n_bytes at bytes; 0, or a negative errno that ends the write and is returned by it. */
 typedef int (*deltaprof_write_fn)(void *ctx, const void *bytes, size_t n_bytes);
 
-/* Names a stack value for deltaprof_delta_set_frames. Strings stay the caller's and must live until the write returns.
+/*
+ * Names a stack value for deltaprof_delta_set_frames: fills name, which comes zeroed. Its result is not looked at.
+ * Strings stay the caller's and must live until the write returns. Called by the write, on its thread.
  */
 struct deltaprof_frame_name {
     const char *function; /* NULL: not known, the value is written as an address */
@@ -72,22 +76,27 @@ typedef int (*deltaprof_name_fn)(void *ctx, uintptr_t value, struct deltaprof_fr
  */
 struct deltaprof_delta;
 
-/* NULL: no memory within `memory`, or no such kind (errno says which). The first write gives everything since start. */
+/*
+ * The caller frees it. NULL: no memory within `memory` (errno ENOMEM), or no such kind (EINVAL). The first write gives
+ * everything since start. Works before deltaprof_start, too.
+ */
 DELTAPROF_API struct deltaprof_delta *deltaprof_delta_new(enum deltaprof_kind kind);
 DELTAPROF_API void deltaprof_delta_free(struct deltaprof_delta *delta); /* takes NULL */
 
-/* symbolize, address, types and max_samples for this consumer alone. -EINVAL: another key, or a bad value. */
+/* symbolize, address, types and max_samples for this consumer alone. -EINVAL: another key, or a bad value, named in the
+ * log. */
 DELTAPROF_API int deltaprof_delta_set(struct deltaprof_delta *delta, const char *conf);
 
-/* Stack values are named by fn and taken as they are; fn NULL goes back to addresses. */
+/* Stack values of records.h are named by fn and taken as they are; fn NULL goes back to addresses. 0. */
 DELTAPROF_API int deltaprof_delta_set_frames(struct deltaprof_delta *delta, deltaprof_name_fn fn, void *ctx);
 
-/* Makes now the baseline: what happened so far is never delivered here. */
+/* Makes now the baseline: what happened so far is never delivered here. -ENOMEM: the baseline stays. */
 DELTAPROF_API int deltaprof_delta_skip(struct deltaprof_delta *delta);
 
 /*
  * Writes a gzipped pprof of what happened since the last success, in pieces, to fn. When fn took every byte, the
- * baseline moves; on any error it stays, and the next write covers this time as well.
+ * baseline moves; on any error it stays, and the next write covers this time as well. fn's error; -ENOMEM; -EBUSY: see
+ * below; -EINVAL: this delta is one of records.h; -ECANCELED: fn forked, and this is the child.
  */
 DELTAPROF_API int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, void *ctx);
 
@@ -100,8 +109,10 @@ DELTAPROF_API int deltaprof_delta_write_uncommitted(struct deltaprof_delta *delt
 DELTAPROF_API int deltaprof_delta_commit(struct deltaprof_delta *delta);
 DELTAPROF_API int deltaprof_delta_abandon(struct deltaprof_delta *delta);
 
-/* What the profiler saw, uses and could not keep. Counters grow for the life of the process (a forked child's from the
- * fork). */
+/*
+ * What the profiler saw, uses and could not keep. Counters grow for the life of the process (a forked child's from the
+ * fork).
+ */
 struct deltaprof_stats {
     uint64_t samples;      /* events recorded, all kinds */
     uint64_t records;      /* distinct (kind, heap, labels, stack) */
@@ -117,13 +128,17 @@ struct deltaprof_stats {
     uint64_t frames_full;  /* frames seen for the first time and shown as [overflow]: their table was full */
 };
 
-/* size_bytes is sizeof *stats as the caller knows it; a shorter one is filled as far as it goes, a longer one zeroed
- * beyond. */
+/*
+ * size_bytes is sizeof *stats as the caller knows it; a shorter one is filled as far as it goes, a longer one zeroed
+ * beyond. 0, always.
+ */
 DELTAPROF_API int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes);
 
-/* Gives log lines (without newline) to fn in place of `log`; NULL goes back. Only the line that says that the last
+/*
+ * Gives log lines (without newline) to fn in place of `log`; NULL goes back. Only the line that says that the last
  * profiles were not written within exit_timeout goes to `log`: fn may be what hung. Called above the hooks, on any
- * thread. */
+ * thread; a line is fn's until it returns.
+ */
 typedef void (*deltaprof_log_fn)(void *ctx, const char *line);
 DELTAPROF_API void deltaprof_set_log(deltaprof_log_fn fn, void *ctx);
 

@@ -12,11 +12,15 @@
  * deltaprof_start, in a forked child. Nothing here allocates, locks, logs or changes errno, unless it says so.
  * Nothing here fails: what cannot be kept is counted (deltaprof_get_stats).
  *
- *     an allocator:                              an interposer:
- *       p = carve(n);                              if (!deltaprof_take(n, &rest)) { p = real(n); deltaprof_leave(rest);
- * } deltaprof_alloc(heap, p, n);               else { begin(&s); p = real(n); end(&s, p, site); }
- *       ...
- *       deltaprof_free(heap, p);  release(p);
+ *     an allocator:                           an interposer:
+ *       p = carve(n);                           if (!deltaprof_take(n, &rest)) {
+ *       deltaprof_alloc(heap, p, n);                p = real(n);
+ *       ...                                         deltaprof_leave(rest);
+ *       deltaprof_free(heap, p);                } else {
+ *       release(p);                                 deltaprof_sample_begin(&sample, 0, n);
+ *                                                   p = real(n);
+ *                                                   deltaprof_sample_end(&sample, p, &site);
+ *                                               }
  */
 #pragma once
 
@@ -177,22 +181,26 @@ DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool d
  * that let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder
  * one load.
  *
- *     lock:    if (try(l)) return;                              unlock:  if (!deltaprof_lock_maybe(l)) { release(l);
- * return; } deltaprof_lock_wait(&wait, l, kind);                      deltaprof_lock_settle(&owed, l); wait_for(l);
- * release(l); deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);   deltaprof_lock_blame(&owed, NULL);
+ *     lock:                                                    unlock:
+ *       if (try(l))                                              owes = deltaprof_lock_maybe(l) &&
+ *           return;                                                     deltaprof_lock_settle(&owed, l);
+ *       deltaprof_lock_wait(&wait, l, kind);                     release(l);
+ *       wait_for(l);                                             if (owes)
+ *       deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);      deltaprof_lock_blame(&owed, NULL);
  *
  * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if
- * its kind has no holder (COND and after it); the others must reach deltaprof_lock_waited.
+ * its kind has no holder (COND and after it); the others must reach deltaprof_lock_waited. Profiles show the kind as
+ * the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier or join.
  */
-enum deltaprof_lock_kind { /* shown as the label `lock` */
-                           DELTAPROF_LOCK_MUTEX = 1,
-                           DELTAPROF_LOCK_READ = 2,  /* rwlock-read */
-                           DELTAPROF_LOCK_WRITE = 3, /* rwlock-write */
-                           DELTAPROF_LOCK_COND = 4,  /* from here on: in the block profile only */
-                           DELTAPROF_LOCK_SEM = 5,
-                           DELTAPROF_LOCK_SPIN = 6,
-                           DELTAPROF_LOCK_BARRIER = 7,
-                           DELTAPROF_LOCK_JOIN = 8,
+enum deltaprof_lock_kind {
+    DELTAPROF_LOCK_MUTEX = 1,
+    DELTAPROF_LOCK_READ = 2,
+    DELTAPROF_LOCK_WRITE = 3,
+    DELTAPROF_LOCK_COND = 4, /* from here on: in the block profile only */
+    DELTAPROF_LOCK_SEM = 5,
+    DELTAPROF_LOCK_SPIN = 6,
+    DELTAPROF_LOCK_BARRIER = 7,
+    DELTAPROF_LOCK_JOIN = 8,
 };
 
 enum deltaprof_lock_end {
@@ -292,6 +300,7 @@ DELTAPROF_API int deltaprof_start_preloaded(void);
  * vfork or a raw clone it does nothing. A second call does nothing.
  */
 DELTAPROF_API void deltaprof_deliver(void);
+
 /* The end for which deltaprof_deliver was called did not come (a failed exec): a later one delivers again. */
 DELTAPROF_API void deltaprof_survived(void);
 
@@ -302,9 +311,9 @@ DELTAPROF_API void deltaprof_unload_end(void);
 /* The main thread is about to call pthread_exit: the process then ends when its last other thread does, ours aside. */
 DELTAPROF_API void deltaprof_main_leaves(void);
 
-/* Before unshare and setns, which want a single-threaded process: ends the agent, which comes back with the next tick.
- */
+/* Before unshare and setns, which want a single-threaded process: ends the agent. The next tick brings it back. */
 DELTAPROF_API void deltaprof_quiesce(void);
+
 /* Before a seccomp filter is installed: delivers what is pending; no thread is made and nothing opened from then on. */
 DELTAPROF_API void deltaprof_confined(void);
 

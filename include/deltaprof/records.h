@@ -16,7 +16,9 @@
 extern "C" {
 #endif
 
-/* Every value of stack is a return address, the leaf first; with the top bit set it is a frame named through hooks.h.
+/*
+ * Cumulative counters of one stack since the runtime began. Every value of stack is a return address, the leaf first,
+ * or what deltaprof_delta_set_frames names; with the top bit set it is no address of this process.
  */
 struct deltaprof_heap_record {
     const uintptr_t *stack;
@@ -24,6 +26,7 @@ struct deltaprof_heap_record {
     int64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 };
 
+/* The same for waits; of a kind DELTAPROF_MUTEX or DELTAPROF_BLOCK. */
 struct deltaprof_block_record {
     const uintptr_t *stack;
     size_t depth;

@@ -11,6 +11,7 @@ import sys
 import unittest
 
 TOP, DELTAPROF, MAN = sys.argv[1:]
+MAN3 = os.path.join(TOP, 'src/deltaprof.3')
 
 
 def run(*command):
@@ -46,10 +47,23 @@ class Docs(unittest.TestCase):
             self.assertIn(f'\n.SS {verb}\n', man)
 
     @unittest.skipUnless(shutil.which('man'), 'man is not installed')
-    def test_the_man_page_renders_without_a_warning(self):
-        done = subprocess.run(['man', '--warnings', '-E', 'UTF-8', '-l', MAN], text=True, capture_output=True,
-                              env={**os.environ, 'MANWIDTH': '100', 'LC_ALL': 'C.UTF-8'})
-        self.assertEqual((done.returncode, done.stderr), (0, ''))
+    def test_the_man_pages_render_without_a_warning(self):
+        for page in (MAN, MAN3):
+            done = subprocess.run(['man', '--warnings', '-E', 'UTF-8', '-l', page], text=True, capture_output=True,
+                                  env={**os.environ, 'MANWIDTH': '100', 'LC_ALL': 'C.UTF-8'})
+            self.assertEqual((done.returncode, done.stderr), (0, ''))
+
+    def test_the_second_man_page_has_every_function_but_those_for_hooks(self):
+        with open(MAN3) as f:
+            page = f.read()
+        for header in ('deltaprof', 'records', 'http'):
+            with open(os.path.join(TOP, f'include/deltaprof/{header}.h')) as f:
+                declared = re.findall(r'^DELTAPROF_API [^;(]*?(\w+)\(', f.read(), re.M)
+            self.assertTrue(declared)
+            for name in declared:
+                if not name.endswith('_records_uncommitted'):
+                    self.assertIn(f'{name}(', page)
+        self.assertIn(f'"{run(DELTAPROF, "--version").strip()}"', page.split('\n')[1])
 
     def test_readme_tells_of_every_verb_and_of_files_that_are_there(self):
         for verb in verbs():
