@@ -24,6 +24,7 @@
 #include "record/event.h"
 #include "record/frames.h"
 #include "record/unwind.h"
+#include "report/loaded.h"
 #include "report/profile.h"
 #include "sink/agent.h"
 #include "sink/endpoint.h"
@@ -95,6 +96,8 @@ static int settle(const struct dp_config *conf)
         rc = dp_report_init(conf);
     if (rc == 0)
         rc = -pthread_atfork(fork_prepare, fork_parent, fork_child);
+    if (rc == 0)
+        dp_loaded_learn();
     desk.settled = rc == 0;
     return rc;
 }

@@ -8,7 +8,6 @@
  */
 #include "hook.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +15,6 @@
 
 struct dp_range dp_libc, dp_loader;
 bool dp_sees_malloc;
-
-static void range_of(const void *address, struct dp_range *range)
-{
-    struct dl_find_object object;
-    if (_dl_find_object((void *)address, &object) == 0) {
-        range->start = (uintptr_t)object.dlfo_map_start;
-        range->end = (uintptr_t)object.dlfo_map_end;
-    }
-}
 
 static const char *base_name(const char *path)
 {
@@ -47,40 +37,63 @@ static bool named_by_environment(const char *file)
     return false;
 }
 
-/* Does map name us as something that it needs? Then we were linked. */
-static bool needs(const struct link_map *map, const char *soname)
+/*
+ * What the loader's list says, in the order of loading. Asked by dl_iterate_phdr, which every glibc has; here its lock
+ * is ours, since constructors run under the loader's.
+ */
+struct seen {
+    struct dp_range self;
+    const char *self_name; /* "": part of the program itself */
+    bool ahead;            /* we come before libc */
+    bool needed;           /* somebody names us as something that it needs: then we were linked */
+};
+
+static bool needs(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic, const char *soname)
 {
     const char *strings = NULL;
-    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++)
+    for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_STRTAB)
             strings = (const char *)d->d_un.d_ptr;
     /* The vdso's table is not relocated; it needs nobody. */
-    for (const ElfW(Dyn) *d = map->l_ld; (uintptr_t)strings > map->l_addr && d->d_tag != DT_NULL; d++)
+    for (const ElfW(Dyn) *d = dynamic; (uintptr_t)strings > info->dlpi_addr && d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_NEEDED && strcmp(base_name(strings + d->d_un.d_val), soname) == 0)
             return true;
     return false;
 }
 
-/*
- * LD_PRELOAD says so; or (/etc/ld.so.preload, ld.so --preload) we were loaded ahead of libc and nobody asked for us.
- * Walking the loader's list is safe here: constructors run under its lock.
- */
-static bool preloaded(void)
+static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 {
-    struct dl_find_object self, libc;
-    if (_dl_find_object((void *)preloaded, &self) != 0 || self.dlfo_link_map->l_name[0] == '\0')
-        return false; /* part of the program itself */
-    const char *file = base_name(self.dlfo_link_map->l_name);
-    if (named_by_environment(file))
-        return true;
-    if (_dl_find_object((void *)DP_REAL(_exit), &libc) != 0)
+    struct seen *seen = ctx;
+    struct dp_range range = {UINTPTR_MAX, 0};
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type == PT_LOAD && start < range.start)
+            range.start = start;
+        if (p->p_type == PT_LOAD && start + p->p_memsz > range.end)
+            range.end = start + p->p_memsz;
+        if (p->p_type == PT_DYNAMIC)
+            seen->needed |= needs(info, (const ElfW(Dyn) *)start, DP_SONAME);
+    }
+    if (dp_within(&range, (uintptr_t)look)) {
+        seen->self = range;
+        seen->self_name = info->dlpi_name;
+    }
+    if (dp_within(&range, (uintptr_t)DP_REAL(_exit))) {
+        dp_libc = range;
+        seen->ahead = seen->self.end;
+    }
+    if (dp_within(&range, (uintptr_t)_r_debug.r_ldbase))
+        dp_loader = range;
+    return 0;
+}
+
+/* LD_PRELOAD says so; or (/etc/ld.so.preload, ld.so --preload) we were loaded ahead of libc and nobody asked for us. */
+static bool preloaded(const struct seen *seen)
+{
+    if (!seen->self_name || !*seen->self_name)
         return false;
-    bool ahead = false;
-    for (struct link_map *map = self.dlfo_link_map; map; map = map->l_next)
-        ahead |= map == libc.dlfo_link_map;
-    for (struct link_map *map = _r_debug.r_map; ahead && map; map = map->l_next)
-        ahead = !needs(map, DP_SONAME);
-    return ahead;
+    return named_by_environment(base_name(seen->self_name)) || (seen->ahead && !seen->needed);
 }
 
 extern void __asan_init(void) __attribute__((weak));
@@ -100,13 +113,11 @@ __attribute__((constructor)) static void init(void)
     dp_real_resolve_cxx();
     if (sanitized())
         return;
-    struct dp_range self = {0};
-    range_of((const void *)DP_REAL(_exit), &dp_libc);
-    range_of((const void *)_dl_find_object, &dp_loader);
-    range_of((const void *)init, &self);
-    dp_sees_malloc = dp_within(&self, (uintptr_t)malloc); /* whose malloc the whole process calls */
-    at_quick_exit(deltaprof_deliver);                     /* the first registered runs last */
+    struct seen seen = {0};
+    dl_iterate_phdr(look, &seen);
+    dp_sees_malloc = dp_within(&seen.self, (uintptr_t)malloc); /* whose malloc the whole process calls */
+    at_quick_exit(deltaprof_deliver);                          /* the first registered runs last */
     deltaprof_announce(DELTAPROF_SEES_MALLOC | DELTAPROF_SEES_LOCKS);
-    if (preloaded())
+    if (preloaded(&seen))
         deltaprof_start_preloaded();
 }

@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn));
@@ -39,7 +40,7 @@ void _Exit(int status)
 /* Only the main thread's leaving changes how the process ends. */
 static void leave(void)
 {
-    if (gettid() == getpid())
+    if (syscall(SYS_gettid) == getpid())
         deltaprof_main_leaves();
 }
 

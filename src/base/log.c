@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* system calls that older headers do not name */
 enum where { TO_STDERR, TO_NONE, TO_FILE };
 
 static struct {
@@ -93,10 +94,10 @@ void dp_log_fork_child(void)
 /* The host's fd 2, for a thread with its own table; -1: not allowed here. */
 static int borrow_stderr(void)
 {
-    int process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int process = (int)syscall(PIDFD_OPEN, getpid(), 0);
     if (process < 0)
         return -1;
-    int fd = (int)syscall(SYS_pidfd_getfd, process, STDERR_FILENO, 0);
+    int fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
     close(process);
     return fd;
 }

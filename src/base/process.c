@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { CLOSE_RANGE = 436 }; /* a system call that older headers do not name */
 static _Atomic pid_t noted; /* relaxed: written before other threads are started, or alone in a forked child */
 
 void dp_process_note(void)
@@ -88,7 +89,7 @@ bool dp_process_matches(const char *globs)
 
 int dp_process_own_descriptors(void)
 {
-    if (syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */))
+    if (syscall(CLOSE_RANGE, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */))
         return -errno;
     for (long fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
         fd = syscall(SYS_dup, fd);

@@ -9,6 +9,9 @@ struct unit {
     const char *name;
     int64_t factor;
 };
+/* ENOENT as a text; glibc has it since 2.32. */
+extern const char *error_name(int error) __asm__("strerrorname_np") __attribute__((weak));
+
 /* Largest first: the shortest text is found by the first that divides. */
 static const struct unit sizes[] = {{"T", INT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20},
                                     {"k", 1 << 10},          {"", 1},        {0}};
@@ -106,6 +109,14 @@ static void put_number(struct out *o, uint64_t n, unsigned base, unsigned width)
         put(o, reversed[--count]);
 }
 
+static void put_error(struct out *o, int error)
+{
+    const char *name = error_name ? error_name(error) : NULL;
+    put_text(o, name ? name : "error ");
+    if (!name)
+        put_number(o, (uint64_t)error, 10, 0);
+}
+
 static void put_unit(char *out, size_t room, int64_t n, const struct unit *units)
 {
     struct out o = {out, 0, room};
@@ -157,8 +168,7 @@ size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, 
             uint64_t n = longs ? va_arg(args, unsigned long long) : va_arg(args, unsigned);
             put_number(&o, n, *f == 'x' ? 16 : 10, width);
         } else if (*f == 'm') {
-            const char *name = strerrorname_np(error_m);
-            put_text(&o, name ? name : "unknown error");
+            put_error(&o, error_m);
         } else if (*f) {
             put(&o, *f);
         } else {

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 typedef uint32_t dp_frame_id;  /* 0: none */
-typedef uint32_t dp_object_id; /* 0: no file known (JIT code, anonymous memory, a loader without _dl_find_object) */
+typedef uint32_t dp_object_id; /* 0: no file known (JIT code, anonymous memory) */
 
 /* Frames of our own, shown by name. */
 enum {
@@ -46,7 +46,7 @@ struct dp_object {
     uintptr_t cfi_start, cfi_end; /* the readable segment that .eh_frame lies in; equal: no unwind table */
     const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
     uint32_t n_fdes;
-    uint32_t name;          /* offset for dp_object_name */
+    _Atomic uint32_t name;  /* for dp_object_name */
     const void *print_at;   /* two words that tell this file from another in its place, where they lie; NULL: none */
     uint32_t print[2];      /* and what they were: of the build-id, or of the unwind table's header */
     uint8_t build_id_bytes; /* 0: none */
@@ -66,8 +66,8 @@ dp_frame_id dp_frame_intern_named(uint64_t value);
 dp_frame_id dp_frame_find(uintptr_t lookup_pc);
 
 /*
- * The object that the loader knows at an address, entered in the table when it is new; 0: no file there, no room, or no
- * _dl_find_object. pc: an address that this thread will return to, or runs at, so that it cannot be unloaded meanwhile.
+ * The object at an address, entered in the table when it is new; 0: no file there, or no room. pc: an address that this
+ * thread will return to, or runs at, so that it cannot be unloaded meanwhile.
  */
 dp_object_id dp_object_find(uintptr_t pc);
 
@@ -79,7 +79,7 @@ uint32_t dp_frames_count(void);
 const struct dp_frame *dp_frame_get(dp_frame_id id);
 uint32_t dp_objects_count(void); /* an id below it that no frame refers to may not be `ready` */
 const struct dp_object *dp_object_get(dp_object_id id);
-const char *dp_object_name(const struct dp_object *object); /* the loader's; "" for the main program */
+const char *dp_object_name(const struct dp_object *object); /* the loader's; "" for the main program, "?" not known */
 
 /*
  * dlclose, told by whoever hooks it: between begin and end nothing new is cached; end asks the loader for each known

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "record/frames.h"
+#include "record/loader.h"
 
 int dp_objects_init(size_t budget_bytes);
 
@@ -14,3 +15,15 @@ bool dp_object_read(struct dp_object *object);
 
 /* What there is to know about the object at pc, from the loader and its headers, without a place in the table. */
 bool dp_object_look(uintptr_t pc, struct dp_object *object);
+
+/* Enters what the loader said, or finds it there; 0: no room. Context: hook, or wherever the loader may be asked. */
+dp_object_id dp_object_enter(const struct dp_loaded *found);
+
+/* The object in the table that begins at start and is still there; NULL: none. */
+const struct dp_object *dp_object_at(uintptr_t start);
+
+/* True: it was not retired, and now it is. */
+bool dp_object_retire_if_gone(dp_object_id id);
+
+/* An unload is under way, or one was when this process was forked: what is known of a range may no longer hold. */
+bool dp_objects_changing(void);

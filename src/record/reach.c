@@ -11,11 +11,12 @@
  * there every page is asked for anew in each walk, except the one that the thread is standing on.
  *
  * rt_sigprocmask with a `how` that does not exist reads its set, says EFAULT where it cannot, and else EINVAL; it never
- * changes anything, and no sandbox forbids it.
+ * changes anything, and no sandbox forbids it. FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and nothing else.
  */
 #include "record/reach.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,11 +33,21 @@ bool dp_reach_probe(uintptr_t address)
     return there;
 }
 
+int dp_reach_compare(uintptr_t address, uint32_t expected)
+{
+    static uint32_t nobody;
+    int saved = errno;
+    long rc = syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected);
+    int same = rc >= 0 ? 1 : errno == EAGAIN ? 0 : -EFAULT;
+    errno = saved;
+    return same;
+}
+
 static uintptr_t first_thread; /* its pthread_self(); 0: not known */
 
 void dp_reach_init(void)
 {
-    if (gettid() == getpid())
+    if (syscall(SYS_gettid) == getpid())
         first_thread = (uintptr_t)pthread_self();
 }
 
@@ -44,7 +55,7 @@ void dp_reach_init(void)
 static uintptr_t top_above(uintptr_t sp)
 {
     uintptr_t top = (uintptr_t)pthread_self();
-    if (first_thread ? top == first_thread : gettid() == getpid())
+    if (first_thread ? top == first_thread : syscall(SYS_gettid) == getpid())
         top = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
     return top - sp - 1 < FAR_BYTES ? top : 0;
 }

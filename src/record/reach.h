@@ -49,3 +49,7 @@ static inline __attribute__((no_sanitize("address"))) uintptr_t dp_reach_read(ui
 
 /* Whether the page at address is there to read: one system call. errno is kept. */
 bool dp_reach_probe(uintptr_t address);
+
+/* Whether the word at address is `expected`: 1 yes, 0 no, -EFAULT it cannot be read. One system call, which may meet
+ * memory that goes away at any moment. errno is kept. */
+int dp_reach_compare(uintptr_t address, uint32_t expected);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "record/stack.h"
 #include "report/consumer.h"
+#include "report/loaded.h"
 
 #include <errno.h>
 #include <string.h>
@@ -203,6 +204,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
         return -ENOMEM;
     c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
     dp_objects_recheck();
+    dp_loaded_learn();
     int err = dp_consumer_take_kit(c);
     if (!err)
         err = dp_records_subtract(c->records, dump, &c->kit->rows);

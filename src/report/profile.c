@@ -19,6 +19,7 @@
 #include "record/event.h"
 #include "report/consumer.h"
 #include "report/hooked.h"
+#include "report/loaded.h"
 #include "report/symbol.h"
 
 #include <deltaprof/hooks.h>
@@ -218,6 +219,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
     dp_objects_recheck();
+    if (!(flags & DP_WRITE_NO_WAIT))
+        dp_loaded_learn();
     c->to = now();
     int err = dp_consumer_take_kit(c);
     if (!err)

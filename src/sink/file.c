@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -103,7 +104,7 @@ static uint32_t scan(const struct dp_files *files, uint32_t doomed)
     uint32_t highest = 0;
     ssize_t n_bytes;
     lseek(files->dir_fd, 0, SEEK_SET);
-    while ((n_bytes = getdents64(files->dir_fd, &buffer, sizeof buffer)) > 0)
+    while ((n_bytes = syscall(SYS_getdents64, files->dir_fd, &buffer, sizeof buffer)) > 0)
         for (ssize_t at = 0; at < n_bytes;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buffer.bytes + at);
             uint32_t seq = seq_of(files, entry->d_name);

@@ -47,6 +47,12 @@ static void synthetic_frames_have_names(void **state)
     assert_int_equal(dp_frame_get(DP_FRAME_OTHER)->type, DP_FRAME_SYNTHETIC);
 }
 
+/* A glibc before 2.35 tells reports only. */
+static bool is_named(const struct dp_object *object, const char *name)
+{
+    return strstr(dp_object_name(object), dp_loader_answers() ? name : "?") != NULL;
+}
+
 static void an_object_knows_its_range_its_build_id_and_its_unwind_table(void **state)
 {
     uintptr_t pc = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
@@ -55,7 +61,7 @@ static void an_object_knows_its_range_its_build_id_and_its_unwind_table(void **s
     assert_int_equal(dp_object_find(pc + 1), id);
     const struct dp_object *libc = dp_object_get(id);
     assert_true(libc->start <= pc && pc < libc->end);
-    assert_non_null(strstr(dp_object_name(libc), "libc.so"));
+    assert_true(is_named(libc, "libc.so"));
     assert_int_equal(libc->build_id_bytes, 20);
     assert_true(libc->n_fdes > 1000);
     assert_true(libc->cfi_end > libc->cfi_start);
@@ -168,7 +174,7 @@ static void a_plugin_that_comes_at_ever_other_addresses_is_still_walked(void **s
         assert_int_equal(dp_rule_kind(dp_recipe_rule(value)), DP_RULE_SP);
         if (id) {
             was_known = true;
-            assert_non_null(strstr(dp_object_name(dp_object_get(id)), "libm.so"));
+            assert_true(is_named(dp_object_get(id), "libm.so"));
         } else {
             was_full = true;
         }
