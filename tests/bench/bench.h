@@ -87,3 +87,23 @@ static inline double bench_threads(unsigned n_threads, bench_fn fn, long n)
     pthread_barrier_destroy(&start);
     return sum / ((double)n * n_threads);
 }
+
+/*
+ * The call site, 0 .. BENCH_SITES - 1, of frame `level` (0: the root) of record i, in stacks of BENCH_DEPTH that form a
+ * tree: a level has 2^(level/2) nodes, the last has one for each record.
+ */
+enum { BENCH_DEPTH = 32, BENCH_SITES = 10000 };
+
+static inline uint64_t bench_mix(uint64_t x)
+{
+    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
+    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
+    return x ^ x >> 28;
+}
+
+static inline size_t bench_call_site(size_t i, unsigned level)
+{
+    size_t nodes = (size_t)1 << level / 2;
+    uint64_t node = level < BENCH_DEPTH - 1 ? bench_mix(i) % nodes : i;
+    return bench_mix(node * 64 + level) % BENCH_SITES;
+}

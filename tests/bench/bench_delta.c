@@ -26,33 +26,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEPTH    32
-#define DISTINCT 10000
+#define DEPTH BENCH_DEPTH
 
 static struct {
     size_t n;
     uintptr_t *values; /* n * DEPTH */
     struct deltaprof_heap_record *records;
     dp_record_id *ids;
-    uintptr_t code; /* of the C library: DISTINCT call sites */
+    uintptr_t code; /* of the C library: BENCH_SITES call sites */
     size_t n_changed;
     size_t next; /* the changed ones are taken in turn */
 } world;
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
-    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
-    return x ^ x >> 28;
-}
-
-/* Frame `level` (0 the root) of record i: a level has 2^(level/2) nodes, the last has one for each record. */
-static uintptr_t frame_of(size_t i, unsigned level)
-{
-    size_t nodes = (size_t)1 << level / 2;
-    uint64_t node = level < DEPTH - 1 ? mix(i) % nodes : i;
-    return world.code + 16 * (mix(node * 64 + level) % DISTINCT);
-}
 
 static void must(int ok, const char *what)
 {
@@ -80,7 +64,7 @@ static void make_world(size_t n)
     for (size_t i = 0; i < n; i++) {
         dp_frame_id frames[DEPTH];
         for (unsigned k = 0; k < DEPTH; k++) {
-            uintptr_t pc = frame_of(i, DEPTH - 1 - k);
+            uintptr_t pc = world.code + 16 * bench_call_site(i, DEPTH - 1 - k);
             frames[k] = dp_frame_intern(pc);
             world.values[i * DEPTH + k] = pc + 1;
         }
@@ -93,7 +77,7 @@ static void make_world(size_t n)
 
 static void change(size_t i, bool freed)
 {
-    int64_t size = 16 + (int64_t)(mix(i) % 64) * 16;
+    int64_t size = 16 + (int64_t)(bench_mix(i) % 64) * 16;
     dp_table_add(DP_KIND_HEAP, world.ids[i], 1, size);
     world.records[i].alloc_objects++;
     world.records[i].alloc_bytes += size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one delta_heap costs through http.h, from begin to end: 100,000 records of 32 frames, of which none, 2 % or all
- * changed since the cursor's last reply, and nothing is in use. Wall time in ms (the median;
- * it is made on a thread of ours while this one pulls), size in bytes, and the most that the profiler had mapped
- * beyond what it has between replies.
+ * What one delta_heap costs through http.h, from begin to end: the 100,000 records of bench_delta, of which none, 2 %
+ * or all changed since the cursor's last reply, and nothing is in use. It is made on a thread of ours while this one
+ * pulls; medians of the processor time of both and of the time that passed, in ms, then the size, and the most that the
+ * profiler had mapped beyond what it has between replies.
  */
 #include "bench.h"
 
@@ -19,17 +19,11 @@
 #include <time.h>
 
 #define RECORDS 100000u
-#define DEPTH   32u
+#define DEPTH   BENCH_DEPTH
 #define ADDRESS ((uintptr_t)0x500000000000)
 
 static dp_record_id ids[RECORDS];
 static size_t next;
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 32, x *= 0xE9846AF9B1A615D5u;
-    return x ^ x >> 29;
-}
 
 static void touch(size_t n)
 {
@@ -44,11 +38,8 @@ static void make_records(void)
 {
     for (unsigned i = 0; i < RECORDS; i++) {
         dp_frame_id frames[DEPTH];
-        for (unsigned k = 0; k < DEPTH; k++) {
-            uint64_t nodes = k ? (uint64_t)1 << (DEPTH - 1 - k) / 2 : RECORDS;
-            frames[k] = dp_frame_intern(ADDRESS + 16 * (mix(mix(i) % nodes * 64 + k) % 30000));
-        }
-        frames[0] = dp_frame_intern(ADDRESS + 16 * (size_t)i);
+        for (unsigned k = 0; k < DEPTH; k++)
+            frames[k] = dp_frame_intern(ADDRESS + 16 * bench_call_site(i, DEPTH - 1 - k));
         struct dp_stack stack = {.hash = dp_stack_hash(frames, DEPTH), .depth = DEPTH, .frames = frames};
         ids[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stack);
         dp_table_add(DP_KIND_HEAP, ids[i], 4, 1000);
@@ -56,33 +47,40 @@ static void make_records(void)
     }
 }
 
-static double ask(size_t *n_bytes, size_t *peak)
+struct cost {
+    double cpu_ms, wall_ms;
+    size_t n_bytes, peak;
+};
+
+static struct cost ask(void)
 {
     struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=bench&types=alloc&symbolize=none",
                                              NULL, 0};
     struct deltaprof_http_reply *reply;
     char buf[16384];
     size_t before = dp_mem_used();
-    double began_ms = bench_clock_ns(CLOCK_MONOTONIC) / 1e6;
-    *n_bytes = *peak = 0;
+    double cpu_ns = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID), wall_ns = bench_clock_ns(CLOCK_MONOTONIC);
+    struct cost cost = {0};
     if (deltaprof_http_begin(&request, &reply) || deltaprof_http_status(reply) != 200)
         exit(1);
     for (;;) {
         ssize_t n = deltaprof_http_read(reply, buf, sizeof buf);
         size_t used = dp_mem_used();
-        if (used > before && used - before > *peak)
-            *peak = used - before;
+        if (used > before && used - before > cost.peak)
+            cost.peak = used - before;
         if (n == 0)
             break;
         if (n > 0)
-            *n_bytes += (size_t)n;
+            cost.n_bytes += (size_t)n;
         else if (n == -EAGAIN)
             nanosleep(&(struct timespec){0, 20000}, NULL);
         else
             exit(1);
     }
     deltaprof_http_end(reply, 1);
-    return bench_clock_ns(CLOCK_MONOTONIC) / 1e6 - began_ms;
+    cost.cpu_ms = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns) / 1e6;
+    cost.wall_ms = (bench_clock_ns(CLOCK_MONOTONIC) - wall_ns) / 1e6;
+    return cost;
 }
 
 int main(void)
@@ -99,19 +97,22 @@ int main(void)
         const char *name;
         size_t changed;
     } shares[] = {{"none", 0}, {"2pc", RECORDS / 50}, {"all", RECORDS}};
-    size_t n_bytes, peak;
-    ask(&n_bytes, &peak);
-    printf("delta_heap_first_bytes %zu bytes\n", n_bytes);
+    printf("delta_heap_first_bytes %zu bytes\n", ask().n_bytes);
     for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
-        double ms[11];
+        enum { ROUNDS = 11 };
+        double cpu_ms[ROUNDS], wall_ms[ROUNDS];
+        struct cost cost;
         size_t most = 0;
-        for (int i = 0; i < 11; i++) {
+        for (int i = 0; i < ROUNDS; i++) {
             touch(shares[s].changed);
-            ms[i] = ask(&n_bytes, &peak);
-            most = peak > most ? peak : most;
+            cost = ask();
+            cpu_ms[i] = cost.cpu_ms;
+            wall_ms[i] = cost.wall_ms;
+            most = cost.peak > most ? cost.peak : most;
         }
-        printf("delta_heap_%s %.2f ms\n", shares[s].name, bench_median(ms, 11));
-        printf("delta_heap_%s_bytes %zu bytes\n", shares[s].name, n_bytes);
+        printf("delta_heap_%s %.2f ms\n", shares[s].name, bench_median(cpu_ms, ROUNDS));
+        printf("delta_heap_%s_wall %.2f ms\n", shares[s].name, bench_median(wall_ms, ROUNDS));
+        printf("delta_heap_%s_bytes %zu bytes\n", shares[s].name, cost.n_bytes);
         printf("delta_heap_%s_extra_memory %zu bytes\n", shares[s].name, most);
     }
     return 0;
