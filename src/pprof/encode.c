@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode.c - each message is put together in `body`, whose length is then known, and copied behind its tag into a
- * buffer of fixed size. Only the two sets (strings, functions) and the longest single message take memory that grows.
+ * pprof/encode.c - a message whose length is sure to take one byte is put together in the output buffer, behind a place
+ * for that byte; others in `body`, whose length is then known, and copied behind their tag. Only the two sets (strings,
+ * functions) and the longest single message take memory that grows.
  *
  * Field numbers are profile.proto's, in the order of its messages.
  */
@@ -11,6 +12,9 @@
 #include "pprof/utf8.h"
 
 #include <errno.h>
+
+#define SHORT     127                      /* bytes of the longest message whose length takes one byte */
+#define FIELD_MAX (1 + DP_WIRE_VARINT_MAX) /* with a tag of one byte */
 
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
 {
@@ -96,11 +100,29 @@ uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
     return e->body.at;
 }
 
+/* Begins a message of at most n_bytes and its extra fields. NULL: an error. */
+static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
+{
+    e->in_place = n_bytes + e->extra.n_bytes <= SHORT;
+    if (!e->in_place)
+        return dp_encode_begin(e, n_bytes);
+    if (2 + SHORT > DP_ENCODE_OUT_BYTES - e->n_out)
+        dp_encode_flush(e);
+    return e->error ? NULL : e->out + e->n_out + 2;
+}
+
 static void end(struct dp_encode *e, unsigned field, uint8_t *at)
 {
     at = put_extra(at, &e->extra);
     e->extra = (struct dp_encode_extra){0};
-    dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
+    if (!e->in_place) {
+        dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
+        return;
+    }
+    uint8_t *head = e->out + e->n_out;
+    head[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
+    head[1] = (uint8_t)(at - head - 2);
+    e->n_out = (size_t)(at - e->out);
 }
 
 void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
@@ -142,7 +164,7 @@ static int64_t string(struct dp_encode *e, const char *text)
 static void put_value_type(struct dp_encode *e, unsigned field, const struct dp_encode_value_type *type)
 {
     int64_t name = string(e, type->type), unit = string(e, type->unit);
-    uint8_t *at = dp_encode_begin(e, 4 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = begin(e, 2 * FIELD_MAX);
     if (at)
         end(e, field, dp_wire_put_nonzero(dp_wire_put_nonzero(at, 1, (uint64_t)name), 2, (uint64_t)unit));
 }
@@ -186,7 +208,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
         e->extra = (struct dp_encode_extra){0};
         return number + 1;
     }
-    uint8_t *at = dp_encode_begin(e, 10 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = begin(e, 5 * FIELD_MAX);
     if (!at)
         return 0;
     if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
@@ -205,18 +227,18 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
 uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
                             size_t n_lines)
 {
-    size_t n_bytes = 6 * DP_WIRE_VARINT_MAX;
+    size_t n_bytes = 3 * FIELD_MAX;
     for (size_t i = 0; i < n_lines; i++)
-        n_bytes += 8 * DP_WIRE_VARINT_MAX + lines[i].extra.n_bytes;
+        n_bytes += 4 * FIELD_MAX + lines[i].extra.n_bytes;
     uint64_t id = ++e->n_locations;
-    uint8_t *at = dp_encode_begin(e, n_bytes);
+    uint8_t *at = begin(e, n_bytes);
     if (!at)
         return id;
     at = dp_wire_put_field(at, 1, id);
     at = dp_wire_put_nonzero(at, 2, mapping);
     at = dp_wire_put_nonzero(at, 3, address);
     for (size_t i = 0; i < n_lines; i++) {
-        uint8_t head[6 * DP_WIRE_VARINT_MAX];
+        uint8_t head[3 * FIELD_MAX];
         uint8_t *stop = dp_wire_put_nonzero(head, 1, lines[i].function);
         stop = dp_wire_put_nonzero(stop, 2, (uint64_t)lines[i].line);
         stop = dp_wire_put_nonzero(stop, 3, (uint64_t)lines[i].column);
@@ -232,7 +254,7 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
 uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)
 {
     uint64_t id = ++e->n_mappings;
-    uint8_t *at = dp_encode_begin(e, 20 * DP_WIRE_VARINT_MAX);
+    uint8_t *at = begin(e, 10 * FIELD_MAX);
     if (!at)
         return id;
     at = dp_wire_put_field(at, 1, id);

@@ -100,6 +100,14 @@ void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_l
     end_sample(e, at, &rest);
 }
 
+/* What they write beyond their lengths, up to eight bytes in all, is written over by what comes next. */
+static inline uint8_t *put_two_refs(uint8_t *at, uint32_t first, uint32_t second)
+{
+    uint64_t bytes = htole64((first & 0xffffff) | (uint64_t)(second & 0xffffff) << 8 * (first >> 24));
+    memcpy(at, &bytes, sizeof bytes);
+    return at + (first >> 24) + (second >> 24);
+}
+
 void dp_encode_sample_refs(struct dp_encode *e, const uint32_t *refs, size_t n_refs, const int64_t *values,
                            const struct dp_encode_label *labels, size_t n_labels)
 {
@@ -112,14 +120,10 @@ void dp_encode_sample_refs(struct dp_encode *e, const uint32_t *refs, size_t n_r
     uint8_t *at = begin_sample(e, n_ids + 4 * n_long, &rest);
     if (!at)
         return;
-    for (size_t i = 0; i < n_refs; i++) {
-        uint32_t bytes = htole32(refs[i]); /* those beyond its length are written over by what comes next */
-        if (__builtin_expect(refs[i] >> 24 == 0, 0)) {
-            at = dp_wire_put_id(at, refs[i]);
-            continue;
-        }
-        memcpy(at, &bytes, sizeof bytes);
-        at += refs[i] >> 24;
-    }
+    size_t i = 0;
+    for (; i + 2 <= n_refs && !n_long; i += 2)
+        at = put_two_refs(at, refs[i], refs[i + 1]);
+    for (; i < n_refs; i++)
+        at = refs[i] >> 24 ? put_two_refs(at, refs[i], 0) : dp_wire_put_id(at, refs[i]);
     end_sample(e, at, &rest);
 }

@@ -34,7 +34,7 @@ static inline uint8_t *dp_wire_put(uint8_t *at, uint64_t value)
     return at;
 }
 
-#define DP_WIRE_SLACK 4 /* bytes behind the end that dp_wire_put_id may write */
+#define DP_WIRE_SLACK 8 /* bytes behind the end that dp_wire_put_id and the like may write */
 
 /*
  * The same for long runs of small numbers, whose lengths no branch predictor guesses: writes four bytes and counts

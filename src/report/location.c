@@ -215,10 +215,12 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
         look_up(l, found, n_found);
 }
 
-static int cover(struct dp_locations *l, dp_frame_id id)
+/* Makes by_frame a power of two that is more than any of the ids that were put together in bits. */
+static int cover(struct dp_locations *l, dp_frame_id bits)
 {
-    size_t want = dp_frames_count();
-    want = want > id ? want : (size_t)id + 1;
+    size_t want = 1024, least = dp_frames_count();
+    while (want <= bits || want < least)
+        want *= 2;
     if (!dp_vec_room(&l->by_frame, want - l->by_frame.n)) {
         fail(l, -ENOMEM);
         return -ENOMEM;
@@ -229,16 +231,20 @@ static int cover(struct dp_locations *l, dp_frame_id id)
 
 void dp_locations_stack(struct dp_locations *l, const dp_frame_id *frames, size_t n, uint32_t *refs)
 {
-    bool known = true;
-    for (size_t i = 0; i < n; i++) {
-        if (frames[i] >= l->by_frame.n && cover(l, frames[i])) {
-            memset(refs, 0, n * sizeof *refs);
-            return;
-        }
-        refs[i] = l->by_frame.at[frames[i]];
-        known &= refs[i] != 0;
+    dp_frame_id bits = 0;
+    uint32_t unknown = 0;
+    for (size_t i = 0; i < n; i++)
+        bits |= frames[i];
+    if (bits >= l->by_frame.n && cover(l, bits)) {
+        memset(refs, 0, n * sizeof *refs);
+        return;
     }
-    if (known)
+    const uint32_t *by_frame = l->by_frame.at;
+    for (size_t i = 0; i < n; i++) {
+        refs[i] = by_frame[frames[i]];
+        unknown += refs[i] == 0;
+    }
+    if (!unknown)
         return;
     meet(l, frames, n);
     for (size_t i = 0; i < n; i++)

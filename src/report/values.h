@@ -40,12 +40,13 @@ int dp_values_meet(struct dp_values *, uint32_t number, uint32_t ref);
 /* The locations of n numbers; 0 for those not met. Returns whether there are no others. */
 static inline bool dp_values_refs(const struct dp_values *v, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
-    bool all = true;
+    const uint32_t *by_number = v->refs.at;
+    uint32_t others = 0;
     for (size_t i = 0; i < n; i++) {
-        refs[i] = v->refs.at[numbers[i]];
-        all &= refs[i] != 0;
+        refs[i] = by_number[numbers[i]];
+        others += refs[i] == 0;
     }
-    return all;
+    return !others;
 }
 
 /* Keeps a stack. What to call it, for dp_values_stack; 0: it is not kept, budget_bytes are used up or there is none. */
