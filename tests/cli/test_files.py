@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof top` and `merge` on profiles made by hand, and all three verbs on broken ones.
+"""`deltaprof merge` on profiles made by hand, what all verbs do with files, and with broken ones.
 
     test_files.py DELTAPROF CORPUS
 """
 import bz2
-import fcntl
 import gzip
 import lzma
 import os
@@ -12,48 +11,16 @@ import pty
 import re
 import resource
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 import unittest
 
+from by_hand import DELTAPROF, Case, profile
 from random_profile import HEAP, MUTEX, chunk, meaning, number, parse, varint
 
-CORPUS, DELTAPROF = sys.argv.pop(), sys.argv.pop()
-
-
-def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server'):
-    """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address."""
-    strings, functions, frames, out = [''], [], [], b''
-
-    def string(text):
-        if text not in strings:
-            strings.append(text)
-        return strings.index(text)
-
-    def position(things, thing):
-        if thing not in things:
-            things.append(thing)
-        return things.index(thing) + 1
-
-    for kind in kinds:
-        out += chunk(1, number(1, string(kind[0])) + number(2, string(kind[1])))
-    for stack, values, *labels in rows:
-        ids = b''.join(varint(position(frames, frame if isinstance(frame, (int, tuple)) else (frame,))) for frame in stack)
-        some = b''.join(chunk(3, number(1, string(k)) + (number(2, string(v)) if isinstance(v, str) else number(3, v)))
-                        for k, v in (labels[0] if labels else {}).items())
-        out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
-    for i, frame in enumerate(frames, 1):
-        lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
-        out += chunk(4, number(1, i) + number(2, 1) + number(3, frame if isinstance(frame, int) else 0x400000 + i) + lines)
-    for i, name in enumerate(functions, 1):
-        out += chunk(5, number(1, i) + number(2, string(name)))
-    out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
-    out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
-    return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
+CORPUS = sys.argv.pop(1)
 
 
 def last_number(data, field):
@@ -76,177 +43,7 @@ def last_number(data, field):
     return found
 
 
-class Files(unittest.TestCase):
-    maxDiff = 3000
-
-    def setUp(self):
-        self.dir = tempfile.TemporaryDirectory()
-        self.addCleanup(self.dir.cleanup)
-
-    def file(self, name, *arguments, **more):
-        path = os.path.join(self.dir.name, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, 'wb') as f:
-            f.write(arguments[0] if isinstance(arguments[0], bytes) else profile(*arguments, **more))
-        return path
-
-    def run_it(self, *arguments, status=0, data=b''):
-        done = subprocess.run([DELTAPROF, *arguments], input=data, capture_output=True, timeout=60, env=dict(os.environ, TZ='UTC'))
-        self.assertEqual(done.returncode, status, done.stderr)
-        self.error = done.stderr.decode()
-        return done.stdout
-
-    def top(self, *arguments, data=b''):
-        """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it stay in self.head."""
-        lines = self.run_it('top', *arguments, data=data).decode().splitlines()
-        heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ['flat'])
-        self.head = lines[:heading]
-        return [tuple(line.split(None, 5)) for line in lines[heading + 1:]]
-
-    def names(self, *arguments):
-        return {name: (flat, cum) for flat, _, _, cum, _, name in self.top(*arguments)}
-
-    # ---- top ----
-
-    def test_the_whole_of_a_small_table(self):
-        path = self.file('p', [(['leaf', 'middle', 'main'], [3, 3 << 20, 1, 1 << 20]), (['main'], [1, 512, 1, 512 << 10])])
-        self.assertEqual(self.run_it('top', path).decode(), '''\
-Program: server
-Type: inuse_space, from 2001-09-09 01:46:40 UTC
-Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
-      flat  flat%   sum%        cum   cum%  name
-       1MB  66.7%  66.7%        1MB  66.7%  leaf
-     512kB  33.3% 100.0%     1.50MB 100.0%  main
-         0   0.0% 100.0%        1MB  66.7%  middle
-''')
-
-    def test_a_recursive_function_counts_once_in_cum_and_an_inlined_one_is_the_leaf(self):
-        path = self.file('p', [(['f', 'g', 'f', 'f', 'main'], [1, 100, 0, 0]), ([('inlined', 'outer'), 'main'], [1, 50, 0, 0])])
-        self.assertEqual(self.names('--type', 'alloc_space', path),
-                         {'f': ('100B', '100B'), 'inlined': ('50B', '50B'), 'g': ('0', '100B'), 'outer': ('0', '50B'),
-                          'main': ('0', '150B')})
-
-    def test_frames_without_names_are_object_and_place(self):
-        path = self.file('p', [([0x400123, 0x400456], [1, 7, 1, 7])])
-        self.assertEqual(self.names(path), {'server+0x1123': ('7B', '7B'), 'server+0x1456': ('0', '7B')})
-
-    def test_the_type_is_the_profiles_own_else_the_last_else_the_one_asked_for(self):
-        rows = [(['f'], [1, 20, 300, 4000])]
-        self.assertEqual(self.names(self.file('a', rows)), {'f': ('3.91kB', '3.91kB')})
-        self.assertEqual(self.names(self.file('b', rows, default='alloc_objects')), {'f': ('1', '1')})
-        self.assertEqual(self.names('--type', 'inuse_objects', self.file('b', rows, default='alloc_objects')), {'f': ('300', '300')})
-        self.run_it('top', '--type', 'cpu', self.file('a', rows), status=1)
-        self.assertEqual(self.error, 'deltaprof top: %s/a: no sample type cpu; it has: alloc_objects, alloc_space, '
-                         'inuse_objects, inuse_space\n' % self.dir.name)
-
-    def test_times_are_readable(self):
-        path = self.file('p', [(['a'], [1, 12_300_000]), (['b'], [1, 5_400_000_000]), (['c'], [1, 800])], MUTEX)
-        self.assertEqual([row[0] for row in self.top(path)], ['5.40s', '12.30ms', '800ns'])
-
-    def test_labels_choose_samples(self):
-        path = self.file('p', [(['a'], [1, 1, 1, 1], {'bytes': 64, 'lock': 'mutex'}), (['b'], [1, 1, 1, 2], {'bytes': 64}),
-                               (['c'], [1, 1, 1, 3], {'lock': 'mutex'}), (['d'], [1, 1, 1, 4])])
-        self.assertEqual(set(self.names('--label', 'lock=mutex', path)), {'a', 'c'})
-        self.assertEqual(set(self.names('--label', 'bytes=64', path)), {'a', 'b'})
-        self.assertEqual(set(self.names('--label', 'bytes=64', '--label', 'lock=mutex', path)), {'a'})
-        self.assertEqual(set(self.names('--label', 'lock=', path)), set())
-        path = self.file('p', [(['a'], [1, 1, 1, 1], {'k=': '=v'}), (['b'], [1, 1, 1, 1], {'k': '==v'}), (['c'], [1, 1, 1, 1])])
-        self.assertEqual(set(self.names('--label', 'k===v', path)), {'a', 'b'})
-
-    def test_n_is_how_many_are_shown(self):
-        path = self.file('p', [(['f%d' % i], [1, 1, 1, 100 - i]) for i in range(50)])
-        self.assertEqual(len(self.top(path)), 20)
-        self.assertEqual([row[5] for row in self.top('-n', '2', path)], ['f0', 'f1'])
-        self.assertIn('Showing 2 of 50 functions: 199B of 3.69kB (5.3%)', self.head)
-        self.assertEqual(len(self.top('-n0', path)), 50)
-
-    def files_of_two_processes(self):
-        def one(values, time_ns):
-            return [(['f'], values)], HEAP, time_ns, 10
-        self.file('server.7.0001.heap.pb.gz', *one([1, 10, 1, 1000], 300))
-        self.file('server.7.0003.heap.pb.gz', *one([3, 30, 3, 3000], 100))  # the clock went back: SEQ counts
-        self.file('server.7.0002.heap.pb.gz', *one([2, 20, 2, 2000], 200))
-        self.file('server.8.0001.heap.pb.gz', *one([4, 40, 4, 4], 100))
-        return [os.path.join(self.dir.name, f) for f in sorted(os.listdir(self.dir.name))]
-
-    def test_over_files_flows_are_summed_and_the_newest_of_each_process_is_in_use(self):
-        paths = self.files_of_two_processes()
-        for order in paths, paths[::-1]:
-            self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('100B', '100B')})
-            self.assertIn('Type: alloc_space, summed over 4 files', self.head)
-            self.assertEqual(self.names('--type', 'inuse_objects', *order), {'f': ('7', '7')})
-            self.assertIn('Type: inuse_objects, in use by 2 processes, from the newest file of each (of 4 files)', self.head)
-
-    def test_files_without_our_names_count_by_time_and_program(self):
-        a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
-        b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9)
-        c = self.file('c', [(['f'], [1, 10, 1, 100])], time_ns=1, program='/usr/bin/other')
-        for order in [a, b, c], [c, b, a]:
-            self.assertEqual(self.names(*order), {'f': ('101B', '101B')})
-            self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('30B', '30B')})
-
-    def test_standard_input_gzipped_or_raw(self):
-        data = profile([(['f'], [1, 1, 1, 1])])
-        self.assertEqual([row[5] for row in self.top('-', data=data)], ['f'])
-        self.assertEqual([row[5] for row in self.top('-', data=gzip.decompress(data))], ['f'])
-
-    def test_nothing_in_a_name_reaches_the_terminal_as_a_command(self):
-        path = self.file('p', [(['evil\x1b]0;owned\x07\n'], [1, 1, 1, 1])], program='/bin/\x1b[2J')
-        self.assertNotRegex(self.run_it('top', path), rb'[\x00-\x09\x0b-\x1f]')
-
-    def test_no_control_character_of_unicode_either_and_no_broken_one(self):
-        path = self.file('p', [(['a\x9b31m\xe9', 'b'], [1, 1])], [('x\x1b[2J', 'count'), ('y\x9b', 'by\ntes')])
-        self.assertIn('Type: y??'.encode(), self.run_it('top', path))
-        self.assertIn('a??31mé'.encode(), self.run_it('top', path))
-        self.run_it('top', '--type=z', path, status=1)
-        self.assertEqual(self.error.split('; ')[1], 'it has: x?[2J, y??\n')
-        broken = gzip.decompress(profile([(['f\u20ac'], [1, 1, 1, 1])])).replace('f\u20ac'.encode(), b'\xe2\x82\xff\x80')
-        self.assertEqual([row[5] for row in self.top(self.file('q', broken))], ['????'])
-
-    def on_a_terminal(self, columns, *arguments):
-        try:
-            ours, theirs = pty.openpty()
-        except OSError as error:  # a chroot without /dev/pts
-            self.skipTest(str(error))
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 25, columns, 0, 0))
-        subprocess.run([DELTAPROF, *arguments], stdout=theirs, timeout=60, check=True)
-        os.close(theirs)
-        text = b''
-        try:
-            while piece := os.read(ours, 65536):
-                text += piece
-        except OSError:  # EIO: the end
-            pass
-        os.close(ours)
-        return text.decode().splitlines()
-
-    def test_a_terminal_has_lines_as_long_as_it_is_wide(self):
-        name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
-        path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
-        self.assertEqual([row[5] for row in self.top(path)], [name, 'main'])
-        lines = self.on_a_terminal(100, 'top', path)
-        self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
-        self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
-        self.assertEqual(self.on_a_terminal(30, 'top', path)[-2][44:], 'std::map<..perator()')
-
-    def test_units_of_other_producers_are_readable(self):
-        for unit, text in {'bytes': '11.77MB', 'Byte': '11.77MB', 'B': '11.77MB', 'kilobytes': '11.77GB', 'MB': '11.77TB',
-                           'microseconds': '12.35s', 'ms': '3.43hrs', 'seconds': '142.89days', 'count': '12345678', '': '12345678',
-                           'business': '12345678'}.items():
-            self.assertEqual(self.names(self.file('p', [(['f'], [12345678])], [('x', unit)])), {'f': (text, text)}, unit)
-
-    def test_percentages_of_negative_numbers_are_of_all_that_there_is(self):
-        path = self.file('p', [(['a'], [-300]), (['b'], [100]), (['c', 'a'], [100])], [('x', 'count')])
-        self.assertEqual(self.top(path), [('-300', '-60.0%', '-60.0%', '-200', '-40.0%', 'a'),
-                                          ('100', '20.0%', '-40.0%', '100', '20.0%', 'b'), ('100', '20.0%', '-20.0%', '100', '20.0%', 'c')])
-        self.assertIn('Showing 3 of 3 functions: -100 of -100 (-20.0%)', self.head)
-        path = self.file('q', [(['a'], [2**63 - 1]), (['b'], [2**63 - 1]), (['c'], [-2**63])], [('x', 'count')])
-        self.assertEqual({row[5]: row[1] for row in self.top(path)}, {'a': '100.0%', 'b': '100.0%', 'c': '-100.0%'})
-
-    def test_a_profile_without_samples_or_stacks_is_no_error(self):
-        self.assertEqual(self.top(self.file('p', [])), [])
-        self.assertEqual(self.names(self.file('q', [([], [1, 1, 1, 1])])), {'[no stack]': ('1B', '1B')})
-
+class Files(Case):
     def test_wrong_usage_is_one_line_and_status_2(self):
         for arguments in (['top'], ['top', '-n', 'x', 'f'], ['top', '-n'], ['top', '--label', 'x', 'f'], ['top', '--bogus', 'f'],
                           ['merge'], ['merge', '-o'], ['diff', 'a'], ['diff', 'a', 'b', 'c'], ['diff', '--stream', 'a'],

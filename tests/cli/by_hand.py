@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Profiles made by hand, and a test case that gives them to the command, the test's first argument."""
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from random_profile import HEAP, chunk, number, varint
+
+DELTAPROF = sys.argv.pop(1)
+
+
+def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server'):
+    """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address."""
+    strings, functions, frames, out = [''], [], [], b''
+
+    def string(text):
+        if text not in strings:
+            strings.append(text)
+        return strings.index(text)
+
+    def position(things, thing):
+        if thing not in things:
+            things.append(thing)
+        return things.index(thing) + 1
+
+    for kind in kinds:
+        out += chunk(1, number(1, string(kind[0])) + number(2, string(kind[1])))
+    for stack, values, *labels in rows:
+        ids = b''.join(varint(position(frames, frame if isinstance(frame, (int, tuple)) else (frame,))) for frame in stack)
+        some = b''.join(chunk(3, number(1, string(k)) + (number(2, string(v)) if isinstance(v, str) else number(3, v)))
+                        for k, v in (labels[0] if labels else {}).items())
+        out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
+    for i, frame in enumerate(frames, 1):
+        lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
+        out += chunk(4, number(1, i) + number(2, 1) + number(3, frame if isinstance(frame, int) else 0x400000 + i) + lines)
+    for i, name in enumerate(functions, 1):
+        out += chunk(5, number(1, i) + number(2, string(name)))
+    out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
+    out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
+    return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
+
+
+class Case(unittest.TestCase):
+    maxDiff = 3000
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def file(self, name, *arguments, **more):
+        path = os.path.join(self.dir.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'wb') as f:
+            f.write(arguments[0] if isinstance(arguments[0], bytes) else profile(*arguments, **more))
+        return path
+
+    def run_it(self, *arguments, status=0, data=b''):
+        done = subprocess.run([DELTAPROF, *arguments], input=data, capture_output=True, timeout=60, env=dict(os.environ, TZ='UTC'))
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.error = done.stderr.decode()
+        return done.stdout
+
+    def files_of_two_processes(self):
+        def one(values, time_ns):
+            return [(['f'], values)], HEAP, time_ns, 10
+        self.file('server.7.0001.heap.pb.gz', *one([1, 10, 1, 1000], 300))
+        self.file('server.7.0003.heap.pb.gz', *one([3, 30, 3, 3000], 100))  # the clock went back: SEQ counts
+        self.file('server.7.0002.heap.pb.gz', *one([2, 20, 2, 2000], 200))
+        self.file('server.8.0001.heap.pb.gz', *one([4, 40, 4, 4], 100))
+        return [os.path.join(self.dir.name, f) for f in sorted(os.listdir(self.dir.name))]
