@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_HEADERS = 64, MAX_BUILD_ID = 64 };
@@ -70,6 +71,13 @@ static size_t read_headers(const char *path, Elf64_Phdr headers[MAX_HEADERS])
     return n_bytes / sizeof *headers;
 }
 
+/* A profile may be anybody's, and to open a device may be to use it. */
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static struct dp_cli_object *object_of(struct dp_cli_names *names, const struct dp_model *m, uint32_t mapping)
 {
     size_t known = names->objects.n;
@@ -85,7 +93,7 @@ static struct dp_cli_object *object_of(struct dp_cli_names *names, const struct 
         uint8_t build_id[MAX_BUILD_ID];
         size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
         (*object)->handle = -1;
-        if (n && *path == '/')
+        if (n && is_file(path))
             (*object)->handle = names->ops->add(names->session, path, build_id, n, 0);
         if ((*object)->handle >= 0)
             (*object)->n_headers = read_headers(path, (*object)->headers);
