@@ -201,23 +201,16 @@ static void clean(const struct place *place)
 }
 
 /*
- * The slots of a bucket whose key word is `key`, and those that are empty: a bit each, counted without a branch, so
- * that a free that waits for this line goes on into the real one meanwhile. [ENTRY]
+ * The slots of a bucket whose key word is `key`, a bit each. Counted without a branch: which one it is cannot be
+ * foretold, and a free that waits for this line goes on into the real one meanwhile.
  */
-struct matches {
-    unsigned same, empty;
-};
-
-static inline struct matches match(struct bucket *bucket, uintptr_t key)
+static inline unsigned slots_with(struct bucket *bucket, uintptr_t key)
 {
-    struct matches found = {0, 0};
+    unsigned bits = 0;
 #pragma GCC unroll 5
-    for (unsigned k = 0; k < SLOTS; k++) {
-        uint64_t word = dp_load_acquire(&bucket->slots[k].key); /* [ENTRY] */
-        found.same |= (unsigned)(word == key) << k;
-        found.empty |= (unsigned)(word == 0) << k;
-    }
-    return found;
+    for (unsigned k = SLOTS; k-- > 0;)
+        bits = bits * 2 + ((dp_load_acquire(&bucket->slots[k].key) ^ key) < 1); /* [ENTRY] */
+    return bits;
 }
 
 static inline struct slot *slot_of(struct bucket *bucket, unsigned bits)
@@ -239,7 +232,7 @@ static __attribute__((noinline)) struct slot *find_spilled(const struct place *p
     if (dp_load_relaxed(&live.filter[place->byte]) & (SPILLED | WATCHED))
         for (unsigned i = 1; i < BUCKETS; i++) {
             struct bucket *bucket = bucket_at(place, i);
-            unsigned same = match(bucket, key).same;
+            unsigned same = slots_with(bucket, key);
             if (same)
                 return slot_of(bucket, same);
         }
@@ -253,7 +246,7 @@ static inline struct slot *find(uintptr_t key)
         return NULL;
     struct place place = place_of(key);
     struct bucket *home = bucket_at(&place, 0);
-    unsigned same = match(home, key).same;
+    unsigned same = slots_with(home, key);
     return __builtin_expect(same != 0, 1) ? slot_of(home, same) : find_spilled(&place, key);
 }
 
@@ -289,13 +282,21 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
     return true;
 }
 
-/* Puts the entry into one of the empty slots; false: others took them meanwhile. */
-static inline bool place_in(struct bucket *bucket, unsigned empty, uintptr_t key, const struct dp_live_entry *entry)
+/* Puts the entry into an empty slot, unless others take them all. An entry of this key that should be gone, freed where
+ * no hook saw it, goes out in stale. */
+static inline __attribute__((always_inline)) bool
+insert_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
-    for (; empty; empty &= empty - 1) {
+#pragma GCC unroll 5
+    for (unsigned k = 0; k < SLOTS; k++)
+        if (__builtin_expect(dp_load_acquire(&bucket->slots[k].key) == key, 0)) { /* [ENTRY] */
+            read_value(&bucket->slots[k], stale);
+            dp_store_release(&bucket->slots[k].key, 0); /* [ENTRY] */
+        }
+    for (unsigned empty = slots_with(bucket, 0); empty; empty &= empty - 1) {
         struct slot *slot = slot_of(bucket, empty);
         uint64_t expected = 0;
-        if (!dp_cas_total(&slot->key, &expected, BUSY)) /* [ENTRY] [CLEAN] */
+        if (__builtin_expect(!dp_cas_total(&slot->key, &expected, BUSY), 0)) /* [ENTRY] [CLEAN] */
             continue;
         dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
         dp_store_relaxed(&slot->bytes, entry->bytes);
@@ -305,26 +306,27 @@ static inline bool place_in(struct bucket *bucket, unsigned empty, uintptr_t key
     return false;
 }
 
+static __attribute__((noinline)) bool insert_spilled(const struct place *place, uintptr_t key,
+                                                     const struct dp_live_entry *entry, struct dp_live_entry *stale)
+{
+    for (unsigned i = 1; i < BUCKETS; i++)
+        if (insert_in(bucket_at(place, i), key, entry, stale)) {
+            show(place->byte, PRESENT | SPILLED);
+            return true;
+        }
+    return false;
+}
+
 bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
     stale->objects = 0;
     if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        struct bucket *bucket = bucket_at(&place, i);
-        struct matches found = match(bucket, key);
-        if (__builtin_expect(found.same != 0, 0)) { /* freed where no hook saw it */
-            struct slot *slot = slot_of(bucket, found.same);
-            read_value(slot, stale);
-            dp_store_release(&slot->key, 0); /* [ENTRY] */
-        }
-        if (__builtin_expect(place_in(bucket, found.empty, key, entry), 1)) {
-            show(place.byte, i ? PRESENT | SPILLED : PRESENT);
-            return true;
-        }
-    }
-    return false;
+    if (__builtin_expect(!insert_in(bucket_at(&place, 0), key, entry, stale), 0))
+        return insert_spilled(&place, key, entry, stale);
+    show(place.byte, PRESENT);
+    return true;
 }
 
 void dp_live_prefetch(uintptr_t key)
