@@ -74,6 +74,12 @@ static void load_gzip(void)
     deltaprof_guard_leave(kept);
 }
 
+void dp_report_load(const struct dp_config *conf)
+{
+    dp_symbol_load(conf->symbolize);
+    load_gzip();
+}
+
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
 {
     bool mixed = kind & DELTAPROF_MIXED_SIZES;

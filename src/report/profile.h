@@ -54,6 +54,9 @@ int dp_consumer_skip(struct dp_consumer *);
 int dp_report_init(const struct dp_config *conf);
 void dp_report_tune(
     const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
+/* Opens now what reports need, while this process may: a child forked from one with threads may not. Takes the loader's
+ * lock. */
+void dp_report_load(const struct dp_config *conf);
 void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
 /* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores.
  */

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "record/thread.h"
+#include "report/profile.h"
 #include "sink/access.h"
 #include "sink/agent.h"
 #include "sink/server.h"
@@ -210,6 +211,7 @@ void dp_listen_init(const struct dp_config *conf, bool loud)
                dp_load_acquire(&module.error));
         return;
     }
+    dp_report_load(conf); /* the thread makes this a process with threads, whose children may open nothing */
     endpoint.conf = *conf;
     endpoint.loud = loud;
     dp_store_relaxed(&endpoint.wanted, true);

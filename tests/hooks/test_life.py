@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Ends of a process, and what it does to itself in the middle: same status, same output, and the last delta arrives."""
+import gzip
 import os
 import shutil
 import signal
@@ -105,6 +106,20 @@ def that_a_daemon_that_closes_everything_works():
         while not os.path.exists(flag) or last(r)[0] < 2:
             assert time.time() < deadline, (os.path.exists(flag), last(r), os.listdir(r.out))
             time.sleep(0.05)
+
+
+def that_children_of_a_process_with_an_endpoint_have_names():
+    place = new_directory()
+    r = run([victim('life'), 'daemon', os.path.join(place, 'flag')], f'heap_rate=1,listen=unix:{place}/socket')
+    assert r.status == 0, r.stderr
+    deadline = time.time() + 10
+    while 'make_last' not in names_in(r):
+        assert time.time() < deadline, names_in(r)
+        time.sleep(0.05)
+    for p in os.listdir(r.out):
+        with open(os.path.join(r.out, p), 'rb') as f:
+            packed = f.read()
+        assert len(packed) < len(gzip.decompress(packed)), p
 
 
 def that_the_parent_of_a_daemon_tells_what_it_did():
