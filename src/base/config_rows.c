@@ -28,7 +28,7 @@ static const struct dp_config_row rows[] = {
     {{"interval", "TIME", "15s", "how often profiles are written; 0 = only on request and at exit"},
      DP_KEY_TIME, AT(interval_ns), OR_ZERO(MS), 8760 * HOUR, DP_KEY_LIVE, NULL},
     {{"out", "DIR", ". under run and LD_PRELOAD, else none",
-      "directory for profile files, may contain %e %p %h %%; none = no files"},
+      "directory for profile files, %e = program, %p = pid, %h = host, %% = %; none = no files"},
      DP_KEY_DIRECTORY, AT(out), 0, 0, 0, "none"},
     {{"keep", "N", "5760", "ticks of files kept per process, the oldest deleted; 0 = all"},
      DP_KEY_COUNT, AT(keep), 0, 1000000000, 0, NULL},

@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
 
@@ -74,8 +75,8 @@ static int ready(void)
 static void say(int rc)
 {
     if (rc)
-        dp_log_once(&cause, -rc, "no profiles in %s: %m; they stay pending and come with the next tick",
-                    tick.files.dir);
+        dp_log_once(&cause, -rc, "no profiles in %s for uid %u: %m; they stay pending and come with the next tick",
+                    tick.files.dir, (unsigned)geteuid());
     else
         dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
 }

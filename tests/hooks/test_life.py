@@ -179,7 +179,7 @@ def that_a_reader_of_stderr_may_go_away():
 
 def that_privileges_can_be_dropped_while_the_agent_runs():
     if os.geteuid() == 0:
-        one_line_says_why('setuid', 'EACCES')
+        one_line_says_why('setuid', 'for uid 65534: EACCES')
 
 
 def that_programs_see_the_signals_that_they_would_see_without_us():
