@@ -287,7 +287,6 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
 static inline __attribute__((always_inline)) bool
 insert_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
-#pragma GCC unroll 5
     for (unsigned k = 0; k < SLOTS; k++)
         if (__builtin_expect(dp_load_acquire(&bucket->slots[k].key) == key, 0)) { /* [ENTRY] */
             read_value(&bucket->slots[k], stale);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs that time themselves and print one number, with and without the preload object, alternating in one run."""
 import os
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -12,15 +13,20 @@ out = tempfile.TemporaryDirectory(prefix='deltaprof-bench-')
 
 
 def once(argv, conf, variable):
+    if conf is HEAPTRACK:
+        argv = ['heaptrack', '-o', os.path.join(out.name, 'heaptrack'), *argv]
+        conf = None
     env = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'DELTAPROF_CONF')}
     if conf is not None:
         env[variable] = PRELOAD
         env['DELTAPROF_CONF'] = f'{conf},out={out.name}'
-    return float(subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    quiet = subprocess.DEVNULL if argv[0] == 'heaptrack' else None
+    lines = subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, stderr=quiet, text=True).stdout.splitlines()
+    return float(next(line for line in lines if line[:1].isdigit()))  # heaptrack says more
 
 
 def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
-    """confs: {name: conf or None}; the first is the one without us."""
+    """confs: {name: conf, None or HEAPTRACK}; the first is the one without us."""
     values = {c: [] for c in confs}
     for _ in range(ROUNDS):
         for c, conf in confs.items():
@@ -33,3 +39,5 @@ def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
 
 
 WITHOUT = {'without us': None}
+HEAPTRACK = 'heaptrack'  # in place of ours, for what else records every event
+BESIDE = {'heaptrack': HEAPTRACK} if shutil.which('heaptrack') else {}
