@@ -5,8 +5,8 @@
  *
  * 1. Rows hold differences, and commit adds them: what moves the baseline is what was delivered, however the counters
  *    went on meanwhile.
- * 2. An event adds to two counters, and may be between them: bytes whose object is not there yet wait for the next
- * delta.
+ * 2. An event adds to two counters, and may be between them: bytes whose object is not there yet wait for what comes
+ *    next.
  * 3. The baseline is grown before anything is delivered, so commit cannot fail.
  */
 #include "report/delta.h"
