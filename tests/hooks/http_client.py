@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""A program with an endpoint in it, and clients of it that are not ours."""
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import reader
+from harness import environment, free_port, scratch
+
+
+class Server:
+    """A program with an endpoint; ends when the block does."""
+
+    def __init__(self, argv, conf='', port=None, preload=True, extra=None, out=None, ready='/debug/pprof/'):
+        self.port = port or free_port()
+        self.stderr = tempfile.TemporaryFile(mode='w+')
+        if preload:
+            env = environment(f'listen=127.0.0.1:{self.port},log=info,{conf}', out, extra=extra)
+        else:
+            env = environment(preload=False, extra={'DELTAPROF_CONF': conf, **(extra or {})})
+        self.process = subprocess.Popen([str(self.port) if a == 'PORT' else a for a in argv], env=env, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.stderr, text=True)
+        if ready:
+            self.wait(ready)
+
+    def wait(self, path):
+        until = time.monotonic() + 20
+        while True:
+            try:
+                return self.get(path, timeout=2)
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def url(self, path):
+        return f'http://127.0.0.1:{self.port}{path}'
+
+    def ask(self, path, method='GET', body=None, headers=None, timeout=30):
+        c = http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
+        c.request(method, path, body=body, headers=headers or {})
+        r = c.getresponse()
+        data = r.read()
+        c.close()
+        return r.status, dict(r.getheaders()), data
+
+    def get(self, path, **kwargs):
+        status, headers, data = self.ask(path, **kwargs)
+        assert status == 200, (path, status, data)
+        return data
+
+    def profile(self, path, **kwargs):
+        return reader.load(self.get('/debug/pprof/' + path, **kwargs))
+
+    def log(self):
+        self.stderr.seek(0)
+        return self.stderr.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure:
+            print(self.log(), 'ended:', self.process.poll())
+        if self.process.poll() is None:
+            try:
+                self.process.stdin.close()
+                self.process.send_signal(signal.SIGTERM)
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+
+
+def rows(profile):
+    """{(stack, labels): values} with zero rows left out."""
+    total = {}
+    for s in profile.samples:
+        key = (tuple(s.frames), s.labels)
+        old = total.setdefault(key, dict.fromkeys(s.values, 0))
+        for t, v in s.values.items():
+            old[t] += v
+    return total
+
+
+def named(profile, type):
+    total = {}
+    for s in profile.samples:
+        for name in s.names:
+            if name.startswith('grow_'):
+                total[name] = total.get(name, 0) + s.values[type]
+                break
+    return {k: v for k, v in total.items() if v}
+
+
+def go_top(url, *options):
+    env = dict(os.environ, PPROF_TMPDIR=scratch.name)
+    done = subprocess.run(['go', 'tool', 'pprof', '-top', *options, url], env=env, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def part(s, path, most):
+    """Reads at most `most` bytes of the body and vanishes; True: it was the whole body."""
+    c = socket.create_connection(('127.0.0.1', s.port))
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    c.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    got = b''
+    while len(got) < most:
+        data = c.recv(min(4096, most - len(got)))
+        if not data:
+            break
+        got += data
+        if got.endswith(b'\r\n0\r\n\r\n'):
+            break
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')  # a reset, not an end
+    c.close()
+    return got
+
+
+def dechunk(raw):
+    """(headers, body) of a whole chunked reply; body None if it is cut."""
+    head, _, rest = raw.partition(b'\r\n\r\n')
+    body = b''
+    while True:
+        size, _, rest = rest.partition(b'\r\n')
+        if not size or len(rest) < int(size, 16) + 2:
+            return head, None
+        if int(size, 16) == 0:
+            return head, body
+        body += rest[:int(size, 16)]
+        rest = rest[int(size, 16) + 2:]
+
+
+def settled(s, path):
+    """Asks until the cursor is free again: an orphan gives it back on its own thread."""
+    for _ in range(500):
+        status, headers, data = s.ask(path)
+        if status != 503:
+            return status, headers, data
+        time.sleep(0.01)
+    raise AssertionError('the cursor stays busy')

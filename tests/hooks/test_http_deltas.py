@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Who gets which delta over HTTP: each consumer the whole, exactly, however its connections end."""
+import threading
+import time
+
+import reader
+from harness import main, new_directory, victim
+from http_client import Server, dechunk, named, part, rows, settled
+
+
+def that_every_consumer_gets_the_whole_exactly():
+    out = new_directory()
+    with Server([victim('serve'), 'threads'], 'heap_rate=1,interval=200ms', out=out) as s:
+        def poll(cursor, pause, got, stop):
+            while not stop.is_set():
+                got.append(s.profile(f'delta_heap?cursor={cursor}'))
+                time.sleep(pause)
+        stop, slow, fast = threading.Event(), [], []
+        polls = [threading.Thread(target=poll, args=a) for a in (('slow', 0.31, slow, stop), ('fast', 0.02, fast, stop))]
+        for t in polls:
+            t.start()
+        time.sleep(2)
+        s.process.stdin.write('stop\n')
+        s.process.stdin.flush()
+        book = [s.process.stdout.readline().split() for _ in range(8)]
+        stop.set()
+        for t in polls:
+            t.join()
+        slow.append(s.profile('delta_heap?cursor=slow'))
+        fast.append(s.profile('delta_heap?cursor=fast'))
+        cumulative = s.profile('heap')
+        s.process.stdin.close()
+        s.process.wait(20)
+        files = [reader.load(p) for p in reader.files(out)]
+        want = {f[0]: [int(n) for n in f[1:]] for f in book}
+        for name, profiles in (('slow', slow), ('fast', fast), ('files', files), ('cumulative', [cumulative])):
+            for i, type in enumerate(('alloc_objects', 'alloc_space')):
+                total = {}
+                for p in profiles:
+                    for f, v in named(p, type).items():
+                        total[f] = total.get(f, 0) + v
+                assert total == {f: n[i] for f, n in want.items()}, (name, type, total, want)
+            last = profiles[-1]
+            for i, type in ((2, 'inuse_objects'), (3, 'inuse_space')):
+                assert named(last, type) == {f: n[i] for f, n in want.items()}, (name, type)
+        assert len(fast) > len(slow) > 3 and len(files) > 3
+
+
+def that_a_client_killed_in_the_middle_loses_nothing():
+    with Server([victim('serve'), 'tree', '15'], 'heap_rate=1,depth=64,symbolize=none,memory=128M') as s:
+        body = s.get('/debug/pprof/heap?types=alloc')
+        whole = rows(reader.load(body))
+        # More than sockets can hold: 64 KiB there (the kernel doubles what we ask), some here.
+        assert len(whole) > 65000 and len(body) > 250000, (len(whole), len(body))
+        for i in range(50):
+            got = part(s, '/debug/pprof/delta_heap?cursor=c&types=alloc', 1000 + i * 997)
+            assert got.startswith(b'HTTP/1.1 200') or got.startswith(b'HTTP/1.1 503'), got[:100]
+        status, _, data = settled(s, '/debug/pprof/delta_heap?cursor=c&types=alloc')
+        now = rows(reader.load(data))
+        for key, values in whole.items():
+            assert now[key]['alloc_objects'] >= values['alloc_objects'], key
+        assert sum(v['alloc_objects'] for v in now.values()) < 2 * sum(v['alloc_objects'] for v in whole.values())
+
+
+def acknowledge(s, cursor, most_of, rounds):
+    """A client that dies at any byte and goes on by `after`; the sum of what it holds."""
+    total, seq = {}, 0
+    for i in range(rounds):
+        most = most_of(i)
+        if most is None:
+            status, headers, data = settled(s, f'/debug/pprof/delta_heap?cursor={cursor}&after={seq}&types=alloc')
+            assert status == 200, data
+        else:
+            raw = part(s, f'/debug/pprof/delta_heap?cursor={cursor}&after={seq}&types=alloc', most)
+            head, data = dechunk(raw)
+            if not head.startswith(b'HTTP/1.1 200') or data is None:
+                continue
+            headers = dict(line.split(': ', 1) for line in head.decode().split('\r\n')[1:])
+        seq = int(headers['X-Deltaprof-Seq'])
+        for key, values in rows(reader.load(data)).items():
+            old = total.setdefault(key, 0)
+            total[key] = old + values['alloc_objects']
+    return total
+
+
+def that_after_loses_and_doubles_nothing_at_any_byte():
+    for argv, conf, step in (([victim('serve'), 'tree', '3'], '', 7), ([victim('serve'), 'tree', '12'], 'depth=64,', 4001)):
+        with Server(argv, conf + 'heap_rate=1,symbolize=none') as s:
+            size = len(s.get('/debug/pprof/heap?types=alloc')) + 600
+            deaths = [n for n in range(1, size + 200, max(step, size // 60))]
+            before = {k: v['alloc_objects'] for k, v in rows(s.profile('heap?types=alloc')).items()}
+            total = acknowledge(s, 'a', lambda i: deaths[i] if i < len(deaths) else None, len(deaths) + 1)
+            after = {k: v['alloc_objects'] for k, v in rows(s.profile('heap?types=alloc')).items()}
+            tree = [k for k in before if before[k] == after[k]]
+            assert len(tree) > 2 ** (3 if step == 7 else 12), len(tree)
+            for key in tree:  # what the tree's nodes did happened once, before everything
+                assert total.get(key) == before[key], (key, total.get(key), before[key])
+
+
+def that_seconds_is_the_difference_of_two_reads():
+    with Server([victim('serve'), 'threads'], 'heap_rate=1') as s:
+        before = s.profile('heap')
+        window = s.profile('heap?seconds=2')
+        after = s.profile('heap')
+        a, w, b = (sum(named(p, 'alloc_objects').values()) for p in (before, window, after))
+        assert 0 < w <= b - a and w > (b - a) * 0.8, (a, w, b)
+        in_use = sum(named(window, 'inuse_objects').values())
+        assert 0 < in_use <= 8 * 512 + 8, in_use
+        assert 1.9e9 < window.duration_ns < 4e9 and after.duration_ns == 0
+        s.process.stdin.write('stop\n')
+        s.process.stdin.flush()
+        for _ in range(8):
+            s.process.stdout.readline()
+        still = s.profile('heap?seconds=1')
+        assert not named(still, 'alloc_objects') and sum(named(still, 'inuse_objects').values()) > 0
+
+
+if __name__ == '__main__':
+    main(globals())

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The endpoint inside servers of others: the two examples, by threads and by an event loop."""
+import os
+import subprocess
+import threading
+import time
+
+from harness import BUILD, main, need
+from http_client import Server, go_top, part, settled
+
+THREADS = os.path.join(BUILD, 'examples/server_threads')
+EVHTTP = os.path.join(BUILD, 'examples/server_evhttp')
+
+
+def that_both_example_servers_serve_pprof():
+    need('go', 'curl')
+    for program in (THREADS, EVHTTP):
+        if not os.path.exists(program):
+            print('skipped:', program, 'was not built')
+            continue
+        with Server([program, 'PORT'], 'heap_rate=4k', preload=False) as s:
+            s.get('/work?n=5000')
+            out = go_top(s.url('/debug/pprof/delta_heap'), '-sample_index=alloc_space')
+            assert 'render_page' in out or 'fill_cache' in out, out
+            out = subprocess.run(['curl', '-sS', '-f', s.url('/debug/pprof/heap?debug=1')], capture_output=True, text=True, check=True).stdout
+            assert out.startswith('heap profile: ') and 'MAPPED_LIBRARIES' in out
+            out = go_top(s.url('/debug/pprof/heap?symbolize=none'), '-symbolize=remote', '-sample_index=alloc_space')
+            assert 'render_page' in out or 'fill_cache' in out, out
+            window = s.profile('heap?seconds=1')
+            assert window.duration_ns >= 1e9
+            s.get('/debug/pprof/')
+            for _ in range(20):  # clients that vanish
+                part(s, '/debug/pprof/heap', 200)
+            assert settled(s, '/debug/pprof/delta_heap')[0] == 200  # once their profiles are given up
+
+
+def that_an_event_loop_goes_on_while_profiles_are_made():
+    if not os.path.exists(EVHTTP):
+        return
+    with Server([EVHTTP, 'PORT'], 'heap_rate=1,depth=64,memory=256M', preload=False) as s:
+        s.get('/tree?depth=16')
+        slow = threading.Thread(target=lambda: s.get('/debug/pprof/heap?seconds=3'))
+        big = []
+        delta = threading.Thread(target=lambda: big.append(s.profile('delta_heap')))
+        slow.start()
+        delta.start()
+        took = []
+        while delta.is_alive() or slow.is_alive():
+            t = time.monotonic()
+            s.get('/ping')
+            took.append(time.monotonic() - t)
+            time.sleep(0.005)
+        slow.join()
+        delta.join()
+        took.sort()
+        print(f'      {len(big[0].samples)} rows; {len(took)} pings, the slowest {took[-1] * 1000:.1f} ms')
+        assert len(big[0].samples) > 100000
+        # The loop was never held by either; a machine with other work may hold up one answer in twenty.
+        assert len(took) > 50 and took[len(took) * 19 // 20] < 0.05, took[-10:]
+
+
+if __name__ == '__main__':
+    main(globals())
