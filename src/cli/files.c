@@ -87,8 +87,9 @@ int dp_cli_refuse(const char *verb, const char *file, int result, const struct d
     if (result == -ENOMEM)
         dp_cli_error(verb, "%s: more than %zu MiB of memory needed; a higher --limit allows more",
                      dp_cli_file_name(file), memory_bytes >> 20);
-    else
-        dp_cli_error(verb, "%s: %s", dp_cli_file_name(file), error->line);
+    else /* where a byte is at fault, somebody may have taken another file for a profile */
+        dp_cli_error(verb, "%s: %s%s", dp_cli_file_name(file),
+                     strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
     return DP_CLI_FAILED;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/files.h"
 #include "cli/units.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_COLUMN 44 /* where names begin in a line */
-#define NAME_LEAST  20
+#define NAME_COLUMN   44 /* where names begin in a line */
+#define NAME_LEAST    20
+#define MANY_PROGRAMS 8 /* are not all named */
 
 static const char about[] =
     "Shows the functions that have most, of any pprof FILE (- is standard input), raw or gzipped.\n"
@@ -34,6 +36,7 @@ struct top {
     size_t n_shown, limit_bytes;
     struct dp_merge merge;
     struct dp_cli_count count;
+    struct dp_strings programs; /* names of the main ones */
     size_t n_files, n_processes;
 };
 
@@ -57,17 +60,25 @@ static void print_when(const struct top *top)
     }
 }
 
+static void print_programs(const struct dp_strings *programs)
+{
+    size_t n = dp_strings_count(programs), n_named = n <= MANY_PROGRAMS + 1 ? n : MANY_PROGRAMS; /* 0 is "" */
+    for (uint32_t i = 1; i < n_named; i++) {
+        fputs(i > 1 ? ", " : n == 2 ? "Program: " : "Programs: ", stdout);
+        dp_cli_print_name(stdout, dp_strings_at(programs, i), 0);
+    }
+    if (n > n_named)
+        printf(" and %zu more", n - n_named);
+    if (n)
+        putchar('\n');
+}
+
 static void print_header(const struct top *top)
 {
     const struct dp_merge *merge = &top->merge;
     const struct dp_model *m = &merge->model;
     const char *type = dp_model_text(m, m->types.at[top->count.type].type);
-    const char *program = m->main_mapping ? dp_model_text(m, m->mappings.at[m->main_mapping - 1].file) : "";
-    if (*program) {
-        fputs("Program: ", stdout);
-        dp_cli_print_name(stdout, strrchr(program, '/') ? strrchr(program, '/') + 1 : program, 0);
-        putchar('\n');
-    }
+    print_programs(&top->programs);
     fputs("Type: ", stdout);
     dp_cli_print_name(stdout, type, 0);
     if (top->n_files == 1)
@@ -134,6 +145,18 @@ static int choose_type(struct top *top, const char *file)
     return DP_CLI_FAILED;
 }
 
+static int add_program(struct dp_strings *programs, const struct dp_decode *d)
+{
+    size_t n_bytes = 0;
+    const char *file = d->mappings.n ? dp_decode_text(d, d->mappings.at[0].file, &n_bytes) : "";
+    const char *slash = n_bytes ? memrchr(file, '/', n_bytes) : NULL;
+    if (slash)
+        n_bytes -= (size_t)(slash + 1 - file);
+    if (n_bytes && dp_strings_add(programs, slash ? slash + 1 : file, n_bytes) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    return 0;
+}
+
 static int read_files(struct top *top, char **files, size_t n)
 {
     struct dp_cli_source source = {0};
@@ -143,6 +166,8 @@ static int read_files(struct top *top, char **files, size_t n)
         struct dp_input_error error;
         status = dp_cli_read("top", files[i], top->limit_bytes, &source);
         int result = status ? 0 : dp_merge_add(&top->merge, &source.decode, states[i], &error);
+        if (!status && !result)
+            result = add_program(&top->programs, &source.decode);
         if (result)
             status = dp_cli_refuse("top", files[i], result, &error);
         top->n_processes += states[i] == DP_MERGE_NEWEST;
@@ -174,6 +199,7 @@ static int show(struct top *top, char **files, size_t n)
         }
     }
     dp_merge_fini(&top->merge);
+    dp_strings_fini(&top->programs);
     dp_cli_count_fini(&top->count);
     return status;
 }

@@ -4,10 +4,12 @@
 
 #include "pprof/utf8.h"
 
+#include <locale.h>
 #include <math.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 struct step {
     const char *name;
@@ -76,25 +78,38 @@ void dp_cli_clean(char *text)
     }
 }
 
+/* Columns that the character of so many bytes takes: two for most of East Asia's, none for an accent of its own. */
+static size_t width(const char *at, size_t size)
+{
+    wchar_t wide;
+    mbstate_t state = {0};
+    int n = size > 1 && mbrtowc(&wide, at, size, &state) == size ? wcwidth(wide) : 1;
+    return n < 0 ? 1 : (size_t)n;
+}
+
 void dp_cli_print_name(FILE *to, const char *name, size_t n_columns)
 {
-    size_t n = 0;
-    for (const char *at = name; *at; n++)
-        at += character(at) ?: 1;
-    int is_cut = n_columns > 2 && n > n_columns;
+    size_t n = 0, size;
+    for (const char *at = name; *at; at += size ?: 1) {
+        size = character(at);
+        n += width(at, size);
+    }
+    int is_cut = n_columns > 2 && n > n_columns, is_said = 0;
     size_t n_head = is_cut ? (n_columns - 1) / 2 : n, n_tail = is_cut ? n_columns - 2 - n_head : 0;
-    for (size_t i = 0; *name; i++) {
-        size_t size = character(name);
-        if (i == n_head)
-            fputs("..", to);
-        if (i < n_head || i >= n - n_tail)
+    for (size_t from = 0, to_column; *name; name += size ?: 1, from = to_column) {
+        size = character(name);
+        to_column = from + width(name, size);
+        int is_left_out = to_column > n_head && from < n - n_tail;
+        if (!is_left_out)
             fwrite(size ? name : "?", 1, size ?: 1, to);
-        name += size ?: 1;
+        else if (!is_said++)
+            fputs("..", to);
     }
 }
 
 size_t dp_cli_columns(void)
 {
     struct winsize size;
+    setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 whatever the user's is; without it, each counts as one column */
     return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }

@@ -14,7 +14,7 @@ void dp_cli_unit(char *to, size_t n_bytes, int64_t value, const char *unit);
  * not UTF-8 become '?'.
  */
 void dp_cli_clean(char *text);
-/* Writes it cleaned, with its middle left out if it has more characters than columns; n_columns 0: whole. */
+/* Writes it cleaned, with its middle left out if it is wider than n_columns; n_columns 0: whole. */
 void dp_cli_print_name(FILE *to, const char *name, size_t n_columns);
-/* Columns of the terminal that standard output is; 0: it is none. */
+/* Columns of the terminal that standard output is; 0: it is none. Before names are printed into them. */
 size_t dp_cli_columns(void);

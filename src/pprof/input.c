@@ -162,11 +162,11 @@ static int refuse_others(struct reader *r, int at_end)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n_magic = strlen(others[i].magic);
         if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
-            return dp_input_fail(r->error, "byte 0: not a profile but %s", others[i].what);
+            return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
     }
     if (is_text(bytes, n_bytes))
-        return dp_input_fail(r->error, "byte 0: not a profile but text");
-    return is_tag(bytes[0]) ? 0 : dp_input_fail(r->error, "byte 0: not a profile");
+        return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but text");
+    return is_tag(bytes[0]) ? 0 : dp_input_fail(r->error, "byte 0: no field of a profile");
 }
 
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
@@ -187,8 +187,8 @@ static int finish(struct reader *r)
 {
     if (r->state == MEMBER)
         return dp_input_fail(r->error, "byte %llu: truncated, gzip data goes on", (unsigned long long)r->n_in);
-    if (r->state == START)
-        return dp_input_fail(r->error, "empty, not a profile");
+    if (!r->input->bytes.n)
+        return dp_input_fail(r->error, "empty, not a pprof profile");
     return refuse_others(r, 1);
 }
 

@@ -196,7 +196,14 @@ class Files(Case):
                             'bzip2 data': bz2.compress(data), 'zstd data': b'\x28\xb5\x2f\xfd\x04\x00' + data,
                             'gzipped twice': gzip.compress(data), 'a program': b'\x7fELF\2\1\1'}.items():
             for data in (other,) if what == 'gzipped twice' else (other, gzip.compress(other)):
-                self.assertIn('standard input: byte 0: not a profile but ' + what, self.refuse('top', '-', data=data))
+                self.assertIn('standard input: not a pprof profile, gzipped or raw, but ' + what, self.refuse('top', '-', data=data))
+
+    def test_what_is_no_profile_is_said_to_be_none(self):
+        for data, line in {b'': 'empty, not a pprof profile', gzip.compress(b''): 'empty, not a pprof profile',
+                           bytes(9): 'no pprof profile, or a broken one: byte 0: no field of a profile',
+                           b'x.tar' + bytes(9): 'no pprof profile, or a broken one: byte 2: field 14 of a Profile'}.items():
+            path = self.file('other', data)
+            self.assertIn('deltaprof top: %s: %s' % (path, line), self.refuse('top', path))
 
     def test_every_truncation_of_a_file_is_refused(self):
         data = profile([(['f', 'g'], [1, 1, 1, 1], {'k': 'v'})])

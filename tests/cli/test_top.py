@@ -95,6 +95,14 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.assertEqual(self.names(*order), {'f': ('101B', '101B')})
             self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('30B', '30B')})
 
+    def test_every_program_is_named(self):
+        files = [self.file('p%d' % i, [(['f'], [1, 1, 1, 1])], program='/bin/p%d' % (i // 2)) for i in range(20)]
+        for n, line in {1: 'Program: p0', 2: 'Program: p0', 3: 'Programs: p0, p1',
+                        16: 'Programs: p0, p1, p2, p3, p4, p5, p6, p7',
+                        17: 'Programs: p0, p1, p2, p3, p4, p5, p6 and 2 more'}.items():
+            self.top(*files[:n])
+            self.assertEqual(self.head[0], line)
+
     def test_standard_input_gzipped_or_raw(self):
         data = profile([(['f'], [1, 1, 1, 1])])
         self.assertEqual([row[5] for row in self.top('-', data=data)], ['f'])
@@ -138,6 +146,12 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
         self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
         self.assertEqual(self.on_a_terminal(30, 'top', path)[-2][44:], 'std::map<..perator()')
+
+    def test_wide_characters_take_two_columns_and_combining_ones_none(self):
+        path = self.file('p', [(['\u6f22\u5b57' * 50, 'e\u0301' * 50], [1, 1, 1, 1])])
+        lines = self.on_a_terminal(100, 'top', path)
+        self.assertEqual(lines[-2][44:], '\u6f22\u5b57' * 6 + '\u6f22' + '..' + '\u5b57' + '\u6f22\u5b57' * 6)
+        self.assertEqual(lines[-1][44:], 'e\u0301' * 50)
 
     def test_units_of_other_producers_are_readable(self):
         for unit, text in {'bytes': '11.77MB', 'Byte': '11.77MB', 'B': '11.77MB', 'kilobytes': '11.77GB', 'MB': '11.77TB',
