@@ -149,7 +149,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     say_start(conf);
     if (!preloaded)
         dp_agent_start();
-    if (!dp_load_relaxed(&desk.sees))
+    if (!dp_load_relaxed(&desk.sees) && !dp_heap_name(1)) /* who names a heap reports it, and knows */
         dp_log(DP_LOG_ERROR,
                "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
     return 0;

@@ -285,7 +285,10 @@ DELTAPROF_API void deltaprof_poll(void);
 
 /* ---- process life: what an interposer tells the library --------------------------------------------------------- */
 
-/* An interposer of these events is active in this process. Without one, deltaprof_start says so in the log. */
+/*
+ * An interposer of these events is active in this process. Where there is none, and no heap was registered either,
+ * deltaprof_start says so in the log.
+ */
 #define DELTAPROF_SEES_MALLOC 1u
 #define DELTAPROF_SEES_LOCKS  2u
 DELTAPROF_API void deltaprof_announce(unsigned sees);

@@ -39,7 +39,7 @@ class Examples(unittest.TestCase):
                              {'open_session': 500 * (i + 1), 'handle_request': 0})
 
     def test_a_runtime_reports_a_heap_of_its_own(self):
-        self.run_it(RUNTIME, 'profiles', says=r'deltaprof\[\d+\]: no interposer is active.*\n')
+        self.run_it(RUNTIME, 'profiles')
         profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='runtime')
         self.assertTrue(profiles)
         total = reader.sum_profiles(profiles)
@@ -49,6 +49,7 @@ class Examples(unittest.TestCase):
         self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
 
     def test_a_runtime_reports_locks_of_its_own(self):
+        # who names no heap may have forgotten to link the hooks
         self.run_it(FUTEX_LOCK, 'profiles', says=r'deltaprof\[\d+\]: no interposer is active.*\n')
         held, waited = (reader.sum_profiles(check_profile.check_files(
             reader.files(os.path.join(self.dir, 'profiles'), kind), program='futex_lock')) for kind in ('mutex', 'block'))
