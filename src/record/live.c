@@ -3,14 +3,13 @@
  * record/live.c - the set of live sampled blocks, and its filter.
  *
  * Shape. A filter byte stands for 16 bytes of address space (many such, by hash). The byte's index alone determines
- * eight buckets of five slots: a home, and seven far from it and each other for what spills. A bucket is two cache
- * lines that are fetched together, key and value side by side: a set of many entries costs a miss a step, not three.
- * Homes lie as the blocks do: 128 bytes of address space share one, and 64 KiB a run of 512, at a place of its own for
- * each page of the filter. So what is near in the heap is near here, and costs no TLB miss more than the heap did (a
- * server that replaces blocks at random among 200,000: 590 ns a request instead of 740, 110 without us); runs overlap,
- * and that evens out how full they are. Nothing is ever moved, so nobody can miss an entry that is there; a removed
- * entry leaves an empty slot and no tombstone; every search ends after 5 slots, or 40 where the byte says that
- * something spilled.
+ * five buckets of eight slots: a home, and four far from it and each other for what spills; and in each bucket one slot
+ * to look at first. Homes lie as the blocks do: 128 bytes of address space share one, a slot for every 16 of them, and
+ * 64 KiB a run of 512, at a place of its own for each page of the filter. So what is near in the heap is near here, and
+ * costs no TLB miss more than the heap did; blocks of one page never take each other's slot, and nearly every search is
+ * one compare. Runs overlap, and that evens out how full they are. Key and value stand side by side: an entry is
+ * one cache line, seldom two. Nothing is ever moved, so nobody can miss an entry that is there; a removed entry leaves
+ * an empty slot and no tombstone; every search ends after 8 slots, or 40 where the byte says that something spilled.
  *
  *     key word:     0 --CAS--> BUSY --[ENTRY]--> key --take [ENTRY]--> 0
  *                               a value is being written
@@ -29,7 +28,7 @@
  *    whatever handed the pointer over, so the plain load of deltaprof_maybe suffices.
  * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is a store and leaves the byte
  *    alone, and the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0), looks
- *    at the eight buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
+ *    at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
  *    slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
  *    makes the cleaner's last CAS fail. [CLEAN]: both sides write one and then read the other, in the total order;
  *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
@@ -48,9 +47,8 @@
 #include <deltaprof/hooks.h>
 #include <errno.h>
 
-#define SLOTS      5u
-#define SHARE      8u /* filter bytes with one home: 128 bytes of heap, as many as a bucket has */
-#define BUCKETS    8u /* that a key may lie in */
+#define SLOTS      8u /* of a bucket, and filter bytes with one home */
+#define BUCKETS    5u /* that a key may lie in */
 #define BUSY       (~(uint64_t)0)
 #define MIN_BITS   12 /* of the filter: the index below covers a page */
 #define PAGE_BYTES (1u << MIN_BITS)
@@ -63,18 +61,13 @@ struct slot {
     _Atomic uint64_t bytes;
 };
 
-struct bucket {
-    _Alignas(128) struct slot slots[SLOTS]; /* two lines that are fetched together */
-};
-_Static_assert(sizeof(struct bucket) == 128, "a pair of cache lines");
-
 /* Before init, and where the profiler never starts: only watched blocks stand in here. */
 static _Atomic uint8_t first_filter[1 << MIN_BITS];
 struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
 
 static struct {
     _Atomic uint8_t *filter;
-    _Atomic(struct bucket *) buckets; /* NULL before init; [INIT] the rest is set when it is not */
+    _Atomic(struct slot *) slots; /* SLOTS a bucket; NULL before init; [INIT] the rest is set when it is not */
     uint64_t filter_mask;
     uint32_t n_buckets;
     uint32_t n_apart;                       /* buckets between the runs of two pages of the filter */
@@ -93,26 +86,32 @@ struct place {
 static inline struct place place_of(uintptr_t key)
 {
     uint32_t byte = (uint32_t)deltaprof_filter_index(key, live.filter_mask);
-    uint32_t home = (byte / PAGE_BYTES) * live.n_apart + byte % PAGE_BYTES / SHARE;
+    uint32_t home = (byte / PAGE_BYTES) * live.n_apart + byte % PAGE_BYTES / SLOTS;
     if (__builtin_expect(home >= live.n_buckets, 0))
         home %= live.n_buckets;
     return (struct place){byte, home};
 }
 
-/* The i-th bucket that a key of this place may lie in: the home, then far from it and each other. */
-static inline struct bucket *bucket_at(const struct place *place, unsigned i)
+static inline struct slot *slot_at(size_t number)
+{
+    return &dp_load_relaxed(&live.slots)[number];
+}
+
+/* The slots of the i-th bucket that a key of this place may lie in: the home, then far from it and each other. */
+static inline struct slot *bucket_at(const struct place *place, unsigned i)
 {
     uint64_t at = place->home;
     if (i) {
         uint32_t step = (uint32_t)((place->byte + 1) * 0xD6E8FEB86659FD93u >> 32);
         at = (at + (uint64_t)i * (step % (live.n_buckets - 1) + 1)) % live.n_buckets;
     }
-    return &dp_load_relaxed(&live.buckets)[at];
+    return slot_at(at * SLOTS);
 }
 
-static inline struct slot *slot_at(uint32_t number)
+/* Where a key of this place lies unless that was taken. */
+static inline struct slot *first_slot(const struct place *place)
 {
-    return &dp_load_relaxed(&live.buckets)[number / SLOTS].slots[number % SLOTS];
+    return slot_at((size_t)place->home * SLOTS + place->byte % SLOTS);
 }
 
 int dp_live_init(size_t budget_bytes)
@@ -121,15 +120,14 @@ int dp_live_init(size_t budget_bytes)
     unsigned filter_bits = MIN_BITS;
     while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
         filter_bits++;
-    size_t n_buckets = (budget_bytes - ((size_t)1 << filter_bits)) / sizeof(struct bucket);
+    size_t n_buckets = (budget_bytes - ((size_t)1 << filter_bits)) / (SLOTS * sizeof(struct slot));
     if (budget_bytes < (size_t)2 << MIN_BITS || n_buckets < 2 * BUCKETS)
         return -ENOMEM;
     if (n_buckets > (uint32_t)-1 / SLOTS)
         n_buckets = (uint32_t)-1 / SLOTS;
-    size_t bucket_bytes = n_buckets * sizeof(struct bucket);
-    struct bucket *buckets = dp_mem_table(bucket_bytes);
+    struct slot *slots = dp_mem_table(n_buckets * SLOTS * sizeof *slots);
     _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
-    if (!buckets || !filter)
+    if (!slots || !filter)
         return -ENOMEM;
     live.filter = filter;
     live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
@@ -140,7 +138,7 @@ int dp_live_init(size_t budget_bytes)
         if (dp_load_relaxed(&first_filter[i]))
             dp_store_relaxed(&filter[i], WATCHED);
     dp_live_watch(watched.start, watched.end - watched.start);
-    dp_store_release(&live.buckets, buckets); /* [INIT] */
+    dp_store_release(&live.slots, slots); /* [INIT] */
     /* [FILTER]: deltaprof_maybe acquires the mask; with the new mask it must not find the old, shorter table. */
     dp_store_release((const uint8_t *_Atomic *)&deltaprof_filter.bytes, (const uint8_t *)filter);
     dp_store_release((_Atomic uint64_t *)&deltaprof_filter.mask, live.filter_mask);
@@ -174,9 +172,9 @@ static void show(uint32_t byte, uint8_t wanted)
 static bool holds(const struct place *place, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        struct bucket *bucket = bucket_at(place, i);
+        const struct slot *bucket = bucket_at(place, i);
         for (unsigned k = 0; k < SLOTS; k++) {
-            uint64_t key = dp_load_total(&bucket->slots[k].key); /* [CLEAN] */
+            uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
             if (key && (key == BUSY || place_of(key).byte == place->byte))
                 return true;
         }
@@ -200,24 +198,6 @@ static void clean(const struct place *place)
     dp_store_release(&live.cleaning, 0);
 }
 
-/*
- * The slots of a bucket whose key word is `key`, a bit each. Counted without a branch: which one it is cannot be
- * foretold, and a free that waits for this line goes on into the real one meanwhile.
- */
-static inline unsigned slots_with(struct bucket *bucket, uintptr_t key)
-{
-    unsigned bits = 0;
-#pragma GCC unroll 5
-    for (unsigned k = SLOTS; k-- > 0;)
-        bits = bits * 2 + ((dp_load_acquire(&bucket->slots[k].key) ^ key) < 1); /* [ENTRY] */
-    return bits;
-}
-
-static inline struct slot *slot_of(struct bucket *bucket, unsigned bits)
-{
-    return &bucket->slots[__builtin_ctz(bits)];
-}
-
 static inline void read_value(const struct slot *slot, struct dp_live_entry *entry)
 {
     uint64_t who = dp_load_relaxed(&slot->who);
@@ -226,28 +206,29 @@ static inline void read_value(const struct slot *slot, struct dp_live_entry *ent
     entry->bytes = dp_load_relaxed(&slot->bytes);
 }
 
-/* In the other buckets of a key whose home does not hold it; NULL: not there. */
-static __attribute__((noinline)) struct slot *find_spilled(const struct place *place, uintptr_t key)
+/* Of a key that is not where it is looked for first; NULL: not there. */
+static __attribute__((noinline)) struct slot *find_elsewhere(const struct place *place, uintptr_t key)
 {
-    if (dp_load_relaxed(&live.filter[place->byte]) & (SPILLED | WATCHED))
-        for (unsigned i = 1; i < BUCKETS; i++) {
-            struct bucket *bucket = bucket_at(place, i);
-            unsigned same = slots_with(bucket, key);
-            if (same)
-                return slot_of(bucket, same);
-        }
+    unsigned n = dp_load_relaxed(&live.filter[place->byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
+    for (unsigned i = 0; i < n; i++) {
+        struct slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
+                return &bucket[k];
+    }
     clean(place);
     return NULL;
 }
 
 static inline struct slot *find(uintptr_t key)
 {
-    if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
+    if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
         return NULL;
     struct place place = place_of(key);
-    struct bucket *home = bucket_at(&place, 0);
-    unsigned same = slots_with(home, key);
-    return __builtin_expect(same != 0, 1) ? slot_of(home, same) : find_spilled(&place, key);
+    struct slot *first = first_slot(&place);
+    if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
+        return first;
+    return find_elsewhere(&place, key);
 }
 
 bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *number)
@@ -257,8 +238,7 @@ bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *number)
         return false;
     read_value(slot, entry);
     dp_store_relaxed(&slot->key, BUSY);
-    size_t offset = (size_t)((char *)slot - (char *)dp_load_relaxed(&live.buckets));
-    *number = (uint32_t)(offset / sizeof(struct bucket) * SLOTS + offset % sizeof(struct bucket) / sizeof(struct slot));
+    *number = (uint32_t)(slot - slot_at(0));
     return true;
 }
 
@@ -282,60 +262,58 @@ bool dp_live_take(uintptr_t key, struct dp_live_entry *entry)
     return true;
 }
 
-/* Puts the entry into an empty slot, unless others take them all. An entry of this key that should be gone, freed where
- * no hook saw it, goes out in stale. */
-static inline __attribute__((always_inline)) bool
-insert_in(struct bucket *bucket, uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
+/* Puts the entry into this slot, if it is empty. */
+static inline bool put(struct slot *slot, uintptr_t key, const struct dp_live_entry *entry)
 {
-    for (unsigned k = 0; k < SLOTS; k++)
-        if (__builtin_expect(dp_load_acquire(&bucket->slots[k].key) == key, 0)) { /* [ENTRY] */
-            read_value(&bucket->slots[k], stale);
-            dp_store_release(&bucket->slots[k].key, 0); /* [ENTRY] */
-        }
-    for (unsigned empty = slots_with(bucket, 0); empty; empty &= empty - 1) {
-        struct slot *slot = slot_of(bucket, empty);
-        uint64_t expected = 0;
-        if (__builtin_expect(!dp_cas_total(&slot->key, &expected, BUSY), 0)) /* [ENTRY] [CLEAN] */
-            continue;
-        dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
-        dp_store_relaxed(&slot->bytes, entry->bytes);
-        dp_store_release(&slot->key, key); /* [ENTRY] */
-        return true;
-    }
-    return false;
+    uint64_t expected = 0;
+    if (__builtin_expect(!dp_cas_total(&slot->key, &expected, BUSY), 0)) /* [ENTRY] [CLEAN] */
+        return false;
+    dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
+    dp_store_relaxed(&slot->bytes, entry->bytes);
+    dp_store_release(&slot->key, key); /* [ENTRY] */
+    return true;
 }
 
-static __attribute__((noinline)) bool insert_spilled(const struct place *place, uintptr_t key,
-                                                     const struct dp_live_entry *entry, struct dp_live_entry *stale)
+/* The first slot is taken, perhaps by an entry of this key that should be gone: freed where no hook saw it. */
+static __attribute__((noinline)) bool insert_elsewhere(const struct place *place, uintptr_t key,
+                                                       const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
-    for (unsigned i = 1; i < BUCKETS; i++)
-        if (insert_in(bucket_at(place, i), key, entry, stale)) {
-            show(place->byte, PRESENT | SPILLED);
-            return true;
-        }
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
+                read_value(&bucket[k], stale);
+                dp_store_release(&bucket[k].key, 0); /* [ENTRY] */
+            }
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry)) {
+                show(place->byte, i ? PRESENT | SPILLED : PRESENT);
+                return true;
+            }
+    }
     return false;
 }
 
 bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
     stale->objects = 0;
-    if (!dp_load_acquire(&live.buckets) /* [INIT] */ || !key || key == BUSY)
+    if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    if (__builtin_expect(!insert_in(bucket_at(&place, 0), key, entry, stale), 0))
-        return insert_spilled(&place, key, entry, stale);
+    if (__builtin_expect(!put(first_slot(&place), key, entry), 0))
+        return insert_elsewhere(&place, key, entry, stale);
     show(place.byte, PRESENT);
     return true;
 }
 
 void dp_live_prefetch(uintptr_t key)
 {
-    if (!dp_load_acquire(&live.buckets)) /* [INIT] */
+    if (!dp_load_acquire(&live.slots)) /* [INIT] */
         return;
     struct place place = place_of(key);
-    const char *home = (const char *)bucket_at(&place, 0);
-    __builtin_prefetch(home, 1);
-    __builtin_prefetch(home + 64, 1);
+    const struct slot *slot = first_slot(&place);
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
     __builtin_prefetch((const void *)&live.filter[place.byte]);
 }
 

@@ -146,7 +146,7 @@ static void the_filter_forgets_what_is_gone(void **state)
 
 static void many_keys_of_one_byte_spill_and_are_found(void **state)
 {
-    /* 16 keys share the byte of a 16-byte piece; the home has five slots */
+    /* 16 keys share the byte of a 16-byte piece; the home has eight slots */
     for (uintptr_t i = 0; i < 16; i++)
         assert_true(insert(0x8000 + i, 100 + i));
     for (uintptr_t i = 0; i < 16; i++)
@@ -168,9 +168,9 @@ static void a_full_set_refuses_and_keeps_what_it_has(void **state)
         if (refused && !first)
             first = n;
     }
-    /* 128 bytes for five slots: the first refusal comes late, and in the end nearly every slot is used */
+    /* 24 bytes a slot: the first refusal comes late, and in the end nearly every slot is used */
     size_t slots = n - refused;
-    assert_true(refused > 0 && slots >= BUDGET / 2 / 128 * 5);
+    assert_true(refused > 0 && slots >= BUDGET * 8 / 10 / 24);
     assert_true(first >= slots * 3 / 10);
     for (uintptr_t i = 0; i < n; i++) {
         if (in[i])

@@ -55,13 +55,14 @@ static unsigned n_steps, fixed;
 static bool in_set[THREADS_MAX];
 static uint64_t runs, longest;
 
-/* Only what threads can meet at: the byte, cleaning, and the two slots of a bucket that the few keys here reach. */
+/* Only what threads can meet at: the byte, cleaning, and the slots of a bucket that the few keys here reach. */
 static bool is_shared(const volatile void *at)
 {
-    uintptr_t p = (uintptr_t)at, first = (uintptr_t)atomic_load(&live.buckets);
-    if (p >= first && p < first + sizeof(struct bucket) * live.n_buckets)
-        return (p - first) % sizeof(struct bucket) == 0 || (p - first) % sizeof(struct bucket) == sizeof(struct slot);
-    return p == (uintptr_t)&live.filter[place_of(KEY(0)).byte] || p == (uintptr_t)&live.cleaning;
+    struct place place = place_of(KEY(0));
+    size_t number = ((uintptr_t)at - (uintptr_t)atomic_load(&live.slots)) / sizeof(struct slot);
+    if (number < (size_t)live.n_buckets * SLOTS)
+        return number % SLOTS < 2 || number % SLOTS == place.byte % SLOTS;
+    return at == &live.filter[place.byte] || at == &live.cleaning;
 }
 
 static void check(void)
@@ -119,7 +120,7 @@ static void clear_set(void)
     exploring = false;
     struct place place = place_of(KEY(0));
     for (unsigned i = 0; i < BUCKETS; i++)
-        memset((void *)bucket_at(&place, i), 0, sizeof(struct bucket));
+        memset((void *)bucket_at(&place, i), 0, SLOTS * sizeof(struct slot));
     atomic_store(&live.filter[place.byte], 0);
     atomic_store(&live.cleaning, 0);
     memset(in_set, 0, sizeof in_set);
@@ -219,7 +220,7 @@ static void full_home(void)
 {
     struct place place = place_of(KEY(0));
     for (unsigned slot = 0; slot < SLOTS; slot++)
-        atomic_store(&bucket_at(&place, 0)->slots[slot].key, 0x9000000000 + slot * 4096);
+        atomic_store(&bucket_at(&place, 0)[slot].key, 0x9000000000 + slot * 4096);
 }
 
 static void with(const char *name, void (*prepare)(void), unsigned preemptions, unsigned n, ...)
@@ -250,8 +251,23 @@ static void an_entry_never_stands_behind_a_cleared_byte(void **state)
     with("everybody", stale_byte, 2, 4, insert_and_take, insert_and_take, search_in_vain, search_in_vain);
 }
 
+/* Small blocks that lie side by side, as slabs have them, neither spill nor search. */
+static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
+{
+    for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
+        struct dp_live_entry entry = {.objects = 1}, stale;
+        struct place place = place_of(key);
+        assert_int_equal(atomic_load(&first_slot(&place)->key), 0);
+        assert_true(dp_live_insert(key, &entry, &stale));
+        assert_int_equal(atomic_load(&first_slot(&place)->key), key);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_entry_never_stands_behind_a_cleared_byte)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_never_stands_behind_a_cleared_byte),
+        cmocka_unit_test(blocks_of_a_page_each_have_a_slot_of_their_own),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
