@@ -154,10 +154,9 @@ uint32_t dp_foreign_walk(struct dp_memo *memo, const struct deltaprof_site *site
     if (!n || steps[0].pc != site->pc)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        uintptr_t pc = dp_walk_strip(steps[i].pc) - !steps[i].interrupted;
-        memo->others[i] = dp_walk_plausible(pc)
-                              ? dp_recipe_frame(dp_recipe_get(pc, DP_RECIPE_KEY(pc, memo->generation)))
-                              : DP_FRAME_NO_STACK;
+        uintptr_t behind = dp_walk_strip(steps[i].pc) + steps[i].interrupted;
+        memo->others[i] =
+            dp_walk_plausible(behind) ? dp_recipe_frame(dp_recipe_get(behind, memo->generation)) : DP_FRAME_NO_STACK;
     }
     return (uint32_t)n;
 }

@@ -79,7 +79,7 @@ size_t dp_memo_bytes(void)
 {
     size_t n = places() + 1, words = n / 64 + 2;
     return sizeof(struct dp_memo) + (n + 2 * (depth_max + 1)) * sizeof(struct dp_memo_frame) + n * sizeof(uint64_t) +
-           words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
+           2 * words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
 }
 
 void dp_memo_forget(struct dp_memo *m)
@@ -100,8 +100,9 @@ static void lay_out(struct dp_memo *m)
     m->stage = m->frames + n;
     m->pending = m->stage + depth_max + 1;
     m->sums = (uint64_t *)(m->pending + depth_max + 1);
-    m->checked = m->sums + n;
-    m->ids = (dp_frame_id *)(m->checked + n / 64 + 2);
+    m->pairs = m->sums + n;
+    m->alone = m->pairs + n / 64 + 2;
+    m->ids = (dp_frame_id *)(m->alone + n / 64 + 2);
     m->stage_ids = m->ids + n;
     m->others = m->stage_ids + depth_max;
     m->live = (uint8_t *)(m->others + depth_max);
@@ -110,15 +111,16 @@ static void lay_out(struct dp_memo *m)
 
 void dp_memo_begin(struct dp_memo *m, uint32_t generation)
 {
-    if (!m->frames)
-        lay_out(m);
-    if (m->busy)
-        m->own = (struct dp_own_stack){0};
-    if (m->generation != generation || m->busy || !generation)
-        dp_memo_forget(m);
-    m->generation = generation;
+    bool left = m->busy; /* by longjmp, between any two stores */
     m->busy = 1;
     dp_fence_signal();
+    if (left)
+        m->own = (struct dp_own_stack){0};
+    if (left || !m->frames)
+        lay_out(m);
+    else if (m->generation != generation || !generation)
+        dp_memo_forget(m);
+    m->generation = generation;
 }
 
 void dp_memo_end(struct dp_memo *m)
@@ -145,48 +147,78 @@ static inline uintptr_t fp_at(const struct dp_memo *m, uint32_t i)
     return m->frames[i].sp - dp_memo_fp_slot(dp_recipe_rule(m->frames[i - 1].value));
 }
 
-static inline uintptr_t fp_differs(const struct dp_memo *m, uint32_t i)
+/* Whether the rule says that fp and pc were read from two words side by side. */
+static inline bool is_pair(uint32_t rule)
 {
-    return dp_reach_read(fp_at(m, i)) ^ m->frames[i].fp;
+    return dp_memo_fp_slot(rule) && dp_memo_fp_slot(rule) == dp_memo_ra_slot(rule) + 8;
 }
 
-/* Of the places [from, to) whose frame pointer must be what it was the first that is not, or `to`. They come in runs.
- */
-static uint32_t verify_fps(const struct dp_memo *m, uint32_t from, uint32_t to)
+static inline uintptr_t pc_differs(const struct dp_memo *m, uint32_t i)
 {
-    for (uint32_t i = from; i < to;) {
-        uint64_t bits = m->checked[i / 64] >> (i % 64);
-        if (!bits) {
-            i = (i | 63) + 1;
-            continue;
-        }
-        i += (uint32_t)__builtin_ctzll(bits);
-        bits >>= __builtin_ctzll(bits);
-        uint32_t run = ~bits ? (uint32_t)__builtin_ctzll(~bits) : 64, end = i + run < to ? i + run : to;
-        for (; i + 2 <= end; i += 2)
-            if (fp_differs(m, i) | fp_differs(m, i + 1))
-                break;
-        for (; i < end; i++)
-            if (fp_differs(m, i))
-                return i;
+    return dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc;
+}
+
+typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline __attribute__((no_sanitize("address"))) two_words pair_differs(const struct dp_memo *m, uint32_t i)
+{
+    return *(const two_words *)(pc_at(m, i) - 8) ^ *(const two_words *)&m->frames[i].fp;
+}
+
+/*
+ * Each of these: of the places [from, to) the first where what was read is not what is remembered, or `to`. All words
+ * can be read, in whatever order: one branch for four places.
+ */
+static uint32_t verify_pcs(const struct dp_memo *m, uint32_t from, uint32_t to)
+{
+    uint32_t i = from;
+    for (; i + 4 <= to; i += 4)
+        if (pc_differs(m, i) | pc_differs(m, i + 1) | pc_differs(m, i + 2) | pc_differs(m, i + 3))
+            break;
+    while (i < to && !pc_differs(m, i))
+        i++;
+    return i;
+}
+
+static uint32_t verify_pairs(const struct dp_memo *m, uint32_t from, uint32_t to)
+{
+    uint32_t i = from;
+    for (; i + 4 <= to; i += 4) {
+        two_words differ =
+            pair_differs(m, i) | pair_differs(m, i + 1) | pair_differs(m, i + 2) | pair_differs(m, i + 3);
+        if (differ[0] | differ[1])
+            break;
     }
+    for (; i < to; i++) {
+        two_words differ = pair_differs(m, i);
+        if (differ[0] | differ[1])
+            break;
+    }
+    return i;
+}
+
+static uint32_t verify_alone(const struct dp_memo *m, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i = (i | 63) + 1)
+        for (uint64_t bits = m->alone[i / 64] >> (i % 64); bits; bits &= bits - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctzll(bits);
+            if (at >= to || dp_reach_read(fp_at(m, at)) != m->frames[at].fp)
+                return at < to ? at : to;
+        }
     return to;
 }
 
 uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 {
-    uint32_t i = at + 1;
-    for (; i + 4 <= end; i += 4) { /* all these words can be read, in whatever order: one branch for four */
-        uintptr_t differ = (dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc) |
-                           (dp_reach_read(pc_at(m, i + 1)) ^ m->frames[i + 1].pc) |
-                           (dp_reach_read(pc_at(m, i + 2)) ^ m->frames[i + 2].pc) |
-                           (dp_reach_read(pc_at(m, i + 3)) ^ m->frames[i + 3].pc);
-        if (differ)
-            break;
-    }
-    while (i < end && dp_reach_read(pc_at(m, i)) == m->frames[i].pc)
-        i++;
-    return verify_fps(m, at + 1, i) - 1;
+    uint32_t i = at + 1, stop;
+    do { /* code keeps frame pointers, or does not, in long runs */
+        uint64_t bits = m->pairs[i / 64] >> (i % 64), other = bits & 1 ? ~bits : bits;
+        stop = other ? i + (uint32_t)__builtin_ctzll(other) : (i | 63) + 1;
+        stop = stop < (i | 63) + 1 ? stop : (i | 63) + 1;
+        stop = stop < end ? stop : end;
+        i = bits & 1 ? verify_pairs(m, i, stop) : verify_pcs(m, i, stop);
+    } while (i == stop && i < end);
+    return verify_alone(m, at + 1, i) - 1;
 }
 
 /* ---- remembering ------------------------------------------------------------------------------------------------ */
@@ -207,22 +239,28 @@ static inline bool live_before(uint32_t rule, bool live_after)
 /* Sums, checks and liveness of [from, to), from those of `to`. */
 static void derive(struct dp_memo *m, uint32_t from, uint32_t to)
 {
-    uint64_t sum = m->sums[to], bits = m->checked[to / 64];
+    uint64_t sum = m->sums[to], pairs = m->pairs[to / 64], alone = m->alone[to / 64];
     bool live = m->live[to];
     const uint64_t *power = &powers[places() - to];
     for (uint32_t i = to; i-- > from;) {
         uint64_t value = m->frames[i].value, bit = (uint64_t)1 << ((i + 1) % 64);
-        bits = live && dp_memo_fp_slot(dp_recipe_rule(value)) ? bits | bit : bits & ~bit;
+        uint32_t rule = dp_recipe_rule(value);
+        bool check = live && dp_memo_fp_slot(rule), pair = check && is_pair(rule);
+        pairs = pair ? pairs | bit : pairs & ~bit;
+        alone = check && !pair ? alone | bit : alone & ~bit;
         if ((i + 1) % 64 == 0) {
-            m->checked[(i + 1) / 64] = bits;
-            bits = m->checked[i / 64];
+            m->pairs[(i + 1) / 64] = pairs;
+            m->alone[(i + 1) / 64] = alone;
+            pairs = m->pairs[i / 64];
+            alone = m->alone[i / 64];
         }
-        live = live_before(dp_recipe_rule(value), live);
+        live = live_before(rule, live);
         m->live[i] = live;
         sum += dp_recipe_frame(value) * *power++;
         m->sums[i] = sum;
     }
-    m->checked[from / 64] = bits;
+    m->pairs[from / 64] = pairs;
+    m->alone[from / 64] = alone;
 }
 
 uint32_t dp_memo_settle(struct dp_memo *m, uint32_t i)

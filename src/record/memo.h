@@ -9,9 +9,12 @@
 #include "record/rule.h"
 #include "record/stack.h"
 
-/* A frame's state, and its row of the recipe cache: rule and frame id. pc as it lies in memory. */
+/*
+ * A frame's state, and its row of the recipe cache: rule and frame id. pc as it lies in memory; behind fp, as the two
+ * lie in memory where a function keeps a frame pointer.
+ */
 struct dp_memo_frame {
-    uintptr_t pc, sp, fp;
+    uintptr_t fp, pc, sp;
     uint64_t value;
 };
 
@@ -31,7 +34,8 @@ struct dp_memo {
     uint32_t bar;                  /* places before it may not be joined, nor may pending, if it is not `at` */
     uint32_t n_pending, n_barred;  /* of pending the first n_barred may not be joined */
     uint64_t *sums;                /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
-    uint64_t *checked;             /* a bit a place: its fp came from a word, and is live */
+    uint64_t *pairs;               /* a bit a place: its fp is live, and came from the word below that of its pc */
+    uint64_t *alone;               /* a bit a place: its fp is live, and came from another word */
     uint8_t *live;                 /* its fp is used further rootward, or may be */
     dp_frame_id *ids;              /* of all frames, at places [at - n_pending, b) */
     struct dp_memo_frame *stage;   /* [0, depth]: for the frames that this walk finds */
@@ -88,7 +92,7 @@ uint64_t dp_memo_hash(const struct dp_memo *memo, uint32_t n);
 static inline uintptr_t dp_memo_fp_slot(uint32_t rule)
 {
 #if defined(__aarch64__)
-    if ((rule >> 3 & 3) == DP_RULE_RA_ALONE)
+    if (dp_rule_ra(rule) == DP_RULE_RA_ALONE)
         return 0;
 #endif
     return dp_rule_slot(rule);
@@ -98,8 +102,9 @@ static inline uintptr_t dp_memo_fp_slot(uint32_t rule)
 static inline uintptr_t dp_memo_ra_slot(uint32_t rule)
 {
 #if defined(__aarch64__)
-    return dp_rule_slot(rule) - ((rule >> 3 & 3) == DP_RULE_RA_BESIDE ? 8 : 0);
+    return dp_rule_slot(rule) - (dp_rule_ra(rule) == DP_RULE_RA_BESIDE ? 8 : 0);
 #else
+    (void)rule;
     return 8;
 #endif
 }

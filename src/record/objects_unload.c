@@ -33,7 +33,7 @@ static void check_all(void)
     uint32_t n = dp_objects_count();
     for (dp_object_id id = 1; id < n; id++)
         moved |= dp_object_retire_if_gone(id);
-    if (moved && (dp_add_release(&generation, 1) + 1) % 65536 == 0) /* [RETIRE] */
+    if (moved && dp_add_release(&generation, 1) == UINT32_MAX) /* [RETIRE] */
         dp_add_release(&generation, 1);
 }
 
@@ -81,7 +81,7 @@ void dp_objects_fork_child(void)
     if (!dp_load_relaxed(&unload))
         return;
     dp_store_relaxed(&doubtful, 1);
-    dp_store_relaxed(&generation, dp_load_relaxed(&generation) + 1 + (dp_load_relaxed(&generation) % 65536 == 65535));
+    dp_store_relaxed(&generation, dp_load_relaxed(&generation) + 1 + (dp_load_relaxed(&generation) == UINT32_MAX));
     dp_store_relaxed(&unload, 0);
 }
 

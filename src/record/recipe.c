@@ -3,14 +3,12 @@
  * record/recipe.c - the cache of recipes: a fixed array of rows; a key lives in one of them or nowhere.
  *
  * Any thread may overwrite any row at any time, without a lock and without waiting: the second word is key ^ first, so
- * that words of two writers, or of two rows that overlap, do not match a key. All accesses are relaxed: a row publishes
- * nothing but itself, and the frame id in it refers to words that are read by reports only, after the record that holds
- * it was published.
+ * that words of two writers do not match a key. All accesses are relaxed: a row publishes nothing but itself, and the
+ * frame id in it refers to words that are read by reports only, after the record that holds it was published.
  *
- * A recipe is a function of the address while the object stays loaded. Keys carry the generation, which moves after an
- * object was retired; while an unload is under way nothing is stored and nothing found (generation 0, which no
- * row has), and an address without an object is never stored, because something may be loaded there later. 16 bits of
- * generation wrap: a row would have to survive 65,536 unloads unused and unreplaced, and then be wanted.
+ * A recipe is a function of the address while the object stays loaded. A generation ends after an object was retired,
+ * and its rows with it; while an unload is under way nothing is stored and nothing found (generation 0, which no row
+ * has), and an address without an object is never stored, because something may be loaded there later.
  */
 #include "record/recipe.h"
 
@@ -30,17 +28,17 @@ static bool rules_wanted;
 int dp_recipe_init(size_t budget_bytes, bool with_rules)
 {
     size_t n = 256;
-    while ((n * 2 + 1) * sizeof *dp_recipe_rows <= budget_bytes)
+    while (n * 2 * sizeof *dp_recipe_rows <= budget_bytes)
         n *= 2;
-    dp_recipe_rows = dp_mem_table((n + 1) * sizeof *dp_recipe_rows);
+    dp_recipe_rows = dp_mem_table(n * sizeof *dp_recipe_rows);
     if (!dp_recipe_rows)
         return -ENOMEM;
-    dp_recipe_mask = n - 1;
+    dp_recipe_mask = n - 2;
     rules_wanted = with_rules;
     return 0;
 }
 
-/* rt_sigreturn, as every libc writes it, for those without unwind data: lookup_pc is the byte before it, or in it. */
+/* rt_sigreturn, as every libc writes it, for those without unwind data. */
 static bool is_trampoline(uintptr_t pc)
 {
 #if defined(__x86_64__)
@@ -62,11 +60,12 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
     struct dp_cfi_row row;
     if (dp_cfi_find(&cfi, lookup_pc, &row) > 0)
         return dp_rule_make(&row, lookup_pc);
-    return is_trampoline(lookup_pc + 1) ? dp_rule_signal() : DP_RULE_NONE;
+    return is_trampoline(lookup_pc + 1) ? dp_rule_signal() : dp_rule_bare(DP_RULE_NONE);
 }
 
-uint64_t dp_recipe_fill(uintptr_t lookup_pc, uint64_t key)
+uint64_t dp_recipe_fill(uintptr_t behind, uint32_t generation)
 {
+    uintptr_t lookup_pc = behind - 1;
     dp_object_id object = dp_object_find(lookup_pc);
     dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
     if (!frame) {
@@ -76,10 +75,10 @@ uint64_t dp_recipe_fill(uintptr_t lookup_pc, uint64_t key)
     uint64_t value = frame;
     if (rules_wanted)
         value |= (uint64_t)make_rule(object, lookup_pc) << 32;
-    if (object && key >> 48 && !dp_objects_unloading()) {
-        _Atomic uint64_t *row = &dp_recipe_rows[(lookup_pc + 1) & dp_recipe_mask];
+    if (object && generation && !dp_objects_unloading()) {
+        _Atomic uint64_t *row = &dp_recipe_rows[behind & dp_recipe_mask];
         dp_store_relaxed(&row[0], value);
-        dp_store_relaxed(&row[1], key ^ value);
+        dp_store_relaxed(&row[1], value ^ dp_recipe_key(behind, dp_recipe_era(generation)));
     }
     return value;
 }

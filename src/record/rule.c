@@ -10,14 +10,20 @@
 
 #include <string.h>
 
-static uint32_t pack(enum dp_rule_kind kind, uint32_t ra, uint64_t slot_bytes, int64_t offset_bytes)
+static uint32_t pack(enum dp_rule_kind kind, uint64_t slot_bytes, int64_t offset_bytes)
 {
-    int64_t offset = offset_bytes / 8, limit = (int64_t)1 << (31 - DP_RULE_OFFSET_SHIFT);
-    if (offset_bytes % 8 || slot_bytes % 8 || slot_bytes / 8 >= 1u << DP_RULE_SLOT_BITS || offset >= limit ||
-        offset < -limit)
-        return DP_RULE_FOREIGN;
-    return (uint32_t)kind | ra << 3 | (uint32_t)(slot_bytes / 8) << DP_RULE_SLOT_SHIFT |
-           (uint32_t)offset << DP_RULE_OFFSET_SHIFT;
+    int64_t offset = offset_bytes / 8;
+    uint64_t slot = slot_bytes / 8;
+    if (offset_bytes % 8 || slot_bytes % 8 || slot > DP_RULE_SLOT_MAX || offset > DP_RULE_OFFSET_MAX ||
+        offset < -DP_RULE_OFFSET_MAX)
+        return dp_rule_bare(DP_RULE_FOREIGN);
+#if defined(__x86_64__)
+    bool careful = offset < 1 || offset > UINT16_MAX || (int64_t)slot > offset;
+    return dp_rule_bare(kind) | (uint8_t)-slot | (careful ? DP_RULE_CAREFUL : 0) | ((uint32_t)offset >> 16 & 15) << 12 |
+           (uint32_t)offset << 16;
+#else
+    return dp_rule_bare(kind) | (uint32_t)slot << 5 | (uint32_t)offset << 18;
+#endif
 }
 
 /* The kernel's struct rt_sigframe, seen from sp in the trampoline: x86_64 ucontext; aarch64 siginfo, ucontext. */
@@ -29,7 +35,7 @@ enum { UCONTEXT_OFFSET = 128 };
 
 uint32_t dp_rule_signal(void)
 {
-    return pack(DP_RULE_SIGNAL, 0, 0, UCONTEXT_OFFSET);
+    return pack(DP_RULE_SIGNAL, 0, UCONTEXT_OFFSET);
 }
 
 #if defined(__x86_64__)
@@ -49,23 +55,23 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
     if (row->signal)
         return dp_rule_signal();
     if (row->ra.how == DP_SAVED_UNDEFINED)
-        return DP_RULE_END;
+        return dp_rule_bare(DP_RULE_END);
     if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != -8 || row->sp.how != DP_SAVED_SAME)
-        return DP_RULE_FOREIGN;
+        return dp_rule_bare(DP_RULE_FOREIGN);
     uint64_t slot = 0;
     if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0)
         slot = -(uint64_t)row->fp.offset;
     else if (row->fp.how != DP_SAVED_SAME)
-        return DP_RULE_FOREIGN;
+        return dp_rule_bare(DP_RULE_FOREIGN);
     if (row->cfa == DP_CFA_EXPRESSION) {
         int offset = plt_offset(row, lookup_pc);
-        return offset ? pack(DP_RULE_SP, 0, slot, offset) : DP_RULE_FOREIGN;
+        return offset ? pack(DP_RULE_SP, slot, offset) : dp_rule_bare(DP_RULE_FOREIGN);
     }
     if (row->reg == DP_REG_SP)
-        return pack(DP_RULE_SP, 0, slot, row->offset);
+        return pack(DP_RULE_SP, slot, row->offset);
     if (row->reg == DP_REG_FP)
-        return pack(DP_RULE_FP, 0, slot, row->offset);
-    return DP_RULE_FOREIGN;
+        return pack(DP_RULE_FP, slot, row->offset);
+    return dp_rule_bare(DP_RULE_FOREIGN);
 }
 
 #elif defined(__aarch64__)
@@ -75,29 +81,29 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
     if (row->signal)
         return dp_rule_signal();
     if (row->ra.how == DP_SAVED_UNDEFINED)
-        return DP_RULE_END;
+        return dp_rule_bare(DP_RULE_END);
     if (row->cfa != DP_CFA_REGISTER || row->sp.how != DP_SAVED_SAME)
-        return DP_RULE_FOREIGN;
+        return dp_rule_bare(DP_RULE_FOREIGN);
     uint64_t slot = 0;
     uint32_t ra = DP_RULE_RA_LINK;
     if (row->fp.how == DP_SAVED_OFFSET && row->fp.offset < 0) {
         slot = -(uint64_t)row->fp.offset;
         if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != row->fp.offset + 8)
-            return DP_RULE_FOREIGN;
+            return dp_rule_bare(DP_RULE_FOREIGN);
         ra = DP_RULE_RA_BESIDE;
     } else if (row->fp.how != DP_SAVED_SAME) {
-        return DP_RULE_FOREIGN;
+        return dp_rule_bare(DP_RULE_FOREIGN);
     } else if (row->ra.how == DP_SAVED_OFFSET && row->ra.offset < 0) {
         slot = -(uint64_t)row->ra.offset;
         ra = DP_RULE_RA_ALONE;
     } else if (row->ra.how != DP_SAVED_SAME) {
-        return DP_RULE_FOREIGN;
+        return dp_rule_bare(DP_RULE_FOREIGN);
     }
     if (row->reg == DP_REG_SP)
-        return pack(DP_RULE_SP, ra, slot, row->offset);
+        return pack(DP_RULE_SP, slot, row->offset) | ra << 3;
     if (row->reg == DP_REG_FP)
-        return pack(DP_RULE_FP, ra, slot, row->offset);
-    return DP_RULE_FOREIGN;
+        return pack(DP_RULE_FP, slot, row->offset) | ra << 3;
+    return dp_rule_bare(DP_RULE_FOREIGN);
 }
 
 #endif

@@ -2,49 +2,74 @@
 /*
  * record/rule.h - an unwind rule in 32 bits: how to get from a frame's (sp, fp) to its caller's (pc, sp, fp).
  *
- * From the low end: kind 3 bits; on aarch64 where the return address is, 2 bits; the frame pointer's slot, in words
- * below the CFA, 0 when it still holds the caller's; and the CFA's offset from its base, in words, signed.
+ * Fields, from the low end: where the frame pointer was saved, in words below the CFA, 0 when it still holds the
+ * caller's (slot); what the CFA counts from (kind); the CFA's offset from that, in words, signed.
  *
- *     x86_64     slot 7 bits, 3 bits unused, offset 19 bits; the return address is at CFA - 8
- *     aarch64    slot 13 bits, offset 14 bits
+ *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16. The return address
+ * is at CFA - 8. aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
+ *
+ * A walk on x86_64 takes each field with one instruction, and one test for zero tells the rule that nearly all frames
+ * have: SP and not `careful`. Careful is a rule whose offset is not positive or has high bits, or whose slot lies below
+ * its base; of the others nothing that they lead to is below the base.
  */
 #pragma once
 
 #include "record/cfi.h"
 
 enum dp_rule_kind {
-    DP_RULE_NONE,    /* no unwind data: the walk ends here, cut */
     DP_RULE_SP,      /* CFA = sp + offset */
     DP_RULE_FP,      /* CFA = fp + offset */
+    DP_RULE_NONE,    /* no unwind data: the walk ends here, cut */
     DP_RULE_END,     /* the outermost frame */
     DP_RULE_SIGNAL,  /* the caller was interrupted; a ucontext lies at sp + offset */
     DP_RULE_FOREIGN, /* there is unwind data, and it takes more than this to follow it */
 };
 
 #if defined(__x86_64__)
-enum { DP_RULE_OFFSET_SHIFT = 13, DP_RULE_SLOT_SHIFT = 3, DP_RULE_SLOT_BITS = 7 };
+enum { DP_RULE_KIND_SHIFT = 8, DP_RULE_SLOT_MAX = 128, DP_RULE_OFFSET_MAX = (1 << 19) - 1 };
+#define DP_RULE_CAREFUL   (1u << 11)
+#define DP_RULE_NOT_USUAL ((uint64_t)0xff00) /* kind, careful, high bits */
 #elif defined(__aarch64__)
-enum { DP_RULE_OFFSET_SHIFT = 18, DP_RULE_SLOT_SHIFT = 5, DP_RULE_SLOT_BITS = 13 };
+enum { DP_RULE_KIND_SHIFT = 0, DP_RULE_SLOT_MAX = (1 << 13) - 1, DP_RULE_OFFSET_MAX = (1 << 13) - 1 };
 /* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer
  * saved. */
-enum { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
+enum dp_rule_ra { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
+
+static inline enum dp_rule_ra dp_rule_ra(uint32_t rule)
+{
+    return (enum dp_rule_ra)(rule >> 3 & 3);
+}
 #endif
 
 static inline enum dp_rule_kind dp_rule_kind(uint32_t rule)
 {
-    return (enum dp_rule_kind)(rule & 7);
+    return (enum dp_rule_kind)(rule >> DP_RULE_KIND_SHIFT & 7);
+}
+
+/* A rule that is its kind alone. */
+static inline uint32_t dp_rule_bare(enum dp_rule_kind kind)
+{
+    return (uint32_t)kind << DP_RULE_KIND_SHIFT;
 }
 
 /* Bytes from the base to the CFA (SP, FP) or to the ucontext (SIGNAL). */
 static inline intptr_t dp_rule_offset(uint32_t rule)
 {
-    return (intptr_t)((int32_t)rule >> DP_RULE_OFFSET_SHIFT) * 8;
+#if defined(__x86_64__)
+    return (intptr_t)((int32_t)((rule & 0xf000) << 16) >> 12 | (int32_t)(rule >> 16)) * 8;
+#else
+    return (intptr_t)((int32_t)rule >> 18) * 8;
+#endif
 }
 
 /* Bytes from the slot up to the CFA; 0: the frame pointer was not saved. */
 static inline uintptr_t dp_rule_slot(uint32_t rule)
 {
-    return (uintptr_t)(rule >> DP_RULE_SLOT_SHIFT & ((1u << DP_RULE_SLOT_BITS) - 1)) * 8;
+#if defined(__x86_64__)
+    return (uintptr_t) - (intptr_t)(int8_t)rule * 8;
+#else
+    return (uintptr_t)(rule >> 5 & DP_RULE_SLOT_MAX) * 8;
+#endif
 }
 
 /* A signal frame's; found by its unwind data, or by its code where it has none. */

@@ -52,13 +52,12 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp
 {
     struct dp_reach reach;
     dp_reach_begin(&reach, &memo->own, site->sp);
-    uint64_t generation = memo->generation;
     uintptr_t pc = site->pc, sp = site->sp, fp = site->fp;
     *cut = true;
     for (uint32_t n = 0;; n++) {
         if (!dp_walk_plausible(pc) || n == depth_max)
             return n;
-        memo->others[n] = dp_recipe_frame(dp_recipe_get(pc - 1, DP_RECIPE_KEY(pc - 1, generation)));
+        memo->others[n] = dp_recipe_frame(dp_recipe_get(pc, memo->generation));
         if (!fp) {
             *cut = false;
             return n + 1;

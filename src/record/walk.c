@@ -3,8 +3,9 @@
  * record/walk.c - the walk by recipes: a row of the cache, a sum, a word from the stack, and again.
  *
  * What a frame costs is a chain of loads: the return address gives the row, the row the CFA, the CFA the next return
- * address. All else (bounds, the search for a place to join the memo, keeping the state) runs beside it. Branches that
- * a usual stack never takes lead out of the loop.
+ * address. All else (bounds, the search for a place to join the memo, keeping the state) runs beside it. Only `advance`
+ * is made for speed: it has nothing but the usual, in registers, and calls nobody; `run` does the rest and calls it
+ * again.
  *
  * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the memo in the middle (staged
  * too, with their true fp), and the rest of the memo, which keeps its places. It ends after `depth` frames at the
@@ -16,7 +17,6 @@
 
 #include <deltaprof/hooks.h>
 #include <stddef.h>
-#include <string.h>
 #include <ucontext.h>
 
 enum { TURNS_MAX = 8 };
@@ -39,13 +39,16 @@ enum {
 /* Where a walk stands. */
 struct walk {
     struct dp_reach reach;
-    uintptr_t pc, sp, fp; /* of the frame to be entered next */
-    uintptr_t link;       /* aarch64: its link register, where a signal frame said; else 0 */
+    uintptr_t pc, sp, fp;                  /* of the frame to be entered next */
+    uint64_t value;                        /* of the frame entered last */
+    const struct dp_memo_frame *candidate; /* of the memo: the first frame that this one may be */
+    uintptr_t link;                        /* aarch64: its link register, where a signal frame said; else 0 */
     uint32_t turns;
-    uint32_t n, n_barred; /* of stage */
-    uint64_t hash;        /* of stage */
-    bool foreign;         /* on another stack than the thread's own: what is staged now is barred */
-    bool ended;           /* a rule said so */
+    uint32_t n, n_barred, limit; /* of stage */
+    uint64_t hash;               /* of stage */
+    bool tried;                  /* it is none of the memo's */
+    bool foreign;                /* on another stack than the thread's own: what is staged now is barred */
+    bool ended;                  /* a rule said so */
 };
 
 static bool on_own_stack(const struct walk *w)
@@ -83,12 +86,12 @@ static bool step_signal(struct walk *w, uint32_t rule)
 }
 
 /* The caller of a frame whose rule is SP or FP. False: its words cannot be read, or lead backwards too often. */
-static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t rule)
+static bool step(struct walk *w, uint32_t rule)
 {
     uintptr_t cfa = (dp_rule_kind(rule) == DP_RULE_SP ? w->sp : w->fp) + (uintptr_t)dp_rule_offset(rule);
     uintptr_t slot = dp_memo_fp_slot(rule), pc;
 #if defined(__aarch64__)
-    if ((rule >> 3 & 3) == DP_RULE_RA_LINK) {
+    if (dp_rule_ra(rule) == DP_RULE_RA_LINK) {
         if (!w->link)
             return false;
         pc = w->link;
@@ -107,75 +110,57 @@ static inline __attribute__((always_inline)) bool step(struct walk *w, uint32_t 
             return false;
         w->fp = dp_reach_read(cfa - slot);
     }
-    if (__builtin_expect(cfa <= w->sp, 0) && w->turns++ >= TURNS_MAX)
-        return false;
+    if (__builtin_expect(cfa <= w->sp, 0)) {
+        if (w->turns++ >= TURNS_MAX)
+            return false;
+        w->n_barred = w->n; /* who joins leafward of it does not see it turn */
+    }
     w->pc = pc;
     w->sp = cfa;
     return true;
 }
 
-/*
- * The same where nothing is out of the ordinary, in registers; false: it was not, and nothing has changed. lo is where
- * a CFA may lie whose last word is the first of the readable range.
- */
-static inline __attribute__((always_inline)) bool step_here(uint64_t value, uintptr_t base, uintptr_t lo,
-                                                            uintptr_t span, uintptr_t *pc, uintptr_t *sp, uintptr_t *fp)
+static inline void enter(struct walk *w, struct dp_memo *memo, uint64_t value)
 {
-#if defined(__x86_64__)
-    uintptr_t cfa = base + (uintptr_t)((int64_t)value >> (32 + DP_RULE_OFFSET_SHIFT - 3));
-    uintptr_t slot = dp_rule_slot(dp_recipe_rule(value));
-    if (cfa <= *sp || cfa - lo >= span || cfa % 8)
-        return false;
-    if (slot) {
-        if (slot > cfa - lo + 8)
-            return false;
-        *fp = dp_reach_read(cfa - slot);
-    }
-    *pc = dp_reach_read(cfa - 8);
-    *sp = cfa;
-    return true;
-#else
-    return false;
-#endif
+    memo->stage[w->n] = (struct dp_memo_frame){.fp = w->fp, .pc = w->pc, .sp = w->sp, .value = value};
+    memo->stage_ids[w->n++] = dp_recipe_frame(value);
+    w->hash = w->hash * DP_STACK_BASE + dp_recipe_frame(value);
+    w->value = value;
+    w->tried = false;
 }
 
 /* Takes the frames of places [at, last] over into stage, as they are for this walk. */
-static void take_over(struct walk *w, const struct dp_memo *memo, uint32_t at, uint32_t last)
+static void take_over(struct walk *w, struct dp_memo *memo, uint32_t at, uint32_t last)
 {
-    memcpy(&memo->stage_ids[w->n], &memo->ids[at], (last - at + 1) * sizeof *memo->ids);
-    memo->stage[w->n] = memo->frames[at];
-    memo->stage[w->n++].fp = w->fp;
-    for (uint32_t i = at + 1; i <= last; i++) {
-        uintptr_t slot = dp_memo_fp_slot(dp_recipe_rule(memo->frames[i - 1].value));
+    for (uint32_t i = at; i <= last; i++) {
+        uintptr_t slot = i == at ? 0 : dp_memo_fp_slot(dp_recipe_rule(memo->frames[i - 1].value));
+        w->pc = memo->frames[i].pc;
+        w->sp = memo->frames[i].sp;
         if (slot)
-            w->fp = dp_reach_read(memo->frames[i].sp - slot);
-        memo->stage[w->n] = memo->frames[i];
-        memo->stage[w->n++].fp = w->fp;
+            w->fp = dp_reach_read(w->sp - slot);
+        enter(w, memo, memo->frames[i].value);
     }
-    w->pc = memo->frames[last].pc;
-    w->sp = memo->frames[last].sp;
 }
 
 /*
- * The frame that the walk stands on may be one of the memo's, *candidate or one behind it. True: it is at place *at,
- * and the frames up to *last are still as remembered, of those before *end, up to where stage would have `limit`
- * frames.
+ * The frame that the walk stands on may be one of the memo's, the candidate or one behind it. True: it is at place *at,
+ * and the frames up to *last are still as remembered, of those before *end, up to where stage would be full.
  */
-static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_frame **candidate, uint32_t limit,
-                 uint32_t *at, uint32_t *end, uint32_t *last)
+static bool join(struct walk *w, struct dp_memo *memo, uint32_t *at, uint32_t *end, uint32_t *last)
 {
-    const struct dp_memo_frame *c = *candidate, *last_pending = memo->pending + memo->n_pending;
+    const struct dp_memo_frame *c = w->candidate, *last_pending = memo->pending + memo->n_pending;
     while (c->sp < w->sp)
         c = c == last_pending ? &memo->frames[memo->at + 1] : c + 1;
-    *candidate = c;
-    if (c->sp != w->sp || c->pc != w->pc || w->n == limit)
+    w->candidate = c;
+    w->tried = true;
+    if (c->sp != w->sp || c->pc != w->pc || w->n == w->limit)
         return false;
     if (c >= memo->pending && c <= last_pending)
-        *candidate = &memo->frames[dp_memo_settle(memo, (uint32_t)(c - memo->pending))];
-    *at = (uint32_t)(*candidate - memo->frames);
+        w->candidate = &memo->frames[dp_memo_settle(memo, (uint32_t)(c - memo->pending))];
+    *at = (uint32_t)(w->candidate - memo->frames);
     if (memo->frames[*at].fp != w->fp && memo->live[*at])
         return false;
-    *end = memo->b - *at > limit - w->n ? *at + limit - w->n : memo->b;
+    *end = memo->b - *at > w->limit - w->n ? *at + w->limit - w->n : memo->b;
     *last = dp_memo_verify(memo, *at, *end);
     if (w->foreign) { /* and back on the thread's own stack */
         w->n_barred = w->n;
@@ -186,97 +171,149 @@ static bool join(struct walk *w, struct dp_memo *memo, const struct dp_memo_fram
     return true;
 }
 
+enum halt {
+    AT_CANDIDATE, /* the frame to be entered next may be the memo's */
+    AT_LIMIT,
+    NO_ROW, /* for the frame to be entered next */
+    AT_RULE /* the frame entered last takes more than this */
+};
+
 /*
- * Steps until stage holds `limit` frames, the walk ends, or it has joined the memo for good: then *joined is the place
- * that follows stage, and the end is not known yet. value: of the frame that the walk stands on; 0: enter one first.
+ * Enters frames and steps, while nothing is out of the ordinary.
+ *
+ * x86_64: with the usual rules all words of a step lie at or above its base. So if that lies in the readable range, one
+ * comparison is left, of the CFA with the range's end: the word at the CFA itself is read too, and not used, where fp
+ * was not saved, since a branch on that would be taken by chance.
  */
-static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint64_t value, const struct dp_memo_frame *candidate,
-                            uint32_t limit, uint32_t *joined)
+static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_memo *memo)
 {
-    struct dp_memo_frame *stage = memo->stage;
-    dp_frame_id *ids = memo->stage_ids;
     _Atomic uint64_t *rows = dp_recipe_rows;
-    uint64_t mask = dp_recipe_mask, generation = DP_RECIPE_KEY(0, memo->generation), hash = w->hash;
-    uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo;
-    uint32_t n = w->n;
+    uint64_t mask = dp_recipe_mask, era = dp_recipe_era(memo->generation), hash = w->hash, value = w->value;
+    uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, candidate = w->candidate->sp;
+    struct dp_memo_frame *frame = memo->stage + w->n, *end = memo->stage + w->limit;
+    dp_frame_id *id = memo->stage_ids + w->n;
+    enum halt halt;
+    __asm__("" : "+r"(era), "+r"(end)); /* else made anew for each frame */
+#if defined(__x86_64__)
+    uintptr_t hi = sp - w->reach.lo <= w->reach.hi - w->reach.lo && sp % 8 == 0 ? w->reach.hi : 0;
+#endif
 
-/* The state lives in registers; what leaves the loop for a while finds it in w, and may change it. */
-#define OUT  (w->pc = pc, w->sp = sp, w->fp = fp, w->n = n, w->hash = hash)
-#define BACK (pc = w->pc, sp = w->sp, fp = w->fp, n = w->n, lo = w->reach.lo + 8, span = w->reach.hi - w->reach.lo)
-#define ENTER                                                                               \
-    (stage[n] = (struct dp_memo_frame){pc, sp, fp, value}, ids[n] = dp_recipe_frame(value), \
-     hash = hash * DP_STACK_BASE + dp_recipe_frame(value), n++)
-#define END(how)    \
-    do {            \
-        OUT;        \
-        return how; \
-    } while (0)
-
-    if (value)
-        goto entered;
+    if (w->tried)
+        goto untried;
     for (;;) {
-        if (__builtin_expect(candidate->sp <= sp, 0)) {
-            uint32_t at, end, last;
-            OUT;
-            if (join(w, memo, &candidate, limit, &at, &end, &last)) {
-                if (last + 1 == end) {
-                    *joined = at;
-                    return DP_WALK_CUT;
-                }
-                take_over(w, memo, at, last);
-                for (; n < w->n; n++)
-                    hash = hash * DP_STACK_BASE + dp_recipe_frame(stage[n].value);
-                candidate = &memo->frames[last + 1];
-                value = memo->frames[last].value;
-                BACK;
-                goto entered;
-            }
+        if (__builtin_expect(candidate <= sp, 0)) {
+            halt = AT_CANDIDATE;
+            break;
         }
-        uintptr_t code = dp_walk_strip(pc), lookup_pc = code - 1;
-        if (__builtin_expect(!dp_walk_plausible(code), 0))
-            END(code ? DP_WALK_CUT : DP_WALK_WHOLE); /* a zero return address ends stacks of hand-made threads */
-        if (__builtin_expect(n == limit, 0))
-            END(DP_WALK_CUT);
-        value = dp_recipe_peek(rows, mask, lookup_pc, lookup_pc ^ generation);
-        if (__builtin_expect(!value, 0))
-            value = dp_recipe_fill(lookup_pc, lookup_pc ^ generation);
-        ENTER;
-    entered:;
-        uint32_t rule = dp_recipe_rule(value);
-        if (__builtin_expect(dp_rule_kind(rule) == DP_RULE_SP, 1)) {
-            if (__builtin_expect(step_here(value, sp, lo, span, &pc, &sp, &fp), 1))
-                continue;
-        } else if (dp_rule_kind(rule) == DP_RULE_FP && step_here(value, fp, lo, span, &pc, &sp, &fp)) {
-            continue;
+    untried:
+        if (__builtin_expect(frame == end, 0)) {
+            halt = AT_LIMIT;
+            break;
         }
-        OUT;
+        uintptr_t code = dp_walk_strip(pc);
+        if (__builtin_expect(!dp_recipe_peek(rows, mask, era, code, &value), 0)) {
+            halt = NO_ROW;
+            break;
+        }
+        *frame++ = (struct dp_memo_frame){.fp = fp, .pc = pc, .sp = sp, .value = value};
+        *id++ = dp_recipe_frame(value);
+        hash = hash * DP_STACK_BASE + dp_recipe_frame(value);
+#if defined(__x86_64__)
+        uintptr_t base = sp;
+        if (__builtin_expect(value & DP_RULE_NOT_USUAL << 32, 0)) {
+            if ((value & DP_RULE_NOT_USUAL << 32) != (uint64_t)dp_rule_bare(DP_RULE_FP) << 32 || fp - sp >= hi - sp ||
+                fp % 8)
+                goto rule;
+            base = fp;
+        }
+        uintptr_t words = value >> 48, also = words, cfa = base + words * 8;
+        __asm__("" : "+r"(also)); /* the return address need not wait for the CFA */
+        if (__builtin_expect(cfa >= hi, 0))
+            goto rule;
+        intptr_t slot = (int8_t)(value >> 32);
+        uintptr_t saved = dp_reach_read(cfa + (uintptr_t)slot * 8);
+        fp = slot ? saved : fp;
+        pc = dp_reach_read(base + also * 8 - 8);
+        sp = cfa;
+        continue;
+    rule:
+#endif
+        halt = AT_RULE;
+        break;
+    }
+    w->pc = pc;
+    w->sp = sp;
+    w->fp = fp;
+    w->n = (uint32_t)(frame - memo->stage);
+    w->hash = hash;
+    w->value = value;
+    w->tried = false;
+    return halt;
+}
+
+/* Steps from the frame entered last. False: the walk ends here, as *how says. */
+static bool step_from(struct walk *w, struct dp_memo *memo, enum dp_walk_end *how)
+{
+    for (;;) {
+        uint32_t rule = dp_recipe_rule(w->value);
+        *how = DP_WALK_CUT;
         switch (dp_rule_kind(rule)) {
         case DP_RULE_SP:
         case DP_RULE_FP:
-            if (!step(w, rule))
-                return DP_WALK_CUT;
-            break;
+            return step(w, rule);
         case DP_RULE_SIGNAL:
-            if (!step_signal(w, rule) || !dp_walk_plausible(w->pc) || n == limit)
-                return DP_WALK_CUT;
-            BACK;
-            value = dp_recipe_get(pc, pc ^ generation); /* interrupted there: no call, and nothing to join */
-            ENTER;
-            goto entered;
+            if (!step_signal(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
+                return false;
+            enter(w, memo, dp_recipe_get(w->pc + 1, memo->generation)); /* interrupted there: nothing to join */
+            continue;
         case DP_RULE_END:
             w->ended = true;
-            return DP_WALK_WHOLE;
+            *how = DP_WALK_WHOLE;
+            return false;
         case DP_RULE_FOREIGN:
-            return DP_WALK_FOREIGN;
+            *how = DP_WALK_FOREIGN;
+            return false;
         default:
-            return DP_WALK_CUT;
+            return false;
         }
-        BACK;
     }
-#undef OUT
-#undef BACK
-#undef ENTER
-#undef END
+}
+
+/*
+ * Steps until stage is full, the walk ends, or it has joined the memo for good: then *joined is the place that follows
+ * stage, and the end is not known yet.
+ */
+static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint32_t *joined)
+{
+    for (;;) {
+        enum dp_walk_end how;
+        uint32_t at, end, last;
+        uintptr_t code;
+        switch (advance(w, memo)) {
+        case AT_CANDIDATE:
+            if (!join(w, memo, &at, &end, &last))
+                continue;
+            if (last + 1 == end) {
+                *joined = at;
+                return DP_WALK_CUT;
+            }
+            take_over(w, memo, at, last);
+            w->candidate = &memo->frames[last + 1];
+            break;
+        case AT_LIMIT: /* a zero return address ends stacks of hand-made threads */
+            return dp_walk_strip(w->pc) ? DP_WALK_CUT : DP_WALK_WHOLE;
+        case NO_ROW:
+            code = dp_walk_strip(w->pc);
+            if (!dp_walk_plausible(code))
+                return code ? DP_WALK_CUT : DP_WALK_WHOLE;
+            enter(w, memo, dp_recipe_fill(code, memo->generation));
+            break;
+        case AT_RULE:
+            break;
+        }
+        if (!step_from(w, memo, &how))
+            return how;
+    }
 }
 
 static uint32_t n_barred(const struct walk *w)
@@ -288,13 +325,18 @@ static uint32_t n_barred(const struct walk *w)
 static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t limit)
 {
     const struct dp_memo_frame *last = &memo->frames[memo->b - 1];
+    enum dp_walk_end end;
     uint32_t nowhere;
     w->pc = last->pc;
     w->sp = last->sp;
     w->fp = last->fp;
+    w->value = last->value;
+    w->candidate = &memo->frames[memo->b];
     w->n = w->n_barred = 0;
+    w->limit = limit;
     w->hash = 0;
-    enum dp_walk_end end = run(w, memo, last->value, &memo->frames[memo->b], limit, &nowhere);
+    if (step_from(w, memo, &end))
+        end = run(w, memo, &nowhere);
     if (w->n)
         dp_memo_append(memo, w->n, n_barred(w));
     memo->ended = w->ended;
@@ -303,16 +345,15 @@ static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t li
 
 enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site, unsigned depth)
 {
-    struct walk w = {.pc = site->pc, .sp = site->sp, .fp = site->fp};
+    struct walk w = {.pc = site->pc, .sp = site->sp, .fp = site->fp, .limit = depth};
     uintptr_t top = memo->own.hi;
     dp_reach_begin(&w.reach, &memo->own, site->sp);
     if (memo->own.hi != top)
         dp_memo_forget(memo);
     w.foreign = !on_own_stack(&w);
+    w.candidate = memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
     uint32_t joined = UINT32_MAX;
-    const struct dp_memo_frame *candidate =
-        memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
-    enum dp_walk_end end = run(&w, memo, 0, candidate, depth, &joined);
+    enum dp_walk_end end = run(&w, memo, &joined);
     if (joined == UINT32_MAX) {
         dp_memo_place(memo, memo->b, w.n, n_barred(&w), w.hash);
         memo->ended = w.ended;

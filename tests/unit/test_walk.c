@@ -246,8 +246,8 @@ static void a_stack_that_comes_to_end_at_the_depth_is_whole(void **state)
 {
     uint64_t area[DEPTH + 8];
     unsigned small = 0;
-    while (dp_rule_offset(dp_recipe_rule(dp_recipe_get(pcs[small] - 1, 0))) != 8 ||
-           dp_rule_kind(dp_recipe_rule(dp_recipe_get(pcs[small] - 1, 0))) != DP_RULE_SP)
+    while (dp_rule_offset(dp_recipe_rule(dp_recipe_get(pcs[small], 0))) != 8 ||
+           dp_rule_kind(dp_recipe_rule(dp_recipe_get(pcs[small], 0))) != DP_RULE_SP)
         small++;
     for (unsigned i = 0; i < DEPTH + 8; i++)
         area[i] = pcs[small];

@@ -90,14 +90,14 @@ static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
     Dwarf_Addr start, end;
     int ra = dwarf_frame_info(frame, &start, &end, &signal);
     if (ra != DP_REG_RA)
-        return rule == DP_RULE_FOREIGN;
+        return dp_rule_kind(rule) == DP_RULE_FOREIGN;
     if (signal)
         return dp_rule_kind(rule) == DP_RULE_SIGNAL;
     if (dwarf_frame_register(frame, DP_REG_RA, mem, &ops, &n))
         return false;
     if (n == 0 && ops == mem)
-        return rule == DP_RULE_END;
-    if (rule == DP_RULE_FOREIGN) { /* only where the row has none of the common shapes */
+        return dp_rule_kind(rule) == DP_RULE_END;
+    if (dp_rule_kind(rule) == DP_RULE_FOREIGN) { /* only where the row has none of the common shapes */
         if (!(n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst))
             return true;
         if (dwarf_frame_cfa(frame, &ops, &n))
@@ -144,7 +144,7 @@ static void compare(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *ima
     Dwarf_Frame *frame = NULL;
     int their = dwarf_cfi_addrframe(theirs, pc, &frame);
     t->compared++;
-    *rule = DP_RULE_NONE;
+    *rule = dp_rule_bare(DP_RULE_NONE);
     *start = pc;
     *end = pc + 1;
     if (their || rc <= 0) {
