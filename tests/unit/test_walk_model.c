@@ -62,7 +62,9 @@ enum {
 #define FACTORED(o)          "  .cfi_escape 0x13, " #o "\n" /* CFA = sp - 8 * o */
 
 /* clang-format off */
-__asm__(".pushsection .text.walk_model,\"ax\",%progbits\n.balign 16\nwalk_model_code:\n"
+__asm__(".pushsection .text.walk_model,\"ax\",%progbits\n.balign 16\n"
+        ".globl walk_model_code, walk_model_code_end\n.hidden walk_model_code, walk_model_code_end\n"
+        "walk_model_code:\n"
         ALL_O(12, ALL_S(FUNCTION("  .cfi_def_cfa_offset 8*o\n" SAVED)))
         ALL_O(4, ALL_S(FUNCTION("  .cfi_def_cfa " FP ", 8*o\n" SAVED)))
         ALL_O(12, FUNCTION("  .cfi_def_cfa_offset 8*o\n" ALONE))

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Walks on aarch64, with and without pointer authentication, equal libgcc's: built by a cross compiler, run by qemu-user.
+# Walks on aarch64, with and without pointer authentication, equal libgcc's, and those over stacks that are played equal a
+# plain unwinder's: built by a cross compiler, run by qemu-user.
 set -eu
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 cc=aarch64-linux-gnu-gcc
@@ -8,11 +9,18 @@ sysroot=/usr/aarch64-linux-gnu
 command -v $cc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -e $sysroot/lib/libc.so.6 ] && [ -e $sysroot/include/stdint.h ] || { echo "skipped: no $cc or qemu-aarch64"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-$cc -std=gnu11 -O2 -D_GNU_SOURCE -DEQUAL_BACKTRACE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" \
-    "$top/tests/hooks/unwind/equal.c" "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$dir/equal"
+build() { # OUT SOURCE FLAG...
+    out=$1 source=$2
+    shift 2
+    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" "$@" \
+        "$source" "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
+}
+build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
+build "$dir/model" "$top/tests/unit/test_walk_model.c"
 n=0
 for flags in -O0 '-O2 -fomit-frame-pointer' '-O3 -fno-omit-frame-pointer' '-O2 -mbranch-protection=standard' '-O0 -mbranch-protection=pac-ret+leaf'; do
     n=$((n + 1))
     $cc $flags -g -w -D_GNU_SOURCE -fPIC -shared "$top/tests/hooks/unwind/shapes.c" -o "$dir/shapes-$n.so"
 done
 TICKS=${TICKS:-30} qemu-aarch64 -L $sysroot -cpu max "$dir/equal" auto "$dir"/shapes-*.so
+qemu-aarch64 -L $sysroot -cpu max "$dir/model" 200000
