@@ -49,11 +49,12 @@ SEEDS = {
     "long_expression": table(b"\x0f\xff\xff\xff\xff\x0f"),
 }
 
-os.makedirs(sys.argv[1], exist_ok=True)
-for name, data in SEEDS.items():
-    with open(os.path.join(sys.argv[1], name), "wb") as file:
-        file.write(data)
-cut = SEEDS["push"]
-for n in (9, 16, 21, 30, 44, 50):
-    with open(os.path.join(sys.argv[1], f"cut_{n}"), "wb") as file:
-        file.write(cut[:n])
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for name, data in SEEDS.items():
+        with open(os.path.join(sys.argv[1], name), "wb") as file:
+            file.write(data)
+    cut = SEEDS["push"]
+    for n in (9, 16, 21, 30, 44, 50):
+        with open(os.path.join(sys.argv[1], f"cut_{n}"), "wb") as file:
+            file.write(cut[:n])
