@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Walks by the million over stacks of a machine that is played here: it calls, returns, moves between stacks, takes
- * signals, and sometimes writes anywhere. Its code is real: functions of every shape of rule, assembled
+ * signals, jumps out, and sometimes writes anywhere. Its code is real: functions of every shape of rule, assembled
  * below with the unwind data that says so. Three must agree, frame for frame, at each turn: a walk with what the memo
  * remembers, a walk with nothing remembered, and a plain unwinder in this file that knows neither memo nor cache and
  * takes the rules from a table instead of .eh_frame.
@@ -10,10 +10,13 @@
  */
 #include <limits.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <ucontext.h>
 
 #include <deltaprof/hooks.h>
@@ -173,7 +176,8 @@ struct model {
     struct area areas[AREAS];
     struct strand strands[AREAS - 1];
     struct dp_memo *with, *without;
-    uint64_t turn, n_walks, n_frames, n_whole;
+    bool interrupted; /* walks are left by longjmp */
+    uint64_t turn, n_walks, n_frames, n_whole, n_left;
 };
 
 static uint64_t next_random(struct model *m)
@@ -190,7 +194,7 @@ static unsigned below(struct model *m, unsigned n)
 
 static uintptr_t code(struct model *m, unsigned k)
 {
-    return (uintptr_t)walk_model_code + k * CODE + 4 + 4 * below(m, 3);
+    return (uintptr_t)walk_model_code + k * CODE + 1 + below(m, CODE);
 }
 
 static struct area *area_of(struct model *m, uintptr_t address)
@@ -270,7 +274,7 @@ static void take_signal(struct model *m, struct strand *strand)
     const struct area *area = &m->areas[AREAS - 1];
     uintptr_t sp = area->hi - 8 * below(m, 32) - 1024, link = 0;
     struct call at = *top;
-    at.pc++;
+    at.pc -= below(m, 2);
     if (below(m, 2) && (area = area_of(m, at.sp - 8)))
         sp = (at.sp - 1024 - 128) & ~(uintptr_t)15;
     if (!area || !area->mapped || strand->n + 1 >= CALLS || sp - area->lo >= area->hi - area->lo)
@@ -396,7 +400,6 @@ struct result {
     enum dp_walk_end end;
     uint32_t n;
     uint64_t hash;
-    bool too_many_turns;
     bool elsewhere; /* in code that is not the machine's: the rest is not known */
     uintptr_t pcs[DEPTH_MAX];
 };
@@ -417,7 +420,7 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
     bool exact = false;
     int turns = 0;
     r->n = 0;
-    r->too_many_turns = r->elsewhere = false;
+    r->elsewhere = false;
     for (;;) {
         uintptr_t where = exact ? pc : dp_walk_strip(pc);
         r->end = where || exact ? DP_WALK_CUT : DP_WALK_WHOLE;
@@ -450,8 +453,7 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
             if (s.s && !readable(m, slot))
                 return;
             fp = s.s ? dp_reach_read(slot) : fp;
-            r->too_many_turns = cfa <= sp && turns++ >= TURNS_BACK;
-            if (r->too_many_turns)
+            if (cfa <= sp && turns++ >= TURNS_BACK)
                 return;
             sp = cfa;
         } else {
@@ -497,13 +499,20 @@ static void show(const char *name, const struct result *r)
     printf("\n");
 }
 
+static __thread sigjmp_buf out;
+static __thread volatile sig_atomic_t may_leave;
+
 static void compare(struct model *m, const struct deltaprof_site *site)
 {
     struct result with, without, plain;
+    while (m->interrupted && sigsetjmp(out, 0))
+        m->n_left++;
+    may_leave = m->interrupted;
     our_walk(m, m->with, false, site, &with);
+    may_leave = 0;
     our_walk(m, m->without, true, site, &without);
     plain_walk(m, site, &plain);
-    if (!is_right(&without, &plain) || (!plain.too_many_turns && !same(&with, &without))) {
+    if (!is_right(&without, &plain) || !same(&with, &without)) {
         printf("turn %lu, depth %u: they differ\n", (unsigned long)m->turn, m->depth);
         show("with a memo", &with);
         show("without    ", &without);
@@ -568,15 +577,25 @@ static void unbuild(struct model *m)
 
 static uint64_t n_turns = 400000, first_seed = 88172645463325252u;
 
-static void run(uint64_t seed, unsigned depth, uint64_t turns)
+static void on_alarm(int number)
+{
+    if (may_leave) {
+        may_leave = 0;
+        siglongjmp(out, 1);
+    }
+}
+
+static void run(uint64_t seed, unsigned depth, uint64_t turns, bool interrupted)
 {
     uintptr_t own[OWN_WORDS];
     static __thread struct model m;
     memset(own, 0, sizeof own);
     build(&m, own, seed, depth);
+    m.interrupted = interrupted;
     play(&m, turns);
-    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole\n", depth, (unsigned long)m.n_walks,
-           (double)m.n_frames / (double)m.n_walks, 100.0 * (double)m.n_whole / (double)m.n_walks);
+    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp\n", depth,
+           (unsigned long)m.n_walks, (double)m.n_frames / (double)m.n_walks,
+           100.0 * (double)m.n_whole / (double)m.n_walks, (unsigned long)m.n_left);
     if (depth > 20 && (m.n_frames < 10 * m.n_walks || m.n_whole < m.n_walks / 8)) {
         printf("these stacks show too little\n");
         exit(1);
@@ -586,7 +605,7 @@ static void run(uint64_t seed, unsigned depth, uint64_t turns)
 
 static void *thread(void *seed)
 {
-    run(*(uint64_t *)seed, DEPTH_MAX, n_turns / 8);
+    run(*(uint64_t *)seed, DEPTH_MAX, n_turns / 8, false);
     return NULL;
 }
 
@@ -608,14 +627,21 @@ int main(int argc, char **argv)
         return 2;
     for (int i = 0; i < 5; i++) {
         set_up(depths[i], i % 2 ? 4096 : 1 << 20); /* the small one has room for 256 rows */
-        run(first_seed + (uint64_t)i, depths[i], depths[i] < 20 ? n_turns / 8 : n_turns / 4);
+        run(first_seed + (uint64_t)i, depths[i], depths[i] < 20 ? n_turns / 8 : n_turns / 4, false);
     }
+
+    struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_NODEFER};
+    sigaction(SIGALRM, &sa, NULL);
+    struct itimerval often = {{0, 61}, {0, 61}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    run(first_seed + 5, DEPTH_MAX, n_turns / 8, true);
+    setitimer(ITIMER_REAL, &never, NULL);
 
     set_up(DEPTH_MAX, 4096); /* threads share the rows */
     pthread_t threads[3];
     uint64_t seeds[3];
     for (int i = 0; i < 3; i++) {
-        seeds[i] = first_seed + 5 + (uint64_t)i;
+        seeds[i] = first_seed + 6 + (uint64_t)i;
         pthread_create(&threads[i], NULL, thread, &seeds[i]);
     }
     for (int i = 0; i < 3; i++)
