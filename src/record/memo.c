@@ -212,9 +212,10 @@ uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 {
     uint32_t i = at + 1, stop;
     do { /* code keeps frame pointers, or does not, in long runs */
-        uint64_t bits = m->pairs[i / 64] >> (i % 64), other = bits & 1 ? ~bits : bits;
-        stop = other ? i + (uint32_t)__builtin_ctzll(other) : (i | 63) + 1;
-        stop = stop < (i | 63) + 1 ? stop : (i | 63) + 1;
+        uint64_t bits = m->pairs[i / 64] >> (i % 64), others = (bits & 1 ? ~bits : bits) | (uint64_t)1 << 63;
+        uint32_t word_end = (i | 63) + 1;
+        stop = i + (uint32_t)__builtin_ctzll(others);
+        stop = stop < word_end ? stop : word_end;
         stop = stop < end ? stop : end;
         i = bits & 1 ? verify_pairs(m, i, stop) : verify_pcs(m, i, stop);
     } while (i == stop && i < end);

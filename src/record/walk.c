@@ -41,12 +41,12 @@ struct walk {
     struct dp_reach reach;
     uintptr_t pc, sp, fp;                  /* of the frame to be entered next */
     uint64_t value;                        /* of the frame entered last */
-    const struct dp_memo_frame *candidate; /* of the memo: the first frame that this one may be */
+    const struct dp_memo_frame *candidate; /* the memo's first frame that this one may be, or one leafward of it */
     uintptr_t link;                        /* aarch64: its link register, where a signal frame said; else 0 */
     uint32_t turns;
     uint32_t n, n_barred, limit; /* of stage */
     uint64_t hash;               /* of stage */
-    bool tried;                  /* it is none of the memo's */
+    bool tried;                  /* it is not the candidate */
     bool foreign;                /* on another stack than the thread's own: what is staged now is barred */
     bool ended;                  /* a rule said so */
 };
@@ -143,19 +143,16 @@ static void take_over(struct walk *w, struct dp_memo *memo, uint32_t at, uint32_
 }
 
 /*
- * The frame that the walk stands on may be one of the memo's, the candidate or one behind it. True: it is at place *at,
- * and the frames up to *last are still as remembered, of those before *end, up to where stage would be full.
+ * The frame that the walk stands on has the candidate's pc and sp. True: it is that one, at place *at, and the frames
+ * up to *last are still as remembered, of those before *end, up to where stage would be full.
  */
 static bool join(struct walk *w, struct dp_memo *memo, uint32_t *at, uint32_t *end, uint32_t *last)
 {
-    const struct dp_memo_frame *c = w->candidate, *last_pending = memo->pending + memo->n_pending;
-    while (c->sp < w->sp)
-        c = c == last_pending ? &memo->frames[memo->at + 1] : c + 1;
-    w->candidate = c;
+    const struct dp_memo_frame *c = w->candidate;
     w->tried = true;
-    if (c->sp != w->sp || c->pc != w->pc || w->n == w->limit)
+    if (w->n == w->limit)
         return false;
-    if (c >= memo->pending && c <= last_pending)
+    if (c >= memo->pending && c <= memo->pending + memo->n_pending)
         w->candidate = &memo->frames[dp_memo_settle(memo, (uint32_t)(c - memo->pending))];
     *at = (uint32_t)(w->candidate - memo->frames);
     if (memo->frames[*at].fp != w->fp && memo->live[*at])
@@ -171,11 +168,19 @@ static bool join(struct walk *w, struct dp_memo *memo, uint32_t *at, uint32_t *e
     return true;
 }
 
+/* The first frame of the memo from the candidate on that sp has not passed. */
+static inline const struct dp_memo_frame *pass(const struct dp_memo *memo, const struct dp_memo_frame *c, uintptr_t sp)
+{
+    while (c->sp < sp)
+        c = c == memo->pending + memo->n_pending ? &memo->frames[memo->at + 1] : c + 1;
+    return c;
+}
+
 enum halt {
-    AT_CANDIDATE, /* the frame to be entered next may be the memo's */
-    AT_LIMIT,
-    NO_ROW, /* for the frame to be entered next */
-    AT_RULE /* the frame entered last takes more than this */
+    AT_CANDIDATE, /* the frame to be entered next is the candidate, but for fp */
+    AT_LIMIT,     /* stage is full */
+    NO_ROW,       /* for the frame to be entered next */
+    AT_RULE       /* the frame entered last takes more than this */
 };
 
 /*
@@ -202,8 +207,12 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_mem
         goto untried;
     for (;;) {
         if (__builtin_expect(candidate <= sp, 0)) {
-            halt = AT_CANDIDATE;
-            break;
+            w->candidate = pass(memo, w->candidate, sp);
+            candidate = w->candidate->sp;
+            if (candidate == sp && w->candidate->pc == pc) {
+                halt = AT_CANDIDATE;
+                break;
+            }
         }
     untried:
         if (__builtin_expect(frame == end, 0)) {
@@ -345,13 +354,24 @@ static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t li
 
 enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site, unsigned depth)
 {
-    struct walk w = {.pc = site->pc, .sp = site->sp, .fp = site->fp, .limit = depth};
+    struct walk w;
     uintptr_t top = memo->own.hi;
     dp_reach_begin(&w.reach, &memo->own, site->sp);
     if (memo->own.hi != top)
         dp_memo_forget(memo);
-    w.foreign = !on_own_stack(&w);
+    /* Field by field: an initializer would clear it all by one instruction that the next load has to wait for. */
+    w.pc = site->pc;
+    w.sp = site->sp;
+    w.fp = site->fp;
+    w.value = 0;
     w.candidate = memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
+    w.link = 0;
+    w.turns = 0;
+    w.n = w.n_barred = 0;
+    w.limit = depth;
+    w.hash = 0;
+    w.tried = w.ended = false;
+    w.foreign = !on_own_stack(&w);
     uint32_t joined = UINT32_MAX;
     enum dp_walk_end end = run(&w, memo, &joined);
     if (joined == UINT32_MAX) {
