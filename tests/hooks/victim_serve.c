@@ -8,7 +8,7 @@
  *     idle        allocates a little every 10 ms until stdin ends
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
  *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at
- * the end of stdin whether each still was its own
+ *                 the end of stdin how many were no longer its own
  */
 #include <fcntl.h>
 #include <poll.h>
