@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "record/ids.h"
 #include "record/objects.h"
 
 #include <errno.h>
@@ -64,17 +65,6 @@ int dp_frames_init(size_t budget_bytes)
     return 0;
 }
 
-static dp_frame_id take_id(void)
-{
-    if (dp_load_relaxed(&next_id) >= capacity)
-        return 0;
-    uint32_t id = dp_add_relaxed(&next_id, 1);
-    if (id < capacity)
-        return id;
-    dp_sub_relaxed(&next_id, 1);
-    return 0;
-}
-
 static uint64_t hash_of(uint32_t type, dp_object_id object, uint64_t pc)
 {
     return dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
@@ -91,7 +81,7 @@ static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
         uint32_t id = dp_load_acquire(slot); /* [FRAME] */
         if (!id) {
             if (!mine) {
-                mine = take_id();
+                mine = dp_id_take(&next_id, capacity);
                 if (!mine)
                     return 0;
                 frames[mine] = (struct dp_frame){.pc = pc, .object = object, .type = type};

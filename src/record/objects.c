@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
+#include "record/ids.h"
 #include "record/reach.h"
 
 #include <errno.h>
@@ -113,17 +114,6 @@ static bool same(const struct dp_object *known, const struct dp_object *seen, co
     return !seen_name || is_nameless(known) || !strncmp(dp_object_name(known), seen_name, NAME_MAX_BYTES);
 }
 
-static dp_object_id take_id(void)
-{
-    if (dp_load_relaxed(&next_id) >= capacity)
-        return 0;
-    uint32_t id = dp_add_relaxed(&next_id, 1);
-    if (id < capacity)
-        return id;
-    dp_sub_relaxed(&next_id, 1);
-    return 0;
-}
-
 /* Whether the words that tell the object from others are still where they were; they may be unmapped at any moment. */
 static bool same_print(const struct dp_object *object)
 {
@@ -169,7 +159,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
         uint32_t id = dp_load_acquire(slot); /* [OBJECT] */
         if (!id) {
             if (!mine) {
-                mine = take_id();
+                mine = dp_id_take(&next_id, capacity);
                 if (!mine)
                     return 0;
                 dp_store_relaxed(&seen.name, share_name(&seen, keep_name(found->name)));
