@@ -30,7 +30,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REPLIES_MAX    128
@@ -342,33 +341,4 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
         }
     }
     deltaprof_guard_leave(kept);
-}
-
-int deltaprof_http_answer(const struct deltaprof_http_request *request, deltaprof_http_head_fn head,
-                          deltaprof_write_fn write, void *ctx)
-{
-    struct deltaprof_http_reply *r;
-    char buf[16384];
-    int error = deltaprof_http_begin(request, &r);
-    if (error)
-        return error;
-    error = head(ctx, r);
-    while (!error) {
-        int64_t wait_ns = deltaprof_http_wait_ns(r);
-        if (wait_ns > 0) {
-            struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
-            nanosleep(&t, NULL);
-            continue;
-        }
-        ssize_t n = deltaprof_http_read(r, buf, sizeof buf);
-        if (n == -EAGAIN)
-            continue;
-        if (n <= 0) {
-            error = (int)n;
-            break;
-        }
-        error = write(ctx, buf, (size_t)n);
-    }
-    deltaprof_http_end(r, !error);
-    return error;
 }
