@@ -10,8 +10,7 @@
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
  * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
- *    A heap record without an alloc has no block size: it speaks for all sizes of its stack that the dump does not
- * show.
+ *    A heap record without an alloc has no block size: it speaks for all sizes of its stack that the dump leaves out.
  * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take
  *    more than their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the
  *    last one showed.
