@@ -97,15 +97,19 @@ def that_exec_loses_nothing():
         assert r.stdout == '1 2 3 4 5 6 7 8\n', (how, r.stdout)
 
 
-def that_a_daemon_that_closes_everything_works():
+def both_sides_of_a_daemon_tell(how, blocks):
     for conf in WITH_AND_WITHOUT_AGENT:
         flag = os.path.join(new_directory(), 'flag')
-        r = run([victim('life'), 'daemon', flag], conf)
+        r = run([victim('life'), how, flag], conf)
         assert r.status == 0, r.stderr
         deadline = time.time() + 10
-        while not os.path.exists(flag) or last(r)[0] < 2:
+        while not os.path.exists(flag) or last(r)[0] < blocks:
             assert time.time() < deadline, (os.path.exists(flag), last(r), os.listdir(r.out))
             time.sleep(0.05)
+
+
+def that_a_daemon_that_closes_everything_works():
+    both_sides_of_a_daemon_tell('daemon', 2)
 
 
 def that_children_of_a_process_with_an_endpoint_have_names():
@@ -123,14 +127,7 @@ def that_children_of_a_process_with_an_endpoint_have_names():
 
 
 def that_the_parent_of_a_daemon_tells_what_it_did():
-    for conf in WITH_AND_WITHOUT_AGENT:
-        flag = os.path.join(new_directory(), 'flag')
-        r = run([victim('life'), 'libc-daemon', flag], conf)
-        assert r.status == 0, r.stderr
-        deadline = time.time() + 10
-        while not os.path.exists(flag) or last(r)[0] < 1:
-            assert time.time() < deadline, (os.path.exists(flag), last(r), os.listdir(r.out))
-            time.sleep(0.05)
+    both_sides_of_a_daemon_tell('libc-daemon', 1)
 
 
 def that_closing_every_descriptor_stops_nothing():

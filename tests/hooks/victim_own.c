@@ -3,13 +3,12 @@
  * victim_own - a program with a malloc inside, of the kind that locks itself up while it sets itself up. No event of it
  * can reach the profiler, which must not call it from its locks either.
  */
+#include "never_freed.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 static pthread_mutex_t setup = PTHREAD_MUTEX_INITIALIZER, arena = PTHREAD_MUTEX_INITIALIZER;
 static char memory[64 << 20] __attribute__((aligned(64)));
@@ -29,23 +28,6 @@ EXPORT void *malloc(size_t n_bytes)
     }
     pthread_mutex_unlock(&arena);
     pthread_mutex_unlock(&setup);
-    return ptr;
-}
-
-EXPORT void free(void *ptr) {}
-
-EXPORT void *calloc(size_t count, size_t size)
-{
-    return malloc(count * size); /* memory is never used twice */
-}
-
-EXPORT void *realloc(void *old, size_t n_bytes)
-{
-    void *ptr = malloc(n_bytes);
-    if (ptr && old) {
-        size_t size = *(size_t *)((char *)old - 8);
-        memcpy(ptr, old, size < n_bytes ? size : n_bytes);
-    }
     return ptr;
 }
 

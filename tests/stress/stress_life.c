@@ -6,23 +6,13 @@
 #include "record/event.h"
 #include "record/thread.h"
 #include "stress.h"
+#include "../totals.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 static struct dp_config conf;
 static atomic_bool stop;
-
-static struct dp_counts totals(void)
-{
-    struct dp_counts sum = {0}, one;
-    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
-        dp_table_read(DP_KIND_HEAP, id, &one);
-        CHECK(one.n >= one.free_n && one.v >= one.free_v);
-        sum.n += one.n, sum.v += one.v, sum.free_n += one.free_n, sum.free_v += one.free_v;
-    }
-    return sum;
-}
 
 static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
 {

@@ -7,6 +7,7 @@
 #include "record/live.h"
 #include "record/thread.h"
 #include "stress.h"
+#include "../totals.h"
 
 #include <signal.h>
 #include <string.h>
@@ -16,16 +17,6 @@
 
 static struct dp_config conf;
 static atomic_bool stop;
-
-static struct dp_counts totals(void)
-{
-    struct dp_counts sum = {0}, one;
-    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
-        dp_table_read(DP_KIND_HEAP, id, &one);
-        sum.n += one.n, sum.v += one.v, sum.free_n += one.free_n, sum.free_v += one.free_v;
-    }
-    return sum;
-}
 
 /* ---- the same new stacks from all threads at once ---- */
 

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "record/event.h"
 #include "record/thread.h"
+#include "../totals.h"
 
 /* Blocks are numbers here: no memory stands behind them. */
 static void *block(uintptr_t i)
@@ -27,16 +28,6 @@ static void tune(int64_t rate)
     dp_record_tune(&conf, true);
     deltaprof_thread.countdown = DELTAPROF_PARKED;
     deltaprof_guard_reset();
-}
-
-static struct dp_counts totals(void)
-{
-    struct dp_counts sum = {0}, one;
-    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
-        dp_table_read(DP_KIND_HEAP, id, &one);
-        sum.n += one.n, sum.v += one.v, sum.free_n += one.free_n, sum.free_v += one.free_v;
-    }
-    return sum;
 }
 
 static int start(void **state)
