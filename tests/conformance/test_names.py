@@ -2,6 +2,7 @@
 """What locations say: names, lines, files and addresses, also where a file or a module is missing."""
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,9 @@ assert profile.message.string_table[profile.message.mapping[0].filename] == %r
     def test_without_modules_there_is_one_line_each_and_a_valid_profile(self):
         with tempfile.TemporaryDirectory() as top:
             bare = os.path.join(top, 'libdeltaprof.so')
-            shutil.copy(os.environ['LIBDELTAPROF'], bare)
+            with open(os.environ['LIBDELTAPROF'], 'rb') as core, open(bare, 'wb') as copy:  # nor any that are installed
+                installed = re.compile(rb'(?<=\0)/[^\0]+(?=/deltaprof\0)')
+                copy.write(installed.sub(lambda dir: dir[0].replace(b'/', b'x'), core.read()))
             said = run('''
 for again in range(3):
     frames, profile = leaf(call_in(address_of(ctypes.CDLL(None).setenv)))
