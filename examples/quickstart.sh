@@ -45,9 +45,13 @@ give_up() {
     finish
 }
 
+case $build in
+*[[:space:]:]*) give_up "ld.so preloads nothing from a path with a blank or a colon: sh examples/quickstart.sh BUILD-DIRECTORY" ;;
+esac
+
 say "1. What it needs"
-sh "$top/tests/install.sh" build quickstart || give_up "the packages could not be installed"
-for program in meson ninja redis-server redis-benchmark redis-cli; do
+sh "$top/tests/install.sh" build quickstart
+for program in meson ninja pkg-config redis-server redis-benchmark redis-cli; do
     command -v $program >/dev/null || give_up "$program is not installed"
 done
 echo "  all there"

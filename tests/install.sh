@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Installs the packages of tests/packages that are missing, all of them or those of the sections that are named.
 # usage: sh tests/install.sh [SECTION...]
-# Without root, or without apt-get, it names what is missing and leaves it at that.
+# Without root, or without apt-get, it names what is missing and leaves it at that. The exit status is 1 if apt-get failed.
 set -u
 list=$(dirname "$0")/packages
 
@@ -22,7 +22,7 @@ done
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "not installed:$missing"
+    echo "not installed, which root could do:$missing"
     exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
@@ -30,7 +30,10 @@ log=$(mktemp)
 # A daemon that a package brings is not to be started here.
 policy=/usr/sbin/policy-rc.d
 [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made=yes; }
-timeout 300 apt-get update </dev/null >"$log" 2>&1 || { status=$?; tail -n 20 "$log"; }
+why() { # the first thing that apt-get complains of
+    grep -m 1 '^E:' "$log" || tail -n 1 "$log"
+}
+timeout 300 apt-get update </dev/null >"$log" 2>&1 || { status=1; why; }
 wanted=
 for line in $missing; do
     for package in $(echo "$line" | tr '|' ' ') ''; do
@@ -40,7 +43,7 @@ for line in $missing; do
 done
 echo "installing:$wanted"
 timeout 900 apt-get install -y --no-install-recommends $wanted </dev/null >"$log" 2>&1 ||
-    { status=$?; tail -n 20 "$log"; }
+    { status=1; echo "could not be installed: $(why)"; }
 [ -z "${made:-}" ] || rm -f $policy
 rm -f "$log"
 exit ${status:-0}

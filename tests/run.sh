@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds deltaprof and runs every test. The last line is `N passed, N failed`; the exit status is 0 if none failed.
 # usage: sh tests/run.sh [BUILD-DIRECTORY]
-# As root on Debian it first installs what tests/packages names. A test whose program is not there is skipped.
+# As root on Debian it first installs what tests/packages names, if it can. A test whose program is not there is skipped.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${1:-$top/build}
@@ -16,7 +16,13 @@ give_up() {
     exit 1
 }
 
-sh "$top/tests/install.sh" || give_up "the packages could not be installed"
+case $build in
+*[[:space:]:]*) give_up "ld.so preloads nothing from a path with a blank or a colon: sh tests/run.sh BUILD-DIRECTORY" ;;
+esac
+sh "$top/tests/install.sh" || echo "going on with what is there"
+for program in meson ninja pkg-config; do
+    command -v $program >/dev/null || give_up "$program is not installed, and nothing can be built without it"
+done
 again= # what has been installed meanwhile is found
 [ ! -f "$build/build.ninja" ] || again=--reconfigure
 timeout 120 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
