@@ -48,6 +48,7 @@ give_up() {
 case $build in
 *[[:space:]:]*) give_up "ld.so preloads nothing from a path with a blank or a colon: sh examples/quickstart.sh BUILD-DIRECTORY" ;;
 esac
+mkdir -p "$build" && [ -w "$build" ] || give_up "cannot write to $build: sh examples/quickstart.sh BUILD-DIRECTORY"
 
 say "1. What it needs"
 sh "$top/tests/install.sh" build quickstart

@@ -19,6 +19,7 @@ give_up() {
 case $build in
 *[[:space:]:]*) give_up "ld.so preloads nothing from a path with a blank or a colon: sh tests/run.sh BUILD-DIRECTORY" ;;
 esac
+mkdir -p "$build" && [ -w "$build" ] || give_up "cannot write to $build: sh tests/run.sh BUILD-DIRECTORY"
 sh "$top/tests/install.sh" || echo "going on with what is there"
 for program in meson ninja pkg-config; do
     command -v $program >/dev/null || give_up "$program is not installed, and nothing can be built without it"
