@@ -10,7 +10,21 @@ struct unit {
     int64_t factor;
 };
 /* ENOENT as a text; glibc has it since 2.32. */
-extern const char *error_name(int error) __asm__("strerrorname_np") __attribute__((weak));
+extern const char *glibc_error_name(int error) __asm__("strerrorname_np") __attribute__((weak));
+
+/* Before, these: what files, sockets and memory refuse. */
+/* clang-format off */
+#define NAMED(error) {error, #error}
+/* clang-format on */
+static const struct {
+    int error;
+    const char *name;
+} errors[] = {NAMED(EPERM),   NAMED(ENOENT),     NAMED(EINTR),          NAMED(EIO),           NAMED(EBADF),
+              NAMED(EAGAIN),  NAMED(ENOMEM),     NAMED(EACCES),         NAMED(EBUSY),         NAMED(EEXIST),
+              NAMED(ENOTDIR), NAMED(EISDIR),     NAMED(EINVAL),         NAMED(ENFILE),        NAMED(EMFILE),
+              NAMED(EFBIG),   NAMED(ENOSPC),     NAMED(EROFS),          NAMED(EPIPE),         NAMED(ENAMETOOLONG),
+              NAMED(ELOOP),   NAMED(EDQUOT),     NAMED(EADDRINUSE),     NAMED(EADDRNOTAVAIL), NAMED(EAFNOSUPPORT),
+              NAMED(ENOSYS),  NAMED(EOPNOTSUPP), NAMED(EPROTONOSUPPORT)};
 
 /* Largest first: the shortest text is found by the first that divides. */
 static const struct unit sizes[] = {{"T", INT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20},
@@ -111,7 +125,10 @@ static void put_number(struct out *o, uint64_t n, unsigned base, unsigned width)
 
 static void put_error(struct out *o, int error)
 {
-    const char *name = error_name ? error_name(error) : NULL;
+    const char *name = glibc_error_name ? glibc_error_name(error) : NULL;
+    for (size_t i = 0; !glibc_error_name && i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].error == error)
+            name = errors[i].name;
     put_text(o, name ? name : "error ");
     if (!name)
         put_number(o, (uint64_t)error, 10, 0);

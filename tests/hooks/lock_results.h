@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../older.h"
+
 static int broken;
 
 static inline const char *name_of(int code)

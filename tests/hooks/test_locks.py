@@ -137,9 +137,9 @@ def that_no_thread_is_made_inside_a_malloc_of_the_programs_own():
 
 
 def that_rates_switch_the_kinds_off():
-    r = same([victim('locks'), 'turns', '4', '500', '5'], 'block_rate=0')
+    r = same([victim('locks'), 'turns', '4', '20000', '5'], 'block_rate=0')
     assert not profiles(r, kind='block') and profiles(r, kind='mutex')
-    r = same([victim('locks'), 'turns', '4', '500', '5'], 'mutex_rate=0,block_rate=1ns')
+    r = same([victim('locks'), 'turns', '4', '20000', '5'], 'mutex_rate=0,block_rate=1ns')
     assert profiles(r, kind='block') and not profiles(r, kind='mutex')
 
 

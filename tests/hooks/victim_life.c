@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../older.h"
+
 #define NOINLINE __attribute__((noinline, noclone))
 
 static void *held;

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../older.h"
+
 #define THREADS 8
 #define KEPT    512
 

@@ -14,6 +14,7 @@
 #include "record/frames.h"
 #include "report/location.h"
 #include "report/profile.h"
+#include "../older.h"
 
 #define N_OURS 64
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "../scratch.h"
+#include "../older.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,7 @@
 
 #include "record/event.h"
 #include "record/frames.h"
+#include "record/loader.h"
 #include "report/maps.h"
 #include "report/segment.h"
 #include "../scratch.h"
@@ -122,6 +123,8 @@ static void copy_library(const char *from)
 
 static void a_library_that_is_gone_before_any_report_is_read_from_its_file(void **state)
 {
+    if (!dp_loader_answers())
+        skip(); /* an older glibc leaves its headers, not the name of its file */
     copy_library(library[2]);
     struct opened o = open_library(copy);
     dp_frame_id id = dp_frame_intern(o.pc);
