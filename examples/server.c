@@ -48,7 +48,8 @@ __attribute__((noinline)) static void open_session(void)
 
 __attribute__((noinline)) static void handle_request(void)
 {
-    char *copy = strdup("GET /index.html");
+    char *copy = strdup("GET /index.html"), *rest = copy;
+    strsep(&rest, " "); /* the method; the path */
     free(copy);
 }
 

@@ -14,7 +14,7 @@ CXX = shutil.which('c++')
 class Headers(unittest.TestCase):
     def compiles(self, name, command, *flags):
         # Included twice: a header may stand in any order and any number of times.
-        run = subprocess.run([*command, *flags, '-fsyntax-only', '-Wall', '-Wextra', '-Werror', '-I', TOP + '/include', '-'],
+        run = subprocess.run([*command, '-fsyntax-only', '-Wall', '-Wextra', '-Werror', *flags, '-I', TOP + '/include', '-'],
                              input=f'#include "{name}"\n#include "{name}"\n', text=True, capture_output=True)
         self.assertEqual(run.returncode, 0, run.stderr)
 
