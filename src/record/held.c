@@ -14,19 +14,18 @@
  *     settle at t        S = n*t                CAS; the holder that lets go pays owed(t), if it is above 0
  *     acquired at e      n - 1, S = (n-1)*e     CAS; owed(e), if above 0, is nobody's: [hand-over]
  *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word,
- * with n = 0 too (S < 0), and whoever lets go next pays it taken back         n - 1, S - s           one add; what was
- * paid for it meanwhile stays in the word as a credit
+ *                                               with n = 0 too (S < 0), and whoever lets go next pays it
+ *     taken back         n - 1, S - s           one add; what was paid for it meanwhile stays in the word as a credit
  *
  * Invariants, for each word, at every moment, whatever the order of events and whoever else uses the word:
  *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
  *     above changes both sides by the same amount, and each is one atomic step on one word.
- *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): the profiles are
- * equal.
+ *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): equal profiles.
  *  3. Nothing negative is ever paid. A settle or an acquisition that would (its clock was read before another's, which
  *     came first) pays nothing and leaves S alone.
  *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
- * S. S is a time that somebody read during this wait, so e moves by the time between two clock reads. So an event that
- * was missed, a word used by two locks, or a lock with two words moves blame, never totals.
+ *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads.
+ * So an event that was missed, a word used by two locks, or a lock with two words moves blame, never totals.
  *
  * S is modulo 2^52 and owed is taken as signed: right while less than 2^51 ns (26 days, shared by the waiters) are owed
  * at once. n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its

@@ -68,7 +68,6 @@ static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
     m->offset = s->offset;
 }
 
-/* The object's own segment at pc, by the best source there is. */
 /* The kernel shows another library there than the object: one that was closed and opened again between two looks. */
 static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc)
 {
@@ -78,6 +77,7 @@ static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc
            dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
 }
 
+/* The object's own segment at pc, by the best source there is. */
 static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);

@@ -3,8 +3,8 @@
  * victim_loader - a program that allocates while the dynamic loader is busy or held.
  *
  *     callback N      N times: one thread sits in a dl_iterate_phdr callback and wants a mutex; its holder allocates
- *     churn SECONDS PLUGIN PLUGIN...   threads open and close libraries and iconv converters, others allocate, main
- * forks
+ *     churn SECONDS PLUGIN PLUGIN...
+ *                     threads open and close libraries and iconv converters, others allocate, main forks
  *
  * Its own dl_iterate_phdr stands before libc's and ends the program when anybody calls it from inside malloc or free.
  */

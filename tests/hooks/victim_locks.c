@@ -6,8 +6,9 @@
  *   measured THREADS N US  the same; prints for how many nanoseconds the mutex was held
  *   shared THREADS N US    as turns, in a mutex that other processes may hold
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
- * caused timeouts THREADS N US  as turns, where every third try is timed; rwlocks too single                 a process
- * without threads: nothing to see
+ *                          caused
+ *   timeouts THREADS N US  as turns, where every third try is timed; rwlocks too
+ *   single                 a process without threads: nothing to see
  */
 #include "locks.h"
 
