@@ -69,21 +69,11 @@ static int64_t draw(struct dp_thread *thread)
     return thread->drawn;
 }
 
-/* Parks the word and fills rest and weight. Nothing is due under the guard. */
-static void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
+/* begin for an event that may be a sample or not, with the word parked and `left` what it said. */
+static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct dp_thread *thread, int64_t left,
+                                                  size_t n_bytes)
 {
-    struct dp_thread *thread = dp_thread_self();
     uint64_t want = (uint64_t)n_bytes + (n_bytes == 0);
-    int64_t left = thread->countdown;
-    sample->heap = (uint8_t)heap;
-    sample->weight = 0;
-    sample->claimed = false;
-    if (left >= DP_PARKED_FLOOR) {
-        sample->rest = left;
-        return;
-    }
-    thread->countdown = DELTAPROF_PARKED;
-    dp_fence_signal();
     dp_thread_set_up(thread);
     if (n_bytes >= DP_BYTES_MAX) { /* the next event draws a distance, in the call, after it, or after its exception */
         sample->rest = -1;
@@ -109,6 +99,31 @@ static void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
         return;
     sample->weight = dp_sample_weight(&thread->random, n_bytes, thread->rate);
     sample->bytes = sample->weight * (uint64_t)n_bytes;
+}
+
+/* Parks the word and fills rest and weight. Nothing is due under the guard. */
+static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
+{
+    struct dp_thread *thread = dp_thread_self();
+    int64_t left = thread->countdown;
+    sample->heap = (uint8_t)heap;
+    sample->weight = 0;
+    sample->claimed = false;
+    if (left >= DP_PARKED_FLOOR) {
+        sample->rest = left;
+        return;
+    }
+    thread->countdown = DELTAPROF_PARKED;
+    dp_fence_signal();
+    if (thread->rate != 1 || dp_load_relaxed(&record.heap_rate) != 1 || n_bytes >= DP_BYTES_MAX) {
+        begin_drawn(sample, thread, left, n_bytes);
+        return;
+    }
+    /* Every event, now and when the distance was drawn: it was 0, and so is the next. */
+    dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), (int64_t)n_bytes);
+    sample->rest = 0;
+    sample->weight = 1;
+    sample->bytes = n_bytes;
 }
 
 /* Sets the word again. */

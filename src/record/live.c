@@ -98,20 +98,20 @@ static inline struct slot *slot_at(size_t number)
 }
 
 /* The slots of the i-th bucket that a key of this place may lie in: the home, then far from it and each other. */
-static inline struct slot *bucket_at(const struct place *place, unsigned i)
+static inline struct slot *bucket_at(struct place place, unsigned i)
 {
-    uint64_t at = place->home;
+    uint64_t at = place.home;
     if (i) {
-        uint32_t step = (uint32_t)((place->byte + 1) * 0xD6E8FEB86659FD93u >> 32);
+        uint32_t step = (uint32_t)((place.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
         at = (at + (uint64_t)i * (step % (live.n_buckets - 1) + 1)) % live.n_buckets;
     }
     return slot_at(at * SLOTS);
 }
 
 /* Where a key of this place lies unless that was taken. */
-static inline struct slot *first_slot(const struct place *place)
+static inline struct slot *first_slot(struct place place)
 {
-    return slot_at((size_t)place->home * SLOTS + place->byte % SLOTS);
+    return slot_at((size_t)place.home * SLOTS + place.byte % SLOTS);
 }
 
 int dp_live_init(size_t budget_bytes)
@@ -169,13 +169,13 @@ static void show(uint32_t byte, uint8_t wanted)
 }
 
 /* Something of this byte, or something unknown, stands in the first n of its buckets. */
-static bool holds(const struct place *place, unsigned n)
+static bool holds(struct place place, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         const struct slot *bucket = bucket_at(place, i);
         for (unsigned k = 0; k < SLOTS; k++) {
             uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
-            if (key && (key == BUSY || place_of(key).byte == place->byte))
+            if (key && (key == BUSY || place_of(key).byte == place.byte))
                 return true;
         }
     }
@@ -183,9 +183,9 @@ static bool holds(const struct place *place, unsigned n)
 }
 
 /* A search found nothing at this byte: clears it if nothing else is there. Most often something is, in its home. */
-static void clean(const struct place *place)
+static void clean(struct place place)
 {
-    _Atomic uint8_t *at = &live.filter[place->byte];
+    _Atomic uint8_t *at = &live.filter[place.byte];
     uint8_t seen = dp_load_relaxed(at);
     uint32_t idle = 0;
     if (!seen || (seen & WATCHED) || holds(place, 1) || !dp_cas_acquire(&live.cleaning, &idle, 1))
@@ -207,9 +207,9 @@ static inline void read_value(const struct slot *slot, struct dp_live_entry *ent
 }
 
 /* Of a key that is not where it is looked for first; NULL: not there. */
-static __attribute__((noinline)) struct slot *find_elsewhere(const struct place *place, uintptr_t key)
+static __attribute__((noinline)) struct slot *find_elsewhere(struct place place, uintptr_t key)
 {
-    unsigned n = dp_load_relaxed(&live.filter[place->byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
+    unsigned n = dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
     for (unsigned i = 0; i < n; i++) {
         struct slot *bucket = bucket_at(place, i);
         for (unsigned k = 0; k < SLOTS; k++)
@@ -225,10 +225,10 @@ static inline struct slot *find(uintptr_t key)
     if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
         return NULL;
     struct place place = place_of(key);
-    struct slot *first = first_slot(&place);
+    struct slot *first = first_slot(place);
     if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
         return first;
-    return find_elsewhere(&place, key);
+    return find_elsewhere(place, key);
 }
 
 bool dp_live_claim(uintptr_t key, struct dp_live_entry *entry, uint32_t *number)
@@ -275,7 +275,7 @@ static inline bool put(struct slot *slot, uintptr_t key, const struct dp_live_en
 }
 
 /* The first slot is taken, perhaps by an entry of this key that should be gone: freed where no hook saw it. */
-static __attribute__((noinline)) bool insert_elsewhere(const struct place *place, uintptr_t key,
+static __attribute__((noinline)) bool insert_elsewhere(struct place place, uintptr_t key,
                                                        const struct dp_live_entry *entry, struct dp_live_entry *stale)
 {
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -287,7 +287,7 @@ static __attribute__((noinline)) bool insert_elsewhere(const struct place *place
             }
         for (unsigned k = 0; k < SLOTS; k++)
             if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry)) {
-                show(place->byte, i ? PRESENT | SPILLED : PRESENT);
+                show(place.byte, i ? PRESENT | SPILLED : PRESENT);
                 return true;
             }
     }
@@ -300,8 +300,8 @@ bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_
     if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
         return false;
     struct place place = place_of(key);
-    if (__builtin_expect(!put(first_slot(&place), key, entry), 0))
-        return insert_elsewhere(&place, key, entry, stale);
+    if (__builtin_expect(!put(first_slot(place), key, entry), 0))
+        return insert_elsewhere(place, key, entry, stale);
     show(place.byte, PRESENT);
     return true;
 }
@@ -311,7 +311,7 @@ void dp_live_prefetch(uintptr_t key)
     if (!dp_load_acquire(&live.slots)) /* [INIT] */
         return;
     struct place place = place_of(key);
-    const struct slot *slot = first_slot(&place);
+    const struct slot *slot = first_slot(place);
     __builtin_prefetch(slot, 1);
     __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
     __builtin_prefetch((const void *)&live.filter[place.byte]);

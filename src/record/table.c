@@ -144,11 +144,27 @@ static bool reserve(_Atomic uint32_t *next, uint32_t cap, uint32_t n, uint32_t *
     return *at <= cap - n;
 }
 
+/* memcmp in line: a call would cost as much again. */
+static inline bool same_frames(const dp_frame_id *a, const dp_frame_id *b, uint32_t n)
+{
+    for (; n >= 4; n -= 4, a += 4, b += 4) {
+        uint64_t x[2], y[2];
+        memcpy(x, a, sizeof x);
+        memcpy(y, b, sizeof y);
+        if ((x[0] ^ y[0]) | (x[1] ^ y[1]))
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
                         const struct dp_stack *stack)
 {
     return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
-           !memcmp(&stacks.frames[record->stack], stack->frames, stack->depth * sizeof(dp_frame_id));
+           same_frames(&stacks.frames[record->stack], stack->frames, stack->depth);
 }
 
 /* A record for this stack that nobody can find yet. */
@@ -179,10 +195,10 @@ static dp_record_id full(void)
     return 0;
 }
 
-dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels,
+                                                           const struct dp_stack *stack)
 {
     struct table *table = &tables[kind];
-    uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
     uint32_t tag = (uint32_t)hash & ~table->id_mask;
     uint32_t at = (uint32_t)(hash >> 32);
     dp_record_id mine = 0;
@@ -197,7 +213,7 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
         }
         if ((seen & ~table->id_mask) == tag &&
             same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
-            if (__builtin_expect(mine, 0))
+            if (mine)
                 dp_thread_self()->spare[kind] = mine;
             return seen & table->id_mask;
         }
@@ -205,6 +221,19 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
     if (mine)
         dp_thread_self()->spare[kind] = mine;
     return full();
+}
+
+dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    const struct table *table = &tables[kind];
+    uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
+    uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
+    dp_record_id id = seen & table->id_mask;
+    /* Nearly always it is the first that is looked at. */
+    if (__builtin_expect(id && seen - id == ((uint32_t)hash & ~table->id_mask), 1) &&
+        __builtin_expect(same(&table->records[id], hash, heap, labels, stack), 1))
+        return id;
+    return find_or_make(kind, hash, heap, labels, stack);
 }
 
 static void promote(struct counters *counters, int64_t n_events)

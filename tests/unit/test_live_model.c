@@ -120,7 +120,7 @@ static void clear_set(void)
     exploring = false;
     struct place place = place_of(KEY(0));
     for (unsigned i = 0; i < BUCKETS; i++)
-        memset((void *)bucket_at(&place, i), 0, SLOTS * sizeof(struct slot));
+        memset((void *)bucket_at(place, i), 0, SLOTS * sizeof(struct slot));
     atomic_store(&live.filter[place.byte], 0);
     atomic_store(&live.cleaning, 0);
     memset(in_set, 0, sizeof in_set);
@@ -220,7 +220,7 @@ static void full_home(void)
 {
     struct place place = place_of(KEY(0));
     for (unsigned slot = 0; slot < SLOTS; slot++)
-        atomic_store(&bucket_at(&place, 0)[slot].key, 0x9000000000 + slot * 4096);
+        atomic_store(&bucket_at(place, 0)[slot].key, 0x9000000000 + slot * 4096);
 }
 
 static void with(const char *name, void (*prepare)(void), unsigned preemptions, unsigned n, ...)
@@ -257,9 +257,9 @@ static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
     for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
         struct dp_live_entry entry = {.objects = 1}, stale;
         struct place place = place_of(key);
-        assert_int_equal(atomic_load(&first_slot(&place)->key), 0);
+        assert_int_equal(atomic_load(&first_slot(place)->key), 0);
         assert_true(dp_live_insert(key, &entry, &stale));
-        assert_int_equal(atomic_load(&first_slot(&place)->key), key);
+        assert_int_equal(atomic_load(&first_slot(place)->key), key);
     }
 }
 
