@@ -34,8 +34,7 @@ static double uniform(struct dp_random *random)
 
 double dp_sample_ln(double x)
 {
-    /* x = m * 2^e, m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172: s^2k < 1e-17 at k
-     * = 12 */
+    /* x = m * 2^e, m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172: s^24 < 1e-17 */
     uint64_t bits;
     memcpy(&bits, &x, 8);
     int e = (int)(bits >> 52) - 1023;
