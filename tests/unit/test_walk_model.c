@@ -58,7 +58,8 @@ enum {
 #define PC    "30"
 #define OTHER "19"
 #endif
-#define FUNCTION(directives) "  .cfi_startproc\n" directives "  .skip 16\n  .cfi_endproc\n"
+/* The no-op keeps the assembler from moving what follows into a record that functions share. */
+#define FUNCTION(directives) "  .cfi_startproc\n  .cfi_escape 0\n" directives "  .skip 16\n  .cfi_endproc\n"
 #define ALL_O(n, ...)        ".set o, 1\n.rept " #n "\n" __VA_ARGS__ " .set o, o+1\n.endr\n"
 #define ALL_S(...)           " .set s, 0\n .rept 8\n" __VA_ARGS__ "  .set s, s+1\n .endr\n"
 #define BIG(o, s)            ".set s," #s "\n" FUNCTION("  .cfi_def_cfa_offset 8*" #o "\n" SAVED)
@@ -144,6 +145,7 @@ enum {
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
 enum {
+    PAGE = 4096,
     CALLS = 256,
     AREAS = 4,
     OTHER_STACK,
@@ -177,6 +179,10 @@ struct model {
     struct strand strands[AREAS - 1];
     struct dp_memo *with, *without;
     bool interrupted; /* walks are left by longjmp */
+    bool alone;       /* no other thread runs this code */
+    uintptr_t fps[4]; /* that functions leave in the frame pointer, again and again */
+    uintptr_t hole;   /* a page of an area that is not there for the moment; 0: none */
+    int mood;         /* calls more than it returns, or the other way */
     uint64_t turn, n_walks, n_frames, n_whole, n_left;
 };
 
@@ -221,6 +227,14 @@ static uintptr_t some_word(struct model *m)
                        : odd[below(m, sizeof odd / sizeof *odd)];
 }
 
+/* What a function leaves in the frame pointer when it is free to. */
+static uintptr_t some_fp(struct model *m)
+{
+    if (below(m, 64) == 0)
+        m->fps[below(m, 4)] = some_word(m);
+    return m->fps[below(m, 4)];
+}
+
 static void put(uintptr_t address, uintptr_t word)
 {
     *(uintptr_t *)address = word;
@@ -251,7 +265,12 @@ static bool call(struct model *m, struct strand *strand, unsigned k)
         put(cfa - 8 * (uintptr_t)return_slot(s), caller->pc);
     if (s.s)
         put(cfa - 8 * (uintptr_t)s.s, caller->fp);
-    uintptr_t fp = s.kind == BY_FP ? cfa - 8 * (uintptr_t)s.o : s.s && below(m, 2) ? some_word(m) : caller->fp;
+    uintptr_t fp = s.kind == BY_FP ? cfa - 8 * (uintptr_t)s.o : s.s && below(m, 2) ? some_fp(m) : caller->fp;
+    if (s.kind == BY_FP && below(m, 100) == 0) { /* goes on elsewhere, and comes back by its frame pointer */
+        uintptr_t elsewhere = some_address(m);
+        if (area_of(m, elsewhere)->mapped)
+            sp = elsewhere;
+    }
     strand->calls[strand->n++] = (struct call){code(m, k), sp, fp};
     return true;
 }
@@ -267,7 +286,8 @@ static void leave(struct model *m, struct strand *strand, unsigned n)
     }
 }
 
-/* A signal, on the same stack or on that for signals; on aarch64 perhaps in a function that has saved nothing. */
+/* A signal, on the same stack, on that for signals, or anywhere; on aarch64 perhaps in a function that has
+ * saved nothing. */
 static void take_signal(struct model *m, struct strand *strand)
 {
     const struct call *top = &strand->calls[strand->n - 1];
@@ -275,8 +295,11 @@ static void take_signal(struct model *m, struct strand *strand)
     uintptr_t sp = area->hi - 8 * below(m, 32) - 1024, link = 0;
     struct call at = *top;
     at.pc -= below(m, 2);
-    if (below(m, 2) && (area = area_of(m, at.sp - 8)))
-        sp = (at.sp - 1024 - 128) & ~(uintptr_t)15;
+    if (below(m, 3)) {
+        uintptr_t from = below(m, 3) ? at.sp : some_address(m);
+        area = area_of(m, from - 8);
+        sp = (from - 1024 - 128) & ~(uintptr_t)15;
+    }
     if (!area || !area->mapped || strand->n + 1 >= CALLS || sp - area->lo >= area->hi - area->lo)
         return;
 #if defined(__aarch64__)
@@ -302,6 +325,8 @@ static void begin_strand(struct model *m, int i)
     unsigned k = below(m, 2) ? THE_END : below(m, 4) ? some_function(m) : THE_NONE;
     for (uintptr_t at = top - 128 * 8; at < area->hi; at += 8)
         put(at, 0);
+    if (k < FIRST_BIG && below(m, 8) == 0) /* runs off the top */
+        top = area->hi - 32 + 8 * below(m, 4);
     strand->calls[0] = (struct call){code(m, k), top - 8 * (uintptr_t)(shapes[k].o < 100 ? shapes[k].o + 4 : 700), 0};
     strand->n = 1;
     for (unsigned n = below(m, 60); n > 0; n--)
@@ -344,15 +369,42 @@ static void rewrite(struct model *m, struct strand *strand)
         break;
     default:
         if (s.s)
-            put(c->sp - 8 * (uintptr_t)s.s, below(m, 2) ? some_word(m) : strand->calls[below(m, strand->n)].fp);
+            put(c->sp - 8 * (uintptr_t)s.s, below(m, 2) ? some_fp(m) : strand->calls[below(m, strand->n)].fp);
         break;
     }
+}
+
+static uint32_t generation = 1;
+
+/* A library is closed and another lies in its place: functions whose frames have another size. */
+static void replace_code(struct model *m)
+{
+    const struct dp_object *object = dp_object_get(dp_object_find((uintptr_t)walk_model_code));
+    uintptr_t hdr = (uintptr_t)object->eh_frame_hdr;
+    for (unsigned n = 1 + below(m, 30); n > 0; n--) {
+        unsigned k = SLOTS * below(m, BY_SP_MAX);
+        uintptr_t wanted = (uintptr_t)walk_model_code + k * CODE - hdr;
+        uint32_t i = 0;
+        while ((uintptr_t)(intptr_t)object->fde_table[2 * i] != wanted)
+            i++;
+        uint8_t *program = (uint8_t *)hdr + object->fde_table[2 * i + 1] + 18; /* DW_CFA_def_cfa_offset, bytes */
+        uintptr_t page = (uintptr_t)&program[1] & ~(uintptr_t)(PAGE - 1);
+        shapes[k].o = 1 + (int)below(m, BY_SP_MAX);
+        if (program[0] != 0x0e || mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE))
+            abort();
+        program[1] = (uint8_t)(8 * shapes[k].o);
+    }
+    m->generation = ++generation;
 }
 
 static void change(struct model *m, struct strand *strand, int i)
 {
     const struct call *top = &strand->calls[strand->n - 1];
     unsigned what = below(m, 100);
+    if (below(m, 200) == 0)
+        m->mood = (int)below(m, 3) - 1;
+    if (m->mood && what < 40)
+        what = m->mood > 0 ? 30 : 45;
     if (what < 30) {
         leave(m, strand, 1 + below(m, 3));
         for (unsigned n = below(m, 6); n > 0; n--)
@@ -390,7 +442,8 @@ static void change(struct model *m, struct strand *strand, int i)
     } else if (below(m, 8) == 0) {
         remap(m, 1 + (int)below(m, AREAS - 1));
     } else if (below(m, 64) == 0) {
-        m->generation += 1 + (m->generation + 1) % 65536 == 0;
+        if (m->alone)
+            replace_code(m);
     }
 }
 
@@ -407,7 +460,7 @@ struct result {
 static bool readable(struct model *m, uintptr_t address)
 {
     const struct area *area = area_of(m, address);
-    if (address % 8)
+    if (address % 8 || (m->hole && address - m->hole < PAGE))
         return false;
     return area ? area->mapped
                 : address - m->with->own.lo < m->with->own.hi - m->with->own.lo || dp_reach_probe(address);
@@ -505,9 +558,9 @@ static __thread volatile sig_atomic_t may_leave;
 static void compare(struct model *m, const struct deltaprof_site *site)
 {
     struct result with, without, plain;
-    while (m->interrupted && sigsetjmp(out, 0))
-        m->n_left++;
-    may_leave = m->interrupted;
+    bool left = m->interrupted && sigsetjmp(out, 0);
+    m->n_left += left;
+    may_leave = m->interrupted && !left;
     our_walk(m, m->with, false, site, &with);
     may_leave = 0;
     our_walk(m, m->without, true, site, &without);
@@ -522,6 +575,21 @@ static void compare(struct model *m, const struct deltaprof_site *site)
     m->n_walks++;
     m->n_frames += plain.n;
     m->n_whole += plain.end == DP_WALK_WHOLE;
+}
+
+/* Takes a page away that a call of the strand lies in, if it may go, or brings it back. */
+static void punch(struct model *m, const struct strand *strand, uintptr_t sp)
+{
+    uintptr_t page = m->hole;
+    if (!page) {
+        page = strand->calls[below(m, strand->n)].sp & ~(uintptr_t)(PAGE - 1);
+        const struct area *area = area_of(m, page);
+        if (!area || area == &m->areas[0] || !area->mapped || sp - page < PAGE)
+            return;
+    }
+    if (mprotect((void *)page, PAGE, m->hole ? PROT_READ | PROT_WRITE : PROT_NONE))
+        abort();
+    m->hole = m->hole ? 0 : page;
 }
 
 static void play(struct model *m, uint64_t n_turns)
@@ -542,8 +610,19 @@ static void play(struct model *m, uint64_t n_turns)
         if (!area || !area->mapped)
             begin_strand(m, now = 0);
         top = &m->strands[now].calls[m->strands[now].n - 1];
-        struct deltaprof_site site = {top->pc, top->sp, below(m, 32) ? top->fp : some_word(m)};
+        struct deltaprof_site site = {top->pc, top->sp, below(m, 16) ? top->fp : some_fp(m)};
+        if (below(m, 200) == 0) { /* anything, at an edge of what may be read */
+            area = &m->areas[below(m, AREAS)];
+            site.pc = code(m, below(m, N_SHAPES));
+            site.sp = below(m, 2) ? area->lo + 8 * below(m, 4) : area->hi - 8 * (1 + below(m, 4));
+            if (!area->mapped)
+                continue;
+        }
+        if (below(m, 8) == 0)
+            punch(m, &m->strands[now], site.sp);
         compare(m, &site);
+        if (m->hole)
+            punch(m, &m->strands[now], site.sp);
     }
 }
 
@@ -552,25 +631,23 @@ static void build(struct model *m, uintptr_t *own, uint64_t seed, unsigned depth
     memset(m, 0, sizeof *m);
     m->seed = seed;
     m->depth = depth;
-    m->generation = 1;
+    m->generation = generation;
     m->with = calloc(1, dp_unwind_scratch_bytes());
     m->without = calloc(1, dp_unwind_scratch_bytes());
     m->areas[0] = (struct area){(uintptr_t)own, (uintptr_t)(own + OWN_WORDS), true};
     for (int i = 1; i < AREAS; i++) { /* nothing to read on either side */
-        char *at = mmap(NULL, AREA_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        m->areas[i] = (struct area){(uintptr_t)at + 4096, (uintptr_t)at + 4096 + AREA_BYTES, true};
+        char *at = mmap(NULL, AREA_BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        m->areas[i] = (struct area){(uintptr_t)at + PAGE, (uintptr_t)at + PAGE + AREA_BYTES, false};
     }
-    for (int i = 1; i < AREAS; i++) {
+    for (int i = 1; i < AREAS; i++)
         remap(m, i);
-        remap(m, i);
-    }
     begin_strand(m, 0);
 }
 
 static void unbuild(struct model *m)
 {
     for (int i = 1; i < AREAS; i++)
-        munmap((void *)(m->areas[i].lo - 4096), AREA_BYTES + 8192);
+        munmap((void *)(m->areas[i].lo - PAGE), AREA_BYTES + 2 * PAGE);
     free(m->with);
     free(m->without);
 }
@@ -585,13 +662,14 @@ static void on_alarm(int number)
     }
 }
 
-static void run(uint64_t seed, unsigned depth, uint64_t turns, bool interrupted)
+static void run(uint64_t seed, unsigned depth, uint64_t turns, bool alone, bool interrupted)
 {
     uintptr_t own[OWN_WORDS];
     static __thread struct model m;
     memset(own, 0, sizeof own);
     build(&m, own, seed, depth);
     m.interrupted = interrupted;
+    m.alone = alone;
     play(&m, turns);
     printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp\n", depth,
            (unsigned long)m.n_walks, (double)m.n_frames / (double)m.n_walks,
@@ -605,7 +683,7 @@ static void run(uint64_t seed, unsigned depth, uint64_t turns, bool interrupted)
 
 static void *thread(void *seed)
 {
-    run(*(uint64_t *)seed, DEPTH_MAX, n_turns / 8, false);
+    run(*(uint64_t *)seed, DEPTH_MAX, n_turns / 8, false, false);
     return NULL;
 }
 
@@ -627,14 +705,14 @@ int main(int argc, char **argv)
         return 2;
     for (int i = 0; i < 5; i++) {
         set_up(depths[i], i % 2 ? 4096 : 1 << 20); /* the small one has room for 256 rows */
-        run(first_seed + (uint64_t)i, depths[i], depths[i] < 20 ? n_turns / 8 : n_turns / 4, false);
+        run(first_seed + (uint64_t)i, depths[i], depths[i] < 20 ? n_turns / 8 : n_turns / 4, true, false);
     }
 
     struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_NODEFER};
     sigaction(SIGALRM, &sa, NULL);
     struct itimerval often = {{0, 61}, {0, 61}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &often, NULL);
-    run(first_seed + 5, DEPTH_MAX, n_turns / 8, true);
+    run(first_seed + 5, DEPTH_MAX, n_turns / 8, true, true);
     setitimer(ITIMER_REAL, &never, NULL);
 
     set_up(DEPTH_MAX, 4096); /* threads share the rows */
