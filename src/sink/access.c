@@ -24,10 +24,10 @@ static struct stat seen;
 static char token[TOKEN_BYTES];
 static size_t n_token;
 
-void dp_access_init(const char *token_path, bool local)
+void dp_access_init(const char *token_path, bool loopback)
 {
     strncpy(path, token_path, sizeof path - 1);
-    by_address_only = local && !*token_path;
+    by_address_only = loopback && !*token_path;
     memset(&seen, 0, sizeof seen);
     n_token = 0;
 }

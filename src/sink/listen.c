@@ -120,7 +120,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     struct dp_endpoint_address address;
     if (dp_endpoint_address_parse(&address, endpoint.conf.listen))
         return;
-    dp_access_init(endpoint.conf.token, address.local);
+    dp_access_init(endpoint.conf.token, address.local && address.any.sa_family != AF_UNIX);
     for (int tries = 0; tries < 8; tries++) {
         int fd = open_socket(&address);
         if (fd < 0) {
