@@ -13,6 +13,10 @@
  * allocator that takes its own lock for the first time: a jemalloc inside the program hangs there. So the common search
  * asks only for what every libc has, and operator new and delete are for the constructor.
  *
+ * Before glibc 2.34 dlsym takes memory even when it finds: then the common search goes past it, to the function that it
+ * stands on, which is in no header. That one wants the loader's lock held, and goes without: it is the first call of
+ * the process.
+ *
  * operator new and delete may be missing there: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
  * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
  * that are loaded, and what defines them is kept loaded. That search takes the loader's lock inside a hook, once; a
@@ -24,6 +28,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,22 +104,55 @@ struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYM
 
 #define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
 
+/* dlsym's and dlvsym's own, and what keeps them from ending the program where there is no such function. */
+extern void *older_dlsym(void *handle, const char *name, const void *caller) __asm__("_dl_sym") __attribute__((weak));
+extern void *older_dlvsym(void *handle, const char *name, const char *version, const void *caller) __asm__("_dl_vsym")
+    __attribute__((weak));
+extern int older_catch(const char **object, const char **error, bool *malloced, void (*function)(void *),
+                       void *ctx) __asm__("_dl_catch_error") __attribute__((weak));
+
+struct search {
+    const char *name, *version;
+    void *found;
+};
+
+static void look_past_dlsym(void *ctx)
+{
+    struct search *search = ctx;
+    search->found = search->version ? older_dlvsym(RTLD_NEXT, search->name, search->version, (void *)look_past_dlsym)
+                                    : older_dlsym(RTLD_NEXT, search->name, (void *)look_past_dlsym);
+}
+
+/* is_first: by the common search, before anything else of this process can be in the loader. */
+static void *look(const char *name, const char *version, bool is_first)
+{
+    if (!is_first || !older_dlsym || !older_dlvsym || !older_catch)
+        return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    struct search search = {name, version, NULL};
+    const char *object, *error = NULL;
+    bool malloced;
+    older_catch(&object, &error, &malloced, look_past_dlsym, &search);
+    return error ? NULL : search.found;
+}
+
 /* 1 when it was found and stored. */
-static int next(const char *name, const char *version, void **slot)
+static int next(const char *name, const char *version, void **slot, bool is_first)
 {
 #if !defined(__x86_64__)
     version = NULL;
 #endif
-    void *real = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+    void *real = version ? look(name, version, is_first) : NULL;
     if (!real)
-        real = dlsym(RTLD_NEXT, name);
+        real = look(name, NULL, is_first);
     if (real)
         SET(slot, real);
     return real != NULL;
 }
 
-#define NEXT(name, result, parameters, arguments, version) n_missing += !next(#name, version, (void **)&dp_real.name);
-#define FIND(name, result, parameters, arguments, version) n_missing += !next(#name, version, (void **)&found.name);
+#define NEXT(name, result, parameters, arguments, version) \
+    n_missing += !next(#name, version, (void **)&dp_real.name, is_first);
+#define FIND(name, result, parameters, arguments, version) \
+    n_missing += !next(#name, version, (void **)&found.name, is_first);
 #define TAKE(name, result, parameters, arguments, version) SET(&dp_real.name, found.name);
 
 /* There when libstdc++ or libc++ is in the global scope: a C program is spared twenty searches. */
@@ -123,6 +161,7 @@ extern void __cxa_throw(void) __attribute__((weak));
 void dp_real_resolve(void)
 {
     int n_missing = 0, saved_errno = errno;
+    bool is_first = true;
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
         return;
     int64_t kept = deltaprof_guard_enter();
@@ -146,6 +185,7 @@ void dp_real_resolve(void)
 void dp_real_resolve_cxx(void)
 {
     int n_missing = 0;
+    bool is_first = false;
     if (!__cxa_throw)
         return;
     int64_t kept = deltaprof_guard_enter();
@@ -179,7 +219,7 @@ static void find(const char *name, void **slot)
 {
     int saved_errno = errno;
     int64_t kept = deltaprof_guard_enter();
-    if (!next(name, NULL, slot)) {
+    if (!next(name, NULL, slot, false)) {
         void *real = find_loaded(name);
         dlerror();
         if (!real) {
