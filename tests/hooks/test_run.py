@@ -126,6 +126,9 @@ class Run(unittest.TestCase):
         self.refused(126, 'no-such-command', self.script('lost2', '#!/usr/bin/env no-such-command\n'))
         self.script('loop', f'#!{self.path("loop")}\n')
         self.refused(126, 'too many interpreters', self.path('loop'))
+        shutil.copy(TRUE, self.path('busy'))
+        with open(self.path('busy'), 'r+b'):  # nothing but the kernel knows before it is started
+            self.refused(126, 'Text file busy', self.path('busy'))
 
     def test_programs_into_which_nothing_can_be_loaded(self):
         main = 'int main(void) { return 0; }'
