@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads that want more rows of the recipes' cache than there are: whatever pair of words is found, it is one row. */
+#include "record/frames.h"
+#include "record/objects.h"
+#include "record/recipe.h"
+#include "stress.h"
+
+#include <dlfcn.h>
+
+#define THREADS 4u
+#define ROWS    2u /* of the cache that are used */
+#define RIVALS  8u /* addresses to a row */
+
+static uintptr_t base;
+static _Atomic uint64_t n_looks;
+
+static void look(unsigned thread)
+{
+    int64_t end = stress_now_ms() + stress_length_ms();
+    uint64_t random = thread + 1, n = 0;
+    while (n % 1024 || stress_now_ms() < end) {
+        uint64_t choice = stress_random(&random) >> 32;
+        uintptr_t behind = base + choice % ROWS * 2 + choice / ROWS % RIVALS * (dp_recipe_mask + 2);
+        uint64_t value = dp_recipe_get(behind, dp_objects_generation());
+        CHECK(dp_frame_get(dp_recipe_frame(value))->pc == behind - 1, "look %llu", (unsigned long long)n);
+        n++;
+    }
+    atomic_fetch_add(&n_looks, n);
+}
+
+int main(void)
+{
+    base = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort") | 1;
+    CHECK(!dp_frames_init(4 << 20) && !dp_recipe_init(0, true));
+    CHECK(dp_object_find(base)); /* of an address without an object nothing is stored */
+    stress_threads(THREADS, look);
+    printf("%llu looks\n", (unsigned long long)n_looks);
+    return 0;
+}
