@@ -81,7 +81,7 @@ class Names(unittest.TestCase):
             frames, profile = leaf(self.setenv, 'address=elf')
         finally:
             deltas.check_profile.check = check
-        bias = load_bias('libc.so')
+        bias = load_bias('/libc')
         self.assertEqual(frames[0].address, self.setenv - 1 - bias)
         libc = mapping(profile, 'libc')
         self.assertTrue(libc.memory_start <= frames[0].address < libc.memory_limit)

@@ -68,7 +68,7 @@ class Checker(unittest.TestCase):
                 ('strings written twice', lambda m: string(m, 1, 'bytes')),
                 ('time_nanos', lambda m: m.ClearField('time_nanos')),
                 ('duration_nanos', lambda m: m.ClearField('duration_nanos')),
-                ('sample types', lambda m: m.sample_type.reverse()),
+                ('sample types', lambda m: m.sample_type.sort(key=lambda t: -t.type)),
                 ('period_type', lambda m: m.ClearField('period_type')),
                 ('period 0', lambda m: m.ClearField('period')),
                 ('mapping ids', lambda m: setattr(m.mapping[0], 'id', 2)),

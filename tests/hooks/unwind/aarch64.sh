@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 build() { # OUT SOURCE FLAG...
     out=$1 source=$2
     shift 2
-    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" "$@" \
+    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/older" "$@" \
         "$source" "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
 build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
