@@ -121,11 +121,12 @@ struct deltaprof_stats {
     uint64_t ticks;        /* ticks that delivered */
     uint64_t overflow;     /* events added to [overflow]: the table or its stacks were full */
     uint64_t live_full;    /* samples counted as freed at once: the live set was full; in-use is a lower bound */
-    uint64_t stacks_cut;   /* stacks that end early: depth, unreadable memory or unknown unwind data */
+    uint64_t stacks_cut;   /* stacks that end early: unreadable memory or unknown unwind data */
     uint64_t stacks_none;  /* samples of which only the leaf frame could be kept */
     uint64_t locks_full;   /* contended locks without a slot of their own; their holders are unknown */
     uint64_t write_errors; /* deltas that a sink did not take; they stayed pending */
     uint64_t frames_full;  /* frames seen for the first time and shown as [overflow]: their table was full */
+    uint64_t stacks_deep;  /* stacks that end early: they have more frames than `depth` */
 };
 
 /*

@@ -14,7 +14,8 @@
     X(SAMPLES, "samples taken")                                                                \
     X(OVERFLOW, "events counted as [overflow]: the record table is full (memory=)")            \
     X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)") \
-    X(STACKS_CUT, "stacks cut short: depth, unreadable memory or unknown unwind data")         \
+    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                \
+    X(STACKS_DEEP, "stacks cut short: more frames than depth=")                                \
     X(STACKS_NONE, "samples with the leaf frame only")                                         \
     X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")        \
     X(FORK_RACES, "events of a forked child's threads while it found its zero")                \

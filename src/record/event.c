@@ -374,6 +374,7 @@ void dp_record_stats(struct deltaprof_stats *stats)
     stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
     stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
     stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
+    stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
     stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
     stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
     stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);

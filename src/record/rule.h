@@ -5,8 +5,9 @@
  * Fields, from the low end: where the frame pointer was saved, in words below the CFA, 0 when it still holds the
  * caller's (slot); what the CFA counts from (kind); the CFA's offset from that, in words, signed.
  *
- *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16. The return address
- * is at CFA - 8. aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
+ *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16
+ *                (the return address is at CFA - 8)
+ *     aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
  *
  * A walk on x86_64 takes each field with one instruction, and one test for zero tells the rule that nearly all frames
  * have: SP and not `careful`. Careful is a rule whose offset is not positive or has high bits, or whose slot lies below

@@ -41,11 +41,17 @@ size_t dp_unwind_scratch_bytes(void)
 
 static const dp_frame_id no_stack = DP_FRAME_NO_STACK;
 
+/* A stack of the most frames is one that has more. */
+static void count_cut(uint32_t depth)
+{
+    dp_stats_add(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, 1);
+}
+
 static void give(struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
 {
     *stack = (struct dp_stack){.hash = dp_stack_hash(frames, depth), .depth = depth, .cut = cut, .frames = frames};
     if (cut)
-        dp_stats_add(DP_STAT_STACKS_CUT, 1);
+        count_cut(depth);
 }
 
 static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp_memo *memo, bool *cut)
@@ -102,7 +108,7 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_memo *memo
     *stack = (struct dp_stack){
         .hash = dp_memo_hash(memo, n), .depth = n, .cut = end != DP_WALK_WHOLE, .frames = dp_memo_ids(memo)};
     if (stack->cut)
-        dp_stats_add(DP_STAT_STACKS_CUT, 1);
+        count_cut(n);
     return true;
 }
 

@@ -368,9 +368,12 @@ static void a_real_stack_ends_at_its_outermost_frame(void **state)
         assert_true(dladdr((void *)frame->pc, &info));
         assert_true(frame->object != 0);
     }
+    uint64_t cut = dp_stats_read(DP_STAT_STACKS_CUT), deep = dp_stats_read(DP_STAT_STACKS_DEEP);
     nested(50, &stack);
     assert_true(stack.cut);
     assert_int_equal(stack.depth, DEPTH);
+    assert_int_equal(dp_stats_read(DP_STAT_STACKS_CUT), cut);
+    assert_int_equal(dp_stats_read(DP_STAT_STACKS_DEEP), deep + 1);
 }
 
 int main(void)
