@@ -5,8 +5,8 @@
  * Trusts nothing: every address is checked to lie in a readable PT_LOAD segment of the object before it is read, and
  * the ELF header itself only after the kernel was asked whether the page is there. What does not fit is left out.
  *
- * Of a static program, glibc's _dl_find_object knows only the code. Its headers are where the linker says, and what
- * they say is believed: they are those of the file that this code is in.
+ * Of a program whose segments do not touch (node, static ones), glibc's _dl_find_object names only the segment that was
+ * asked about. The kernel says where the program's headers are, and what they say is believed: it was started by them.
  */
 #include "record/objects.h"
 
@@ -15,6 +15,7 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 enum { PHDRS_MAX = 128, NOTES_MAX = 64 };
 
@@ -23,8 +24,6 @@ struct headers {
     unsigned n;
     uintptr_t bias, start, end; /* segments lie between */
 };
-
-extern const ElfW(Ehdr) __ehdr_start __attribute__((weak, visibility("hidden")));
 
 /* The readable segment around [address, address + n_bytes), as [*lo, *hi); false: there is none. */
 static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, uintptr_t *lo, uintptr_t *hi)
@@ -104,28 +103,43 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
     object->cfi_end = hi;
 }
 
-bool dp_object_read(struct dp_object *object)
+/* The main program's headers, if the object is a part of it; with another bias they would lie outside of it. */
+static bool of_main_program(const struct dp_object *object, struct headers *h)
+{
+    struct dp_loaded whole;
+    uintptr_t at = getauxval(AT_PHDR), n = getauxval(AT_PHNUM);
+    if (!at || n > PHDRS_MAX || !dp_loader_measure((const ElfW(Phdr) *)at, n, object->bias, &whole) ||
+        at - whole.start >= whole.end - whole.start || object->start < whole.start || object->end > whole.end)
+        return false;
+    *h = (struct headers){(const ElfW(Phdr) *)at, (unsigned)n, object->bias, whole.start, whole.end};
+    return true;
+}
+
+/* Those behind the ELF header that the object starts with. */
+static bool at_start(const struct dp_object *object, struct headers *h)
 {
     ElfW(Ehdr) elf;
-    struct headers h = {.bias = object->bias, .start = object->start, .end = object->end};
-    if ((uintptr_t)dp_object_read - object->start < object->end - object->start &&
-        (uintptr_t)&__ehdr_start < object->start && &__ehdr_start) {
-        h.start = (uintptr_t)&__ehdr_start;
-        h.end = UINTPTR_MAX;
-    }
-    if (h.end - h.start < sizeof elf || !dp_reach_probe(h.start))
+    if (object->end - object->start < sizeof elf || !dp_reach_probe(object->start))
         return false;
-    memcpy(&elf, (const void *)h.start, sizeof elf);
+    memcpy(&elf, (const void *)object->start, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
         elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 || elf.e_phoff > 4096 ||
-        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > h.end - h.start)
+        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
         return false;
-    uintptr_t last = h.start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
-    for (uintptr_t page = h.start; page < last; page += 4096)
+    uintptr_t last = object->start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
+    for (uintptr_t page = object->start; page < last; page += 4096)
         if (!dp_reach_probe(page))
             return false;
-    h.at = (const ElfW(Phdr) *)(h.start + elf.e_phoff);
-    h.n = elf.e_phnum;
+    *h = (struct headers){(const ElfW(Phdr) *)(object->start + elf.e_phoff), elf.e_phnum, object->bias, object->start,
+                          object->end};
+    return true;
+}
+
+bool dp_object_read(struct dp_object *object)
+{
+    struct headers h;
+    if (!of_main_program(object, &h) && !at_start(object, &h))
+        return false;
     for (unsigned i = 0; i < h.n; i++) {
         if (h.at[i].p_type == PT_NOTE && !object->build_id_bytes)
             read_build_id(&h, &h.at[i], object);

@@ -5,7 +5,7 @@ import threading
 import time
 
 import reader
-from harness import HOOKS, Run, environment, main, new_directory, profiles, run, victim
+from harness import HOOKS, Run, environment, main, names_in, new_directory, profiles, run, victim
 import subprocess
 
 SECONDS = os.environ.get('DELTAPROF_TEST_SECONDS', '1.5')
@@ -61,6 +61,14 @@ def that_in_use_is_zero_when_all_was_freed():
 
 def that_frame_pointers_count_the_same():
     compare(run([victim('exact'), '0.5', PLUGIN], 'heap_rate=1,interval=50ms,unwind=fp', timeout=120))
+
+
+def that_a_program_in_pieces_has_whole_stacks():
+    for name in 'stacks_gaps', 'stacks_gaps_pie':
+        r = run([victim(name), '2000'], 'heap_rate=1')
+        stacks = [s.names for p in profiles(r) for s in p.samples if 'branch_left' in s.names]
+        assert len(stacks) >= 1000 and all('main' in names for names in stacks), (name, len(stacks), stacks[:1])
+        assert '[truncated]' not in names_in(r), name
 
 
 def that_failed_writes_lose_nothing():

@@ -205,11 +205,13 @@ static void child(uint64_t seed, int whole)
     pthread_t thread;
     if (pthread_create(&thread, NULL, child_thread, NULL) || pthread_join(thread, NULL))
         abort();
-    if (whole)
+    if (whole) {
         tally_print(book, N_FUNCTIONS);
-    else
-        tally_print(&book[IN_CHILD], 2);
-    exit(0);
+        exit(0);
+    }
+    tally_print(&book[IN_CHILD], 2);
+    fflush(stdout);
+    _exit(0); /* exit waits for a lock of libc's, which a dlclose in another thread may have held at the fork */
 }
 
 static void fork_and_wait(uint64_t seed, int whole)
