@@ -86,7 +86,7 @@ void dp_memo_forget(struct dp_memo *m)
 {
     m->at = m->b = m->bar = 2 * depth_max;
     m->n_pending = m->n_barred = 0;
-    m->ended = 0;
+    m->ended = m->any = 0;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->pending[0] = m->frames[m->b];
     m->sums[m->b] = 0;
@@ -131,20 +131,20 @@ void dp_memo_end(struct dp_memo *m)
 
 /* ---- checking --------------------------------------------------------------------------------------------------- */
 
-/* The word that the pc of place i was read from. */
-static inline uintptr_t pc_at(const struct dp_memo *m, uint32_t i)
+/* The word that a frame's pc was read from, by the rule of the frame leafward of it. */
+static inline uintptr_t pc_at(const struct dp_memo_frame *f)
 {
-    return m->frames[i].sp - dp_memo_ra_slot(dp_recipe_rule(m->frames[i - 1].value));
+    return f->sp - dp_memo_ra_slot(dp_recipe_rule(f[-1].value));
+}
+
+static inline uintptr_t fp_at(const struct dp_memo_frame *f)
+{
+    return f->sp - dp_memo_fp_slot(dp_recipe_rule(f[-1].value));
 }
 
 uintptr_t dp_memo_return_address(const struct dp_memo *m, uint32_t n)
 {
-    return dp_reach_read(pc_at(m, m->at - m->n_pending + n));
-}
-
-static inline uintptr_t fp_at(const struct dp_memo *m, uint32_t i)
-{
-    return m->frames[i].sp - dp_memo_fp_slot(dp_recipe_rule(m->frames[i - 1].value));
+    return dp_reach_read(pc_at(&m->frames[m->at - m->n_pending + n]));
 }
 
 /* Whether the rule says that fp and pc were read from two words side by side. */
@@ -153,56 +153,54 @@ static inline bool is_pair(uint32_t rule)
     return dp_memo_fp_slot(rule) && dp_memo_fp_slot(rule) == dp_memo_ra_slot(rule) + 8;
 }
 
-static inline uintptr_t pc_differs(const struct dp_memo *m, uint32_t i)
+static inline uintptr_t pc_differs(const struct dp_memo_frame *f)
 {
-    return dp_reach_read(pc_at(m, i)) ^ m->frames[i].pc;
+    return dp_reach_read(pc_at(f)) ^ f->pc;
 }
 
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 
-static inline __attribute__((no_sanitize("address"))) two_words pair_differs(const struct dp_memo *m, uint32_t i)
+static inline __attribute__((no_sanitize("address"))) two_words pair_differs(const struct dp_memo_frame *f)
 {
-    return *(const two_words *)(pc_at(m, i) - 8) ^ *(const two_words *)&m->frames[i].fp;
+    return *(const two_words *)(pc_at(f) - 8) ^ *(const two_words *)&f->fp;
 }
 
 /*
- * Each of these: of the places [from, to) the first where what was read is not what is remembered, or `to`. All words
- * can be read, in whatever order: one branch for four places.
+ * Each of these: of the frames [f, to) the first where what was read is not what is remembered, or `to`. All words can
+ * be read, in whatever order: one branch for four frames.
  */
-static uint32_t verify_pcs(const struct dp_memo *m, uint32_t from, uint32_t to)
+static const struct dp_memo_frame *verify_pcs(const struct dp_memo_frame *f, const struct dp_memo_frame *to)
 {
-    uint32_t i = from;
-    for (; i + 4 <= to; i += 4)
-        if (pc_differs(m, i) | pc_differs(m, i + 1) | pc_differs(m, i + 2) | pc_differs(m, i + 3))
+    for (; to - f >= 4; f += 4)
+        if (pc_differs(f) | pc_differs(f + 1) | pc_differs(f + 2) | pc_differs(f + 3))
             break;
-    while (i < to && !pc_differs(m, i))
-        i++;
-    return i;
+    while (f < to && !pc_differs(f))
+        f++;
+    return f;
 }
 
-static uint32_t verify_pairs(const struct dp_memo *m, uint32_t from, uint32_t to)
+static const struct dp_memo_frame *verify_pairs(const struct dp_memo_frame *f, const struct dp_memo_frame *to)
 {
-    uint32_t i = from;
-    for (; i + 4 <= to; i += 4) {
-        two_words differ =
-            pair_differs(m, i) | pair_differs(m, i + 1) | pair_differs(m, i + 2) | pair_differs(m, i + 3);
+    for (; to - f >= 4; f += 4) {
+        two_words differ = pair_differs(f) | pair_differs(f + 1) | pair_differs(f + 2) | pair_differs(f + 3);
         if (differ[0] | differ[1])
             break;
     }
-    for (; i < to; i++) {
-        two_words differ = pair_differs(m, i);
+    for (; f < to; f++) {
+        two_words differ = pair_differs(f);
         if (differ[0] | differ[1])
             break;
     }
-    return i;
+    return f;
 }
 
+/* The same by place, for those whose fp came from elsewhere than beside their pc. */
 static uint32_t verify_alone(const struct dp_memo *m, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i = (i | 63) + 1)
         for (uint64_t bits = m->alone[i / 64] >> (i % 64); bits; bits &= bits - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctzll(bits);
-            if (at >= to || dp_reach_read(fp_at(m, at)) != m->frames[at].fp)
+            if (at >= to || dp_reach_read(fp_at(&m->frames[at])) != m->frames[at].fp)
                 return at < to ? at : to;
         }
     return to;
@@ -210,6 +208,9 @@ static uint32_t verify_alone(const struct dp_memo *m, uint32_t from, uint32_t to
 
 uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
 {
+    const struct dp_memo_frame *frames = m->frames;
+    if (!m->any)
+        return (uint32_t)(verify_pcs(frames + at + 1, frames + end) - frames) - 1;
     uint32_t i = at + 1, stop;
     do { /* code keeps frame pointers, or does not, in long runs */
         uint64_t bits = m->pairs[i / 64] >> (i % 64), others = (bits & 1 ? ~bits : bits) | (uint64_t)1 << 63;
@@ -217,7 +218,7 @@ uint32_t dp_memo_verify(const struct dp_memo *m, uint32_t at, uint32_t end)
         stop = i + (uint32_t)__builtin_ctzll(others);
         stop = stop < word_end ? stop : word_end;
         stop = stop < end ? stop : end;
-        i = bits & 1 ? verify_pairs(m, i, stop) : verify_pcs(m, i, stop);
+        i = (uint32_t)((bits & 1 ? verify_pairs : verify_pcs)(frames + i, frames + stop) - frames);
     } while (i == stop && i < end);
     return verify_alone(m, at + 1, i) - 1;
 }
@@ -247,6 +248,7 @@ static void derive(struct dp_memo *m, uint32_t from, uint32_t to)
         uint64_t value = m->frames[i].value, bit = (uint64_t)1 << ((i + 1) % 64);
         uint32_t rule = dp_recipe_rule(value);
         bool check = live && dp_memo_fp_slot(rule), pair = check && is_pair(rule);
+        m->any |= check;
         pairs = pair ? pairs | bit : pairs & ~bit;
         alone = check && !pair ? alone | bit : alone & ~bit;
         if ((i + 1) % 64 == 0) {
@@ -264,7 +266,7 @@ static void derive(struct dp_memo *m, uint32_t from, uint32_t to)
     m->alone[from / 64] = alone;
 }
 
-uint32_t dp_memo_settle(struct dp_memo *m, uint32_t i)
+uint32_t dp_memo_settle_pending(struct dp_memo *m, uint32_t i)
 {
     uint32_t n = m->n_pending - i, from = m->at - n;
     memcpy(&m->frames[from], &m->pending[i], n * sizeof *m->frames);
@@ -303,13 +305,15 @@ void dp_memo_place(struct dp_memo *m, uint32_t at, uint32_t n, uint32_t n_barred
         m->at = m->bar = at;
     if (m->at < n)
         recentre(m, m->at);
-    m->stage = m->pending;
-    m->pending = staged;
+    if (n) {
+        m->stage = m->pending;
+        m->pending = staged;
+        memcpy(&m->ids[m->at - n], m->stage_ids, n * sizeof *m->ids);
+    }
     m->pending[n] = m->frames[m->at];
     m->n_pending = n;
     m->n_barred = n_barred;
     m->pending_hash = hash;
-    memcpy(&m->ids[m->at - n], m->stage_ids, n * sizeof *m->ids);
 }
 
 void dp_memo_append(struct dp_memo *m, uint32_t n, uint32_t n_barred)

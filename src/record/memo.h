@@ -34,6 +34,7 @@ struct dp_memo {
     uint32_t bar;                  /* places before it may not be joined, nor may pending, if it is not `at` */
     uint32_t n_pending, n_barred;  /* of pending the first n_barred may not be joined */
     uint64_t *sums;                /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
+    uint32_t any;                  /* pairs or alone may have a bit */
     uint64_t *pairs;               /* a bit a place: its fp is live, and came from the word below that of its pc */
     uint64_t *alone;               /* a bit a place: its fp is live, and came from another word */
     uint8_t *live;                 /* its fp is used further rootward, or may be */
@@ -61,7 +62,15 @@ void dp_memo_forget(struct dp_memo *memo);
 uint32_t dp_memo_verify(const struct dp_memo *memo, uint32_t at, uint32_t end);
 
 /* Gives pending frame i and those behind it places; returns that of i. The rest of pending is gone. */
-uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i);
+uint32_t dp_memo_settle_pending(struct dp_memo *memo, uint32_t i);
+
+static inline uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i)
+{
+    if (i != memo->n_pending)
+        return dp_memo_settle_pending(memo, i);
+    memo->n_pending = 0; /* the frame behind them, which has a place */
+    return memo->at;
+}
 
 /*
  * Makes the n frames of stage pending, with place `at` behind them; at == b: they are all there is. The first n_barred

@@ -292,13 +292,13 @@ static bool step_from(struct walk *w, struct dp_memo *memo, enum dp_walk_end *ho
  * Steps until stage is full, the walk ends, or it has joined the memo for good: then *joined is the place that follows
  * stage, and the end is not known yet.
  */
-static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, uint32_t *joined)
+static enum dp_walk_end run(struct walk *w, struct dp_memo *memo, enum halt halt, uint32_t *joined)
 {
-    for (;;) {
+    for (;; halt = advance(w, memo)) {
         enum dp_walk_end how;
         uint32_t at, end, last;
         uintptr_t code;
-        switch (advance(w, memo)) {
+        switch (halt) {
         case AT_CANDIDATE:
             if (!join(w, memo, &at, &end, &last))
                 continue;
@@ -345,7 +345,7 @@ static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t li
     w->limit = limit;
     w->hash = 0;
     if (step_from(w, memo, &end))
-        end = run(w, memo, &nowhere);
+        end = run(w, memo, advance(w, memo), &nowhere);
     if (w->n)
         dp_memo_append(memo, w->n, n_barred(w));
     memo->ended = w->ended;
@@ -364,16 +364,19 @@ enum dp_walk_end dp_walk(struct dp_memo *memo, const struct deltaprof_site *site
     w.sp = site->sp;
     w.fp = site->fp;
     w.value = 0;
-    w.candidate = memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
+    const struct dp_memo_frame *first =
+        memo->bar == memo->at ? &memo->pending[memo->n_barred] : &memo->frames[memo->bar];
+    w.candidate = pass(memo, first, w.sp);
     w.link = 0;
     w.turns = 0;
     w.n = w.n_barred = 0;
     w.limit = depth;
     w.hash = 0;
-    w.tried = w.ended = false;
+    w.ended = false;
+    w.tried = w.candidate->sp != w.sp || w.candidate->pc != w.pc;
     w.foreign = !on_own_stack(&w);
     uint32_t joined = UINT32_MAX;
-    enum dp_walk_end end = run(&w, memo, &joined);
+    enum dp_walk_end end = run(&w, memo, w.tried ? advance(&w, memo) : AT_CANDIDATE, &joined);
     if (joined == UINT32_MAX) {
         dp_memo_place(memo, memo->b, w.n, n_barred(&w), w.hash);
         memo->ended = w.ended;
