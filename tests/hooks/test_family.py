@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""malloc and its family give the same results and the same errno with and without us, at every rate."""
-from harness import main, same, victim
+"""malloc and its family give the same results and the same errno with and without us, at every rate; and every other
+call that we take leaves errno as it does without us."""
+import os
+
+from harness import BUILD, main, same, victim
 
 
 def that_corner_cases_are_the_same_unsampled():
@@ -17,6 +20,13 @@ def that_corner_cases_are_the_same_with_the_heap_off():
 
 def that_corner_cases_are_the_same_in_a_tiny_memory():
     same([victim('family')], 'heap_rate=1,memory=4M')
+
+
+def that_errno_is_kept_whatever_is_recorded():
+    argv = [victim('errno')] + [os.path.join(BUILD, 'tests/hooks', f'lib{name}.so') for name in ('plugin', 'plugin_other')]
+    for conf in ('heap_rate=1,block_rate=1ns,interval=20ms,signal=URG', 'heap_rate=0,block_rate=0,mutex_rate=0,signal=URG', 'heap_rate=1,interval=0,signal=URG'):
+        r = same(argv, conf)
+        assert 'pthread_cond_wait' in r.stdout and 'dlclose' in r.stdout, r.stdout
 
 
 main(globals())
