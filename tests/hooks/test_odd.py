@@ -9,9 +9,9 @@ TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 CONFS = ('heap_rate=1', 'heap_rate=1,interval=10ms', 'heap_rate=1,unwind=fp', 'heap_rate=1,unwind=libunwind')
 
 
-def counted(how, **kwargs):
+def counted(how, program='odd', **kwargs):
     for conf in CONFS:
-        r = run([victim('odd'), how], conf, **kwargs)
+        r = run([victim(program), how], conf, **kwargs)
         assert r.status == 0 and r.stderr == '', (how, conf, r.status, r.stderr)
         book = {f: tuple(map(int, values)) for _, f, *values in (line.split() for line in r.stdout.splitlines())}
         total = reader.sum_profiles(profiles(r, check=how in ('altstack', 'clone')))
@@ -35,6 +35,12 @@ def that_a_thread_unknown_to_libc_is_counted():
 
 def that_a_handler_may_allocate_in_the_middle_of_us():
     counted('interrupted', behind=[os.path.join(HOOKS, 'libbump.so')])
+
+
+def that_walks_stop_at_every_edge():
+    """Deep stacks and huge frames, the first thread without a limit, tiny threads, stacks that are gone, jumps, lies."""
+    for how in 'far', 'unlimited', 'tiny', 'come_and_go', 'jump', 'lie':
+        counted(how, 'edges')
 
 
 main(globals())

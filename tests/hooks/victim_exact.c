@@ -210,7 +210,6 @@ static void child(uint64_t seed, int whole)
         exit(0);
     }
     tally_print(&book[IN_CHILD], 2);
-    fflush(stdout);
     _exit(0); /* exit waits for a lock of libc's, which a dlclose in another thread may have held at the fork */
 }
 
