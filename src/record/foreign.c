@@ -141,7 +141,8 @@ uint32_t dp_foreign_walk(struct dp_memo *memo, const struct deltaprof_site *site
     }
     uintptr_t registers[DP_UNWINDER_REGS] = {0};
     registers_here(registers);
-    struct view view = {.page = 1};
+    struct view view;
+    view = (struct view){.page = (uintptr_t)&view & ~(uintptr_t)4095}; /* there for sure, as 0 is not */
     dp_reach_begin(&view.reach, &memo->own, registers[DP_REG_SP]);
     struct dp_unwinder_process process = {find_table, read_word, &view};
     /* Steps lie where this walk's frames would be staged; both hold depth of them. */

@@ -33,6 +33,10 @@ def that_a_thread_unknown_to_libc_is_counted():
     counted('clone')
 
 
+def that_code_without_unwind_data_hurts_nobody():
+    counted('jit')
+
+
 def that_a_handler_may_allocate_in_the_middle_of_us():
     counted('interrupted', behind=[os.path.join(HOOKS, 'libbump.so')])
 

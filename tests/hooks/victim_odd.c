@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_odd HOW - allocates where a stack is not what it seems: in fibers, on a signal stack, in a thread that libc
- * does not know, in a handler that interrupts an allocation; prints its book.
+ * does not know, in a handler that interrupts an allocation, under code that nobody describes; prints its book.
  */
 #include "tally.h"
 
@@ -12,10 +12,11 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
-enum { IN_FIBER, IN_HANDLER, IN_CLONE, IN_MAIN, N_FUNCTIONS };
+enum { IN_FIBER, IN_HANDLER, IN_CLONE, IN_JIT, IN_MAIN, N_FUNCTIONS };
 static struct tally book[N_FUNCTIONS] = {[IN_FIBER] = {.function = "make_in_fiber"},
                                          [IN_HANDLER] = {.function = "make_in_handler"},
                                          [IN_CLONE] = {.function = "make_in_clone"},
+                                         [IN_JIT] = {.function = "make_in_jit"},
                                          [IN_MAIN] = {.function = "make_in_main"}};
 
 #define MAKE(name, which)                               \
@@ -26,6 +27,7 @@ static struct tally book[N_FUNCTIONS] = {[IN_FIBER] = {.function = "make_in_fibe
 MAKE(make_in_fiber, IN_FIBER)
 MAKE(make_in_handler, IN_HANDLER)
 MAKE(make_in_clone, IN_CLONE)
+MAKE(make_in_jit, IN_JIT)
 MAKE(make_in_main, IN_MAIN)
 
 static void release(struct block *b)
@@ -113,6 +115,26 @@ static void run_clone(void)
         abort();
 }
 
+static void called_by_jit(void)
+{
+    for (int i = 0; i < 100; i++)
+        release(make_in_jit(50));
+    make_in_jit(60);
+}
+
+/* What stands in the frame pointer there is a number, and no address. */
+static void run_jit(void)
+{
+#if defined(__x86_64__)
+    static const unsigned char code[] = {0x55, 0xbd, 16, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3}; /* call *%rdi with rbp 16 */
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, code, sizeof code);
+    ((void (*)(void (*)(void)))page)(called_by_jit);
+#else
+    called_by_jit();
+#endif
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -124,6 +146,8 @@ int main(int argc, char **argv)
         be_interrupted();
     else if (strcmp(how, "clone") == 0)
         run_clone();
+    else if (strcmp(how, "jit") == 0)
+        run_jit();
     else
         return 2;
     tally_print(book, N_FUNCTIONS);
