@@ -89,6 +89,8 @@ def that_threads_may_allocate_while_the_process_ends():
 def that_children_of_vfork_deliver_nothing():
     r = ends('vfork')
     assert len({p.pid for p in profiles(r)}) == 1
+    r = ends('vfork-killed')
+    assert len({p.pid for p in profiles(r)}) == 1 and 'make_again' in names_in(r), names_in(r)
 
 
 def that_exec_loses_nothing():

@@ -39,6 +39,16 @@ def that_both_profiles_agree_to_the_nanosecond():
         assert balance(r) > 0
 
 
+def that_waits_count_however_they_end():
+    r = same([victim('locks'), 'ends'], ALL)
+    assert r.status == 0 and balance(r) > 0, r
+    rows = totals(r)['block']
+    n, ns = (reader.by_function(rows, type) for type in ('contentions', 'delay'))
+    for function in ('gives_up', 'gives_up_c11', 'gives_up_reading'):
+        assert n[function] == 5 and ns[function] > 5 * 9000000, (function, n[function], ns[function])
+    assert n['inherits'] == 1 and ns['inherits'] > 40000000, (n['inherits'], ns['inherits'])
+
+
 def that_two_threads_share_a_millisecond_each():
     """5000 turns of 1 ms by each of two threads: 10,000 turns that made the other wait for as long as they held."""
     r = run([victim('locks'), 'measured', '2', '5000', '1000'], 'interval=100ms', timeout=120)

@@ -8,14 +8,17 @@
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  *                          caused
  *   timeouts THREADS N US  as turns, where every third try is timed; rwlocks too
+ *   ends                   waits that time out, five of 10 ms in each function, and one that ends as its holder dies
  *   single                 a process without threads: nothing to see
  */
 #include "locks.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <threads.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -202,6 +205,79 @@ static void *on_conditions(void *arg)
     return NULL;
 }
 
+/* ---- ends of waits ---------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t robust;
+static pthread_barrier_t is_held;
+static mtx_t mtx;
+static int wrong;
+
+APART static void gives_up(void)
+{
+    struct timespec t = soon(10000);
+    wrong += pthread_mutex_timedlock(&mutex, &t) != ETIMEDOUT;
+}
+
+APART static void gives_up_c11(void)
+{
+    struct timespec t = soon(10000);
+    wrong += mtx_timedlock(&mtx, &t) != thrd_timedout;
+}
+
+APART static void gives_up_reading(void)
+{
+    struct timespec t = soon(10000);
+    wrong += pthread_rwlock_timedrdlock(&rwlock, &t) != ETIMEDOUT;
+}
+
+static void *give_up(void *arg)
+{
+    for (int i = 0; i < 5; i++) {
+        gives_up();
+        gives_up_c11();
+        gives_up_reading();
+    }
+    return arg;
+}
+
+static void *dies_holding(void *arg)
+{
+    pthread_mutex_lock(&robust);
+    pthread_barrier_wait(&is_held);
+    pass_us(50000);
+    return arg;
+}
+
+APART static void inherits(void)
+{
+    wrong +=
+        pthread_mutex_lock(&robust) != EOWNERDEAD || pthread_mutex_consistent(&robust) || pthread_mutex_unlock(&robust);
+}
+
+static int ends(void)
+{
+    pthread_t thread;
+    pthread_mutexattr_t attributes;
+    mtx_init(&mtx, mtx_timed);
+    pthread_mutex_lock(&mutex);
+    mtx_lock(&mtx);
+    pthread_rwlock_wrlock(&rwlock);
+    pthread_create(&thread, NULL, give_up, NULL);
+    pthread_join(thread, NULL);
+    pthread_rwlock_unlock(&rwlock);
+    mtx_unlock(&mtx);
+    pthread_mutex_unlock(&mutex);
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&robust, &attributes);
+    pthread_barrier_init(&is_held, NULL, 2);
+    pthread_create(&thread, NULL, dies_holding, NULL);
+    pthread_barrier_wait(&is_held);
+    inherits();
+    pthread_join(thread, NULL);
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -225,6 +301,8 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "timeouts") == 0) {
         run_threads((int)a, tries);
         last_turn();
+    } else if (strcmp(what, "ends") == 0) {
+        return ends();
     } else if (strcmp(what, "conditions") == 0) {
         run_threads(2, on_conditions);
     } else if (strcmp(what, "single") == 0) {

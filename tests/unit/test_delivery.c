@@ -9,6 +9,7 @@
 
 #include "endpoint_client.h"
 #include "sink/body.h"
+#include "sink/cursor.h"
 
 static void head_moves_nothing_and_has_no_body(void **state)
 {
@@ -124,6 +125,31 @@ static void cursors_are_bounded(void **state)
     assert_int_equal(got.status, 200);
 }
 
+/* Then the longest idle makes room, but for the shared default one and those under way. */
+static void idle_cursors_end_with_their_time(void **state)
+{
+    dp_cursor_init(0);
+    ask("/debug/pprof/delta_block");
+    uint64_t seq = got.seq;
+    struct deltaprof_http_reply *held = begin("GET", "/debug/pprof/delta_block?cursor=held", NULL);
+    for (int i = 0; i < 2 * DP_CURSORS_MAX; i++) {
+        char target[64];
+        snprintf(target, sizeof target, "/debug/pprof/delta_block?cursor=m%d", i);
+        usleep(1); /* an age of 0 ns is not above 0 */
+        ask(target);
+        assert_int_equal(got.status, 200);
+        assert_int_equal(got.seq, 1);
+    }
+    head_of(held);
+    assert_true(pull(held, SIZE_MAX));
+    deltaprof_http_end(held, 1);
+    ask("/debug/pprof/delta_block?cursor=held");
+    assert_int_equal(got.seq, 2);
+    ask("/debug/pprof/delta_block");
+    assert_int_equal(got.seq, seq + 1);
+    dp_cursor_init(INT64_MAX);
+}
+
 static void a_child_drops_its_parents_replies(void **state)
 {
     struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=fork", NULL);
@@ -156,6 +182,7 @@ int main(void)
         cmocka_unit_test(from_now_begins_now),
         cmocka_unit_test(a_child_drops_its_parents_replies),
         cmocka_unit_test(cursors_are_bounded),
+        cmocka_unit_test(idle_cursors_end_with_their_time),
     };
     return cmocka_run_group_tests(tests, starts, NULL);
 }
