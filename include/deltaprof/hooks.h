@@ -128,9 +128,9 @@ static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap,
 /* ---- frees ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A byte by address, 0 where certainly no block of interest is: 16 bytes of address space share one, and 64 KiB share
- * a page of them, so that near blocks have near bytes. mask is the last index of the table; it is read first: the mask
- * of the smaller, earlier table stays in bounds of the later.
+ * A byte by address, 0 where certainly no block of interest is: 16 bytes of address space share one, and the bytes of
+ * 16 MiB follow each other, from a page of the table on that is theirs by hash. mask is the last index of the table; it
+ * is read first: the mask of the smaller, earlier table stays in bounds of the later.
  */
 struct deltaprof_filter {
     uint64_t mask;
@@ -142,7 +142,8 @@ extern DELTAPROF_API struct deltaprof_filter deltaprof_filter;
 
 static inline __attribute__((always_inline)) uint64_t deltaprof_filter_index(uintptr_t key, uint64_t mask)
 {
-    return ((uint64_t)(key >> 16) * 0x9E3779B97F4A7C15u >> 32 & mask) ^ (key >> 4 & 4095);
+    uint64_t start = ((uint64_t)(key >> 24) * 0x9E3779B97F4A7C15u >> 32) * 4096;
+    return (start + (key >> 4)) & mask;
 }
 
 /* False: certainly nothing of ours. True: perhaps; ask deltaprof_forget. NULL may say true. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define HUGE_BYTES ((uintptr_t)2 << 20)
+
 static _Atomic size_t cap = 64u << 20;
 static _Atomic size_t used;
 static struct {
@@ -85,6 +87,15 @@ void *dp_mem_table(size_t n_bytes)
     reserved.at += size;
     reserved.left -= size;
     return p;
+}
+
+void dp_mem_huge(void *p, size_t n_bytes)
+{
+    uintptr_t mask = HUGE_BYTES - 1, from = ((uintptr_t)p + mask) & ~mask, to = ((uintptr_t)p + n_bytes) & ~mask;
+    int saved = errno;
+    if (from < to)
+        madvise((void *)from, to - from, MADV_HUGEPAGE);
+    errno = saved;
 }
 
 void dp_mem_unmap(void *p, size_t n_bytes)

@@ -3,8 +3,8 @@
  * base/mem.h - memory straight from the kernel, all of it counted against `memory`.
  *
  * Nothing of the profiler's own lives in the host's heap: its allocator may be the one being profiled, may be broken
- * after a crash, and may be locked for ever in a forked child. Mappings are zeroed, private, without huge pages and
- * without reservation: only touched pages cost. A mapping is charged whole.
+ * after a crash, and may be locked for ever in a forked child. Mappings are zeroed, private, without huge pages
+ * (but see dp_mem_huge) and without reservation: only touched pages cost. A mapping is charged whole.
  * Context: any thread, async-signal-safe (mmap, munmap, mremap, madvise only); errno is kept.
  */
 #pragma once
@@ -26,6 +26,13 @@ void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
  */
 void dp_mem_reserve(size_t n_bytes);
 void *dp_mem_table(size_t n_bytes);
+
+/*
+ * Lets whole 2 MiB pieces of a table lie on huge pages, where the system has them: for one that is used all over, at
+ * random, and large, so that page tables are in no cache either. The price: one touched entry makes 2 MiB resident.
+ * What was touched before stays as it is.
+ */
+void dp_mem_huge(void *p, size_t n_bytes);
 
 /* Grows or shrinks a mapping, which may move; NULL: p stays as it was. p NULL maps. */
 void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes);

@@ -291,6 +291,8 @@ int dp_record_init(const struct dp_config *conf)
 void dp_record_tune(const struct dp_config *conf, bool on)
 {
     int64_t rate = conf->heap_rate < DP_RATE_MAX ? conf->heap_rate : DP_RATE_MAX;
+    if (on && rate == 1)
+        dp_live_crowd();
     dp_store_relaxed(&record.heap_rate, on && rate > 0 ? rate : 0);
     dp_wait_tune(conf, on);
 }

@@ -18,10 +18,13 @@ struct dp_live_entry {
 /* -ENOMEM: nothing is mapped that could not be. Context: init. */
 int dp_live_init(size_t budget_bytes);
 
+/* Every block will be in here: takes huge pages. Context: any thread; before init nothing happens. */
+void dp_live_crowd(void);
+
 /*
- * All: context hook. key is DELTAPROF_KEY(heap, ptr). insert gives false when there is no room near the key's place, or
- * for a key that cannot be kept (0 and ~0): nothing was inserted. A key that is there already was freed behind our
- * back: its old entry, if insert comes by it on its way, is handed out in `stale` (objects 0: none was).
+ * What follows: context hook. key is DELTAPROF_KEY(heap, ptr). insert gives false when there is no room near the key's
+ * place, or for a key that cannot be kept (0 and ~0): nothing was inserted. A key that is there already was freed
+ * behind our back: its old entry, if insert comes by it on its way, is handed out in `stale` (objects 0: none was).
  */
 bool dp_live_insert(uintptr_t key, const struct dp_live_entry *entry, struct dp_live_entry *stale);
 bool dp_live_take(uintptr_t key, struct dp_live_entry *entry); /* false: not there. Removes it. */

@@ -4,6 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -60,11 +66,49 @@ static void tables_are_carved_from_one_reservation_and_charged(void **state)
     dp_mem_cap(64 << 20);
 }
 
+/* Whether the mapping of p was asked to lie on huge pages; -1: this system has none. */
+static int wants_huge(const void *p)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char line[512];
+    uintptr_t from, to;
+    int wants = -1;
+    bool there = false;
+    assert_non_null(maps);
+    while (wants < 0 && fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            there = (uintptr_t)p - from < to - from;
+        else if (there && !strncmp(line, "VmFlags:", 8))
+            wants = strstr(line, " hg") != NULL;
+    }
+    fclose(maps);
+    return access("/sys/kernel/mm/transparent_hugepage", F_OK) ? -1 : wants;
+}
+
+static void only_whole_pieces_go_to_huge_pages(void **state)
+{
+    enum { PIECE = 2 << 20 };
+    char *p = dp_mem_map(3 * PIECE);
+    assert_non_null(p);
+    char *first = (char *)(((uintptr_t)p + PIECE - 1) & ~(uintptr_t)(PIECE - 1));
+    if (wants_huge(p) < 0)
+        skip();
+    dp_mem_huge(p, first + PIECE - 1 - p); /* none is whole */
+    assert_int_equal(wants_huge(first), 0);
+    errno = 5;
+    dp_mem_huge(p, first + PIECE + 4096 - p);
+    assert_int_equal(errno, 5);
+    assert_int_equal(wants_huge(first), 1);
+    assert_int_equal(wants_huge(first + PIECE), 0);
+    dp_mem_unmap(p, 3 * PIECE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_beyond_the_cap_is_mapped),
         cmocka_unit_test(tables_are_carved_from_one_reservation_and_charged),
+        cmocka_unit_test(only_whole_pieces_go_to_huge_pages),
         cmocka_unit_test(a_vector_keeps_its_elements_when_it_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
