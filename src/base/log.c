@@ -5,7 +5,9 @@
  * No descriptor is kept: a host that closes every number it did not open would hand ours to a file of its own, and our
  * next line would land there. A log file is opened for each line, never waiting for a FIFO's reader; fd 2 is written
  * only while fstat says that it is the file it was at init, and not while its reader is stuck. A thread with its own
- * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd.
+ * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd. Many programs close their stderr
+ * in the last moment (gnulib's close_stdout): if it was a terminal, that is opened by its name for the lines of the
+ * end.
  */
 #include "base/log.h"
 
@@ -28,10 +30,10 @@ enum where { TO_STDERR, TO_NONE, TO_FILE };
 static struct {
     enum where where;
     bool info, confined;
-    bool has_stderr;
+    bool has_stderr, at_end;
     dev_t dev, rdev;
     ino_t ino;
-    char path[1024];
+    char path[1024], terminal[64];
     void (*fn)(void *ctx, const char *line);
     void *ctx;
 } the_log;
@@ -56,6 +58,10 @@ void dp_log_init(const char *where)
     the_log.dev = st.st_dev;
     the_log.ino = st.st_ino;
     the_log.rdev = st.st_rdev;
+    ssize_t n = the_log.has_stderr && S_ISCHR(st.st_mode)
+                    ? readlink("/proc/self/fd/2", the_log.terminal, sizeof the_log.terminal)
+                    : 0;
+    the_log.terminal[n < 0 || n == sizeof the_log.terminal ? 0 : n] = 0;
     errno = saved;
 }
 
@@ -73,10 +79,26 @@ int dp_log_wants_info(void)
     return the_log.info;
 }
 
-int dp_log_terminal(void)
+/* The terminal that fd 2 was, when the end has come and fd 2 is closed; else -1. */
+static int open_terminal(void)
+{
+    if (!the_log.at_end || the_log.confined || !the_log.terminal[0] || fcntl(STDERR_FILENO, F_GETFD) >= 0)
+        return -1;
+    int fd = open(the_log.terminal, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || same_file(fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int dp_log_end(void)
 {
     int saved = errno;
-    int yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(STDERR_FILENO) && isatty(STDERR_FILENO);
+    the_log.at_end = true;
+    int opened = open_terminal(), fd = opened >= 0 ? opened : STDERR_FILENO;
+    int yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(fd) && isatty(fd);
+    if (opened >= 0)
+        close(opened);
     errno = saved;
     return yes;
 }
@@ -122,12 +144,12 @@ static void write_stderr(const char *line, size_t n_bytes)
 {
     if (!the_log.has_stderr)
         return;
-    int fd = own_table ? borrow_stderr() : STDERR_FILENO;
+    int opened = own_table ? borrow_stderr() : open_terminal(), fd = opened < 0 && !own_table ? STDERR_FILENO : opened;
     struct pollfd ready = {fd, POLLOUT, 0};
     if (fd >= 0 && same_file(fd) && poll(&ready, 1, 100) == 1 && (ready.revents & POLLOUT))
         (void)!write(fd, line, n_bytes);
-    if (own_table && fd >= 0)
-        close(fd);
+    if (opened >= 0)
+        close(opened);
 }
 
 static void write_file(const char *line, size_t n_bytes)

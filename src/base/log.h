@@ -3,8 +3,8 @@
  * base/log.h - one write(2) a line: `deltaprof[PID]: what, where, errno name, what happens next`.
  *
  * Silent while all is well. Formats what base/text.h knows, without stdio or malloc; control characters become `?`. fd
- * 2 is written only while it is still the file it was at init. errno is kept. Context: any thread above the waterline,
- * never a hook.
+ * 2 is written only while it is still the file it was at init, or at the end a terminal that was closed. errno is kept.
+ * Context: any thread above the waterline, never a hook.
  */
 #pragma once
 
@@ -19,7 +19,8 @@ enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR }; /* INFO is said with log=info o
 void dp_log_init(const char *where);
 void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx); /* NULL: back to where */
 int dp_log_wants_info(void);
-int dp_log_terminal(void); /* lines go to stderr, and it is a terminal */
+/* Lines of the process's end follow. Whether they go to stderr, and it is a terminal or was one and is closed. */
+int dp_log_end(void);
 
 /* %m is the name of errno: ENOSPC. */
 void dp_log(enum dp_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

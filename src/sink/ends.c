@@ -71,7 +71,7 @@ static void say_no_sample(void)
 /* One line: files, samples, and every loss. */
 static void talk(void)
 {
-    if (!dp_load_relaxed(&ends.speaks) || !(dp_log_wants_info() || dp_log_terminal()))
+    if (!dp_load_relaxed(&ends.speaks) || !(dp_log_wants_info() || dp_log_end()))
         return;
     uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_tick_files();
     if (!samples) {
@@ -88,10 +88,10 @@ static void talk(void)
                                 dp_stats_words(i));
     }
     if (dp_tick_has_sink())
-        dp_log(DP_LOG_ERROR, "%llu file%s in %s, %llu samples%s", (unsigned long long)files, files == 1 ? "" : "s",
-               dp_tick_directory(), (unsigned long long)samples, losses);
+        dp_log(DP_LOG_ERROR, "%llu file%s in %s, %llu sample%s%s", (unsigned long long)files, files == 1 ? "" : "s",
+               dp_tick_directory(), (unsigned long long)samples, samples == 1 ? "" : "s", losses);
     else
-        dp_log(DP_LOG_ERROR, "%llu samples%s", (unsigned long long)samples, losses);
+        dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
 }
 
 /* False: somebody else is at work on the profiles, and was not done by the deadline. */

@@ -191,6 +191,15 @@ def that_only_the_program_that_run_started_speaks_at_exit():
     assert text == '', text
 
 
+def that_who_closes_stderr_at_the_end_leaves_us_the_terminal():
+    text = on_terminal(['/bin/ls', '/'], 'heap_rate=1')
+    if text is None:
+        return print('no terminals here')
+    assert re.search(r'\d+ files? in .*, \d+ samples', text), text
+    text = on_terminal(['/bin/sh', '-c', 'exec 2>/dev/null; x=y'], 'heap_rate=1')
+    assert text == '', text
+
+
 def that_a_program_without_a_sample_is_told_which_rate_would_catch_it():
     text = on_terminal([victim('life'), 'return'], 'heap_rate=1G')
     if text is None:
