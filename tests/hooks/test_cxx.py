@@ -30,8 +30,21 @@ def that_new_and_delete_are_counted_once_for_their_caller():
     new, array, main_ = totals(r, 'plugin_new', 'plugin_new_array', 'main')
     assert new == (1001, 101000, 1, 1000), new
     assert array == (1001, 202000, 1, 2000), array
+    leaves_are_the_programs(r)
+
+
+def leaves_are_the_programs(r):
     leaves = {s.names[0] for p in profiles(r) for s in p.samples}
     assert not any('operator new' in n or n.startswith('deltaprof') for n in leaves), leaves
+
+
+def that_a_new_that_is_not_sampled_is_no_second_chance_for_its_malloc():
+    """1000 blocks of 100 bytes at one sample in 64 bytes: p = 0.79, and one in five is not taken."""
+    r = same([victim('host'), PLUGIN], 'heap_rate=64')
+    (objects, space, _, _), = totals(r, 'plugin_new')
+    sigma = (1000 * 100 ** 2 * (1 - 0.79) / 0.79) ** 0.5
+    assert abs(space - 101000) < 6 * sigma, (space, sigma)
+    leaves_are_the_programs(r)
 
 
 main(globals())

@@ -3,7 +3,8 @@
 call that we take leaves errno as it does without us."""
 import os
 
-from harness import BUILD, main, same, victim
+import reader
+from harness import BUILD, main, profiles, same, victim
 
 
 def that_corner_cases_are_the_same_unsampled():
@@ -11,7 +12,11 @@ def that_corner_cases_are_the_same_unsampled():
 
 
 def that_corner_cases_are_the_same_with_every_event_sampled():
-    same([victim('family')], 'heap_rate=1')
+    r = same([victim('family')], 'heap_rate=1')
+    total = reader.sum_profiles(profiles(r))
+    assert not [names for names, _ in total if 'fails' in names]
+    made, left = (reader.by_function(total, f'{when}_objects', {'to_nothing'}) for when in ('alloc', 'inuse'))
+    assert made['to_nothing'] == 10 and left['to_nothing'] == 0, (made, left)
 
 
 def that_corner_cases_are_the_same_with_the_heap_off():

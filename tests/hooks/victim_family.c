@@ -54,6 +54,8 @@ static void say(const char *what, void *ptr, int error, size_t alignment)
             free(ptr_);                                                                \
     } while (0)
 
+static void *filled_by_main;
+
 static void *filled(size_t n)
 {
     char *ptr = malloc(n);
@@ -68,6 +70,26 @@ static void kept(const char *what, char *ptr, size_t n)
         same++;
     printf("%s: %s of %zu bytes kept\n", what, same == n ? "all" : "not all", n);
     fflush(stdout);
+}
+
+/* No block comes of it, though each is large enough to be sampled. */
+__attribute__((noinline)) static void fails(void)
+{
+    void *ptr = (void *)&zero, *kept = filled_by_main;
+    int n_blocks = (malloc(half) != NULL) + (calloc(wide, wide) != NULL) + (realloc(kept, half) != NULL) +
+                   (aligned_alloc(64, half) != NULL) + (memalign(64, half) != NULL) + (valloc(half) != NULL) +
+                   (posix_memalign(&ptr, odd, 100) == 0) + (posix_memalign(&ptr, 64, half) == 0);
+    printf("blocks of calls that fail: %d\n", n_blocks);
+}
+
+/* A block each, and none is left: realloc to 0 bytes frees. */
+__attribute__((noinline)) static void to_nothing(void)
+{
+    for (int i = 0; i < 10; i++) {
+        void *volatile ptr = malloc(100);
+        if (realloc(ptr, zero))
+            printf("realloc to nothing gave a block\n");
+    }
 }
 
 int main(void)
@@ -144,6 +166,10 @@ int main(void)
         free_sized(malloc(10), 10);
     if (free_aligned_sized)
         free_aligned_sized(aligned_alloc(64, 128), 64, 128);
+
+    filled_by_main = malloc(10);
+    fails();
+    to_nothing();
 
     /* errno of calls that succeed. */
     errno = 123;

@@ -8,7 +8,8 @@
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  *                          caused
  *   timeouts THREADS N US  as turns, where every third try is timed; rwlocks too
- *   ends                   waits that time out, five of 10 ms in each function, and one that ends as its holder dies
+ *   ends                   waits that time out, five of 10 ms in each function or six; one that ends as
+ *                          its holder dies; a lock that ends while it is held
  *   single                 a process without threads: nothing to see
  */
 #include "locks.h"
@@ -240,6 +241,12 @@ static void *give_up(void *arg)
     return arg;
 }
 
+static void *give_up_one(void *arg)
+{
+    gives_up_reading();
+    return arg;
+}
+
 static void *dies_holding(void *arg)
 {
     pthread_mutex_lock(&robust);
@@ -252,6 +259,16 @@ APART static void inherits(void)
 {
     wrong +=
         pthread_mutex_lock(&robust) != EOWNERDEAD || pthread_mutex_consistent(&robust) || pthread_mutex_unlock(&robust);
+}
+
+/* A lock that ends held: what is owed there has nobody left to pay it. */
+static void end_held(void)
+{
+    pthread_t thread;
+    pthread_rwlock_wrlock(&rwlock);
+    pthread_create(&thread, NULL, give_up_one, NULL);
+    pthread_join(thread, NULL);
+    pthread_rwlock_destroy(&rwlock);
 }
 
 static int ends(void)
@@ -275,6 +292,7 @@ static int ends(void)
     pthread_barrier_wait(&is_held);
     inherits();
     pthread_join(thread, NULL);
+    end_held();
     return wrong;
 }
 
