@@ -86,6 +86,54 @@ def that_threads_may_allocate_while_the_process_ends():
         ends('busy-_exit')
 
 
+def idles(conf, out):
+    """A program that allocates a little every 10 ms, once it has said so."""
+    p = subprocess.Popen([victim('serve'), 'idle'], env=environment('heap_rate=1,' + conf, out), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b'ready\n'
+    return p
+
+
+def agent_of(pid):
+    """The thread of the ticks; None: there is none."""
+    for task in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{task}/comm') as f:
+            if f.read() == 'deltaprof\n':
+                return f'/proc/{pid}/task/{task}'
+    return None
+
+
+def that_the_agent_shares_no_descriptor_with_the_program():
+    out = new_directory()
+    with idles('interval=20ms', out) as p:
+        until = time.time() + 10
+        while not os.listdir(out):  # its first tick comes after it has made its table
+            assert time.time() < until
+            time.sleep(0.01)
+        agent = agent_of(p.pid)
+        for fd in '012':
+            assert os.readlink(f'{agent}/fd/{fd}') == '/dev/null', os.readlink(f'{agent}/fd/{fd}')
+        assert os.readlink(f'/proc/{p.pid}/fd/0').startswith('pipe:')
+        p.stdin.close()
+
+
+def that_ticks_missed_are_not_made_up_for():
+    out = new_directory()
+    with idles('interval=100ms', out) as p:
+        until = time.time() + 10
+        while not os.listdir(out):
+            assert time.time() < until
+            time.sleep(0.01)
+        p.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        before, start = len(os.listdir(out)), time.time()
+        p.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+        ticks = len(os.listdir(out)) - before
+        assert ticks <= (time.time() - start) / 0.1 + 2, ticks
+        p.stdin.close()
+
+
 def that_children_of_vfork_deliver_nothing():
     r = ends('vfork')
     assert len({p.pid for p in profiles(r)}) == 1

@@ -37,7 +37,9 @@ static uintptr_t next_block = 0x10000;
 NOINLINE void *make(size_t n_bytes)
 {
     void *ptr = (void *)(next_block += 0x100);
+    errno = E2BIG;
     deltaprof_alloc(heap, ptr, n_bytes);
+    CHECK(errno == E2BIG);
     return ptr;
 }
 
