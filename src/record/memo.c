@@ -36,7 +36,6 @@
  */
 #include "record/memo.h"
 
-#include "base/atomic.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "record/recipe.h"
@@ -87,6 +86,7 @@ void dp_memo_forget(struct dp_memo *m)
     m->at = m->b = m->bar = 2 * depth_max;
     m->n_pending = m->n_barred = 0;
     m->ended = m->any = 0;
+    m->known.record = 0;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->pending[0] = m->frames[m->b];
     m->sums[m->b] = 0;
@@ -109,24 +109,15 @@ static void lay_out(struct dp_memo *m)
     dp_memo_forget(m);
 }
 
-void dp_memo_begin(struct dp_memo *m, uint32_t generation)
+void dp_memo_begin_anew(struct dp_memo *m, uint32_t generation, bool left)
 {
-    bool left = m->busy; /* by longjmp, between any two stores */
-    m->busy = 1;
-    dp_fence_signal();
     if (left)
         m->own = (struct dp_own_stack){0};
     if (left || !m->frames)
         lay_out(m);
-    else if (m->generation != generation || !generation)
+    else
         dp_memo_forget(m);
     m->generation = generation;
-}
-
-void dp_memo_end(struct dp_memo *m)
-{
-    dp_fence_signal();
-    m->busy = 0;
 }
 
 /* ---- checking --------------------------------------------------------------------------------------------------- */
@@ -273,6 +264,8 @@ uint32_t dp_memo_settle_pending(struct dp_memo *m, uint32_t i)
     derive(m, from, m->at);
     m->at = m->bar = from;
     m->n_pending = 0;
+    if (i)
+        m->known.record = 0;
     return from;
 }
 
@@ -299,6 +292,8 @@ static void recentre(struct dp_memo *m, uint32_t from)
 void dp_memo_place(struct dp_memo *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
 {
     struct dp_memo_frame *staged = m->stage;
+    if (n || at != m->at)
+        m->known.record = 0;
     if (at == m->b)
         dp_memo_forget(m);
     else
@@ -318,16 +313,18 @@ void dp_memo_place(struct dp_memo *m, uint32_t at, uint32_t n, uint32_t n_barred
 
 void dp_memo_append(struct dp_memo *m, uint32_t n, uint32_t n_barred)
 {
-    if (m->b + n > places())
+    uint32_t n_more = n - 1;
+    if (m->b + n_more > places())
         recentre(m, m->at - m->n_pending);
     uint32_t from = m->b;
-    memcpy(&m->frames[from], m->stage, n * sizeof *m->frames);
-    memcpy(&m->ids[from], m->stage_ids, n * sizeof *m->ids);
-    for (uint32_t i = from; i < from + n; i++)
+    m->known.record = 0;
+    memcpy(&m->frames[from], m->stage + 1, n_more * sizeof *m->frames);
+    memcpy(&m->ids[from], m->stage_ids + 1, n_more * sizeof *m->ids);
+    for (uint32_t i = from; i < from + n_more; i++)
         m->sums[i + 1] = m->sums[i] - m->ids[i] * powers[places() - i - 1];
     if (n_barred)
-        m->bar = from + n_barred;
-    m->b += n;
+        m->bar = from + n_barred - 1;
+    m->b += n_more;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->live[m->b] = 1;
     derive(m, from - 1, m->b);

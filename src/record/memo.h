@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/atomic.h"
 #include "record/reach.h"
 #include "record/rule.h"
 #include "record/stack.h"
@@ -35,6 +36,7 @@ struct dp_memo {
     uint32_t n_pending, n_barred;  /* of pending the first n_barred may not be joined */
     uint64_t *sums;                /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
     uint32_t any;                  /* pairs or alone may have a bit */
+    struct dp_stack_known known;   /* of the stack */
     uint64_t *pairs;               /* a bit a place: its fp is live, and came from the word below that of its pc */
     uint64_t *alone;               /* a bit a place: its fp is live, and came from another word */
     uint8_t *live;                 /* its fp is used further rootward, or may be */
@@ -50,12 +52,15 @@ struct dp_memo {
 int dp_memo_init(unsigned depth);
 size_t dp_memo_bytes(void);
 
-/* An end of a walk: what it left in the memo may be joined by the next. */
-void dp_memo_end(struct dp_memo *memo);
+/*
+ * Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being
+ * unloaded.
+ */
+static inline void dp_memo_begin(struct dp_memo *memo, uint32_t generation);
 
-/* Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being
- * unloaded. */
-void dp_memo_begin(struct dp_memo *memo, uint32_t generation);
+/* An end of a walk: what it left in the memo may be joined by the next. */
+static inline void dp_memo_end(struct dp_memo *memo);
+
 void dp_memo_forget(struct dp_memo *memo);
 
 /* The last frame, counted from `at`, that the words in memory still lead to; all before `end`. */
@@ -68,7 +73,9 @@ static inline uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i)
 {
     if (i != memo->n_pending)
         return dp_memo_settle_pending(memo, i);
-    memo->n_pending = 0; /* the frame behind them, which has a place */
+    if (memo->n_pending) /* no more; the frame behind them has a place */
+        memo->known.record = 0;
+    memo->n_pending = 0;
     return memo->at;
 }
 
@@ -77,7 +84,10 @@ static inline uint32_t dp_memo_settle(struct dp_memo *memo, uint32_t i)
  * of them may not be joined. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
 void dp_memo_place(struct dp_memo *memo, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
-/* Puts n frames of stage rootward of the last one. If the first n_barred may not be joined, nothing leafward may. */
+/*
+ * The first of the n frames of stage is the last one of the stack: puts the others rootward of it. If the first
+ * n_barred of stage may not be joined, nothing leafward may.
+ */
 void dp_memo_append(struct dp_memo *memo, uint32_t n, uint32_t n_barred);
 
 /* The stack: its frames' ids, and how many. */
@@ -116,4 +126,22 @@ static inline uintptr_t dp_memo_ra_slot(uint32_t rule)
     (void)rule;
     return 8;
 #endif
+}
+
+/* Of begin, what a walk seldom needs. left: the last one was, by longjmp, between any two stores. */
+void dp_memo_begin_anew(struct dp_memo *memo, uint32_t generation, bool left);
+
+static inline void dp_memo_begin(struct dp_memo *memo, uint32_t generation)
+{
+    bool left = memo->busy;
+    memo->busy = 1;
+    dp_fence_signal();
+    if (__builtin_expect(left || !memo->frames || memo->generation != generation || !generation, 0))
+        dp_memo_begin_anew(memo, generation, left);
+}
+
+static inline void dp_memo_end(struct dp_memo *memo)
+{
+    dp_fence_signal();
+    memo->busy = 0;
 }

@@ -60,16 +60,9 @@ static uintptr_t top_above(uintptr_t sp)
     return top - sp - 1 < FAR_BYTES ? top : 0;
 }
 
-void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp)
+void dp_reach_begin_at(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp)
 {
     uintptr_t page = sp & ~(uintptr_t)(PAGE - 1);
-    reach->own = own;
-    reach->n_probes = 0;
-    if (sp - own->lo < own->hi - own->lo) {
-        reach->lo = own->lo;
-        reach->hi = own->hi;
-        return;
-    }
     reach->lo = page;
     reach->hi = page + PAGE;
     uintptr_t top = top_above(sp);

@@ -22,8 +22,16 @@ struct dp_reach {
 /* Notes which thread is the process's first. Context: init. */
 void dp_reach_init(void);
 
+/* Begins a walk at an sp that was not seen yet. */
+void dp_reach_begin_at(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp);
+
 /* Begins a walk at sp, a stack pointer of the calling thread. */
-void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp);
+static inline void dp_reach_begin(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp)
+{
+    *reach = (struct dp_reach){.lo = own->lo, .hi = own->hi, .own = own};
+    if (__builtin_expect(sp - own->lo >= own->hi - own->lo, 0))
+        dp_reach_begin_at(reach, own, sp);
+}
 
 /* Moves [lo, hi) to where address is: the thread's own stack, or one page that the kernel was asked about. False: stop.
  */

@@ -105,8 +105,11 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_memo *memo
         return false;
     if (n > depth_max)
         n = depth_max;
+    struct dp_stack_known *known = &memo->known;
+    if (!known->record)
+        known->hash = dp_memo_hash(memo, n);
     *stack = (struct dp_stack){
-        .hash = dp_memo_hash(memo, n), .depth = n, .cut = end != DP_WALK_WHOLE, .frames = dp_memo_ids(memo)};
+        .hash = known->hash, .depth = n, .cut = end != DP_WALK_WHOLE, .frames = dp_memo_ids(memo), .known = known};
     if (stack->cut)
         count_cut(n);
     return true;

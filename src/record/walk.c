@@ -341,12 +341,15 @@ static enum dp_walk_end run_on(struct walk *w, struct dp_memo *memo, uint32_t li
     w->fp = last->fp;
     w->value = last->value;
     w->candidate = &memo->frames[memo->b];
-    w->n = w->n_barred = 0;
-    w->limit = limit;
+    memo->stage[0] = *last;
+    memo->stage_ids[0] = dp_recipe_frame(last->value);
+    w->n = 1;
+    w->n_barred = 0;
+    w->limit = limit + 1;
     w->hash = 0;
     if (step_from(w, memo, &end))
         end = run(w, memo, advance(w, memo), &nowhere);
-    if (w->n)
+    if (w->n > 1)
         dp_memo_append(memo, w->n, n_barred(w));
     memo->ended = w->ended;
     return end;

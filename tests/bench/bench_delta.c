@@ -68,7 +68,7 @@ static void make_world(size_t n)
             frames[k] = dp_frame_intern(pc);
             world.values[i * DEPTH + k] = pc + 1;
         }
-        struct dp_stack stack = {dp_stack_hash(frames, DEPTH), DEPTH, 0, frames};
+        struct dp_stack stack = {.hash = dp_stack_hash(frames, DEPTH), .depth = DEPTH, .frames = frames};
         world.ids[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stack);
         must(world.ids[i] != 0 && frames[0], "the table is full");
         world.records[i] = (struct deltaprof_heap_record){&world.values[i * DEPTH], DEPTH, 0, 0, 0, 0};

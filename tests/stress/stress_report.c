@@ -102,7 +102,7 @@ int main(void)
     MUST(!dp_record_init(&conf) && !dp_report_init(&conf));
     for (unsigned i = 0; i < RECORDS; i++) {
         dp_frame_id frames[] = {dp_frame_intern(PC(i))};
-        struct dp_stack stack = {dp_stack_hash(frames, 1), 1, 0, frames};
+        struct dp_stack stack = {.hash = dp_stack_hash(frames, 1), .depth = 1, .frames = frames};
         MUST(dp_record_add(DP_KIND_HEAP, 0, 0, &stack, 0, 0, &ids[i]));
     }
     pthread_t threads[THREADS + CONSUMERS];

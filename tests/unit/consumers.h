@@ -16,7 +16,7 @@ static struct taken taken;
 static inline dp_record_id record_of(unsigned kind, unsigned i)
 {
     dp_frame_id frames[] = {dp_frame_intern(PC(i)), dp_frame_intern(PC(9999))};
-    struct dp_stack stack = {dp_stack_hash(frames, 2), 2, 0, frames};
+    struct dp_stack stack = {.hash = dp_stack_hash(frames, 2), .depth = 2, .frames = frames};
     dp_record_id id;
     assert_true(dp_record_add(kind, 0, 0, &stack, 0, 0, &id));
     return id;

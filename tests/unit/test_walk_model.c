@@ -170,6 +170,15 @@ struct strand {
     unsigned n;
 };
 
+struct result {
+    enum dp_walk_end end;
+    uint32_t n;
+    uint64_t hash;
+    bool known;     /* the record of the walk before is still this stack's */
+    bool elsewhere; /* in code that is not the machine's: the rest is not known */
+    uintptr_t pcs[DEPTH_MAX];
+};
+
 /* Area 0 lies on the thread's own stack, the last one is for signals; strand i starts in area i. */
 struct model {
     uint64_t seed;
@@ -178,12 +187,13 @@ struct model {
     struct area areas[AREAS];
     struct strand strands[AREAS - 1];
     struct dp_memo *with, *without;
-    bool interrupted; /* walks are left by longjmp */
-    bool alone;       /* no other thread runs this code */
-    uintptr_t fps[4]; /* that functions leave in the frame pointer, again and again */
-    uintptr_t hole;   /* a page of an area that is not there for the moment; 0: none */
-    int mood;         /* calls more than it returns, or the other way */
-    uint64_t turn, n_walks, n_frames, n_whole, n_left;
+    bool interrupted;   /* walks are left by longjmp */
+    bool alone;         /* no other thread runs this code */
+    uintptr_t fps[4];   /* that functions leave in the frame pointer, again and again */
+    uintptr_t hole;     /* a page of an area that is not there for the moment; 0: none */
+    int mood;           /* calls more than it returns, or the other way */
+    struct result last; /* of the walk with the memo */
+    uint64_t turn, n_walks, n_frames, n_whole, n_left, n_known;
 };
 
 static uint64_t next_random(struct model *m)
@@ -449,14 +459,6 @@ static void change(struct model *m, struct strand *strand, int i)
 
 /* ---- three walks ------------------------------------------------------------------------------------------------ */
 
-struct result {
-    enum dp_walk_end end;
-    uint32_t n;
-    uint64_t hash;
-    bool elsewhere; /* in code that is not the machine's: the rest is not known */
-    uintptr_t pcs[DEPTH_MAX];
-};
-
 static bool readable(struct model *m, uintptr_t address)
 {
     const struct area *area = area_of(m, address);
@@ -522,6 +524,8 @@ static void our_walk(struct model *m, struct dp_memo *memo, bool forget, const s
     if (forget)
         dp_memo_forget(memo);
     r->end = dp_walk(memo, site, m->depth);
+    r->known = memo->known.record != 0;
+    memo->known.record = 1;
     r->n = dp_memo_depth(memo) < m->depth ? dp_memo_depth(memo) : m->depth;
     r->hash = r->n ? dp_memo_hash(memo, r->n) : 0;
     const dp_frame_id *ids = dp_memo_ids(memo);
@@ -532,9 +536,14 @@ static void our_walk(struct model *m, struct dp_memo *memo, bool forget, const s
     dp_memo_end(memo);
 }
 
+static bool same_frames(const struct result *a, const struct result *b)
+{
+    return a->n == b->n && !memcmp(a->pcs, b->pcs, a->n * sizeof *a->pcs);
+}
+
 static bool same(const struct result *a, const struct result *b)
 {
-    return a->end == b->end && a->n == b->n && a->hash == b->hash && !memcmp(a->pcs, b->pcs, a->n * sizeof *a->pcs);
+    return a->end == b->end && a->hash == b->hash && same_frames(a, b);
 }
 
 static bool is_right(const struct result *r, const struct result *plain)
@@ -563,6 +572,12 @@ static void compare(struct model *m, const struct deltaprof_site *site)
     may_leave = m->interrupted && !left;
     our_walk(m, m->with, false, site, &with);
     may_leave = 0;
+    if (with.known && !left && !same_frames(&with, &m->last)) { /* left: perhaps when it was done */
+        printf("turn %lu, depth %u: another stack has the record of the last one\n", (unsigned long)m->turn, m->depth);
+        exit(1);
+    }
+    m->n_known += with.known;
+    m->last = with;
     our_walk(m, m->without, true, site, &without);
     plain_walk(m, site, &plain);
     if (!is_right(&without, &plain) || !same(&with, &without)) {
@@ -671,9 +686,9 @@ static void run(uint64_t seed, unsigned depth, uint64_t turns, bool alone, bool 
     m.interrupted = interrupted;
     m.alone = alone;
     play(&m, turns);
-    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp\n", depth,
+    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp, %lu unchanged\n", depth,
            (unsigned long)m.n_walks, (double)m.n_frames / (double)m.n_walks,
-           100.0 * (double)m.n_whole / (double)m.n_walks, (unsigned long)m.n_left);
+           100.0 * (double)m.n_whole / (double)m.n_walks, (unsigned long)m.n_left, (unsigned long)m.n_known);
     if (depth > 20 && (m.n_frames < 10 * m.n_walks || m.n_whole < m.n_walks / 8)) {
         printf("these stacks show too little\n");
         exit(1);
