@@ -211,6 +211,43 @@ static void bytes_are_counted_without_a_sample(void **state)
     }
     dp_record_flush_bytes();
     assert_int_equal(dp_record_bytes_seen() - before, 770000);
+    tune(1);
+    before = dp_record_bytes_seen();
+    for (size_t n = 0; n < 100; n++) {
+        deltaprof_alloc(0, block(1), n);
+        deltaprof_free(0, block(1));
+    }
+    assert_int_equal(dp_record_bytes_seen() - before, 4950);
+}
+
+static void where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on(void **state)
+{
+    tune(0);
+    deltaprof_alloc(0, block(1), 1);
+    tune(1);
+    deltaprof_alloc(0, block(1), 1); /* the distance is drawn at 1 now */
+    deltaprof_free(0, block(1));
+    struct dp_counts before = totals();
+    uint64_t bytes = dp_record_bytes_seen();
+    conf.heap_rate = 0; /* as another thread would: this one is not told */
+    dp_record_tune(&conf, true);
+    deltaprof_alloc(0, block(1), 100);
+    assert_int_equal(totals().n, before.n);
+    assert_int_equal(deltaprof_thread.countdown, 1 << 20);
+    assert_int_equal(dp_record_bytes_seen() - bytes, 100);
+    tune(1);
+    deltaprof_alloc(0, block(1), 0);
+    deltaprof_free(0, block(1));
+    before = totals();
+    conf.heap_rate = 1 << 30;
+    dp_record_tune(&conf, true);
+    deltaprof_alloc(0, block(1), 100); /* drawn at 1, and stands for itself */
+    deltaprof_alloc(0, block(2), 100);
+    assert_int_equal(totals().n, before.n + 1);
+    assert_int_equal(totals().v, before.v + 100);
+    assert_in_range(deltaprof_thread.countdown, 1, INT64_MAX / 2);
+    deltaprof_free(0, block(1));
+    deltaprof_free(0, block(2));
 }
 
 static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **state)
@@ -347,6 +384,7 @@ int main(void)
         cmocka_unit_test(heaps_are_apart_and_have_names),
         cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
         cmocka_unit_test(bytes_are_counted_without_a_sample),
+        cmocka_unit_test(where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on),
         cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
         cmocka_unit_test(sampled_totals_are_unbiased_and_frees_give_back_what_they_took),
         cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
