@@ -84,6 +84,24 @@ static void a_hash_that_everything_shares_only_costs_time(void **state)
     }
 }
 
+/* Of stacks that share a hash, whichever frame it is that differs. */
+static void every_frame_tells_stacks_apart(void **state)
+{
+    dp_frame_id frames[11];
+    dp_record_id ids[12];
+    for (uint32_t depth = 1; depth <= 11; depth++)
+        for (uint32_t other = 0; other <= depth; other++) {
+            struct dp_stack stack = stack_of(frames, depth, 7000);
+            if (other < depth)
+                frames[other] += 50;
+            stack.hash = depth * UINT64_C(0x9E3779B97F4A7C15);
+            ids[other] = dp_table_intern(DP_KIND_BLOCK, 0, 0, &stack);
+            assert_int_not_equal(ids[other], 0);
+            for (uint32_t k = 0; k < other; k++)
+                assert_int_not_equal(ids[other], ids[k]);
+        }
+}
+
 /* Past thousands of single events a record gets stripes; nobody can tell from the sums. */
 static void a_hot_record_counts_on(void **state)
 {
@@ -145,6 +163,7 @@ int main(void)
         cmocka_unit_test(record_0_is_the_overflow_row),
         cmocka_unit_test(a_record_is_its_kind_heap_labels_and_frames),
         cmocka_unit_test(a_hash_that_everything_shares_only_costs_time),
+        cmocka_unit_test(every_frame_tells_stacks_apart),
         cmocka_unit_test(a_hot_record_counts_on),
         cmocka_unit_test(a_full_table_says_0_counts_it_and_still_finds_what_it_has),
     };
