@@ -15,8 +15,9 @@ EXPORT char *early_kept, *early_moved;
 EXPORT void *dlsym(void *handle, const char *name)
 {
     static void *(*next)(void *, const char *);
-    if (!next)
-        next = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+    for (int i = 0; !next && i < 3; i++)
+        next = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", versions[i]);
     char *zeroed = calloc(10, 10);
     for (int i = 0; i < 100; i++)
         if (zeroed[i])

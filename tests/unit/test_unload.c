@@ -14,6 +14,7 @@
 
 #include "record/event.h"
 #include "record/frames.h"
+#include "record/loader.h"
 #include "record/objects.h"
 #include "record/table.h"
 
@@ -69,7 +70,8 @@ static void each_in_turn(void)
         uint32_t known = dp_table_count(DP_KIND_HEAP);
         assert_int_equal(o.call(event), i + 2);
         assert_int_equal(dp_table_count(DP_KIND_HEAP), known + 1); /* a stack of its own */
-        assert_string_equal(caller(), library[i]);
+        if (dp_loader_answers()) /* an older glibc leaves its headers, not the name of its file */
+            assert_string_equal(caller(), library[i]);
         close_library(&o);
     }
 }
