@@ -117,6 +117,19 @@ def that_the_agent_shares_no_descriptor_with_the_program():
         p.stdin.close()
 
 
+def that_without_an_interval_only_a_request_is_answered():
+    out = new_directory()
+    with idles('interval=0,signal=URG', out) as p:
+        time.sleep(0.5)
+        assert not os.listdir(out)
+        p.send_signal(signal.SIGURG)
+        until = time.time() + 10
+        while not os.listdir(out):
+            assert time.time() < until
+            time.sleep(0.01)
+        p.stdin.close()
+
+
 def that_ticks_missed_are_not_made_up_for():
     out = new_directory()
     with idles('interval=100ms', out) as p:
