@@ -21,6 +21,10 @@ static void head_moves_nothing_and_has_no_body(void **state)
     assert_int_equal(got.seq, seq);
     ask("/debug/pprof/delta_heap?cursor=h");
     assert_int_equal(got.seq, seq + 1);
+    ask_with("HEAD", "/debug/pprof/goroutine", NULL); /* nor have errors and the index */
+    assert_true(got.status == 404 && got.n == 0);
+    ask_with("HEAD", "/debug/pprof/", NULL);
+    assert_true(got.status == 200 && got.n == 0);
 }
 
 static void one_reply_a_cursor_and_others_go_on(void **state)

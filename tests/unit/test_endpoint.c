@@ -183,6 +183,19 @@ static void nothing_is_kept_when_all_is_over(void **state)
     assert_int_equal(dp_mem_used(), used);
 }
 
+/* The last test: there is no way back. */
+static void a_confined_process_makes_no_profile(void **state)
+{
+    dp_endpoint_confined();
+    ask("/debug/pprof/heap");
+    assert_int_equal(got.status, 503);
+    assert_non_null(strstr(got.body, "seccomp"));
+    ask_with("HEAD", "/debug/pprof/heap", NULL);
+    assert_int_equal(got.status, 200);
+    ask("/debug/pprof/");
+    assert_int_equal(got.status, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +207,7 @@ int main(void)
         cmocka_unit_test(windows_that_end_together_wait_for_their_turn),
         cmocka_unit_test(a_reply_that_fails_is_cut_off_and_the_log_says_why),
         cmocka_unit_test(nothing_is_kept_when_all_is_over),
+        cmocka_unit_test(a_confined_process_makes_no_profile),
     };
     return cmocka_run_group_tests(tests, starts, NULL);
 }
