@@ -94,6 +94,18 @@ static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded
     return true;
 }
 
+/*
+ * A file's first page may lie anywhere as data: the loader itself leaves one on the stack of who calls dlopen. So what
+ * it says must hold: the unwind table's header (version 1, encodings that all linkers write) is where it should be.
+ */
+static bool has_unwind_table(const struct dp_loaded *loaded)
+{
+    static const unsigned char begins[] = {1, 0x1b, 0x03, 0x3b};
+    uint32_t word;
+    memcpy(&word, begins, sizeof word);
+    return loaded->eh_frame_hdr && dp_reach_compare((uintptr_t)loaded->eh_frame_hdr, word) > 0;
+}
+
 static bool is_main_program(uintptr_t pc, struct dp_loaded *loaded)
 {
     uintptr_t header = getauxval(AT_PHDR) & ~(uintptr_t)(PAGE - 1);
@@ -135,7 +147,7 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
         } else if (!read_header(page * PAGE, pc, loaded, &code)) {
             loaded->end = 0;
         }
-        if (code)
+        if (code && (known || has_unwind_table(loaded)))
             return true;
         uint64_t end = (loaded->end + PAGE - 1) / PAGE; /* another's; what lies behind it is nobody's */
         low = end > low ? end : low;

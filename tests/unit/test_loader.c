@@ -123,6 +123,18 @@ static void a_file_that_took_the_place_of_another_is_not_taken_for_it(void **sta
     mprotect((void *)page, 8192, PROT_READ);
 }
 
+static void a_first_page_that_lies_about_as_data_is_no_file(void **state)
+{
+    struct dp_loaded libc, found;
+    uintptr_t code = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    assert_true(dp_loader_find(code, &libc));
+    size_t n_bytes = libc.end - libc.start;
+    char *data = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(data, (const void *)libc.start, 4096);
+    assert_false(dp_loader_find((uintptr_t)data + (code - libc.start), &found));
+    munmap(data, n_bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +142,7 @@ int main(void)
         cmocka_unit_test(every_file_is_found_by_its_header),
         cmocka_unit_test(the_main_program_has_its_name_and_others_get_theirs_from_a_report),
         cmocka_unit_test(code_without_a_file_is_asked_about_once),
+        cmocka_unit_test(a_first_page_that_lies_about_as_data_is_no_file),
         cmocka_unit_test(a_file_that_took_the_place_of_another_is_not_taken_for_it),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
