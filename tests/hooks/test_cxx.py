@@ -44,6 +44,7 @@ def that_a_new_that_is_not_sampled_is_no_second_chance_for_its_malloc():
     (objects, space, _, _), = totals(r, 'plugin_new')
     sigma = (1000 * 100 ** 2 * (1 - 0.79) / 0.79) ** 0.5
     assert abs(space - 101000) < 6 * sigma, (space, sigma)
+    assert {p.period for p in profiles(r)} == {64}
     leaves_are_the_programs(r)
 
 
