@@ -263,6 +263,50 @@ static void a_stack_that_comes_to_end_at_the_depth_is_whole(void **state)
     assert_false(stack.cut);
 }
 
+static uint32_t rule_of(unsigned i)
+{
+    return dp_recipe_rule(dp_recipe_get(pcs[i], 0));
+}
+
+/*
+ * A walk may end at a frame that turns back, because it turned too often; the next one goes on from there, and so turns
+ * in its first step. A third one, that has turned as often as it may before it comes there, must not get across.
+ */
+static void turns_count_however_a_walk_came_to_them(void **state)
+{
+    enum { TURNS = 8, LOOP = 100 };
+    uint64_t area[192];
+    unsigned small = 0, wide = 0, by_fp = 0;
+    while (dp_rule_kind(rule_of(small)) != DP_RULE_SP || dp_rule_offset(rule_of(small)) != 8)
+        small++;
+    while (dp_rule_kind(rule_of(wide)) != DP_RULE_SP || dp_rule_offset(rule_of(wide)) < 64 ||
+           dp_rule_slot(rule_of(wide)))
+        wide++;
+    while (dp_rule_kind(rule_of(by_fp)) != DP_RULE_FP || dp_rule_slot(rule_of(by_fp)) != 16)
+        by_fp++;
+    unsigned hop = (unsigned)dp_rule_offset(rule_of(wide)) / 8, up = (unsigned)dp_rule_offset(rule_of(by_fp)) / 8;
+    for (unsigned i = 0; i < 192; i++)
+        area[i] = pcs[small];
+
+    area[LOOP + 1] = pcs[by_fp]; /* whose CFA is below its sp: back to small, and to by_fp again */
+    area[LOOP - 1] = (uintptr_t)&area[LOOP + 1 - up];
+    struct deltaprof_site site = {pcs[small], (uintptr_t)&area[LOOP + 1], area[LOOP - 1]};
+    expect_equal(&site);
+    area[LOOP] = pcs[wide]; /* back, and from there upwards */
+    expect_equal(&site);
+
+    unsigned at = LOOP + 1;
+    for (unsigned turn = 1; turn <= TURNS; turn++) {
+        at -= hop;
+        area[at] = pcs[wide]; /* on the way up */
+        area[at - 1] = turn < TURNS ? pcs[by_fp] : pcs[small];
+        area[at - 2] = (uintptr_t)&area[turn < TURNS ? at - hop - up : LOOP + 1 - up];
+    }
+    struct deltaprof_site turning = {pcs[by_fp], (uintptr_t)&area[LOOP + 2 - hop],
+                                     (uintptr_t)&area[LOOP + 1 - hop - up]};
+    expect_equal(&turning);
+}
+
 static struct dp_stack jit_stack;
 
 static void called_by_jit(void)
@@ -386,6 +430,7 @@ int main(void)
         cmocka_unit_test(only_the_stack_of_a_thread_counts_as_its_own),
         cmocka_unit_test(a_walk_stops_before_memory_that_is_not_there),
         cmocka_unit_test(a_stack_that_comes_to_end_at_the_depth_is_whole),
+        cmocka_unit_test(turns_count_however_a_walk_came_to_them),
         cmocka_unit_test(a_walk_left_by_longjmp_is_forgotten),
         cmocka_unit_test(code_without_unwind_data_ends_the_walk),
         cmocka_unit_test(frame_pointers_that_lie_end_the_walk),
