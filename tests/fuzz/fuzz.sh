@@ -12,7 +12,7 @@ trap 'rm -f "$program"' EXIT
 case $target in
 request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
 cfi) set -- "$src/record/cfi.c" "$src/record/cfi_program.c" "$src/record/rule.c" ;;
-object) set -- "$src"/record/cfi*.c "$src/record/rule.c" "$src/record/objects_elf.c" "$src/record/reach.c" ;;
+object) set -- "$src"/record/*.c "$src"/base/*.c -lpthread -ldl ;;
 *) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac
 clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR='""' -I"$src" -I"$src/../include" \
