@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pair PAIRS DEPTH THREADS LIVE SIZE - mallocs and frees PAIRS times in each thread, DEPTH frames down, beside LIVE
- * blocks of 1 MiB that are never touched; prints nanoseconds a pair, the best of nine batches.
+ * blocks of 1 MiB that are never touched; prints nanoseconds a pair: the best of nine batches, or where threads may
+ * wait for each other, the median, since in the best one perhaps only one of them ran. They begin each batch together.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+enum { BATCHES = 9 };
+
 static long n_pairs;
+static bool alone;
+static pthread_barrier_t together;
 static size_t size;
 static int depth;
 
@@ -27,24 +33,32 @@ __attribute__((noinline)) static double batch(int down)
         result = batch(down - 1);
     } else {
         double start = now_ns();
-        for (long i = 0; i < n_pairs / 9; i++) {
+        for (long i = 0; i < n_pairs / BATCHES; i++) {
             void *ptr = malloc(size);
             __asm__ volatile("" : "+r"(ptr)::"memory");
             free(ptr);
         }
-        result = (now_ns() - start) / (double)(n_pairs / 9);
+        result = (now_ns() - start) / (double)(n_pairs / BATCHES);
     }
     __asm__ volatile("" ::: "memory");
     return result;
 }
 
-static void *run(void *best)
+static int ascending(const void *a, const void *b)
 {
-    for (int i = 0; i < 9; i++) {
-        double ns = batch(depth);
-        if (ns < *(double *)best)
-            *(double *)best = ns;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void *run(void *result)
+{
+    double ns[BATCHES];
+    for (int i = 0; i < BATCHES; i++) {
+        pthread_barrier_wait(&together);
+        ns[i] = batch(depth);
     }
+    qsort(ns, BATCHES, sizeof *ns, ascending);
+    *(double *)result = ns[alone ? 0 : BATCHES / 2];
     return NULL;
 }
 
@@ -60,15 +74,19 @@ int main(int argc, char **argv)
     for (long i = 0; i < n_live; i++)
         if (!malloc(1 << 20))
             return 3;
-    double best[16] = {1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9}, sum = 0;
+    double ns[16], sum = 0;
     pthread_t threads[16];
-    for (int i = 1; i < n_threads && i < 16; i++)
-        pthread_create(&threads[i], NULL, run, &best[i]);
-    run(&best[0]);
-    for (int i = 1; i < n_threads && i < 16; i++)
+    if (n_threads < 1 || n_threads > 16)
+        return 2;
+    alone = n_threads == 1;
+    pthread_barrier_init(&together, NULL, (unsigned)n_threads);
+    for (int i = 1; i < n_threads; i++)
+        pthread_create(&threads[i], NULL, run, &ns[i]);
+    run(&ns[0]);
+    for (int i = 1; i < n_threads; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < n_threads && i < 16; i++)
-        sum += best[i] / n_threads;
+    for (int i = 0; i < n_threads; i++)
+        sum += ns[i] / n_threads;
     printf("%.3f\n", sum);
     return 0;
 }
