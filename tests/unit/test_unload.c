@@ -65,7 +65,9 @@ static void each_in_turn(void)
     int (*before)(int (*)(void)) = NULL;
     for (int i = 0; i < LIBRARIES; i++) {
         struct opened o = open_library(i);
+#ifndef __SANITIZE_ADDRESS__ /* which maps memory of its own in between */
         assert_true(!before || o.call == before);
+#endif
         before = o.call;
         uint32_t known = dp_table_count(DP_KIND_HEAP);
         assert_int_equal(o.call(event), i + 2);
