@@ -52,14 +52,28 @@ struct dp_memo {
 int dp_memo_init(unsigned depth);
 size_t dp_memo_bytes(void);
 
+/* Of begin, what a walk seldom needs. left: the last one was, by longjmp, between any two stores. */
+void dp_memo_begin_anew(struct dp_memo *memo, uint32_t generation, bool left);
+
 /*
  * Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being
  * unloaded.
  */
-static inline void dp_memo_begin(struct dp_memo *memo, uint32_t generation);
+static inline void dp_memo_begin(struct dp_memo *memo, uint32_t generation)
+{
+    bool left = memo->busy;
+    memo->busy = 1;
+    dp_fence_signal();
+    if (__builtin_expect(left || !memo->frames || memo->generation != generation || !generation, 0))
+        dp_memo_begin_anew(memo, generation, left);
+}
 
 /* An end of a walk: what it left in the memo may be joined by the next. */
-static inline void dp_memo_end(struct dp_memo *memo);
+static inline void dp_memo_end(struct dp_memo *memo)
+{
+    dp_fence_signal();
+    memo->busy = 0;
+}
 
 void dp_memo_forget(struct dp_memo *memo);
 
@@ -126,22 +140,4 @@ static inline uintptr_t dp_memo_ra_slot(uint32_t rule)
     (void)rule;
     return 8;
 #endif
-}
-
-/* Of begin, what a walk seldom needs. left: the last one was, by longjmp, between any two stores. */
-void dp_memo_begin_anew(struct dp_memo *memo, uint32_t generation, bool left);
-
-static inline void dp_memo_begin(struct dp_memo *memo, uint32_t generation)
-{
-    bool left = memo->busy;
-    memo->busy = 1;
-    dp_fence_signal();
-    if (__builtin_expect(left || !memo->frames || memo->generation != generation || !generation, 0))
-        dp_memo_begin_anew(memo, generation, left);
-}
-
-static inline void dp_memo_end(struct dp_memo *memo)
-{
-    dp_fence_signal();
-    memo->busy = 0;
 }

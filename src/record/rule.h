@@ -28,8 +28,7 @@ enum dp_rule_kind {
 
 #if defined(__x86_64__)
 enum { DP_RULE_KIND_SHIFT = 8, DP_RULE_SLOT_MAX = 128, DP_RULE_OFFSET_MAX = (1 << 19) - 1 };
-#define DP_RULE_CAREFUL   (1u << 11)
-#define DP_RULE_NOT_USUAL ((uint64_t)0xff00) /* kind, careful, high bits */
+#define DP_RULE_CAREFUL (1u << 11)
 #elif defined(__aarch64__)
 enum { DP_RULE_KIND_SHIFT = 0, DP_RULE_SLOT_MAX = (1 << 13) - 1, DP_RULE_OFFSET_MAX = (1 << 13) - 1 };
 /* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer
@@ -72,6 +71,28 @@ static inline uintptr_t dp_rule_slot(uint32_t rule)
     return (uintptr_t)(rule >> 5 & DP_RULE_SLOT_MAX) * 8;
 #endif
 }
+
+#if defined(__x86_64__)
+/*
+ * Of a word whose high half is a rule: one step from the word to each, for a walk waits for them. Whether it is of this
+ * kind and not careful; the other two are for such rules only.
+ */
+static inline bool dp_rule_is_usual(uint64_t word, enum dp_rule_kind kind)
+{
+    return (word & (uint64_t)0xff00 << 32) == (uint64_t)dp_rule_bare(kind) << 32;
+}
+
+/* Words from the base up to the CFA, and from the CFA to the slot, which is not above it; 0: fp was not saved. */
+static inline uintptr_t dp_rule_usual_offset(uint64_t word)
+{
+    return word >> 48;
+}
+
+static inline intptr_t dp_rule_usual_slot(uint64_t word)
+{
+    return (int8_t)(word >> 32);
+}
+#endif
 
 /* A signal frame's; found by its unwind data, or by its code where it has none. */
 uint32_t dp_rule_signal(void);

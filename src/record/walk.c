@@ -229,23 +229,22 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_mem
         hash = hash * DP_STACK_BASE + dp_recipe_frame(value);
 #if defined(__x86_64__)
         uintptr_t base = sp;
-        if (__builtin_expect(value & DP_RULE_NOT_USUAL << 32, 0)) {
-            if ((value & DP_RULE_NOT_USUAL << 32) != (uint64_t)dp_rule_bare(DP_RULE_FP) << 32 || fp - sp >= hi - sp ||
-                fp % 8)
-                goto rule;
+        if (__builtin_expect(!dp_rule_is_usual(value, DP_RULE_SP), 0)) {
+            if (!dp_rule_is_usual(value, DP_RULE_FP) || fp - sp >= hi - sp || fp % 8)
+                goto at_rule;
             base = fp;
         }
-        uintptr_t words = value >> 48, also = words, cfa = base + words * 8;
+        uintptr_t words = dp_rule_usual_offset(value), also = words, cfa = base + words * 8;
         __asm__("" : "+r"(also)); /* the return address need not wait for the CFA */
         if (__builtin_expect(cfa >= hi, 0))
-            goto rule;
-        intptr_t slot = (int8_t)(value >> 32);
+            goto at_rule;
+        intptr_t slot = dp_rule_usual_slot(value);
         uintptr_t saved = dp_reach_read(cfa + (uintptr_t)slot * 8);
         fp = slot ? saved : fp;
         pc = dp_reach_read(base + also * 8 - 8);
         sp = cfa;
         continue;
-    rule:
+    at_rule:
 #endif
         halt = AT_RULE;
         break;
