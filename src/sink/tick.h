@@ -25,8 +25,9 @@ int dp_tick(int64_t deadline_ns);
 /* The same for an exit path: try-locks, modules already open, async-signal-safe. */
 int dp_tick_last(int64_t deadline_ns);
 
-/* Files written by this process so far, and the directory, for the talk at exit. */
+/* For the talk at exit: files written by this process so far, what the last tick returned, and the directory. */
 uint64_t dp_tick_files(void);
+int dp_tick_result(void);
 const char *dp_tick_directory(void);
 
 /* A forked child: its parent's consumers and half-written files are abandoned. Only stores. */

@@ -90,6 +90,14 @@ def profiles(r, program='*', pid='*', kind='heap', check=True):
     return [reader.load(path) for path in paths]
 
 
+def wait_until(true, seconds=60):
+    """Asks true() until it answers so: for what another process does at its own time."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, 'waited in vain'
+        time.sleep(0.01)
+
+
 def names_in(r, **kwargs):
     """Every function name in every profile of a run."""
     return {name for p in profiles(r, **kwargs) for s in p.samples for name in s.names}

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """With every allocation sampled, the sums over all delta files equal what the victim did, function by function."""
 import os
-import threading
-import time
+import subprocess
 
 import reader
-from harness import HOOKS, Run, environment, main, names_in, new_directory, profiles, run, victim
-import subprocess
+from harness import HOOKS, Run, environment, main, names_in, new_directory, profiles, run, victim, wait_until
 
 SECONDS = os.environ.get('DELTAPROF_TEST_SECONDS', '1.5')
 PLUGIN = os.path.join(HOOKS, 'libplugin.so')
@@ -74,25 +72,32 @@ def that_a_program_in_pieces_has_whole_stacks():
 def that_failed_writes_lose_nothing():
     out = os.path.join(new_directory(), 'out')
     env = environment('heap_rate=1,interval=50ms', out)
-    p = subprocess.Popen([victim('exact'), '2', PLUGIN], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = subprocess.Popen([victim('exact'), '-', PLUGIN], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    lines = []
 
-    def disturb():  # a file where the directory was
-        for _ in range(3):
-            time.sleep(0.3)
-            os.rename(out, out + '.away')
-            open(out, 'w').close()
-            time.sleep(0.2)
-            os.unlink(out)
-            os.rename(out + '.away', out)
+    def wait_for(words):
+        for line in p.stderr:
+            lines.append(line)
+            if line.startswith(f'deltaprof[{p.pid}]: {words}'):
+                return
+        raise AssertionError((words, lines))
 
-    t = threading.Thread(target=disturb)
-    t.start()
-    stdout, stderr = p.communicate(timeout=120)
-    t.join()
+    wait_until(lambda: reader.files(out, 'heap', pid=p.pid))
+    for _ in range(3):  # a file where the directory was
+        os.rename(out, out + '.away')
+        open(out, 'w').close()
+        wait_for('no profiles in')
+        os.unlink(out)
+        os.rename(out + '.away', out)
+        wait_for('profiles in')
+    stdout, stderr = p.communicate(timeout=120)  # its stdin ends, and so it does
     assert p.returncode == 0, stderr
     compare(Run(stdout, stderr, 0, out), children=False)  # who ended meanwhile could tell nobody
-    lines = stderr.splitlines()
-    assert 1 <= len(lines) <= 20 and all('deltaprof[' in l for l in lines), stderr
+    lines += stderr.splitlines()
+    assert all('deltaprof[' in l for l in lines), lines
+    own = [l for l in lines if f'[{p.pid}]' in l]
+    assert 6 <= len(own) <= 12, own  # one for each change: missing, no directory, well again
 
 
 main(globals())

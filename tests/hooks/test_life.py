@@ -37,6 +37,14 @@ def that_every_way_to_exit_delivers_the_last_delta():
         ends(how)
 
 
+def that_a_last_delta_that_nobody_takes_is_told():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        r = run([victim('life'), 'return'], conf, out='/proc/nowhere')
+        lines = r.stderr.splitlines()
+        assert r.status == 5 and len(lines) == 2 and lines[0].endswith(': ENOENT; they stay pending'), (r.status, lines)
+        assert lines[1].endswith('/proc/nowhere did not take the last profiles: ENOENT; they are lost'), lines
+
+
 def that_top_names_what_an_end_left_unnamed():
     program = os.path.join(new_directory(), 'program')
     shutil.copy(victim('life'), program)

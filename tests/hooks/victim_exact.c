@@ -2,7 +2,7 @@
 /*
  * victim_exact SECONDS PLUGIN [drain] - eight threads that allocate in functions of known names, free each other's
  * blocks, grow and shrink, fork, open and close a library; at the end the book of every process goes to stdout. With
- * `drain` everything is freed before.
+ * `drain` everything is freed before. SECONDS may be -: until stdin ends.
  */
 #include "tally.h"
 
@@ -248,6 +248,20 @@ static void *worker(void *arg)
     return NULL;
 }
 
+static void stay(const char *seconds_text)
+{
+    double seconds = atof(seconds_text);
+    struct timespec pause = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+    ssize_t n = 1;
+    char c;
+    if (strcmp(seconds_text, "-") == 0)
+        while (n > 0 || (n < 0 && errno == EINTR))
+            n = read(STDIN_FILENO, &c, 1);
+    else
+        while (nanosleep(&pause, &pause) && errno == EINTR)
+            ;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[8];
@@ -258,10 +272,7 @@ int main(int argc, char **argv)
     for (uintptr_t i = 0; i < 8; i++)
         if (pthread_create(&threads[i], NULL, worker, (void *)i))
             return 3;
-    double seconds = atof(argv[1]);
-    struct timespec pause = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    while (nanosleep(&pause, &pause) && errno == EINTR)
-        ;
+    stay(argv[1]);
     atomic_store(&stopping, 1);
     pthread_barrier_wait(&quiet);
     fork_and_wait(42, 1);
