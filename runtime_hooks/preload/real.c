@@ -13,9 +13,9 @@
  * allocator that takes its own lock for the first time: a jemalloc inside the program hangs there. So the common search
  * asks only for what every libc has, and operator new and delete are for the constructor.
  *
- * Before glibc 2.34 dlsym takes memory even when it finds: then the common search goes past it, to the function that it
- * stands on, which is in no header. That one wants the loader's lock held, and goes without: it is the first call of
- * the process.
+ * Before glibc 2.34 dlsym takes memory even when it finds: built there, the common search goes past it, to the function
+ * that it stands on, which is in no header. That one wants the loader's lock held, and goes without: it is the first
+ * call of the process.
  *
  * operator new and delete may be missing there: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
  * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
@@ -104,6 +104,14 @@ struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYM
 
 #define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
 
+/* is_first: by the common search, before anything else of this process can be in the loader. */
+#if __GLIBC_PREREQ(2, 34)
+static void *look(const char *name, const char *version, bool is_first)
+{
+    (void)is_first;
+    return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+}
+#else
 /* dlsym's and dlvsym's own, and what keeps them from ending the program where there is no such function. */
 extern void *older_dlsym(void *handle, const char *name, const void *caller) __asm__("_dl_sym") __attribute__((weak));
 extern void *older_dlvsym(void *handle, const char *name, const char *version, const void *caller) __asm__("_dl_vsym")
@@ -123,7 +131,6 @@ static void look_past_dlsym(void *ctx)
                                     : older_dlsym(RTLD_NEXT, search->name, (void *)look_past_dlsym);
 }
 
-/* is_first: by the common search, before anything else of this process can be in the loader. */
 static void *look(const char *name, const char *version, bool is_first)
 {
     if (!is_first || !older_dlsym || !older_dlvsym || !older_catch)
@@ -134,6 +141,7 @@ static void *look(const char *name, const char *version, bool is_first)
     older_catch(&object, &error, &malloced, look_past_dlsym, &search);
     return error ? NULL : search.found;
 }
+#endif
 
 /* 1 when it was found and stored. */
 static int next(const char *name, const char *version, void **slot, bool is_first)
