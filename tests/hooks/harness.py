@@ -6,7 +6,9 @@
     main(globals())                                                  # runs every function whose name begins with `that_`
 """
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +23,9 @@ BUILD = os.environ['DELTAPROF_BUILD']
 PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
 HOOKS = os.path.join(BUILD, 'tests/hooks')
 scratch = tempfile.TemporaryDirectory(prefix='deltaprof-test-')
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) == signal.SIG_IGN:  # as in a shell's background jobs; programs would inherit it
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Run:
@@ -91,9 +96,16 @@ def profiles(r, program='*', pid='*', kind='heap', check=True):
 
 
 def wait_until(true, seconds=60):
-    """Asks true() until it answers so: for what another process does at its own time."""
+    """Asks true() until it answers so, and returns its answer: for what others do at their own time. Who is not there
+    yet to be asked (an OSError) is asked again."""
     until = time.monotonic() + seconds
-    while not true():
+    while True:
+        try:
+            if answer := true():
+                return answer
+        except OSError:
+            if time.monotonic() > until:
+                raise
         assert time.monotonic() < until, 'waited in vain'
         time.sleep(0.01)
 
@@ -103,10 +115,30 @@ def names_in(r, **kwargs):
     return {name for p in profiles(r, **kwargs) for s in p.samples for name in s.names}
 
 
+claims = []
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
+    """Below the numbers that the kernel gives to clients, and claimed, so that nobody else gets it meanwhile."""
+    while True:
+        port = random.randrange(10000, 32000)
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            claim.bind(('127.0.0.1', port))
+            with socket.socket() as s:
+                s.bind(('127.0.0.1', port))
+            claims.append(claim)
+            return port
+        except OSError:
+            claim.close()
+
+
+def wait_for_server(port, process):
+    def listens():
+        assert process.poll() is None, f'ended with {process.returncode}'
+        socket.create_connection(('127.0.0.1', port), 60).close()
+        return True
+    wait_until(listens)
 
 
 def need(*programs):

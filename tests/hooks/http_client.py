@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
 import reader
-from harness import environment, free_port, scratch
+from harness import environment, free_port, scratch, wait_until
 
 
 class Server:
@@ -28,19 +27,12 @@ class Server:
             self.wait(ready)
 
     def wait(self, path):
-        until = time.monotonic() + 20
-        while True:
-            try:
-                return self.get(path, timeout=2)
-            except OSError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+        return wait_until(lambda: self.get(path))
 
     def url(self, path):
         return f'http://127.0.0.1:{self.port}{path}'
 
-    def ask(self, path, method='GET', body=None, headers=None, timeout=30):
+    def ask(self, path, method='GET', body=None, headers=None, timeout=60):
         c = http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
         c.request(method, path, body=body, headers=headers or {})
         r = c.getresponse()
@@ -70,7 +62,7 @@ class Server:
             try:
                 self.process.stdin.close()
                 self.process.send_signal(signal.SIGTERM)
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -139,9 +131,7 @@ def dechunk(raw):
 
 def settled(s, path):
     """Asks until the cursor is free again: an orphan gives it back on its own thread."""
-    for _ in range(500):
+    def answer():
         status, headers, data = s.ask(path)
-        if status != 503:
-            return status, headers, data
-        time.sleep(0.01)
-    raise AssertionError('the cursor stays busy')
+        return status != 503 and (status, headers, data)
+    return wait_until(answer)
