@@ -2,9 +2,15 @@
 /* locks.h - what the victims about locks share: time by their own clocks, threads, mutexes of every sort. */
 #pragma once
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +41,27 @@ static inline void pass_us(long us)
     }
     for (int64_t until = now_ns() + us * 1000; now_ns() < until;)
         ;
+}
+
+/* Waits until the thread that says here that it now takes a lock sleeps in there. */
+static _Atomic int taker;
+static inline void says_it_takes(void)
+{
+    taker = (int)syscall(SYS_gettid);
+}
+static inline void until_it_sleeps(void)
+{
+    char path[64], text[256];
+    for (const char *state = NULL; !state || strncmp(state, ") S", 3) != 0; sched_yield()) {
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", taker);
+        int fd = taker ? open(path, O_RDONLY) : -1;
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        state = strrchr(text, ')');
+        if (fd >= 0)
+            close(fd);
+    }
+    taker = 0;
 }
 
 static inline void run_threads(int n, void *(*fn)(void *))

@@ -45,6 +45,7 @@ static void *waits_robustly(void *arg)
 
 static void *waits_across_fork(void *arg)
 {
+    says_it_takes();
     pthread_mutex_lock(arg);
     pthread_mutex_unlock(arg);
     return NULL;
@@ -91,12 +92,13 @@ static int life(void)
     make(&m, PTHREAD_MUTEX_NORMAL, 0, 0);
     pthread_mutex_lock(&m);
     pthread_create(&t, NULL, waits_across_fork, &m);
-    usleep(20000);
+    until_it_sleeps();
     pid_t child = fork();
     if (child == 0) {
         lets_go(&m);
         pthread_mutex_lock(&m);
         pthread_create(&t, NULL, waits_across_fork, &m);
+        until_it_sleeps();
         usleep(10000);
         lets_go(&m);
         pthread_join(t, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_lock_mix.c MS - every primitive at once, with more threads than cores, and allocations under the locks. What
- * each lock protects is counted under it: a turn that was not one thread's alone is lost.
+ * victim_lock_mix.c MS - every primitive at once, with more threads than cores, and allocations under the locks; 5000
+ * turns of each thread at least. What each lock protects is counted under it: a turn that was not one thread's alone is
+ * lost.
  */
 #include "locks.h"
 
@@ -117,7 +118,7 @@ APART static void one_of_each(long i, unsigned *seed)
 static void *does_all(void *arg)
 {
     unsigned seed = (unsigned)(intptr_t)arg + 1;
-    for (long i = 0; now_ns() < until; i++)
+    for (long i = 0; i < 100 || now_ns() < until; i++)
         for (int n = 0; n < 50; n++)
             one_of_each(i * 50 + n, &seed);
     for (int i = 0; i < 3; i++)

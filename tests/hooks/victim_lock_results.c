@@ -85,9 +85,11 @@ static void *waits_for(void *arg)
         pthread_mutex_unlock(w->m);
     return NULL;
 }
+static sem_t held;
 static void *dies_while_awaited(void *arg)
 {
     pthread_mutex_lock(arg);
+    sem_post(&held);
     usleep(50000);
     return NULL;
 }
@@ -111,8 +113,9 @@ static void robustness(const char *name, int type, int protocol)
     SAYS(0, pthread_mutex_unlock(m));
 
     pthread_t holder, waiter;
+    sem_init(&held, 0, 0);
     pthread_create(&holder, NULL, dies_while_awaited, m);
-    usleep(20000);
+    sem_wait(&held);
     struct waiting w = {m, -1};
     pthread_create(&waiter, NULL, waits_for, &w);
     pthread_join(holder, NULL);

@@ -49,13 +49,15 @@ static void semaphores(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
-    timer_settime(timer, 0, &(struct itimerspec){.it_value = {0, 20000000}}, NULL);
+    timer_settime(timer, 0, &(struct itimerspec){{0, 20000000}, {0, 20000000}}, NULL); /* again, if we come late */
     SETS(EINTR, sem_wait(&s));
     timer_delete(timer);
 }
 
+static sem_t may_end;
 static void *sleeps(void *arg)
 {
+    sem_wait(&may_end);
     usleep(*(int *)arg * 1000);
     return (void *)5;
 }
@@ -89,6 +91,7 @@ static void the_rest(void)
     SAYS(PTHREAD_BARRIER_SERIAL_THREAD, (int)(mine + (intptr_t)value));
 
     SAYS(EDEADLK, pthread_join(pthread_self(), NULL));
+    sem_init(&may_end, 0, 0);
     pthread_create(&t, NULL, sleeps, &ms);
     struct timespec soon = in_ms(CLOCK_REALTIME, 10), mono = in_ms(CLOCK_MONOTONIC, 10);
     SAYS(EBUSY, pthread_tryjoin_np(t, &value));
@@ -97,8 +100,10 @@ static void the_rest(void)
 #if __GLIBC_PREREQ(2, 32) /* before, it waited */
     SAYS(EINVAL, pthread_clockjoin_np(t, &value, CLOCK_PROCESS_CPUTIME_ID, &soon));
 #endif
+    sem_post(&may_end);
     SAYS(0, pthread_join(t, &value));
     SAYS(5, (int)(intptr_t)value);
+    sem_post(&may_end);
     pthread_create(&t, NULL, sleeps, &ms);
     usleep(100000);
     SAYS(0, pthread_join(t, NULL)); /* it has ended */
@@ -107,6 +112,7 @@ static void the_rest(void)
     pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
     pthread_create(&t, &a, sleeps, &ms);
     SAYS(EINVAL, pthread_join(t, NULL));
+    sem_post(&may_end);
 }
 
 static int others_mtx(void *arg)
@@ -189,7 +195,7 @@ static void *in_free_sem_wait(void *arg)
 static void *in_join(void *arg)
 {
     pthread_t t;
-    pthread_create(&t, NULL, sleeps, arg);
+    pthread_create(&t, NULL, forever, NULL);
     pthread_cleanup_push(clean, NULL);
     pthread_join(t, NULL);
     pthread_cleanup_pop(0);
@@ -210,7 +216,7 @@ static int after_cancelling(void *(*fn)(void *), void *arg)
 
 static void cancellation(void)
 {
-    int ms = 300, left = 0;
+    int left = 0;
     printf("- cancellation\n");
     sem_init(&cancelled.free, 0, 3);
     sem_init(&cancelled.s, 0, 0);
@@ -220,7 +226,7 @@ static void cancellation(void)
     SAYS(3, after_cancelling(in_free_sem_wait, &cancelled.free));
     sem_getvalue(&cancelled.free, &left);
     SAYS(3, left);
-    SAYS(3, after_cancelling(in_join, &ms));
+    SAYS(3, after_cancelling(in_join, NULL));
 }
 
 int main(void)

@@ -2,8 +2,8 @@
 /*
  * victim_locks.c - programs about locks that know by their own clocks what happened: victim_locks WHAT [ARGUMENT...].
  *
- *   turns THREADS N US     THREADS x N turns in one mutex, US each
- *   measured THREADS N US  the same; prints for how many nanoseconds the mutex was held
+ *   turns THREADS N US     THREADS x N turns in one mutex, US each, or more until one in twenty made somebody wait
+ *   measured THREADS N US  the same; prints how many of them made another wait, and for how many nanoseconds
  *   shared THREADS N US    as turns, in a mutex that other processes may hold
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  *                          caused
@@ -23,24 +23,31 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-static long turns, turn_us;
+static long turns, turn_us, enough;
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
-static int64_t held_ns;
+static _Atomic long n_wanting, n_awaited; /* turns that somebody wanted at their end, and how long those were */
+static int64_t awaited_ns;
 
 APART static void take_turn(void)
 {
+    n_wanting++;
     pthread_mutex_lock(&mutex);
+    n_wanting--;
     int64_t start = now_ns();
     pass_us(turn_us);
-    held_ns += now_ns() - start;
+    if (n_wanting) {
+        n_awaited++;
+        awaited_ns += now_ns() - start;
+    }
     pthread_mutex_unlock(&mutex);
 }
 
+/* A thread may be held up for as long as all others take. */
 static void *takes_turns(void *arg)
 {
-    for (long i = 0; i < turns; i++)
+    for (long i = 0; i < turns || n_awaited < enough; i++)
         take_turn();
     return arg;
 }
@@ -128,9 +135,12 @@ static void tell_unequal(void)
 APART static void try_turn(long i)
 {
     struct timespec t = soon(20);
+    n_wanting++;
     int result = i % 3 ? pthread_mutex_lock(&mutex) : pthread_mutex_timedlock(&mutex, &t);
+    n_wanting--;
     if (result == 0) {
         pass_us(turn_us);
+        n_awaited += n_wanting > 0;
         pthread_mutex_unlock(&mutex);
     }
 }
@@ -150,7 +160,7 @@ APART static void try_share(long i)
 
 static void *tries(void *arg)
 {
-    for (long i = 0; i < turns; i++) {
+    for (long i = 0; i < turns || n_awaited < enough; i++) {
         try_turn(i + (intptr_t)arg);
         try_share(i + (intptr_t)arg);
     }
@@ -175,6 +185,7 @@ static int whose;
 APART static void holds_then_waits(void)
 {
     pthread_mutex_lock(&mutex);
+    until_it_sleeps();
     pass_us(5000);
     whose = 1;
     while (whose == 1)
@@ -184,7 +195,9 @@ APART static void holds_then_waits(void)
 
 APART static void wants_it_meanwhile(void)
 {
+    says_it_takes();
     pthread_mutex_lock(&mutex);
+    taker = 0;
     if (whose == 1) {
         whose = 0;
         pthread_cond_signal(&turned);
@@ -251,12 +264,14 @@ static void *dies_holding(void *arg)
 {
     pthread_mutex_lock(&robust);
     pthread_barrier_wait(&is_held);
+    until_it_sleeps();
     pass_us(50000);
     return arg;
 }
 
 APART static void inherits(void)
 {
+    says_it_takes();
     wrong +=
         pthread_mutex_lock(&robust) != EOWNERDEAD || pthread_mutex_consistent(&robust) || pthread_mutex_unlock(&robust);
 }
@@ -302,11 +317,12 @@ int main(int argc, char **argv)
     long a = argc > 2 ? atol(argv[2]) : 0;
     turns = argc > 3 ? atol(argv[3]) : 0;
     turn_us = argc > 4 ? atol(argv[4]) : 0;
+    enough = a * turns / 20;
     if (strcmp(what, "turns") == 0) {
         run_threads((int)a, takes_turns);
     } else if (strcmp(what, "measured") == 0) {
         run_threads((int)a, takes_turns);
-        printf("%lld\n", (long long)held_ns);
+        printf("%ld %lld\n", (long)n_awaited, (long long)awaited_ns);
     } else if (strcmp(what, "shared") == 0) {
         pthread_mutexattr_t shared;
         pthread_mutexattr_init(&shared);

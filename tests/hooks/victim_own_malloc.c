@@ -3,24 +3,23 @@
  * victim_own_malloc.c - brings a malloc of its own with a lock inside a lock. Whoever makes a thread while the outer
  * one is held waits for ever: a release of the inner one that somebody waited for must not.
  */
-#include <pthread.h>
-#include <stddef.h>
-#include <string.h>
-#include <unistd.h>
+#include "locks.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
 static char pool[16 << 20] __attribute__((aligned(16)));
 static size_t used;
-static int slow;
+static _Atomic int ready, slow; /* to come; until somebody has come */
 
 PUBLIC void *malloc(size_t n)
 {
     pthread_mutex_lock(&outer);
     pthread_mutex_lock(&inner);
-    if (__atomic_load_n(&slow, __ATOMIC_RELAXED))
-        usleep(20000); /* somebody comes meanwhile */
+    if (slow) {
+        until_it_sleeps();
+        slow = 0;
+    }
     void *p = used + n + 16 <= sizeof pool ? pool + used : NULL;
     used += (n + 15) & ~(size_t)15;
     pthread_mutex_unlock(&inner);
@@ -45,7 +44,10 @@ PUBLIC void *realloc(void *old, size_t n)
 static void *comes_meanwhile(void *arg)
 {
     for (int i = 0; i < 3; i++) {
-        usleep(70000 + 5000);
+        ready = 1;
+        while (!slow)
+            sched_yield();
+        says_it_takes();
         pthread_mutex_lock(&inner);
         pthread_mutex_unlock(&inner);
     }
@@ -56,11 +58,14 @@ int main(void)
 {
     pthread_t t;
     pthread_create(&t, NULL, comes_meanwhile, NULL);
-    usleep(65000); /* a tick is due by now */
-    __atomic_store_n(&slow, 1, __ATOMIC_RELAXED);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 3; i++) {
+        usleep(65000); /* a tick is due by now */
+        while (!ready)
+            sched_yield();
+        ready = 0;
+        slow = 1;
         free(malloc(100));
-    __atomic_store_n(&slow, 0, __ATOMIC_RELAXED);
+    }
     pthread_join(t, NULL);
     return (void)!write(1, "done\n", 5), 0;
 }
