@@ -25,7 +25,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "not installed, which root could do:$missing"
     exit 0
 fi
-export DEBIAN_FRONTEND=noninteractive
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 log=$(mktemp)
 # A daemon that a package brings is not to be started here.
 policy=/usr/sbin/policy-rc.d
@@ -38,12 +38,22 @@ wanted=
 for line in $missing; do
     for package in $(echo "$line" | tr '|' ' ') ''; do
         [ -n "$package" ] || echo "this release has no $line"
-        apt-cache show "$package" >/dev/null 2>&1 && wanted="$wanted $package" && break
+        apt-cache policy "$package" | grep -q '^  Candidate: [^(]' && wanted="$wanted $package" && break
     done
 done
+install() {
+    timeout 900 apt-get install -y --no-install-recommends "$@" </dev/null >"$log" 2>&1
+}
 echo "installing:$wanted"
-timeout 900 apt-get install -y --no-install-recommends $wanted </dev/null >"$log" 2>&1 ||
-    { status=1; echo "could not be installed: $(why)"; }
+if ! install $wanted; then
+    if [ -n "${status:-}" ]; then # there is no network
+        echo "could not be installed: $(why)"
+    else # one that fails must not cost the others
+        for package in $wanted; do
+            install "$package" || { status=1; echo "could not be installed: $package: $(why)"; }
+        done
+    fi
+fi
 [ -z "${made:-}" ] || rm -f $policy
 rm -f "$log"
 exit ${status:-0}

@@ -27,7 +27,7 @@ done
 again= # what has been installed meanwhile is found
 [ ! -f "$build/build.ninja" ] || again=--reconfigure
 timeout 120 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
-timeout 600 ninja -C "$build" </dev/null || give_up "the build failed"
+timeout 600 ninja -C "$build" all meson-test-prereq </dev/null || give_up "the build failed"
 timeout 120 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
 
 jobs=$(nproc)
