@@ -116,24 +116,13 @@ static void say_late(void)
            dp_tick_directory());
 }
 
-/* The tick has said that they stay pending, for a tick that will not come. */
-static void say_refused(void)
-{
-    int rc = dp_tick_result();
-    if (!rc)
-        return;
-    errno = -rc;
-    dp_log(DP_LOG_ERROR, "%s did not take the last profiles: %m; they are lost", dp_tick_directory());
-}
-
 static void deliver(bool ordinary, int64_t deadline_ns)
 {
     bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    if (write_in_time(ordinary && !inside_malloc, deadline_ns))
-        say_refused();
-    else
+    dp_tick_is_last(true);
+    if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     talk();
     deltaprof_guard_leave(kept);
@@ -164,6 +153,7 @@ void dp_ends_deliver(bool ordinary)
 
 void dp_ends_again(void)
 {
+    dp_tick_is_last(false);
     dp_store_relaxed(&ends.state, NOT_YET);
 }
 

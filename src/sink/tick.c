@@ -35,8 +35,8 @@ static struct {
     bool ready;                                     /* files is this process's */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
     struct dp_consumer *consumers[DP_KINDS];
-    _Atomic uint64_t n_files; /* relaxed, as result: numbers to tell */
-    _Atomic int result;
+    _Atomic uint64_t n_files; /* relaxed: a number to tell */
+    _Atomic bool is_last;     /* relaxed: of who waits for the tick */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
 
@@ -50,9 +50,9 @@ uint64_t dp_tick_files(void)
     return dp_load_relaxed(&tick.n_files);
 }
 
-int dp_tick_result(void)
+void dp_tick_is_last(bool is)
 {
-    return dp_load_relaxed(&tick.result);
+    dp_store_relaxed(&tick.is_last, is);
 }
 
 const char *dp_tick_directory(void)
@@ -80,9 +80,12 @@ static int ready(void)
 
 static void say(int rc)
 {
+    bool lost = dp_load_relaxed(&tick.is_last);
+    if (rc && lost)
+        dp_store_relaxed(&cause.last, 0); /* said again: what was pending is lost now */
     if (rc)
-        dp_log_once(&cause, -rc, "no profiles in %s for uid %u: %m; they stay pending", tick.files.dir,
-                    (unsigned)geteuid());
+        dp_log_once(&cause, -rc, "no profiles in %s for uid %u: %m; they %s", tick.files.dir, (unsigned)geteuid(),
+                    lost ? "are lost" : "stay pending");
     else
         dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
 }
@@ -161,7 +164,6 @@ static int write_all(unsigned flags)
     }
     unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
-    dp_store_relaxed(&tick.result, rc);
     dp_quiet_end(&before);
     if (n_kept)
         dp_stats_add(DP_STAT_TICKS, 1);
@@ -217,6 +219,6 @@ void dp_tick_fork_child(void)
     tick.ready = false;
     memset(tick.consumers, 0, sizeof tick.consumers);
     dp_store_relaxed(&tick.n_files, 0);
-    dp_store_relaxed(&tick.result, 0);
+    dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&cause.last, 0);
 }

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* conf->out is absolute, or "". Makes the directory; a failure is said in the log and changes nothing. Context: init.
@@ -25,9 +26,11 @@ int dp_tick(int64_t deadline_ns);
 /* The same for an exit path: try-locks, modules already open, async-signal-safe. */
 int dp_tick_last(int64_t deadline_ns);
 
-/* For the talk at exit: files written by this process so far, what the last tick returned, and the directory. */
+/* Whether a tick that fails is to say that its profiles are lost: none follows it. */
+void dp_tick_is_last(bool is);
+
+/* For the talk at exit: files written by this process so far, and the directory. */
 uint64_t dp_tick_files(void);
-int dp_tick_result(void);
 const char *dp_tick_directory(void);
 
 /* A forked child: its parent's consumers and half-written files are abandoned. Only stores. */
