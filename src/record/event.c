@@ -19,9 +19,11 @@
  * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
  * something to subtract from. What its consumers subtract is a copy of (n, v) taken before its first own event is
  * added: `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by
- * the fork handler, because most children exec. Events of other threads during the copy, which would land on one side
- * of it by chance, are not recorded and counted as FORK_RACES; frees go on, they are no part of the zero. [ZERO]: the
- * copy is published with release; else a report could subtract a base that is half the last one's.
+ * the fork handler, because most children exec. Events of other threads during the copy would land on one side of it by
+ * chance, so they let the copier go first: they give the processor up, FORK_YIELDS times at most (it may be preempted,
+ * and of lower priority for ever), and are then not recorded and counted as FORK_RACES. Frees go on, they are no part
+ * of the zero. [ZERO]: the copy is published with release; else a report could subtract a base that is half the last
+ * one's.
  */
 #include "record/event.h"
 
@@ -32,11 +34,13 @@
 #include "record/unwind.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <unistd.h>
 
 #define REARM_BYTES ((int64_t)1 << 20) /* between two looks at a profiler that is off */
 
 enum { OWN, WANTED, COPYING };
+enum { FORK_YIELDS = 10000 };
 
 static struct {
     _Atomic int64_t heap_rate; /* 0: off */
@@ -149,12 +153,22 @@ bool dp_record_fork_settle(void)
     return true;
 }
 
+static __attribute__((noinline, cold)) bool settled_soon(void)
+{
+    for (int i = 0; i < FORK_YIELDS; i++) {
+        sched_yield();
+        if (dp_record_fork_settle())
+            return true;
+    }
+    return false;
+}
+
 bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t v,
                    dp_record_id *id)
 {
     if (!dp_load_acquire(&record.ready)) /* [READY] */
         return false;
-    if (!dp_record_fork_settle()) {
+    if (__builtin_expect(!dp_record_fork_settle(), 0) && !settled_soon()) {
         dp_stats_add(DP_STAT_FORK_RACES, 1);
         return false;
     }
