@@ -149,6 +149,11 @@ def need(*programs):
             sys.exit(77)
 
 
+def redis_release():
+    """Its major version: from 8 on its threads talk by pipes instead of locks."""
+    return int(subprocess.run(['redis-server', '--version'], capture_output=True, text=True).stdout.split(' v=')[1].split('.')[0])
+
+
 def reachable_by(user):
     """Whether a program that runs as user can load our libraries from where they were built."""
     return subprocess.run(['setpriv', '--reuid', user, '--regid', user, '--clear-groups', 'test', '-r',
