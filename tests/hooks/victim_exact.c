@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_exact SECONDS PLUGIN [drain] - eight threads that allocate in functions of known names, free each other's
- * blocks, grow and shrink, fork, open and close a library; at the end the book of every process goes to stdout. With
- * `drain` everything is freed before. SECONDS may be -: until stdin ends.
+ * victim_exact PLUGIN [drain] - eight threads that allocate in functions of known names, free each other's blocks, grow
+ * and shrink, open and close a library, and, from the first line on stdin, fork; when stdin has ended the book of every
+ * process goes to stdout. With `drain` everything is freed before.
  */
 #include "tally.h"
 
@@ -11,7 +11,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum {
     SMALL,
@@ -39,7 +38,7 @@ static struct tally book[N_FUNCTIONS] = {
 
 #define N_SLOTS 2048
 static struct block *_Atomic slots[N_SLOTS];
-static atomic_int stopping;
+static atomic_int may_fork, stopping;
 static pthread_barrier_t quiet;
 static const char *plugin;
 
@@ -215,9 +214,6 @@ static void child(uint64_t seed, int whole)
 
 static void fork_and_wait(uint64_t seed, int whole)
 {
-    static int waited;
-    if (!waited++)
-        usleep(400000); /* the first tick opens the module that names, which a child may not */
     pid_t pid = fork();
     if (pid == 0)
         child(seed, whole);
@@ -240,7 +236,7 @@ static void *worker(void *arg)
         turns++;
         if ((uintptr_t)arg == 0 && turns % 8 == 0)
             use_plugin(&seed);
-        if ((uintptr_t)arg == 1 && turns % 200 == 100)
+        if ((uintptr_t)arg == 1 && turns % 200 == 100 && atomic_load(&may_fork))
             fork_and_wait(seed, 0);
     }
     pthread_barrier_wait(&quiet);
@@ -248,38 +244,34 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static void stay(const char *seconds_text)
+static void stay(void)
 {
-    double seconds = atof(seconds_text);
-    struct timespec pause = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    ssize_t n = 1;
-    char c;
-    if (strcmp(seconds_text, "-") == 0)
-        while (n > 0 || (n < 0 && errno == EINTR))
-            n = read(STDIN_FILENO, &c, 1);
-    else
-        while (nanosleep(&pause, &pause) && errno == EINTR)
-            ;
+    char line[64];
+    for (ssize_t n = 1; n > 0 || (n < 0 && errno == EINTR);) {
+        n = read(STDIN_FILENO, line, sizeof line);
+        if (n > 0)
+            atomic_store(&may_fork, 1);
+    }
 }
 
 int main(int argc, char **argv)
 {
     pthread_t threads[8];
-    if (argc < 3)
+    if (argc < 2)
         return 2;
-    plugin = argv[2];
+    plugin = argv[1];
     pthread_barrier_init(&quiet, NULL, 9);
     for (uintptr_t i = 0; i < 8; i++)
         if (pthread_create(&threads[i], NULL, worker, (void *)i))
             return 3;
-    stay(argv[1]);
+    stay();
     atomic_store(&stopping, 1);
     pthread_barrier_wait(&quiet);
     fork_and_wait(42, 1);
     pthread_barrier_wait(&quiet);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    if (argc > 3)
+    if (argc > 2)
         for (int i = 0; i < N_SLOTS; i++)
             release(atomic_exchange(&slots[i], NULL));
     tally_print(book, N_FUNCTIONS);
