@@ -21,7 +21,7 @@ def that_a_sanitized_program_is_left_alone():
 
 def that_a_malloc_inside_the_program_is_left_alone():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
-        r = same([victim('own')], conf, timeout=20)
+        r = same([victim('own')], conf, timeout=60)
         assert r.status == 5 and r.stdout == 'used: 1\n'
 
 
@@ -49,11 +49,11 @@ def that_a_bare_chroot_runs_as_without_us():
         shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
         shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
         for how in ('return', '_exit', 'vfork', 'dlerror', 'threads'):
-            without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=30)
+            without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=60)
             script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
                       '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",out=/out"})')
             with_us = subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf], capture_output=True, text=True,
-                                     timeout=30)
+                                     timeout=60)
             assert (with_us.returncode, with_us.stdout) == (without.returncode, without.stdout), (how, with_us, without)
             assert all(l.startswith('deltaprof[') for l in with_us.stderr.splitlines()), with_us.stderr
         if 'heap_rate=1' in conf.split(','):

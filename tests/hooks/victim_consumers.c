@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_consumers DIRECTORY SECONDS - four threads allocate, free and realloc; three consumers take their deltas at
- * their own pace, and most of what they try fails: the sink gives up half way, or the write is abandoned. What arrived
- * goes to DIRECTORY/consumer.N.SEQ.heap.pb.gz; the book to stdout. Each consumer's files must sum up to the book.
+ * victim_consumers DIRECTORY SECONDS - four threads allocate, free and realloc, for SECONDS at least; three consumers
+ * take their deltas, six at least, at their own pace, and most of what they try fails: the sink gives up half way, or
+ * the write is abandoned. What arrived goes to DIRECTORY/consumer.N.SEQ.heap.pb.gz; the book to stdout. Each consumer's
+ * files must sum up to the book.
  */
 #include "tally.h"
 
@@ -16,7 +17,7 @@ enum { SMALL, ZEROED, RESIZED, N_FUNCTIONS };
 
 #define N_SLOTS 512
 static struct block *_Atomic slots[N_SLOTS];
-static atomic_int stopping;
+static atomic_int stopping, n_kept[3];
 static const char *directory;
 
 NOINLINE struct block *make_small(size_t n)
@@ -94,6 +95,7 @@ static void keep(long consumer, int seq, const struct buffer *b)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || write(fd, b->bytes, b->n) != (ssize_t)b->n || close(fd))
         abort();
+    n_kept[consumer]++;
 }
 
 static void must(int result, int expected)
@@ -154,6 +156,8 @@ int main(int argc, char **argv)
     for (uintptr_t i = 0; i < 3; i++)
         pthread_create(&consumers[i], NULL, consume, (void *)i);
     usleep((useconds_t)(atof(argv[2]) * 1e6));
+    while (n_kept[0] < 6 || n_kept[1] < 6 || n_kept[2] < 6)
+        usleep(1000);
     atomic_store(&stopping, 1);
     for (int i = 0; i < 4; i++)
         pthread_join(workers[i], NULL);
