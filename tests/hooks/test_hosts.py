@@ -51,7 +51,7 @@ def that_a_bare_chroot_runs_as_without_us():
         for how in ('return', '_exit', 'vfork', 'dlerror', 'threads'):
             without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=60)
             script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
-                      '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",out=/out"})')
+                      '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
             with_us = subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf], capture_output=True, text=True,
                                      timeout=60)
             assert (with_us.returncode, with_us.stdout) == (without.returncode, without.stdout), (how, with_us, without)

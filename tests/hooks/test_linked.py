@@ -9,7 +9,7 @@ from harness import Run, main, new_directory, profiles, run, victim
 def that_a_linked_program_starts_us_itself():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
         out = new_directory()
-        r = run([victim('linked'), f'{conf},out={out}'], preload=False)
+        r = run([victim('linked'), f'{conf},exit_timeout=60s,out={out}'], preload=False)
         assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
         assert r.stdout == 'start: 0\nwrite: 0, bytes, samples\nstop: 0, again -114\n', r.stdout
         names = {n for p in profiles(Run('', '', 0, out)) for s in p.samples for n in s.names}

@@ -16,7 +16,7 @@ if not os.path.exists(victim('static')):
 
 def start(name, *args):
     out = new_directory()
-    r = run([victim(name), f'heap_rate=1,interval=20ms,out={out}', *args], preload=False)
+    r = run([victim(name), f'heap_rate=1,interval=20ms,exit_timeout=60s,out={out}', *args], preload=False)
     assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
     return Run(r.stdout, r.stderr, 0, out)
 
@@ -72,7 +72,7 @@ def that_locks_are_seen_from_both_sides():
                          {'mutex', 'rwlock-read', 'rwlock-write', 'cond', 'sem', 'spin', 'barrier', 'join'})):
         out = new_directory()
         r = run([victim(argv[0]), *argv[1:]], preload=False,
-                extra={'DELTAPROF_CONF': f'block_rate=1ns,mutex_rate=1,interval=100ms,out={out}'})
+                extra={'DELTAPROF_CONF': f'block_rate=1ns,mutex_rate=1,interval=100ms,exit_timeout=60s,out={out}'})
         assert r.status == 0, (r.status, r.stderr)
         delay = {}
         for kind in ('mutex', 'block'):

@@ -111,7 +111,7 @@ static void fork_children(unsigned i)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(20); /* hung: dies of it, and the parent sees that */
+            alarm(60); /* hung: dies of it, and the parent sees that */
             deltaprof_alloc(heap, (void *)(uintptr_t)0x77777700, 100);
             int rc = deltaprof_emit();
             deltaprof_deliver();
@@ -134,7 +134,7 @@ int main(void)
 {
     char conf[128], command[64];
     CHECK(scratch_directory(out, sizeof out, "desk") == 0);
-    snprintf(conf, sizeof conf, "heap_rate=1,interval=2ms,keep=20,symbolize=none,out=%s", out);
+    snprintf(conf, sizeof conf, "heap_rate=1,interval=2ms,keep=20,symbolize=none,exit_timeout=60s,out=%s", out);
     setenv("DELTAPROF_CONF", conf, 1); /* holds for every start */
     deltaprof_announce(DELTAPROF_SEES_MALLOC);
     heap = deltaprof_heap_register("stress");

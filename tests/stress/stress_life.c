@@ -138,7 +138,7 @@ static void children_of_a_busy_parent(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (!pid) {
-            alarm(20); /* a hang ends as a failure */
+            alarm(60); /* a hang ends as a failure */
             child();
         }
         int status;

@@ -153,7 +153,8 @@ static void wander(unsigned thread)
     atomic_fetch_add(&allocated_v, v);
 }
 
-static void run_part(void (*fn)(unsigned), unsigned n)
+/* Until its time is over and there is enough, if that is asked. */
+static void run_part(void (*fn)(unsigned), unsigned n, bool (*enough)(void))
 {
     atomic_store(&stop, false);
     struct stress_thread reader = {.fn = read_on};
@@ -164,7 +165,7 @@ static void run_part(void (*fn)(unsigned), unsigned n)
         CHECK(!pthread_create(&threads[i].thread, NULL, stress_thread_run, &threads[i]));
     }
     int64_t end = stress_now_ms() + stress_length_ms();
-    while (stress_now_ms() < end)
+    while (stress_now_ms() < end || (enough && !enough()))
         usleep(10000);
     atomic_store(&stop, true);
     for (unsigned i = 0; i < n; i++)
@@ -184,7 +185,7 @@ static void wander_with(unsigned addresses_a_thread, const char *name)
         for (unsigned i = 0; i < addresses_a_thread; i++)
             atomic_store(&free_lists[t][i], (uint64_t)t << 40 | 1u << 20 | i << 4);
     }
-    run_part(wander, THREADS);
+    run_part(wander, THREADS, NULL);
     for (unsigned i = 0; i < PLACES; i++) {
         uint64_t held = atomic_exchange(&places[i], 0);
         if (held)
@@ -228,11 +229,19 @@ static void interrupted(unsigned thread)
     CHECK(!timer_delete(timer));
 }
 
+static int64_t n_before_handlers;
+
+static bool many_handlers_ran(void)
+{
+    return handler_runs > 1000 && totals().n > n_before_handlers;
+}
+
 static void handlers_in_the_middle(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     CHECK(!sigaction(SIGUSR1, &action, NULL));
     struct dp_counts before = totals();
+    n_before_handlers = before.n;
     reuse = 64;
     atomic_store(&missed, 0);
     for (unsigned t = 0; t < THREADS; t++) {
@@ -240,7 +249,7 @@ static void handlers_in_the_middle(void)
         for (unsigned i = 0; i < reuse; i++)
             atomic_store(&free_lists[t][i], (uint64_t)t << 40 | 1u << 20 | i << 4);
     }
-    run_part(interrupted, THREADS);
+    run_part(interrupted, THREADS, many_handlers_ran);
     for (unsigned i = 0; i < PLACES; i++) {
         uint64_t held = atomic_exchange(&places[i], 0);
         if (held)
@@ -273,10 +282,15 @@ static void overflow(unsigned thread)
     atomic_fetch_add(&allocated_n, n);
 }
 
+static bool is_full(void)
+{
+    return dp_stats_read(DP_STAT_OVERFLOW) > 0;
+}
+
 static void a_full_table_keeps_its_totals(void)
 {
     atomic_store(&allocated_n, 0);
-    run_part(overflow, THREADS);
+    run_part(overflow, THREADS, is_full);
     struct dp_counts sum = {0}, one;
     for (uint32_t id = 0; id < dp_table_count(DP_KIND_BLOCK); id++) {
         dp_table_read(DP_KIND_BLOCK, id, &one);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define THREADS   4
 #define CONSUMERS 3
@@ -50,7 +51,7 @@ struct consumer {
     struct dp_consumer *consumer;
     uint64_t seed;
     int64_t got[RECORDS][2];
-    unsigned n_failed, n_delivered;
+    _Atomic unsigned n_failed, n_delivered;
     struct taken taken;
     struct said said;
 };
@@ -115,6 +116,9 @@ int main(void)
         MUST(!pthread_create(&threads[i], NULL, allocate, done[i]));
     struct timespec pause = {(text ? atoi(text) : 1000) / 1000, (text ? atoi(text) : 1000) % 1000 * 1000000L};
     nanosleep(&pause, NULL);
+    for (int i = 0; i < CONSUMERS; i++)
+        while (!dp_load_relaxed(&consumers[i].n_failed) || dp_load_relaxed(&consumers[i].n_delivered) < 2)
+            usleep(1000);
     dp_store_relaxed(&stop, 1);
     for (int i = 0; i < THREADS + CONSUMERS; i++)
         pthread_join(threads[i], NULL);

@@ -135,7 +135,7 @@ static void turn(uint64_t *random)
 static void work(unsigned i)
 {
     uint64_t random = i * 0x9E3779B97F4A7C15u + 1;
-    while (stress_now_ms() < until_ms)
+    for (int round = 0; round < 100 || stress_now_ms() < until_ms; round++)
         for (int n = 0; n < 32; n++)
             turn(&random);
 }

@@ -69,7 +69,7 @@ static void what_was_not_delivered_comes_again(void **state)
         bool end = pull(reply, i % 3 ? (size_t)i : SIZE_MAX);
         assert_true(end == !(i % 3));
         deltaprof_http_end(reply, 0);
-        for (int spins = 0; dp_body_count() && spins < 5000; spins++)
+        for (int spins = 0; dp_body_count() && spins < 60000; spins++)
             usleep(1000); /* an orphan settles its cursor on its own thread */
     }
     ask(target);

@@ -55,7 +55,7 @@ static void a_forked_child_begins_at_its_own_zero(void **state)
     release(10, 1);
     pid_t pid = do_fork();
     if (!pid) {
-        alarm(20);
+        alarm(60);
         dp_table_add(DP_KIND_HEAP, record_of(DP_KIND_HEAP, 10), 2, 20);
         struct dp_consumer *own = dp_consumer_new(DELTAPROF_HEAP, NULL), *both[] = {c, own};
         for (int i = 0; i < 2; i++) {
@@ -107,7 +107,7 @@ static void a_write_under_way_at_the_fork_does_not_hold_the_child(void **state)
     assert_int_equal(dp_consumer_write(stuck, DP_WRITE_NO_WAIT, take, &taken, NULL), -EAGAIN);
     pid_t pid = do_fork();
     if (!pid) {
-        alarm(20);
+        alarm(60);
         MUST(dp_consumer_commit(stuck) == -EINVAL); /* what was pending was the parent's */
         dp_table_add(DP_KIND_HEAP, record_of(DP_KIND_HEAP, 11), 1, 10);
         MUST(!dp_consumer_write(stuck, 0, take, &taken, NULL) && !dp_consumer_commit(stuck));
@@ -139,7 +139,7 @@ static void a_sink_that_forks_ends_the_write_in_the_child_only(void **state)
     taken.meanwhile = fork_in_the_sink;
     int err = dp_consumer_write(c, 0, take, &taken, NULL);
     if (!child_of_a_sink) {
-        alarm(20);
+        alarm(60);
         MUST(err == -ECANCELED);
         dp_vec_fini(&taken.bytes);
         MUST(!dp_consumer_write(c, 0, take, &taken, NULL) && !dp_consumer_commit(c));

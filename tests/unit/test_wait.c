@@ -146,8 +146,8 @@ static void readers_and_writers_are_told_apart(void **state)
 {
     struct deltaprof_wait reader, writer;
     mark();
+    deltaprof_lock_wait(&writer, &locks[3], DELTAPROF_LOCK_WRITE); /* begins before the other, and ends after it */
     deltaprof_lock_wait(&reader, &locks[3], DELTAPROF_LOCK_READ);
-    deltaprof_lock_wait(&writer, &locks[3], DELTAPROF_LOCK_WRITE);
     pass_ms(1);
     assert_true(release(&locks[3]));
     deltaprof_lock_waited(&reader, DELTAPROF_ACQUIRED, NULL);
