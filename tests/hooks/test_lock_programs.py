@@ -106,7 +106,7 @@ def that_redis_with_io_threads_answers_right():
         answer = asked('get', 'turns')
         assert int(answer.strip().strip('"')) == 40000, (answer, done.stdout)
         asked('flushall', 'async')
-        wait_until(lambda: 'lazyfreed_objects:1' in asked('info', 'memory'))  # by a thread that waited for it
+        wait_until(lambda: 'lazyfree_pending_objects:0' in asked('info', 'memory'))  # by a thread that waited for it
     assert s.status == 0, s.text
     balanced(s.run)
     if redis_release() < 8:
