@@ -99,13 +99,13 @@ def wait_until(true, seconds=60):
     yet to be asked (an OSError) is asked again."""
     until = time.monotonic() + seconds
     while True:
+        answer = 'waited in vain'
         try:
             if answer := true():
                 return answer
-        except OSError:
-            if time.monotonic() > until:
-                raise
-        assert time.monotonic() < until, 'waited in vain'
+        except OSError as failure:
+            answer = failure
+        assert time.monotonic() < until, answer
         time.sleep(0.01)
 
 
