@@ -43,9 +43,11 @@ class Examples(unittest.TestCase):
         profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='runtime')
         self.assertTrue(profiles)
         total = reader.sum_profiles(profiles)
+        # A compiler may make a function of its own for each constant that this one is called with.
+        lists = {name for names, _ in total for name in names if name.split('.')[0] == 'read_list'}
         for key, value in (('alloc_objects', 1000), ('alloc_space', 64000), ('inuse_objects', 100), ('inuse_space', 6400)):
             self.assertEqual(reader.by_function(total, key, {'cell_new'}), {'cell_new': value})
-            self.assertEqual(reader.by_function(total, key, {'read_list'}), {'read_list': value})
+            self.assertEqual(sum(reader.by_function(total, key, lists).values()), value)
         self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
 
     def test_a_runtime_reports_locks_of_its_own(self):
