@@ -37,6 +37,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { IDLE, RUNNING, STOPPED };
@@ -47,6 +48,7 @@ static struct {
     bool settled; /* tables and handlers are there */
     struct dp_config conf;
     _Atomic unsigned sees;
+    bool alone;            /* started by a preload: nobody but our sinks takes deltas */
     _Atomic bool confined; /* stays so in children, as filters do */
 } desk;
 
@@ -128,6 +130,7 @@ static void say_start(const struct dp_config *conf)
 
 static int start(const struct dp_config *conf, bool preloaded)
 {
+    desk.alone = preloaded;
     dp_log_init(conf->log);
     int rc = settle(conf);
     if (rc) {
@@ -226,7 +229,8 @@ int deltaprof_set(const char *text)
     else if (dp_load_relaxed(&desk.state) == IDLE)
         rc = -ENOTCONN;
     if (rc == 0) {
-        dp_record_tune(&conf, dp_load_relaxed(&desk.state) == RUNNING);
+        dp_record_tune(&conf,
+                       dp_load_relaxed(&desk.state) == RUNNING && !(desk.alone && dp_load_relaxed(&desk.confined)));
         dp_report_tune(&conf);
         dp_tick_tune(&conf);
         if (conf.interval_ns != desk.conf.interval_ns)
@@ -240,9 +244,15 @@ int deltaprof_set(const char *text)
     return rc;
 }
 
+/* There is nothing to do here: not started; confined, where to ask who we are may already kill; a child of vfork. */
+static bool stands_aside(void)
+{
+    return dp_load_relaxed(&desk.state) == IDLE || dp_load_relaxed(&desk.confined) || !dp_process_is_noted();
+}
+
 int deltaprof_emit(void)
 {
-    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted())
+    if (stands_aside())
         return -ENOTCONN;
     int64_t kept = deltaprof_guard_enter();
     int rc = dp_tick(INT64_MAX);
@@ -275,7 +285,7 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 void deltaprof_poll(void)
 {
     bool agent = dp_agent_due(), listen = dp_listen_due();
-    if ((!agent && !listen) || !dp_process_is_noted())
+    if ((!agent && !listen) || stands_aside())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
@@ -294,7 +304,7 @@ void deltaprof_deliver(void)
 
 void deltaprof_survived(void)
 {
-    if (dp_process_is_noted()) /* a child of vfork has its parent's memory */
+    if (!stands_aside()) /* a child of vfork has its parent's memory */
         dp_ends_again();
 }
 
@@ -316,7 +326,7 @@ void deltaprof_unload_end(void)
 
 void deltaprof_quiesce(void)
 {
-    if (!dp_process_is_noted() || dp_agent_is_self())
+    if (stands_aside() || dp_agent_is_self())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_listen_stop();
@@ -327,7 +337,7 @@ void deltaprof_quiesce(void)
 
 void deltaprof_main_leaves(void)
 {
-    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted())
+    if (stands_aside() || syscall(SYS_gettid) != getpid())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_listen_forbid(); /* a thread of ours would keep the process alive after its last own one */
@@ -337,10 +347,10 @@ void deltaprof_main_leaves(void)
 
 void deltaprof_confined(void)
 {
-    if (dp_load_relaxed(&desk.state) == IDLE || !dp_process_is_noted() || dp_agent_is_self())
+    if (stands_aside() || dp_agent_is_self())
         return;
     if (dp_swap_acq_rel(&desk.confined, true))
-        return; /* the second of several filters: the first may already kill who opens a file */
+        return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_ends_deadline();
@@ -351,6 +361,11 @@ void deltaprof_confined(void)
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
         dp_tick(deadline_ns);
     dp_agent_quiesce(deadline_ns);
+    dp_signals_release();
+    dp_lock_take(&desk.lock);
+    if (desk.alone)
+        dp_record_tune(&desk.conf, false); /* nobody would ever read it, and a stack is walked by system calls */
+    dp_lock_give(&desk.lock);
     if (dp_tick_has_sink())
         dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");
     dp_log_confined();

@@ -312,13 +312,18 @@ DELTAPROF_API void deltaprof_survived(void);
 DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
-/* The main thread is about to call pthread_exit: the process then ends when its last other thread does, ours aside. */
+/* The calling thread is about to end by pthread_exit. If it is the main one, the process then ends when its last other
+ * thread does, ours aside; of any other thread it means nothing. */
 DELTAPROF_API void deltaprof_main_leaves(void);
 
 /* Before unshare and setns, which want a single-threaded process: ends the agent. The next tick brings it back. */
 DELTAPROF_API void deltaprof_quiesce(void);
 
-/* Before a seccomp filter is installed: delivers what is pending; no thread is made and nothing opened from then on. */
+/*
+ * Before a seccomp filter is installed: delivers what is pending. From then on no thread is made and nothing opened,
+ * and what the host still calls or its ends call makes no system call of ours; under a preload nothing is recorded
+ * either.
+ */
 DELTAPROF_API void deltaprof_confined(void);
 
 /*

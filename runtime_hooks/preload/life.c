@@ -37,23 +37,16 @@ void _Exit(int status)
     _exit(status);
 }
 
-/* Only the main thread's leaving changes how the process ends. */
-static void leave(void)
-{
-    if (syscall(SYS_gettid) == getpid())
-        deltaprof_main_leaves();
-}
-
 void pthread_exit(void *result)
 {
-    leave();
+    deltaprof_main_leaves();
     DP_REAL(pthread_exit)(result);
     __builtin_unreachable();
 }
 
 void thrd_exit(int result)
 {
-    leave();
+    deltaprof_main_leaves();
     DP_REAL(thrd_exit)(result);
     __builtin_unreachable();
 }

@@ -130,13 +130,11 @@ static void deliver(bool ordinary, int64_t deadline_ns)
 
 void dp_ends_deliver(bool ordinary)
 {
+    if (!dp_load_relaxed(&ends.armed) || !dp_process_is_noted() || dp_agent_is_self())
+        return;
     int saved = errno;
     int32_t self = (int32_t)syscall(SYS_gettid);
     uint32_t state = NOT_YET;
-    if (!dp_load_relaxed(&ends.armed) || !dp_process_is_noted() || dp_agent_is_self()) {
-        errno = saved;
-        return;
-    }
     int64_t deadline_ns = dp_ends_deadline();
     if (dp_cas_acquire(&ends.state, &state, UNDER_WAY)) {
         dp_store_relaxed(&ends.by, self);

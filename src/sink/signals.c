@@ -10,6 +10,7 @@
  */
 #include "sink/signals.h"
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -26,8 +27,9 @@
 static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_FATAL = sizeof fatal / sizeof *fatal };
 
-/* What stands in for SIG_DFL, by signal; sa_handler 0: nothing. Written at init only. */
+/* What stands in for SIG_DFL, by signal; sa_handler 0: nothing. Written at init and by release only. */
 static struct sigaction stand_ins[_NSIG];
+static _Atomic bool released; /* relaxed: a filter that another thread installs is not awaited here */
 
 /* By system call: the libc function may be the interposer's, which would put us back. */
 static void set_default(int sig)
@@ -60,7 +62,7 @@ static void on_fatal(int sig)
 static void on_request(int sig)
 {
     int saved = errno;
-    if (dp_process_is_noted()) {
+    if (!dp_load_relaxed(&released) && dp_process_is_noted()) {
         int64_t kept = deltaprof_guard_enter();
         if (dp_agent_is_running())
             dp_agent_ring();
@@ -99,6 +101,20 @@ void dp_signals_init(const struct dp_config *conf)
 static bool is_ours(const struct sigaction *action)
 {
     return action->sa_handler == on_fatal || action->sa_handler == on_request;
+}
+
+void dp_signals_release(void)
+{
+    struct sigaction now;
+    dp_store_relaxed(&released, true);
+    for (int i = 0; i < N_FATAL; i++) {
+        if (!stand_ins[fatal[i]].sa_handler)
+            continue;
+        stand_ins[fatal[i]].sa_handler = NULL;
+        /* Ours looks like SIG_DFL where sigaction is the interposer's. */
+        if (sigaction(fatal[i], NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
+            set_default(fatal[i]);
+    }
 }
 
 int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,

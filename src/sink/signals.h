@@ -12,6 +12,9 @@
 /* Installs what conf asks for, each only where SIG_DFL stands. Context: init. */
 void dp_signals_init(const struct dp_config *conf);
 
+/* The real defaults again, for good; who asks for profiles is not heard any more. Context: before a seccomp filter. */
+void dp_signals_release(void);
+
 /* The host's sigaction: sees SIG_DFL where a handler of ours stands, and gets it back where it asks for SIG_DFL. */
 int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
                       int (*real)(int, const struct sigaction *, struct sigaction *));

@@ -221,6 +221,16 @@ def that_a_seccomp_filter_is_survived():
         assert last(says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
 
 
+def that_behind_a_narrow_filter_nothing_of_ours_is_called():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        assert last(one_line_says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
+        p = subprocess.Popen([victim('life'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
+                             stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b'ready\n', p.wait(timeout=10)
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(timeout=10) == -signal.SIGTERM
+
+
 def that_a_limit_on_file_sizes_does_not_kill():
     for conf in WITH_AND_WITHOUT_AGENT:
         says_why('no-files', 'EFBIG; they are lost', conf=conf)

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -147,6 +148,55 @@ static void run_filter(void)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
         _exit(7);
+}
+
+/* Only what libc does below here: who asks for its own number is killed, and in the end who asks about signals. */
+static void run_narrow_filter(bool masks)
+{
+    unsigned allowed[] = {SYS_write,    SYS_exit,          SYS_exit_group, SYS_brk,   SYS_mmap,    SYS_munmap,
+                          SYS_mprotect, SYS_madvise,       SYS_futex,      SYS_prctl, SYS_seccomp, SYS_clock_nanosleep,
+                          SYS_rseq,     SYS_rt_sigprocmask};
+    enum { N = sizeof allowed / sizeof *allowed };
+    struct sock_filter program[N + 3] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        [N + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        [N + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    if (!masks)
+        allowed[N - 1] = SYS_write;
+    for (unsigned i = 0; i < N; i++)
+        program[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], N - i, 0);
+    struct sock_fprog filter = {N + 3, program};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+        _exit(7);
+}
+
+NOINLINE void make_deep(int n)
+{
+    char room[3000];
+    free(make_again());
+    if (n)
+        make_deep(n - 1);
+    __asm__ volatile("" ::"r"(room) : "memory");
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void contend(void)
+{
+    for (int i = 0; i < 20; i++) {
+        pthread_mutex_lock(&mutex);
+        make_deep(20);
+        pause_ms(1);
+        pthread_mutex_unlock(&mutex);
+    }
+}
+
+static void *contend_and_leave(void *arg)
+{
+    contend();
+    pthread_exit(arg);
 }
 
 extern char *early_kept __attribute__((weak)); /* early.c */
@@ -315,6 +365,21 @@ int main(int argc, char **argv)
             pause_ms(10);
         }
         return 5;
+    }
+    if (strcmp(how, "narrow") == 0) {
+        pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first to leave so loads libgcc_s */
+        pthread_join(thread, NULL);
+        pthread_create(&thread, NULL, contend_and_leave, NULL);
+        run_narrow_filter(true);
+        contend();
+        pthread_join(thread, NULL);
+        run_narrow_filter(false);
+        make_deep(200);
+        if (strcmp(arg, "wait") == 0) {
+            say("ready\n");
+            pause_ms(20000);
+        }
+        _exit(5);
     }
     if (strcmp(how, "no-files") == 0) { /* a sandbox of rlimits; stdout is a pipe */
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
