@@ -78,11 +78,18 @@ int setns(int fd, int type)
     return DP_REAL(setns)(fd, type);
 }
 
-/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. A filter of NULL is
- * how programs ask whether there is such a thing. */
+/* A filter of NULL is how programs, and libseccomp in their name, ask whether there is such a thing. */
+static inline bool confines(long number, long a, long b, long c)
+{
+    if (number == SYS_seccomp)
+        return a == SECCOMP_SET_MODE_STRICT || (a == SECCOMP_SET_MODE_FILTER && c);
+    return number == SYS_prctl && a == PR_SET_SECCOMP && (b != SECCOMP_MODE_FILTER || c);
+}
+
+/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. */
 int dp_prctl(int option, long a, long b, long c, long d)
 {
-    if (option == PR_SET_SECCOMP && (a != SECCOMP_MODE_FILTER || b))
+    if (confines(SYS_prctl, option, a, b))
         deltaprof_confined();
     return DP_REAL(prctl)(option, a, b, c, d);
 }
@@ -95,8 +102,7 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
         dp_leave(NULL);
     else if (number == SYS_unshare || number == SYS_setns)
         deltaprof_quiesce();
-    else if (number == SYS_seccomp ? a != SECCOMP_GET_ACTION_AVAIL && a != SECCOMP_GET_NOTIF_SIZES
-                                   : a == PR_SET_SECCOMP)
+    else if (confines(number, a, b, c))
         deltaprof_confined();
     return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
 }

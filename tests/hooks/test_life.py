@@ -221,6 +221,10 @@ def that_a_seccomp_filter_is_survived():
         assert last(says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
 
 
+def that_to_ask_about_filters_changes_nothing():
+    ends('seccomp-asks')
+
+
 def that_behind_a_narrow_filter_nothing_of_ours_is_called():
     for conf in WITH_AND_WITHOUT_AGENT:
         assert last(one_line_says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)

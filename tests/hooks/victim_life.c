@@ -366,6 +366,14 @@ int main(int argc, char **argv)
         }
         return 5;
     }
+    if (strcmp(how, "seccomp-asks") == 0) { /* is there such a thing, and with which flags? */
+        if (!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) ||
+            !syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) ||
+            !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL))
+            return 4;
+        free(make_again());
+        return 5;
+    }
     if (strcmp(how, "narrow") == 0) {
         pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first to leave so loads libgcc_s */
         pthread_join(thread, NULL);
