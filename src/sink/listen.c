@@ -160,6 +160,17 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
            endpoint.conf.listen);
 }
 
+/* Waits; who stops the whole process and lets it go on interrupts that. */
+static bool is_stopped_by(const sigset_t *stop, int64_t deadline_ns)
+{
+    for (int64_t left_ns; (left_ns = deadline_ns - dp_clock_ns()) > 0;) {
+        struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
+        if (sigtimedwait(stop, NULL, &left) == STOP_SIGNAL)
+            return true;
+    }
+    return false;
+}
+
 static void *run(void *unused)
 {
     dp_thread_is_ours();
@@ -167,8 +178,7 @@ static void *run(void *unused)
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, STOP_SIGNAL);
-    struct timespec delay = {AFTER_NS / 1000000000, AFTER_NS % 1000000000};
-    if (endpoint.delayed && sigtimedwait(&stop, NULL, &delay) == STOP_SIGNAL)
+    if (endpoint.delayed && is_stopped_by(&stop, dp_clock_ns() + AFTER_NS))
         return unused;
     if (dp_log_own_table() == 0)
         dp_process_own_descriptors();

@@ -203,6 +203,18 @@ def that_a_wrapper_leaves_the_port_to_the_server():
         wait_until(lambda: s.get('/debug/pprof/cmdline').split(b'\0')[0] == victim('serve').encode())
 
 
+def that_an_endpoint_comes_after_its_second_however_often_the_process_is_stopped():
+    began = time.monotonic()
+    with Server([victim('serve'), 'idle'], ready=None) as s:
+        s.process.stdout.readline()
+        for _ in range(5):
+            s.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.05)
+            s.process.send_signal(signal.SIGCONT)
+        s.wait('/debug/pprof/')
+        assert time.monotonic() - began >= 1, time.monotonic() - began
+
+
 def that_closed_and_reused_descriptors_hurt_nobody():
     with Server([victim('serve'), 'closes']) as s:
         for _ in range(20):
