@@ -227,7 +227,7 @@ def that_to_ask_about_filters_changes_nothing():
 
 def that_behind_a_narrow_filter_nothing_of_ours_is_called():
     for conf in WITH_AND_WITHOUT_AGENT:
-        assert last(one_line_says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
+        assert last(says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
         p = subprocess.Popen([victim('life'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
                              stdout=subprocess.PIPE)
         assert p.stdout.readline() == b'ready\n', p.wait(timeout=10)
