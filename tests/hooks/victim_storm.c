@@ -3,7 +3,7 @@
  * victim_storm N [DIRECTORY] - forks N children out of a process whose eight other threads allocate without pause; each
  * child makes ten blocks and ends. Every fourth uses _exit, and every fourth becomes another program. DIRECTORY of the
  * profiles: each makes its first block when a tick is due, and goes on when that tick has told of it. Prints how many
- * ended well, and who the parent is; names those that did not end within a minute.
+ * ended well, and who parent and children are; names those that did not end within a minute.
  */
 #include "tally.h"
 
@@ -80,6 +80,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 100, n_well = 0, n_hung = 0;
+    pid_t *all = calloc((size_t)n, sizeof *all);
     pthread_t threads[8];
     for (int i = 0; i < 8; i++)
         if (pthread_create(&threads[i], NULL, worker, NULL))
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
             pids[k] = fork();
             if (pids[k] == 0)
                 child((i + k) % 4, argc > 2 ? argv[2] : NULL);
+            all[i + k] = pids[k];
         }
         double deadline = now() + 60;
         for (int k = 0; k < many; k++) {
@@ -113,6 +115,9 @@ int main(int argc, char **argv)
     atomic_store(&stopping, 1);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    printf("%d of %d ended well, %d hung; parent %d\n", n_well, n, n_hung, (int)getpid());
+    printf("%d of %d ended well, %d hung; parent %d, children", n_well, n, n_hung, (int)getpid());
+    for (int i = 0; i < n; i++)
+        printf(" %d", (int)all[i]);
+    printf("\n");
     return 0;
 }
