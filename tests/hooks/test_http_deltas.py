@@ -47,6 +47,7 @@ def that_every_consumer_gets_the_whole_exactly():
 
 def that_a_client_killed_in_the_middle_loses_nothing():
     with Server([victim('serve'), 'tree', '15'], 'heap_rate=1,depth=64,symbolize=none,memory=128M') as s:
+        assert s.process.stdout.readline() == 'ready\n'  # the tree has grown
         body = s.get('/debug/pprof/heap?types=alloc')
         whole = rows(reader.load(body))
         # More than sockets can hold: 64 KiB there (the kernel doubles what we ask), some here.
@@ -85,6 +86,7 @@ def acknowledge(s, cursor, most_of, rounds):
 def that_after_loses_and_doubles_nothing_at_any_byte():
     for argv, conf, step in (([victim('serve'), 'tree', '3'], '', 7), ([victim('serve'), 'tree', '12'], 'depth=64,', 4001)):
         with Server(argv, conf + 'heap_rate=1,symbolize=none') as s:
+            assert s.process.stdout.readline() == 'ready\n'
             size = len(s.get('/debug/pprof/heap?types=alloc')) + 600
             deaths = [n for n in range(1, size + 200, max(step, size // 60))]
             before = {k: v['alloc_objects'] for k, v in rows(s.profile('heap?types=alloc')).items()}
