@@ -72,7 +72,8 @@ struct deltaprof_site {
     uintptr_t pc, sp, fp;
 };
 
-/* The caller of the function that this stands in: an interposer's sample begins at whoever called malloc. */
+/* The caller of the function that this stands in, which must not be inlined: an interposer's sample begins at whoever
+ * called malloc. */
 #if defined(__x86_64__)
 #define DELTAPROF_SITE_CALLER()                                                  \
     __extension__({                                                              \

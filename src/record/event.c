@@ -223,7 +223,7 @@ void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, cons
     finish(sample);
 }
 
-void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes)
+__attribute__((noinline)) void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes)
 {
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct sample sample;

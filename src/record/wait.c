@@ -141,7 +141,8 @@ static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_
     }
 }
 
-void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end end, const struct deltaprof_site *site)
+__attribute__((noinline)) void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end end,
+                                                     const struct deltaprof_site *site)
 {
     const struct wait *wait = (const struct wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
@@ -169,7 +170,8 @@ bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock)
     return !dp_thread_parked(dp_thread_self()) && dp_held_settle(lock, owed->ns) > 0;
 }
 
-void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltaprof_site *site)
+__attribute__((noinline)) void deltaprof_lock_blame(const struct deltaprof_owed *owed,
+                                                    const struct deltaprof_site *site)
 {
     int64_t rate = dp_load_relaxed(&mutex_rate);
     if (!rate || dp_thread_parked(dp_thread_self()))
