@@ -33,7 +33,7 @@ timeout 120 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go b
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
 rm -f "$log"
-timeout 1200 meson test -C "$build" --no-rebuild --num-processes "$jobs" --print-errorlogs </dev/null
+timeout 1200 meson test -C "$build" --no-rebuild --num-processes "$jobs" --timeout-multiplier 3 --print-errorlogs </dev/null
 [ -f "$log" ] || give_up "meson test failed"
 
 count() {
