@@ -102,7 +102,8 @@ void dp_cli_source_fini(struct dp_cli_source *source)
 /* A file's name taken apart: everything up to its process (directory and all), and its number. */
 struct name {
     const char *file;
-    size_t n_process;
+    const char *program;
+    size_t n_program, n_process;
     const char *kind;
     unsigned long long seq;
     size_t position;
@@ -130,9 +131,18 @@ static int parse_name(const char *file, struct name *name)
     if (seq_end != parts[0] || seq_end < parts[1] + 5 || pid_end != parts[1] || pid_end == parts[2] + 1)
         return 0;
     name->file = file;
+    name->program = base;
+    name->n_program = (size_t)(parts[2] - base);
     name->n_process = (size_t)(parts[1] - file);
     name->kind = parts[0];
     return 1;
+}
+
+const char *dp_cli_file_program(const char *file, size_t *n_bytes)
+{
+    struct name name = {0};
+    *n_bytes = parse_name(file, &name) ? name.n_program : 0;
+    return name.program;
 }
 
 /* Processes side by side, the newest file first. */

@@ -145,16 +145,20 @@ static int choose_type(struct top *top, const char *file)
     return DP_CLI_FAILED;
 }
 
-static int add_program(struct dp_strings *programs, const struct dp_decode *d)
+/* As the file is called: the main mapping of a program that was started through a link has the name of another. */
+static int add_program(struct dp_strings *programs, const char *path, const struct dp_decode *d)
 {
     size_t n_bytes = 0;
-    const char *file = d->mappings.n ? dp_decode_text(d, d->mappings.at[0].file, &n_bytes) : "";
-    const char *slash = n_bytes ? memrchr(file, '/', n_bytes) : NULL;
-    if (slash)
-        n_bytes -= (size_t)(slash + 1 - file);
-    if (n_bytes && dp_strings_add(programs, slash ? slash + 1 : file, n_bytes) == DP_STRINGS_NONE)
-        return -ENOMEM;
-    return 0;
+    const char *program = dp_cli_file_program(path, &n_bytes);
+    if (!n_bytes && d->mappings.n) {
+        program = dp_decode_text(d, d->mappings.at[0].file, &n_bytes);
+        const char *slash = n_bytes ? memrchr(program, '/', n_bytes) : NULL;
+        if (slash) {
+            n_bytes -= (size_t)(slash + 1 - program);
+            program = slash + 1;
+        }
+    }
+    return n_bytes && dp_strings_add(programs, program, n_bytes) == DP_STRINGS_NONE ? -ENOMEM : 0;
 }
 
 static int read_files(struct top *top, char **files, size_t n)
@@ -167,7 +171,7 @@ static int read_files(struct top *top, char **files, size_t n)
         status = dp_cli_read("top", files[i], top->limit_bytes, &source);
         int result = status ? 0 : dp_merge_add(&top->merge, &source.decode, states[i], &error);
         if (!status && !result)
-            result = add_program(&top->programs, &source.decode);
+            result = add_program(&top->programs, files[i], &source.decode);
         if (result)
             status = dp_cli_refuse("top", files[i], result, &error);
         top->n_processes += states[i] == DP_MERGE_NEWEST;

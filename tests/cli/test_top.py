@@ -103,6 +103,12 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.top(*files[:n])
             self.assertEqual(self.head[0], line)
 
+    def test_a_program_is_called_as_its_files_are(self):
+        self.top(self.file('redis-server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
+        self.assertEqual(self.head[0], 'Program: redis-server')
+        self.top(self.file('redis-server.x.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
+        self.assertEqual(self.head[0], 'Program: redis-check-rdb')
+
     def test_standard_input_gzipped_or_raw(self):
         data = profile([(['f'], [1, 1, 1, 1])])
         self.assertEqual([row[5] for row in self.top('-', data=data)], ['f'])
