@@ -10,15 +10,18 @@
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
 static char pool[16 << 20] __attribute__((aligned(16)));
 static size_t used;
-static _Atomic int ready, slow; /* to come; until somebody has come */
+static _Atomic int ready;  /* to come */
+static _Atomic int wanted; /* the next to hold the inner lock lets it go when somebody has come */
+static _Atomic int held;   /* for that */
 
 PUBLIC void *malloc(size_t n)
 {
     pthread_mutex_lock(&outer);
     pthread_mutex_lock(&inner);
-    if (slow) {
+    if (atomic_exchange(&wanted, 0)) {
+        held = 1;
         until_it_sleeps();
-        slow = 0;
+        held = 0;
     }
     void *p = used + n + 16 <= sizeof pool ? pool + used : NULL;
     used += (n + 15) & ~(size_t)15;
@@ -45,7 +48,7 @@ static void *comes_meanwhile(void *arg)
 {
     for (int i = 0; i < 3; i++) {
         ready = 1;
-        while (!slow)
+        while (!held)
             sched_yield();
         says_it_takes();
         pthread_mutex_lock(&inner);
@@ -63,7 +66,7 @@ int main(void)
         while (!ready)
             sched_yield();
         ready = 0;
-        slow = 1;
+        wanted = 1;
         free(malloc(100));
     }
     pthread_join(t, NULL);
