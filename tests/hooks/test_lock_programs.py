@@ -208,6 +208,8 @@ def that_postgres_under_pgbench_answers_right():
         server = [tools + 'postgres', '-D', data, '-p', str(port), '-k', home, '-h', '127.0.0.1', '-F']
         with Server(server, port, user, home) as s:
             s.stop = signal.SIGINT
+            # It listens before it lets anybody in.
+            wait_until(lambda: subprocess.run(['psql', '-Atc', 'select 1', 'postgres'], **plain).returncode == 0)
             subprocess.run(['pgbench', '-i', '-q', 'postgres'], check=True, **plain)
             load = subprocess.run(['pgbench', '-c', '8', '-j', '2', '-t', '200', 'postgres'], **plain)
             assert load.returncode == 0 and re.search(r'number of failed transactions: 0 ', load.stdout), load.stdout

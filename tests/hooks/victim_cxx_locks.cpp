@@ -11,7 +11,7 @@
 static std::mutex queue_mutex;
 static std::condition_variable not_empty;
 static std::queue<int> jobs;
-static bool closed;
+static bool closed, was_waited_for;
 static std::shared_mutex book_mutex;
 static std::vector<long> book(20000);
 static long n_written;
@@ -30,12 +30,20 @@ extern "C" __attribute__((noinline)) void post_job(int job)
 extern "C" __attribute__((noinline)) bool take_job(int &job)
 {
     std::unique_lock<std::mutex> lock(queue_mutex);
+    was_waited_for |= jobs.empty();
     not_empty.wait(lock, [] { return closed || !jobs.empty(); });
     if (jobs.empty())
         return false;
     job = jobs.front();
     jobs.pop();
     return true;
+}
+
+/* A thread waits for a job, or has. */
+static bool is_waited_for()
+{
+    std::lock_guard<std::mutex> lock(queue_mutex);
+    return was_waited_for;
 }
 
 extern "C" __attribute__((noinline)) void write_book(int job)
@@ -76,6 +84,8 @@ int main()
             if (sum < 0)
                 std::puts("never");
         });
+    while (!is_waited_for())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (int i = 0; i < 20000; i++) {
         if (i % 500 == 0)
             std::this_thread::sleep_for(std::chrono::milliseconds(2)); /* let them wait for a job */
