@@ -350,7 +350,7 @@ void deltaprof_confined(void)
     if (stands_aside() || dp_agent_is_self())
         return;
     if (dp_swap_acq_rel(&desk.confined, true))
-        return;
+        return; /* another thread is at it */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_ends_deadline();
