@@ -34,9 +34,15 @@ class Docs(unittest.TestCase):
         with open(os.path.join(TOP, 'README.md')) as f:
             self.readme = f.read()
 
-    def test_the_key_table_of_readme_is_that_of_the_program(self):
+    def test_the_keys_that_readme_names_are_told_as_the_program_tells_them(self):
         rows = re.findall(r'^\| `(\w+)` \| (.*?) \| (.*) \|$', self.readme, re.M)
-        self.assertEqual(rows, [(key, default, text.replace('|', '\\|')) for key, _, default, text in keys()])
+        known = [(key, default, text.replace('|', '\\|')) for key, _, default, text in keys()]
+        self.assertGreaterEqual(len(rows), 6)
+        for row in rows:
+            self.assertIn(row, known)
+
+    def test_readme_is_short(self):
+        self.assertLessEqual(len(self.readme.encode()), 10240)
 
     def test_the_man_page_has_every_key_and_every_verb(self):
         with open(MAN) as f:
