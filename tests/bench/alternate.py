@@ -16,17 +16,22 @@ def once(argv, conf, variable):
     if conf is HEAPTRACK:
         argv = ['heaptrack', '-o', os.path.join(out.name, 'heaptrack'), *argv]
         conf = None
+    trivial = conf is TRIVIALLY
+    if trivial:
+        conf = None
     env = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'DELTAPROF_CONF')}
     if conf is not None:
         env[variable] = PRELOAD
         env['DELTAPROF_CONF'] = f'{conf},out={out.name}'
+    if trivial:
+        env[variable] = os.path.join(BUILD, 'tests/bench/libtrivial.so')
     quiet = subprocess.DEVNULL if argv[0] == 'heaptrack' else None
     lines = subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, stderr=quiet, text=True).stdout.splitlines()
     return float(next(line for line in lines if line[:1].isdigit()))  # heaptrack says more
 
 
 def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
-    """confs: {name: conf, None or HEAPTRACK}; the first is the one without us."""
+    """confs: {name: conf, None, TRIVIALLY or HEAPTRACK}; the first is the one without us."""
     values = {c: [] for c in confs}
     for _ in range(ROUNDS):
         for c, conf in confs.items():
@@ -39,5 +44,7 @@ def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
 
 
 WITHOUT = {'without us': None}
+TRIVIALLY = 'trivial'  # an interposer that does nothing, in place of ours
+TRIVIAL = {'trivial interposer': TRIVIALLY}
 HEAPTRACK = 'heaptrack'  # in place of ours, for what else records every event
 BESIDE = {'heaptrack': HEAPTRACK} if shutil.which('heaptrack') else {}
