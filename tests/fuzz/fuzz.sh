@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Coverage-guided fuzzing of one target with libFuzzer: fuzz.sh TARGET SECONDS [CORPUS-DIRECTORY]
-# TARGET: decode, diff, cfi, object or request. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes to the current directory.
+# TARGET: decode, diff, cfi, object, request, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
+# to the current directory. ELFUTILS=DIRECTORY, a tree of elfutils built by clang -fsanitize=fuzzer-no-link,address: elf and dwarf see
+# into its libraries. Needs clang and libclang-rt-dev.
 set -eu
 target=$1 seconds=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,6 +14,19 @@ trap 'rm -f "$program"' EXIT
 case $target in
 request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
 cfi) set -- "$src/record/cfi.c" "$src/record/cfi_program.c" "$src/record/rule.c" ;;
+top)
+    set -- "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm -lpthread -ldl
+    for room in top count files names preload units; do
+        set -- "$src/cli/$room.c" "$@"
+    done
+    ;;
+elf | dwarf)
+    module=$([ "$target" = elf ] && echo symbolize || echo lines)
+    libraries="-ldw -lelf"
+    [ -z "${ELFUTILS:-}" ] || libraries="$ELFUTILS/libdw/libdw.a $ELFUTILS/libelf/libelf.a $ELFUTILS/lib/libeu.a"
+    set -- "$src/modules/$module.c" "$src/modules/session.c" "$src/modules/elffile.c" "$src/modules/elfsymbols.c" \
+        "$src/modules/demangle.c" $libraries -llzma -lz -liberty -lpthread -ldl
+    ;;
 object) set -- "$src"/record/*.c "$src"/base/*.c -lpthread -ldl ;;
 *) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac

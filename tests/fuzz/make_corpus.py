@@ -35,6 +35,7 @@ for seed in range(12):
     put('decode', 'raw-%02d' % seed, data)
     old, new = data, raw(model.later(rng).write(rng, time_ns=9, slide=True))
     put('diff', 'pair-%02d' % seed, bytes([seed % 3, len(old) & 255, len(old) >> 8]) + old + new)
+    put('top', 'pair-%02d' % seed, bytes([seed * 5 & 31, len(old) & 255, len(old) >> 8]) + old + new)
 
 for seed in range(6):
     series = Series(random.Random(seed), n_rows=6, n_frames=20)
@@ -90,5 +91,6 @@ broken = {
 put('diff', 'nothing-at-all', bytes([0, 4, 0]) + 2 * number(12, 524288))
 for name, data in broken.items():
     put('decode', name, data)
+    put('top', name, bytes([len(name) & 31, len(data) & 255, len(data) >> 8 & 255]) + data + good)
     if not name.startswith('gzip'):
         put('diff', name, bytes([len(name) % 3, len(good) & 255, len(good) >> 8]) + good + data)
