@@ -9,12 +9,15 @@
  *     settled --write--> open --after=sent--> settled (committed)
  *                             --anything else--> settled (abandoned; the next reply covers that time as well)
  *
- * An idle cursor beyond its time to live gives its place, and its baseline's memory, to the next new one.
+ * The shared default cursor of each kind has a place of its own that nothing takes. A named cursor that is idle beyond
+ * its time to live is freed; when all places are used, or no memory is left for a new one, the idle cursor that was
+ * used least recently is. So asking under many names costs other named cursors their baseline, never the endpoint.
  */
 #include "sink/cursor.h"
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "record/table.h"
 #include "sink/request.h"
 
 #include <errno.h>
@@ -30,7 +33,7 @@ struct dp_cursor {
 };
 
 static struct dp_lock lock;
-static struct dp_cursor cursors[DP_CURSORS_MAX];
+static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX];
 static int64_t ttl_ns;
 
 void dp_cursor_init(int64_t ttl)
@@ -40,29 +43,52 @@ void dp_cursor_init(int64_t ttl)
     dp_lock_give(&lock);
 }
 
+/* A cursor that was made; NULL: there is none. */
 static struct dp_cursor *find(unsigned kind, const char *name)
 {
+    if (!*name)
+        return defaults[kind].consumer ? &defaults[kind] : NULL;
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
-        if (cursors[i].consumer && cursors[i].kind == kind && !strcmp(cursors[i].name, name))
-            return &cursors[i];
+        if (named[i].consumer && named[i].kind == kind && !strcmp(named[i].name, name))
+            return &named[i];
     return NULL;
 }
 
-static struct dp_cursor *vacant(int64_t now)
+static void forget(struct dp_cursor *c)
+{
+    dp_consumer_free(c->consumer);
+    memset(c, 0, sizeof *c);
+}
+
+static void forget_expired(int64_t now)
+{
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        if (named[i].consumer && !named[i].taken && now - named[i].used_ns > ttl_ns)
+            forget(&named[i]);
+}
+
+/* Forgets the idle cursor that was used least recently. False: every named cursor is taken. */
+static bool forget_oldest(void)
 {
     struct dp_cursor *oldest = NULL;
-    for (size_t i = 0; i < DP_CURSORS_MAX; i++) {
-        struct dp_cursor *c = &cursors[i];
-        if (!c->consumer)
-            return c;
-        if (!c->taken && *c->name && now - c->used_ns > ttl_ns && (!oldest || c->used_ns < oldest->used_ns))
-            oldest = c;
-    }
-    if (oldest) {
-        dp_consumer_free(oldest->consumer);
-        memset(oldest, 0, sizeof *oldest);
-    }
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        if (named[i].consumer && !named[i].taken && (!oldest || named[i].used_ns < oldest->used_ns))
+            oldest = &named[i];
+    if (oldest)
+        forget(oldest);
     return oldest;
+}
+
+static struct dp_cursor *vacant(unsigned kind, const char *name)
+{
+    if (!*name)
+        return &defaults[kind];
+    do {
+        for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+            if (!named[i].consumer)
+                return &named[i];
+    } while (forget_oldest());
+    return NULL;
 }
 
 struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
@@ -77,12 +103,15 @@ struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now,
         goto out;
     }
     if (!c) {
-        c = vacant(now);
+        forget_expired(now);
+        c = vacant(kind, name);
         if (!c) {
             *error = -ENOSPC;
             goto out;
         }
-        c->consumer = dp_consumer_new(kind, conf);
+        do
+            c->consumer = dp_consumer_new(kind, conf);
+        while (!c->consumer && forget_oldest());
         if (!c->consumer) {
             *error = -ENOMEM;
             c = NULL;
@@ -159,5 +188,6 @@ uint64_t dp_cursor_peek(unsigned kind, const char *name)
 void dp_cursor_fork_child(void)
 {
     dp_lock_reset(&lock);
-    memset(cursors, 0, sizeof cursors);
+    memset(defaults, 0, sizeof defaults);
+    memset(named, 0, sizeof named);
 }

@@ -19,11 +19,12 @@ struct dp_cursor;
 void dp_cursor_init(int64_t ttl_ns);
 
 /*
- * The cursor of this kind and name ("" is the shared default, which never expires), made when new; from_now: a new one
- * begins now, not at start. Takes it until dp_cursor_release. NULL and *error: -EBUSY, a reply is under way; -ENOSPC,
- * there are DP_CURSORS_MAX already; -ENOMEM.
+ * The cursor of this kind and name ("" is the shared default, which never expires), made when new, perhaps in place of
+ * the idle one that was used least recently; from_now: a new one begins now, not at start. Takes it until
+ * dp_cursor_release. NULL and *error: -EBUSY, a reply is under way; -ENOSPC, DP_CURSORS_MAX named cursors have replies
+ * under way; -ENOMEM.
  */
-#define DP_CURSORS_MAX 96
+#define DP_CURSORS_MAX 96 /* beside the default ones */
 struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
                                  int *error);
 void dp_cursor_release(struct dp_cursor *);

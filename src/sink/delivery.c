@@ -30,7 +30,7 @@ static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const
     struct dp_cursor *cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, conf, &error);
     if (!cursor) {
         *message = error == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
-                   : error == -ENOSPC ? "too many cursors; one expires after cursor_ttl without use"
+                   : error == -ENOSPC ? "too many cursors have a reply under way"
                                       : "no memory for a baseline: raise memory=";
         return 503;
     }
