@@ -134,6 +134,11 @@ static void *take_target(void *ctx, const char *uri, struct MHD_Connection *conn
     return NULL;
 }
 
+static const char *header_of(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
 static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *upload, size_t *n_upload, void **request)
 {
@@ -148,8 +153,13 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         *request = c;
         c->n_upload = 0;
         const char *message = "";
-        int status = calls->admit(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
-                                  MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"), &message);
+        struct dp_access_headers headers = {
+            .host = header_of(connection, "Host"),
+            .authorization = header_of(connection, "Authorization"),
+            .origin = header_of(connection, "Origin"),
+            .fetch_site = header_of(connection, "Sec-Fetch-Site"),
+        };
+        int status = calls->admit(&headers, &message);
         return status == 200 ? MHD_YES : answer_text(connection, status, message);
     }
     if (*n_upload) {

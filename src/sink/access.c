@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/access.c - Host and token.
+ * sink/access.c - checks the Host, the site that a browser asks for, and the token.
  *
  * The token is the first line of a file, read again whenever the file's identity, size or time changed, so that a
  * secret can be rotated under a running process. It is compared without an early end; how long it is can be measured,
@@ -118,8 +118,28 @@ static bool password(const char *text, char *out, size_t size, size_t *n_out)
     return past_colon;
 }
 
-int dp_access_check(const char *host, const char *authorization, const char **message)
+/* "http://HOST" with the very Host that was asked; "null" is a page without a site. */
+static bool is_own_origin(const char *origin, const char *host)
 {
+    const char *at = strstr(origin, "://");
+    return at && host && !strcasecmp(at + 3, host);
+}
+
+/* Sec-Fetch-Site is the browser's own judgement; browsers that do not send it send Origin, but not with every GET. */
+static bool is_of_another_site(const struct dp_access_headers *h)
+{
+    if (h->fetch_site)
+        return strcasecmp(h->fetch_site, "same-origin") && strcasecmp(h->fetch_site, "none");
+    return h->origin && !is_own_origin(h->origin, h->host);
+}
+
+int dp_access_check(const struct dp_access_headers *headers, const char **message)
+{
+    const char *host = headers->host, *authorization = headers->authorization;
+    if (is_of_another_site(headers)) {
+        *message = "a page of another site sent this request; open the address itself";
+        return 403;
+    }
     if (by_address_only && host && *host && !is_address(host)) {
         *message = "without a token this endpoint answers to an IP address or localhost as Host only";
         return 403;

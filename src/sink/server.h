@@ -6,12 +6,13 @@
 #pragma once
 
 #include "base/module.h"
+#include "sink/access.h"
 
 #include <deltaprof/http.h>
 
 struct dp_server_calls {
-    /* 200, or the status that refuses; headers may be NULL. *message: one line for the reply. */
-    int (*admit)(const char *host, const char *authorization, const char **message);
+    /* 200, or the status that refuses. *message: one line for the reply. */
+    int (*admit)(const struct dp_access_headers *, const char **message);
     int (*begin)(const struct deltaprof_http_request *, struct deltaprof_http_reply **);
     int64_t (*wait_ns)(struct deltaprof_http_reply *);
     int (*status)(const struct deltaprof_http_reply *);

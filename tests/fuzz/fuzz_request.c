@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stranger can send to the endpoint, without a socket: method, target, Host and Authorization, a line each.
+ * What a stranger can send to the endpoint, without a socket: method, target, Host, Authorization, Origin and
+ * Sec-Fetch-Site, a line each.
  * Whatever comes, the judgement is whole: a status that HTTP knows, text that ends, a configuration that fits; and what
  * is judged good stays good when it is asked for by its canonical words.
  */
@@ -35,24 +36,25 @@ static void judge(const char *method, const char *target)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    char *text = malloc(n_bytes + 1), *line[4] = {"", "", "", ""}, *rest = text;
+    char *text = malloc(n_bytes + 1), *line[6] = {"", "", "", ""}, *rest = text;
     if (!text)
         return 0;
     memcpy(text, bytes, n_bytes);
     text[n_bytes] = 0;
-    for (int i = 0; i < 4 && rest; i++)
+    for (int i = 0; i < 6 && rest; i++)
         line[i] = strsep(&rest, "\n");
     judge(line[0], line[1]);
     judge("GET", line[1]);
 
     const char *message = "";
     struct dp_endpoint_address address;
+    struct dp_access_headers headers = {line[2], line[3], line[4], line[5]};
     dp_access_init("", true);
-    int status = dp_access_check(line[2], line[3], &message);
+    int status = dp_access_check(&headers, &message);
     CHECK(status == 200 || (status == 403 && *message));
     dp_access_init("/proc/self/comm", false); /* a short first line */
-    status = dp_access_check(line[2], line[3], &message);
-    CHECK(status == 200 || status == 401 || status == 503);
+    status = dp_access_check(&headers, &message);
+    CHECK(status == 200 || status == 401 || status == 503 || (status == 403 && (line[4] || line[5])));
     if (!dp_endpoint_address_parse(&address, line[2]))
         CHECK(address.n_bytes && address.first_port <= address.last_port);
     free(text);

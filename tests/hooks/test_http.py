@@ -96,6 +96,18 @@ def that_a_token_is_asked_for():
     assert refused.returncode == 2 and 'token' in refused.stderr and refused.stderr.count('\n') == 1, refused
 
 
+def that_a_page_of_another_site_moves_nothing():
+    with Server([victim('serve'), 'idle']) as s:
+        seq = int(s.ask('/debug/pprof/delta_heap')[1]['X-Deltaprof-Seq'])
+        for headers in ({'Sec-Fetch-Site': 'cross-site'}, {'Sec-Fetch-Site': 'same-site'}, {'Origin': 'http://evil.example'}, {'Origin': 'null'}):
+            status, _, data = s.ask('/debug/pprof/delta_heap', headers=headers)
+            assert status == 403 and data.count(b'\n') == 1, (headers, status, data)
+        for headers in ({'Sec-Fetch-Site': 'none'}, {'Sec-Fetch-Site': 'same-origin'}, {'Origin': f'http://127.0.0.1:{s.port}'}):
+            seq += 1
+            status, got, _ = s.ask('/debug/pprof/delta_heap', headers=headers)
+            assert status == 200 and int(got['X-Deltaprof-Seq']) == seq, (headers, status, got)
+
+
 def that_a_socket_file_is_private_and_answers():
     path = os.path.join(new_directory(), 'sock')
     env = environment(f'listen=unix:{path}')

@@ -15,7 +15,7 @@
 static int check(const char *host, const char *authorization)
 {
     const char *message;
-    return dp_access_check(host, authorization, &message);
+    return dp_access_check(&(struct dp_access_headers){.host = host, .authorization = authorization}, &message);
 }
 
 static void write_token(const char *path, const char *text)
@@ -75,6 +75,37 @@ static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
     assert_int_equal(check(NULL, "Bearer another"), 503);
 }
 
+static int check_page(const char *host, const char *origin, const char *fetch_site)
+{
+    const char *message;
+    struct dp_access_headers headers = {.host = host, .origin = origin, .fetch_site = fetch_site};
+    return dp_access_check(&headers, &message);
+}
+
+static void pages_of_other_sites_are_refused(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1:6060", "localhost:6060", "[::1]:6060"};
+    dp_access_init("", true);
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char own[64];
+        snprintf(own, sizeof own, "http://%s", hosts[i]);
+        assert_int_equal(check_page(hosts[i], own, NULL), 200);
+        assert_int_equal(check_page(hosts[i], own, "same-origin"), 200);
+        assert_int_equal(check_page(hosts[i], NULL, "same-origin"), 200);
+        assert_int_equal(check_page(hosts[i], NULL, "none"), 200); /* typed, or a bookmark */
+        assert_int_equal(check_page(hosts[i], NULL, "cross-site"), 403);
+        assert_int_equal(check_page(hosts[i], NULL, "same-site"), 403); /* another port of this machine */
+        assert_int_equal(check_page(hosts[i], own, "cross-site"), 403);
+        assert_int_equal(check_page(hosts[i], NULL, "x"), 403);
+        assert_int_equal(check_page(hosts[i], "http://evil.example", NULL), 403);
+        assert_int_equal(check_page(hosts[i], "http://localhost:3000", NULL), 403);
+        assert_int_equal(check_page(hosts[i], "null", NULL), 403);
+    }
+    assert_int_equal(check_page(NULL, "http://evil.example", NULL), 403);
+    /* Behind a proxy that keeps the public name for itself, the browser's own judgement counts. */
+    assert_int_equal(check_page("127.0.0.1:6060", "https://profiles.example", "same-origin"), 200);
+}
+
 static void listen_takes_literals_ranges_and_socket_files_only(void **state)
 {
     struct dp_endpoint_address a;
@@ -117,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_token_only_addresses_are_answered),
         cmocka_unit_test(a_token_is_taken_as_bearer_or_as_the_password_of_basic),
+        cmocka_unit_test(pages_of_other_sites_are_refused),
         cmocka_unit_test(listen_takes_literals_ranges_and_socket_files_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
