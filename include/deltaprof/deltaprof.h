@@ -136,9 +136,9 @@ struct deltaprof_stats {
 DELTAPROF_API int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes);
 
 /*
- * Gives log lines (without newline) to fn in place of `log`; NULL goes back. Only the line that says that the last
- * profiles were not written within exit_timeout goes to `log`: fn may be what hung. Called above the hooks, on any
- * thread; a line is fn's until it returns.
+ * Gives log lines (without newline) to fn in place of `log`; NULL goes back. Lines of a signal handler or of `_exit`,
+ * and the line that says that the last profiles were not written within exit_timeout, go to `log`: fn may take a lock,
+ * or be what hung. Called above the hooks, on any thread; a line is fn's until it returns.
  */
 typedef void (*deltaprof_log_fn)(void *ctx, const char *line);
 DELTAPROF_API void deltaprof_set_log(deltaprof_log_fn fn, void *ctx);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/lock.c - the classic futex lock (Drepper, Futexes Are Tricky, section 6): a waiter writes 2 before it sleeps, so
- * that whoever gives the lock back knows to wake somebody.
+ * base/lock.c - a futex lock whose word names its holder. A waiter sets the top bit before it sleeps, so that the
+ * holder knows that a thread must be woken.
+ *
+ * One compare-and-swap takes the lock and names the holder. If the name were stored afterwards, a signal handler that
+ * interrupts the thread between the two would not know that its own thread holds the lock, and would wait for ever.
  *
  * [LOCK] taking is an acquire and giving a release: without them the next holder could read what the last one was still
- * writing. `holder` is relaxed: a thread asks only whether it is itself, and sees its own stores.
+ * writing.
  */
 #include "base/lock.h"
 
@@ -33,33 +36,31 @@ void dp_futex_wake(_Atomic uint32_t *word)
     errno = saved;
 }
 
-static int32_t self(void)
+static uint32_t self(void)
 {
-    return (int32_t)syscall(SYS_gettid);
+    return (uint32_t)syscall(SYS_gettid);
 }
 
 bool dp_lock_try(struct dp_lock *lock)
 {
     uint32_t open = 0;
-    if (!dp_cas_acquire(&lock->word, &open, 1)) /* [LOCK] */
-        return false;
-    dp_store_relaxed(&lock->holder, self());
-    return true;
+    return dp_cas_acquire(&lock->word, &open, self()); /* [LOCK] */
 }
 
 bool dp_lock_take_until(struct dp_lock *lock, int64_t deadline_ns)
 {
-    if (dp_lock_try(lock))
-        return true;
-    if (dp_load_relaxed(&lock->holder) == self())
-        return false;
-    while (dp_swap_acquire(&lock->word, 2)) { /* [LOCK] */
-        if (deadline_ns != INT64_MAX && dp_clock_ns() >= deadline_ns)
+    uint32_t me = self(), word = me;
+    for (;;) {
+        uint32_t seen = 0;
+        if (dp_cas_acquire(&lock->word, &seen, word)) /* [LOCK] */
+            return true;
+        if ((seen & ~DP_LOCK_WAITED) == me || (deadline_ns != INT64_MAX && dp_clock_ns() >= deadline_ns))
             return false;
-        dp_futex_wait(&lock->word, 2, deadline_ns);
+        if (!(seen & DP_LOCK_WAITED) && !dp_cas_relaxed(&lock->word, &seen, seen | DP_LOCK_WAITED))
+            continue;
+        word = me | DP_LOCK_WAITED; /* other threads may sleep as well */
+        dp_futex_wait(&lock->word, seen | DP_LOCK_WAITED, deadline_ns);
     }
-    dp_store_relaxed(&lock->holder, self());
-    return true;
 }
 
 void dp_lock_take(struct dp_lock *lock)
@@ -69,7 +70,6 @@ void dp_lock_take(struct dp_lock *lock)
 
 void dp_lock_give(struct dp_lock *lock)
 {
-    dp_store_relaxed(&lock->holder, 0);
-    if (dp_swap_acq_rel(&lock->word, 0) == 2) /* [LOCK] */
+    if (dp_swap_acq_rel(&lock->word, 0) & DP_LOCK_WAITED) /* [LOCK] */
         dp_futex_wake(&lock->word);
 }

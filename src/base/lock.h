@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 struct dp_lock {
-    _Atomic uint32_t word;  /* 0 open, 1 held, 2 held and somebody waits */
-    _Atomic int32_t holder; /* thread id; only its own reader may trust it */
+    _Atomic uint32_t word; /* 0: open; else the holder's thread id, and DP_LOCK_WAITED */
 };
+#define DP_LOCK_WAITED 0x80000000u
 
 void dp_lock_take(struct dp_lock *);
 bool dp_lock_try(struct dp_lock *);
@@ -27,7 +27,6 @@ void dp_lock_give(struct dp_lock *);
 /* In a forked child, whose other threads are gone. */
 static inline void dp_lock_reset(struct dp_lock *lock)
 {
-    dp_store_relaxed(&lock->holder, 0);
     dp_store_relaxed(&lock->word, 0);
 }
 

@@ -169,6 +169,13 @@ static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
     }
 }
 
+static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct found *f)
+{
+    if (l->no_wait)
+        return dp_symbol_cached(f->id, f->index, l->symbolize);
+    return dp_symbol_find(&l->files, f->id, dp_frame_get(f->id)->pc, f->index, l->symbolize);
+}
+
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
 {
     int err = dp_report_lock(!l->no_wait);
@@ -178,8 +185,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         found[i].index = dp_maps_find(found[i].id);
-        found[i].symbol =
-            dp_symbol_find(&l->files, found[i].id, dp_frame_get(found[i].id)->pc, found[i].index, l->symbolize);
+        found[i].symbol = symbol_of(l, &found[i]);
     }
     dp_report_unlock();
     for (size_t i = 0; i < n && !l->error; i++) {
@@ -288,7 +294,8 @@ int dp_locations_end(struct dp_locations *l)
 {
     for (size_t i = 0; !l->error && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
-    dp_symbol_close(&l->files);
+    if (!l->no_wait) /* then no file was opened */
+        dp_symbol_close(&l->files);
     forget(l);
     return l->error;
 }

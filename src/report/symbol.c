@@ -187,14 +187,32 @@ static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, ui
     return symbol;
 }
 
+static int source_of(enum dp_symbolize how)
+{
+    return how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
+}
+
+static const struct dp_symbol *cached(int source, uint32_t frame)
+{
+    return frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
+}
+
+const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how)
+{
+    if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
+        return NULL;
+    const struct dp_symbol *symbol = cached(source_of(how), frame);
+    return symbol && symbol->n_lines ? symbol : NULL;
+}
+
 const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, uint32_t index,
                                        enum dp_symbolize how)
 {
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
-    int source = how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
+    int source = source_of(how);
     __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
-    const struct dp_symbol *symbol = frame < cache->n ? cache->at[frame] : NULL;
+    const struct dp_symbol *symbol = cached(source, frame);
     if (!symbol) {
         if (!opened(source))
             return NULL;

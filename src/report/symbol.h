@@ -38,9 +38,12 @@ struct dp_symbol_files {
 };
 void dp_symbol_close(struct dp_symbol_files *); /* zero again */
 
-/* The lines of a code frame that lies in mapping `index`; NULL: not known. Context: under the report lock. */
+/* The lines of a code frame that lies in mapping `index`; NULL: not known. The module allocates memory from the host's
+ * heap. Context: under the report lock, never in a signal handler. */
 const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *, uint32_t frame, uintptr_t pc, uint32_t index,
                                        enum dp_symbolize how);
+/* The same from the cache alone. Async-signal-safe, under the report lock. */
+const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how);
 
 /* Forgets all names: a forked child whose parent was at work here. Under the report lock. */
 void dp_symbol_abandon(void);

@@ -111,9 +111,10 @@ static void say_late(void)
     if (!dp_tick_has_sink())
         return;
     dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&ends.timeout_ns));
-    dp_log_to(NULL, NULL);
+    dp_log_bypass(true);
     dp_log(DP_LOG_ERROR, "exit_timeout=%s: %s did not take the last profiles by then; they are lost", timeout,
            dp_tick_directory());
+    dp_log_bypass(false);
 }
 
 static void deliver(bool ordinary, int64_t deadline_ns)
@@ -122,9 +123,13 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_tick_is_last(true);
+    if (!ordinary)
+        dp_log_bypass(true);
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     talk();
+    if (!ordinary)
+        dp_log_bypass(false);
     deltaprof_guard_leave(kept);
 }
 

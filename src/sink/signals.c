@@ -64,10 +64,12 @@ static void on_request(int sig)
     int saved = errno;
     if (!dp_load_relaxed(&released) && dp_process_is_noted()) {
         int64_t kept = deltaprof_guard_enter();
+        dp_log_bypass(true);
         if (dp_agent_is_running())
             dp_agent_ring();
         else
             dp_tick_last(dp_clock_ns());
+        dp_log_bypass(false);
         deltaprof_guard_leave(kept);
     }
     errno = saved;

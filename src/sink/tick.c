@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "record/table.h"
 #include "record/unwind.h"
+#include "report/lock.h"
 #include "report/profile.h"
 #include "report/symbol.h"
 #include "sink/file.h"
@@ -123,7 +124,8 @@ static bool is_empty(unsigned kind)
     return overflow.n == 0;
 }
 
-static int write_kind(unsigned kind, unsigned flags)
+/* deadline_ns: how long a write without waiting is tried again while another thread holds the report lock. */
+static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
     if (is_empty(kind))
         return 0;
@@ -133,11 +135,14 @@ static int write_kind(unsigned kind, unsigned flags)
     if (!consumer)
         return -ENOMEM;
     struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
-    int rc = dp_consumer_write(consumer, flags | DP_WRITE_SKIP_EMPTY, dp_file_write, &file, NULL);
-    if (rc < 0) {
-        dp_file_drop(&file);
+    int rc;
+    do {
+        rc = dp_consumer_write(consumer, flags | DP_WRITE_SKIP_EMPTY, dp_file_write, &file, NULL);
+        if (rc < 0)
+            dp_file_drop(&file);
+    } while (rc == -EAGAIN && dp_report_lock_await(deadline_ns));
+    if (rc < 0)
         return rc;
-    }
     if (rc == 0)
         rc = dp_file_keep(&file);
     if (rc < 0) {
@@ -150,13 +155,13 @@ static int write_kind(unsigned kind, unsigned flags)
 }
 
 /* Under the lock. */
-static int write_all(unsigned flags)
+static int write_all(unsigned flags, int64_t deadline_ns)
 {
     sigset_t before;
     dp_quiet_begin(&before);
     int rc = ready();
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
-        int failed = write_kind(kind, flags);
+        int failed = write_kind(kind, flags, deadline_ns);
         if (failed)
             dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
         if (!rc)
@@ -190,27 +195,33 @@ int dp_tick(int64_t deadline_ns)
         return 0;
     if (!dp_lock_take_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    int rc = write_all(0);
+    int rc = write_all(0, 0);
     dp_lock_give(&tick.lock);
     return rc;
 }
 
-static void write_last(void *rc)
+struct last {
+    int64_t deadline_ns;
+    int rc;
+};
+
+static void write_last(void *arg)
 {
-    *(int *)rc = write_all(DP_WRITE_NO_WAIT);
+    struct last *last = arg;
+    last->rc = write_all(DP_WRITE_NO_WAIT, last->deadline_ns);
 }
 
 int dp_tick_last(int64_t deadline_ns)
 {
     static char stack[64 << 10]; /* a crash handler's may be 8k; a report takes 18 */
-    int rc = 0;
+    struct last last = {.deadline_ns = deadline_ns};
     if (!has_work())
         return 0;
     if (!dp_lock_take_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    dp_call_on_stack(stack, sizeof stack, write_last, &rc);
+    dp_call_on_stack(stack, sizeof stack, write_last, &last);
     dp_lock_give(&tick.lock);
-    return rc;
+    return last.rc;
 }
 
 void dp_tick_fork_child(void)

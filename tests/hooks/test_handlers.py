@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""A signal comes in the middle of malloc: what is delivered then asks nobody for memory."""
+import os
+import signal
+
+import reader
+from harness import HOOKS, main, profiles, run, victim
+
+STRICT = os.path.join(HOOKS, 'libstrict.so')
+
+
+def blocks(r, n_bytes):
+    """How many blocks of this size the files hold."""
+    rows = reader.sum_profiles(profiles(r, program='victim_handler')).values()
+    return sum(row['alloc_objects'] for row in rows if row['alloc_space'] == n_bytes * row['alloc_objects'])
+
+
+def interrupts(how, number, conf, status, last=1):
+    r = run([victim('handler'), how, str(int(number))], 'heap_rate=1,' + conf, behind=[STRICT])
+    assert r.status == status and r.stderr == '', (how, number, conf, r.status, r.stderr)
+    assert (blocks(r, 100), blocks(r, 1234)) == (1, last), (how, number, conf, blocks(r, 100), blocks(r, 1234))
+
+
+def that_a_request_inside_malloc_takes_no_memory():
+    for symbolize in ('functions', 'lines'):
+        interrupts('signal', signal.SIGUSR1, f'signal=USR1,interval=0,symbolize={symbolize}', 0)
+
+
+def that_an_end_inside_malloc_takes_no_memory():
+    for conf in ('interval=0', 'interval=0,symbolize=lines', 'interval=5ms'):
+        interrupts('signal', signal.SIGTERM, conf, -signal.SIGTERM)
+        interrupts('_exit', signal.SIGUSR1, conf, 5)
+
+
+main(globals())
