@@ -160,23 +160,33 @@ static int compare_names(const void *a, const void *b)
     return order ? order : (x->position > y->position) - (x->position < y->position);
 }
 
-int dp_cli_states(char **files, size_t n, enum dp_merge_state *states)
+static int is_same_process(const struct name *x, const struct name *y)
+{
+    return x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) && !strcmp(x->kind, y->kind);
+}
+
+int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
 {
     struct name *names = malloc((n + 1) * sizeof *names);
     size_t n_names = 0;
     if (!names)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        states[i] = DP_MERGE_LOOSE;
+        places[i].state = DP_MERGE_LOOSE;
         if (parse_name(files[i], &names[n_names]))
             names[n_names++].position = i;
     }
     qsort(names, n_names, sizeof *names, compare_names);
+    size_t first = 0; /* the newest file of the process */
     for (size_t i = 0; i < n_names; i++) {
-        const struct name *x = &names[i], *newer = i ? &names[i - 1] : NULL;
-        int is_newest = !newer || newer->n_process != x->n_process || memcmp(newer->file, x->file, x->n_process) ||
-                        strcmp(newer->kind, x->kind);
-        states[x->position] = is_newest ? DP_MERGE_NEWEST : DP_MERGE_OLDER;
+        if (!is_same_process(&names[first], &names[i]))
+            first = i;
+        places[names[i].position] = (struct dp_merge_place){
+            .state = i == first       ? DP_MERGE_NEWEST
+                     : i == first + 1 ? DP_MERGE_BEFORE
+                                      : DP_MERGE_OLDER,
+            .process = (uint32_t)first,
+        };
     }
     free(names);
     return 0;

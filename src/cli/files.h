@@ -38,5 +38,6 @@ const char *dp_cli_file_name(const char *file);
 /* PROGRAM of a file named PROGRAM.PID.SEQ.KIND.pb.gz, in its name; *n_bytes 0: named otherwise. */
 const char *dp_cli_file_program(const char *file, size_t *n_bytes);
 
-/* Which files' in-use values count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; states has n entries. -ENOMEM or 0. */
-int dp_cli_states(char **files, size_t n, enum dp_merge_state *states);
+/* Which files' in-use values may count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; places has n entries. -ENOMEM or 0.
+ */
+int dp_cli_places(char **files, size_t n, struct dp_merge_place *places);

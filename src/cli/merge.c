@@ -7,6 +7,7 @@
 #include "cli/out.h"
 
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,20 +15,23 @@ static const char about[] =
     "Writes one gzipped pprof of all FILEs (- is standard input), raw or gzipped, of any producer. Flows (alloc_*,\n"
     "contentions, delay and all others) are summed; what is in use (inuse_*) comes from the newest file of each "
     "process\n"
-    "(by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by time) and is summed over processes.\n\n"
+    "(by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by time) that has not ended, and is "
+    "summed\n"
+    "over processes; if all have ended, from the last file before the end of each.\n\n"
     "  -o OUT          where to write it; appears only when it is whole. Without: standard output\n"
+    "  --inherited     memory that a process has from before its fork counts in a sum over processes as well\n"
     "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
 
-static int merge(char **files, size_t n, size_t limit_bytes, const char *path)
+static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited, const char *path)
 {
-    struct dp_merge merged = {0};
+    struct dp_merge merged = {.with_inherited = with_inherited};
     struct dp_cli_source source = {0};
-    enum dp_merge_state *states = calloc(n, sizeof *states);
-    int status = !states || dp_cli_states(files, n, states) ? DP_CLI_FAILED : 0;
+    struct dp_merge_place *places = calloc(n, sizeof *places);
+    int status = !places || dp_cli_places(files, n, places) ? DP_CLI_FAILED : 0;
     for (size_t i = 0; i < n && !status; i++) {
         struct dp_input_error error;
         status = dp_cli_read("merge", files[i], limit_bytes, &source);
-        int result = status ? 0 : dp_merge_add(&merged, &source.decode, states[i], &error);
+        int result = status ? 0 : dp_merge_add(&merged, &source.decode, places[i], &error);
         if (result)
             status = dp_cli_refuse("merge", files[i], result, &error);
     }
@@ -42,14 +46,16 @@ static int merge(char **files, size_t n, size_t limit_bytes, const char *path)
         status = dp_cli_out_close(&out, result);
     }
     dp_merge_fini(&merged);
-    free(states);
+    free(places);
     return status;
 }
 
 int dp_cli_merge(int argc, char **argv)
 {
-    static const struct option options[] = {{"limit", required_argument, NULL, 'l'}, {0}};
+    static const struct option options[] = {
+        {"inherited", no_argument, NULL, 'i'}, {"limit", required_argument, NULL, 'l'}, {0}};
     const char *path = NULL;
+    bool with_inherited = false;
     size_t limit_bytes = DP_INPUT_LIMIT;
     if (dp_cli_help(argc, argv, about))
         return 0;
@@ -57,6 +63,8 @@ int dp_cli_merge(int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
         if (option == 'o')
             path = optarg;
+        else if (option == 'i')
+            with_inherited = true;
         else if (option != 'l')
             return dp_cli_bad_option(argv, option);
         else if (dp_cli_limit("merge", optarg, &limit_bytes))
@@ -66,5 +74,5 @@ int dp_cli_merge(int argc, char **argv)
         dp_cli_error("merge", "no file given: deltaprof merge FILE... -o OUT");
         return DP_CLI_USAGE;
     }
-    return merge(argv + optind, (size_t)(argc - optind), limit_bytes, path);
+    return merge(argv + optind, (size_t)(argc - optind), limit_bytes, with_inherited, path);
 }

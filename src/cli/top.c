@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,14 @@ static const char about[] =
     "Over several files, flows (alloc_*, contentions, delay and all others) are summed; what is in use (inuse_*) "
     "comes\n"
     "from the newest file of each process (by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by\n"
-    "time) and is summed over processes. Places that a profile does not name are named by the files that they lie in,\n"
+    "time) that has not ended, and is summed over processes; if all have ended, from the last file before the end of\n"
+    "each. Places that a profile does not name are named by the files that they lie in,\n"
     "where these are here with the same build-id. On a terminal, long names have their middle left out.\n\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --type TYPE       sample type, such as alloc_space (default: the profile's own, else its last)\n"
     "  --label KEY=VALUE only samples with this label; may be given more than once, then all must match\n"
+    "  --inherited       memory that a process has from before its fork (label fork=inherited) counts in a sum over\n"
+    "                    processes as well\n"
     "  --limit BYTES     most bytes of a FILE, uncompressed (k M G; default 1G)\n";
 
 struct top {
@@ -37,7 +41,7 @@ struct top {
     struct dp_merge merge;
     struct dp_cli_count count;
     struct dp_strings programs; /* names of the main ones */
-    size_t n_files, n_processes;
+    size_t n_files;
 };
 
 static double percent(int64_t part, int64_t whole)
@@ -73,6 +77,23 @@ static void print_programs(const struct dp_strings *programs)
         putchar('\n');
 }
 
+/* Which files what is in use comes from. */
+static void print_processes(const struct top *top)
+{
+    const struct dp_merge *merge = &top->merge;
+    bool all_ended = merge->n_ended == merge->processes.n;
+    printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
+    if (all_ended)
+        printf(", all ended: from the last file before the end of each (of %zu files)", top->n_files);
+    else if (merge->n_ended)
+        printf(", from the newest file of each (of %zu files; %zu process%s ended)", top->n_files, merge->n_ended,
+               merge->n_ended == 1 ? "" : "es");
+    else
+        printf(", from the newest file of each (of %zu files)", top->n_files);
+    if (merge->n_without)
+        printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
+}
+
 static void print_header(const struct top *top)
 {
     const struct dp_merge *merge = &top->merge;
@@ -84,8 +105,7 @@ static void print_header(const struct top *top)
     if (top->n_files == 1)
         print_when(top);
     else if (dp_merge_is_state(merge, top->count.type))
-        printf(", in use by %zu process%s, from the newest file of each (of %zu files)", top->n_processes,
-               top->n_processes == 1 ? "" : "es", top->n_files);
+        print_processes(top);
     else
         printf(", summed over %zu files", top->n_files);
     putchar('\n');
@@ -164,22 +184,20 @@ static int add_program(struct dp_strings *programs, const char *path, const stru
 static int read_files(struct top *top, char **files, size_t n)
 {
     struct dp_cli_source source = {0};
-    enum dp_merge_state *states = calloc(n, sizeof *states);
-    int status = !states || dp_cli_states(files, n, states) ? DP_CLI_FAILED : 0;
+    struct dp_merge_place *places = calloc(n, sizeof *places);
+    int status = !places || dp_cli_places(files, n, places) ? DP_CLI_FAILED : 0;
     for (size_t i = 0; i < n && !status; i++) {
         struct dp_input_error error;
         status = dp_cli_read("top", files[i], top->limit_bytes, &source);
-        int result = status ? 0 : dp_merge_add(&top->merge, &source.decode, states[i], &error);
+        int result = status ? 0 : dp_merge_add(&top->merge, &source.decode, places[i], &error);
         if (!status && !result)
             result = add_program(&top->programs, files[i], &source.decode);
         if (result)
             status = dp_cli_refuse("top", files[i], result, &error);
-        top->n_processes += states[i] == DP_MERGE_NEWEST;
     }
     top->n_files = n;
-    top->n_processes += top->merge.loose.n;
     dp_cli_source_fini(&source);
-    free(states);
+    free(places);
     return status;
 }
 
@@ -212,6 +230,7 @@ int dp_cli_top(int argc, char **argv)
 {
     static const struct option options[] = {{"type", required_argument, NULL, 't'},
                                             {"label", required_argument, NULL, 'k'},
+                                            {"inherited", no_argument, NULL, 'i'},
                                             {"limit", required_argument, NULL, 'l'},
                                             {0}};
     struct top top = {.n_shown = 20, .limit_bytes = DP_INPUT_LIMIT};
@@ -235,10 +254,14 @@ int dp_cli_top(int argc, char **argv)
             break;
         case 'k':
             top.count.labels[top.count.n_labels++] = optarg;
+            top.merge.with_inherited |= !strcmp(optarg, DP_MERGE_FORK "=" DP_MERGE_INHERITED);
             if (!strchr(optarg, '=')) {
                 dp_cli_error("top", "--label %s is not KEY=VALUE", optarg);
                 status = DP_CLI_USAGE;
             }
+            break;
+        case 'i':
+            top.merge.with_inherited = true;
             break;
         case 'l':
             status = dp_cli_limit("top", optarg, &top.limit_bytes);

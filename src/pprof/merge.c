@@ -2,8 +2,8 @@
 /*
  * pprof/merge.c - values by row; sums that overflow stay at the largest number.
  *
- * In-use values of profiles whose process is unknown are kept apart, per main program, until a newer one replaces them
- * or the end adds them up: whether one is the newest is known only when all have been seen.
+ * In-use values are kept apart, of the two newest profiles of each process, until all profiles have been seen: only
+ * then is it known which profile of a process is its newest, and whether there is a process that has not ended.
  */
 #include "pprof/merge.h"
 
@@ -12,8 +12,7 @@
 
 struct adding {
     struct dp_merge *merge;
-    enum dp_merge_state state;
-    struct dp_merge_loose *loose; /* where in-use values go; NULL: nowhere */
+    struct dp_merge_states *states; /* where in-use values go; NULL: nowhere */
 };
 
 int dp_merge_is_state(const struct dp_merge *merge, size_t type)
@@ -44,38 +43,63 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
     for (size_t i = 0; i < n_types; i++) {
         if (!values[i])
             continue;
-        if (adding->state == DP_MERGE_NEWEST || !dp_merge_is_state(merge, i)) {
+        if (!dp_merge_is_state(merge, i)) {
             dp_merge_sum(&merge->values.at[row * n_types + i], values[i]);
-        } else if (adding->loose) {
-            struct dp_merge_loose_row *to = dp_vec_push(&adding->loose->rows);
+        } else if (adding->states) {
+            struct dp_merge_state_value *to = dp_vec_push(&adding->states->values);
             if (!to)
                 return -ENOMEM;
-            *to = (struct dp_merge_loose_row){.row = row, .value = values[i], .type = (uint32_t)i};
+            *to = (struct dp_merge_state_value){.row = row, .type = (uint32_t)i, .value = values[i]};
         }
     }
     return 0;
 }
 
-/* Where the in-use values of a profile without a process go: NULL with *result 0 when a newer one is there. */
-static struct dp_merge_loose *loose_place(struct dp_merge *merge, uint32_t object, int64_t time_ns, int *result)
+/* The process with that number, which is made when it is new; NULL: no memory. */
+static struct dp_merge_process *process_of(struct dp_merge *merge, bool loose, uint32_t id)
 {
-    *result = 0;
-    for (size_t i = 0; i < merge->loose.n; i++) {
-        struct dp_merge_loose *loose = &merge->loose.at[i];
-        if (loose->object != object)
-            continue;
-        if (loose->time_ns > time_ns)
-            return NULL;
-        loose->time_ns = time_ns;
-        dp_vec_clear(&loose->rows);
-        return loose;
+    size_t n = merge->processes.n;
+    if (!loose && n && !merge->processes.at[n - 1].loose && merge->processes.at[n - 1].id == id)
+        return &merge->processes.at[n - 1]; /* files of one process are given in a row */
+    for (size_t i = 0; i < n; i++)
+        if (merge->processes.at[i].loose == loose && merge->processes.at[i].id == id)
+            return &merge->processes.at[i];
+    struct dp_merge_process *process = dp_vec_push(&merge->processes);
+    if (process)
+        *process = (struct dp_merge_process){.loose = loose, .id = id};
+    return process;
+}
+
+static struct dp_merge_states *begin(struct dp_merge_states *states, int64_t time_ns, bool ended)
+{
+    dp_vec_clear(&states->values);
+    states->is_there = true;
+    states->ended = ended;
+    states->time_ns = time_ns;
+    return states;
+}
+
+static struct dp_merge_states *by_time(struct dp_merge_process *process, int64_t time_ns, bool ended)
+{
+    struct dp_merge_states *newest = &process->newest, *before = &process->before;
+    if (!newest->is_there || time_ns >= newest->time_ns) {
+        struct dp_merge_states spare = *before;
+        *before = *newest;
+        *newest = spare;
+        return begin(newest, time_ns, ended);
     }
-    struct dp_merge_loose *loose = dp_vec_push(&merge->loose);
-    if (!loose)
-        *result = -ENOMEM;
-    else
-        *loose = (struct dp_merge_loose){.object = object, .time_ns = time_ns};
-    return loose;
+    return !before->is_there || time_ns >= before->time_ns ? begin(before, time_ns, ended) : NULL;
+}
+
+static bool says_ended(const struct dp_decode *d)
+{
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n_bytes;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
+        if (n_bytes == strlen(DP_MERGE_ENDED) && !memcmp(text, DP_MERGE_ENDED, n_bytes))
+            return true;
+    }
+    return false;
 }
 
 /* What the main program is, before the model knows the profile's mappings: its build-id or file as a string of the
@@ -90,39 +114,110 @@ static uint32_t main_object(struct dp_merge *merge, const struct dp_decode *d)
     return dp_strings_add(&merge->model.strings, text, n_bytes);
 }
 
-int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, enum dp_merge_state state,
+/* Where the profile's in-use values go: NULL with *err 0 when newer ones are there. */
+static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
+                                         int *err)
+{
+    *err = 0;
+    if (place.state == DP_MERGE_OLDER)
+        return NULL;
+    bool loose = place.state == DP_MERGE_LOOSE, ended = says_ended(d);
+    struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
+    if (!process) {
+        *err = -ENOMEM;
+        return NULL;
+    }
+    if (loose)
+        return by_time(process, d->time_ns, ended);
+    return begin(place.state == DP_MERGE_NEWEST ? &process->newest : &process->before, d->time_ns, ended);
+}
+
+int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
                  struct dp_input_error *error)
 {
-    struct adding adding = {.merge = merge, .state = state};
-    int result = 0;
+    int err;
     uint32_t main_before = merge->model.main_mapping;
-    if (state == DP_MERGE_LOOSE)
-        adding.loose = loose_place(merge, main_object(merge, d), d->time_ns, &result);
-    if (!result)
-        result = dp_model_add(&merge->model, d, add_row, &adding, error);
+    struct adding adding = {.merge = merge};
+    adding.states = states_of(merge, d, place, &err);
+    if (!err)
+        err = dp_model_add(&merge->model, d, add_row, &adding, error);
     if (main_before)
         merge->model.main_mapping = main_before; /* the first profile's stays the first */
-    if (!result && merge->n_profiles++ == 0)
-        result = dp_write_header_take(&merge->header, &merge->model, d);
-    else if (!result)
-        result = dp_write_header_join(&merge->header, &merge->model, d);
-    if (result == -ENOMEM)
+    if (!err && merge->n_profiles++ == 0)
+        err = dp_write_header_take(&merge->header, &merge->model, d);
+    else if (!err)
+        err = dp_write_header_join(&merge->header, &merge->model, d);
+    if (err == -ENOMEM)
         dp_input_fail(error, "out of memory");
-    return result;
+    return err;
+}
+
+/* ---- what is in use --------------------------------------------------------------------------------------------- */
+
+bool dp_merge_is_inherited(const struct dp_model *m, uint32_t row)
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
+        const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
+        if (label->str && !strcmp(dp_model_text(m, label->key), DP_MERGE_FORK) &&
+            !strcmp(dp_model_text(m, label->str), DP_MERGE_INHERITED))
+            return true;
+    }
+    return false;
+}
+
+static bool has_ended(const struct dp_merge_process *process)
+{
+    return process->newest.is_there && process->newest.ended;
+}
+
+/* The profile of the process that counts; NULL: none. */
+static const struct dp_merge_states *chosen(const struct dp_merge *merge, const struct dp_merge_process *process)
+{
+    if (!has_ended(process))
+        return process->newest.is_there ? &process->newest : NULL;
+    if (merge->n_ended < merge->processes.n)
+        return NULL;
+    return process->before.is_there && !process->before.ended ? &process->before : &process->newest;
+}
+
+static void add_states(struct dp_merge *merge, const struct dp_merge_states *states)
+{
+    bool without = false;
+    for (size_t i = 0; i < states->values.n; i++) {
+        const struct dp_merge_state_value *v = &states->values.at[i];
+        if (merge->n_counted > 1 && !merge->with_inherited && dp_merge_is_inherited(&merge->model, v->row))
+            without = true;
+        else
+            dp_merge_sum(&merge->values.at[v->row * merge->model.types.n + v->type], v->value);
+    }
+    merge->n_without += without;
+}
+
+/* A sum that holds a process which goes on has not ended. */
+static void forget_ended(struct dp_merge *merge)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < merge->header.comments.n; i++)
+        if (strcmp(dp_model_text(&merge->model, merge->header.comments.at[i]), DP_MERGE_ENDED))
+            merge->header.comments.at[n++] = merge->header.comments.at[i];
+    merge->header.comments.n = n;
 }
 
 int dp_merge_settle(struct dp_merge *merge)
 {
     if (room_for_rows(merge))
         return -ENOMEM;
-    for (size_t i = 0; i < merge->loose.n; i++) {
-        struct dp_merge_loose *loose = &merge->loose.at[i];
-        for (size_t j = 0; j < loose->rows.n; j++) {
-            const struct dp_merge_loose_row *row = &loose->rows.at[j];
-            dp_merge_sum(&merge->values.at[row->row * merge->model.types.n + row->type], row->value);
-        }
-        dp_vec_clear(&loose->rows);
+    for (size_t i = 0; i < merge->processes.n; i++)
+        merge->n_ended += has_ended(&merge->processes.at[i]);
+    for (size_t i = 0; i < merge->processes.n; i++)
+        merge->n_counted += chosen(merge, &merge->processes.at[i]) != NULL;
+    for (size_t i = 0; i < merge->processes.n; i++) {
+        const struct dp_merge_states *states = chosen(merge, &merge->processes.at[i]);
+        if (states)
+            add_states(merge, states);
     }
+    if (merge->n_ended < merge->processes.n)
+        forget_ended(merge);
     return 0;
 }
 
@@ -147,9 +242,11 @@ int dp_merge_write(struct dp_merge *merge, dp_write_fn fn, void *ctx)
 
 void dp_merge_fini(struct dp_merge *merge)
 {
-    for (size_t i = 0; i < merge->loose.n; i++)
-        dp_vec_fini(&merge->loose.at[i].rows);
-    dp_vec_fini(&merge->loose);
+    for (size_t i = 0; i < merge->processes.n; i++) {
+        dp_vec_fini(&merge->processes.at[i].newest.values);
+        dp_vec_fini(&merge->processes.at[i].before.values);
+    }
+    dp_vec_fini(&merge->processes);
     dp_vec_fini(&merge->values);
     dp_write_header_fini(&merge->header);
     dp_model_fini(&merge->model);

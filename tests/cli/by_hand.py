@@ -12,7 +12,7 @@ from random_profile import HEAP, chunk, number, varint
 DELTAPROF = sys.argv.pop(1)
 
 
-def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server'):
+def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address."""
     strings, functions, frames, out = [''], [], [], b''
 
@@ -40,6 +40,7 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         out += chunk(5, number(1, i) + number(2, string(name)))
     out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
+    out += number(13, string(comment)) if comment else b''
     return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
 
 

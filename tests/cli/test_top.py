@@ -87,6 +87,64 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.assertEqual(self.names('--type', 'inuse_objects', *order), {'f': ('7', '7')})
             self.assertIn('Type: inuse_objects, in use by 2 processes, from the newest file of each (of 4 files)', self.head)
 
+    def process(self, pid, *ticks, ended):
+        """One file a tick, which says what is in use; the last may say that the process ended."""
+        return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=i,
+                          comment='#ended' if ended and i == len(ticks) - 1 else None)
+                for i, n_bytes in enumerate(ticks)]
+
+    def in_use(self, *arguments):
+        return {name: flat for name, (flat, _) in self.names(*arguments).items()}
+
+    def test_what_a_process_had_that_has_ended_is_not_in_use(self):
+        files = self.process(7, 1000, 30, ended=True) + self.process(8, 4, ended=False) + self.process(9, 5, ended=False)
+        for order in files, files[::-1]:
+            self.assertEqual(self.in_use(*order), {'f': '9B'})
+            self.assertIn('Type: inuse_space, in use by 2 processes, from the newest file of each (of 4 files; '
+                          '1 process ended)', self.head)
+            self.assertEqual(self.in_use('--type', 'alloc_space', *order), {'f': '40B'})
+
+    def test_where_all_have_ended_each_is_as_it_was_before_its_end(self):
+        files = self.process(7, 1000, 30, 0, ended=True) + self.process(8, 4, ended=True)
+        for order in files, files[::-1]:
+            self.assertEqual(self.in_use(*order), {'f': '34B'})
+            self.assertIn('Type: inuse_space, in use by 2 processes, all ended: from the last file before the end of each '
+                          '(of 4 files)', self.head)
+        again = self.process(7, 1000, ended=True)  # and then another process of this number, which ended as well
+        again += [self.file('server.7.0002.heap.pb.gz', [(['f'], [1, 10, 1, 5])], comment='#ended')]
+        self.assertEqual(self.in_use(*again), {'f': '5B'})
+
+    def test_files_of_other_names_may_say_that_their_process_ended(self):
+        a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
+        b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9, comment='#ended')
+        c = self.file('c', [(['f'], [1, 10, 1, 100])], time_ns=1, program='/usr/bin/other')
+        for order in [a, b, c], [c, b, a]:
+            self.assertEqual(self.in_use(*order), {'f': '100B'})
+        for order in [a, b], [b, a]:
+            self.assertEqual(self.in_use(*order), {'f': '7B'})
+        self.assertEqual(self.in_use(b), {'f': '1B'})
+
+    def test_what_a_child_inherited_counts_once(self):
+        def rows(own):
+            return [(['f'], [1, own, 1, own]), (['f'], [0, 0, 1, 1000], {'fork': 'inherited'})]
+        parent = self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1000, 1, 1000])])
+        children = [self.file('server.%d.0001.heap.pb.gz' % pid, rows(pid)) for pid in (2, 3)]
+        files = [parent, *children]
+        self.assertEqual(self.in_use(*files), {'f': '1005B'})
+        self.assertIn('Left out: what 2 of them inherited at a fork (--inherited counts it)', self.head)
+        self.assertEqual(self.in_use('--inherited', *files), {'f': '2.93kB'})
+        self.assertEqual(self.in_use('--label', 'fork=inherited', *files), {'f': '1.95kB'})
+        self.assertEqual(self.in_use(children[0]), {'f': '1002B'})
+        merged = self.file('merged', self.run_it('merge', *files))
+        self.assertEqual(self.in_use(merged), {'f': '1005B'})
+        merged = self.file('merged', self.run_it('merge', '--inherited', *files))
+        self.assertEqual(self.in_use(merged), {'f': '2.93kB'})
+
+    def test_a_merged_profile_has_ended_if_all_have(self):
+        ended, going_on = self.process(7, 3, ended=True), self.process(8, 4, ended=False)
+        for files, says in (ended, True), (going_on, False), (ended + going_on, False):
+            self.assertEqual(b'#ended' in gzip.decompress(self.run_it('merge', *files)), says)
+
     def test_files_without_our_names_count_by_time_and_program(self):
         a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
         b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9)

@@ -22,7 +22,7 @@ static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_b
     struct dp_decode decode = {0};
     int result = dp_decode_scan(&decode, bytes, n_bytes, error);
     if (!result)
-        result = dp_merge_add(merge, &decode, DP_MERGE_NEWEST, error);
+        result = dp_merge_add(merge, &decode, (struct dp_merge_place){DP_MERGE_NEWEST, 0}, error);
     if (!result)
         result = dp_merge_settle(merge);
     dp_decode_fini(&decode);
