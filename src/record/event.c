@@ -28,7 +28,7 @@
 #include "record/event.h"
 
 #include "base/mem.h"
-#include "record/live.h"
+#include "record/inherited.h"
 #include "record/wait.h"
 #include "record/thread.h"
 #include "record/unwind.h"
@@ -149,6 +149,7 @@ bool dp_record_fork_settle(void)
     if (state != WANTED || !dp_cas_acquire(&record.zero, &state, COPYING))
         return false;
     dp_table_set_base();
+    dp_inherited_begin();
     dp_store_release(&record.zero, OWN); /* [ZERO] */
     return true;
 }
@@ -180,7 +181,8 @@ bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp
 
 static void give_back(const struct dp_live_entry *entry)
 {
-    dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, (int64_t)entry->bytes);
+    int64_t bytes = dp_inherited_forget(entry, dp_load_relaxed(&record.epoch));
+    dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
 }
 
@@ -198,6 +200,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_thread_let_go(held);
     if (!added)
         return;
+    dp_inherited_mark(&entry, dp_load_relaxed(&record.epoch));
     bool kept = dp_live_insert(key, &entry, &stale);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
     if (stale.objects)

@@ -12,6 +12,7 @@
 #include "report/delta.h"
 
 #include "record/event.h"
+#include "record/inherited.h"
 #include "record/table.h"
 
 #include <errno.h>
@@ -56,12 +57,33 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
     return true;
 }
 
+static int keep(struct dp_rows *rows, const struct dp_row *row)
+{
+    struct dp_row *kept = dp_vec_push(rows);
+    if (kept)
+        *kept = *row;
+    return kept ? 0 : -ENOMEM;
+}
+
+/* Moves what the process has from before its fork out of the row into one of its own. */
+static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts, struct dp_row *row)
+{
+    struct dp_row inherited = {.id = row->id, .entry = DP_ROW_INHERITED};
+    dp_inherited_read(row->id, counts, &inherited.values[2], &inherited.values[3]);
+    if (!inherited.values[2])
+        return 0;
+    row->values[2] -= inherited.values[2];
+    row->values[3] = row->values[2] ? row->values[3] - inherited.values[3] : 0;
+    return keep(rows, &inherited);
+}
+
 int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
 {
     while (!dp_record_fork_settle())
         sched_yield(); /* another thread is copying: microseconds */
     uint32_t n = dp_table_count(kind);
     int err = base ? grow(kind, base, n) : 0;
+    bool forked = kind == DP_KIND_HEAP && dp_record_epoch();
     for (uint32_t id = 0; !err && id < n; id++) {
         struct dp_baseline_entry origin;
         struct dp_counts counts;
@@ -71,12 +93,12 @@ int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
         dp_table_read(kind, id, &counts);
         if (!subtract(&counts, base ? &base->at[id] : &origin, kind == DP_KIND_HEAP, &row))
             continue;
-        struct dp_row *kept = dp_vec_push(rows);
-        if (!kept)
-            return -ENOMEM;
         row.id = id;
         row.entry = 0;
-        *kept = row;
+        if (forked)
+            err = split_inherited(rows, &counts, &row);
+        if (!err && (row.values[0] | row.values[1] | row.values[2] | row.values[3]))
+            err = keep(rows, &row);
     }
     return err;
 }

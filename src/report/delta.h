@@ -7,12 +7,15 @@
 #include "base/mem.h"
 #include "report/kinds.h"
 
-/* One sample to be: which record, and its values in the order of its kind's types. */
+/* One sample to be: which record, and its values in the order of its kind's types. A forked process has a second row of
+ * a record for what it inherited and still holds: values[0] and [1] are 0 there. */
 struct dp_row {
     uint32_t id;    /* record id; for records of a runtime, index into the dump */
-    uint32_t entry; /* what is known of that; else 0 */
+    uint32_t entry; /* of a runtime's record: what is known of it; of a hooked one: 0, or DP_ROW_INHERITED */
     int64_t values[DP_VALUES_MAX];
 };
+
+enum { DP_ROW_INHERITED = 1 };
 
 struct dp_rows {
     struct dp_row *at;

@@ -92,6 +92,8 @@ static void count_comment(struct dp_encode *encode, uint64_t n, const char *word
 static void comments(const struct pass *p)
 {
     dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
+    if (p->emission->ended)
+        dp_encode_comment(p->encode, "#ended");
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)

@@ -32,6 +32,7 @@ struct dp_emission {
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     const char *default_type;     /* NULL: the last */
     bool no_wait, raw;
+    bool ended; /* the process ends with this profile */
 };
 
 /* Writes the profile of the kit's rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */

@@ -46,6 +46,8 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     const char *heap = dp_heap_name(record->heap);
     if (heap)
         out[n_out++] = text_label(e, "heap", heap);
+    if (row->entry == DP_ROW_INHERITED)
+        out[n_out++] = text_label(e, "fork", "inherited");
     for (size_t i = 0; i < n && n_out < DP_EMIT_LABELS_MAX; i++)
         out[n_out++] = text_label(e, set[i].key, set[i].value);
     return n_out;

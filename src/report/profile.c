@@ -210,6 +210,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->duration_ns = duration_ns;
     e->no_wait = flags & DP_WRITE_NO_WAIT;
     e->raw = flags & DP_WRITE_RAW;
+    e->ended = flags & DP_WRITE_ENDED;
     uint32_t epoch = dp_epoch();
     int err = dp_emit(e, c->kit, source, fn, ctx);
     return epoch == dp_epoch() ? err : -ECANCELED;

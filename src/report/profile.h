@@ -32,6 +32,7 @@ enum dp_write_flags {
     DP_WRITE_NO_WAIT = 4,    /* try-locks and modules already open only (exit paths); -EAGAIN */
     DP_WRITE_RAW = 8,        /* not gzipped */
     DP_WRITE_ALLOCS = 16,    /* heap: default_sample_type is alloc_space */
+    DP_WRITE_ENDED = 32,     /* the comment #ended: the process ends with this profile */
 };
 
 /* What was written, for names and headers. */

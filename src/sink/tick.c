@@ -36,6 +36,7 @@ static struct {
     bool ready;                                     /* files is this process's */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
     struct dp_consumer *consumers[DP_KINDS];
+    bool has_file[DP_KINDS];  /* this process wrote one */
     _Atomic uint64_t n_files; /* relaxed: a number to tell */
     _Atomic bool is_last;     /* relaxed: of who waits for the tick */
 } tick;
@@ -135,9 +136,14 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!consumer)
         return -ENOMEM;
     struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
+    if (dp_load_relaxed(&tick.is_last))
+        flags |= DP_WRITE_ENDED;
+    /* The end is told even where there is nothing else to tell: the newest heap file is what is in use. */
+    if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
+        flags |= DP_WRITE_SKIP_EMPTY;
     int rc;
     do {
-        rc = dp_consumer_write(consumer, flags | DP_WRITE_SKIP_EMPTY, dp_file_write, &file, NULL);
+        rc = dp_consumer_write(consumer, flags, dp_file_write, &file, NULL);
         if (rc < 0)
             dp_file_drop(&file);
     } while (rc == -EAGAIN && dp_report_lock_await(deadline_ns));
@@ -149,8 +155,10 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
         dp_consumer_abandon(consumer);
         return rc;
     }
-    if (rc == 0)
+    if (rc == 0) {
         dp_consumer_commit(consumer);
+        tick.has_file[kind] = true;
+    }
     return 0;
 }
 
@@ -229,6 +237,7 @@ void dp_tick_fork_child(void)
     dp_lock_reset(&tick.lock);
     tick.ready = false;
     memset(tick.consumers, 0, sizeof tick.consumers);
+    memset(tick.has_file, 0, sizeof tick.has_file);
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&cause.last, 0);

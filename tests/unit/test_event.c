@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "record/event.h"
+#include "record/inherited.h"
 #include "record/thread.h"
 #include "../totals.h"
 
@@ -351,6 +352,59 @@ static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
     deltaprof_free(0, block(2));
 }
 
+struct in_use {
+    int64_t n, v;
+};
+
+static struct in_use inherited(void)
+{
+    struct in_use sum = {0};
+    for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
+        struct dp_counts counts;
+        int64_t n, v;
+        dp_table_read(DP_KIND_HEAP, id, &counts);
+        dp_inherited_read(id, &counts, &n, &v);
+        assert_true(n >= 0 && v >= 0 && n <= counts.n - counts.free_n && v <= counts.v - counts.free_v);
+        sum.n += n, sum.v += v;
+    }
+    return sum;
+}
+
+static void do_fork(void)
+{
+    dp_record_fork_prepare();
+    dp_record_fork_child();
+    deltaprof_guard_reset();
+}
+
+static void what_a_child_inherited_is_told_from_its_own(void **state)
+{
+    tune(1);
+    for (uintptr_t i = 0; i < 10; i++)
+        deltaprof_alloc(0, block(i), 100);
+    do_fork();
+    deltaprof_free(0, block(0)); /* before the child has found its zero */
+    for (uintptr_t i = 10; i < 15; i++)
+        deltaprof_alloc(0, block(i), 7);
+    struct in_use at_first = inherited();
+    deltaprof_free(0, block(1));
+    assert_int_equal(inherited().n, at_first.n - 1);
+    assert_int_equal(inherited().v, at_first.v - 100);
+    deltaprof_free(0, block(10)); /* an own block changes nothing of it */
+    assert_int_equal(inherited().n, at_first.n - 1);
+    do_fork();
+    deltaprof_alloc(0, block(15), 3); /* a grandchild inherited the child's as well */
+    assert_int_equal(inherited().n, at_first.n - 1 + 4);
+    assert_int_equal(inherited().v, at_first.v - 100 + 4 * 7);
+    deltaprof_free(0, block(15));
+    for (uintptr_t i = 2; i < 10; i++)
+        deltaprof_free(0, block(i));
+    for (uintptr_t i = 11; i < 15; i++)
+        deltaprof_free(0, block(i));
+    assert_int_equal(inherited().n, at_first.n - 9);
+    assert_int_equal(inherited().v, at_first.v - 900);
+}
+
 static void errno_is_kept(void **state)
 {
     tune(1);
@@ -389,6 +443,7 @@ int main(void)
         cmocka_unit_test(sampled_totals_are_unbiased_and_frees_give_back_what_they_took),
         cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
         cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
+        cmocka_unit_test(what_a_child_inherited_is_told_from_its_own),
         cmocka_unit_test(errno_is_kept),
         cmocka_unit_test(watched_addresses_are_always_asked_about),
     };

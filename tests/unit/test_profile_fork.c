@@ -62,7 +62,9 @@ static void a_forked_child_begins_at_its_own_zero(void **state)
             MUST(!dp_consumer_write(both[i], 0, take, &taken, NULL) && !dp_consumer_commit(both[i]));
             read_taken(&taken, &said);
             const struct said_row *row = row_of(&said, PC(10));
-            MUST(row && row->values[0] == 2 && row->values[2] == 6 && said.sums[0] == 2);
+            MUST(row && said.sums[0] == 2 && said.sums[2] == 6);
+            MUST(said.n_rows == 2 && !strcmp(said.rows[0].label, "inherited") && !*said.rows[1].label);
+            MUST(said.rows[0].values[2] == 4 && said.rows[1].values[2] == 2);
         }
         MUST(!dp_consumer_write(own, DP_WRITE_CUMULATIVE, take, &taken, NULL));
         read_taken(&taken, &said);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/inherited.h - tells the blocks that a forked process shares with its parent from those of its own.
+ */
+#pragma once
+
+#include "record/live.h"
+#include "record/thread.h"
+
+/*
+ * In the live set the upper 16 bits of an entry's bytes say how many forks lie behind the process that allocated the
+ * block, modulo 2^16. A block that was inherited over exactly 65,536 forks is taken for an own one.
+ */
+#define DP_INHERITED_SHIFT 48
+_Static_assert((uint64_t)DP_BYTES_MAX <= (uint64_t)1 << DP_INHERITED_SHIFT, "bytes of one block fit below");
+
+static inline void dp_inherited_mark(struct dp_live_entry *entry, uint32_t epoch)
+{
+    entry->bytes |= (uint64_t)epoch << DP_INHERITED_SHIFT;
+}
+
+/* In a forked child, before its first own event: the records that there are now may have inherited blocks. */
+void dp_inherited_begin(void);
+
+/* A block of its own was freed. Context: hook. */
+void dp_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v);
+
+/* The bytes of an entry whose block is freed, before the free is counted. */
+static inline int64_t dp_inherited_forget(const struct dp_live_entry *entry, uint32_t epoch)
+{
+    int64_t bytes = (int64_t)(entry->bytes & (((uint64_t)1 << DP_INHERITED_SHIFT) - 1));
+    if (__builtin_expect(epoch != 0, 0) && entry->bytes >> DP_INHERITED_SHIFT == (epoch & 0xffff))
+        dp_inherited_add_own_free(entry->record, entry->objects, bytes);
+    return bytes;
+}
+
+/* How much of what `counts` says is in use was inherited; 0 in the first process, and where there was no memory. */
+void dp_inherited_read(dp_record_id id, const struct dp_counts *counts, int64_t *n, int64_t *v);

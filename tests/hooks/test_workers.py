@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""Short workers of a parent that holds memory: whose memory it is, and what their files say."""
+import os
+import subprocess
+import sys
+
+from harness import BUILD, environment, main, new_directory, profiles, reader, run, victim, wait_until
+
+CLI = os.path.join(BUILD, 'src/cli/deltaprof')
+MIB, KIB = 1 << 20, 1 << 10
+
+
+def is_inherited(sample):
+    return ('fork', 'inherited') in sample.labels
+
+
+def in_use(p, function, inherited):
+    return sum(s.values['inuse_space'] for s in p.samples if function in s.names and is_inherited(s) == inherited)
+
+
+def top(*arguments):
+    """(the lines before the table, {function: flat})"""
+    done = subprocess.run([CLI, 'top', '-n0', *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    head, _, table = done.stdout.partition('   flat')
+    return head, {line.split(None, 5)[5]: line.split()[0] for line in table.splitlines()[1:]}
+
+
+def that_a_child_tells_what_it_inherited_from_its_own():
+    r = run([victim('workers'), '5', '20', '10'], 'heap_rate=1')
+    assert r.status == 0, r.stderr
+    parent, *workers = map(int, r.stdout.split())
+    for pid in workers:
+        p, = profiles(r, pid=pid)
+        assert in_use(p, 'worker_holds', False) == 10 * KIB and in_use(p, 'worker_holds', True) == 0
+        assert in_use(p, 'parent_holds', True) == 19 * MIB and in_use(p, 'parent_holds', False) == 0
+        assert not any(v for s in p.samples if is_inherited(s) for t, v in s.values.items() if t.startswith('alloc_'))
+        assert '#ended' in p.comments, p.comments
+    p, = profiles(r, pid=parent)
+    assert in_use(p, 'parent_holds', False) == 20 * MIB and not any(map(is_inherited, p.samples))
+    head, flat = top(*reader.files(r.out))
+    assert flat['parent_holds'] == '20MB' and flat['worker_holds'] == '50kB', flat
+    assert 'in use by 6 processes, all ended' in head and 'what 5 of them inherited' in head, head
+    assert top('--inherited', *reader.files(r.out))[1]['parent_holds'] == '115MB'
+    assert top(reader.files(r.out, pid=workers[0])[0])[1]['parent_holds'] == '19MB'
+
+
+def that_only_those_who_live_have_memory_now():
+    out = new_directory()
+    conf = 'heap_rate=1,interval=50ms'
+    with subprocess.Popen([victim('workers'), '5', '20', '10', 'wait'], env=environment(conf, out), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as parent:
+        workers = parent.stdout.readline().split()[1:]
+        wait_until(lambda: reader.files(out, pid=parent.pid))
+        parent.stdin.close()
+    paths = reader.files(out)
+    assert len(paths) >= 6
+    head, flat = top(*paths)
+    assert 'in use by 1 process,' in head and '5 processes ended' in head, head
+    assert flat['parent_holds'] == '20MB' and 'worker_holds' not in flat, flat
+    assert top('--type', 'alloc_space', *paths)[1]['worker_holds'] == '50kB'
+
+
+def that_the_last_file_says_so_where_nothing_is_in_use_any_more():
+    program = 'p = [bytearray(100000) for _ in range(100)]; import time; time.sleep(0.3); print(len(p))'
+    r = run([sys.executable, '-S', '-c', program], 'heap_rate=64k,interval=50ms')
+    last = profiles(r)[-1]
+    assert '#ended' in last.comments and not any('#ended' in p.comments for p in profiles(r)[:-1])
+
+
+main(globals())
