@@ -23,7 +23,8 @@ top)
 elf | dwarf)
     module=$([ "$target" = elf ] && echo symbolize || echo lines)
     libraries="-ldw -lelf"
-    [ -z "${ELFUTILS:-}" ] || libraries="$ELFUTILS/libdw/libdw.a $ELFUTILS/libelf/libelf.a $ELFUTILS/lib/libeu.a"
+    [ -z "${ELFUTILS:-}" ] || libraries="-Wl,--start-group $(echo "$ELFUTILS"/lib*/lib*_pic.a "$ELFUTILS"/backends/lib*_pic.a) \
+        $ELFUTILS/libelf/libelf.a $ELFUTILS/lib/libeu.a -Wl,--end-group"
     set -- "$src/modules/$module.c" "$src/modules/session.c" "$src/modules/elffile.c" "$src/modules/elfsymbols.c" \
         "$src/modules/demangle.c" $libraries -llzma -lz -liberty -lpthread -ldl
     ;;
