@@ -38,7 +38,7 @@ int dp_recipe_init(size_t budget_bytes, bool with_rules)
     return 0;
 }
 
-/* rt_sigreturn, as every libc writes it, for those without unwind data. */
+/* The code that returns from a signal handler, as every libc writes it: the kernel's frame is above its address. */
 static bool is_trampoline(uintptr_t pc)
 {
 #if defined(__x86_64__)
@@ -58,9 +58,10 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
     struct dp_cfi cfi = {(uintptr_t)object->eh_frame_hdr, object->fde_table, object->n_fdes, object->cfi_start,
                          object->cfi_end};
     struct dp_cfi_row row;
-    if (dp_cfi_find(&cfi, lookup_pc, &row) > 0)
-        return dp_rule_make(&row, lookup_pc);
-    return is_trampoline(lookup_pc + 1) ? dp_rule_signal() : dp_rule_bare(DP_RULE_NONE);
+    bool found = dp_cfi_find(&cfi, lookup_pc, &row) > 0;
+    if ((!found || row.signal) && is_trampoline(lookup_pc + 1))
+        return dp_rule_signal();
+    return found ? dp_rule_make(&row, lookup_pc) : dp_rule_bare(DP_RULE_NONE);
 }
 
 uint64_t dp_recipe_fill(uintptr_t behind, uint32_t generation)

@@ -3,8 +3,11 @@
  * record/rule.c - packs a row of the unwind table into a rule, where it is one of the shapes that compilers write.
  *
  * One expression is known by its bytes, the one that linkers write for a PLT entry: CFA = sp + 8, or + 16 once the
- * entry has pushed its index, which is so from byte N of the 16 on. A signal frame's table entry is not followed at
- * all: the kernel's layout says where the registers are.
+ * entry has pushed its index, which is so from byte N of the 16 on.
+ *
+ * The mark of a signal frame says that the caller was interrupted where its pc says, and no more. Stack switches of
+ * language runtimes carry it too, with unwind data of the usual shapes, which are followed. Only for the kernel's
+ * frame, known by its code (recipe.c), the kernel's layout says where the registers are.
  */
 #include "record/rule.h"
 
@@ -50,10 +53,9 @@ static int plt_offset(const struct dp_cfi_row *row, uintptr_t pc)
     return (pc & 15) >= (e[6] & 15u) ? 16 : 8;
 }
 
-uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
+/* The rule, but for what the mark of a signal frame says. */
+static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
-    if (row->signal)
-        return dp_rule_signal();
     if (row->ra.how == DP_SAVED_UNDEFINED)
         return dp_rule_bare(DP_RULE_END);
     if (row->ra.how != DP_SAVED_OFFSET || row->ra.offset != -8 || row->sp.how != DP_SAVED_SAME)
@@ -76,10 +78,8 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 
 #elif defined(__aarch64__)
 
-uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
+static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
-    if (row->signal)
-        return dp_rule_signal();
     if (row->ra.how == DP_SAVED_UNDEFINED)
         return dp_rule_bare(DP_RULE_END);
     if (row->cfa != DP_CFA_REGISTER || row->sp.how != DP_SAVED_SAME)
@@ -107,3 +107,13 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 }
 
 #endif
+
+uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
+{
+    uint32_t rule = unmarked(row, lookup_pc), kind = dp_rule_kind(rule);
+    if (row->signal && kind == DP_RULE_SP)
+        return rule ^ dp_rule_bare(DP_RULE_SP ^ DP_RULE_SP_EXACT);
+    if (row->signal && kind == DP_RULE_FP)
+        return rule ^ dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
+    return rule;
+}

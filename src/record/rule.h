@@ -24,6 +24,9 @@ enum dp_rule_kind {
     DP_RULE_END,     /* the outermost frame */
     DP_RULE_SIGNAL,  /* the caller was interrupted; a ucontext lies at sp + offset */
     DP_RULE_FOREIGN, /* there is unwind data, and it takes more than this to follow it */
+    /* As SP and FP, in code with the mark of a signal frame that is not the kernel's: the caller's pc is exact. */
+    DP_RULE_SP_EXACT,
+    DP_RULE_FP_EXACT,
 };
 
 #if defined(__x86_64__)
@@ -94,7 +97,7 @@ static inline intptr_t dp_rule_usual_slot(uint64_t word)
 }
 #endif
 
-/* A signal frame's; found by its unwind data, or by its code where it has none. */
+/* Of the frame that the kernel puts on the stack for a signal; known by the code that returns from it. */
 uint32_t dp_rule_signal(void);
 
 /* The rule of a row; lookup_pc decides between the two halves of a PLT entry. */

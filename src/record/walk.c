@@ -81,14 +81,15 @@ static bool step_signal(struct walk *w, uint32_t rule)
         return false;
     w->link = dp_reach_read(context + UCONTEXT_LINK);
 #endif
-    w->n_barred = w->n + 1; /* the interrupted frame as well: its row is that of pc, not of pc - 1 */
     return w->turns++ < TURNS_MAX;
 }
 
-/* The caller of a frame whose rule is SP or FP. False: its words cannot be read, or lead backwards too often. */
+/* The caller of a frame whose rule is SP or FP, EXACT or not. False: its words cannot be read, or lead backwards too
+ * often. */
 static bool step(struct walk *w, uint32_t rule)
 {
-    uintptr_t cfa = (dp_rule_kind(rule) == DP_RULE_SP ? w->sp : w->fp) + (uintptr_t)dp_rule_offset(rule);
+    bool by_fp = dp_rule_kind(rule) == DP_RULE_FP || dp_rule_kind(rule) == DP_RULE_FP_EXACT;
+    uintptr_t cfa = (by_fp ? w->fp : w->sp) + (uintptr_t)dp_rule_offset(rule);
     uintptr_t slot = dp_memo_fp_slot(rule), pc;
 #if defined(__aarch64__)
     if (dp_rule_ra(rule) == DP_RULE_RA_LINK) {
@@ -117,6 +118,16 @@ static bool step(struct walk *w, uint32_t rule)
     }
     w->pc = pc;
     w->sp = cfa;
+    return true;
+}
+
+/* The interrupted frame, by the kernel's layout or by unwind data with its mark. Its row is that of pc, not of pc - 1:
+ * it is barred too. */
+static bool step_exact(struct walk *w, uint32_t rule)
+{
+    if (!(dp_rule_kind(rule) == DP_RULE_SIGNAL ? step_signal(w, rule) : step(w, rule)))
+        return false;
+    w->n_barred = w->n + 1;
     return true;
 }
 
@@ -270,7 +281,9 @@ static bool step_from(struct walk *w, struct dp_memo *memo, enum dp_walk_end *ho
         case DP_RULE_FP:
             return step(w, rule);
         case DP_RULE_SIGNAL:
-            if (!step_signal(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
+        case DP_RULE_SP_EXACT:
+        case DP_RULE_FP_EXACT:
+            if (!step_exact(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
                 return false;
             enter(w, memo, dp_recipe_get(w->pc + 1, memo->generation)); /* interrupted there: nothing to join */
             continue;

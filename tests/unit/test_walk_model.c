@@ -33,13 +33,14 @@ enum shape_kind { BY_SP, BY_FP, END, SIGNAL, FOREIGN, NONE };
 
 /* Functions of CODE bytes each, in the order of shape_of(). o: words up to the CFA. s: words from the CFA down to the
  * saved frame pointer, 0: not saved. */
-enum { CODE = 16, BY_SP_MAX = 12, BY_FP_MAX = 4, SLOTS = 8, N_ALONE = 12, N_BIG = 8, N_ODD = 8 };
+enum { CODE = 16, BY_SP_MAX = 12, BY_FP_MAX = 4, SLOTS = 8, N_ALONE = 12, N_BIG = 8, N_ODD = 8, N_MARKED = 2 };
 enum {
     FIRST_BY_FP = BY_SP_MAX * SLOTS,
     FIRST_ALONE = FIRST_BY_FP + BY_FP_MAX * SLOTS,
     FIRST_BIG = FIRST_ALONE + N_ALONE,
     FIRST_ODD = FIRST_BIG + N_BIG,
-    N_SHAPES = FIRST_ODD + N_ODD,
+    FIRST_MARKED = FIRST_ODD + N_ODD,
+    N_SHAPES = FIRST_MARKED + N_MARKED,
     THE_END = FIRST_ODD,
     THE_SIGNAL,
     THE_NONE = FIRST_ODD + 4,
@@ -51,12 +52,16 @@ enum {
 #define FP    "6"
 #define PC    "16"
 #define OTHER "3"
+enum { CFA_AT_ENTRY = 1 };
+#define SIGRETURN "0x48,0xc7,0xc0,0x0f,0,0,0,0x0f,0x05,0,0,0,0,0,0"
 #elif defined(__aarch64__)
-#define SAVED "  .if s\n  .cfi_offset 29, -8*s\n  .cfi_offset 30, 8-8*s\n  .endif\n"
-#define ALONE "  .cfi_offset 30, -8*o\n"
-#define FP    "29"
-#define PC    "30"
-#define OTHER "19"
+#define SAVED     "  .if s\n  .cfi_offset 29, -8*s\n  .cfi_offset 30, 8-8*s\n  .endif\n"
+#define ALONE     "  .cfi_offset 30, -8*o\n"
+#define FP        "29"
+#define PC        "30"
+#define OTHER     "19"
+enum { CFA_AT_ENTRY = 0 };
+#define SIGRETURN "0x68,0x11,0x80,0xd2,0x01,0,0,0xd4,0,0,0,0,0,0,0"
 #endif
 /* The no-op keeps the assembler from moving what follows into a record that functions share. */
 #define FUNCTION(directives) "  .cfi_startproc\n  .cfi_escape 0\n" directives "  .skip 16\n  .cfi_endproc\n"
@@ -74,11 +79,14 @@ __asm__(".pushsection .text.walk_model,\"ax\",%progbits\n.balign 16\n"
         ALL_O(12, FUNCTION("  .cfi_def_cfa_offset 8*o\n" ALONE))
         BIG(100, 0) BIG(100, 2) BIG(100, 100) BIG(100, 120) BIG(600, 0) BIG(600, 2) BIG(600, 100) BIG(600, 127)
         FUNCTION("  .cfi_undefined " PC "\n")
-        FUNCTION("  .cfi_signal_frame\n")
+        /* The kernel's frame where the second byte is returned to; elsewhere a mark on a frame without a word. */
+        "  .cfi_startproc\n  .cfi_escape 0\n  .cfi_signal_frame\n  .byte 0," SIGRETURN "\n  .cfi_endproc\n"
         FUNCTION("  .cfi_def_cfa " OTHER ", 16\n")
         FUNCTION("  .cfi_def_cfa_offset 12\n")
         "  .skip 16\n.set s, 2\n"
         FUNCTION(FACTORED(0)) FUNCTION(FACTORED(1) SAVED) FUNCTION(FACTORED(6))
+        FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa_offset 8*4\n" SAVED)
+        FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa " FP ", 8*2\n" SAVED)
         "walk_model_code_end:\n.popsection\n");
 /* clang-format on */
 extern const char walk_model_code[], walk_model_code_end[];
@@ -86,32 +94,37 @@ extern const char walk_model_code[], walk_model_code_end[];
 struct shape {
     enum shape_kind kind;
     int o, s;
-    bool alone; /* aarch64: the return address is saved, and the frame pointer is not */
+    bool alone;  /* aarch64: the return address is saved, and the frame pointer is not */
+    bool marked; /* as a signal frame: the caller's pc is exact */
 };
 
 static struct shape shapes[N_SHAPES];
 
 static void make_shapes(void)
 {
-    static const struct shape last[N_BIG + N_ODD] = {
-        {BY_SP, 100, 0, 0}, {BY_SP, 100, 2, 0}, {BY_SP, 100, 100, 0}, {BY_SP, 100, 120, 0},
-        {BY_SP, 600, 0, 0}, {BY_SP, 600, 2, 0}, {BY_SP, 600, 100, 0}, {BY_SP, 600, 127, 0},
-        {END, 0, 0, 0},     {SIGNAL, 0, 0, 0},  {FOREIGN, 0, 0, 0},   {FOREIGN, 0, 0, 0},
-        {NONE, 0, 0, 0},    {BY_SP, 0, 0, 0},   {BY_SP, -1, 2, 0},    {BY_SP, -6, 0, 0},
+    static const struct shape last[N_BIG + N_ODD + N_MARKED] = {
+        {BY_SP, 100, 0, 0, 0}, {BY_SP, 100, 2, 0, 0}, {BY_SP, 100, 100, 0, 0}, {BY_SP, 100, 120, 0, 0},
+        {BY_SP, 600, 0, 0, 0}, {BY_SP, 600, 2, 0, 0}, {BY_SP, 600, 100, 0, 0}, {BY_SP, 600, 127, 0, 0},
+        {END, 0, 0, 0, 0},     {SIGNAL, 0, 0, 0, 0},  {FOREIGN, 0, 0, 0, 0},   {FOREIGN, 0, 0, 0, 0},
+        {NONE, 0, 0, 0, 0},    {BY_SP, 0, 0, 0, 0},   {BY_SP, -1, 2, 0, 0},    {BY_SP, -6, 0, 0, 0},
+        {BY_SP, 4, 2, 0, 1},   {BY_FP, 2, 2, 0, 1},
     };
     for (int k = 0; k < FIRST_ALONE; k++)
-        shapes[k] = k < FIRST_BY_FP ? (struct shape){BY_SP, k / SLOTS + 1, k % SLOTS, false}
-                                    : (struct shape){BY_FP, (k - FIRST_BY_FP) / SLOTS + 1, k % SLOTS, false};
+        shapes[k] = k < FIRST_BY_FP ? (struct shape){BY_SP, k / SLOTS + 1, k % SLOTS, false, false}
+                                    : (struct shape){BY_FP, (k - FIRST_BY_FP) / SLOTS + 1, k % SLOTS, false, false};
     for (int o = 1; o <= N_ALONE; o++)
-        shapes[FIRST_ALONE + o - 1] = (struct shape){BY_SP, o, 0, true};
+        shapes[FIRST_ALONE + o - 1] = (struct shape){BY_SP, o, 0, true, false};
     memcpy(&shapes[FIRST_BIG], last, sizeof last);
 }
 
 static struct shape shape_at(uintptr_t pc)
 {
     uintptr_t from = pc - (uintptr_t)walk_model_code;
-    return from < (uintptr_t)(walk_model_code_end - walk_model_code) ? shapes[from / CODE]
-                                                                     : (struct shape){NONE, 0, 0, false};
+    if (from >= (uintptr_t)(walk_model_code_end - walk_model_code))
+        return (struct shape){NONE, 0, 0, false, false};
+    if (from / CODE == THE_SIGNAL && from % CODE)
+        return (struct shape){BY_SP, CFA_AT_ENTRY, 0, false, true};
+    return shapes[from / CODE];
 }
 
 /* Words from the CFA down to the return address; 0: it is in the link register. */
@@ -210,7 +223,8 @@ static unsigned below(struct model *m, unsigned n)
 
 static uintptr_t code(struct model *m, unsigned k)
 {
-    return (uintptr_t)walk_model_code + k * CODE + 1 + below(m, CODE);
+    bool returns = k == THE_SIGNAL && below(m, 8);
+    return (uintptr_t)walk_model_code + k * CODE + 1 + (returns ? 0 : below(m, CODE));
 }
 
 static struct area *area_of(struct model *m, uintptr_t address)
@@ -255,6 +269,8 @@ static unsigned some_function(struct model *m)
 {
     for (;;) {
         unsigned k = below(m, below(m, 40) ? FIRST_BIG : FIRST_ODD);
+        if (below(m, 60) == 0)
+            k = FIRST_MARKED + below(m, N_MARKED);
         struct shape s = shapes[k];
         if (s.kind == BY_FP ? s.s >= 2 : return_slot(s) <= s.o && s.s != 1 && s.s <= s.o)
             return k;
@@ -488,7 +504,7 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
         if (r->elsewhere)
             return;
         r->end = s.kind == END ? DP_WALK_WHOLE : s.kind == FOREIGN ? DP_WALK_FOREIGN : DP_WALK_CUT;
-        exact = s.kind == SIGNAL;
+        exact = s.kind == SIGNAL || ((s.kind == BY_SP || s.kind == BY_FP) && s.marked);
         if (s.kind == SIGNAL) {
             if (!readable(m, sp + CONTEXT_PC) || !readable(m, sp + CONTEXT_SP) || !readable(m, sp + CONTEXT_FP) ||
                 !readable(m, sp + CONTEXT_LINK) || turns++ >= TURNS_BACK)

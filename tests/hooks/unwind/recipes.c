@@ -91,8 +91,12 @@ static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
     int ra = dwarf_frame_info(frame, &start, &end, &signal);
     if (ra != DP_REG_RA)
         return dp_rule_kind(rule) == DP_RULE_FOREIGN;
-    if (signal)
-        return dp_rule_kind(rule) == DP_RULE_SIGNAL;
+    if (signal && dp_rule_kind(rule) == DP_RULE_SP_EXACT) /* as without the mark, but for the caller's pc */
+        rule ^= dp_rule_bare(DP_RULE_SP ^ DP_RULE_SP_EXACT);
+    else if (signal && dp_rule_kind(rule) == DP_RULE_FP_EXACT)
+        rule ^= dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
+    else if (signal && (dp_rule_kind(rule) == DP_RULE_SP || dp_rule_kind(rule) == DP_RULE_FP))
+        return false;
     if (dwarf_frame_register(frame, DP_REG_RA, mem, &ops, &n))
         return false;
     if (n == 0 && ops == mem)
@@ -185,7 +189,8 @@ static void check_fde(Dwarf_CFI *theirs, const struct dp_cfi *cfi, const char *i
         case DP_RULE_END:
             t->ends += n;
             break;
-        case DP_RULE_SIGNAL:
+        case DP_RULE_SP_EXACT:
+        case DP_RULE_FP_EXACT:
             t->signals += n;
             break;
         case DP_RULE_FOREIGN:
