@@ -10,6 +10,7 @@
 /* A thread's own stack, as far down as it was seen in use: readable as long as the thread lives. Zero: not known. */
 struct dp_own_stack {
     uintptr_t lo, hi;
+    uintptr_t bottom; /* the lowest address of the stack that the thread was made with; 0: not looked for yet */
 };
 
 /* One walk's view. */

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Programs that switch stacks: the host lives, and every event is counted, under its function and its callers."""
+import os
+import sys
+
+import reader
+from harness import main, profiles, run, victim
+
+TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
+CONFS = ('heap_rate=1', 'heap_rate=1,unwind=fp', 'heap_rate=1,unwind=libunwind')
+
+
+def counted(program, how, conf):
+    r = run([victim(program), how], conf)
+    if r.status == 77:
+        return None
+    assert r.status == 0 and r.stderr == '', (program, how, conf, r.status, r.stderr)
+    lines = [line.split() for line in r.stdout.splitlines()]
+    book = {line[-5]: tuple(map(int, line[-4:])) for line in lines}
+    total = reader.sum_profiles(profiles(r, check=False))
+    for function, values in book.items():
+        seen = tuple(reader.by_function(total, t, set(book)).get(function, 0) for t in TYPES)
+        assert seen == values, (program, how, conf, function, seen, values)
+    return total
+
+
+def that_a_stack_below_the_threads_may_be_unmapped():
+    for program in 'switches', 'switches_fp':
+        for how in 'across', 'fibers', 'hand':
+            for conf in CONFS:
+                counted(program, how, conf)
+
+
+def that_coroutines_are_counted():
+    if not os.path.exists(victim('coroutines')):
+        print('skipped: no C++20')
+        return
+    for how in 'stackless', 'context':
+        for conf in CONFS:
+            if counted('coroutines', how, conf) is None:
+                print('skipped: no boost.context')
+
+
+def that_the_mark_of_a_signal_frame_is_no_end():
+    for program in 'switches', 'switches_fp':
+        total = counted(program, 'marked', 'heap_rate=1')
+        for names, _ in total:
+            if 'make_below_trampoline' in names:
+                at = names.index('make_below_trampoline')
+                assert names[at + 1:at + 5] == ('below_trampoline', 'call_marked', 'calls_trampoline', 'in_thread'), names
+
+
+main(globals())
