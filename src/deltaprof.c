@@ -50,6 +50,7 @@ static struct {
     _Atomic unsigned sees;
     bool alone;            /* started by a preload: nobody but our sinks takes deltas */
     _Atomic bool confined; /* stays so in children, as filters do */
+    _Atomic bool paused;   /* deltaprof_quiesce ended threads that deltaprof_resume brings back */
 } desk;
 
 const char *deltaprof_version(void)
@@ -81,6 +82,7 @@ static void fork_child(void)
     dp_agent_fork_child();
     dp_ends_fork_child();
     dp_log_fork_child();
+    dp_store_relaxed(&desk.paused, false);
     dp_lock_reset(&desk.lock);
 }
 
@@ -150,7 +152,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (conf->listen[0])
         dp_listen_init(conf, !preloaded || dp_settings_by_run());
     say_start(conf);
-    if (!preloaded)
+    if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
         dp_agent_start();
     if (!dp_load_relaxed(&desk.sees) && !dp_heap_name(1)) /* who names a heap reports it, and knows */
         dp_log(DP_LOG_ERROR,
@@ -233,8 +235,11 @@ int deltaprof_set(const char *text)
                        dp_load_relaxed(&desk.state) == RUNNING && !(desk.alone && dp_load_relaxed(&desk.confined)));
         dp_report_tune(&conf);
         dp_tick_tune(&conf);
-        if (conf.interval_ns != desk.conf.interval_ns)
+        if (conf.interval_ns != desk.conf.interval_ns) {
             dp_agent_tune(conf.interval_ns);
+            if (!dp_load_relaxed(&desk.confined) && dp_process_is_noted())
+                dp_agent_start();
+        }
         desk.conf = conf;
     }
     dp_lock_give(&desk.lock);
@@ -282,19 +287,31 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 
 /* ---- process life ----------------------------------------------------------------------------------------------- */
 
-void deltaprof_poll(void)
+/* Makes what is wanted and missing. True: at least one thread was made. */
+static bool make_threads(void)
 {
-    bool agent = dp_agent_due(), listen = dp_listen_due();
-    if ((!agent && !listen) || stands_aside())
-        return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    if (agent)
-        dp_agent_start();
-    if (listen)
-        dp_listen_start();
+    bool agent = dp_agent_start() > 0, listen = dp_listen_start();
     deltaprof_guard_leave(kept);
     errno = saved;
+    return agent || listen;
+}
+
+void deltaprof_poll(void)
+{
+    if (!dp_agent_may_poll() || stands_aside())
+        return;
+    if (dp_process_threads() == 1)
+        make_threads();
+    else
+        dp_agent_poll_later();
+}
+
+bool deltaprof_thread_begins(void)
+{
+    bool inside_hook = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
+    return deltaprof_poll_wanted && !inside_hook && !stands_aside() && make_threads();
 }
 
 void deltaprof_deliver(void)
@@ -328,11 +345,30 @@ void deltaprof_quiesce(void)
 {
     if (stands_aside() || dp_agent_is_self())
         return;
+    int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    dp_listen_stop();
-    if (dp_agent_is_running() && !dp_agent_quiesce(dp_ends_deadline()))
+    bool agent = dp_agent_is_running(), listen = dp_listen_stop();
+    if (agent && !dp_agent_quiesce(dp_ends_deadline()))
         dp_log(DP_LOG_ERROR, "the thread that ticks is stuck in a sink; the program goes on with it");
+    if (agent || listen)
+        dp_store_relaxed(&desk.paused, true);
     deltaprof_guard_leave(kept);
+    errno = saved;
+}
+
+void deltaprof_restrict(void)
+{
+    if (stands_aside())
+        return;
+    int32_t self = (int32_t)syscall(SYS_gettid);
+    if (self == dp_process_pid() || self == dp_agent_maker())
+        deltaprof_quiesce();
+}
+
+void deltaprof_resume(void)
+{
+    if (dp_load_relaxed(&desk.paused) && !stands_aside() && dp_swap_acq_rel(&desk.paused, false))
+        make_threads();
 }
 
 void deltaprof_main_leaves(void)

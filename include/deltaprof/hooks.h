@@ -276,14 +276,22 @@ DELTAPROF_API void deltaprof_guard_reset(void);
 
 /* ---- time to work ----------------------------------------------------------------------------------------------- */
 
-/* Not 0 while a sampled event should be followed by deltaprof_poll at the outer edge of its hook. */
+/* Not 0 while the library wants a thread that it does not have. */
 extern DELTAPROF_API uint8_t deltaprof_poll_wanted;
 
 /*
- * Starts the agent if a tick is due and there is none yet. May make a thread: call it where the program could, holding
- * no lock of the allocator, with the event already recorded.
+ * Makes the library's threads if the process has exactly one thread and is no longer young (100 ms, or 64 MiB). To call
+ * while deltaprof_poll_wanted, after a sampled allocation, at the outer edge of its hook: the calling thread holds no
+ * lock of the allocator and no lock of the loader, and the event is recorded. Never after a free or a lock event.
  */
 DELTAPROF_API void deltaprof_poll(void);
+
+/*
+ * The calling thread is about to make a thread by pthread_create or clone: makes the library's threads first, if they
+ * are wanted. True: it did; if the program's thread then cannot be made, deltaprof_quiesce ends them again and the
+ * program's call is worth another try.
+ */
+DELTAPROF_API bool deltaprof_thread_begins(void);
 
 /* ---- process life: what an interposer tells the library --------------------------------------------------------- */
 
@@ -317,8 +325,19 @@ DELTAPROF_API void deltaprof_unload_end(void);
  * thread does, ours aside; of any other thread it means nothing. */
 DELTAPROF_API void deltaprof_main_leaves(void);
 
-/* Before unshare and setns, which want a single-threaded process: ends the agent. The next tick brings it back. */
+/* Before unshare and setns, which want a single-threaded process: ends the library's threads. */
 DELTAPROF_API void deltaprof_quiesce(void);
+
+/*
+ * Before the calling thread gives up rights that each thread has for itself (capabilities, Landlock, no_new_privs,
+ * chroot, user ids by system call): ends the library's threads if they would keep them. They would not be asked to
+ * follow the rights of a thread that neither is the main one nor made them.
+ */
+DELTAPROF_API void deltaprof_restrict(void);
+
+/* After the call for which deltaprof_quiesce or deltaprof_restrict stood, in the same thread: the threads that they
+ * ended come back and inherit what the calling thread may do now. */
+DELTAPROF_API void deltaprof_resume(void);
 
 /*
  * Before a seccomp filter is installed: delivers what is pending. From then on no thread is made and nothing opened,

@@ -55,15 +55,12 @@ struct dp_range {
 };
 extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
 
-/* The program's calls of malloc come to us; false where it brings a malloc of its own. */
-extern bool dp_sees_malloc __attribute__((visibility("hidden")));
-
 static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
 {
     return pc - range->start < range->end - range->start;
 }
 
-/* The outer edge of a sampled hook: the place where the library may do what takes longer. */
+/* The outer edge of a sampled allocation: the only hook in which a process with one thread may get one of ours. */
 static inline void dp_edge(const struct deltaprof_site *site)
 {
     if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_PARKED / 2 &&

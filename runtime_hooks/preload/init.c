@@ -14,7 +14,6 @@
 #include <sys/auxv.h>
 
 struct dp_range dp_libc, dp_loader;
-bool dp_sees_malloc;
 
 static const char *base_name(const char *path)
 {
@@ -115,8 +114,7 @@ __attribute__((constructor)) static void init(void)
         return;
     struct seen seen = {0};
     dl_iterate_phdr(look, &seen);
-    dp_sees_malloc = dp_within(&seen.self, (uintptr_t)malloc); /* whose malloc the whole process calls */
-    at_quick_exit(deltaprof_deliver);                          /* the first registered runs last */
+    at_quick_exit(deltaprof_deliver); /* the first registered runs last */
     deltaprof_announce(DELTAPROF_SEES_MALLOC | DELTAPROF_SEES_LOCKS);
     if (preloaded(&seen))
         deltaprof_start_preloaded();

@@ -39,18 +39,17 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 
 /*
  * A waiting call: name##_wait parameters does the real one as a wait of this kind. lock: what its holder will give to
- * deltaprof_lock_settle. after: what may be done at the end (dp_edge where no lock is held, else nothing).
+ * deltaprof_lock_settle.
  */
-#define WAITING(name, parameters, arguments, lock, kind, end, after) \
-    DP_DUE int name##_wait parameters                                \
-    {                                                                \
-        struct deltaprof_site site = DELTAPROF_SITE_CALLER();        \
-        struct deltaprof_wait wait;                                  \
-        deltaprof_lock_wait(&wait, lock, kind);                      \
-        int result = DP_REAL(name) arguments;                        \
-        deltaprof_lock_waited(&wait, end(result), &site);            \
-        after;                                                       \
-        return result;                                               \
+#define WAITING(name, parameters, arguments, lock, kind, end) \
+    DP_DUE int name##_wait parameters                         \
+    {                                                         \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER(); \
+        struct deltaprof_wait wait;                           \
+        deltaprof_lock_wait(&wait, lock, kind);               \
+        int result = DP_REAL(name) arguments;                 \
+        deltaprof_lock_waited(&wait, end(result), &site);     \
+        return result;                                        \
     }
 
 enum { AT_ONCE = -1 }; /* no function here answers so */
@@ -75,10 +74,7 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         return name##_tried arguments;                                                    \
     }
 
-/*
- * A release: one load where nobody waits. An agent is started here only where malloc is seen: a malloc of the program's
- * own may be what releases a lock of its own here, and a new thread wants memory from it.
- */
+/* A release: one load where nobody waits. */
 #define RELEASING(name, parameters, arguments, lock)               \
     DP_DUE int name##_seen parameters                              \
     {                                                              \
@@ -86,11 +82,8 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         struct deltaprof_owed owed;                                \
         bool owes = deltaprof_lock_settle(&owed, lock);            \
         int result = DP_REAL(name) arguments;                      \
-        if (owes) {                                                \
+        if (owes)                                                  \
             deltaprof_lock_blame(&owed, &site);                    \
-            if (dp_sees_malloc)                                    \
-                dp_edge(&site);                                    \
-        }                                                          \
         return result;                                             \
     }                                                              \
     DP_HOOK int name parameters                                    \

@@ -25,8 +25,8 @@ static inline int try(pthread_mutex_t *m)
     return DP_REAL(pthread_mutex_trylock)(m);
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                            \
-    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of, ) \
+#define MUTEX(name, parameters, arguments, try_allowed)                          \
+    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of) \
     TRYING(name, parameters, arguments, try_allowed, try(m), EBUSY)
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)
@@ -36,8 +36,8 @@ MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t clock, const stru
 RELEASING(pthread_mutex_unlock, (pthread_mutex_t * m), (m), m)
 DESTROYING(pthread_mutex_destroy, pthread_mutex_t, m)
 
-#define MTX(name, parameters, arguments, try_allowed)                           \
-    WAITING(name, parameters, arguments, m, DELTAPROF_LOCK_MUTEX, end_of_c11, ) \
+#define MTX(name, parameters, arguments, try_allowed)                         \
+    WAITING(name, parameters, arguments, m, DELTAPROF_LOCK_MUTEX, end_of_c11) \
     TRYING(name, parameters, arguments, try_allowed, DP_REAL(mtx_trylock)(m), thrd_busy)
 
 MTX(mtx_lock, (mtx_t * m), (m), true)

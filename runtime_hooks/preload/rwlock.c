@@ -11,7 +11,7 @@ static inline const void *rwlock(const pthread_rwlock_t *l)
 }
 
 #define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed) \
-    WAITING(name, parameters, arguments, rwlock(l), kind, end_of, )      \
+    WAITING(name, parameters, arguments, rwlock(l), kind, end_of)        \
     TRYING(name, parameters, arguments, try_allowed, DP_REAL(try_name)(l), EBUSY)
 #define READ(name, parameters, arguments, try_allowed) \
     RWLOCK(name, parameters, arguments, pthread_rwlock_tryrdlock, DELTAPROF_LOCK_READ, try_allowed)

@@ -73,8 +73,10 @@
  */
 #if defined(__x86_64__)
 #define DP_SYSCALL_LAST(type) type e
+#define DP_CLONE_LIST(type)   type a, type b
 #else
 #define DP_SYSCALL_LAST(type) type e, type f
+#define DP_CLONE_LIST(type)   type a, type b, type c
 #endif
 
 /* What ends or changes the process. */
@@ -86,13 +88,23 @@
     F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL) \
     F(dlclose, int, (void *handle), (handle), NULL)                      \
     F(unshare, int, (int flags), (flags), NULL)                          \
-    F(setns, int, (int fd, int type), (fd, type), NULL)
+    F(setns, int, (int fd, int type), (fd, type), NULL)                  \
+    F(chroot, int, (const char *path), (path), NULL)                     \
+    F(capset, int, (void *header, const void *data), (header, data), NULL)
+
+/* What makes threads. */
+#define DP_SYMBOLS_THREADS(F)                                                                                 \
+    F(pthread_create, int, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), \
+      (thread, attr, run, arg), NULL)                                                                         \
+    F(thrd_create, int, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), NULL)
 
 /* The same, of functions that libc declares with `...`. */
-#define DP_SYMBOLS_WORDS(F)                                                                 \
-    F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL) \
-    F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),  \
-      (number, a, b, c, d, DP_SYSCALL_LAST()), NULL)
+#define DP_SYMBOLS_WORDS(F)                                                                       \
+    F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL)       \
+    F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),        \
+      (number, a, b, c, d, DP_SYSCALL_LAST()), NULL)                                              \
+    F(clone, int, (int (*run)(void *), void *stack, int flags, void *arg, DP_CLONE_LIST(void *)), \
+      (run, stack, flags, arg, DP_CLONE_LIST()), NULL)
 
 /* What abandons a stack. */
 #define DP_SYMBOLS_JUMP(F)                                                            \
@@ -183,6 +195,7 @@
 #define DP_SYMBOLS_TAKEN(F) \
     DP_SYMBOLS_ALIGNED(F)   \
     DP_SYMBOLS_LIFE(F)      \
+    DP_SYMBOLS_THREADS(F)   \
     DP_SYMBOLS_WORDS(F)     \
     DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
 #define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_TRIES(F)

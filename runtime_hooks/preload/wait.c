@@ -66,13 +66,13 @@ static inline enum deltaprof_lock_end end_of_sem(int result)
     return result == 0 ? DELTAPROF_ACQUIRED : errno == ETIMEDOUT ? DELTAPROF_TIMED_OUT : DELTAPROF_NOT_WAITED;
 }
 
-#define SEMAPHORE(name, parameters, arguments, try_allowed)                                    \
-    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_SEM, end_of_sem, dp_edge(&site)) \
-    DP_HOOK int name parameters                                                                \
-    {                                                                                          \
-        if (!(try_allowed))                                                                    \
-            return DP_REAL(name) arguments;                                                    \
-        return taken(s) ? 0 : name##_wait arguments;                                           \
+#define SEMAPHORE(name, parameters, arguments, try_allowed)                    \
+    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_SEM, end_of_sem) \
+    DP_HOOK int name parameters                                                \
+    {                                                                          \
+        if (!(try_allowed))                                                    \
+            return DP_REAL(name) arguments;                                    \
+        return taken(s) ? 0 : name##_wait arguments;                           \
     }
 
 SEMAPHORE(sem_wait, (sem_t * s), (s), true)
@@ -82,7 +82,7 @@ SEMAPHORE(sem_clockwait, (sem_t *restrict s, clockid_t clock, const struct times
 
 /* ---- spin locks and barriers ------------------------------------------------------------------------------------ */
 
-WAITING(pthread_spin_lock, (pthread_spinlock_t * l), (l), NULL, DELTAPROF_LOCK_SPIN, end_of, )
+WAITING(pthread_spin_lock, (pthread_spinlock_t * l), (l), NULL, DELTAPROF_LOCK_SPIN, end_of)
 
 DP_HOOK int pthread_spin_lock(pthread_spinlock_t *l)
 {
@@ -91,7 +91,7 @@ DP_HOOK int pthread_spin_lock(pthread_spinlock_t *l)
 }
 
 /* glibc gives PTHREAD_BARRIER_SERIAL_THREAD to the last that comes, which does not wait. */
-WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), NULL, DELTAPROF_LOCK_BARRIER, end_of, dp_edge(&site))
+WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), NULL, DELTAPROF_LOCK_BARRIER, end_of)
 
 DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)
 {
@@ -100,14 +100,14 @@ DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)
 
 /* ---- joins ------------------------------------------------------------------------------------------------------ */
 
-#define JOIN(name, parameters, arguments, try_allowed)                                      \
-    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_JOIN, end_of, dp_edge(&site)) \
-    DP_HOOK int name parameters                                                             \
-    {                                                                                       \
-        if (!(try_allowed))                                                                 \
-            return DP_REAL(name) arguments;                                                 \
-        int result = DP_REAL(pthread_tryjoin_np)(thread, value);                            \
-        return result == EBUSY ? name##_wait arguments : result;                            \
+#define JOIN(name, parameters, arguments, try_allowed)                      \
+    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_JOIN, end_of) \
+    DP_HOOK int name parameters                                             \
+    {                                                                       \
+        if (!(try_allowed))                                                 \
+            return DP_REAL(name) arguments;                                 \
+        int result = DP_REAL(pthread_tryjoin_np)(thread, value);            \
+        return result == EBUSY ? name##_wait arguments : result;            \
     }
 
 JOIN(pthread_join, (pthread_t thread, void **value), (thread, value), true)
@@ -116,7 +116,7 @@ JOIN(pthread_timedjoin_np, (pthread_t thread, void **value, const struct timespe
 JOIN(pthread_clockjoin_np, (pthread_t thread, void **value, clockid_t clock, const struct timespec *t),
      (thread, value, clock, t), may_try(clock, t))
 
-WAITING(thrd_join, (thrd_t thread, int *value), (thread, value), NULL, DELTAPROF_LOCK_JOIN, end_of_c11, dp_edge(&site))
+WAITING(thrd_join, (thrd_t thread, int *value), (thread, value), NULL, DELTAPROF_LOCK_JOIN, end_of_c11)
 
 DP_HOOK int thrd_join(thrd_t thread, int *value)
 {

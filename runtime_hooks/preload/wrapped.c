@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 struct dp_range dp_libc, dp_loader;
-bool dp_sees_malloc = true;
 
 extern void _start(void);
 extern int main(int, char **);

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -85,6 +86,24 @@ bool dp_process_matches(const char *globs)
     if (strcmp(globs, "*") == 0 || (name && dp_glob_matches(globs, name)))
         return true;
     return dp_glob_matches(globs, behind(path, sizeof path));
+}
+
+/*
+ * The link count of /proc/self/task is 2 and one for each thread. Without /proc the kernel still answers whether there
+ * is one thread: only then does it accept CLONE_THREAD in unshare, where the flag changes nothing (unshare(2)).
+ */
+int dp_process_threads(void)
+{
+    struct stat task;
+    int saved = errno, n = 0;
+    if (stat("/proc/self/task", &task) == 0 && task.st_nlink > 2)
+        n = (int)task.st_nlink - 2;
+    else if (syscall(SYS_unshare, 0x10000 /* CLONE_THREAD */) == 0)
+        n = 1;
+    else if (errno == EINVAL)
+        n = 2;
+    errno = saved;
+    return n;
 }
 
 int dp_process_own_descriptors(void)

@@ -29,6 +29,12 @@ void dp_process_fit_name(char *out, size_t room, const char *name);
 bool dp_process_matches(const char *globs);
 
 /*
+ * How many threads this process has, those made by raw clone included: 1, or any larger number for several. 0: unknown,
+ * without /proc. One system call, or two.
+ */
+int dp_process_threads(void);
+
+/*
  * Gives the calling thread an empty descriptor table of its own, with /dev/null as 0, 1 and 2: what a module's library
  * prints lands in no file of ours. 0; or -errno, and it shares the host's. By system calls: the libc functions may be
  * the interposer's.

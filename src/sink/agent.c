@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/agent.c - one thread, its bell, and its manners.
+ * sink/agent.c - the background thread that writes profiles every `interval`.
  *
- * Manners: made as spawn.c makes threads, the guard held for life, a descriptor table and working directory of its own
- * where the kernel allows it: an empty table, since a copy of the host's would keep its closed sockets and pipes open
- * for ever. Where it is not allowed, it shares the host's and stays above its numbers (file.c).
+ * It is made as spawn.c makes threads and holds the guard for life. Where the kernel allows it, the thread has a
+ * descriptor table and a working directory of its own. The table starts empty: a copy of the host's table would keep
+ * sockets and pipes open that the host closes. Elsewhere the thread shares the host's table and stays above its numbers
+ * (file.c).
+ *
+ * Who makes it: pthread_create takes locks of the loader, so no hook may call it while another thread could hold them
+ * and want a lock of the calling thread. The thread therefore comes
+ *  - from deltaprof_start, deltaprof_set, and from the constructor if there are threads already or `listen` is set;
+ *  - just before a thread that the host makes: the host enters the loader there itself, with the same locks held;
+ *  - from a sampled allocation, at the outer edge of its hook, if the process has one thread (deltaprof_poll). The
+ *    process must have lived for AGE_NS or allocated AGE_BYTES: short programs pay for no thread.
  *
  * The bell is a futex that moves whenever there is something to look at. `asked` counts requests for a tick, `served`
- * the requests that a finished tick covers: who asked waits until served has come as far. [SERVED] is released after a
- * tick and acquired by who waited: what it wrote down is then there to be read. [STATE] RUNNING is published after the
- * thread's handle, for quiesce to join.
+ * the requests that a finished tick covers; a thread that asked waits until `served` has come as far. [SERVED] is
+ * released after a tick and acquired by the waiting thread: it then reads what the tick wrote. [STATE] RUNNING is
+ * published after the thread's handle, for quiesce to join.
  *
  *     NONE --start--> STARTING --> RUNNING --quiesce--> NONE      any --fork, in the child--> NONE
  *
- * Progress: a stuck sink keeps the agent in its tick. Nobody waits for that without a deadline, and fork does not wait.
+ * Progress: a stuck sink keeps the agent in its tick. No thread waits for that without a deadline, and fork does not
+ * wait.
  */
 #include "sink/agent.h"
 
@@ -21,6 +30,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "record/event.h"
 #include "record/thread.h"
 #include "sink/file.h"
 #include "sink/spawn.h"
@@ -38,6 +48,7 @@
 enum { NONE, STARTING, RUNNING };
 enum { GO_ON, QUIT, QUITTING };
 enum { LOOK_NS = 100000000, LOOK_RARELY_NS = 1000000000 };
+enum { AGE_NS = 100000000, AGE_BYTES = 64 << 20, BYTES_EVERY = 64, RETRY_NS = 1000000000 };
 enum { STACK_BYTES = 512 << 10 }; /* the symbol module's libraries are ordinary code */
 
 static struct {
@@ -46,10 +57,12 @@ static struct {
     _Atomic uint32_t asked, served;
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
+    _Atomic int64_t poll_ns;  /* when a sampled allocation may make the thread */
+    _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
     _Atomic bool shares; /* the host's descriptors */
     _Atomic bool main_left;
-    _Atomic int32_t tid;
+    _Atomic int32_t tid, maker; /* thread ids: of the agent, and of the thread that made it */
     pthread_t thread;
     struct dp_lock life; /* start and quiesce, one at a time */
 } agent;
@@ -77,12 +90,19 @@ static void ring(void)
     dp_futex_wake(&agent.bell);
 }
 
+static void is_young(void)
+{
+    dp_store_relaxed(&agent.poll_ns, dp_clock_ns() + AGE_NS);
+    dp_store_relaxed(&agent.n_young, 1);
+}
+
 void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
     dp_store_relaxed(&agent.shares, !interposed || dp_load_relaxed(&agent.main_left));
     dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
     dp_store_relaxed(&agent.next_ns, conf->interval_ns ? dp_clock_ns() + conf->interval_ns : INT64_MAX);
     dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && (conf->interval_ns || conf->signal));
+    is_young();
     want_poll();
 }
 
@@ -105,12 +125,26 @@ bool dp_agent_is_self(void)
     return dp_load_relaxed(&agent.tid) == (int32_t)syscall(SYS_gettid);
 }
 
-bool dp_agent_due(void)
+bool dp_agent_may_poll(void)
 {
-    if (!dp_load_relaxed(&agent.wanted) || dp_load_relaxed(&agent.forbidden) || dp_load_relaxed(&agent.state) != NONE)
+    if (dp_clock_coarse_ns() >= dp_load_relaxed(&agent.poll_ns))
+        return true;
+    uint32_t n = dp_load_relaxed(&agent.n_young);
+    if (!n)
         return false;
-    return dp_load_relaxed(&agent.asked) != dp_load_relaxed(&agent.served) ||
-           dp_clock_coarse_ns() >= dp_load_relaxed(&agent.next_ns);
+    dp_store_relaxed(&agent.n_young, n == UINT32_MAX ? 1 : n + 1); /* a count that is lost does no harm */
+    return n % BYTES_EVERY == 0 && dp_record_bytes_seen() >= AGE_BYTES;
+}
+
+void dp_agent_poll_later(void)
+{
+    dp_store_relaxed(&agent.n_young, 0);
+    dp_store_relaxed(&agent.poll_ns, dp_clock_ns() + RETRY_NS);
+}
+
+int32_t dp_agent_maker(void)
+{
+    return dp_load_relaxed(&agent.maker);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
@@ -205,21 +239,21 @@ int dp_agent_start(void)
 {
     if (!dp_load_relaxed(&agent.wanted) || dp_load_relaxed(&agent.forbidden) || !dp_lock_try(&agent.life))
         return 0;
-    int rc = 0;
+    int err = 0;
     uint32_t none = NONE;
-    if (dp_cas_relaxed(&agent.state, &none, STARTING)) {
+    bool makes = dp_cas_relaxed(&agent.state, &none, STARTING);
+    if (makes) {
         dp_store_relaxed(&agent.quit, GO_ON);
-        rc = dp_spawn(&agent.thread, STACK_BYTES, run, NULL);
-        if (rc) {
-            int64_t interval = dp_load_relaxed(&agent.interval_ns);
-            dp_store_relaxed(&agent.next_ns, dp_clock_ns() + (interval ? interval : 1000000000));
-        }
-        dp_store_release(&agent.state, rc ? NONE : RUNNING); /* [STATE] */
-        dp_log_once(&cause, -rc, rc ? "no thread for the ticks: %m; tried again later" : "ticks have a thread again");
+        err = dp_spawn(&agent.thread, STACK_BYTES, run, NULL);
+        dp_store_relaxed(&agent.maker, (int32_t)syscall(SYS_gettid));
+        if (err)
+            dp_agent_poll_later();
+        dp_store_release(&agent.state, err ? NONE : RUNNING); /* [STATE] */
+        dp_log_once(&cause, -err, err ? "no thread for the ticks: %m; tried again later" : "ticks have a thread again");
     }
     want_poll();
     dp_lock_give(&agent.life);
-    return rc;
+    return err ? err : makes;
 }
 
 /* ---- those who want something of it ----------------------------------------------------------------------------- */
@@ -310,5 +344,6 @@ void dp_agent_fork_child(void)
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_ns() + interval : INT64_MAX);
     dp_store_relaxed(&cause.last, 0);
+    is_young();
     want_poll();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/agent.h - the thread that ticks. It is started late, ends when asked, and nothing of the host ever waits for it
- * longer than it said. Context: any thread; ring and finish are async-signal-safe.
+ * sink/agent.h - the background thread that writes profiles. It is made late and ends when asked; a thread of the host
+ * that waits for it names a deadline. Context: any thread; ring and finish are async-signal-safe.
  */
 #pragma once
 
@@ -17,14 +17,20 @@
 void dp_agent_init(const struct dp_config *conf, bool interposed);
 void dp_agent_tune(int64_t interval_ns);
 
-/* A thread is wanted, there is none, and something is due. Two loads and a coarse clock. */
-bool dp_agent_due(void);
+/* Whether the process is old enough for a sampled allocation to make threads of ours. Mostly a load and a coarse clock.
+ */
+bool dp_agent_may_poll(void);
+/* Not for the next second. */
+void dp_agent_poll_later(void);
 
-/* Something else too waits for polls: the endpoint's thread, after a fork. */
+/* The endpoint's thread, too, waits for an occasion to be made. */
 void dp_agent_keep_polling(bool wanted);
 
-/* Makes the thread if it is wanted and there is none. 0, or a negative errno: tried again after an interval. */
+/* Makes the thread if it is wanted and there is none. 1: it was made now. 0: nothing was to be done. Or a negative
+ * errno. Context: where threads may be made. */
 int dp_agent_start(void);
+/* The id of the thread that made the last one. */
+int32_t dp_agent_maker(void);
 
 /* Ticks soon, in the agent. */
 void dp_agent_ring(void);

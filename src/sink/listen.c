@@ -15,6 +15,7 @@
 #include "base/address.h"
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "record/thread.h"
@@ -48,10 +49,11 @@ extern const struct dp_server_ops dp_module_http __attribute__((weak));
 static struct dp_module module = {.name = "http"};
 static struct {
     struct dp_config conf;
-    bool loud, delayed;
+    bool loud;
     pthread_t thread;
+    struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
-    _Atomic int64_t due_ns; /* when it may come back after a fork or a stop */
+    _Atomic int64_t due_ns; /* when it may bind: a second after a start, a fork or a stop */
 } endpoint;
 
 static const struct dp_server_calls calls = {
@@ -178,7 +180,7 @@ static void *run(void *unused)
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, STOP_SIGNAL);
-    if (endpoint.delayed && is_stopped_by(&stop, dp_clock_ns() + AFTER_NS))
+    if (is_stopped_by(&stop, dp_load_relaxed(&endpoint.due_ns)))
         return unused;
     if (dp_log_own_table() == 0)
         dp_process_own_descriptors();
@@ -196,20 +198,37 @@ static void *run(void *unused)
     return unused;
 }
 
-static void start(bool delayed)
+static bool is_missing(void)
 {
-    bool idle = false;
-    if (dp_load_relaxed(&endpoint.forbidden) || !dp_cas_acquire(&endpoint.running, &idle, true))
-        return;
-    endpoint.delayed = delayed;
-    int error = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
-    dp_agent_keep_polling(false);
-    if (error) {
-        errno = -error;
-        dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
-        dp_store_relaxed(&endpoint.wanted, false);
-        dp_store_release(&endpoint.running, false);
+    return dp_load_relaxed(&endpoint.wanted) && !dp_load_relaxed(&endpoint.forbidden) &&
+           !dp_load_relaxed(&endpoint.running);
+}
+
+bool dp_listen_start(void)
+{
+    if (!is_missing() || !dp_lock_try(&endpoint.life))
+        return false;
+    bool makes = is_missing();
+    if (makes) {
+        dp_store_relaxed(&endpoint.running, true);
+        int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
+        if (err) {
+            errno = -err;
+            dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
+            dp_store_relaxed(&endpoint.wanted, false);
+            dp_store_relaxed(&endpoint.running, false);
+            makes = false;
+        }
+        dp_agent_keep_polling(false);
     }
+    dp_lock_give(&endpoint.life);
+    return makes;
+}
+
+static void due_in_a_second(void)
+{
+    dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
+    dp_agent_keep_polling(is_missing());
 }
 
 void dp_listen_init(const struct dp_config *conf, bool loud)
@@ -225,35 +244,23 @@ void dp_listen_init(const struct dp_config *conf, bool loud)
     endpoint.conf = *conf;
     endpoint.loud = loud;
     dp_store_relaxed(&endpoint.wanted, true);
-    start(true);
-}
-
-static void due_in_a_second(void)
-{
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
-    if (dp_load_relaxed(&endpoint.wanted) && !dp_load_relaxed(&endpoint.forbidden))
-        dp_agent_keep_polling(true);
+    dp_listen_start();
 }
 
-bool dp_listen_due(void)
+bool dp_listen_stop(void)
 {
-    return dp_load_relaxed(&endpoint.wanted) && !dp_load_relaxed(&endpoint.forbidden) &&
-           !dp_load_relaxed(&endpoint.running) && dp_clock_coarse_ns() >= dp_load_relaxed(&endpoint.due_ns);
-}
-
-void dp_listen_start(void)
-{
-    start(false);
-}
-
-void dp_listen_stop(void)
-{
-    if (!dp_load_acquire(&endpoint.running))
-        return;
-    pthread_kill(endpoint.thread, STOP_SIGNAL);
-    pthread_join(endpoint.thread, NULL);
-    dp_store_release(&endpoint.running, false);
-    due_in_a_second();
+    if (!dp_load_relaxed(&endpoint.running) || !dp_lock_take_until(&endpoint.life, INT64_MAX))
+        return false;
+    bool ran = dp_load_relaxed(&endpoint.running);
+    if (ran) {
+        pthread_kill(endpoint.thread, STOP_SIGNAL);
+        pthread_join(endpoint.thread, NULL);
+        dp_store_relaxed(&endpoint.running, false);
+        due_in_a_second();
+    }
+    dp_lock_give(&endpoint.life);
+    return ran;
 }
 
 void dp_listen_forbid(void)
@@ -264,6 +271,7 @@ void dp_listen_forbid(void)
 
 void dp_listen_fork_child(void)
 {
+    dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
     endpoint.loud = false;
     due_in_a_second();

@@ -14,13 +14,12 @@
  */
 void dp_listen_init(const struct dp_config *conf, bool loud);
 
-/* Wanted and not running, since a fork or a stop a second ago. Two loads and a coarse clock. */
-bool dp_listen_due(void);
-/* Makes the thread again. A second call while it runs does nothing. Context: where threads may be made. */
-void dp_listen_start(void);
+/* Makes the thread if it is wanted and there is none, since a fork or a stop; it binds a second after that. True: it
+ * was made now. Context: where threads may be made. */
+bool dp_listen_start(void);
 
-/* Ends the thread and waits for it; it is due again a second later. */
-void dp_listen_stop(void);
+/* Ends the thread and waits for it. False: there was none. */
+bool dp_listen_stop(void);
 /* The same, for good. */
 void dp_listen_forbid(void);
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""When the background thread comes, and that nothing hangs for it: profiles arrive while the program runs."""
+import os
+import subprocess
+
+import reader
+from harness import HOOKS, environment, main, names_in, new_directory, run, same, victim, wait_until, Run
+
+PLUGIN = os.path.join(HOOKS, 'libplugin.so')
+
+
+def writes(how, *args, conf='heap_rate=1,interval=100ms', files=1, kind='heap', **kwargs):
+    """The program has written profiles before its input ends; then it ends as it should."""
+    out = new_directory()
+    with subprocess.Popen([victim('agent'), how, *args], env=environment(conf, out, **kwargs), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        try:
+            wait_until(lambda: len(reader.files(out, kind)) >= files)
+            output = p.communicate(timeout=60)
+        finally:
+            p.kill()
+    assert (p.returncode, output[1]) == (5, b''), (how, p.returncode, output)
+    return Run(output[0], output[1], p.returncode, out)
+
+
+def that_a_thread_in_the_loader_may_want_a_mutex_of_an_allocating_one():
+    for _ in range(3):
+        writes('loader', PLUGIN, conf='heap_rate=1,block_rate=1ns,interval=100ms', files=2)
+
+
+def that_an_allocator_with_locks_of_its_own_is_not_entered_again():
+    for _ in range(3):
+        writes('locker', conf='heap_rate=1,block_rate=1ns,interval=100ms', files=2, behind=[os.path.join(HOOKS, 'liblocker.so')])
+
+
+def that_a_load_before_a_long_idle_time_is_told():
+    r = writes('load', conf='heap_rate=512k,interval=1s')
+    assert 'make_load' in names_in(r), names_in(r)
+    writes('fork', conf='heap_rate=512k,interval=1s')
+
+
+def that_the_first_thread_brings_the_agent():
+    for how in ('pthread', 'c11', 'clone'):
+        writes(how)
+
+
+def that_a_thread_that_no_hook_saw_counts():
+    writes('hidden')
+
+
+def that_a_thread_that_cannot_be_made_leaves_none():
+    assert same([victim('agent'), 'no-thread'], 'heap_rate=1,interval=100ms').status == 5
+
+
+main(globals())
