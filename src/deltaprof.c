@@ -113,7 +113,7 @@ void dp_desk_settle(void)
     dp_lock_take(&desk.lock);
     if (!desk.settled) {
         dp_config_init(&conf);
-        if (dp_config_parse(&conf, getenv("DELTAPROF_CONF"), &error) == 0) {
+        if (dp_config_parse(&conf, secure_getenv("DELTAPROF_CONF"), &error) == 0) {
             dp_log_init(conf.log);
             settle(&conf); /* what it lacks for want of memory, new says */
         }

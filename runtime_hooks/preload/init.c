@@ -24,7 +24,7 @@ static const char *base_name(const char *path)
 /* Does some word of LD_PRELOAD name this file? */
 static bool named_by_environment(const char *file)
 {
-    const char *words = getenv("LD_PRELOAD");
+    const char *words = secure_getenv("LD_PRELOAD");
     size_t n_file = strlen(file);
     while (words && *words) {
         size_t n = strcspn(words, ": ");

@@ -23,7 +23,7 @@ static int merge(struct dp_config *conf, const char *text)
     int rc = dp_config_parse(conf, text, &error);
     if (rc == 0) {
         source = "DELTAPROF_CONF";
-        rc = dp_config_parse(conf, getenv("DELTAPROF_CONF"), &error);
+        rc = dp_config_parse(conf, secure_getenv("DELTAPROF_CONF"), &error);
     }
     if (rc == 0)
         rc = dp_config_check(conf, &error);
@@ -89,7 +89,7 @@ int dp_settings_make(struct dp_config *conf, const char *text, bool preloaded)
 
 bool dp_settings_by_run(void)
 {
-    const char *text = getenv("DELTAPROF_RUN");
+    const char *text = secure_getenv("DELTAPROF_RUN");
     int64_t pid;
     return text && dp_text_read_count(text, &pid) == 0 && pid == getpid();
 }

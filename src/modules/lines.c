@@ -122,7 +122,7 @@ static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *path,
                           const char *link, GElf_Word crc, char **found)
 {
-    const char *urls = getenv("DEBUGINFOD_URLS");
+    const char *urls = secure_getenv("DEBUGINFOD_URLS");
     const unsigned char *build_id;
     GElf_Addr address;
     int n = dwfl_module_build_id(module, &build_id, &address);

@@ -76,6 +76,10 @@ class Tree(unittest.TestCase):
                 wrong += [(name, i) for i in ours]
         self.assertEqual(wrong, [])
 
+    def test_a_program_with_more_rights_than_its_user_takes_no_orders_from_the_environment(self):
+        names = [f for f in FILES if f.endswith('.c') and re.match(r'src/(?!cli/)|runtime_hooks/', f)]
+        self.assertEqual([f for f in names if re.search(r'(?<![a-z_])getenv\(|\benviron\b', text(f))], [])
+
     def test_atomics_go_through_one_header(self):
         # What the public headers declare is plain memory, because C++ reads them: only that may be named otherwise.
         other = re.compile(r'stdatomic\.h|\b(__atomic_|__sync_|atomic_(load|store|fetch|compare|exchange))\w*\s*\((?!&deltaprof_)')

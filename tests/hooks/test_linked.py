@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Programs that are linked with the preload object: nothing starts by itself; a reader that is stuck holds up nobody."""
 import os
+import shutil
+import tempfile
 
 import reader
 from harness import Run, main, new_directory, profiles, run, victim
@@ -22,6 +24,28 @@ def that_the_static_libraries_are_enough():
     assert r.status == 0 and r.stdout == 'start: 0\nwrite: 0, bytes, samples\nstop: 0, again -114\n', (r.stdout, r.stderr)
     rows = [s.values for p in profiles(Run('', '', 0, out)) for s in p.samples]
     assert sum(v['alloc_objects'] for v in rows if v['alloc_space'] == 100 * v['alloc_objects']) == 20000, rows
+
+
+def that_a_setuid_program_obeys_no_variable():
+    if os.getuid():
+        return
+    place = tempfile.mkdtemp()  # beside the scratch directory, which is root's alone
+    try:
+        out = os.path.join(place, 'out')
+        os.chmod(place, 0o755)
+        os.mkdir(out, 0o700)
+        program = shutil.copy(victim('linked_static'), place)
+        log = os.path.join(out, 'log')
+        conf = {'DELTAPROF_CONF': f'heap_rate=1,log={log},out={out}/profiles,listen=nonsense'}
+        for mode, obeys in (0o755, True), (0o4755, False):
+            os.chmod(program, mode)
+            user = [] if obeys else ['setpriv', '--reuid', 'nobody', '--regid', 'nogroup', '--clear-groups']
+            r = run([*user, program, 'heap_rate=1'], preload=False, extra=conf)
+            assert r.stdout.startswith('start: -22\n' if obeys else 'start: 0\n'), (r.stdout, r.stderr)
+            conf['DELTAPROF_CONF'] = conf['DELTAPROF_CONF'].replace(',listen=nonsense', '')
+        assert os.listdir(out) == [], os.listdir(out)
+    finally:
+        shutil.rmtree(place)
 
 
 def that_three_consumers_each_get_everything_whatever_fails():
