@@ -49,7 +49,8 @@ static void *map(size_t size)
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
+    if (size >= HUGE_BYTES)
+        madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
     return p;
 }
 
