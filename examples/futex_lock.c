@@ -27,10 +27,10 @@ typedef _Atomic uint32_t lock;
 __attribute__((noinline)) static void lock_wait(lock *l, const struct deltaprof_site *site)
 {
     struct deltaprof_wait wait;
-    deltaprof_lock_wait(&wait, l, DELTAPROF_LOCK_MUTEX); /* the try has failed */
+    deltaprof_lock_wait_begin(&wait, l, DELTAPROF_LOCK_MUTEX); /* the try has failed */
     while (atomic_exchange(l, 2) != 0)
         syscall(SYS_futex, l, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, site);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, site);
 }
 
 __attribute__((noinline)) static void lock_take(lock *l)
@@ -45,12 +45,13 @@ __attribute__((noinline)) static void lock_take(lock *l)
 __attribute__((noinline)) static void lock_release(lock *l)
 {
     struct deltaprof_owed owed;
-    bool owes = deltaprof_lock_maybe(l) && deltaprof_lock_settle(&owed, l); /* while it is still ours */
+    bool owes =
+        deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l); /* while it is still ours */
     if (atomic_exchange(l, 0) == 2)
         syscall(SYS_futex, l, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     if (owes) {
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();
-        deltaprof_lock_blame(&owed, &site); /* when nobody waits for that */
+        deltaprof_lock_release_end(&owed, &site); /* when nobody waits for that */
     }
 }
 
@@ -95,7 +96,7 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], NULL, i == 0 ? eats_slowly : snacks, NULL);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    deltaprof_lock_gone(&pantry); /* before its memory is used for something else */
+    deltaprof_lock_destroyed(&pantry); /* before its memory is used for something else */
     error = deltaprof_emit();
     if (error)
         fprintf(stderr, "no profile: %s\n", strerror(-error));

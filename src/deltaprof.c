@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deltaprof.c - the front desk: the public API but for deltas (deltas.c), and the only file that knows all floors.
+ * deltaprof.c - the core: the public API but for deltas (deltas.c), and the only file that knows all floors.
  *
  * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers what needs registering, in an
  * order in which every later step finds the earlier ones done; a later start only changes rates. `exe` is looked at
@@ -12,7 +12,7 @@
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
 
-#include "desk.h"
+#include "core.h"
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -21,17 +21,17 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "http/endpoint.h"
+#include "http/listen.h"
+#include "objects/frames.h"
 #include "record/event.h"
-#include "record/frames.h"
-#include "record/unwind.h"
-#include "report/loaded.h"
 #include "report/profile.h"
 #include "sink/agent.h"
-#include "sink/endpoint.h"
-#include "sink/ends.h"
-#include "sink/listen.h"
+#include "sink/exit.h"
 #include "sink/signals.h"
 #include "sink/tick.h"
+#include "symbols/loader_sync.h"
+#include "unwind/unwind.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -45,13 +45,13 @@ enum { IDLE, RUNNING, STOPPED };
 static struct {
     struct dp_lock lock;
     _Atomic int state;
-    bool settled; /* tables and handlers are there */
+    bool initialized; /* tables and handlers are there */
     struct dp_config conf;
-    _Atomic unsigned sees;
-    bool alone;            /* started by a preload: nobody but our sinks takes deltas */
-    _Atomic bool confined; /* stays so in children, as filters do */
-    _Atomic bool paused;   /* deltaprof_quiesce ended threads that deltaprof_resume brings back */
-} desk;
+    _Atomic unsigned hooks;
+    bool alone;           /* started by a preload: nobody but our sinks takes deltas */
+    _Atomic bool seccomp; /* stays so in children, as filters do */
+    _Atomic bool paused;  /* deltaprof_stop_agent ended threads that deltaprof_resume brings back */
+} core;
 
 const char *deltaprof_version(void)
 {
@@ -80,45 +80,45 @@ static void fork_child(void)
     dp_endpoint_fork_child();
     dp_listen_fork_child();
     dp_agent_fork_child();
-    dp_ends_fork_child();
+    dp_exit_fork_child();
     dp_log_fork_child();
-    dp_store_relaxed(&desk.paused, false);
-    dp_lock_reset(&desk.lock);
+    dp_store_relaxed(&core.paused, false);
+    dp_lock_reset(&core.lock);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
 
 /* Once a process: what stays for its life. */
-static int settle(const struct dp_config *conf)
+static int init_once(const struct dp_config *conf)
 {
-    if (desk.settled)
+    if (core.initialized)
         return 0;
     dp_process_note();
     dp_mem_cap((size_t)conf->memory);
-    int rc = dp_record_init(conf);
-    if (rc == 0)
-        rc = dp_report_init(conf);
-    if (rc == 0)
-        rc = -pthread_atfork(fork_prepare, fork_parent, fork_child);
-    if (rc == 0)
-        dp_loaded_learn();
-    desk.settled = rc == 0;
-    return rc;
+    int err = dp_record_init(conf);
+    if (err == 0)
+        err = dp_report_init(conf);
+    if (err == 0)
+        err = -pthread_atfork(fork_prepare, fork_parent, fork_child);
+    if (err == 0)
+        dp_loader_sync();
+    core.initialized = err == 0;
+    return err;
 }
 
-void dp_desk_settle(void)
+void dp_core_init_once(void)
 {
     struct dp_config conf;
     struct dp_config_error error;
-    dp_lock_take(&desk.lock);
-    if (!desk.settled) {
+    dp_lock_lock(&core.lock);
+    if (!core.initialized) {
         dp_config_init(&conf);
         if (dp_config_parse(&conf, secure_getenv("DELTAPROF_CONF"), &error) == 0) {
             dp_log_init(conf.log);
-            settle(&conf); /* what it lacks for want of memory, new says */
+            init_once(&conf); /* what it lacks for want of memory, new says */
         }
     }
-    dp_lock_give(&desk.lock);
+    dp_lock_unlock(&core.lock);
 }
 
 static void say_start(const struct dp_config *conf)
@@ -132,18 +132,18 @@ static void say_start(const struct dp_config *conf)
 
 static int start(const struct dp_config *conf, bool preloaded)
 {
-    desk.alone = preloaded;
+    core.alone = preloaded;
     dp_log_init(conf->log);
-    int rc = settle(conf);
-    if (rc) {
-        errno = -rc;
+    int err = init_once(conf);
+    if (err) {
+        errno = -err;
         dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program runs on");
-        return rc;
+        return err;
     }
     dp_report_tune(conf);
     dp_tick_init(conf);
-    dp_agent_init(conf, dp_load_relaxed(&desk.sees));
-    dp_ends_init(conf, dp_settings_by_run());
+    dp_agent_init(conf, dp_load_relaxed(&core.hooks));
+    dp_exit_init(conf, dp_settings_by_run());
     dp_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
@@ -154,7 +154,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     say_start(conf);
     if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
         dp_agent_start();
-    if (!dp_load_relaxed(&desk.sees) && !dp_heap_name(1)) /* who names a heap reports it, and knows */
+    if (!dp_load_relaxed(&core.hooks) && !dp_heap_name(1)) /* who names a heap reports it, and knows */
         dp_log(DP_LOG_ERROR,
                "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
     return 0;
@@ -164,24 +164,24 @@ static int start_from(const char *text, bool preloaded)
 {
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_take(&desk.lock);
+    dp_lock_lock(&core.lock);
     struct dp_config conf;
-    int rc = -EALREADY;
-    if (dp_load_relaxed(&desk.state) != RUNNING) {
-        rc = dp_settings_make(&conf, text, preloaded);
-        if (rc == 0)
-            rc = start(&conf, preloaded);
-        if (rc == 0) {
-            desk.conf = conf;
-            dp_store_relaxed(&desk.state, RUNNING);
+    int err = -EALREADY;
+    if (dp_load_relaxed(&core.state) != RUNNING) {
+        err = dp_settings_make(&conf, text, preloaded);
+        if (err == 0)
+            err = start(&conf, preloaded);
+        if (err == 0) {
+            core.conf = conf;
+            dp_store_relaxed(&core.state, RUNNING);
         }
     }
-    dp_lock_give(&desk.lock);
-    deltaprof_guard_leave(kept);
-    if (rc == 0)
+    dp_lock_unlock(&core.lock);
+    deltaprof_guard_exit(kept);
+    if (err == 0)
         dp_record_rearm();
     errno = saved;
-    return rc > 0 ? 0 : rc; /* left out by `exe`: the caller need not mind */
+    return err > 0 ? 0 : err; /* left out by `exe`: the caller need not mind */
 }
 
 int deltaprof_start(const char *conf)
@@ -194,9 +194,9 @@ int deltaprof_start_preloaded(void)
     return start_from(NULL, true);
 }
 
-void deltaprof_announce(unsigned sees)
+void deltaprof_announce_hooks(unsigned hooks)
 {
-    dp_store_relaxed(&desk.sees, dp_load_relaxed(&desk.sees) | sees);
+    dp_store_relaxed(&core.hooks, dp_load_relaxed(&core.hooks) | hooks);
 }
 
 /* ---- while it runs ---------------------------------------------------------------------------------------------- */
@@ -204,55 +204,55 @@ void deltaprof_announce(unsigned sees)
 int deltaprof_stop(void)
 {
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_take(&desk.lock);
-    int rc = dp_load_relaxed(&desk.state) == RUNNING ? 0 : -EALREADY;
-    if (rc == 0) {
-        dp_record_tune(&desk.conf, false);
-        dp_store_relaxed(&desk.state, STOPPED);
+    dp_lock_lock(&core.lock);
+    int err = dp_load_relaxed(&core.state) == RUNNING ? 0 : -EALREADY;
+    if (err == 0) {
+        dp_record_tune(&core.conf, false);
+        dp_store_relaxed(&core.state, STOPPED);
         dp_agent_retire();
-        dp_agent_quiesce(dp_ends_deadline());
+        dp_agent_quiesce(dp_exit_deadline());
     }
-    dp_lock_give(&desk.lock);
-    deltaprof_guard_leave(kept);
-    return rc;
+    dp_lock_unlock(&core.lock);
+    deltaprof_guard_exit(kept);
+    return err;
 }
 
 int deltaprof_set(const char *text)
 {
     struct dp_config_error error;
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_take(&desk.lock);
-    struct dp_config conf = desk.conf;
-    if (dp_load_relaxed(&desk.state) == IDLE)
+    dp_lock_lock(&core.lock);
+    struct dp_config conf = core.conf;
+    if (dp_load_relaxed(&core.state) == IDLE)
         dp_config_init(&conf);
-    int rc = dp_config_parse_live(&conf, text, &error);
-    if (rc)
+    int err = dp_config_parse_live(&conf, text, &error);
+    if (err)
         dp_log(DP_LOG_ERROR, "deltaprof_set: %s", error.line);
-    else if (dp_load_relaxed(&desk.state) == IDLE)
-        rc = -ENOTCONN;
-    if (rc == 0) {
+    else if (dp_load_relaxed(&core.state) == IDLE)
+        err = -ENOTCONN;
+    if (err == 0) {
         dp_record_tune(&conf,
-                       dp_load_relaxed(&desk.state) == RUNNING && !(desk.alone && dp_load_relaxed(&desk.confined)));
+                       dp_load_relaxed(&core.state) == RUNNING && !(core.alone && dp_load_relaxed(&core.seccomp)));
         dp_report_tune(&conf);
         dp_tick_tune(&conf);
-        if (conf.interval_ns != desk.conf.interval_ns) {
+        if (conf.interval_ns != core.conf.interval_ns) {
             dp_agent_tune(conf.interval_ns);
-            if (!dp_load_relaxed(&desk.confined) && dp_process_is_noted())
+            if (!dp_load_relaxed(&core.seccomp) && dp_process_is_noted())
                 dp_agent_start();
         }
-        desk.conf = conf;
+        core.conf = conf;
     }
-    dp_lock_give(&desk.lock);
-    deltaprof_guard_leave(kept);
-    if (rc == 0)
+    dp_lock_unlock(&core.lock);
+    deltaprof_guard_exit(kept);
+    if (err == 0)
         dp_record_rearm();
-    return rc;
+    return err;
 }
 
 /* There is nothing to do here: not started; confined, where to ask who we are may already kill; a child of vfork. */
 static bool stands_aside(void)
 {
-    return dp_load_relaxed(&desk.state) == IDLE || dp_load_relaxed(&desk.confined) || !dp_process_is_noted();
+    return dp_load_relaxed(&core.state) == IDLE || dp_load_relaxed(&core.seccomp) || !dp_process_is_noted();
 }
 
 int deltaprof_emit(void)
@@ -260,9 +260,9 @@ int deltaprof_emit(void)
     if (stands_aside())
         return -ENOTCONN;
     int64_t kept = deltaprof_guard_enter();
-    int rc = dp_tick(INT64_MAX);
-    deltaprof_guard_leave(kept);
-    return rc;
+    int err = dp_tick(INT64_MAX);
+    deltaprof_guard_exit(kept);
+    return err;
 }
 
 int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes)
@@ -280,9 +280,9 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
 {
     int64_t kept = deltaprof_guard_enter();
     dp_log_to(fn, ctx);
-    if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_ends_deadline()))
+    if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_exit_deadline()))
         dp_agent_start(); /* it comes back among the host's descriptors, which fn may need */
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
 }
 
 /* ---- process life ----------------------------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static bool make_threads(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     bool agent = dp_agent_start() > 0, listen = dp_listen_start();
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
     errno = saved;
     return agent || listen;
 }
@@ -310,24 +310,24 @@ void deltaprof_poll(void)
 
 bool deltaprof_thread_begins(void)
 {
-    bool inside_hook = deltaprof_thread.countdown >= DELTAPROF_PARKED / 2;
+    bool inside_hook = deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2;
     return deltaprof_poll_wanted && !inside_hook && !stands_aside() && make_threads();
 }
 
-void deltaprof_deliver(void)
+void deltaprof_before_exit(void)
 {
-    dp_ends_deliver(false);
+    dp_exit_deliver(false);
 }
 
-void deltaprof_survived(void)
+void deltaprof_exit_cancelled(void)
 {
     if (!stands_aside()) /* a child of vfork has its parent's memory */
-        dp_ends_again();
+        dp_exit_cancelled();
 }
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    dp_ends_deliver(true);
+    dp_exit_deliver(true);
     dp_agent_forbid();
 }
 
@@ -341,18 +341,18 @@ void deltaprof_unload_end(void)
     dp_objects_unload_end();
 }
 
-void deltaprof_quiesce(void)
+void deltaprof_stop_agent(void)
 {
     if (stands_aside() || dp_agent_is_self())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     bool agent = dp_agent_is_running(), listen = dp_listen_stop();
-    if (agent && !dp_agent_quiesce(dp_ends_deadline()))
+    if (agent && !dp_agent_quiesce(dp_exit_deadline()))
         dp_log(DP_LOG_ERROR, "the thread that ticks is stuck in a sink; the program goes on with it");
     if (agent || listen)
-        dp_store_relaxed(&desk.paused, true);
-    deltaprof_guard_leave(kept);
+        dp_store_relaxed(&core.paused, true);
+    deltaprof_guard_exit(kept);
     errno = saved;
 }
 
@@ -362,50 +362,50 @@ void deltaprof_restrict(void)
         return;
     int32_t self = (int32_t)syscall(SYS_gettid);
     if (self == dp_process_pid() || self == dp_agent_maker())
-        deltaprof_quiesce();
+        deltaprof_stop_agent();
 }
 
 void deltaprof_resume(void)
 {
-    if (dp_load_relaxed(&desk.paused) && !stands_aside() && dp_swap_acq_rel(&desk.paused, false))
+    if (dp_load_relaxed(&core.paused) && !stands_aside() && dp_swap_acq_rel(&core.paused, false))
         make_threads();
 }
 
-void deltaprof_main_leaves(void)
+void deltaprof_before_thread_exit(void)
 {
     if (stands_aside() || syscall(SYS_gettid) != getpid())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_listen_forbid(); /* a thread of ours would keep the process alive after its last own one */
-    dp_agent_main_leaves(dp_ends_deadline());
-    deltaprof_guard_leave(kept);
+    dp_agent_before_thread_exit(dp_exit_deadline());
+    deltaprof_guard_exit(kept);
 }
 
-void deltaprof_confined(void)
+void deltaprof_before_seccomp(void)
 {
     if (stands_aside() || dp_agent_is_self())
         return;
-    if (dp_swap_acq_rel(&desk.confined, true))
+    if (dp_swap_acq_rel(&core.seccomp, true))
         return; /* another thread is at it */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    int64_t deadline_ns = dp_ends_deadline();
+    int64_t deadline_ns = dp_exit_deadline();
     dp_agent_forbid();
-    dp_endpoint_confined();
+    dp_endpoint_before_seccomp();
     dp_listen_forbid();
-    dp_ends_forbid();
+    dp_exit_forbid();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
         dp_tick(deadline_ns);
     dp_agent_quiesce(deadline_ns);
     dp_signals_release();
-    dp_lock_take(&desk.lock);
-    if (desk.alone)
-        dp_record_tune(&desk.conf, false); /* nobody would ever read it, and a stack is walked by system calls */
-    dp_lock_give(&desk.lock);
+    dp_lock_lock(&core.lock);
+    if (core.alone)
+        dp_record_tune(&core.conf, false); /* nobody would ever read it, and a stack is walked by system calls */
+    dp_lock_unlock(&core.lock);
     if (dp_tick_has_sink())
         dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");
-    dp_log_confined();
-    deltaprof_guard_leave(kept);
+    dp_log_before_seccomp();
+    deltaprof_guard_exit(kept);
     errno = saved;
 }
 

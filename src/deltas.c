@@ -7,9 +7,9 @@
 #include <deltaprof/records.h>
 
 #include "base/log.h"
-#include "desk.h"
-#include "report/handed.h"
+#include "core.h"
 #include "report/profile.h"
+#include "report/runtime_source.h"
 
 #include <errno.h>
 
@@ -20,7 +20,7 @@ static struct dp_consumer *consumer(struct deltaprof_delta *delta)
 
 struct deltaprof_delta *deltaprof_delta_new(enum deltaprof_kind kind)
 {
-    dp_desk_settle();
+    dp_core_init_once();
     return (struct deltaprof_delta *)dp_consumer_new((unsigned)kind, NULL);
 }
 

@@ -4,7 +4,7 @@
  *
  * One word a thread, `countdown`, is both the distance to the next sample and the guard: an event subtracts its
  * size; where the result stays at or above 0 nothing else happens. While a call below may enter another hook, the word
- * is parked at INT64_MAX, so that nested events fall through and each event counts once. Zero is a valid start: the
+ * is guarded at INT64_MAX, so that nested events fall through and each event counts once. Zero is a valid start: the
  * first event of a thread finds itself due and is set up then. The inline functions here are the only door; our own
  * interposers come through it like anybody.
  *
@@ -12,15 +12,15 @@
  * deltaprof_start, in a forked child. Nothing here allocates, locks, logs or changes errno, unless it says so.
  * Nothing here fails: what cannot be kept is counted (deltaprof_get_stats).
  *
- *     an allocator:                           an interposer:
- *       p = carve(n);                           if (!deltaprof_take(n, &rest)) {
- *       deltaprof_alloc(heap, p, n);                p = real(n);
- *       ...                                         deltaprof_leave(rest);
- *       deltaprof_free(heap, p);                } else {
- *       release(p);                                 deltaprof_sample_begin(&sample, 0, n);
- *                                                   p = real(n);
- *                                                   deltaprof_sample_end(&sample, p, &site);
- *                                               }
+ *     an allocator:                        an interposer:
+ *       p = carve(n);                        if (!deltaprof_countdown_subtract(n, &rest)) {
+ *       deltaprof_alloc(heap, p, n);             p = real(n);
+ *       ...                                      deltaprof_countdown_restore(rest);
+ *       deltaprof_free(heap, p);             } else {
+ *       release(p);                              deltaprof_sample_begin(&sample, 0, n);
+ *                                                p = real(n);
+ *                                                deltaprof_sample_end(&sample, p, &site);
+ *                                            }
  */
 #pragma once
 
@@ -32,34 +32,34 @@
 extern "C" {
 #endif
 
-/* ---- the thread's word ------------------------------------------------------------------------------------------ */
+/* ---- the thread's countdown ------------------------------------------------------------------------------------- */
 
 /* A thread's state: the word, then what only the library reads. All zero is valid. */
 struct deltaprof_thread {
-    int64_t countdown; /* bytes to the next sample, >= 0; about INT64_MAX while parked */
+    int64_t countdown; /* bytes to the next sample, >= 0; about INT64_MAX while guarded */
     uint64_t opaque[15];
 };
 extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 
-#define DELTAPROF_PARKED INT64_MAX
+#define DELTAPROF_GUARDED INT64_MAX
 
 /*
- * Takes n bytes off the countdown. False, the usual case: no sample; the word is parked, call the allocator, then
- * deltaprof_leave(*rest). True: a sample is due and nothing was changed; go through deltaprof_sample_begin.
+ * Takes n bytes off the countdown. False, the usual case: no sample; the countdown is guarded, call the allocator, then
+ * deltaprof_countdown_restore(*rest). True: a sample is due and nothing was changed; go through deltaprof_sample_begin.
  * A request of 0 bytes counts as 1.
  */
-static inline __attribute__((always_inline)) bool deltaprof_take(size_t n, int64_t *rest)
+static inline __attribute__((always_inline)) bool deltaprof_countdown_subtract(size_t n, int64_t *rest)
 {
     uint64_t left;
     bool due = __builtin_sub_overflow((uint64_t)deltaprof_thread.countdown, (uint64_t)n + (n == 0), &left);
     *rest = (int64_t)left;
     if (__builtin_expect(due, 0))
         return true;
-    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    deltaprof_thread.countdown = DELTAPROF_GUARDED;
     return false;
 }
 
-static inline __attribute__((always_inline)) void deltaprof_leave(int64_t rest)
+static inline __attribute__((always_inline)) void deltaprof_countdown_restore(int64_t rest)
 {
     deltaprof_thread.countdown = rest;
 }
@@ -106,24 +106,25 @@ struct deltaprof_sample {
 };
 
 /*
- * The sampled path of an interposer, when deltaprof_take said true: begin parks the word and fixes the weight, then
- * the real call is made, then end records ptr (NULL: the call failed; nothing is recorded) and sets the word again.
+ * The sampled path of an interposer, when deltaprof_countdown_subtract said true: begin guards the countdown and fixes
+ * the weight, then the real call is made, then end records ptr (NULL: the call failed; nothing is recorded) and
+ * restores the countdown.
  */
 DELTAPROF_API void deltaprof_sample_begin(struct deltaprof_sample *sample, uint32_t heap, size_t n_bytes);
 DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr,
                                         const struct deltaprof_site *site);
 
 /* The sampled path of deltaprof_alloc. */
-DELTAPROF_API void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes);
+DELTAPROF_API void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes);
 
 /* A block of n_bytes was allocated at ptr by the calling function. Call it after the block exists. */
 static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap, const void *ptr, size_t n_bytes)
 {
     int64_t rest;
-    if (deltaprof_take(n_bytes, &rest))
-        deltaprof_alloc_due(heap, ptr, n_bytes);
+    if (deltaprof_countdown_subtract(n_bytes, &rest))
+        deltaprof_alloc_sampled(heap, ptr, n_bytes);
     else
-        deltaprof_leave(rest);
+        deltaprof_countdown_restore(rest);
 }
 
 /* ---- frees ------------------------------------------------------------------------------------------------------ */
@@ -147,8 +148,8 @@ static inline __attribute__((always_inline)) uint64_t deltaprof_filter_index(uin
     return (start + (key >> 4)) & mask;
 }
 
-/* False: certainly nothing of ours. True: perhaps; ask deltaprof_forget. NULL may say true. */
-static inline __attribute__((always_inline)) bool deltaprof_maybe(uint32_t heap, const void *ptr)
+/* False: certainly nothing of ours. True: perhaps; ask deltaprof_free_sampled. NULL may say true. */
+static inline __attribute__((always_inline)) bool deltaprof_may_be_live(uint32_t heap, const void *ptr)
 {
     uint64_t mask = __atomic_load_n(&deltaprof_filter.mask, __ATOMIC_ACQUIRE);
     const uint8_t *bytes = __atomic_load_n(&deltaprof_filter.bytes, __ATOMIC_RELAXED);
@@ -158,18 +159,19 @@ static inline __attribute__((always_inline)) bool deltaprof_maybe(uint32_t heap,
 
 /* The block at ptr is about to be freed. Call it before the memory can be handed out again. NULL and unknown
  * addresses are no event. A free is counted even under the guard. */
-DELTAPROF_API void deltaprof_forget(uint32_t heap, const void *ptr);
+DELTAPROF_API void deltaprof_free_sampled(uint32_t heap, const void *ptr);
 
 static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, const void *ptr)
 {
-    if (deltaprof_maybe(heap, ptr))
-        deltaprof_forget(heap, ptr);
+    if (deltaprof_may_be_live(heap, ptr))
+        deltaprof_free_sampled(heap, ptr);
 }
 
 /*
- * A realloc is a free of the old block and an alloc of the new size by its caller. When deltaprof_maybe(old) or
- * deltaprof_take(n) says true: begin takes the old entry out and keeps its slot claimed; end counts the free when
- * done is set (the real call succeeded, or freed for size 0) and else puts the entry back; ptr as in sample_end.
+ * A realloc is a free of the old block and an alloc of the new size by its caller. When deltaprof_may_be_live(old) or
+ * deltaprof_countdown_subtract(n) says true: begin takes the old entry out and keeps its slot claimed; end counts the
+ * free when done is set (the real call succeeded, or freed for size 0) and else puts the entry back; ptr as in
+ * sample_end.
  */
 DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint32_t heap, const void *old,
                                            size_t n_bytes);
@@ -183,15 +185,21 @@ DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool d
  * that let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder
  * one load.
  *
- *     lock:                                                    unlock:
- *       if (try(l))                                              owes = deltaprof_lock_maybe(l) &&
- *           return;                                                     deltaprof_lock_settle(&owed, l);
- *       deltaprof_lock_wait(&wait, l, kind);                     release(l);
- *       wait_for(l);                                             if (owes)
- *       deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);      deltaprof_lock_blame(&owed, NULL);
+ *     lock:
+ *       if (try(l))
+ *           return;
+ *       deltaprof_lock_wait_begin(&wait, l, kind);
+ *       wait_for(l);
+ *       deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+ *
+ *     unlock:
+ *       owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l);
+ *       release(l);
+ *       if (owes)
+ *           deltaprof_lock_release_end(&owed, NULL);
  *
  * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if
- * its kind has no holder (COND and after it); the others must reach deltaprof_lock_waited. Profiles show the kind as
+ * its kind has no holder (COND and after it); the others must reach deltaprof_lock_wait_end. Profiles show the kind as
  * the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier or join.
  */
 enum deltaprof_lock_kind {
@@ -211,7 +219,7 @@ enum deltaprof_lock_end {
     DELTAPROF_NOT_WAITED, /* an error, an interruption: the wait is taken back */
 };
 
-/* One wait under way, on the waiter's stack. Zero it or not; deltaprof_lock_wait fills it. */
+/* One wait under way, on the waiter's stack. Zero it or not; deltaprof_lock_wait_begin fills it. */
 struct deltaprof_wait {
     uint64_t opaque[4];
 };
@@ -220,11 +228,12 @@ struct deltaprof_wait {
  * The calling thread tried for lock, failed, and is going to wait. lock is its address, as its holder will give it;
  * NULL: holders cannot be known (another process), the wait is blamed on [unknown holder].
  */
-DELTAPROF_API void deltaprof_lock_wait(struct deltaprof_wait *wait, const void *lock, enum deltaprof_lock_kind kind);
+DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
+                                             enum deltaprof_lock_kind kind);
 
 /* That wait is over. site: where the waiter's stack begins; NULL: at the function that calls this. */
-DELTAPROF_API void deltaprof_lock_waited(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
-                                         const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_lock_wait_end(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
+                                           const struct deltaprof_site *site);
 
 /* A counter for each set of locks, 0 where nobody waits. */
 #define DELTAPROF_LOCK_SETS      4096
@@ -232,7 +241,7 @@ DELTAPROF_API void deltaprof_lock_waited(struct deltaprof_wait *wait, enum delta
 extern DELTAPROF_API uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 
 /* False: nobody waits for lock. True: perhaps somebody does. */
-static inline __attribute__((always_inline)) bool deltaprof_lock_maybe(const void *lock)
+static inline __attribute__((always_inline)) bool deltaprof_lock_may_have_waiters(const void *lock)
 {
     return __builtin_expect(__atomic_load_n(&deltaprof_lock_filter[DELTAPROF_LOCK_SET(lock)], __ATOMIC_RELAXED) != 0,
                             0);
@@ -244,14 +253,14 @@ struct deltaprof_owed {
 };
 
 /* The calling thread is about to release lock: fills owed. True: it owes something. */
-DELTAPROF_API bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock);
+DELTAPROF_API bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock);
 
 /* It has released it: takes its stack, now that nobody waits for that, and records what it owes. site as above. */
-DELTAPROF_API void deltaprof_lock_blame(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_lock_release_end(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
 
 /* lock ceases to be one: what is still owed there is blamed on [unknown holder], and a lock that is later made at this
  * address starts with nothing. */
-DELTAPROF_API void deltaprof_lock_gone(const void *lock);
+DELTAPROF_API void deltaprof_lock_destroyed(const void *lock);
 
 /* ---- guard ------------------------------------------------------------------------------------------------------ */
 
@@ -259,18 +268,18 @@ DELTAPROF_API void deltaprof_lock_gone(const void *lock);
 static inline int64_t deltaprof_guard_enter(void)
 {
     int64_t kept = deltaprof_thread.countdown;
-    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    deltaprof_thread.countdown = DELTAPROF_GUARDED;
     return kept;
 }
 
-static inline void deltaprof_guard_leave(int64_t kept)
+static inline void deltaprof_guard_exit(int64_t kept)
 {
     deltaprof_thread.countdown = kept;
 }
 
 /*
- * A parked word was left behind because the stack below was abandoned (longjmp, an exception through an interposer):
- * draws a new distance at the next event. The distance has no memory, so nothing is biased by it.
+ * A guarded countdown was left behind because the stack below was abandoned (longjmp, an exception through an
+ * interposer): draws a new distance at the next event. The distance has no memory, so nothing is biased by it.
  */
 DELTAPROF_API void deltaprof_guard_reset(void);
 
@@ -288,7 +297,7 @@ DELTAPROF_API void deltaprof_poll(void);
 
 /*
  * The calling thread is about to make a thread by pthread_create or clone: makes the library's threads first, if they
- * are wanted. True: it did; if the program's thread then cannot be made, deltaprof_quiesce ends them again and the
+ * are wanted. True: it did; if the program's thread then cannot be made, deltaprof_stop_agent ends them again and the
  * program's call is worth another try.
  */
 DELTAPROF_API bool deltaprof_thread_begins(void);
@@ -299,9 +308,9 @@ DELTAPROF_API bool deltaprof_thread_begins(void);
  * An interposer of these events is active in this process. Where there is none, and no heap was registered either,
  * deltaprof_start says so in the log.
  */
-#define DELTAPROF_SEES_MALLOC 1u
-#define DELTAPROF_SEES_LOCKS  2u
-DELTAPROF_API void deltaprof_announce(unsigned sees);
+#define DELTAPROF_HOOKS_MALLOC 1u
+#define DELTAPROF_HOOKS_LOCKS  2u
+DELTAPROF_API void deltaprof_announce_hooks(unsigned sees);
 
 /* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to
  * on. */
@@ -312,10 +321,10 @@ DELTAPROF_API int deltaprof_start_preloaded(void);
  * delta, waiting at most exit_timeout; no lock and no malloc in the calling thread. Async-signal-safe. In a child of
  * vfork or a raw clone it does nothing. A second call does nothing.
  */
-DELTAPROF_API void deltaprof_deliver(void);
+DELTAPROF_API void deltaprof_before_exit(void);
 
-/* The end for which deltaprof_deliver was called did not come (a failed exec): a later one delivers again. */
-DELTAPROF_API void deltaprof_survived(void);
+/* The end for which deltaprof_before_exit was called did not come (a failed exec): a later one delivers again. */
+DELTAPROF_API void deltaprof_exit_cancelled(void);
 
 /* Around a real dlclose: nothing of the loader's state is cached in between; afterwards what is gone is forgotten. */
 DELTAPROF_API void deltaprof_unload_begin(void);
@@ -323,10 +332,10 @@ DELTAPROF_API void deltaprof_unload_end(void);
 
 /* The calling thread is about to end by pthread_exit. If it is the main one, the process then ends when its last other
  * thread does, ours aside; of any other thread it means nothing. */
-DELTAPROF_API void deltaprof_main_leaves(void);
+DELTAPROF_API void deltaprof_before_thread_exit(void);
 
 /* Before unshare and setns, which want a single-threaded process: ends the library's threads. */
-DELTAPROF_API void deltaprof_quiesce(void);
+DELTAPROF_API void deltaprof_stop_agent(void);
 
 /*
  * Before the calling thread gives up rights that each thread has for itself (capabilities, Landlock, no_new_privs,
@@ -335,7 +344,7 @@ DELTAPROF_API void deltaprof_quiesce(void);
  */
 DELTAPROF_API void deltaprof_restrict(void);
 
-/* After the call for which deltaprof_quiesce or deltaprof_restrict stood, in the same thread: the threads that they
+/* After the call for which deltaprof_stop_agent or deltaprof_restrict stood, in the same thread: the threads that they
  * ended come back and inherit what the calling thread may do now. */
 DELTAPROF_API void deltaprof_resume(void);
 
@@ -344,7 +353,7 @@ DELTAPROF_API void deltaprof_resume(void);
  * and what the host still calls or its ends call makes no system call of ours; under a preload nothing is recorded
  * either.
  */
-DELTAPROF_API void deltaprof_confined(void);
+DELTAPROF_API void deltaprof_before_seccomp(void);
 
 /*
  * sigaction, for an interposer of it: with `signals` or `signal` the library stands in for SIG_DFL of some signals. The
@@ -356,11 +365,11 @@ DELTAPROF_API int deltaprof_sigaction(int sig, const struct sigaction *act, stru
                                       deltaprof_sigaction_fn real);
 
 /*
- * Makes deltaprof_maybe(0, p) true for every address of [start, start + n_bytes), for good: an interposer's arena,
- * whose blocks must not reach the real free. Works before deltaprof_start, where the table is small: watch blocks as
- * they are handed out, not the whole arena. Context: init, hook; while the process has one thread.
+ * Makes deltaprof_may_be_live(0, p) true for every address of [start, start + n_bytes), for good: an interposer's
+ * arena, whose blocks must not reach the real free. Works before deltaprof_start, where the table is small: watch
+ * blocks as they are handed out, not the whole arena. Context: init, hook; while the process has one thread.
  */
-DELTAPROF_API void deltaprof_watch(const void *start, size_t n_bytes);
+DELTAPROF_API void deltaprof_filter_mark(const void *start, size_t n_bytes);
 
 #ifdef __cplusplus
 }

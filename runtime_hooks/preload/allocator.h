@@ -21,10 +21,10 @@
     DP_HOOK void *name parameters                             \
     {                                                         \
         int64_t rest;                                         \
-        if (deltaprof_take(n_bytes, &rest))                   \
+        if (deltaprof_countdown_subtract(n_bytes, &rest))     \
             return name##_due arguments;                      \
         DP_GUARDED();                                         \
         void *ptr = DP_REAL(name) arguments;                  \
-        deltaprof_leave(rest);                                \
+        deltaprof_countdown_restore(rest);                    \
         return ptr;                                           \
     }

@@ -30,7 +30,7 @@ void *dp_arena_alloc(size_t alignment, size_t n_bytes)
     }
     uintptr_t start = ((uintptr_t)arena + at + sizeof(size_t) + alignment - 1) & ~(uintptr_t)(alignment - 1);
     ((size_t *)start)[-1] = n_bytes;
-    deltaprof_watch((void *)start, 1);
+    deltaprof_filter_mark((void *)start, 1);
     return (void *)start;
 full:
     errno = ENOMEM;

@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 /* Not inlined: a frame with stats in it is one that clang does not jump out of. */
-__attribute__((noinline)) void dp_leave(const char *path)
+__attribute__((noinline)) void dp_before_exec(const char *path)
 {
     struct deltaprof_stats stats;
     int saved_errno = errno;
     deltaprof_get_stats(&stats, sizeof stats);
     if (stats.samples && (!path || access(path, X_OK) == 0)) {
-        deltaprof_deliver();
-        deltaprof_survived();
+        deltaprof_before_exit();
+        deltaprof_exit_cancelled();
     }
     errno = saved_errno;
 }
@@ -31,7 +31,7 @@ __attribute__((noinline)) void dp_leave(const char *path)
     DP_HOOK int dp_##name parameters __asm__(DP_HOOK_NAME(#name)); \
     int dp_##name parameters                                       \
     {                                                              \
-        dp_leave(path);                                            \
+        dp_before_exec(path);                                      \
         return DP_REAL(name) arguments;                            \
     }
 
@@ -48,7 +48,7 @@ EXEC(execlp, NULL, (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()
 DP_HOOK int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags);
 int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
 {
-    dp_leave(NULL);
+    dp_before_exec(NULL);
 #if defined(__x86_64__)
     return (int)DP_REAL(syscall)(SYS_execveat, dir, (long)path, (long)argv, (long)envp, flags);
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - no parked word stays behind when a stack is abandoned: by unwinding, or by longjmp.
+ * guard.c - no guarded countdown stays behind when a stack is abandoned: by unwinding, or by longjmp.
  *
  * Hooks are C, so an exception passes them by without running anything of theirs. DP_GUARDED names this personality in
  * their unwind entries; the unwinder calls it for each such frame that it drops. It needs nothing of libgcc_s. The
@@ -27,7 +27,7 @@ __attribute__((used)) const _Unwind_Personality_Fn dp_guard_personality = unwoun
  */
 static inline void jumping(void)
 {
-    if (deltaprof_thread.countdown > DELTAPROF_PARKED / 2)
+    if (deltaprof_thread.countdown > DELTAPROF_GUARDED / 2)
         deltaprof_guard_reset();
 }
 

@@ -39,15 +39,15 @@ void dp_real_resolve_cxx(void);
 #endif
 
 /*
- * Stands before a real call in a hook that parks the thread's word: whatever unwinds through that call (a bad_alloc, a
- * cancelled thread, an exception out of a signal handler) has the word drawn anew on its way. It is an entry in the
- * unwind table, no instruction.
+ * Stands before a real call in a hook that guards the thread's countdown: whatever unwinds through that call (a
+ * bad_alloc, a cancelled thread, an exception out of a signal handler) has the word drawn anew on its way. It is an
+ * entry in the unwind table, no instruction.
  */
 #define DP_GUARDED() __asm__ volatile(".cfi_personality 0x9b, dp_guard_personality")
 
 /* The process is about to become the program at path; NULL: it cannot be known. A path that leads nowhere is one of a
  * search. errno is kept. */
-void dp_leave(const char *path);
+void dp_before_exec(const char *path);
 
 /* Bounds of libc and ld.so: what they call from may hold a lock of theirs. */
 struct dp_range {
@@ -63,7 +63,7 @@ static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
 /* The outer edge of a sampled allocation: the only hook in which a process with one thread may get one of ours. */
 static inline void dp_edge(const struct deltaprof_site *site)
 {
-    if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_PARKED / 2 &&
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_GUARDED / 2 &&
         !dp_within(&dp_libc, site->pc) && !dp_within(&dp_loader, site->pc))
         deltaprof_poll();
 }

@@ -114,8 +114,8 @@ __attribute__((constructor)) static void init(void)
         return;
     struct seen seen = {0};
     dl_iterate_phdr(look, &seen);
-    at_quick_exit(deltaprof_deliver); /* the first registered runs last */
-    deltaprof_announce(DELTAPROF_SEES_MALLOC | DELTAPROF_SEES_LOCKS);
+    at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
+    deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
     if (preloaded(&seen))
         deltaprof_start_preloaded();
 }

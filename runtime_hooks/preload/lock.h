@@ -39,16 +39,16 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 
 /*
  * A waiting call: name##_wait parameters does the real one as a wait of this kind. lock: what its holder will give to
- * deltaprof_lock_settle.
+ * deltaprof_lock_release_begin.
  */
 #define WAITING(name, parameters, arguments, lock, kind, end) \
     DP_DUE int name##_wait parameters                         \
     {                                                         \
         struct deltaprof_site site = DELTAPROF_SITE_CALLER(); \
         struct deltaprof_wait wait;                           \
-        deltaprof_lock_wait(&wait, lock, kind);               \
+        deltaprof_lock_wait_begin(&wait, lock, kind);         \
         int result = DP_REAL(name) arguments;                 \
-        deltaprof_lock_waited(&wait, end(result), &site);     \
+        deltaprof_lock_wait_end(&wait, end(result), &site);   \
         return result;                                        \
     }
 
@@ -75,30 +75,30 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
     }
 
 /* A release: one load where nobody waits. */
-#define RELEASING(name, parameters, arguments, lock)               \
-    DP_DUE int name##_seen parameters                              \
-    {                                                              \
-        struct deltaprof_site site = DELTAPROF_SITE_CALLER();      \
-        struct deltaprof_owed owed;                                \
-        bool owes = deltaprof_lock_settle(&owed, lock);            \
-        int result = DP_REAL(name) arguments;                      \
-        if (owes)                                                  \
-            deltaprof_lock_blame(&owed, &site);                    \
-        return result;                                             \
-    }                                                              \
-    DP_HOOK int name parameters                                    \
-    {                                                              \
-        if (!__libc_single_threaded && deltaprof_lock_maybe(lock)) \
-            return name##_seen arguments;                          \
-        return DP_REAL(name) arguments;                            \
+#define RELEASING(name, parameters, arguments, lock)                          \
+    DP_DUE int name##_seen parameters                                         \
+    {                                                                         \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();                 \
+        struct deltaprof_owed owed;                                           \
+        bool owes = deltaprof_lock_release_begin(&owed, lock);                \
+        int result = DP_REAL(name) arguments;                                 \
+        if (owes)                                                             \
+            deltaprof_lock_release_end(&owed, &site);                         \
+        return result;                                                        \
+    }                                                                         \
+    DP_HOOK int name parameters                                               \
+    {                                                                         \
+        if (!__libc_single_threaded && deltaprof_lock_may_have_waiters(lock)) \
+            return name##_seen arguments;                                     \
+        return DP_REAL(name) arguments;                                       \
     }
 
 /* A lock that is no more: what is owed there ends with it. */
-#define DESTROYING(name, type, lock)                   \
-    DP_HOOK int name(type *lock)                       \
-    {                                                  \
-        int result = DP_REAL(name)(lock);              \
-        if (result == 0 && deltaprof_lock_maybe(lock)) \
-            deltaprof_lock_gone(lock);                 \
-        return result;                                 \
+#define DESTROYING(name, type, lock)                              \
+    DP_HOOK int name(type *lock)                                  \
+    {                                                             \
+        int result = DP_REAL(name)(lock);                         \
+        if (result == 0 && deltaprof_lock_may_have_waiters(lock)) \
+            deltaprof_lock_destroyed(lock);                       \
+        return result;                                            \
     }

@@ -2,10 +2,10 @@
 /*
  * malloc.c - the malloc family, as events.
  *
- * A hook subtracts, sees no sample, calls the real function and writes the thread's word back; what is sampled goes to
- * a function of its own (DP_DUE in hook.h). Real functions that call each other (new[] calls new calls malloc) find
- * the word parked, so each event counts once, for the outermost caller. Results and errno are the real function's.
- * A free asks the filter first and forgets before the memory can be handed out again.
+ * A hook subtracts, sees no sample, calls the real function and writes the thread's countdown back; what is sampled
+ * goes to a function of its own (DP_DUE in hook.h). Real functions that call each other (new[] calls new calls malloc)
+ * find the countdown guarded, so each event counts once, for the outermost caller. Results and errno are the real
+ * function's. A free asks the filter first and forgets before the memory can be handed out again.
  */
 #include "allocator.h"
 #include "arena.h"
@@ -46,11 +46,11 @@ DP_DUE int posix_memalign_due(void **out, size_t alignment, size_t n)
 DP_HOOK int posix_memalign(void **out, size_t alignment, size_t n)
 {
     int64_t rest;
-    if (deltaprof_take(n, &rest))
+    if (deltaprof_countdown_subtract(n, &rest))
         return posix_memalign_due(out, alignment, n);
     DP_GUARDED();
     int error = DP_REAL(posix_memalign)(out, alignment, n);
-    deltaprof_leave(rest);
+    deltaprof_countdown_restore(rest);
     return error;
 }
 
@@ -83,11 +83,11 @@ DP_DUE void *realloc_due(void *old, size_t n)
 DP_HOOK void *realloc(void *old, size_t n)
 {
     int64_t rest;
-    if (deltaprof_maybe(0, old) || deltaprof_take(n, &rest))
+    if (deltaprof_may_be_live(0, old) || deltaprof_countdown_subtract(n, &rest))
         return realloc_due(old, n);
     DP_GUARDED();
     void *ptr = DP_REAL(realloc)(old, n);
-    deltaprof_leave(rest);
+    deltaprof_countdown_restore(rest);
     return ptr;
 }
 
@@ -99,11 +99,11 @@ DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
         return NULL;
     }
     int64_t rest;
-    if (deltaprof_maybe(0, old) || deltaprof_take(n, &rest))
+    if (deltaprof_may_be_live(0, old) || deltaprof_countdown_subtract(n, &rest))
         return realloc_due(old, n);
     DP_GUARDED();
     void *ptr = DP_REAL(realloc)(old, n);
-    deltaprof_leave(rest);
+    deltaprof_countdown_restore(rest);
     return ptr;
 }
 
@@ -113,13 +113,13 @@ DP_DUE void free_due(void *ptr)
 {
     if (dp_arena_owns(ptr))
         return;
-    deltaprof_forget(0, ptr);
+    deltaprof_free_sampled(0, ptr);
     DP_REAL(free)(ptr);
 }
 
 DP_HOOK void free(void *ptr)
 {
-    if (deltaprof_maybe(0, ptr))
+    if (deltaprof_may_be_live(0, ptr))
         free_due(ptr);
     else
         DP_REAL(free)(ptr);

@@ -47,6 +47,6 @@ RELEASING(mtx_unlock, (mtx_t * m), (m), m)
 DP_HOOK void mtx_destroy(mtx_t *m)
 {
     DP_REAL(mtx_destroy)(m);
-    if (deltaprof_lock_maybe(m))
-        deltaprof_lock_gone(m);
+    if (deltaprof_lock_may_have_waiters(m))
+        deltaprof_lock_destroyed(m);
 }

@@ -15,12 +15,12 @@ DP_SYMBOLS_NEW(NEW_ROW)
     DP_HOOK void name parameters;                                \
     DP_DUE void name##_due parameters                            \
     {                                                            \
-        deltaprof_forget(0, ptr);                                \
+        deltaprof_free_sampled(0, ptr);                          \
         DP_REAL(name) arguments;                                 \
     }                                                            \
     DP_HOOK void name parameters                                 \
     {                                                            \
-        if (deltaprof_maybe(0, ptr))                             \
+        if (deltaprof_may_be_live(0, ptr))                       \
             name##_due arguments;                                \
         else                                                     \
             DP_REAL(name) arguments;                             \

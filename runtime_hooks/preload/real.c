@@ -186,7 +186,7 @@ void dp_real_resolve(void)
     DP_SYMBOLS_MALLOC(TAKE)
     __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
     DP_SYMBOLS_LIBC(NEXT)
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
     errno = saved_errno;
 }
 
@@ -200,7 +200,7 @@ void dp_real_resolve_cxx(void)
     DP_SYMBOLS_CXX(NEXT)
     if (n_missing)
         dlerror(); /* the program is not to find our misses in it */
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
 }
 
 /* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */
@@ -239,6 +239,6 @@ static void find(const char *name, void **slot)
         }
         SET(slot, real);
     }
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
     errno = saved_errno;
 }

@@ -80,7 +80,7 @@
 #endif
 
 /* What ends or changes the process. */
-#define DP_SYMBOLS_LIFE(F)                                               \
+#define DP_SYMBOLS_PROCESS(F)                                            \
     F(_exit, void, (int status), (status), NULL)                         \
     F(_Exit, void, (int status), (status), NULL)                         \
     F(pthread_exit, void, (void *result), (result), NULL)                \
@@ -194,7 +194,7 @@
 /* What is resolved after the malloc group: all of it in libc, but for new and delete. */
 #define DP_SYMBOLS_TAKEN(F) \
     DP_SYMBOLS_ALIGNED(F)   \
-    DP_SYMBOLS_LIFE(F)      \
+    DP_SYMBOLS_PROCESS(F)   \
     DP_SYMBOLS_THREADS(F)   \
     DP_SYMBOLS_WORDS(F)     \
     DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)

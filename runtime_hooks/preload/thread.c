@@ -24,7 +24,7 @@ static inline bool ours_came(void)
         bool ours = ours_came();                              \
         int result = DP_REAL(name) arguments;                 \
         if (__builtin_expect(result != success, 0) && ours) { \
-            deltaprof_quiesce();                              \
+            deltaprof_stop_agent();                           \
             result = DP_REAL(name) arguments;                 \
         }                                                     \
         return result;                                        \

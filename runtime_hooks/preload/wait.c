@@ -13,8 +13,8 @@
 static void let_go(const void *m, const struct deltaprof_site *site)
 {
     struct deltaprof_owed owed;
-    if (deltaprof_lock_maybe(m) && deltaprof_lock_settle(&owed, m))
-        deltaprof_lock_blame(&owed, site);
+    if (deltaprof_lock_may_have_waiters(m) && deltaprof_lock_release_begin(&owed, m))
+        deltaprof_lock_release_end(&owed, site);
 }
 
 #define CONDITION(name, parameters, arguments, end)                                      \
@@ -23,9 +23,9 @@ static void let_go(const void *m, const struct deltaprof_site *site)
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                            \
         struct deltaprof_wait wait;                                                      \
         let_go(m, &site);                                                                \
-        deltaprof_lock_wait(&wait, NULL, DELTAPROF_LOCK_COND);                           \
+        deltaprof_lock_wait_begin(&wait, NULL, DELTAPROF_LOCK_COND);                     \
         int result = DP_REAL(name) arguments;                                            \
-        deltaprof_lock_waited(&wait, end(result), &site);                                \
+        deltaprof_lock_wait_end(&wait, end(result), &site);                              \
         return result;                                                                   \
     }                                                                                    \
     DP_HOOK int name parameters                                                          \

@@ -120,7 +120,7 @@ int dp_config_read_value(struct dp_config *conf, const struct dp_config_row *row
 {
     void *at = (char *)conf + row->at;
     unsigned choice = 0;
-    int rc;
+    int err;
     if (!*value) {
         dp_text_format(error->line, sizeof error->line, "%s=: no value; it takes %s, default %s", row->shown.key,
                        row->shown.type, row->shown.value_default);
@@ -132,13 +132,13 @@ int dp_config_read_value(struct dp_config *conf, const struct dp_config_row *row
     case DP_KEY_COUNT:
         return read_number(row, value, at, error);
     case DP_KEY_CHOICE:
-        rc = read_choice(row, value, &choice, error);
+        err = read_choice(row, value, &choice, error);
         *(unsigned *)at = choice;
-        return rc;
+        return err;
     case DP_KEY_SWITCH:
-        rc = strcmp(value, "none") == 0 ? (choice = 1, 0) : read_choice(row, value, &choice, error);
+        err = strcmp(value, "none") == 0 ? (choice = 1, 0) : read_choice(row, value, &choice, error);
         *(bool *)at = choice == 0;
-        return rc;
+        return err;
     case DP_KEY_SIGNAL:
         return read_signal(row, value, at, error);
     default:

@@ -47,7 +47,7 @@ bool dp_lock_try(struct dp_lock *lock)
     return dp_cas_acquire(&lock->word, &open, self()); /* [LOCK] */
 }
 
-bool dp_lock_take_until(struct dp_lock *lock, int64_t deadline_ns)
+bool dp_lock_lock_until(struct dp_lock *lock, int64_t deadline_ns)
 {
     uint32_t me = self(), word = me;
     for (;;) {
@@ -63,12 +63,12 @@ bool dp_lock_take_until(struct dp_lock *lock, int64_t deadline_ns)
     }
 }
 
-void dp_lock_take(struct dp_lock *lock)
+void dp_lock_lock(struct dp_lock *lock)
 {
-    dp_lock_take_until(lock, INT64_MAX);
+    dp_lock_lock_until(lock, INT64_MAX);
 }
 
-void dp_lock_give(struct dp_lock *lock)
+void dp_lock_unlock(struct dp_lock *lock)
 {
     if (dp_swap_acq_rel(&lock->word, 0) & DP_LOCK_WAITED) /* [LOCK] */
         dp_futex_wake(&lock->word);

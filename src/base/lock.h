@@ -18,11 +18,11 @@ struct dp_lock {
 };
 #define DP_LOCK_WAITED 0x80000000u
 
-void dp_lock_take(struct dp_lock *);
+void dp_lock_lock(struct dp_lock *);
 bool dp_lock_try(struct dp_lock *);
 /* deadline_ns: of dp_clock_ns. False: not taken by then, or the calling thread holds it already. Async-signal-safe. */
-bool dp_lock_take_until(struct dp_lock *, int64_t deadline_ns);
-void dp_lock_give(struct dp_lock *);
+bool dp_lock_lock_until(struct dp_lock *, int64_t deadline_ns);
+void dp_lock_unlock(struct dp_lock *);
 
 /* In a forked child, whose other threads are gone. */
 static inline void dp_lock_reset(struct dp_lock *lock)

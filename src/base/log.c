@@ -29,7 +29,7 @@ enum where { TO_STDERR, TO_NONE, TO_FILE };
 
 static struct {
     enum where where;
-    bool info, confined;
+    bool info, seccomp;
     bool has_stderr, at_end;
     dev_t dev, rdev;
     ino_t ino;
@@ -68,11 +68,11 @@ void dp_log_init(const char *where)
 
 void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx)
 {
-    bool held = dp_lock_take_until(&fn_lock, INT64_MAX);
+    bool held = dp_lock_lock_until(&fn_lock, INT64_MAX);
     the_log.fn = fn;
     the_log.ctx = ctx;
     if (held)
-        dp_lock_give(&fn_lock);
+        dp_lock_unlock(&fn_lock);
 }
 
 void dp_log_bypass(bool on)
@@ -88,7 +88,7 @@ int dp_log_wants_info(void)
 /* The terminal that fd 2 was, when the end has come and fd 2 is closed; else -1. */
 static int open_terminal(void)
 {
-    if (!the_log.at_end || the_log.confined || !the_log.terminal[0] || fcntl(STDERR_FILENO, F_GETFD) >= 0)
+    if (!the_log.at_end || the_log.seccomp || !the_log.terminal[0] || fcntl(STDERR_FILENO, F_GETFD) >= 0)
         return -1;
     int fd = open(the_log.terminal, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || same_file(fd))
@@ -109,9 +109,9 @@ int dp_log_end(void)
     return yes;
 }
 
-void dp_log_confined(void)
+void dp_log_before_seccomp(void)
 {
-    the_log.confined = true;
+    the_log.seccomp = true;
 }
 
 void dp_log_fork_child(void)
@@ -133,9 +133,9 @@ static int borrow_stderr(void)
 
 int dp_log_own_table(void)
 {
-    dp_lock_take(&fn_lock);
+    dp_lock_lock(&fn_lock);
     bool has_callback = the_log.fn;
-    dp_lock_give(&fn_lock);
+    dp_lock_unlock(&fn_lock);
     if (has_callback)
         return -EPERM;
     int fd = borrow_stderr();
@@ -174,17 +174,17 @@ static void say(char *text, size_t n)
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ')
             text[i] = '?'; /* a file name with a newline is still one line */
-    bool held = dp_load_relaxed(&n_bypass) <= 0 && dp_lock_take_until(&fn_lock, INT64_MAX);
+    bool held = dp_load_relaxed(&n_bypass) <= 0 && dp_lock_lock_until(&fn_lock, INT64_MAX);
     void (*fn)(void *, const char *) = held ? the_log.fn : NULL;
     void *ctx = the_log.ctx;
     if (held)
-        dp_lock_give(&fn_lock);
+        dp_lock_unlock(&fn_lock);
     if (fn) {
         fn(ctx, text);
         return;
     }
     text[n++] = '\n';
-    if (the_log.confined) {
+    if (the_log.seccomp) {
         (void)!(the_log.where == TO_STDERR && write(STDERR_FILENO, text, n));
         return;
     }

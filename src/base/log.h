@@ -41,6 +41,6 @@ int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) 
  * there is a callback, which will want the host's descriptors. */
 int dp_log_own_table(void);
 /* From now on only write(2): a seccomp filter stands. */
-void dp_log_confined(void);
+void dp_log_before_seccomp(void);
 /* In a forked child. Only stores. */
 void dp_log_fork_child(void);

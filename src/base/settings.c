@@ -20,18 +20,18 @@ static int merge(struct dp_config *conf, const char *text)
     struct dp_config_error error;
     const char *source = "deltaprof_start";
     dp_config_init(conf);
-    int rc = dp_config_parse(conf, text, &error);
-    if (rc == 0) {
+    int err = dp_config_parse(conf, text, &error);
+    if (err == 0) {
         source = "DELTAPROF_CONF";
-        rc = dp_config_parse(conf, secure_getenv("DELTAPROF_CONF"), &error);
+        err = dp_config_parse(conf, secure_getenv("DELTAPROF_CONF"), &error);
     }
-    if (rc == 0)
-        rc = dp_config_check(conf, &error);
-    if (rc) {
+    if (err == 0)
+        err = dp_config_check(conf, &error);
+    if (err) {
         dp_log_init("stderr");
         dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program runs on", source, error.line);
     }
-    return rc;
+    return err;
 }
 
 /* Makes a path absolute; `percent` doubles the % of the working directory, which are meant as they are. */
@@ -58,26 +58,26 @@ static int absolute(char path[DP_CONFIG_TEXT], bool percent)
 
 static int make_absolute(struct dp_config *conf)
 {
-    int rc = absolute(conf->out, true);
-    if (rc == 0)
-        rc = absolute(conf->token, false);
-    if (rc == 0 && strchr(conf->log, '/'))
-        rc = absolute(conf->log, false);
-    if (rc) {
+    int err = absolute(conf->out, true);
+    if (err == 0)
+        err = absolute(conf->token, false);
+    if (err == 0 && strchr(conf->log, '/'))
+        err = absolute(conf->log, false);
+    if (err) {
         dp_log_init("stderr");
-        errno = -rc;
+        errno = -err;
         dp_log(DP_LOG_ERROR,
                "the working directory, of which out, log or token is a part: %m; nothing is profiled, the "
                "program runs on");
     }
-    return rc;
+    return err;
 }
 
 int dp_settings_make(struct dp_config *conf, const char *text, bool preloaded)
 {
-    int rc = merge(conf, text);
-    if (rc)
-        return rc;
+    int err = merge(conf, text);
+    if (err)
+        return err;
     if (!dp_process_matches(conf->exe))
         return 1;
     if (preloaded && !dp_config_given(conf, "out") && !conf->listen[0])

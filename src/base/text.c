@@ -55,8 +55,8 @@ static int digits(const char *text, const char **end, int64_t *n)
 int dp_text_read_count(const char *text, int64_t *n)
 {
     const char *end;
-    int rc = digits(text, &end, n);
-    return rc ? rc : *end ? -EINVAL : 0;
+    int err = digits(text, &end, n);
+    return err ? err : *end ? -EINVAL : 0;
 }
 
 static char lower(char c)
@@ -67,9 +67,9 @@ static char lower(char c)
 int dp_text_read_size(const char *text, int64_t *n_bytes)
 {
     const char *end;
-    int rc = digits(text, &end, n_bytes);
-    if (rc)
-        return rc;
+    int err = digits(text, &end, n_bytes);
+    if (err)
+        return err;
     for (const struct unit *u = sizes; u->name; u++)
         if (lower(end[0]) == lower(u->name[0]) && (!end[0] || !end[1]))
             return __builtin_mul_overflow(*n_bytes, u->factor, n_bytes) ? -ERANGE : 0;
@@ -79,9 +79,9 @@ int dp_text_read_size(const char *text, int64_t *n_bytes)
 int dp_text_read_time(const char *text, int64_t *ns)
 {
     const char *end;
-    int rc = digits(text, &end, ns);
-    if (rc)
-        return rc;
+    int err = digits(text, &end, ns);
+    if (err)
+        return err;
     if (!*end)
         return *ns ? -EINVAL : 0;
     for (const struct unit *u = times; u->name; u++)

@@ -2,7 +2,7 @@
 /* cli/units.c - the same units as `go tool pprof` writes. */
 #include "cli/units.h"
 
-#include "pprof/utf8.h"
+#include "pprof/encode_utf8.h"
 
 #include <locale.h>
 #include <math.h>

@@ -7,7 +7,7 @@
  * ours, since the library counts silence only: a client may neither dribble its request nor its reading for ever; once
  * a second those beyond their time are shut down, which the library then sees as a closed connection.
  */
-#include "sink/server.h"
+#include "http/server.h"
 
 #include "base/clock.h"
 

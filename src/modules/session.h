@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "modules/elffile.h"
 #include "base/symbolize.h"
+#include "modules/elffile.h"
 
 /* Lines at pc by whatever the module has; strings live as long as the file. */
 typedef int (*dp_session_lookup_fn)(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines, int max);

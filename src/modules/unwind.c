@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/unwind.c - libunwind, for the frames that a recipe cannot say.
+ * modules/unwind.c - libunwind, for the frames that a rule cannot say.
  *
  * Its remote interface is used on our own process: libunwind then asks us for everything. Registers come from the
  * caller, memory through a reader that checks, unwind tables from _dl_find_object. unw_init_local and unw_backtrace
@@ -10,7 +10,7 @@
  *
  * Where an address has no unwind data libunwind guesses, by frame pointers; we end the walk there instead.
  */
-#include "record/unwinder.h"
+#include "unwind/unwinder.h"
 
 #include <errno.h>
 #include <libunwind.h>
@@ -32,7 +32,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
     struct walk *w = arg;
     uintptr_t hdr, fdes;
     size_t n_fdes;
-    int rc = -UNW_ENOINFO;
+    int err = -UNW_ENOINFO;
     if (w->process->find(w->process->ctx, ip, &hdr, &fdes, &n_fdes)) {
         unw_dyn_info_t table;
         memset(&table, 0, sizeof table);
@@ -42,11 +42,11 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
         table.u.rti.segbase = hdr;
         table.u.rti.table_data = fdes;
         table.u.rti.table_len = n_fdes * 8 / sizeof(unw_word_t);
-        rc = UNW_OBJ(dwarf_search_unwind_table)(as, ip, &table, pi, need_unwind_info, arg);
+        err = UNW_OBJ(dwarf_search_unwind_table)(as, ip, &table, pi, need_unwind_info, arg);
     }
-    if (rc < 0)
+    if (err < 0)
         w->no_data = true;
-    return rc;
+    return err;
 }
 
 static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg) {}
@@ -131,10 +131,10 @@ static size_t walk(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwi
             steps[n++] = (struct dp_unwinder_step){pc, sp, unw_is_signal_frame(&cursor) > 0};
         }
         w.no_data = false;
-        int rc = unw_step(&cursor);
-        if (rc < 0 || (w.no_data && unw_is_signal_frame(&cursor) <= 0)) /* a trampoline is known without */
+        int err = unw_step(&cursor);
+        if (err < 0 || (w.no_data && unw_is_signal_frame(&cursor) <= 0)) /* a trampoline is known without */
             return n;
-        if (rc == 0) {
+        if (err == 0) {
             *whole = true;
             return n;
         }

@@ -7,7 +7,7 @@
  */
 #include "pprof/decode.h"
 
-#include "pprof/fields.h"
+#include "pprof/decode_fields.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/mem.h"
-#include "pprof/input.h"
+#include "pprof/decode_input.h"
 
 #include <stdbool.h>
 #include <stddef.h>

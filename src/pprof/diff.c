@@ -9,7 +9,7 @@
  */
 #include "pprof/diff.h"
 
-#include "pprof/compact.h"
+#include "pprof/model_compact.h"
 
 #include <errno.h>
 #include <string.h>

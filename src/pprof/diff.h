@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "pprof/write.h"
+#include "pprof/model_write.h"
 
 /* What becomes of a flow that went down, which no counter does: it was reset, or the process is another. */
 enum dp_diff_negative {

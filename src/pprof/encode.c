@@ -6,10 +6,10 @@
  *
  * Field numbers are profile.proto's, in the order of its messages.
  */
-#include "pprof/encoder.h"
+#include "pprof/encode_state.h"
 
 #include "base/hash.h"
-#include "pprof/utf8.h"
+#include "pprof/encode_utf8.h"
 
 #include <errno.h>
 

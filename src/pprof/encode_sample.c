@@ -3,7 +3,7 @@
  * pprof/encode_sample.c - samples, nearly all of a profile's bytes: their length is counted first, so that they are put
  * straight into the output buffer.
  */
-#include "pprof/encoder.h"
+#include "pprof/encode_state.h"
 
 #include <endian.h>
 

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "pprof/write.h"
+#include "pprof/model_write.h"
 
 #define DP_MERGE_ENDED     "#ended" /* the comment */
 #define DP_MERGE_FORK      "fork"   /* the label */

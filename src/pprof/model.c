@@ -9,7 +9,7 @@
 #include "pprof/model.h"
 
 #include "base/hash.h"
-#include "pprof/intern.h"
+#include "pprof/model_intern.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "pprof/decode.h"
+#include "pprof/decode_repeat.h"
 #include "pprof/index.h"
-#include "pprof/repeat.h"
 #include "pprof/strings.h"
 
 /* Fields that this version does not know, in model->unknown. */

@@ -2,18 +2,19 @@
 /*
  * record/event.c - the hot corridor: from a hook's call to a counter.
  *
- *     sample_begin   parks the word, decides, fixes the weight             -> thread, sample
+ *     sample_begin   guards the countdown, decides, fixes the weight             -> thread, sample
  *     sample_end     walks, finds the record, adds, remembers the block    -> unwind, table, live
  *     forget         takes the block back and adds its free                -> live, table
  *
  * Rules
  * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
- *    entry (acquire, [ENTRY] in live.c) finds the alloc counted. So in-use is never negative, whatever a reader sees.
+ *    entry (acquire, [ENTRY] in live_blocks.c) finds the alloc counted. So in-use is never negative, whatever a reader
+ * sees.
  * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
  * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno; every helper called here keeps to it.
- * 4. Signal handlers: they find the word parked from begin's store on, so their allocs fall through; their frees work,
- *    because every structure is valid between any two instructions. A handler between the inline load of the word and
- *    its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
+ * 4. Signal handlers: they find the countdown guarded from begin's store on, so their allocs fall through; their frees
+ * work, because every structure is valid between any two instructions. A handler between the inline load of the word
+ * and its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
  * 5. The word is set last. Nothing after it belongs to the event.
  *
  * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
@@ -29,9 +30,9 @@
 
 #include "base/mem.h"
 #include "record/inherited.h"
-#include "record/wait.h"
 #include "record/thread.h"
-#include "record/unwind.h"
+#include "record/wait.h"
+#include "unwind/unwind.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -58,11 +59,11 @@ struct __attribute__((may_alias)) sample {
     bool claimed;
     uint32_t slot;
     uintptr_t old; /* key of the claimed entry */
-    struct dp_live_entry entry;
+    struct dp_live_block entry;
 };
 _Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "hooks.h reserves it");
 
-/* ---- the thread's word ---- */
+/* ---- the thread's countdown ---- */
 
 static int64_t draw(struct dp_thread *thread)
 {
@@ -73,7 +74,7 @@ static int64_t draw(struct dp_thread *thread)
     return thread->drawn;
 }
 
-/* begin for an event that may be a sample or not, with the word parked and `left` what it said. */
+/* begin for an event that may be a sample or not, with the countdown guarded and `left` what it said. */
 static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct dp_thread *thread, int64_t left,
                                                   size_t n_bytes)
 {
@@ -105,7 +106,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     sample->bytes = sample->weight * (uint64_t)n_bytes;
 }
 
-/* Parks the word and fills rest and weight. Nothing is due under the guard. */
+/* Guards the countdown and fills rest and weight. Nothing is due under the guard. */
 static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
 {
     struct dp_thread *thread = dp_thread_self();
@@ -113,11 +114,11 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     sample->heap = (uint8_t)heap;
     sample->weight = 0;
     sample->claimed = false;
-    if (left >= DP_PARKED_FLOOR) {
+    if (left >= DP_GUARDED_FLOOR) {
         sample->rest = left;
         return;
     }
-    thread->countdown = DELTAPROF_PARKED;
+    thread->countdown = DELTAPROF_GUARDED;
     dp_fence_signal();
     if (thread->rate != 1 || dp_load_relaxed(&record.heap_rate) != 1 || n_bytes >= DP_BYTES_MAX) {
         begin_drawn(sample, thread, left, n_bytes);
@@ -130,7 +131,7 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     sample->bytes = n_bytes;
 }
 
-/* Sets the word again. */
+/* Restores the countdown. */
 static void finish(struct sample *sample)
 {
     struct dp_thread *thread = dp_thread_self();
@@ -141,7 +142,7 @@ static void finish(struct sample *sample)
 
 /* ---- recording ---- */
 
-bool dp_record_fork_settle(void)
+bool dp_record_fork_copy_zero(void)
 {
     uint32_t state = dp_load_acquire(&record.zero); /* [ZERO] */
     if (__builtin_expect(state == OWN, 1))
@@ -158,7 +159,7 @@ static __attribute__((noinline, cold)) bool settled_soon(void)
 {
     for (int i = 0; i < FORK_YIELDS; i++) {
         sched_yield();
-        if (dp_record_fork_settle())
+        if (dp_record_fork_copy_zero())
             return true;
     }
     return false;
@@ -169,7 +170,7 @@ bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp
 {
     if (!dp_load_acquire(&record.ready)) /* [READY] */
         return false;
-    if (__builtin_expect(!dp_record_fork_settle(), 0) && !settled_soon()) {
+    if (__builtin_expect(!dp_record_fork_copy_zero(), 0) && !settled_soon()) {
         dp_stats_add(DP_STAT_FORK_RACES, 1);
         return false;
     }
@@ -179,7 +180,7 @@ bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp
     return true;
 }
 
-static void give_back(const struct dp_live_entry *entry)
+static void give_back(const struct dp_live_block *entry)
 {
     int64_t bytes = dp_inherited_forget(entry, dp_load_relaxed(&record.epoch));
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
@@ -189,19 +190,19 @@ static void give_back(const struct dp_live_entry *entry)
 /* The block exists. */
 static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site)
 {
-    struct dp_live_entry entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;
+    struct dp_live_block entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;
     struct dp_stack stack;
     uintptr_t key = DELTAPROF_KEY(sample->heap, ptr);
-    dp_live_prefetch(key);
+    dp_live_blocks_prefetch(key);
     bool held = dp_thread_hold();
-    dp_unwind_walk(site, &stack);
+    dp_unwind_walk(dp_thread_scratch(), site, &stack);
     bool added =
         dp_record_add(DP_KIND_HEAP, sample->heap, 0, &stack, entry.objects, (int64_t)entry.bytes, &entry.record);
     dp_thread_let_go(held);
     if (!added)
         return;
     dp_inherited_mark(&entry, dp_load_relaxed(&record.epoch));
-    bool kept = dp_live_insert(key, &entry, &stale);
+    bool kept = dp_live_blocks_insert(key, &entry, &stale);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
     if (stale.objects)
         give_back(&stale);
@@ -226,7 +227,7 @@ void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, cons
     finish(sample);
 }
 
-__attribute__((noinline)) void deltaprof_alloc_due(uint32_t heap, const void *ptr, size_t n_bytes)
+__attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes)
 {
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct sample sample;
@@ -236,10 +237,10 @@ __attribute__((noinline)) void deltaprof_alloc_due(uint32_t heap, const void *pt
     finish(&sample);
 }
 
-void deltaprof_forget(uint32_t heap, const void *ptr)
+void deltaprof_free_sampled(uint32_t heap, const void *ptr)
 {
-    struct dp_live_entry entry;
-    if (dp_live_take(DELTAPROF_KEY(heap, ptr), &entry))
+    struct dp_live_block entry;
+    if (dp_live_blocks_remove(DELTAPROF_KEY(heap, ptr), &entry))
         give_back(&entry);
 }
 
@@ -248,7 +249,8 @@ void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, con
     struct sample *sample = (struct sample *)opaque;
     begin(sample, heap, n_bytes);
     sample->old = DELTAPROF_KEY(heap, old);
-    sample->claimed = deltaprof_maybe(heap, old) && dp_live_claim(sample->old, &sample->entry, &sample->slot);
+    sample->claimed =
+        deltaprof_may_be_live(heap, old) && dp_live_blocks_claim(sample->old, &sample->entry, &sample->slot);
 }
 
 void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr,
@@ -257,9 +259,9 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
         give_back(&sample->entry);
-        dp_live_drop(sample->slot);
+        dp_live_blocks_drop(sample->slot);
     } else if (sample->claimed) {
-        dp_live_unclaim(sample->old, sample->slot);
+        dp_live_blocks_unclaim(sample->old, sample->slot);
     }
     if (sample->weight && done && ptr)
         keep(sample, ptr, site);
@@ -269,16 +271,16 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
 void deltaprof_guard_reset(void)
 {
     struct dp_thread *thread = dp_thread_self();
-    if (thread->ours || !dp_thread_parked(thread))
+    if (thread->ours || !dp_thread_guarded(thread))
         return;
     thread->armed = 0;
     dp_fence_signal();
     thread->countdown = 0;
 }
 
-void deltaprof_watch(const void *start, size_t n_bytes)
+void deltaprof_filter_mark(const void *start, size_t n_bytes)
 {
-    dp_live_watch((uintptr_t)start, n_bytes);
+    dp_live_blocks_mark((uintptr_t)start, n_bytes);
 }
 
 /* ---- event.h ---- */
@@ -298,7 +300,7 @@ int dp_record_init(const struct dp_config *conf)
     if ((err = dp_frames_init(floor / 100 * 7)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
-        (err = dp_live_init(floor / 100 * 26)))
+        (err = dp_live_blocks_init(floor / 100 * 26)))
         return err;
     dp_wait_init();                     /* without its table holders stay unknown, no more */
     dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */
@@ -309,7 +311,7 @@ void dp_record_tune(const struct dp_config *conf, bool on)
 {
     int64_t rate = conf->heap_rate < DP_RATE_MAX ? conf->heap_rate : DP_RATE_MAX;
     if (on && rate == 1)
-        dp_live_crowd();
+        dp_live_blocks_crowd();
     dp_store_relaxed(&record.heap_rate, on && rate > 0 ? rate : 0);
     dp_wait_tune(conf, on);
 }
@@ -326,7 +328,7 @@ uint32_t dp_record_epoch(void)
 
 void dp_record_fork_prepare(void)
 {
-    dp_unwind_fork_prepare();
+    dp_unwind_fork_prepare(dp_thread_scratch());
 }
 
 void dp_record_fork_parent(void)
@@ -336,12 +338,12 @@ void dp_record_fork_parent(void)
 
 void dp_record_fork_child(void)
 {
-    dp_unwind_fork_child();
+    dp_unwind_fork_child(dp_thread_scratch());
     uint32_t epoch = dp_load_relaxed(&record.epoch) + 1;
     dp_store_relaxed(&record.epoch, epoch);
     dp_store_relaxed(&record.zero, WANTED);
     dp_stats_reset();
-    dp_live_fork_child();
+    dp_live_blocks_fork_child();
     dp_table_fork_child();
     dp_wait_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
@@ -360,7 +362,7 @@ void dp_record_rearm(void)
 {
     struct dp_thread *thread = dp_thread_self();
     dp_record_flush_bytes();
-    if (dp_thread_parked(thread))
+    if (dp_thread_guarded(thread))
         return;
     thread->armed = 0;
     dp_fence_signal();

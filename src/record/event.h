@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/event.h - the hot corridor seen from the front desk: what starts, retunes and stops it. The hooks themselves
+ * record/event.h - the hot corridor seen from the core: what starts, retunes and stops it. The hooks themselves
  * come in by <deltaprof/hooks.h>, whose functions event.c implements.
  */
 #pragma once
@@ -22,7 +22,7 @@ uint32_t dp_record_epoch(void);
 
 /*
  * Adds (n, v) to the record of this stack, made if it is new. false: nothing was kept (there are no tables yet, or a
- * forked child is just finding its zero). Context: hook, with the word parked.
+ * forked child is just finding its zero). Context: hook, with the countdown guarded.
  */
 bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t v,
                    dp_record_id *id);
@@ -37,10 +37,10 @@ void dp_record_fork_child(void);
 
 /*
  * The child's zero of a record, for readers: 0 in a process that was not forked, or for an id beyond the fork's count.
- * Call dp_record_fork_settle before reading counters at a report; false (only while another thread is at it): ask
+ * Call dp_record_fork_copy_zero before reading counters at a report; false (only while another thread is at it): ask
  * again.
  */
-bool dp_record_fork_settle(void);
+bool dp_record_fork_copy_zero(void);
 void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
 
 /* The calling thread draws a new distance at its next event: changed rates hold for it at once. Not under the guard. */

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "record/live.h"
+#include "record/live_blocks.h"
 #include "record/thread.h"
 
 /*
@@ -14,7 +14,7 @@
 #define DP_INHERITED_SHIFT 48
 _Static_assert((uint64_t)DP_BYTES_MAX <= (uint64_t)1 << DP_INHERITED_SHIFT, "bytes of one block fit below");
 
-static inline void dp_inherited_mark(struct dp_live_entry *entry, uint32_t epoch)
+static inline void dp_inherited_mark(struct dp_live_block *entry, uint32_t epoch)
 {
     entry->bytes |= (uint64_t)epoch << DP_INHERITED_SHIFT;
 }
@@ -26,7 +26,7 @@ void dp_inherited_begin(void);
 void dp_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v);
 
 /* The bytes of an entry whose block is freed, before the free is counted. */
-static inline int64_t dp_inherited_forget(const struct dp_live_entry *entry, uint32_t epoch)
+static inline int64_t dp_inherited_forget(const struct dp_live_block *entry, uint32_t epoch)
 {
     int64_t bytes = (int64_t)(entry->bytes & (((uint64_t)1 << DP_INHERITED_SHIFT) - 1));
     if (__builtin_expect(epoch != 0, 0) && entry->bytes >> DP_INHERITED_SHIFT == (epoch & 0xffff))

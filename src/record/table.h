@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "record/stack.h"
+#include "unwind/stack.h"
 
 typedef uint32_t dp_record_id;
 

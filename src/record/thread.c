@@ -2,9 +2,10 @@
 /*
  * record/thread.c - the pool of scratch blocks, and who has which.
  *
- * A block holds what a capture needs and TLS must not: the frame buffer and the memo. There are few (`memory`), so a
- * thread keeps one if it gets one and a pthread key hands it back at its end; the last quarter is only lent, for one
- * event, to threads that came too late, have no key, or are past their key's destructor. Who gets none keeps the leaf.
+ * A block holds what a capture needs and TLS must not: the frame buffer and the stack cache. There are few (`memory`),
+ * so a thread keeps one if it gets one and a pthread key hands it back at its end; the last quarter is only lent, for
+ * one event, to threads that came too late, have no key, or are past their key's destructor. Who gets none keeps the
+ * leaf.
  *
  * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific callocs
  * for later ones, inside somebody's malloc.
@@ -177,7 +178,7 @@ void dp_thread_is_ours(void)
 {
     struct dp_thread *self = dp_thread_self();
     self->ours = 1;
-    self->countdown = DELTAPROF_PARKED;
+    self->countdown = DELTAPROF_GUARDED;
 }
 
 void dp_thread_fork_child(uint64_t salt)

@@ -29,19 +29,19 @@ struct __attribute__((may_alias)) dp_thread {
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
 
-/* From here up the word says "parked". It falls by what is asked for under the guard, so a request that no address
- * space can meet, and that ends in an exception, is made without parking. */
-#define DP_PARKED_FLOOR ((int64_t)1 << 62)
-#define DP_BYTES_MAX    ((size_t)1 << 48)
+/* From here up the countdown says "guarded". It falls by what is asked for under the guard, so a request that no
+ * address space can meet, and that ends in an exception, is made without guarding. */
+#define DP_GUARDED_FLOOR ((int64_t)1 << 62)
+#define DP_BYTES_MAX     ((size_t)1 << 48)
 
 static inline struct dp_thread *dp_thread_self(void)
 {
     return (struct dp_thread *)&deltaprof_thread;
 }
 
-static inline bool dp_thread_parked(const struct dp_thread *thread)
+static inline bool dp_thread_guarded(const struct dp_thread *thread)
 {
-    return thread->countdown >= DP_PARKED_FLOOR;
+    return thread->countdown >= DP_GUARDED_FLOOR;
 }
 
 /* The shard that this thread adds to; below DP_SHARDS_OWN it is the only one that does. */
@@ -64,8 +64,8 @@ static inline void dp_thread_set_up(struct dp_thread *thread)
 
 /*
  * The block that a capture may write in: at least block_bytes, kept from one capture of this thread to the next, and
- * its first 64 bytes zero when it comes new. NULL: none is left, keep the leaf only. Context: hook, the word parked,
- * between hold and let_go.
+ * its first 64 bytes zero when it comes new. NULL: none is left, keep the leaf only. Context: hook, the countdown
+ * guarded, between hold and let_go.
  */
 static inline void *dp_thread_scratch(void)
 {
@@ -88,7 +88,7 @@ static inline void dp_thread_let_go(bool held)
 /* 64 random bits, for decisions of this thread. Context: hook. */
 uint64_t dp_thread_random(void);
 
-/* The calling thread is the profiler's own: its word is parked for good, and guard_reset leaves it so. */
+/* The calling thread is the profiler's own: its countdown is guarded for good, and guard_reset leaves it so. */
 void dp_thread_is_ours(void);
 
 /* In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. Only

@@ -4,10 +4,11 @@
  *
  * What a wait costs is two clock reads and two atomic steps on its lock's word, both while it would have waited anyway
  * or just after; the stack of a waiter is taken only if its wait is to be recorded, that of a holder after it let go.
- * Nothing is kept in the thread between the calls, and the thread's word is parked only while a stack is taken, never
- * while the host waits: a cancelled or abandoned wait leaves nothing behind but, for a kind with a holder, its place.
+ * Nothing is kept in the thread between the calls, and the thread's countdown is guarded only while a stack is taken,
+ * never while the host waits: a cancelled or abandoned wait leaves nothing behind but, for a kind with a holder, its
+ * place.
  *
- * A thread whose word is parked (inside an allocator's real function, our own threads, a walk that a signal
+ * A thread whose countdown is guarded (inside an allocator's real function, our own threads, a walk that a signal
  * interrupted) tells nothing: the walk below has one user a thread. To held that is a missed event.
  *
  * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. What is nobody's costs no
@@ -19,31 +20,31 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "record/contended.h"
 #include "record/event.h"
-#include "record/held.h"
 #include "record/labels.h"
 #include "record/table.h"
 #include "record/thread.h"
-#include "record/unwind.h"
+#include "unwind/unwind.h"
 
 #include <deltaprof/hooks.h>
 
 /* What struct deltaprof_wait holds. */
 struct __attribute__((may_alias)) wait {
     int64_t begin_ns;
-    dp_held_place place;
+    dp_contended_place place;
     uint32_t epoch;
     uint8_t kind;   /* 0: no event */
     uint8_t blamed; /* the mutex profile hears of it too */
 };
 _Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
-_Static_assert(sizeof(struct deltaprof_owed) == DP_HELD_KINDS * sizeof(int64_t), "owed");
+_Static_assert(sizeof(struct deltaprof_owed) == DP_CONTENDED_KINDS * sizeof(int64_t), "owed");
 
 static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
 
 int dp_wait_init(void)
 {
-    return dp_held_init();
+    return dp_contended_init();
 }
 
 void dp_wait_tune(const struct dp_config *conf, bool on)
@@ -54,7 +55,7 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
 
 void dp_wait_fork_child(void)
 {
-    dp_held_fork_child();
+    dp_contended_fork_child();
 }
 
 int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns)
@@ -70,7 +71,7 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
-/* An event of this thread from here to leave(): the word is parked, and there is a block to capture in. */
+/* An event of this thread from here to leave(): the countdown is guarded, and there is a block to capture in. */
 struct event {
     int64_t kept;
     bool held;
@@ -89,7 +90,7 @@ static void leave(struct event event)
 {
     dp_thread_let_go(event.held);
     dp_fence_signal();
-    deltaprof_guard_leave(event.kept);
+    deltaprof_guard_exit(event.kept);
 }
 
 static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns)
@@ -107,12 +108,12 @@ static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
     leave(event);
 }
 
-void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)
+void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)
 {
     struct wait *wait = (struct wait *)out;
     wait->kind = 0;
-    bool blamed = kind < DP_HELD_KINDS && dp_load_relaxed(&mutex_rate);
-    if ((!blamed && !dp_load_relaxed(&block_rate_ns)) || dp_thread_parked(dp_thread_self()))
+    bool blamed = kind < DP_CONTENDED_KINDS && dp_load_relaxed(&mutex_rate);
+    if ((!blamed && !dp_load_relaxed(&block_rate_ns)) || dp_thread_guarded(dp_thread_self()))
         return;
     wait->kind = kind;
     wait->blamed = blamed;
@@ -120,7 +121,7 @@ void deltaprof_lock_wait(struct deltaprof_wait *out, const void *lock, enum delt
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
-        wait->place = dp_held_enter(lock, kind, wait->begin_ns);
+        wait->place = dp_contended_enter(lock, kind, wait->begin_ns);
 }
 
 /* The mutex profile's half: *end_ns may move on. */
@@ -131,18 +132,18 @@ static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_
         if (on && end != DELTAPROF_NOT_WAITED)
             record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
     } else if (end == DELTAPROF_ACQUIRED) {
-        int64_t owed_ns = dp_held_acquired(wait->place, end_ns);
+        int64_t owed_ns = dp_contended_acquired(wait->place, end_ns);
         if (on && owed_ns)
             record_synthetic(DP_FRAME_HAND_OVER, wait->kind, owed_ns);
     } else if (end == DELTAPROF_TIMED_OUT) {
-        dp_held_timed_out(wait->place, end_ns);
+        dp_contended_timed_out(wait->place, end_ns);
     } else {
-        dp_held_take_back(wait->place, wait->begin_ns);
+        dp_contended_cancel(wait->place, wait->begin_ns);
     }
 }
 
-__attribute__((noinline)) void deltaprof_lock_waited(struct deltaprof_wait *in, enum deltaprof_lock_end end,
-                                                     const struct deltaprof_site *site)
+__attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in, enum deltaprof_lock_end end,
+                                                       const struct deltaprof_site *site)
 {
     const struct wait *wait = (const struct wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
@@ -159,41 +160,41 @@ __attribute__((noinline)) void deltaprof_lock_waited(struct deltaprof_wait *in, 
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct event event = enter();
-    dp_unwind_walk(site ? site : &caller, &stack);
+    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     record(DP_KIND_BLOCK, dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
     leave(event);
 }
 
-bool deltaprof_lock_settle(struct deltaprof_owed *owed, const void *lock)
+bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock)
 {
     *owed = (struct deltaprof_owed){{0}};
-    return !dp_thread_parked(dp_thread_self()) && dp_held_settle(lock, owed->ns) > 0;
+    return !dp_thread_guarded(dp_thread_self()) && dp_contended_release(lock, owed->ns) > 0;
 }
 
-__attribute__((noinline)) void deltaprof_lock_blame(const struct deltaprof_owed *owed,
-                                                    const struct deltaprof_site *site)
+__attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof_owed *owed,
+                                                          const struct deltaprof_site *site)
 {
     int64_t rate = dp_load_relaxed(&mutex_rate);
-    if (!rate || dp_thread_parked(dp_thread_self()))
+    if (!rate || dp_thread_guarded(dp_thread_self()))
         return;
     if (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate)
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct event event = enter();
-    dp_unwind_walk(site ? site : &caller, &stack);
-    for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
+    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind])
             record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
     leave(event);
 }
 
-void deltaprof_lock_gone(const void *lock)
+void deltaprof_lock_destroyed(const void *lock)
 {
     struct deltaprof_owed owed;
-    if (!deltaprof_lock_settle(&owed, lock) || !dp_load_relaxed(&mutex_rate))
+    if (!deltaprof_lock_release_begin(&owed, lock) || !dp_load_relaxed(&mutex_rate))
         return;
-    for (unsigned kind = 1; kind < DP_HELD_KINDS; kind++)
+    for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])
             record_synthetic(DP_FRAME_UNKNOWN_HOLDER, kind, owed.ns[kind]);
 }

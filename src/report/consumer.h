@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "report/epoch.h"
+#include "base/epoch.h"
 #include "report/emit.h"
 #include "report/profile.h"
 #include "report/records.h"
@@ -30,28 +30,28 @@ struct dp_consumer {
     enum dp_address address;
     enum dp_types types;
     int64_t max_samples;
-    struct dp_window_edge from, to; /* last success; end of the pending write */
-    struct dp_kit *kit;             /* of the write under way; its rows then pending; else NULL */
-    struct dp_baseline base;        /* hooks */
-    struct dp_records *records;     /* records; NULL until the first dump */
-    struct dp_values values;        /* records */
-    size_t depth;                   /* records: leafmost frames that count */
-    size_t memory_bytes;            /* what `memory` allows in all */
+    struct dp_window_edge from, to;   /* last success; end of the pending write */
+    struct dp_write_buffers *buffers; /* of the write under way; its rows then pending; else NULL */
+    struct dp_baseline base;          /* hooks */
+    struct dp_records *records;       /* records; NULL until the first dump */
+    struct dp_values values;          /* records */
+    size_t depth;                     /* records: leafmost frames that count */
+    size_t memory_bytes;              /* what `memory` allows in all */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };
 
 /* Locks it, and begins anew in a forked child. 0, or -EAGAIN. */
-int dp_consumer_enter(struct dp_consumer *c, bool wait);
-void dp_consumer_leave(struct dp_consumer *c);
+int dp_consumer_lock(struct dp_consumer *c, bool wait);
+void dp_consumer_unlock(struct dp_consumer *c);
 
-/* Before a write: a kit without rows. -ENOMEM. */
-int dp_consumer_take_kit(struct dp_consumer *c);
-/* After it: nothing is pending, the kit is for others. */
-void dp_consumer_give_kit(struct dp_consumer *c);
+/* Before a write: the write buffers without rows. -ENOMEM. */
+int dp_consumer_get_buffers(struct dp_consumer *c);
+/* After it: nothing is pending, the write buffers are for others. */
+void dp_consumer_put_buffers(struct dp_consumer *c);
 
 /*
- * Writes the kit's rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
+ * Writes the write buffers' rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
  * DP_WRITE_SKIP_EMPTY); or an error, -ECANCELED when the sink forked and this is the child: then c is not to be
  * touched, nor left.
  */

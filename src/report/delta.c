@@ -79,7 +79,7 @@ static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts,
 
 int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
 {
-    while (!dp_record_fork_settle())
+    while (!dp_record_fork_copy_zero())
         sched_yield(); /* another thread is copying: microseconds */
     uint32_t n = dp_table_count(kind);
     int err = base ? grow(kind, base, n) : 0;

@@ -164,26 +164,26 @@ static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
     return dp_gzip_write(gzip, bytes, n_bytes);
 }
 
-/* The kit's encoder, at the beginning of a message that goes to fn. */
-static struct dp_encode *encode_to(struct dp_kit *kit, dp_write_fn fn, void *ctx)
+/* The write buffers' encoder, at the beginning of a message that goes to fn. */
+static struct dp_encode *encode_to(struct dp_write_buffers *buffers, dp_write_fn fn, void *ctx)
 {
-    if (kit->encode)
-        dp_encode_reset(kit->encode, fn, ctx);
+    if (buffers->encode)
+        dp_encode_reset(buffers->encode, fn, ctx);
     else
-        kit->encode = dp_encode_new(fn, ctx);
-    return kit->encode;
+        buffers->encode = dp_encode_new(fn, ctx);
+    return buffers->encode;
 }
 
-int dp_emit(const struct dp_emission *emission, struct dp_kit *kit, const struct dp_emit_source *source, dp_write_fn fn,
-            void *ctx)
+int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
+            dp_write_fn fn, void *ctx)
 {
-    struct pass p = {.emission = emission, .rows = &kit->rows, .source = source, .locations = &kit->locations};
+    struct pass p = {.emission = emission, .rows = &buffers->rows, .source = source, .locations = &buffers->locations};
     if (emission->raw) {
-        p.encode = encode_to(kit, fn, ctx);
+        p.encode = encode_to(buffers, fn, ctx);
         return p.encode ? profile(&p) : -ENOMEM;
     }
-    kit->gzip = dp_gzip_again(kit->gzip, fn, ctx);
-    p.encode = kit->gzip ? encode_to(kit, to_gzip, kit->gzip) : NULL;
+    buffers->gzip = dp_gzip_again(buffers->gzip, fn, ctx);
+    p.encode = buffers->gzip ? encode_to(buffers, to_gzip, buffers->gzip) : NULL;
     int err = p.encode ? profile(&p) : -ENOMEM;
-    return err ? err : dp_gzip_finish(kit->gzip);
+    return err ? err : dp_gzip_finish(buffers->gzip);
 }

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "report/kit.h"
+#include "report/write_buffers.h"
 
 #define DP_EMIT_LABELS_MAX 32
 #define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
@@ -35,6 +35,6 @@ struct dp_emission {
     bool ended; /* the process ends with this profile */
 };
 
-/* Writes the profile of the kit's rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
-int dp_emit(const struct dp_emission *emission, struct dp_kit *kit, const struct dp_emit_source *source, dp_write_fn fn,
-            void *ctx);
+/* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
+int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
+            dp_write_fn fn, void *ctx);

@@ -9,8 +9,8 @@
  */
 #include "report/location.h"
 
-#include "report/lock.h"
-#include "report/symbol.h"
+#include "symbols/lock.h"
+#include "symbols/symbol.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,12 +53,12 @@ int dp_locations_begin(struct dp_locations *l)
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
-    int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_report_lock(!l->no_wait) : -ENOMEM;
+    int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->no_wait) : -ENOMEM;
     if (!err) {
         err = dp_maps_begin();
         if (!err)
             main->map = dp_maps_get(DP_MAPPING_MAIN);
-        dp_report_unlock();
+        dp_symbols_unlock();
     }
     if (err)
         forget(l);
@@ -76,13 +76,13 @@ static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_map
         return 0;
     struct dp_mapping map = anon;
     if (has->index != DP_MAPPING_ANON) {
-        int err = dp_report_lock(!l->no_wait);
+        int err = dp_symbols_lock(!l->no_wait);
         if (err) {
             fail(l, err);
             return 0;
         }
         map = dp_maps_get(has->index);
-        dp_report_unlock();
+        dp_symbols_unlock();
     }
     l->mappings.n += !first_of_main;
     uint32_t id = first_of_main ? 1 : (uint32_t)l->mappings.n;
@@ -178,7 +178,7 @@ static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct fo
 
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
 {
-    int err = dp_report_lock(!l->no_wait);
+    int err = dp_symbols_lock(!l->no_wait);
     if (err) {
         fail(l, err);
         return;
@@ -187,7 +187,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
         found[i].index = dp_maps_find(found[i].id);
         found[i].symbol = symbol_of(l, &found[i]);
     }
-    dp_report_unlock();
+    dp_symbols_unlock();
     for (size_t i = 0; i < n && !l->error; i++) {
         const struct dp_symbol *s = found[i].symbol;
         if (!l->by_frame.at[found[i].id]) /* a frame may stand in a stack twice */

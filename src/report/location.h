@@ -7,15 +7,15 @@
 #include "base/config.h"
 #include "base/mem.h"
 #include "pprof/encode.h"
-#include "report/maps.h"
-#include "report/symbol.h"
+#include "symbols/maps.h"
+#include "symbols/symbol.h"
 
 #include <deltaprof/deltaprof.h>
 
 /* A mapping of the profile: which, in which variant, and what all its locations have. */
 struct dp_location_mapping {
     struct dp_mapping map;
-    uint32_t index; /* of report/maps.h */
+    uint32_t index; /* of symbols/maps.h */
     uint8_t has_lines, has_files, has_numbers, has_inlines;
 };
 
@@ -23,7 +23,7 @@ struct dp_locations {
     struct dp_encode *encode;
     enum dp_symbolize symbolize;
     enum dp_address address;
-    bool no_wait; /* -EAGAIN where the report lock is held */
+    bool no_wait; /* -EAGAIN where the symbols lock is held */
     int error;
     struct dp_symbol_files files;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
@@ -38,7 +38,7 @@ struct dp_locations {
 int dp_locations_begin(struct dp_locations *);
 
 /*
- * The locations of a stack, as dp_encode_refs. Takes the report lock for look-ups, once a call. After an error, which
+ * The locations of a stack, as dp_encode_refs. Takes the symbols lock for look-ups, once a call. After an error, which
  * end returns, some are 0.
  */
 void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);

@@ -18,9 +18,9 @@
 #include "base/log.h"
 #include "record/event.h"
 #include "report/consumer.h"
-#include "report/hooked.h"
-#include "report/loaded.h"
-#include "report/symbol.h"
+#include "report/table_source.h"
+#include "symbols/loader_sync.h"
+#include "symbols/symbol.h"
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
@@ -44,9 +44,9 @@ int dp_report_init(const struct dp_config *conf)
 
 void dp_report_tune(const struct dp_config *conf)
 {
-    dp_lock_take(&defaults_lock);
+    dp_lock_lock(&defaults_lock);
     defaults = *conf;
-    dp_lock_give(&defaults_lock);
+    dp_lock_unlock(&defaults_lock);
 }
 
 void dp_report_fork_prepare(void)
@@ -66,12 +66,12 @@ static void load_gzip(void)
 {
     static struct dp_log_cause cause;
     const char *why = "";
-    if (dp_symbol_confined())
+    if (dp_symbol_loader_unusable())
         return;
     int64_t kept = deltaprof_guard_enter();
     if (dp_gzip_load(&why))
         dp_log_once(&cause, 1, "profiles are not compressed: module gzip: %s", why);
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
 }
 
 void dp_report_load(const struct dp_config *conf)
@@ -96,13 +96,13 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     }
     c->kind = kind;
     c->mixed_sizes = mixed;
-    dp_lock_take(&defaults_lock);
+    dp_lock_lock(&defaults_lock);
     c->depth = defaults.depth ? (size_t)defaults.depth : 128;
     c->memory_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20);
     c->epoch = dp_epoch();
     c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
-    dp_lock_give(&defaults_lock);
+    dp_lock_unlock(&defaults_lock);
     return c;
 }
 
@@ -133,8 +133,8 @@ void dp_consumer_free(struct dp_consumer *c)
 {
     if (!c)
         return;
-    dp_consumer_enter(c, true);
-    dp_consumer_give_kit(c);
+    dp_consumer_lock(c, true);
+    dp_consumer_put_buffers(c);
     dp_vec_fini(&c->base);
     dp_records_free(c->records);
     dp_values_fini(&c->values);
@@ -143,20 +143,20 @@ void dp_consumer_free(struct dp_consumer *c)
 
 /* ---- entering and leaving --------------------------------------------------------------------------------------- */
 
-int dp_consumer_enter(struct dp_consumer *c, bool wait)
+int dp_consumer_lock(struct dp_consumer *c, bool wait)
 {
-    int taken = dp_epoch_take(&c->lock, wait);
+    int taken = dp_epoch_lock(&c->lock, wait);
     if (taken < 0)
         return taken;
     if (taken == 1) {
-        c->kit = NULL;
+        c->buffers = NULL;
         memset(&c->base, 0, sizeof c->base);
         memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
     if (c->epoch != dp_epoch()) {
         c->epoch = dp_epoch();
-        dp_consumer_give_kit(c);
+        dp_consumer_put_buffers(c);
         c->showed_inuse = false;
         c->skip_next = true; /* a runtime's counters go on in the child: what they stand at first is its zero */
         c->from = origin;
@@ -165,22 +165,22 @@ int dp_consumer_enter(struct dp_consumer *c, bool wait)
     return 0;
 }
 
-void dp_consumer_leave(struct dp_consumer *c)
+void dp_consumer_unlock(struct dp_consumer *c)
 {
-    dp_epoch_drop(&c->lock);
+    dp_epoch_unlock(&c->lock);
 }
 
-int dp_consumer_take_kit(struct dp_consumer *c)
+int dp_consumer_get_buffers(struct dp_consumer *c)
 {
-    c->kit = dp_kit_take();
-    return c->kit ? 0 : -ENOMEM;
+    c->buffers = dp_write_buffers_get();
+    return c->buffers ? 0 : -ENOMEM;
 }
 
 /* Between writes a consumer keeps its baseline only. */
-void dp_consumer_give_kit(struct dp_consumer *c)
+void dp_consumer_put_buffers(struct dp_consumer *c)
 {
-    dp_kit_give(c->kit, c->memory_bytes / 16);
-    c->kit = NULL;
+    dp_write_buffers_put(c->buffers, c->memory_bytes / 16);
+    c->buffers = NULL;
     c->pending = false;
 }
 
@@ -191,10 +191,11 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
-        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->kit->rows.n};
-    if (!c->kit->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
+        *info =
+            (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->buffers->rows.n};
+    if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
-    if (c->kit->rows.n && !(flags & DP_WRITE_NO_WAIT))
+    if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
         dp_symbol_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         load_gzip();
@@ -212,7 +213,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->raw = flags & DP_WRITE_RAW;
     e->ended = flags & DP_WRITE_ENDED;
     uint32_t epoch = dp_epoch();
-    int err = dp_emit(e, c->kit, source, fn, ctx);
+    int err = dp_emit(e, c->buffers, source, fn, ctx);
     return epoch == dp_epoch() ? err : -ECANCELED;
 }
 
@@ -221,24 +222,24 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
     struct dp_emission e = {.period = rate > 0 ? rate : 1};
-    struct dp_emit_source source = dp_hooked_source(c->kind);
+    struct dp_emit_source source = dp_table_source(c->kind);
     dp_kind_describe(c->kind, c->types, &e.kind);
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
     dp_objects_recheck();
     if (!(flags & DP_WRITE_NO_WAIT))
-        dp_loaded_learn();
+        dp_loader_sync();
     c->to = now();
-    int err = dp_consumer_take_kit(c);
+    int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->kit->rows);
+        err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->buffers->rows);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (err == -ECANCELED)
         return err;
     c->pending = !err && !cumulative;
     if (!c->pending)
-        dp_consumer_give_kit(c);
+        dp_consumer_put_buffers(c);
     return err;
 }
 
@@ -261,7 +262,7 @@ int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, voi
 {
     if (flags & DP_WRITE_CUMULATIVE)
         return write_cumulative(c, flags, fn, ctx, info);
-    int err = dp_consumer_enter(c, !(flags & DP_WRITE_NO_WAIT));
+    int err = dp_consumer_lock(c, !(flags & DP_WRITE_NO_WAIT));
     if (err)
         return err;
     if (c->source == DP_SOURCE_RECORDS)
@@ -274,7 +275,7 @@ int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, voi
         return err;
     if (err >= 0)
         c->source = DP_SOURCE_HOOKS;
-    dp_consumer_leave(c);
+    dp_consumer_unlock(c);
     return err;
 }
 
@@ -291,22 +292,22 @@ static bool shows_inuse(const struct dp_rows *rows)
 static void commit(struct dp_consumer *c)
 {
     if (c->source == DP_SOURCE_RECORDS)
-        dp_records_commit(c->records, &c->kit->rows);
+        dp_records_commit(c->records, &c->buffers->rows);
     else
-        dp_delta_commit(&c->base, &c->kit->rows);
-    c->showed_inuse = shows_inuse(&c->kit->rows);
+        dp_delta_commit(&c->base, &c->buffers->rows);
+    c->showed_inuse = shows_inuse(&c->buffers->rows);
     c->from = c->to;
 }
 
 static int finish(struct dp_consumer *c, bool success)
 {
-    dp_consumer_enter(c, true);
+    dp_consumer_lock(c, true);
     int err = c->pending ? 0 : -EINVAL;
     if (!err && success)
         commit(c);
     if (!err)
-        dp_consumer_give_kit(c);
-    dp_consumer_leave(c);
+        dp_consumer_put_buffers(c);
+    dp_consumer_unlock(c);
     return err;
 }
 
@@ -322,24 +323,24 @@ int dp_consumer_abandon(struct dp_consumer *c)
 
 static int skip(struct dp_consumer *c)
 {
-    dp_consumer_give_kit(c);
+    dp_consumer_put_buffers(c);
     c->skip_next = true; /* should records come */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
     c->to = now();
-    int err = dp_consumer_take_kit(c);
+    int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_delta_scan(c->kind, &c->base, &c->kit->rows);
+        err = dp_delta_scan(c->kind, &c->base, &c->buffers->rows);
     if (!err)
         commit(c);
-    dp_consumer_give_kit(c);
+    dp_consumer_put_buffers(c);
     return err;
 }
 
 int dp_consumer_skip(struct dp_consumer *c)
 {
-    dp_consumer_enter(c, true);
+    dp_consumer_lock(c, true);
     int err = skip(c);
-    dp_consumer_leave(c);
+    dp_consumer_unlock(c);
     return err;
 }

@@ -19,7 +19,7 @@
  */
 #include "report/records.h"
 
-#include "report/stackkey.h"
+#include "report/stack_fingerprint.h"
 
 #include <errno.h>
 
@@ -27,7 +27,7 @@
 #define AHEAD 8 /* records whose stacks are asked of memory in advance */
 
 struct entry {
-    struct dp_stackkey stack;
+    struct dp_stack_fingerprint stack;
     int64_t size; /* of a block; with it the key */
     int64_t n, v; /* last committed */
 };
@@ -60,7 +60,7 @@ struct dp_records {
 
 struct dp_records *dp_records_new(size_t budget_bytes)
 {
-    dp_stackkey_init();
+    dp_stack_fingerprint_init();
     struct dp_records *r = dp_mem_map(sizeof *r);
     if (r)
         r->n_plenty = budget_bytes / (sizeof(struct entry) + sizeof(struct aside) + 3 * sizeof *r->slots);
@@ -82,17 +82,17 @@ void dp_records_free(struct dp_records *r)
 /* ---- the index -------------------------------------------------------------------------------------------------- */
 
 struct key {
-    struct dp_stackkey stack;
+    struct dp_stack_fingerprint stack;
     int64_t size;
 };
 
 static inline bool is_of(const struct entry *e, const struct key *key)
 {
-    return e->size == key->size && dp_stackkey_equal(&e->stack, &key->stack);
+    return e->size == key->size && dp_stack_fingerprint_equal(&e->stack, &key->stack);
 }
 
 /* Entries of one stack lie in one chain, whatever their size. */
-static size_t chain_of(const struct dp_records *r, const struct dp_stackkey *stack)
+static size_t chain_of(const struct dp_records *r, const struct dp_stack_fingerprint *stack)
 {
     return (stack->word[0] ^ stack->word[3]) & (r->n_slots - 1);
 }
@@ -236,11 +236,12 @@ static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
 }
 
 /* A heap record without an alloc: every size of its stack is to begin at 0 again, if the dump does not show it. */
-static int note_reset(struct dp_records *r, const struct dp_stackkey *stack)
+static int note_reset(struct dp_records *r, const struct dp_stack_fingerprint *stack)
 {
     for (size_t i = r->n_slots ? chain_of(r, stack) : 0; r->n_slots && r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
         uint32_t at = r->slots[i] - 1;
-        if (!dp_stackkey_equal(&r->entries.at[at].stack, stack) || !(r->entries.at[at].n | r->entries.at[at].v))
+        if (!dp_stack_fingerprint_equal(&r->entries.at[at].stack, stack) ||
+            !(r->entries.at[at].n | r->entries.at[at].v))
             continue;
         if (begin_at(r, at, 0, 0))
             return -ENOMEM;
@@ -271,7 +272,7 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
         dp_dump_stack(dump, i, &stack, &depth);
         if (depth && !stack)
             return -EINVAL;
-        struct key key = {dp_stackkey_of(stack, depth < dump->depth ? depth : dump->depth), size};
+        struct key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth), size};
         uint32_t at = cursor;
         if (at >= r->entries.n || !is_of(&r->entries.at[at], &key))
             at = find(r, &key);

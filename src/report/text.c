@@ -12,9 +12,9 @@
 #include "record/table.h"
 #include "report/delta.h"
 #include "report/kinds.h"
-#include "report/lock.h"
-#include "report/maps.h"
-#include "report/symbol.h"
+#include "symbols/lock.h"
+#include "symbols/maps.h"
+#include "symbols/symbol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ size_t dp_text_count_rows(unsigned kind)
 /* The name of a frame's code; 0: none. */
 static size_t name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
 {
-    dp_report_lock(true);
+    dp_symbols_lock(true);
     const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
     size_t n = 0;
     if (symbol) {
@@ -113,7 +113,7 @@ static size_t name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t p
         memcpy(name, symbol->lines[0].name, n);
     }
     name[n] = 0;
-    dp_report_unlock();
+    dp_symbols_unlock();
     return n;
 }
 
@@ -121,9 +121,9 @@ int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, 
 {
     struct dp_symbol_files files = {0};
     dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
-    dp_report_lock(true);
+    dp_symbols_lock(true);
     int err = dp_maps_begin();
-    dp_report_unlock();
+    dp_symbols_unlock();
     for (size_t i = 0; !err && i < n; i++) {
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/mem.h"
-#include "record/frames.h"
+#include "objects/frames.h"
 
 #define DP_VALUES_NONE UINT32_MAX
 
@@ -25,7 +25,7 @@ struct dp_values {
     bool crowded;                /* a stack did not fit */
     uint32_t *slots;             /* number + 1; 0: free; at most half are taken */
     size_t n_slots;
-    uint32_t generation; /* of record/frames.h, in which the frames were found */
+    uint32_t generation; /* of objects/frames.h, in which the frames were found */
 };
 
 /* Before a profile: forgets frames of objects that are gone. */

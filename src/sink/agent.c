@@ -252,7 +252,7 @@ int dp_agent_start(void)
         dp_log_once(&cause, -err, err ? "no thread for the ticks: %m; tried again later" : "ticks have a thread again");
     }
     want_poll();
-    dp_lock_give(&agent.life);
+    dp_lock_unlock(&agent.life);
     return err ? err : makes;
 }
 
@@ -289,7 +289,7 @@ bool dp_agent_quiesce(int64_t deadline_ns)
 {
     if (!dp_agent_is_running())
         return true;
-    if (dp_agent_is_self() || !dp_lock_take_until(&agent.life, deadline_ns))
+    if (dp_agent_is_self() || !dp_lock_lock_until(&agent.life, deadline_ns))
         return false;
     int saved = errno;
     bool gone = dp_load_acquire(&agent.state) == NONE; /* [STATE] */
@@ -309,12 +309,12 @@ bool dp_agent_quiesce(int64_t deadline_ns)
         }
         want_poll();
     }
-    dp_lock_give(&agent.life);
+    dp_lock_unlock(&agent.life);
     errno = saved;
     return gone;
 }
 
-void dp_agent_main_leaves(int64_t deadline_ns)
+void dp_agent_before_thread_exit(int64_t deadline_ns)
 {
     dp_store_relaxed(&agent.main_left, true);
     dp_store_relaxed(&agent.shares, true);

@@ -12,7 +12,7 @@
 
 /*
  * Notes what is wanted; the first tick is due an interval from now. Starts nothing. interposed: somebody will say when
- * main leaves (dp_agent_main_leaves).
+ * main leaves (dp_agent_before_thread_exit).
  */
 void dp_agent_init(const struct dp_config *conf, bool interposed);
 void dp_agent_tune(int64_t interval_ns);
@@ -44,7 +44,7 @@ bool dp_agent_is_self(void);
 bool dp_agent_quiesce(int64_t deadline_ns);
 
 /* The main thread is about to call pthread_exit: the last of the others ends the process. May wait a moment. */
-void dp_agent_main_leaves(int64_t deadline_ns);
+void dp_agent_before_thread_exit(int64_t deadline_ns);
 
 /* No thread is wanted until the next init; one that runs goes on until quiesce. */
 void dp_agent_retire(void);

@@ -159,8 +159,8 @@ unsigned dp_files_end(struct dp_files *files)
 static int open_temporary(struct dp_file *file)
 {
     struct dp_files *files = file->files;
-    int rc = open_directory(files);
-    for (int tries = 0; rc == 0 && tries < 16; tries++) {
+    int err = open_directory(files);
+    for (int tries = 0; err == 0 && tries < 16; tries++) {
         dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid,
                        file->kind, (unsigned long long)dp_clock_wall_ns());
         file->fd = dp_file_out_of_the_way(
@@ -172,23 +172,23 @@ static int open_temporary(struct dp_file *file)
         if (errno != EEXIST)
             return -errno;
     }
-    return rc ? rc : -EEXIST;
+    return err ? err : -EEXIST;
 }
 
 int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct dp_file *file = ctx;
-    int rc = file->open ? 0 : open_temporary(file);
-    for (const char *p = bytes; rc == 0 && n_bytes;) {
+    int err = file->open ? 0 : open_temporary(file);
+    for (const char *p = bytes; err == 0 && n_bytes;) {
         ssize_t n = write(file->fd, p, n_bytes);
         if (n > 0) {
             p += n;
             n_bytes -= (size_t)n;
         } else if (n == 0 || errno != EINTR) {
-            rc = n ? -errno : -EIO;
+            err = n ? -errno : -EIO;
         }
     }
-    return rc;
+    return err;
 }
 
 /* 0, -EEXIST, or another errno. */
@@ -210,24 +210,24 @@ int dp_file_keep(struct dp_file *file)
     struct dp_files *files = file->files;
     if (!file->open)
         return 0;
-    int rc = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS tells of a full disk here */
+    int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS tells of a full disk here */
     file->fd = -1;
-    for (int tries = 0; rc == -EEXIST && tries < 16; tries++) {
+    for (int tries = 0; err == -EEXIST && tries < 16; tries++) {
         char name[NAME_TEXT];
         dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, files->next,
                        file->kind);
-        rc = give_name(file, name);
-        if (rc == -EEXIST) {
+        err = give_name(file, name);
+        if (err == -EEXIST) {
             uint32_t highest = scan(files, 0);
             files->next = (highest > files->next ? highest : files->next) + 1;
         }
     }
-    if (rc)
+    if (err)
         dp_file_drop(file);
     else
         files->n_kept++;
     file->open = false;
-    return rc;
+    return err;
 }
 
 void dp_file_drop(struct dp_file *file)

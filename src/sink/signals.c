@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "sink/agent.h"
-#include "sink/ends.h"
+#include "sink/exit.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -47,7 +47,7 @@ static void on_fatal(int sig)
 {
     int saved = errno;
     sigset_t one;
-    dp_ends_deliver(false);
+    dp_exit_deliver(false);
     sigemptyset(&one);
     sigaddset(&one, sig);
     set_default(sig);
@@ -55,7 +55,7 @@ static void on_fatal(int sig)
     syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), sig);
     /* Still here: init of a pid namespace, which a default action does not kill. */
     sigaction(sig, &stand_ins[sig], NULL);
-    dp_ends_again();
+    dp_exit_cancelled();
     errno = saved;
 }
 
@@ -70,7 +70,7 @@ static void on_request(int sig)
         else
             dp_tick_last(dp_clock_ns());
         dp_log_bypass(false);
-        deltaprof_guard_leave(kept);
+        deltaprof_guard_exit(kept);
     }
     errno = saved;
 }
@@ -124,11 +124,11 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
 {
     if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_ins[sig].sa_handler)
         act = &stand_ins[sig];
-    int rc = real(sig, act, old);
-    if (rc == 0 && old && is_ours(old)) {
+    int err = real(sig, act, old);
+    if (err == 0 && old && is_ours(old)) {
         old->sa_handler = SIG_DFL;
         old->sa_flags = 0;
         sigemptyset(&old->sa_mask);
     }
-    return rc;
+    return err;
 }

@@ -15,11 +15,11 @@
 #include "base/quiet.h"
 #include "base/stats.h"
 #include "record/table.h"
-#include "record/unwind.h"
-#include "report/lock.h"
 #include "report/profile.h"
-#include "report/symbol.h"
 #include "sink/file.h"
+#include "symbols/lock.h"
+#include "symbols/symbol.h"
+#include "unwind/unwind.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -69,24 +69,24 @@ static int ready(void)
         return 0;
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int rc = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
+    int err = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
     /* Made once: one that vanishes later is missed, not replaced. A forked child's name may hold its own pid. */
-    if (rc == 0 && strcmp(tick.made, tick.files.dir) != 0) {
-        rc = dp_files_make_directory(&tick.files);
-        if (rc == 0)
+    if (err == 0 && strcmp(tick.made, tick.files.dir) != 0) {
+        err = dp_files_make_directory(&tick.files);
+        if (err == 0)
             strcpy(tick.made, tick.files.dir);
     }
-    tick.ready = rc == 0;
-    return rc;
+    tick.ready = err == 0;
+    return err;
 }
 
-static void say(int rc)
+static void say(int err)
 {
     bool lost = dp_load_relaxed(&tick.is_last);
-    if (rc && lost)
+    if (err && lost)
         dp_store_relaxed(&cause.last, 0); /* said again: what was pending is lost now */
-    if (rc)
-        dp_log_once(&cause, -rc, "no profiles in %s for uid %u: %m; they %s", tick.files.dir, (unsigned)geteuid(),
+    if (err)
+        dp_log_once(&cause, -err, "no profiles in %s for uid %u: %m; they %s", tick.files.dir, (unsigned)geteuid(),
                     lost ? "are lost" : "stay pending");
     else
         dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
@@ -94,24 +94,24 @@ static void say(int rc)
 
 void dp_tick_init(const struct dp_config *conf)
 {
-    dp_lock_take(&tick.lock);
+    dp_lock_lock(&tick.lock);
     tick.conf = *conf;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
     tick.ready = false;
-    int rc = conf->out[0] ? ready() : 0;
-    if (rc)
-        say(rc);
-    dp_lock_give(&tick.lock);
+    int err = conf->out[0] ? ready() : 0;
+    if (err)
+        say(err);
+    dp_lock_unlock(&tick.lock);
 }
 
 void dp_tick_tune(const struct dp_config *conf)
 {
-    dp_lock_take(&tick.lock);
+    dp_lock_lock(&tick.lock);
     tick.conf.symbolize = conf->symbolize;
     for (unsigned kind = 0; kind < DP_KINDS; kind++)
         if (tick.consumers[kind])
             dp_consumer_configure(tick.consumers[kind], &tick.conf);
-    dp_lock_give(&tick.lock);
+    dp_lock_unlock(&tick.lock);
 }
 
 /* Nothing was ever recorded: no consumer is made, and no memory taken. */
@@ -125,7 +125,7 @@ static bool is_empty(unsigned kind)
     return overflow.n == 0;
 }
 
-/* deadline_ns: how long a write without waiting is tried again while another thread holds the report lock. */
+/* deadline_ns: how long a write without waiting is tried again while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
     if (is_empty(kind))
@@ -141,21 +141,21 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     /* The end is told even where there is nothing else to tell: the newest heap file is what is in use. */
     if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
-    int rc;
+    int err;
     do {
-        rc = dp_consumer_write(consumer, flags, dp_file_write, &file, NULL);
-        if (rc < 0)
+        err = dp_consumer_write(consumer, flags, dp_file_write, &file, NULL);
+        if (err < 0)
             dp_file_drop(&file);
-    } while (rc == -EAGAIN && dp_report_lock_await(deadline_ns));
-    if (rc < 0)
-        return rc;
-    if (rc == 0)
-        rc = dp_file_keep(&file);
-    if (rc < 0) {
+    } while (err == -EAGAIN && dp_report_lock_await(deadline_ns));
+    if (err < 0)
+        return err;
+    if (err == 0)
+        err = dp_file_keep(&file);
+    if (err < 0) {
         dp_consumer_abandon(consumer);
-        return rc;
+        return err;
     }
-    if (rc == 0) {
+    if (err == 0) {
         dp_consumer_commit(consumer);
         tick.has_file[kind] = true;
     }
@@ -167,22 +167,22 @@ static int write_all(unsigned flags, int64_t deadline_ns)
 {
     sigset_t before;
     dp_quiet_begin(&before);
-    int rc = ready();
+    int err = ready();
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
         int failed = write_kind(kind, flags, deadline_ns);
         if (failed)
             dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
-        if (!rc)
-            rc = failed;
+        if (!err)
+            err = failed;
     }
     unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
     dp_quiet_end(&before);
     if (n_kept)
         dp_stats_add(DP_STAT_TICKS, 1);
-    if (rc || n_kept)
-        say(rc);
-    return rc;
+    if (err || n_kept)
+        say(err);
+    return err;
 }
 
 /* False: nothing to write. A forked child tells nothing of what it inherited, until it samples: that is its parent's.
@@ -194,29 +194,29 @@ static bool has_work(void)
 
 int dp_tick(int64_t deadline_ns)
 {
-    if (dp_unwind_wants_module() && !dp_symbol_confined()) {
-        int rc = dp_unwind_load_module();
-        if (rc)
-            dp_log_once(&unwind_cause, -rc, "libunwind cannot be used: %m; stacks that need it are cut short");
+    if (dp_unwind_wants_module() && !dp_symbol_loader_unusable()) {
+        int err = dp_unwind_load_module();
+        if (err)
+            dp_log_once(&unwind_cause, -err, "libunwind cannot be used: %m; stacks that need it are cut short");
     }
     if (!has_work())
         return 0;
-    if (!dp_lock_take_until(&tick.lock, deadline_ns))
+    if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    int rc = write_all(0, 0);
-    dp_lock_give(&tick.lock);
-    return rc;
+    int err = write_all(0, 0);
+    dp_lock_unlock(&tick.lock);
+    return err;
 }
 
 struct last {
     int64_t deadline_ns;
-    int rc;
+    int err;
 };
 
 static void write_last(void *arg)
 {
     struct last *last = arg;
-    last->rc = write_all(DP_WRITE_NO_WAIT, last->deadline_ns);
+    last->err = write_all(DP_WRITE_NO_WAIT, last->deadline_ns);
 }
 
 int dp_tick_last(int64_t deadline_ns)
@@ -225,11 +225,11 @@ int dp_tick_last(int64_t deadline_ns)
     struct last last = {.deadline_ns = deadline_ns};
     if (!has_work())
         return 0;
-    if (!dp_lock_take_until(&tick.lock, deadline_ns))
+    if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
     dp_call_on_stack(stack, sizeof stack, write_last, &last);
-    dp_lock_give(&tick.lock);
-    return last.rc;
+    dp_lock_unlock(&tick.lock);
+    return last.err;
 }
 
 void dp_tick_fork_child(void)

@@ -19,8 +19,8 @@ void dp_tick_tune(const struct dp_config *conf); /* interval and symbolize */
 int dp_tick_has_sink(void);
 
 /*
- * Ticks in the calling thread, whose word is parked. By deadline_ns (dp_clock_ns; INT64_MAX: none) another tick under
- * way must have ended, else -EBUSY. 0, or the first error. May open modules.
+ * Ticks in the calling thread, whose countdown is guarded. By deadline_ns (dp_clock_ns; INT64_MAX: none) another tick
+ * under way must have ended, else -EBUSY. 0, or the first error. May open modules.
  */
 int dp_tick(int64_t deadline_ns);
 /* The same for an exit path: try-locks, modules already open, async-signal-safe. */

@@ -19,7 +19,7 @@
 #include "pprof/diff.h"
 #include "pprof/gzip.h"
 #include "record/event.h"
-#include "report/handed.h"
+#include "report/runtime_source.h"
 #include "report/profile.h"
 
 #include <dlfcn.h>

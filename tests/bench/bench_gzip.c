@@ -6,7 +6,7 @@
 #include "bench.h"
 #include "base/mem.h"
 #include "pprof/gzip.h"
-#include "pprof/input.h"
+#include "pprof/decode_input.h"
 
 #include <fcntl.h>
 #include <unistd.h>

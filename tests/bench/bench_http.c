@@ -11,7 +11,7 @@
 #include "record/event.h"
 #include "record/table.h"
 #include "report/profile.h"
-#include "sink/endpoint.h"
+#include "http/endpoint.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>

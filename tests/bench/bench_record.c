@@ -5,7 +5,7 @@
  */
 #include "bench.h"
 #include "record/event.h"
-#include "record/live.h"
+#include "record/live_blocks.h"
 #include "record/thread.h"
 
 #define PAIR_BYTES 100
@@ -39,24 +39,24 @@ static __attribute__((noinline, cold)) void *malloc_due(size_t n, const struct d
 static __attribute__((noinline)) void *hooked_malloc(size_t n)
 {
     int64_t rest;
-    if (deltaprof_take(n, &rest)) {
+    if (deltaprof_countdown_subtract(n, &rest)) {
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();
         return malloc_due(n, &site);
     }
     void *p = real_malloc(n);
-    deltaprof_leave(rest);
+    deltaprof_countdown_restore(rest);
     return p;
 }
 
 static __attribute__((noinline, cold)) void free_due(void *p)
 {
-    deltaprof_forget(0, p);
+    deltaprof_free_sampled(0, p);
     real_free(p);
 }
 
 static __attribute__((noinline)) void hooked_free(void *p)
 {
-    if (deltaprof_maybe(0, p))
+    if (deltaprof_may_be_live(0, p))
         free_due(p);
     else
         real_free(p);
@@ -131,10 +131,10 @@ static void part_word(unsigned thread, long n) /* the pair's inline halves alone
         int64_t rest;
         void *p = (void *)(uintptr_t)(0x7f0000001000 + (i & 255) * 64);
         __asm__ volatile("" : "+r"(p) : : "memory");
-        if (deltaprof_take(1, &rest))
+        if (deltaprof_countdown_subtract(1, &rest))
             rest = INT64_MAX / 4;
         __asm__ volatile("" : : : "memory");
-        deltaprof_leave(rest);
+        deltaprof_countdown_restore(rest);
         deltaprof_free(0, p);
     }
 }
@@ -164,10 +164,10 @@ static void part_add(unsigned thread, long n) /* all threads one record: an allo
 static void part_live(unsigned thread, long n) /* insert and take one block at a time */
 {
     uintptr_t key = 0x7f0000001000 + ((uintptr_t)thread << 30);
-    struct dp_live_entry entry = {.record = 1, .objects = 1, .bytes = 100}, out;
+    struct dp_live_block entry = {.record = 1, .objects = 1, .bytes = 100}, out;
     for (long i = 0; i < n; i++) {
-        dp_live_insert(key + (i & 255) * 64, &entry, &out);
-        dp_live_take(key + (i & 255) * 64, &out);
+        dp_live_blocks_insert(key + (i & 255) * 64, &entry, &out);
+        dp_live_blocks_remove(key + (i & 255) * 64, &out);
     }
 }
 

@@ -6,7 +6,7 @@
  *     repeated   the stack of the last walk, but for the leaf
  *     backtrace  libunwind's unw_backtrace, which keeps a cache of its own
  *     fp         frame pointers, in the same code built with them, addresses only
- *     miss       one address for which the recipe has to be made
+ *     miss       one address for which the rule has to be made
  *
  * What a walk costs whatever its depth is taken off by comparing with a depth of one.
  */
@@ -14,11 +14,11 @@
 #include <libunwind.h>
 
 #include "bench.h"
-#include "record/frames.h"
-#include "record/memo.h"
-#include "record/recipe.h"
+#include "objects/frames.h"
+#include "unwind/stack_cache.h"
+#include "unwind/unwind_cache.h"
 #include "record/thread.h"
-#include "record/unwind.h"
+#include "unwind/unwind.h"
 
 enum { WALKS = 20000, SHIFTS = 16, MISSES = 4096 };
 
@@ -44,7 +44,7 @@ static __attribute__((noinline)) void walk_once(struct run *r)
     struct dp_stack stack;
     site_here(&site);
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
-    dp_unwind_walk(&site, &stack);
+    dp_unwind_walk(dp_thread_scratch(), &site, &stack);
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;
     r->frames += stack.depth;
 }
@@ -65,7 +65,7 @@ static void leaf_repeated(void *ctx)
     site_here(&sites[1]);
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < r->n; i++) {
-        dp_unwind_walk(&sites[i & 1], &stack);
+        dp_unwind_walk(dp_thread_scratch(), &sites[i & 1], &stack);
         r->frames += stack.depth;
     }
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;
@@ -77,12 +77,12 @@ static void leaf_moved(void *ctx)
     struct deltaprof_site site;
     struct dp_stack stack;
     site_here(&site);
-    struct dp_memo *memo = dp_thread_scratch();
-    dp_unwind_walk(&site, &stack); /* lays the block out */
+    struct dp_stack_cache *cache = dp_thread_scratch();
+    dp_unwind_walk(dp_thread_scratch(), &site, &stack); /* lays the block out */
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < r->n; i++) {
-        dp_memo_forget(memo);
-        dp_unwind_walk(&site, &stack);
+        dp_stack_cache_forget(cache);
+        dp_unwind_walk(dp_thread_scratch(), &site, &stack);
         r->frames += stack.depth;
     }
     r->ns += bench_clock_ns(CLOCK_MONOTONIC) - begin;
@@ -179,7 +179,7 @@ static void measure_misses(void)
         for (uint32_t k = 0; k < MISSES; k++) {
             uint32_t fde = (k * 7919u + (uint32_t)i) % o->n_fdes;
             uintptr_t pc = (uintptr_t)o->eh_frame_hdr + (uintptr_t)(intptr_t)o->fde_table[2 * fde] + 9;
-            sink = dp_recipe_fill(pc + 1, 0);
+            sink = dp_unwind_cache_fill(pc + 1, 0);
         }
         ns[i] = (bench_clock_ns(CLOCK_MONOTONIC) - begin) / MISSES;
     }

@@ -10,10 +10,14 @@ import unittest
 TOP = sys.argv[1]
 FLOORS = {  # a floor and what it may include beside itself and the public headers
     'base': [],
-    'record': ['base'],
+    'objects': ['base'],
+    'unwind': ['base', 'objects'],
+    'record': ['base', 'objects', 'unwind'],
     'pprof': ['base'],
-    'report': ['base', 'record', 'pprof'],
-    'sink': ['base', 'record', 'pprof', 'report'],
+    'symbols': ['base', 'objects', 'record', 'pprof'],
+    'report': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols'],
+    'sink': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols', 'report'],
+    'http': ['base', 'objects', 'record', 'pprof', 'symbols', 'report', 'sink'],
     'cli': ['base', 'pprof'],
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}

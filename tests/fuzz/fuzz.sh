@@ -12,8 +12,8 @@ new=${3:-$(mktemp -d)}
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
 case $target in
-request) set -- "$src/sink/request.c" "$src/sink/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
-cfi) set -- "$src/record/cfi.c" "$src/record/cfi_program.c" "$src/record/rule.c" ;;
+request) set -- "$src/http/request.c" "$src/http/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
+cfi) set -- "$src/unwind/cfi.c" "$src/unwind/cfi_program.c" "$src/unwind/rule.c" ;;
 top)
     set -- "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm -lpthread -ldl
     for room in top count files names preload units; do
@@ -28,7 +28,7 @@ elf | dwarf)
     set -- "$src/modules/$module.c" "$src/modules/session.c" "$src/modules/elffile.c" "$src/modules/elfsymbols.c" \
         "$src/modules/demangle.c" $libraries -llzma -lz -liberty -lpthread -ldl
     ;;
-object) set -- "$src"/record/*.c "$src"/base/*.c -lpthread -ldl ;;
+object) set -- "$src"/objects/*.c "$src"/unwind/*.c "$src"/record/*.c "$src"/base/*.c -lpthread -ldl ;;
 *) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac
 clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR='""' -I"$src" -I"$src/../include" \

@@ -4,7 +4,7 @@
  * the segment, table first. Everything that the parser reads must lie in it, so the bytes end where a page does that is
  * not there.
  */
-#include "record/rule.h"
+#include "unwind/rule.h"
 
 #include <stddef.h>
 #include <stdlib.h>

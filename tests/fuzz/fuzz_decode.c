@@ -3,7 +3,7 @@
  * Any bytes into the reader, gzipped or raw, and from there through merge to the encoder and back: what was accepted
  * must be written as a profile that is accepted, with the same sums.
  */
-#include "pprof/input.h"
+#include "pprof/decode_input.h"
 #include "pprof/merge.h"
 #include "written.h"
 

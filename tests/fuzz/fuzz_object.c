@@ -4,8 +4,8 @@
  * The input is: where the loader says that the unwind table's header is, an address (4 bytes each, relative to the
  * file), then the file as mapped, whose bytes end where nothing may be read.
  */
-#include "record/objects.h"
-#include "record/rule.h"
+#include "objects/objects.h"
+#include "unwind/rule.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  */
 #include "base/address.h"
 #include "base/config.h"
-#include "sink/access.h"
-#include "sink/request.h"
+#include "http/access.h"
+#include "http/request.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "sink/body.h"
+#include "http/body.h"
 
 #define CHECK(x) ((x) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x), abort()))
 
@@ -74,7 +74,7 @@ static void one(unsigned seed)
         CHECK(n == r->result);
     }
     int result = 1;
-    if (dp_body_leave(b, &result)) {
+    if (dp_body_close(b, &result)) {
         CHECK(result == r->result);
         CHECK(!atomic_load(&r->orphaned));
     } else {

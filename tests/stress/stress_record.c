@@ -4,10 +4,10 @@
  * and a reader that races never sees a counter shrink or more freed than allocated.
  */
 #include "record/event.h"
-#include "record/live.h"
+#include "record/live_blocks.h"
 #include "record/thread.h"
 #include "stress.h"
-#include "../totals.h"
+#include "../support/totals.h"
 
 #include <signal.h>
 #include <string.h>
@@ -102,10 +102,10 @@ static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
 
 static void drop(uint64_t held)
 {
-    if (!deltaprof_maybe(0, (void *)(held >> 16)))
+    if (!deltaprof_may_be_live(0, (void *)(held >> 16)))
         atomic_fetch_add(&missed, 1); /* the filter says no while the block is in the set */
     else
-        deltaprof_forget(0, (void *)(held >> 16));
+        deltaprof_free_sampled(0, (void *)(held >> 16));
 }
 
 /* Addresses are unique while they live: each thread has its own, handed back to it by a ring of its own. */
@@ -140,7 +140,7 @@ static void wander(unsigned thread)
             struct deltaprof_site site = DELTAPROF_SITE_CALLER();
             size_t larger = size + 16;
             bool done = stress_random(&random) % 2;
-            if (!deltaprof_maybe(0, (void *)address))
+            if (!deltaprof_may_be_live(0, (void *)address))
                 atomic_fetch_add(&missed, 1);
             deltaprof_realloc_begin(&sample, 0, (void *)address, larger);
             deltaprof_realloc_end(&sample, done, done ? (void *)address : NULL, &site);

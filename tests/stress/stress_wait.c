@@ -6,7 +6,7 @@
  */
 #include "record/event.h"
 #include "record/labels.h"
-#include "record/live.h"
+#include "record/live_blocks.h"
 #include "stress.h"
 
 #include <deltaprof/hooks.h>
@@ -59,10 +59,10 @@ static bool lock_mutex(pthread_mutex_t *m, bool timed)
     if (pthread_mutex_trylock(m) == 0)
         return true;
     struct deltaprof_wait wait;
-    deltaprof_lock_wait(&wait, m, DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX);
     struct timespec t = soon(30);
     int result = timed ? pthread_mutex_timedlock(m, &t) : pthread_mutex_lock(m);
-    deltaprof_lock_waited(&wait, end_of(result), NULL);
+    deltaprof_lock_wait_end(&wait, end_of(result), NULL);
     return result == 0;
 }
 
@@ -71,22 +71,22 @@ static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
     if ((write ? pthread_rwlock_trywrlock(l) : pthread_rwlock_tryrdlock(l)) == 0)
         return true;
     struct deltaprof_wait wait;
-    deltaprof_lock_wait(&wait, l, write ? DELTAPROF_LOCK_WRITE : DELTAPROF_LOCK_READ);
+    deltaprof_lock_wait_begin(&wait, l, write ? DELTAPROF_LOCK_WRITE : DELTAPROF_LOCK_READ);
     struct timespec t = soon(30);
     int result = timed   ? (write ? pthread_rwlock_timedwrlock(l, &t) : pthread_rwlock_timedrdlock(l, &t))
                  : write ? pthread_rwlock_wrlock(l)
                          : pthread_rwlock_rdlock(l);
-    deltaprof_lock_waited(&wait, end_of(result), NULL);
+    deltaprof_lock_wait_end(&wait, end_of(result), NULL);
     return result == 0;
 }
 
-#define UNLOCK(lock, real)                                                              \
-    do {                                                                                \
-        struct deltaprof_owed owed_;                                                    \
-        bool owes_ = deltaprof_lock_maybe(lock) && deltaprof_lock_settle(&owed_, lock); \
-        real(lock);                                                                     \
-        if (owes_)                                                                      \
-            deltaprof_lock_blame(&owed_, NULL);                                         \
+#define UNLOCK(lock, real)                                                                                \
+    do {                                                                                                  \
+        struct deltaprof_owed owed_;                                                                      \
+        bool owes_ = deltaprof_lock_may_have_waiters(lock) && deltaprof_lock_release_begin(&owed_, lock); \
+        real(lock);                                                                                       \
+        if (owes_)                                                                                        \
+            deltaprof_lock_release_end(&owed_, NULL);                                                     \
     } while (0)
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
@@ -102,11 +102,11 @@ static void wait_without_holder(enum deltaprof_lock_kind kind)
 {
     struct deltaprof_wait wait;
     struct timespec t = soon(5);
-    deltaprof_lock_wait(&wait, &sem, kind);
+    deltaprof_lock_wait_begin(&wait, &sem, kind);
     int result = sem_timedwait(&sem, &t) == 0 ? 0 : errno;
     if (result == 0)
         sem_post(&sem);
-    deltaprof_lock_waited(&wait, end_of(result), NULL);
+    deltaprof_lock_wait_end(&wait, end_of(result), NULL);
 }
 
 static void turn(uint64_t *random)

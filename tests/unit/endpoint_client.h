@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "record/event.h"
 #include "report/profile.h"
-#include "sink/endpoint.h"
+#include "http/endpoint.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>

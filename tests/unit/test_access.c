@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/address.h"
-#include "sink/access.h"
+#include "http/access.h"
 
 static int check(const char *host, const char *authorization)
 {

@@ -9,7 +9,7 @@
 #include "base/glob.h"
 #include "base/settings.h"
 #include "base/text.h"
-#include "../scratch.h"
+#include "../support/scratch.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include "endpoint_client.h"
-#include "sink/body.h"
-#include "sink/cursor.h"
+#include "http/body.h"
+#include "http/cursor.h"
 
 static void head_moves_nothing_and_has_no_body(void **state)
 {

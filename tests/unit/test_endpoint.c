@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "endpoint_client.h"
-#include "sink/body.h"
+#include "http/body.h"
 
 /* In-use objects and bytes, allocated objects and bytes, of a cumulative text profile's header. */
 static void totals(long long t[4])
@@ -185,7 +185,7 @@ static void nothing_is_kept_when_all_is_over(void **state)
 /* The last test: there is no way back. */
 static void a_confined_process_makes_no_profile(void **state)
 {
-    dp_endpoint_confined();
+    dp_endpoint_before_seccomp();
     ask("/debug/pprof/heap");
     assert_int_equal(got.status, 503);
     assert_non_null(strstr(got.body, "seccomp"));

@@ -13,7 +13,7 @@
 #include "record/event.h"
 #include "record/inherited.h"
 #include "record/thread.h"
-#include "../totals.h"
+#include "../support/totals.h"
 
 /* Blocks are numbers here: no memory stands behind them. */
 static void *block(uintptr_t i)
@@ -27,7 +27,7 @@ static void tune(int64_t rate)
 {
     conf.heap_rate = rate;
     dp_record_tune(&conf, true);
-    deltaprof_thread.countdown = DELTAPROF_PARKED;
+    deltaprof_thread.countdown = DELTAPROF_GUARDED;
     deltaprof_guard_reset();
 }
 
@@ -65,7 +65,7 @@ static void nothing_is_sampled_under_the_guard_but_frees_count(void **state)
     deltaprof_alloc(0, block(2), 10);
     deltaprof_alloc(0, block(3), SIZE_MAX);
     deltaprof_free(0, block(1));
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
     struct dp_counts after = totals();
     assert_int_equal(after.n, before.n);
     assert_int_equal(after.free_n, before.free_n + 1);
@@ -81,9 +81,9 @@ static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
     int64_t rest;
     struct deltaprof_sample sample;
     struct deltaprof_site site = {0};
-    assert_true(deltaprof_take(10, &rest));
+    assert_true(deltaprof_countdown_subtract(10, &rest));
     deltaprof_sample_begin(&sample, 0, 10);
-    assert_int_equal(deltaprof_thread.countdown, DELTAPROF_PARKED);
+    assert_int_equal(deltaprof_thread.countdown, DELTAPROF_GUARDED);
     deltaprof_sample_end(&sample, NULL, &site);
     assert_int_equal(deltaprof_thread.countdown, 0);
     assert_int_equal(totals().n, before.n);
@@ -98,9 +98,9 @@ static void a_request_that_cannot_be_met_leaves_no_guard(void **state)
         tune(1);
         struct deltaprof_sample outer, inner;
         int64_t rest;
-        assert_true(deltaprof_take(sizes[i], &rest));
+        assert_true(deltaprof_countdown_subtract(sizes[i], &rest));
         deltaprof_sample_begin(&outer, 0, sizes[i]);
-        assert_true(deltaprof_take(sizes[i], &rest));
+        assert_true(deltaprof_countdown_subtract(sizes[i], &rest));
         deltaprof_sample_begin(&inner, 0, sizes[i]);
         deltaprof_sample_end(&inner, NULL, &site);
         deltaprof_guard_reset();
@@ -126,7 +126,7 @@ static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
 
     deltaprof_realloc_begin(&sample, 0, block(1), 1000);
     /* while it moves, somebody else gets the old place */
-    deltaprof_guard_leave(0);
+    deltaprof_guard_exit(0);
     deltaprof_alloc(0, block(1), 7);
     deltaprof_realloc_end(&sample, true, block(2), &site);
     struct dp_counts moved = totals();
@@ -337,7 +337,7 @@ static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
     assert_int_equal(dp_record_epoch(), 1);
     deltaprof_alloc(0, block(2), 10); /* finds its zero first */
     deltaprof_free(0, block(1));
-    assert_true(dp_record_fork_settle());
+    assert_true(dp_record_fork_copy_zero());
     for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
         dp_record_fork_base(DP_KIND_HEAP, id, &n, &v);
         base_n += n, base_v += v;
@@ -419,11 +419,11 @@ static void errno_is_kept(void **state)
 static void watched_addresses_are_always_asked_about(void **state)
 {
     static char arena[4096];
-    deltaprof_watch(arena, sizeof arena);
+    deltaprof_filter_mark(arena, sizeof arena);
     for (size_t i = 0; i < sizeof arena; i += 8)
-        assert_true(deltaprof_maybe(0, arena + i));
-    deltaprof_forget(0, arena + 16);
-    assert_true(deltaprof_maybe(0, arena + 16));
+        assert_true(deltaprof_may_be_live(0, arena + i));
+    deltaprof_free_sampled(0, arena + 16);
+    assert_true(deltaprof_may_be_live(0, arena + 16));
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "sink/file.h"
-#include "../scratch.h"
+#include "../support/scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,10 +49,10 @@ static void begin(const char *out, int64_t keep)
 static int write_one(const char *kind, const char *text)
 {
     struct dp_file file = {.files = &files, .kind = kind};
-    int rc = dp_file_write(&file, text, strlen(text));
-    if (rc) {
+    int err = dp_file_write(&file, text, strlen(text));
+    if (err) {
         dp_file_drop(&file);
-        return rc;
+        return err;
     }
     return dp_file_keep(&file);
 }

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record/objects.h"
-#include "record/reach.h"
-#include "record/recipe.h"
-#include "record/rule.h"
+#include "objects/objects.h"
+#include "objects/reach.h"
+#include "unwind/unwind_cache.h"
+#include "unwind/rule.h"
 
 static int set_up(void **state)
 {
@@ -165,13 +165,13 @@ static void a_plugin_that_comes_at_ever_other_addresses_is_still_walked(void **s
 {
     uint32_t before = dp_objects_count();
     bool was_known = false, was_full = false;
-    assert_int_equal(dp_recipe_init(1 << 16, true), 0);
+    assert_int_equal(dp_unwind_cache_init(1 << 16, true), 0);
     for (int i = 0; i < 8000 && !was_full; i++) {
         void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
         uintptr_t pc = (uintptr_t)dlsym(library, "cos") + 8;
         dp_object_id id = dp_object_find(pc);
-        uint64_t value = dp_recipe_fill(pc + 1, dp_objects_generation());
-        assert_true(dp_rule_kind(dp_recipe_rule(value)) <= DP_RULE_FP);
+        uint64_t value = dp_unwind_cache_fill(pc + 1, dp_objects_generation());
+        assert_true(dp_rule_kind(dp_unwind_cache_rule(value)) <= DP_RULE_FP);
         if (id) {
             was_known = true;
             assert_true(is_named(dp_object_get(id), "libm.so"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The same room without the module: nothing here is linked with it, and none lies beside this program. */
 #include "pprof/gzip.h"
-#include "pprof/input.h"
+#include "pprof/decode_input.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "record/frames.h"
+#include "objects/frames.h"
 #include "report/location.h"
 #include "report/profile.h"
-#include "../older.h"
+#include "../support/compat.h"
 
 #define N_OURS 64
 

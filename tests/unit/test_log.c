@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "../scratch.h"
-#include "../older.h"
+#include "../support/scratch.h"
+#include "../support/compat.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "record/event.h"
-#include "record/frames.h"
-#include "record/loader.h"
-#include "report/maps.h"
-#include "report/segment.h"
-#include "../scratch.h"
+#include "objects/frames.h"
+#include "objects/loader.h"
+#include "symbols/maps.h"
+#include "symbols/segment.h"
+#include "../support/scratch.h"
 
 /* The arguments: libraries that are alike but for their build-ids. */
 static char **library;

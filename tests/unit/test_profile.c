@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "consumers.h"
-#include "report/kit.h"
+#include "report/write_buffers.h"
 
 static void in_use_is_a_state_and_alloc_a_difference(void **state)
 {
@@ -79,21 +79,21 @@ static void what_a_failed_write_laid_out_is_not_in_the_next_one(void **state)
 
 static void one_kit_is_kept_if_it_is_not_too_large(void **state)
 {
-    struct dp_kit *first = dp_kit_take(), *a = dp_kit_take(), *b = dp_kit_take();
+    struct dp_write_buffers *first = dp_write_buffers_get(), *a = dp_write_buffers_get(), *b = dp_write_buffers_get();
     assert_ptr_not_equal(a, b);
     size_t used = dp_mem_used();
     assert_non_null(dp_vec_room(&a->rows, 1000));
     size_t taken_bytes = dp_mem_used() - used;
-    dp_kit_give(a, taken_bytes + sizeof *a);
+    dp_write_buffers_put(a, taken_bytes + sizeof *a);
     assert_int_equal(dp_mem_used(), used + taken_bytes);
-    assert_ptr_equal(dp_kit_take(), a);
-    dp_kit_give(b, SIZE_MAX);
-    dp_kit_give(a, taken_bytes / 2);
+    assert_ptr_equal(dp_write_buffers_get(), a);
+    dp_write_buffers_put(b, SIZE_MAX);
+    dp_write_buffers_put(a, taken_bytes / 2);
     assert_true(dp_mem_used() < used);
-    assert_ptr_equal(dp_kit_take(), b);
-    dp_kit_give(b, 0);
-    dp_kit_give(first, SIZE_MAX);
-    dp_kit_give(NULL, 0);
+    assert_ptr_equal(dp_write_buffers_get(), b);
+    dp_write_buffers_put(b, 0);
+    dp_write_buffers_put(first, SIZE_MAX);
+    dp_write_buffers_put(NULL, 0);
 }
 
 static void what_comes_between_write_and_commit_is_not_lost(void **state)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "record/reach.h"
+#include "objects/reach.h"
 
 enum { PAGE = 4096 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "sink/request.h"
+#include "http/request.h"
 
 #include <deltaprof/deltaprof.h>
 

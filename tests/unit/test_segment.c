@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/segment.h"
+#include "symbols/segment.h"
 
 static void the_segment_of_our_own_code_is_found(void **state)
 {

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "modules/demangle.h"
-#include "report/symbol.h"
-#include "../scratch.h"
+#include "symbols/symbol.h"
+#include "../support/scratch.h"
 
 extern const struct dp_symbolize_ops dp_module_symbolize, dp_module_lines;
 

@@ -123,18 +123,18 @@ static void *ours(void *arg)
 {
     dp_thread_is_ours();
     deltaprof_guard_reset();
-    *(bool *)arg = dp_thread_parked(dp_thread_self());
+    *(bool *)arg = dp_thread_guarded(dp_thread_self());
     return NULL;
 }
 
-static void a_thread_of_the_profiler_stays_parked(void **state)
+static void a_thread_of_the_profiler_stays_guarded(void **state)
 {
     pthread_t thread;
-    bool parked = false;
-    assert_int_equal(pthread_create(&thread, NULL, ours, &parked), 0);
+    bool guarded = false;
+    assert_int_equal(pthread_create(&thread, NULL, ours, &guarded), 0);
     pthread_join(thread, NULL);
-    assert_true(parked);
-    assert_false(dp_thread_parked(dp_thread_self()));
+    assert_true(guarded);
+    assert_false(dp_thread_guarded(dp_thread_self()));
 }
 
 static void a_child_gets_the_others_blocks_and_other_draws(void **state)
@@ -155,7 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_zeroed),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
-        cmocka_unit_test(a_thread_of_the_profiler_stays_parked),
+        cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
         cmocka_unit_test(a_child_gets_the_others_blocks_and_other_draws),
     };
     return cmocka_run_group_tests(tests, start, NULL);

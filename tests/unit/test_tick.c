@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-#include "../scratch.h"
+#include "../support/scratch.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "consumers.h"
@@ -36,9 +36,9 @@ static int starts(void **state)
     dp_config_init(&conf);
     conf.symbolize = DP_SYMBOLIZE_NONE;
     snprintf(conf.out, sizeof conf.out, "%s", top);
-    int rc = dp_record_init(&conf) || dp_report_init(&conf);
+    int err = dp_record_init(&conf) || dp_report_init(&conf);
     dp_tick_init(&conf);
-    return rc;
+    return err;
 }
 
 static int ends(void **state)

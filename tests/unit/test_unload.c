@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "record/event.h"
-#include "record/frames.h"
-#include "record/loader.h"
-#include "record/objects.h"
+#include "objects/frames.h"
+#include "objects/loader.h"
+#include "objects/objects.h"
 #include "record/table.h"
 
 #include <deltaprof/hooks.h>

@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/stats.h"
 #include "record/event.h"
-#include "record/held.h"
+#include "record/contended.h"
 #include "record/labels.h"
 #include "record/wait.h"
 
@@ -78,9 +78,9 @@ static void pass_ms(long ms)
 static bool release(const void *lock)
 {
     struct deltaprof_owed owed;
-    if (!deltaprof_lock_maybe(lock) || !deltaprof_lock_settle(&owed, lock))
+    if (!deltaprof_lock_may_have_waiters(lock) || !deltaprof_lock_release_begin(&owed, lock))
         return false;
-    deltaprof_lock_blame(&owed, NULL);
+    deltaprof_lock_release_end(&owed, NULL);
     return true;
 }
 
@@ -90,16 +90,16 @@ static void a_wait_is_charged_to_who_let_go(void **state)
 {
     struct deltaprof_wait wait;
     mark();
-    assert_false(deltaprof_lock_maybe(&locks[0]));
-    deltaprof_lock_wait(&wait, &locks[0], DELTAPROF_LOCK_MUTEX);
-    assert_true(deltaprof_lock_maybe(&locks[0]));
+    assert_false(deltaprof_lock_may_have_waiters(&locks[0]));
+    deltaprof_lock_wait_begin(&wait, &locks[0], DELTAPROF_LOCK_MUTEX);
+    assert_true(deltaprof_lock_may_have_waiters(&locks[0]));
     pass_ms(5);
     assert_true(release(&locks[0]));
     int64_t before_hand_over = mutex_ns(DELTAPROF_LOCK_MUTEX);
     assert_true(before_hand_over >= 5000000);
     pass_ms(1);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
-    assert_false(deltaprof_lock_maybe(&locks[0]));
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    assert_false(deltaprof_lock_may_have_waiters(&locks[0]));
     assert_true(mutex_ns(DELTAPROF_LOCK_MUTEX) - before_hand_over >= 1000000);
     assert_true(sum(DP_KIND_MUTEX, DELTAPROF_LOCK_MUTEX, DP_FRAME_HAND_OVER).v >= 1000000);
     assert_int_equal(mutex_ns(0), block_ns(0));
@@ -110,9 +110,9 @@ static void a_timeout_is_a_debt_of_the_next_release(void **state)
 {
     struct deltaprof_wait wait;
     mark();
-    deltaprof_lock_wait(&wait, &locks[1], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[1], DELTAPROF_LOCK_MUTEX);
     pass_ms(2);
-    deltaprof_lock_waited(&wait, DELTAPROF_TIMED_OUT, NULL);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL);
     assert_int_equal(mutex_ns(0), 0);
     assert_true(block_ns(0) >= 2000000);
     assert_true(release(&locks[1]));
@@ -124,21 +124,21 @@ static void what_was_no_wait_leaves_no_trace(void **state)
 {
     struct deltaprof_wait wait, paid;
     mark();
-    deltaprof_lock_wait(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
     pass_ms(1);
-    deltaprof_lock_waited(&wait, DELTAPROF_NOT_WAITED, NULL);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_NOT_WAITED, NULL);
     assert_false(release(&locks[2]));
     assert_int_equal(mutex_ns(0), 0);
     assert_int_equal(block_ns(0), 0);
     /* If it was paid for already, the next waiter gets that for nothing. */
-    deltaprof_lock_wait(&paid, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&paid, &locks[2], DELTAPROF_LOCK_MUTEX);
     pass_ms(1);
     assert_true(release(&locks[2]));
-    deltaprof_lock_waited(&paid, DELTAPROF_NOT_WAITED, NULL);
+    deltaprof_lock_wait_end(&paid, DELTAPROF_NOT_WAITED, NULL);
     assert_true(mutex_ns(0) > 0);
-    deltaprof_lock_wait(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
     pass_ms(3);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
@@ -146,14 +146,15 @@ static void readers_and_writers_are_told_apart(void **state)
 {
     struct deltaprof_wait reader, writer;
     mark();
-    deltaprof_lock_wait(&writer, &locks[3], DELTAPROF_LOCK_WRITE); /* begins before the other, and ends after it */
-    deltaprof_lock_wait(&reader, &locks[3], DELTAPROF_LOCK_READ);
+    deltaprof_lock_wait_begin(&writer, &locks[3],
+                              DELTAPROF_LOCK_WRITE); /* begins before the other, and ends after it */
+    deltaprof_lock_wait_begin(&reader, &locks[3], DELTAPROF_LOCK_READ);
     pass_ms(1);
     assert_true(release(&locks[3]));
-    deltaprof_lock_waited(&reader, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_end(&reader, DELTAPROF_ACQUIRED, NULL);
     pass_ms(1);
     assert_true(release(&locks[3]));
-    deltaprof_lock_waited(&writer, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_end(&writer, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(mutex_ns(DELTAPROF_LOCK_READ), block_ns(DELTAPROF_LOCK_READ));
     assert_int_equal(mutex_ns(DELTAPROF_LOCK_WRITE), block_ns(DELTAPROF_LOCK_WRITE));
     assert_true(block_ns(DELTAPROF_LOCK_WRITE) > block_ns(DELTAPROF_LOCK_READ));
@@ -165,9 +166,9 @@ static void what_has_no_holder_stands_in_one_profile(void **state)
     mark();
     for (unsigned kind = DELTAPROF_LOCK_COND; kind <= DELTAPROF_LOCK_JOIN; kind++) {
         struct deltaprof_wait wait;
-        deltaprof_lock_wait(&wait, &locks[4], kind);
-        assert_false(deltaprof_lock_maybe(&locks[4]));
-        deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+        deltaprof_lock_wait_begin(&wait, &locks[4], kind);
+        assert_false(deltaprof_lock_may_have_waiters(&locks[4]));
+        deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
         assert_true(block_ns(kind) > 0);
     }
     assert_int_equal(mutex_ns(0), 0);
@@ -178,8 +179,8 @@ static void an_unknown_holder_is_named_so(void **state)
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
     mark();
-    deltaprof_lock_wait(&wait, NULL, DELTAPROF_LOCK_MUTEX);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_begin(&wait, NULL, DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).n - before.n, 1);
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
@@ -189,11 +190,11 @@ static void a_lock_that_ends_takes_its_debt_along(void **state)
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
     mark();
-    deltaprof_lock_wait(&wait, &locks[5], DELTAPROF_LOCK_MUTEX);
-    deltaprof_lock_waited(&wait, DELTAPROF_TIMED_OUT, NULL);
-    assert_true(deltaprof_lock_maybe(&locks[5]));
-    deltaprof_lock_gone(&locks[5]);
-    assert_false(deltaprof_lock_maybe(&locks[5]));
+    deltaprof_lock_wait_begin(&wait, &locks[5], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL);
+    assert_true(deltaprof_lock_may_have_waiters(&locks[5]));
+    deltaprof_lock_destroyed(&locks[5]);
+    assert_false(deltaprof_lock_may_have_waiters(&locks[5]));
     assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).v - before.v, block_ns(0));
 }
 
@@ -206,12 +207,12 @@ static void a_full_table_keeps_totals(void **state)
     uint64_t full = dp_stats_read(DP_STAT_LOCKS_FULL);
     mark();
     for (int i = 0; i < N; i++)
-        deltaprof_lock_wait(&waits[i], &addresses[i], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&waits[i], &addresses[i], DELTAPROF_LOCK_MUTEX);
     assert_true(dp_stats_read(DP_STAT_LOCKS_FULL) > full);
     for (int i = 0; i < N; i += 2)
         release(&addresses[i]);
     for (int i = 0; i < N; i++)
-        deltaprof_lock_waited(&waits[i], DELTAPROF_ACQUIRED, NULL);
+        deltaprof_lock_wait_end(&waits[i], DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(mutex_ns(0), block_ns(0));
     for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
         assert_int_equal(deltaprof_lock_filter[set], 0);
@@ -223,25 +224,25 @@ static void more_waiters_than_a_word_can_count_keep_totals(void **state)
     static struct deltaprof_wait waits[N];
     mark();
     for (int i = 0; i < N; i++)
-        deltaprof_lock_wait(&waits[i], &locks[6], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&waits[i], &locks[6], DELTAPROF_LOCK_MUTEX);
     assert_true(release(&locks[6]));
     for (int i = 0; i < N; i++)
-        deltaprof_lock_waited(&waits[i], i % 3 ? DELTAPROF_ACQUIRED : DELTAPROF_TIMED_OUT, NULL);
+        deltaprof_lock_wait_end(&waits[i], i % 3 ? DELTAPROF_ACQUIRED : DELTAPROF_TIMED_OUT, NULL);
     release(&locks[6]);
     assert_int_equal(mutex_ns(0), block_ns(0));
-    assert_false(deltaprof_lock_maybe(&locks[6]));
+    assert_false(deltaprof_lock_may_have_waiters(&locks[6]));
 }
 
-static void a_parked_thread_tells_nothing(void **state)
+static void a_guarded_thread_tells_nothing(void **state)
 {
     struct deltaprof_wait wait;
     mark();
     int64_t kept = deltaprof_guard_enter();
-    deltaprof_lock_wait(&wait, &locks[7], DELTAPROF_LOCK_MUTEX);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
-    deltaprof_guard_leave(kept);
+    deltaprof_lock_wait_begin(&wait, &locks[7], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_guard_exit(kept);
     assert_int_equal(block_ns(0), 0);
-    assert_false(deltaprof_lock_maybe(&locks[7]));
+    assert_false(deltaprof_lock_may_have_waiters(&locks[7]));
 }
 
 static void rates_of_0_record_nothing(void **state)
@@ -249,19 +250,19 @@ static void rates_of_0_record_nothing(void **state)
     struct deltaprof_wait wait;
     mark();
     tune(0, 1);
-    deltaprof_lock_wait(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
-    assert_false(deltaprof_lock_maybe(&locks[8]));
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    assert_false(deltaprof_lock_may_have_waiters(&locks[8]));
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) > 0 && mutex_ns(0) == 0);
     mark();
     tune(1, 0);
-    deltaprof_lock_wait(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) == 0 && mutex_ns(0) > 0);
     mark();
     tune(0, 0);
-    deltaprof_lock_wait(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) == 0 && mutex_ns(0) == 0);
     tune(1, 1);
 }
@@ -298,9 +299,9 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
     tune(rate, 1);
     for (int i = 0; i < n; i++) {
         struct deltaprof_wait wait;
-        deltaprof_lock_wait(&wait, &locks[9], DELTAPROF_LOCK_READ);
+        deltaprof_lock_wait_begin(&wait, &locks[9], DELTAPROF_LOCK_READ);
         release(&locks[9]);
-        deltaprof_lock_waited(&wait, DELTAPROF_TIMED_OUT, NULL); /* no hand-over, which is never sampled */
+        deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL); /* no hand-over, which is never sampled */
     }
     tune(1, 1);
     int64_t count = contentions(DELTAPROF_LOCK_READ);
@@ -313,25 +314,26 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
 static void nobody_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
-    deltaprof_lock_wait(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
     pid_t child = fork();
     if (child == 0) {
         dp_record_fork_child();
         struct dp_counts before = sum(DP_KIND_MUTEX, 0, 0), waited = sum(DP_KIND_BLOCK, 0, 0);
-        bool clear = !deltaprof_lock_maybe(&locks[10]);
-        deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL); /* forked out of a handler, in the middle of the wait */
-        clear &= !deltaprof_lock_maybe(&locks[10]) && sum(DP_KIND_MUTEX, 0, 0).v == before.v;
+        bool clear = !deltaprof_lock_may_have_waiters(&locks[10]);
+        deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED,
+                                NULL); /* forked out of a handler, in the middle of the wait */
+        clear &= !deltaprof_lock_may_have_waiters(&locks[10]) && sum(DP_KIND_MUTEX, 0, 0).v == before.v;
         clear &= sum(DP_KIND_BLOCK, 0, 0).v == waited.v;
-        deltaprof_lock_wait(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
         clear &= release(&locks[10]);
-        deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
-        _exit(clear && !deltaprof_lock_maybe(&locks[10]) ? 0 : 1);
+        deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+        _exit(clear && !deltaprof_lock_may_have_waiters(&locks[10]) ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    deltaprof_lock_waited(&wait, DELTAPROF_ACQUIRED, NULL);
-    assert_false(deltaprof_lock_maybe(&locks[10]));
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    assert_false(deltaprof_lock_may_have_waiters(&locks[10]));
 }
 
 static void every_kind_of_wait_has_its_label(void **state)
@@ -361,7 +363,7 @@ int main(void)
         cmocka_unit_test(a_lock_that_ends_takes_its_debt_along),
         cmocka_unit_test(a_full_table_keeps_totals),
         cmocka_unit_test(more_waiters_than_a_word_can_count_keep_totals),
-        cmocka_unit_test(a_parked_thread_tells_nothing),
+        cmocka_unit_test(a_guarded_thread_tells_nothing),
         cmocka_unit_test(rates_of_0_record_nothing),
         cmocka_unit_test(short_waits_are_weighed_without_bias),
         cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Walks over stacks that the test writes itself, word by word, out of return addresses into libc whose rules are known:
- * whatever the memo remembers, a walk with it equals a walk without it.
+ * whatever the stack cache remembers, a walk with it equals a walk without it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "record/frames.h"
-#include "record/memo.h"
-#include "record/recipe.h"
-#include "record/rule.h"
+#include "objects/frames.h"
+#include "unwind/stack_cache.h"
+#include "unwind/unwind_cache.h"
+#include "unwind/rule.h"
 #include "record/thread.h"
-#include "record/unwind.h"
+#include "unwind/unwind.h"
 
 enum { DEPTH = 24, PCS = 4096, WORDS = 4096 };
 
@@ -94,7 +94,7 @@ static uint64_t some_word(uint64_t *area)
 static void walk(int which, const struct deltaprof_site *site, struct dp_stack *stack)
 {
     dp_thread_self()->scratch = blocks[which];
-    dp_unwind_walk(site, stack);
+    dp_unwind_walk(dp_thread_scratch(), site, stack);
     dp_thread_self()->scratch = NULL;
 }
 
@@ -213,8 +213,8 @@ static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
         skip(); /* something is too near */
     struct deltaprof_site site = {pcs[0], (uintptr_t)area + 64, 0};
     expect_equal(&site);
-    struct dp_memo *memo = blocks[0];
-    assert_false((uintptr_t)area >= memo->own.lo && (uintptr_t)area < memo->own.hi);
+    struct dp_stack_cache *cache = blocks[0];
+    assert_false((uintptr_t)area >= cache->own.lo && (uintptr_t)area < cache->own.hi);
     munmap(area + 4096, n_bytes - 4096);
     for (uintptr_t *at = (uintptr_t *)area; at < (uintptr_t *)(area + 4096); at++)
         *at = pcs[(at - (uintptr_t *)area) % n_pcs];
@@ -222,7 +222,7 @@ static void only_the_stack_of_a_thread_counts_as_its_own(void **state)
     munmap(area, 4096);
     here(&site);
     expect_equal(&site);
-    assert_true((uintptr_t)&site >= memo->own.lo && (uintptr_t)&site < memo->own.hi);
+    assert_true((uintptr_t)&site >= cache->own.lo && (uintptr_t)&site < cache->own.hi);
 }
 
 static void a_walk_stops_before_memory_that_is_not_there(void **state)
@@ -246,8 +246,8 @@ static void a_stack_that_comes_to_end_at_the_depth_is_whole(void **state)
 {
     uint64_t area[DEPTH + 8];
     unsigned small = 0;
-    while (dp_rule_offset(dp_recipe_rule(dp_recipe_get(pcs[small], 0))) != 8 ||
-           dp_rule_kind(dp_recipe_rule(dp_recipe_get(pcs[small], 0))) != DP_RULE_SP)
+    while (dp_rule_offset(dp_unwind_cache_rule(dp_unwind_cache_get(pcs[small], 0))) != 8 ||
+           dp_rule_kind(dp_unwind_cache_rule(dp_unwind_cache_get(pcs[small], 0))) != DP_RULE_SP)
         small++;
     for (unsigned i = 0; i < DEPTH + 8; i++)
         area[i] = pcs[small];
@@ -265,7 +265,7 @@ static void a_stack_that_comes_to_end_at_the_depth_is_whole(void **state)
 
 static uint32_t rule_of(unsigned i)
 {
-    return dp_recipe_rule(dp_recipe_get(pcs[i], 0));
+    return dp_unwind_cache_rule(dp_unwind_cache_get(pcs[i], 0));
 }
 
 /*
@@ -380,10 +380,10 @@ static void a_walk_left_by_longjmp_is_forgotten(void **state)
         area[i] = pcs[i];
     struct deltaprof_site site = {pcs[0], (uintptr_t)area, (uintptr_t)area};
     expect_equal(&site);
-    struct dp_memo *memo = blocks[0];
-    memo->busy = 1; /* as it stands while a handler runs in the middle */
-    memset(memo->frames, 0x55, 4096);
-    memo->own.hi = 1;
+    struct dp_stack_cache *cache = blocks[0];
+    cache->busy = 1; /* as it stands while a handler runs in the middle */
+    memset(cache->frames, 0x55, 4096);
+    cache->own.hi = 1;
     expect_equal(&site);
     expect_equal(&site);
 }

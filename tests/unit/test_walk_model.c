@@ -2,9 +2,9 @@
 /*
  * Walks by the million over stacks of a machine that is played here: it calls, returns, moves between stacks, takes
  * signals, jumps out, and sometimes writes anywhere. Its code is real: functions of every shape of rule, assembled
- * below with the unwind data that says so. Three must agree, frame for frame, at each turn: a walk with what the memo
- * remembers, a walk with nothing remembered, and a plain unwinder in this file that knows neither memo nor cache and
- * takes the rules from a table instead of .eh_frame.
+ * below with the unwind data that says so. Three must agree, frame for frame, at each turn: a walk with what the stack
+ * cache remembers, a walk with nothing remembered, and a plain unwinder in this file that knows neither stack cache nor
+ * cache and takes the rules from a table instead of .eh_frame.
  *
  * usage: test_walk_model [TURNS [SEED]]. Uses nothing but libc, so that aarch64.sh can run it too.
  */
@@ -21,11 +21,11 @@
 
 #include <deltaprof/hooks.h>
 
-#include "record/frames.h"
-#include "record/memo.h"
-#include "record/recipe.h"
-#include "record/unwind.h"
-#include "record/walk.h"
+#include "objects/frames.h"
+#include "unwind/stack_cache.h"
+#include "unwind/unwind_cache.h"
+#include "unwind/unwind.h"
+#include "unwind/walk.h"
 
 /* ---- code ------------------------------------------------------------------------------------------------------- */
 
@@ -199,13 +199,13 @@ struct model {
     uint32_t generation;
     struct area areas[AREAS];
     struct strand strands[AREAS - 1];
-    struct dp_memo *with, *without;
+    struct dp_stack_cache *with, *without;
     bool interrupted;   /* walks are left by longjmp */
     bool alone;         /* no other thread runs this code */
     uintptr_t fps[4];   /* that functions leave in the frame pointer, again and again */
     uintptr_t hole;     /* a page of an area that is not there for the moment; 0: none */
     int mood;           /* calls more than it returns, or the other way */
-    struct result last; /* of the walk with the memo */
+    struct result last; /* of the walk with the stack cache */
     uint64_t turn, n_walks, n_frames, n_whole, n_left, n_known;
 };
 
@@ -503,7 +503,7 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
         r->elsewhere = s.kind == NONE && dp_object_find(where) && where - (uintptr_t)walk_model_code >= N_SHAPES * CODE;
         if (r->elsewhere)
             return;
-        r->end = s.kind == END ? DP_WALK_WHOLE : s.kind == FOREIGN ? DP_WALK_FOREIGN : DP_WALK_CUT;
+        r->end = s.kind == END ? DP_WALK_WHOLE : s.kind == FOREIGN ? DP_WALK_LIBUNWIND : DP_WALK_CUT;
         exact = s.kind == SIGNAL || ((s.kind == BY_SP || s.kind == BY_FP) && s.marked);
         if (s.kind == SIGNAL) {
             if (!readable(m, sp + CONTEXT_PC) || !readable(m, sp + CONTEXT_SP) || !readable(m, sp + CONTEXT_FP) ||
@@ -533,23 +533,23 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
     }
 }
 
-static void our_walk(struct model *m, struct dp_memo *memo, bool forget, const struct deltaprof_site *site,
+static void our_walk(struct model *m, struct dp_stack_cache *cache, bool forget, const struct deltaprof_site *site,
                      struct result *r)
 {
-    dp_memo_begin(memo, below(m, 200) ? m->generation : 0);
+    dp_stack_cache_begin(cache, below(m, 200) ? m->generation : 0);
     if (forget)
-        dp_memo_forget(memo);
-    r->end = dp_walk(memo, site, m->depth);
-    r->known = memo->known.record != 0;
-    memo->known.record = 1;
-    r->n = dp_memo_depth(memo) < m->depth ? dp_memo_depth(memo) : m->depth;
-    r->hash = r->n ? dp_memo_hash(memo, r->n) : 0;
-    const dp_frame_id *ids = dp_memo_ids(memo);
+        dp_stack_cache_forget(cache);
+    r->end = dp_walk(cache, site, m->depth);
+    r->known = cache->known.record != 0;
+    cache->known.record = 1;
+    r->n = dp_stack_cache_depth(cache) < m->depth ? dp_stack_cache_depth(cache) : m->depth;
+    r->hash = r->n ? dp_stack_cache_hash(cache, r->n) : 0;
+    const dp_frame_id *ids = dp_stack_cache_ids(cache);
     if (r->n && r->hash != dp_stack_hash(ids, r->n))
         r->hash = 1; /* which the other walk cannot have, too */
     for (uint32_t i = 0; i < r->n; i++)
         r->pcs[i] = dp_frame_get(ids[i])->pc;
-    dp_memo_end(memo);
+    dp_stack_cache_end(cache);
 }
 
 static bool same_frames(const struct result *a, const struct result *b)
@@ -598,7 +598,7 @@ static void compare(struct model *m, const struct deltaprof_site *site)
     plain_walk(m, site, &plain);
     if (!is_right(&without, &plain) || !same(&with, &without)) {
         printf("turn %lu, depth %u: they differ\n", (unsigned long)m->turn, m->depth);
-        show("with a memo", &with);
+        show("with a stack cache", &with);
         show("without    ", &without);
         show("by the book", &plain);
         exit(1);

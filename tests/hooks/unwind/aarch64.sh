@@ -12,8 +12,8 @@ trap 'rm -rf "$dir"' EXIT
 build() { # OUT SOURCE FLAG...
     out=$1 source=$2
     shift 2
-    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/older" "$@" \
-        "$source" "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
+    $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
+        "$source" "$top"/src/objects/*.c "$top"/src/unwind/*.c "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
 build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
 build "$dir/model" "$top/tests/unit/test_walk_model.c"

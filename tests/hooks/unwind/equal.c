@@ -15,10 +15,10 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "record/frames.h"
-#include "record/memo.h"
+#include "objects/frames.h"
+#include "unwind/stack_cache.h"
 #include "record/thread.h"
-#include "record/unwind.h"
+#include "unwind/unwind.h"
 
 enum { DEPTH = 256 };
 
@@ -77,15 +77,15 @@ static void show(const char *what, const struct dp_stack *ours, const uintptr_t 
 static void compare(const char *what, const struct deltaprof_site *site, const uintptr_t *theirs, unsigned n_theirs)
 {
     struct dp_stack ours;
-    dp_unwind_walk(site, &ours);
+    dp_unwind_walk(dp_thread_scratch(), site, &ours);
     bool same = (ours.depth == n_theirs || (TOLERANCE && ours.cut && dp_unwind_wants_module())) &&
                 ours.hash == dp_stack_hash(ours.frames, ours.depth);
     for (unsigned i = 0; same && i < ours.depth; i++)
         same = dp_frame_get(ours.frames[i])->pc - theirs[i] <= TOLERANCE;
     if (!same && n_bad++ < 5)
         show(what, &ours, theirs, n_theirs);
-    struct dp_memo *memo = dp_thread_scratch();
-    n_foreign += ours.frames == memo->others;
+    struct dp_stack_cache *cache = dp_thread_scratch();
+    n_foreign += ours.frames == cache->others;
     n_stacks++;
     n_frames += ours.depth;
 }
@@ -99,11 +99,11 @@ static __attribute__((noinline)) void check(const char *what)
     unsigned n = reference(&site, theirs);
     compare(what, &site, theirs, n);
     compare(what, &site, theirs, n);
-    struct dp_memo *memo = dp_thread_scratch();
-    dp_memo_forget(memo);
+    struct dp_stack_cache *cache = dp_thread_scratch();
+    dp_stack_cache_forget(cache);
     compare(what, &site, theirs, n);
     dp_thread_let_go(held);
-    deltaprof_guard_leave(kept);
+    deltaprof_guard_exit(kept);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* http/answer.c - the endpoint for hosts that may wait: one call, which pulls the reply and hands it on. */
+#include <deltaprof/http.h>
+
+#include <errno.h>
+#include <time.h>
+
+int deltaprof_http_answer(const struct deltaprof_http_request *request, deltaprof_http_head_fn head,
+                          deltaprof_write_fn write, void *ctx)
+{
+    struct deltaprof_http_reply *r;
+    char buf[16384];
+    int error = deltaprof_http_begin(request, &r);
+    if (error)
+        return error;
+    error = head(ctx, r);
+    while (!error) {
+        int64_t wait_ns = deltaprof_http_wait_ns(r);
+        if (wait_ns > 0) {
+            struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
+            nanosleep(&t, NULL);
+            continue;
+        }
+        ssize_t n = deltaprof_http_read(r, buf, sizeof buf);
+        if (n == -EAGAIN)
+            continue;
+        if (n <= 0) {
+            error = (int)n;
+            break;
+        }
+        error = write(ctx, buf, (size_t)n);
+    }
+    deltaprof_http_end(r, !error);
+    return error;
+}

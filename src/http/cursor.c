@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/cursor.c - a bounded array of cursors under one lock that covers only looking up and marking.
+ *
+ * A cursor is {settled, sent, open}: `settled` is the last reply whose bytes are known to have arrived, `sent` the last
+ * one that was begun, `open` says that sent's write ended well and only the client knows whether it arrived. The
+ * consumer holds the matching pending copy, so commit and abandon are the only two ways on:
+ *
+ *     settled --write--> open --after=sent--> settled (committed)
+ *                             --anything else--> settled (abandoned; the next reply covers that time as well)
+ *
+ * The shared default cursor of each kind has a place of its own that nothing takes. A named cursor that is idle beyond
+ * its time to live is freed; when all places are used, or no memory is left for a new one, the idle cursor that was
+ * used least recently is. So asking under many names costs other named cursors their baseline, never the endpoint.
+ */
+#include "http/cursor.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "http/request.h"
+#include "record/table.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct dp_cursor {
+    struct dp_consumer *consumer; /* NULL: a free place */
+    char name[DP_CURSOR_NAME_MAX + 1];
+    unsigned kind;
+    bool taken, open;
+    uint64_t settled, sent;
+    int64_t used_ns;
+};
+
+static struct dp_lock lock;
+static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX];
+static int64_t ttl_ns;
+
+void dp_cursor_init(int64_t ttl)
+{
+    dp_lock_lock(&lock);
+    ttl_ns = ttl;
+    dp_lock_unlock(&lock);
+}
+
+/* A cursor that was made; NULL: there is none. */
+static struct dp_cursor *find(unsigned kind, const char *name)
+{
+    if (!*name)
+        return defaults[kind].consumer ? &defaults[kind] : NULL;
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        if (named[i].consumer && named[i].kind == kind && !strcmp(named[i].name, name))
+            return &named[i];
+    return NULL;
+}
+
+static void forget(struct dp_cursor *c)
+{
+    dp_consumer_free(c->consumer);
+    memset(c, 0, sizeof *c);
+}
+
+static void forget_expired(int64_t now)
+{
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        if (named[i].consumer && !named[i].taken && now - named[i].used_ns > ttl_ns)
+            forget(&named[i]);
+}
+
+/* Forgets the idle cursor that was used least recently. False: every named cursor is taken. */
+static bool forget_oldest(void)
+{
+    struct dp_cursor *oldest = NULL;
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        if (named[i].consumer && !named[i].taken && (!oldest || named[i].used_ns < oldest->used_ns))
+            oldest = &named[i];
+    if (oldest)
+        forget(oldest);
+    return oldest;
+}
+
+static struct dp_cursor *vacant(unsigned kind, const char *name)
+{
+    if (!*name)
+        return &defaults[kind];
+    do {
+        for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+            if (!named[i].consumer)
+                return &named[i];
+    } while (forget_oldest());
+    return NULL;
+}
+
+struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
+                                 int *error)
+{
+    int64_t now = dp_clock_ns();
+    dp_lock_lock(&lock);
+    struct dp_cursor *c = find(kind, name);
+    if (c && c->taken) {
+        *error = -EBUSY;
+        c = NULL;
+        goto out;
+    }
+    if (!c) {
+        forget_expired(now);
+        c = vacant(kind, name);
+        if (!c) {
+            *error = -ENOSPC;
+            goto out;
+        }
+        do
+            c->consumer = dp_consumer_new(kind, conf);
+        while (!c->consumer && forget_oldest());
+        if (!c->consumer) {
+            *error = -ENOMEM;
+            c = NULL;
+            goto out;
+        }
+        if (from_now)
+            dp_consumer_skip(c->consumer);
+        c->kind = kind;
+        strncpy(c->name, name, DP_CURSOR_NAME_MAX);
+    }
+    c->taken = true;
+    c->used_ns = now;
+out:
+    dp_lock_unlock(&lock);
+    return c;
+}
+
+void dp_cursor_release(struct dp_cursor *c)
+{
+    dp_lock_lock(&lock);
+    c->taken = false;
+    c->used_ns = dp_clock_ns();
+    dp_lock_unlock(&lock);
+}
+
+struct dp_consumer *dp_cursor_consumer(struct dp_cursor *c)
+{
+    return c->consumer;
+}
+
+int dp_cursor_next(struct dp_cursor *c, bool acknowledges, uint64_t after, uint64_t *seq)
+{
+    bool has_it = acknowledges && c->open && after == c->sent;
+    if (acknowledges && !has_it && after != c->settled)
+        return -ESTALE;
+    if (c->open) {
+        if (has_it) {
+            dp_consumer_commit(c->consumer);
+            c->settled = c->sent;
+        } else {
+            dp_consumer_abandon(c->consumer);
+        }
+        c->open = false;
+    }
+    *seq = ++c->sent;
+    return 0;
+}
+
+void dp_cursor_settle(struct dp_cursor *c, uint64_t seq, enum dp_cursor_fate fate)
+{
+    switch (fate) {
+    case DP_CURSOR_ARRIVED:
+        dp_consumer_commit(c->consumer);
+        c->settled = seq;
+        break;
+    case DP_CURSOR_LOST:
+        dp_consumer_abandon(c->consumer);
+        break;
+    case DP_CURSOR_OPEN:
+        c->open = true;
+        break;
+    }
+}
+
+uint64_t dp_cursor_peek(unsigned kind, const char *name)
+{
+    dp_lock_lock(&lock);
+    struct dp_cursor *c = find(kind, name);
+    uint64_t settled = c ? c->settled : 0;
+    dp_lock_unlock(&lock);
+    return settled;
+}
+
+void dp_cursor_fork_child(void)
+{
+    dp_lock_reset(&lock);
+    memset(defaults, 0, sizeof defaults);
+    memset(named, 0, sizeof named);
+}

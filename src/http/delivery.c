@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/delivery.c - a delta stands on its cursor's consumer, which stays taken until the end; what is cumulative, or a
+ * window, on a consumer made for it alone. Only bytes that arrived move a baseline: a write that failed has abandoned
+ * its rows already, one that was lost abandons them here, and one that its client will acknowledge leaves them open.
+ */
+#include "http/delivery.h"
+
+#include "report/text.h"
+
+#include <errno.h>
+
+static int begin_own(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *conf,
+                     const char **message)
+{
+    d->consumer = dp_consumer_new(q->kind, conf);
+    if (!d->consumer) {
+        *message = "no memory for a baseline: raise memory=";
+        return 503;
+    }
+    if (q->seconds)
+        dp_consumer_skip(d->consumer);
+    return 200;
+}
+
+static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *conf,
+                        const char **message)
+{
+    int error = 0;
+    struct dp_cursor *cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, conf, &error);
+    if (!cursor) {
+        *message = error == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
+                   : error == -ENOSPC ? "too many cursors have a reply under way"
+                                      : "no memory for a baseline: raise memory=";
+        return 503;
+    }
+    if (dp_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
+        dp_cursor_release(cursor);
+        *message = "after: neither the last reply that arrived nor the last that was sent; ask without it";
+        return 409;
+    }
+    d->cursor = cursor;
+    d->consumer = dp_cursor_consumer(cursor);
+    dp_consumer_configure(d->consumer, conf);
+    return 200;
+}
+
+int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *defaults,
+                      const char **message)
+{
+    struct dp_config conf = *defaults;
+    struct dp_config_error why;
+    if (dp_config_parse_delta(&conf, q->conf, &why)) {
+        *message = "types, symbolize or max_samples: a value out of range";
+        return 400;
+    }
+    if (q->head) {
+        d->seq = q->delta ? dp_cursor_peek(q->kind, q->cursor) : 0;
+        return 200;
+    }
+    return q->delta ? begin_cursor(d, q, &conf, message) : begin_own(d, q, &conf, message);
+}
+
+int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_write_fn fn, void *ctx)
+{
+    if (q->text)
+        return dp_text_write_profile(q->kind, fn, ctx);
+    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0);
+    return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
+}
+
+void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool written, bool arrived)
+{
+    if (d->cursor) {
+        if (written)
+            dp_cursor_settle(d->cursor, d->seq,
+                             q->acknowledges ? DP_CURSOR_OPEN
+                             : arrived       ? DP_CURSOR_ARRIVED
+                                             : DP_CURSOR_LOST);
+        dp_cursor_release(d->cursor);
+    } else {
+        dp_consumer_free(d->consumer);
+    }
+    *d = (struct dp_delivery){0};
+}

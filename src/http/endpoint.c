@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/endpoint.c - a request in, a reply that is pulled out; no sockets.
+ *
+ * A reply is in one of three shapes: a text kept whole (errors, the index, cmdline: a few kilobytes), a window that has
+ * to pass (?seconds=), or a body that a thread of ours makes while the host pulls it through a ring of 64 KiB. The
+ * host's thread never serialises, symbolises or waits.
+ *
+ * Who owns a reply: the host, until it ends it. If its producer is still at work then, the producer becomes the owner,
+ * finds its write failing, and settles the cursor as lost (release_reply on its thread). So an end never waits.
+ *
+ * Delivered means that produce ended well, that read gave its end, and that the host says so. Anything less leaves the
+ * baseline where it was.
+ */
+#include "http/endpoint.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/body.h"
+#include "http/cursor.h"
+#include "http/delivery.h"
+#include "http/page.h"
+#include "http/request.h"
+
+#include <deltaprof/hooks.h>
+#include <deltaprof/http.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPLIES_MAX    128
+#define BODY_MAX_BYTES (1u << 20)
+#define POLL_NS        1000000  /* while a producer is at work and the ring is empty */
+#define BUSY_NS        10000000 /* until a body's turn may come */
+#define N_HEADERS      9
+
+struct deltaprof_http_reply {
+    struct dp_request request;
+    pid_t pid;
+    struct {
+        const char *name, *value;
+    } headers[N_HEADERS];
+    size_t n_headers;
+    char seq_text[24], pid_text[16], disposition[64];
+
+    DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
+    size_t n_sent;
+
+    int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
+    struct dp_body *body;
+    bool has_body, ended;
+    int result;
+
+    struct dp_delivery delivery;
+};
+
+static struct dp_config config;
+static _Atomic bool started, seccomp;
+static _Atomic unsigned n_replies;
+
+void dp_endpoint_init(const struct dp_config *conf)
+{
+    config = *conf;
+    dp_cursor_init(conf->cursor_ttl_ns);
+    dp_store_release(&started, true); /* [START] config is complete for whoever sees it */
+}
+
+void dp_endpoint_before_seccomp(void)
+{
+    dp_store_relaxed(&seccomp, true);
+}
+
+void dp_endpoint_fork_child(void)
+{
+    dp_store_relaxed(&n_replies, 0);
+    dp_cursor_fork_child();
+    dp_body_fork_child();
+}
+
+static void add_header(struct deltaprof_http_reply *r, const char *name, const char *value)
+{
+    if (r->n_headers < N_HEADERS) {
+        r->headers[r->n_headers].name = name;
+        r->headers[r->n_headers++].value = value;
+    }
+}
+
+static int keep(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct deltaprof_http_reply *r = ctx;
+    if (!dp_vec_room(&r->text, n_bytes))
+        return -ENOMEM;
+    memcpy(r->text.at + r->text.n, bytes, n_bytes);
+    r->text.n += n_bytes;
+    return 0;
+}
+
+static void refuse(struct deltaprof_http_reply *r, int status, const char *message)
+{
+    r->request.page = DP_PAGE_ERROR;
+    r->request.status = status;
+    r->request.message = message;
+}
+
+/* Anything that stands in a profile's way becomes the reply. */
+static void prepare_profile(struct deltaprof_http_reply *r)
+{
+    const struct dp_request *q = &r->request;
+    const char *message;
+    if (!q->head && dp_load_relaxed(&seccomp)) {
+        refuse(r, 503, "the process has confined itself with a seccomp filter: no profile can be made here any more");
+        return;
+    }
+    int status = dp_delivery_begin(&r->delivery, q, &config, &message);
+    if (status != 200)
+        refuse(r, status, message);
+    else if (!q->head && q->seconds)
+        r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
+}
+
+/* The status line has left by the time that a body fails: its reader sees it cut off, and only the log can say why. */
+static void note(const struct deltaprof_http_reply *r, int error)
+{
+    static struct dp_log_cause cause;
+    if (error == -EPIPE || error == -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
+        return;
+    dp_log_once(&cause, -error,
+                error ? "a profile for the endpoint: %m, its reply was cut" : "profiles are served again");
+}
+
+static int produce(void *arg, dp_write_fn fn, void *ctx)
+{
+    struct deltaprof_http_reply *r = arg;
+    int error = r->request.page == DP_PAGE_SYMBOL ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
+                                                  : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    note(r, error);
+    return error;
+}
+
+/* Settles and frees. `arrived`: see the top. Runs on the host's thread, or on the producer's for an orphan. */
+static void release_reply(struct deltaprof_http_reply *r, bool arrived)
+{
+    dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
+    dp_vec_fini(&r->text);
+    dp_mem_unmap(r, sizeof *r);
+    dp_sub_relaxed(&n_replies, 1);
+}
+
+static void orphaned(void *arg, int result)
+{
+    struct deltaprof_http_reply *r = arg;
+    r->ended = true;
+    r->result = result;
+    release_reply(r, false);
+}
+
+/* While too many bodies are under way, a window stays open a little longer; without one the reply is refused. */
+static void start_body(struct deltaprof_http_reply *r)
+{
+    int error = 0;
+    r->body = dp_body_start(produce, orphaned, r, &error);
+    if (r->window_ns && error == -EBUSY) {
+        r->window_ns = dp_clock_ns() + BUSY_NS;
+        return;
+    }
+    if (r->window_ns && error)
+        note(r, error);
+    r->window_ns = 0;
+    r->ended = error;
+    r->result = error;
+}
+
+static void write_headers(struct deltaprof_http_reply *r)
+{
+    const struct dp_request *q = &r->request;
+    bool binary = q->page == DP_PAGE_PROFILE && !q->text;
+    add_header(r, "Content-Type",
+               binary                     ? "application/octet-stream"
+               : q->page == DP_PAGE_INDEX ? "text/html; charset=utf-8"
+                                          : "text/plain; charset=utf-8");
+    add_header(r, "X-Content-Type-Options", "nosniff");
+    add_header(r, "Cache-Control", "no-store");
+    if (binary) {
+        snprintf(r->disposition, sizeof r->disposition, "attachment; filename=\"%s.pprof.gz\"", q->name);
+        add_header(r, "Content-Disposition", r->disposition);
+    }
+    if (q->page == DP_PAGE_ERROR) {
+        add_header(r, "X-Go-Pprof", "1");
+        if (q->status == 503)
+            add_header(r, "Retry-After", "1");
+        if (q->status == 405)
+            add_header(r, "Allow", strstr(q->message, "POST") ? "GET, HEAD, POST" : "GET, HEAD");
+        if (q->status == 301)
+            add_header(r, "Location", "pprof/");
+    }
+    snprintf(r->seq_text, sizeof r->seq_text, "%llu", (unsigned long long)r->delivery.seq);
+    snprintf(r->pid_text, sizeof r->pid_text, "%d", (int)r->pid);
+    add_header(r, "X-Deltaprof-Seq", r->seq_text);
+    add_header(r, "X-Deltaprof-Pid", r->pid_text);
+}
+
+int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply)
+{
+    *reply = NULL;
+    if (!request->method || !request->target)
+        return -EINVAL;
+    int64_t kept = deltaprof_guard_enter();
+    int status = -ENOMEM;
+    unsigned before = dp_add_relaxed(&n_replies, 1);
+    struct deltaprof_http_reply *r = dp_mem_map(sizeof *r);
+    if (!r) {
+        dp_sub_relaxed(&n_replies, 1);
+        goto out;
+    }
+    status = 0;
+    r->pid = getpid();
+    struct dp_request *q = &r->request;
+    dp_request_parse(q, request->method, request->target);
+    if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL) {
+        if (!dp_load_acquire(&started)) /* [START] */
+            refuse(r, 503, "the profiler is not started");
+        else if (before >= REPLIES_MAX)
+            refuse(r, 503, "too many replies under way");
+    }
+    if (q->page == DP_PAGE_PROFILE)
+        prepare_profile(r);
+    if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !config.cmdline) /* [START] */
+        refuse(r, 404, "cmdline is switched off (cmdline=off)");
+    if (q->page == DP_PAGE_SYMBOL) {
+        bool posted = !strcmp(request->method, "POST");
+        const char *text = posted ? request->body : q->query;
+        size_t n_bytes = posted ? request->n_body_bytes : strlen(q->query);
+        if (n_bytes > BODY_MAX_BYTES)
+            refuse(r, 413, "more than 1 MiB of addresses");
+        else if (n_bytes && keep(r, text, n_bytes))
+            refuse(r, 503, "no memory for the addresses");
+    }
+    r->has_body = (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_SYMBOL) && !q->head;
+    if (r->has_body && !r->window_ns)
+        start_body(r);
+    if (r->ended) {
+        r->has_body = false;
+        refuse(r, 503,
+               r->result == -EBUSY ? "too many profiles are being made" : "no thread or memory to make a profile with");
+    }
+    if (q->page == DP_PAGE_INDEX)
+        dp_page_index(config.cmdline, keep, r);
+    else if (q->page == DP_PAGE_CMDLINE)
+        dp_page_cmdline(keep, r);
+    else if (q->page == DP_PAGE_ERROR) {
+        dp_vec_clear(&r->text);
+        if (!keep(r, q->message, strlen(q->message)))
+            keep(r, "\n", 1);
+    }
+    write_headers(r);
+    *reply = r;
+out:
+    deltaprof_guard_exit(kept);
+    return status;
+}
+
+int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
+{
+    if (!r->has_body || r->ended || r->pid != getpid())
+        return 0;
+    if (r->window_ns) {
+        int64_t left = r->window_ns - dp_clock_ns();
+        if (left > 0)
+            return left;
+        int64_t kept = deltaprof_guard_enter();
+        start_body(r);
+        deltaprof_guard_exit(kept);
+        if (r->window_ns)
+            return BUSY_NS;
+    }
+    return r->ended || dp_body_ready(r->body) ? 0 : POLL_NS;
+}
+
+int deltaprof_http_status(const struct deltaprof_http_reply *r)
+{
+    return r->request.status;
+}
+
+int deltaprof_http_header(const struct deltaprof_http_reply *r, size_t i, const char **name, const char **value)
+{
+    if (i >= r->n_headers)
+        return 1;
+    *name = r->headers[i].name;
+    *value = r->headers[i].value;
+    return 0;
+}
+
+ssize_t deltaprof_http_read(struct deltaprof_http_reply *r, void *buf, size_t n_bytes)
+{
+    if (r->request.head)
+        return 0;
+    if (!r->has_body) {
+        size_t n = r->text.n - r->n_sent;
+        if (n > n_bytes)
+            n = n_bytes;
+        if (n)
+            memcpy(buf, r->text.at + r->n_sent, n);
+        r->n_sent += n;
+        return (ssize_t)n;
+    }
+    if (r->pid != getpid())
+        return -ECANCELED;
+    if (deltaprof_http_wait_ns(r) > 0)
+        return -EAGAIN;
+    if (r->ended)
+        return r->result;
+    ssize_t n = dp_body_read(r->body, buf, n_bytes);
+    if (n > 0 || n == -EAGAIN)
+        return n;
+    r->ended = true;
+    r->result = (int)n;
+    return n;
+}
+
+void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
+{
+    if (!r)
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    if (r->pid != getpid()) {
+        dp_vec_fini(&r->text);
+        dp_mem_unmap(r, sizeof *r);
+    } else {
+        bool arrived = delivered && r->ended && !r->result;
+        int result;
+        if (!r->body) {
+            release_reply(r, arrived);
+        } else if (dp_body_close(r->body, &result)) {
+            r->ended = true;
+            r->result = result;
+            release_reply(r, arrived);
+        }
+    }
+    deltaprof_guard_exit(kept);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/request.c - from a request line to what is asked for.
+ *
+ * Everything is decided here, before a cursor or a table is touched, so that a bad request moves nothing and a fuzzer
+ * reaches every branch without a socket. Parameters that scrapers send along (gc, and seconds for a delta) and unknown
+ * ones are ignored; a known one with a bad value is an error that names what is allowed.
+ */
+#include "http/request.h"
+
+#include <deltaprof/deltaprof.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct dp_request_profile profiles[] = {
+    {"delta_heap", DELTAPROF_HEAP, true, false, "allocations since this cursor's last reply, and what is in use now"},
+    {"delta_mutex", DELTAPROF_MUTEX, true, false, "who made others wait for locks, since this cursor's last reply"},
+    {"delta_block", DELTAPROF_BLOCK, true, false, "where threads waited, since this cursor's last reply"},
+    {"heap", DELTAPROF_HEAP, false, false, "all sampled allocations since start, and what is in use now"},
+    {"allocs", DELTAPROF_HEAP, false, true, "the same as heap, shown by bytes allocated"},
+    {"mutex", DELTAPROF_MUTEX, false, false, "who made others wait for locks, since start"},
+    {"block", DELTAPROF_BLOCK, false, false, "where threads waited, since start"},
+};
+
+/* gperftools' paths, which its pprof asks for. */
+static const struct {
+    const char *path, *name;
+} aliases[] = {
+    {"heap", "heap"},
+    {"contention", "mutex"},
+    {"symbol", "symbol"},
+    {"cmdline", "cmdline"},
+};
+
+const struct dp_request_profile *dp_request_profile(size_t i)
+{
+    return i < sizeof profiles / sizeof *profiles ? &profiles[i] : NULL;
+}
+
+static void refuse(struct dp_request *r, int status, const char *message)
+{
+    r->page = DP_PAGE_ERROR;
+    r->status = status;
+    r->message = message;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes %XX and + of [from, to) into text; false: too long, malformed, or a NUL inside. */
+static bool decode(const char *from, const char *to, char *text, size_t size)
+{
+    size_t n = 0;
+    while (from < to) {
+        int c = (unsigned char)*from++;
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%') {
+            if (to - from < 2 || hex(from[0]) < 0 || hex(from[1]) < 0)
+                return false;
+            c = hex(from[0]) * 16 + hex(from[1]);
+            from += 2;
+        }
+        if (c == 0 || n + 1 >= size)
+            return false;
+        text[n++] = (char)c;
+    }
+    text[n] = 0;
+    return true;
+}
+
+static bool number(const char *text, uint64_t max, uint64_t *value)
+{
+    uint64_t n = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || n > (max - (uint64_t)(*text - '0')) / 10)
+            return false;
+        n = n * 10 + (uint64_t)(*text - '0');
+    }
+    *value = n;
+    return true;
+}
+
+static bool cursor_name(const char *text)
+{
+    if (!*text || strlen(text) > DP_CURSOR_NAME_MAX)
+        return false;
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
+}
+
+static bool one_of(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (!strcmp(text, *words))
+            return true;
+    return false;
+}
+
+static void add_conf(struct dp_request *r, const char *key, const char *value)
+{
+    size_t n = strlen(r->conf);
+    snprintf(r->conf + n, sizeof r->conf - n, "%s%s=%s", n ? "," : "", key, value);
+}
+
+static void parameter(struct dp_request *r, const char *key, const char *value, bool whole)
+{
+    static const char *const types[] = {"all", "alloc", "inuse", NULL};
+    static const char *const symbolize[] = {"none", "functions", "lines", NULL};
+    uint64_t n;
+
+    if (!strcmp(key, "seconds") && !r->delta) {
+        if (!whole || !number(value, DP_SECONDS_MAX, &n))
+            refuse(r, 400, "seconds: a whole number from 0 to 3600");
+        else
+            r->seconds = (int64_t)n;
+    } else if (!strcmp(key, "debug")) {
+        if (!whole || !number(value, 2, &n))
+            refuse(r, 400, "debug: 0, 1 or 2");
+        else
+            r->text = n != 0;
+    } else if (!strcmp(key, "cursor") && r->delta) {
+        if (!whole || !cursor_name(value))
+            refuse(r, 400, "cursor: 1 to 64 letters, digits, '.', '_' or '-'");
+        else
+            strcpy(r->cursor, value);
+    } else if (!strcmp(key, "from") && r->delta) {
+        if (!whole || strcmp(value, "now"))
+            refuse(r, 400, "from: only 'now'");
+        else
+            r->from_now = true;
+    } else if (!strcmp(key, "after") && r->delta) {
+        if (!whole || !number(value, UINT64_MAX, &n))
+            refuse(r, 400, "after: the X-Deltaprof-Seq of the last reply that arrived, or 0");
+        else
+            r->after = n, r->acknowledges = true;
+    } else if (!strcmp(key, "types")) {
+        if (!whole || !one_of(value, types))
+            refuse(r, 400, "types: all, alloc or inuse");
+        else
+            add_conf(r, key, value);
+    } else if (!strcmp(key, "symbolize")) {
+        if (!whole || !one_of(value, symbolize))
+            refuse(r, 400, "symbolize: none, functions or lines");
+        else
+            add_conf(r, key, value);
+    } else if (!strcmp(key, "max_samples")) {
+        if (!whole || !number(value, INT32_MAX, &n))
+            refuse(r, 400, "max_samples: a whole number, 0 for no limit");
+        else
+            add_conf(r, key, value);
+    }
+}
+
+static void parameters(struct dp_request *r, const char *query)
+{
+    unsigned seen = 0;
+    while (*query && r->page == DP_PAGE_PROFILE) {
+        const char *end = query + strcspn(query, "&");
+        const char *equals = memchr(query, '=', (size_t)(end - query));
+        char key[16], value[DP_CURSOR_NAME_MAX + 2];
+        if (decode(query, equals ? equals : end, key, sizeof key)) {
+            bool whole = decode(equals ? equals + 1 : end, end, value, sizeof value);
+            parameter(r, key, whole ? value : "", whole);
+        }
+        if (++seen > 64)
+            refuse(r, 400, "more than 64 parameters");
+        query = *end ? end + 1 : end;
+    }
+    if (r->page == DP_PAGE_PROFILE && r->text && r->seconds)
+        refuse(r, 400, "seconds and debug do not go together");
+    if (r->page == DP_PAGE_PROFILE && r->text && r->delta)
+        refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex and block");
+}
+
+/* The rightmost mount point in the path: the host may have put anything before it. */
+static const char *mounted(const char *path, const char *end, const char *mount)
+{
+    size_t n = strlen(mount);
+    const char *found = NULL;
+    for (const char *at = path; at + n <= end; at++)
+        if (!memcmp(at, mount, n))
+            found = at + n;
+    return found;
+}
+
+static bool is_word(const char *from, const char *to, const char *word)
+{
+    return (size_t)(to - from) == strlen(word) && !memcmp(from, word, (size_t)(to - from));
+}
+
+void dp_request_parse(struct dp_request *r, const char *method, const char *target)
+{
+    memset(r, 0, sizeof *r);
+    r->status = 200;
+    r->message = "";
+    r->head = !strcmp(method, "HEAD");
+    const char *end = target + strcspn(target, "?#");
+    r->query = *end == '?' ? end + 1 : "";
+
+    const char *word = mounted(target, end, "/debug/pprof/"), *name = NULL;
+    if (!word && (word = mounted(target, end, "/pprof/"))) {
+        for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+            if (is_word(word, end, aliases[i].path))
+                name = aliases[i].name;
+    } else if (word && word == end) {
+        r->page = DP_PAGE_INDEX;
+        name = "";
+    } else if (word) {
+        static const char *const others[] = {"symbol", "cmdline"};
+        for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
+            if (is_word(word, end, profiles[i].name))
+                name = profiles[i].name;
+        for (size_t i = 0; i < 2; i++)
+            if (is_word(word, end, others[i]))
+                name = others[i];
+    }
+    if (!word && end - target >= 12 && !memcmp(end - 12, "/debug/pprof", 12)) {
+        refuse(r, 301, "the list of profiles is at pprof/");
+        return;
+    }
+    if (!name) {
+        refuse(r, 404, "unknown profile; /debug/pprof/ lists those that there are");
+        return;
+    }
+    r->name = name;
+
+    bool symbol = !strcmp(name, "symbol");
+    if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST"))) {
+        refuse(r, 405, symbol ? "GET, HEAD or POST only" : "GET or HEAD only");
+        return;
+    }
+    if (symbol) {
+        r->page = DP_PAGE_SYMBOL;
+    } else if (!strcmp(name, "cmdline")) {
+        r->page = DP_PAGE_CMDLINE;
+    } else if (*name) {
+        r->page = DP_PAGE_PROFILE;
+        for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
+            if (!strcmp(profiles[i].name, name)) {
+                r->kind = profiles[i].kind;
+                r->delta = profiles[i].delta;
+                r->allocs = profiles[i].allocs;
+            }
+        }
+        parameters(r, r->query);
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/request.h - what a request asks for, judged from its method and target alone: pure, no state, no memory.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dp_request_page {
+    DP_PAGE_INDEX,
+    DP_PAGE_PROFILE,
+    DP_PAGE_SYMBOL,
+    DP_PAGE_CMDLINE,
+    DP_PAGE_ERROR,
+};
+
+#define DP_CURSOR_NAME_MAX 64
+#define DP_SECONDS_MAX     3600
+
+struct dp_request {
+    enum dp_request_page page;
+    int status;          /* 200, or the error's */
+    const char *message; /* of an error: one line */
+    bool head;
+
+    unsigned kind;    /* enum deltaprof_kind */
+    const char *name; /* of the profile: "heap", "delta_mutex", ... */
+    bool delta;       /* by cursor */
+    bool allocs;      /* default_sample_type is alloc_space */
+    bool text;        /* debug=1 */
+    int64_t seconds;  /* 0: none */
+
+    char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
+    bool from_now;
+    bool acknowledges; /* after= was given */
+    uint64_t after;
+    char conf[160]; /* types, symbolize and max_samples, as deltaprof_delta_set takes them */
+
+    const char *query; /* of GET symbol; points into target */
+};
+
+/* The words that errors use for a bad value stay static; target must outlive request->query. */
+void dp_request_parse(struct dp_request *request, const char *method, const char *target);
+
+/* One row of what can be asked for, for the index page; NULL beyond the last. */
+struct dp_request_profile {
+    const char *name;
+    unsigned kind;
+    bool delta, allocs;
+    const char *words;
+};
+const struct dp_request_profile *dp_request_profile(size_t i);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * http/server.h - the seam to the http module: somebody's HTTP server on a socket of ours, answered through a table of
+ * calls, so that the module needs no symbol of the library.
+ */
+#pragma once
+
+#include "base/module.h"
+#include "http/access.h"
+
+#include <deltaprof/http.h>
+
+struct dp_server_calls {
+    /* 200, or the status that refuses. *message: one line for the reply. */
+    int (*admit)(const struct dp_access_headers *, const char **message);
+    int (*begin)(const struct deltaprof_http_request *, struct deltaprof_http_reply **);
+    int64_t (*wait_ns)(struct deltaprof_http_reply *);
+    int (*status)(const struct deltaprof_http_reply *);
+    int (*header)(const struct deltaprof_http_reply *, size_t i, const char **name, const char **value);
+    ssize_t (*read)(struct deltaprof_http_reply *, void *buf, size_t n_bytes);
+    void (*end)(struct deltaprof_http_reply *, int delivered);
+};
+
+struct dp_server_conf {
+    int listen_fd; /* listening, non-blocking; stays the caller's */
+    int stop_fd;   /* readable: return */
+    unsigned max_connections;
+    unsigned request_s; /* longest that a client may take to send a request, idle time included */
+    unsigned reply_s;   /* longest that it may take to read a reply, counted from its first byte */
+    const struct dp_server_calls *calls;
+};
+
+struct dp_server_ops {
+    struct dp_module_ops base;
+    /* Serves in the calling thread until stop_fd is readable. 0, or -errno. */
+    int (*run)(const struct dp_server_conf *);
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * objects/frames.c - the table of frames: dense ids, and an index from (type, object, address) to the id.
+ *
+ * States of an index slot: 0 -> id, once, by [FRAME]. A frame's words are written before its id is published and never
+ * change afterwards. Two threads that meet the same new frame may both take an id; one of them publishes it, the
+ * other id stays a twin that nobody refers to. Nobody waits for anybody: a thread that is stopped between taking an id
+ * and publishing it costs that id.
+ *
+ * Bounds: an id is taken only below the capacity, the index is at most 5/8 full, and a probe looks at PROBES slots;
+ * beyond that the table counts as full.
+ *
+ * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a
+ * report could print, words that are not there yet.
+ */
+#include "objects/frames.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "objects/ids.h"
+#include "objects/objects.h"
+
+#include <errno.h>
+
+enum { PROBES = 128 };
+
+static struct dp_frame *frames;
+static _Atomic uint32_t *slots;
+static uint32_t capacity, slot_mask;
+static _Atomic uint32_t next_id;
+
+static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
+    [DP_FRAME_OVERFLOW] = "[overflow]",
+    [DP_FRAME_HAND_OVER] = "[hand-over]",
+    [DP_FRAME_UNKNOWN_HOLDER] = "[unknown holder]",
+    [DP_FRAME_TRUNCATED] = "[truncated]",
+    [DP_FRAME_OTHER] = "[other]",
+    [DP_FRAME_NO_STACK] = "[no stack]",
+};
+
+const char *dp_frame_synthetic_name(dp_frame_id id)
+{
+    return id < DP_FRAME_FIRST_REAL ? synthetic_names[id] : NULL;
+}
+
+int dp_frames_init(size_t budget_bytes)
+{
+    int err = dp_objects_init(budget_bytes / 4);
+    if (err)
+        return err;
+    size_t room = budget_bytes - budget_bytes / 4;
+    uint32_t n_slots = 1024;
+    while (n_slots < (1u << 30) && (size_t)n_slots * 2 * (sizeof *slots + sizeof *frames / 2) <= room)
+        n_slots *= 2;
+    size_t fit = (room - n_slots * sizeof *slots) / sizeof *frames, most = (size_t)n_slots / 8 * 5;
+    capacity = room < n_slots * sizeof *slots ? n_slots / 2 : (uint32_t)(fit < most ? fit : most);
+    slot_mask = n_slots - 1;
+    frames = dp_mem_table(capacity * sizeof *frames);
+    slots = dp_mem_table(n_slots * sizeof *slots);
+    if (!frames || !slots)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < DP_FRAME_FIRST_REAL; id++)
+        frames[id] = (struct dp_frame){.pc = id, .type = DP_FRAME_SYNTHETIC};
+    dp_store_release(&next_id, DP_FRAME_FIRST_REAL);
+    return 0;
+}
+
+static uint64_t hash_of(uint32_t type, dp_object_id object, uint64_t pc)
+{
+    return dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
+}
+
+static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
+{
+    if (!slots) /* records.h works in a process that never starts the hooks */
+        return 0;
+    uint64_t hash = hash_of(type, object, pc);
+    dp_frame_id mine = 0;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        _Atomic uint32_t *slot = &slots[(hash + i) & slot_mask];
+        uint32_t id = dp_load_acquire(slot); /* [FRAME] */
+        if (!id) {
+            if (!mine) {
+                mine = dp_id_take(&next_id, capacity);
+                if (!mine)
+                    return 0;
+                frames[mine] = (struct dp_frame){.pc = pc, .object = object, .type = type};
+            }
+            if (dp_cas_publish(slot, &id, mine)) /* [FRAME] */
+                return mine;
+        }
+        const struct dp_frame *known = &frames[id];
+        if (known->pc == pc && known->object == object && known->type == type)
+            return id;
+    }
+    return 0;
+}
+
+static dp_frame_id find(dp_object_id object, uintptr_t pc)
+{
+    uint64_t hash = hash_of(DP_FRAME_CODE, object, pc);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint32_t id = dp_load_acquire(&slots[(hash + i) & slot_mask]); /* [FRAME] */
+        if (!id)
+            return 0;
+        if (frames[id].pc == pc && frames[id].object == object && frames[id].type == DP_FRAME_CODE)
+            return id;
+    }
+    return 0;
+}
+
+/* The loader is not asked: pc is anybody's word. Of two objects that had the same range the younger one is meant. */
+dp_frame_id dp_frame_find(uintptr_t lookup_pc)
+{
+    if (!slots)
+        return 0;
+    for (dp_object_id object = dp_objects_count(); object-- > 1;) {
+        const struct dp_object *o = dp_object_get(object);
+        dp_frame_id id = lookup_pc >= o->start && lookup_pc < o->end ? find(object, lookup_pc) : 0;
+        if (id)
+            return id;
+    }
+    return find(0, lookup_pc);
+}
+
+dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc)
+{
+    return intern(DP_FRAME_CODE, object, lookup_pc);
+}
+
+dp_frame_id dp_frame_intern(uintptr_t lookup_pc)
+{
+    return dp_frame_intern_in(dp_object_find(lookup_pc), lookup_pc);
+}
+
+dp_frame_id dp_frame_intern_named(uint64_t value)
+{
+    return intern(DP_FRAME_NAMED, 0, value);
+}
+
+uint32_t dp_frames_count(void)
+{
+    uint32_t n = dp_load_acquire(&next_id);
+    return n < capacity ? n : capacity;
+}
+
+const struct dp_frame *dp_frame_get(dp_frame_id id)
+{
+    return &frames[id];
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * objects/reach.c - bounds of stacks, without asking pthread_getattr_np, which allocates and locks.
+ *
+ * Only memory that belongs to the thread for its whole life counts as its own stack. All else (the stack of a fiber, a
+ * signal stack, a raw clone) may be unmapped at any time between two walks, even if it lies right below the thread's
+ * stack: there each walk asks the kernel for each page anew, except for the one that the thread is standing on.
+ *
+ * A thread that pthread_create made: glibc keeps the thread's control block at the top of the stack, and in it the
+ * bounds of the stack, {start, size, guard size, guard size as asked for}. Where these four words stand in the control
+ * block depends on the version of glibc, so they are looked for, once: the block that they describe must end right
+ * above the control block. If no words, or more than one place, fit, the bounds are unknown. Another C library has
+ * other words there, and its threads have no known bounds.
+ *
+ * The first thread: its stack ends at __libc_stack_end, and it grows down. The kernel puts no mapping of its own choice
+ * within 128 MiB below that, and so what an unbroken run of pages joins to the end is the stack. The first walk that
+ * starts lower than any before asks for the pages in between, once.
+ *
+ * Of both, what lies between a live stack pointer and the top stays mapped and readable as long as the thread lives.
+ * What lies lower does not: runtimes protect pages there to find overflows.
+ *
+ * rt_sigprocmask with a `how` that does not exist reads its set, says EFAULT where it cannot, and else EINVAL; it never
+ * changes anything, and no sandbox forbids it. FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and nothing else.
+ */
+#include "objects/reach.h"
+
+#include "base/atomic.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern void *__libc_stack_end __attribute__((weak));
+
+enum { PAGE = 4096, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
+
+/* Of glibc's control block the part that is searched, and the most that it and static TLS may take above its start. */
+enum { CONTROL_BYTES = 1760, ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
+
+#define BOTTOM_UNKNOWN UINTPTR_MAX
+
+bool dp_reach_probe(uintptr_t address)
+{
+    int saved = errno;
+    bool there = syscall(SYS_rt_sigprocmask, -1, address & ~(uintptr_t)7, NULL, 8) < 0 && errno == EINVAL;
+    errno = saved;
+    return there;
+}
+
+int dp_reach_compare(uintptr_t address, uint32_t expected)
+{
+    static uint32_t nobody;
+    int saved = errno;
+    long err = syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, &nobody, expected);
+    int same = err >= 0 ? 1 : errno == EAGAIN ? 0 : -EFAULT;
+    errno = saved;
+    return same;
+}
+
+static uintptr_t first_thread; /* its pthread_self(); 0: not known */
+
+void dp_reach_init(void)
+{
+    if (syscall(SYS_gettid) == getpid())
+        first_thread = (uintptr_t)pthread_self();
+}
+
+/* Whether the four words at `at` say that a stack ends right above the control block `self`. */
+static bool are_bounds(uintptr_t at, uintptr_t self)
+{
+    uintptr_t start = dp_reach_read(at), size = dp_reach_read(at + 8);
+    return start && start < self && size >= STACK_MIN && start + size - self - 1 < ABOVE_MAX &&
+           dp_reach_read(at + 16) < size && dp_reach_read(at + 24) < size;
+}
+
+/* The lowest address of the stack that pthread_create made, or was given, for the calling thread. */
+static uintptr_t bottom_of_thread(uintptr_t self)
+{
+    static _Atomic uint32_t place; /* of the words in a control block; 0: not found yet. Each finder finds the same. */
+    uint32_t found = dp_load_relaxed(&place), n_found = 0;
+    if (self % 16 || !dp_reach_probe(self) || !dp_reach_probe(self + CONTROL_BYTES - 8))
+        return BOTTOM_UNKNOWN;
+    if (found)
+        return are_bounds(self + found, self) ? dp_reach_read(self + found) : BOTTOM_UNKNOWN;
+    for (uint32_t at = 8; at + 32 <= CONTROL_BYTES; at += 8)
+        if (are_bounds(self + at, self)) {
+            found = at;
+            n_found++;
+        }
+    if (n_found != 1)
+        return BOTTOM_UNKNOWN;
+    dp_store_relaxed(&place, found);
+    return dp_reach_read(self + found);
+}
+
+/* The top of the first thread's stack, if that is the calling one, and sp may lie on it; else 0. */
+static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
+{
+    if (first_thread ? self != first_thread : syscall(SYS_gettid) != getpid())
+        return 0;
+    uintptr_t top = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
+    return top - sp - 1 < FAR_BYTES ? top : 0;
+}
+
+/* The top of the calling thread's own stack, if everything from sp up to it is that; else 0. hi: from here on it is not
+ * known whether it is mapped. */
+static uintptr_t own_top(struct dp_own_stack *own, uintptr_t sp, uintptr_t hi)
+{
+    uintptr_t self = (uintptr_t)pthread_self();
+    if (!own->bottom)
+        own->bottom = bottom_of_thread(self);
+    if (own->bottom != BOTTOM_UNKNOWN)
+        return sp - 1 - own->bottom < self - own->bottom ? self : 0;
+    uintptr_t top = top_of_first(self, sp);
+    uintptr_t joined = own->hi == top ? own->lo : top;
+    for (uintptr_t at = hi; at < joined; at += PAGE)
+        if (!dp_reach_probe(at))
+            return 0;
+    return top;
+}
+
+void dp_reach_begin_at(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp)
+{
+    /* The page of sp is in use, unless sp is its first word: then the stack may end there. */
+    reach->lo = sp & ~(uintptr_t)(PAGE - 1);
+    reach->hi = (sp + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t top = own_top(own, sp, reach->hi);
+    if (!top)
+        return;
+    own->lo = reach->lo;
+    own->hi = reach->hi = top;
+}
+
+bool dp_reach_move(struct dp_reach *reach, uintptr_t address)
+{
+    if (address % 8)
+        return false;
+    if (address - reach->own->lo < reach->own->hi - reach->own->lo) {
+        reach->lo = reach->own->lo;
+        reach->hi = reach->own->hi;
+        return true;
+    }
+    uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+    if (reach->n_probes++ >= PROBES_MAX || !dp_reach_probe(page))
+        return false;
+    if (page == reach->hi) {
+        reach->hi += PAGE;
+    } else {
+        reach->lo = page;
+        reach->hi = page + PAGE;
+    }
+    return true;
+}

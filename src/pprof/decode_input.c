@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/decode_input.c - reads a piece at a time and inflates it straight into place.
+ *
+ * The result is one mapping: samples stand before the locations and strings that they name, so a reader goes over the
+ * message twice. It is read, not mapped from the file: a file that somebody truncates meanwhile would end us by SIGBUS.
+ */
+#include "pprof/decode_input.h"
+
+#include "pprof/gzip.h"
+#include "pprof/wire.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE_BYTES ((size_t)256 << 10)
+#define SLACK_BYTES ((size_t)1 << 20)
+#define BEGINNING   64 /* bytes that tell what it is */
+
+int dp_input_fail(struct dp_input_error *error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (error) {
+        vsnprintf(error->line, sizeof error->line, format, args);
+        for (char *at = error->line; *at;
+             at++) /* strings of a profile may hold anything; this is one line for a terminal */
+            if ((unsigned char)*at < 0x20 || *at == 0x7f)
+                *at = '?';
+    }
+    va_end(args);
+    return -EBADMSG;
+}
+
+struct reader {
+    struct dp_input *input;
+    size_t limit_bytes;
+    struct dp_input_error *error;
+    enum { START, RAW, MEMBER, BETWEEN } state;
+    int is_begun;  /* the beginning was looked at */
+    uint64_t n_in; /* bytes of the pieces before this one */
+    void *inflate; /* the module's state */
+    const struct dp_gzip_ops *ops;
+};
+
+static int no_memory(struct reader *r)
+{
+    dp_input_fail(r->error, "out of memory at %zu bytes", r->input->bytes.n);
+    return -ENOMEM;
+}
+
+static int make_room(struct reader *r, size_t n_bytes)
+{
+    if (r->input->bytes.n > r->limit_bytes)
+        return dp_input_fail(r->error, "more than %zu bytes uncompressed, the limit", r->limit_bytes);
+    return dp_vec_room(&r->input->bytes, n_bytes) ? 0 : no_memory(r);
+}
+
+static int take_raw(struct reader *r, const uint8_t *bytes, size_t n_bytes)
+{
+    int result = make_room(r, n_bytes);
+    if (result)
+        return result;
+    memcpy(r->input->bytes.at + r->input->bytes.n, bytes, n_bytes);
+    r->input->bytes.n += n_bytes;
+    return make_room(r, 0);
+}
+
+static int begin_member(struct reader *r)
+{
+    const char *why = "";
+    if (!r->ops)
+        r->ops = dp_gzip_ops(&why);
+    if (!r->ops)
+        return dp_input_fail(r->error, "cannot read gzip: %s", why);
+    if (!r->inflate)
+        r->inflate = dp_mem_map(r->ops->inflate_bytes);
+    if (!r->inflate)
+        return no_memory(r);
+    r->ops->inflate_init(r->inflate);
+    r->state = MEMBER;
+    return 0;
+}
+
+static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
+{
+    struct dp_gzip_io io = {.in = bytes, .n_in = n_bytes};
+    size_t room = 1;
+    while (io.n_in || room == 0) {
+        int result = 0;
+        if (r->state == BETWEEN) {
+            if (*io.in != 0x1f)
+                return dp_input_fail(r->error, "byte %llu: not gzip, behind the end of gzip data",
+                                     (unsigned long long)(r->n_in + (size_t)(io.in - bytes)));
+            result = begin_member(r);
+        }
+        if (result || (result = make_room(r, SLACK_BYTES)))
+            return result;
+        const char *why = "";
+        size_t n_before = r->input->bytes.n;
+        room = r->input->bytes.cap - n_before;
+        if (room > r->limit_bytes + 1 - n_before)
+            room = r->limit_bytes + 1 - n_before;
+        io.out = r->input->bytes.at + n_before;
+        io.n_out = room;
+        int done = r->ops->inflate(r->inflate, &io, &why);
+        r->input->bytes.n = n_before + room - io.n_out;
+        room = io.n_out;
+        if (done < 0)
+            return dp_input_fail(r->error, "byte %llu: %s", (unsigned long long)(r->n_in + (size_t)(io.in - bytes)),
+                                 why);
+        if (done) {
+            r->state = BETWEEN;
+            room = 1;
+        }
+    }
+    return make_room(r, 0);
+}
+
+/* What people give instead of a profile. None of it can be one: the first field has a type that it never has. */
+static const struct {
+    const char *magic, *what;
+} others[] = {
+    {"\x1f\x8b", "gzipped twice"},
+    {"\x28\xb5\x2f\xfd", "zstd data"},
+    {"\xfd"
+     "7zXZ",
+     "xz data"},
+    {"BZh", "bzip2 data"},
+    {"PK\x03\x04", "a zip archive"},
+    {"\x7f"
+     "ELF",
+     "a program"},
+};
+
+static int is_text(const uint8_t *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        if ((bytes[i] < 0x20 || bytes[i] > 0x7e) && (bytes[i] < '\t' || bytes[i] > '\r'))
+            return 0;
+    return n_bytes >= 4;
+}
+
+/* Whether a message can begin with it: a field's number, not 0, and a wire type. */
+static int is_tag(uint8_t byte)
+{
+    unsigned types = 1 << DP_WIRE_VARINT | 1 << DP_WIRE_FIXED64 | 1 << DP_WIRE_BYTES | 1 << DP_WIRE_FIXED32;
+    return byte >> 3 && types >> (byte & 7) & 1;
+}
+
+/* Once, as soon as there are enough bytes: before a gigabyte of something else is read. */
+static int refuse_others(struct reader *r, int at_end)
+{
+    const uint8_t *bytes = r->input->bytes.at;
+    size_t n_bytes = r->input->bytes.n < BEGINNING ? r->input->bytes.n : BEGINNING;
+    if (r->is_begun || !n_bytes || (n_bytes < BEGINNING && !at_end))
+        return 0;
+    r->is_begun = 1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t n_magic = strlen(others[i].magic);
+        if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
+            return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
+    }
+    if (is_text(bytes, n_bytes))
+        return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but text");
+    return is_tag(bytes[0]) ? 0 : dp_input_fail(r->error, "byte 0: no field of a profile");
+}
+
+static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
+{
+    int result = 0;
+    if (r->state == START && n_bytes) {
+        r->state = bytes[0] == 0x1f ? MEMBER : RAW; /* 0x1f is no tag of a profile: wire type 7 */
+        if (r->state == MEMBER)
+            result = begin_member(r);
+    }
+    if (!result)
+        result = r->state == RAW ? take_raw(r, bytes, n_bytes) : take_gzip(r, bytes, n_bytes);
+    r->n_in += n_bytes;
+    return result ? result : refuse_others(r, 0);
+}
+
+static int finish(struct reader *r)
+{
+    if (r->state == MEMBER)
+        return dp_input_fail(r->error, "byte %llu: truncated, gzip data goes on", (unsigned long long)r->n_in);
+    if (!r->input->bytes.n)
+        return dp_input_fail(r->error, "empty, not a pprof profile");
+    return refuse_others(r, 1);
+}
+
+static void begin(struct reader *r, struct dp_input *input, size_t limit_bytes, struct dp_input_error *error)
+{
+    *r = (struct reader){.input = input, .limit_bytes = limit_bytes, .error = error};
+    if (limit_bytes > DP_INPUT_LIMIT_MAX)
+        r->limit_bytes = DP_INPUT_LIMIT_MAX;
+    dp_vec_clear(&input->bytes);
+}
+
+static void end(struct reader *r)
+{
+    if (r->ops)
+        dp_mem_unmap(r->inflate, r->ops->inflate_bytes);
+}
+
+int dp_input_read(struct dp_input *input, int fd, size_t limit_bytes, struct dp_input_error *error)
+{
+    struct reader r;
+    begin(&r, input, limit_bytes, error);
+    uint8_t *piece = dp_mem_map(PIECE_BYTES);
+    int result = piece ? 0 : no_memory(&r);
+    while (!result) {
+        ssize_t n = read(fd, piece, PIECE_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            result = -errno;
+            dp_input_fail(error, "%s", strerror(errno));
+        } else if (n == 0) {
+            result = finish(&r);
+            break;
+        } else {
+            result = take(&r, piece, (size_t)n);
+        }
+    }
+    dp_mem_unmap(piece, PIECE_BYTES);
+    end(&r);
+    return result;
+}
+
+int dp_input_copy(struct dp_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
+                  struct dp_input_error *error)
+{
+    struct reader r;
+    begin(&r, input, limit_bytes, error);
+    int result = take(&r, bytes, n_bytes);
+    if (!result)
+        result = finish(&r);
+    end(&r);
+    return result;
+}
+
+void dp_input_fini(struct dp_input *input)
+{
+    dp_vec_fini(&input->bytes);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* pprof/encode_state.h - what encode's two files share: the encoder itself, and how a message gets out. */
+#pragma once
+
+#include "pprof/encode.h"
+#include "pprof/strings.h"
+#include "pprof/wire.h"
+
+#define DP_ENCODE_OUT_BYTES 65536
+
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME_NANOS = 9,
+    PROFILE_DURATION_NANOS = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+    PROFILE_COMMENT = 13,
+    PROFILE_DEFAULT_TYPE = 14,
+};
+
+struct dp_encode_function {
+    int64_t name, system_name, file, start_line;
+};
+
+struct dp_encode {
+    dp_write_fn fn;
+    void *ctx;
+    int error;
+    size_t n_types;
+    int in_place;                 /* the message under way lies in out, not in body */
+    struct dp_encode_extra extra; /* of the next message */
+    struct dp_strings strings;
+    DP_VEC(struct dp_encode_function) functions;
+    struct dp_index function_index;
+    uint64_t n_locations, n_mappings;
+    DP_VEC(uint8_t) body;
+    size_t n_out;
+    uint8_t out[DP_ENCODE_OUT_BYTES];
+};
+
+/* Hands what the output buffer has to fn. */
+void dp_encode_flush(struct dp_encode *);
+
+/* Room in body for a message of n_bytes and its extra fields, or NULL. */
+uint8_t *dp_encode_begin(struct dp_encode *, size_t n_bytes);
+
+/* Writes a whole message. */
+void dp_encode_message(struct dp_encode *, unsigned field, const void *bytes, size_t n_bytes);
+
+static inline uint8_t *put_extra(uint8_t *at, const struct dp_encode_extra *extra)
+{
+    if (extra->n_bytes)
+        memcpy(at, extra->bytes, extra->n_bytes);
+    return at + extra->n_bytes;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pprof/model_write.h - rows of a model as a profile: only what they name is written, numbered from 1, and the main
+ * program's mapping always.
+ */
+#pragma once
+
+#include "pprof/encode.h"
+#include "pprof/model.h"
+
+/* What a profile says about itself; strings are the model's. Zero is an empty one. */
+struct dp_write_header {
+    struct dp_model_type period_type;
+    bool has_period_type;
+    int64_t period, time_ns, duration_ns;
+    uint32_t default_type, drop_frames, keep_frames, doc_url;
+    DP_VEC(uint32_t) comments;
+    DP_VEC(uint8_t) has_comment; /* by string, once profiles are joined */
+    DP_VEC(uint8_t) unknown;
+};
+
+/* Takes over what the profile says that was added to the model last. 0 or -ENOMEM. */
+int dp_write_header_take(struct dp_write_header *, const struct dp_model *, const struct dp_decode *);
+/* As google/pprof's Merge: the earliest time, the sum of durations, the longest period, every comment once, else the
+ * first. */
+int dp_write_header_join(struct dp_write_header *, const struct dp_model *, const struct dp_decode *);
+void dp_write_header_fini(struct dp_write_header *);
+
+struct dp_write {
+    struct dp_model *model;
+    struct dp_encode *encode;
+    DP_VEC(uint64_t) locations; /* id by the model's number; 0: not written */
+    DP_VEC(uint64_t) functions; /* likewise */
+    DP_VEC(uint32_t) mappings;  /* likewise */
+    DP_VEC(uint32_t) mapped;    /* the model's number by id - 1 */
+    DP_VEC(uint32_t) strings;   /* index + 1 by the model's number; 0: not written */
+    DP_VEC(uint64_t) stack;
+    DP_VEC(struct dp_encode_line) lines;
+    DP_VEC(struct dp_encode_label) labels;
+};
+
+/* 0 or a negative errno; errors of fn come from finish. The model must not change until then. */
+int dp_write_begin(struct dp_write *, struct dp_model *, const struct dp_write_header *, dp_write_fn fn, void *ctx);
+int dp_write_row(struct dp_write *, uint32_t row, const int64_t *values);
+int dp_write_finish(struct dp_write *);
+void dp_write_fini(struct dp_write *);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/contended.c - one word a contended lock, so that the two lock profiles are two views of one quantity.
+ *
+ * A wait is [s, e]. The block profile gives e - s to the waiter. The mutex profile gives the same time to those who
+ * held the lock meanwhile: each holder that lets go pays for what passed since the last one did. For that nobody needs
+ * a list of waiters. With n waiters whose waits are paid up to the times c1..cn ("cut times", at first their s),
+ *
+ *     owed(t) = (t - c1) + ... + (t - cn) = n*t - S,    S = c1 + ... + cn
+ *
+ * so n (12 bits, low) and S (52 bits, modulo 2^52 ns) in one 64-bit word are enough, and each event is one atomic step:
+ *
+ *     enter at s         n + 1, S + s           one add
+ *     settle at t        S = n*t                CAS; the holder that lets go pays owed(t), if it is above 0
+ *     acquired at e      n - 1, S = (n-1)*e     CAS; owed(e), if above 0, is nobody's: [hand-over]
+ *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word,
+ *                                               with n = 0 too (S < 0), and whoever lets go next pays it
+ *     taken back         n - 1, S - s           one add; what was paid for it meanwhile stays in the word as a credit
+ *
+ * Invariants, for each word, at every moment, whatever the order of events and whoever else uses the word:
+ *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
+ *     above changes both sides by the same amount, and each is one atomic step on one word.
+ *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): equal profiles.
+ *  3. Nothing negative is ever paid. A settle or an acquisition that would (its clock was read before another's, which
+ *     came first) pays nothing and leaves S alone.
+ *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
+ *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads.
+ * So an event that was missed, a word used by two locks, or a lock with two words moves blame, never totals.
+ *
+ * S is modulo 2^52 and owed is taken as signed: right while less than 2^51 ns (26 days, shared by the waiters) are owed
+ * at once. n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its
+ * add.
+ *
+ * Table: sets of four slots {key, word}, one cache line, by the lock's address; a key is address and kind of wait,
+ * so that a rwlock's readers and writers are told apart. A slot whose word is 0 belongs to whoever changes its key
+ * first; a waiter that found the old key then enters beside the new lock's, which is the shared word of above. Nothing
+ * is ever freed. Two waiters may claim two slots for one lock; a settle visits the whole set.
+ *
+ * Filter: a byte a set, the number of its words that are not 0, kept by whoever takes a word from or to 0; so it trails
+ * the words, and a holder in the gap sees nobody: a missed event. An unlock loads that byte and nothing else. Counts
+ * wrap and differences still add up, so no order of updates can leave it wrong once all are done.
+ *
+ * All atomics are relaxed: no data is published through these words, and each result depends only on the
+ * modification order of its own word. Progress: enter and take_back are wait-free; a CAS fails only where another
+ * thread's event on the same lock went through.
+ */
+#include "record/contended.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/stats.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#define N_BITS 12
+#define N_MASK ((UINT64_C(1) << N_BITS) - 1)
+#define N_MOST 2048
+#define WAYS   4
+
+struct slot {
+    _Atomic uint64_t key; /* address << 8 | kind; 0: never used */
+    _Atomic uint64_t word;
+};
+
+uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
+static _Atomic uint8_t *const filter = (_Atomic uint8_t *)deltaprof_lock_filter;
+static struct slot *slots; /* WAYS to a set */
+
+static uint64_t key_of(const void *lock, unsigned kind)
+{
+    return (uint64_t)(uintptr_t)lock << 8 | kind;
+}
+
+/* owed(t) of a word; negative: a credit. */
+static int64_t owed_at(uint64_t word, int64_t t)
+{
+    return (int64_t)((((word & N_MASK) * (uint64_t)t) << N_BITS) - (word & ~N_MASK)) >> N_BITS;
+}
+
+static uint64_t word_of(uint64_t n, int64_t t)
+{
+    return n | (n * (uint64_t)t) << N_BITS;
+}
+
+/* n and S of one wait that is cut at t; added or taken off. */
+static uint64_t one_at(int64_t t)
+{
+    return ((uint64_t)t << N_BITS) + 1;
+}
+
+static void moved(unsigned set, uint64_t old, uint64_t new)
+{
+    if (!old != !new)
+        dp_add_relaxed(&filter[set], new ? 1 : -1);
+}
+
+int dp_contended_init(void)
+{
+    if (!slots)
+        slots = dp_mem_table(DELTAPROF_LOCK_SETS * WAYS * sizeof *slots);
+    return slots ? 0 : -ENOMEM;
+}
+
+/* The slot of key, or an idle one that becomes it; NULL: all busy, or taken under our eyes WAYS times. */
+static struct slot *slot_for(struct slot *set, uint64_t key)
+{
+    for (int tries = 0; tries < WAYS; tries++) {
+        struct slot *idle = NULL;
+        uint64_t idle_key = 0;
+        for (struct slot *slot = set; slot < set + WAYS; slot++) {
+            uint64_t found = dp_load_relaxed(&slot->key);
+            if (found == key)
+                return slot;
+            if (!idle && !dp_load_relaxed(&slot->word)) {
+                idle = slot;
+                idle_key = found;
+            }
+        }
+        if (!idle)
+            return NULL;
+        if (dp_cas_relaxed(&idle->key, &idle_key, key))
+            return idle;
+    }
+    return NULL;
+}
+
+dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t begin_ns)
+{
+    unsigned set = DELTAPROF_LOCK_SET(lock);
+    struct slot *slot = slots ? slot_for(&slots[set * WAYS], key_of(lock, kind)) : NULL;
+    if (!slot || (dp_load_relaxed(&slot->word) & N_MASK) >= N_MOST) {
+        dp_stats_add(DP_STAT_LOCKS_FULL, 1);
+        return 0;
+    }
+    uint64_t old = dp_add_relaxed(&slot->word, one_at(begin_ns));
+    moved(set, old, old + one_at(begin_ns));
+    return (dp_contended_place)(slot - slots) + 1;
+}
+
+int64_t dp_contended_acquired(dp_contended_place place, int64_t *end_ns)
+{
+    struct slot *slot = &slots[place - 1];
+    int64_t owed, end;
+    uint64_t new, old = dp_load_relaxed(&slot->word);
+    do {
+        uint64_t n = old & N_MASK;
+        end = *end_ns;
+        owed = owed_at(old, end);
+        if (owed <= 0 && n == 1)
+            end -= owed; /* invariant 4 */
+        new = owed > 0 ? word_of(n - 1, end) : old - one_at(end);
+    } while (!dp_cas_relaxed(&slot->word, &old, new));
+    moved((place - 1) / WAYS, old, new);
+    *end_ns = end;
+    return owed > 0 ? owed : 0;
+}
+
+void dp_contended_timed_out(dp_contended_place place, int64_t *end_ns)
+{
+    struct slot *slot = &slots[place - 1];
+    int64_t end;
+    uint64_t new, old = dp_load_relaxed(&slot->word);
+    do {
+        int64_t owed = owed_at(old, *end_ns);
+        end = *end_ns - (owed < 0 && (old & N_MASK) == 1 ? owed : 0); /* invariant 4 */
+        new = old - one_at(end);
+    } while (!dp_cas_relaxed(&slot->word, &old, new));
+    moved((place - 1) / WAYS, old, new);
+    *end_ns = end;
+}
+
+void dp_contended_cancel(dp_contended_place place, int64_t begin_ns)
+{
+    uint64_t old = dp_sub_relaxed(&slots[place - 1].word, one_at(begin_ns));
+    moved((place - 1) / WAYS, old, old - one_at(begin_ns));
+}
+
+int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS])
+{
+    unsigned set = DELTAPROF_LOCK_SET(lock);
+    int64_t sum = 0, now = 0;
+    if (!slots)
+        return 0;
+    for (struct slot *slot = &slots[set * WAYS]; slot < &slots[(set + 1) * WAYS]; slot++) {
+        uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
+        if (!old || key >> 8 != key_of(lock, 0) >> 8)
+            continue;
+        if (!now)
+            now = dp_clock_ns();
+        uint64_t new;
+        int64_t owed;
+        do {
+            owed = owed_at(old, now);
+            new = word_of(old & N_MASK, now);
+        } while (owed > 0 && !dp_cas_relaxed(&slot->word, &old, new));
+        if (owed <= 0)
+            continue;
+        moved(set, old, new);
+        owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
+        sum += owed;
+    }
+    return sum;
+}
+
+void dp_contended_fork_child(void)
+{
+    for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
+        if (dp_load_relaxed(&filter[set]))
+            dp_store_relaxed(&filter[set], 0);
+    if (slots)
+        madvise(slots, DELTAPROF_LOCK_SETS * WAYS * sizeof *slots, MADV_DONTNEED);
+}

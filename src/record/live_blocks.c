@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/live_blocks.c - the set of live sampled blocks, and its filter.
+ *
+ * Shape. A filter byte stands for 16 bytes of address space (many such, by hash). The byte's index alone determines
+ * five buckets of eight slots: a home, and four far from it and each other for what spills; and in each bucket one slot
+ * to look at first. Homes lie as the blocks do: 128 bytes of address space share one, a slot for every 16 of them, and
+ * what follows there follows here, round and round. So what is near in the heap is near here; blocks of 16 MiB of heap,
+ * or of as much as the set is large, never take each other's slot, and nearly every search is one compare. Key and
+ * value stand side by side: an entry is one cache line, seldom two. Nothing is ever moved, so nobody can miss an entry
+ * that is there; a removed entry leaves an empty slot and no tombstone; every search ends after 8 slots, or 40 where
+ * the byte says that something spilled.
+ *
+ * Where every block is recorded, what a free waits for is this: the set is half again as large as the heap, and as
+ * cold. Huge pages spare it the page tables (redis under SET, 16 at a time: 1,230 -> 984 ns a request more than without
+ * us), and then a page of them is nearly full, because homes lie in a row.
+ *
+ *     key word:     0 --CAS--> BUSY --[ENTRY]--> key --take [ENTRY]--> 0
+ *                               a value is being written
+ *                                                key --claim--> BUSY --unclaim [ENTRY]--> key, or drop [ENTRY]--> 0
+ *     filter byte:  0 --insert--> PRESENT (| SPILLED) --miss--> | CLEANING --> 0, or back if something was found
+ *                   WATCHED: for ever
+ *
+ * 1. A value is written by who turned an empty slot BUSY, and read by who frees the block: a block is freed once, so an
+ *    entry has one taker, who needs no atomic exchange and does not wait for the line before it goes on to the real
+ *    free. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after it; else a taker could
+ *    read the value of the slot's last tenant, or a new tenant write it while the taker still reads. A program that
+ *    frees a block in two threads at once has it counted twice, or loses the entry of the slot's next tenant; readers
+ *    of the counters still see nothing below 0 (table.c).
+ * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0, and
+ *    has SPILLED if the entry lies outside its home bucket. A free in another thread is ordered after insert by
+ *    whatever handed the pointer over, so the plain load of deltaprof_may_be_live suffices.
+ * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is a store and leaves the byte
+ *    alone, and the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0), looks
+ *    at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
+ *    slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
+ *    makes the cleaner's last CAS fail. [CLEAN]: both sides write one and then read the other, in the total order;
+ *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
+ *    stand behind a byte that is 0: its free would pass by, and in-use stay too high for ever.
+ *    One cleaner at a time (`cleaning`, tried once and never waited for): with two, the first could clear on what it
+ *    saw long ago while the second has just found the new entry.
+ * 4. A BUSY slot counts as something of every byte: a cleaner leaves such bytes alone.
+ *
+ * Signal handlers find BUSY slots of the code that they interrupted and pass over them. A forked child keeps a BUSY
+ * slot for each sibling that was here at the fork.
+ */
+#include "record/live_blocks.h"
+
+#include "base/mem.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+
+#define SLOTS    8u /* of a bucket, and filter bytes with one home */
+#define BUCKETS  5u /* that a key may lie in */
+#define BUSY     (~(uint64_t)0)
+#define MIN_BITS 12 /* of the filter: a page */
+
+enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
+
+struct slot {
+    _Atomic uint64_t key;
+    _Atomic uint64_t who; /* record, objects << 32 */
+    _Atomic uint64_t bytes;
+};
+
+/* Before init, and where the profiler never starts: only watched blocks stand in here. */
+static _Atomic uint8_t first_filter[1 << MIN_BITS];
+struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
+
+static struct {
+    _Atomic uint8_t *filter;
+    _Atomic(struct slot *) slots; /* SLOTS a bucket; NULL before init; [INIT] the rest is set when it is not */
+    uint64_t filter_mask;
+    uint32_t n_buckets;
+    uint64_t one_bucket;                    /* 2^64 / n_buckets, rounded up */
+    _Alignas(64) _Atomic uint32_t cleaning; /* what is above is only read */
+} live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};
+
+static struct {
+    uintptr_t start, end;
+} watched;
+
+struct place {
+    uint32_t byte; /* index of the filter byte */
+    uint32_t home;
+};
+
+static inline struct place place_of(uintptr_t key)
+{
+    uint32_t byte = (uint32_t)deltaprof_filter_index(key, live.filter_mask);
+    /* byte / SLOTS % n_buckets by multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct computation") */
+    uint64_t fraction = live.one_bucket * (byte / SLOTS);
+    return (struct place){byte, (uint32_t)((unsigned __int128)fraction * live.n_buckets >> 64)};
+}
+
+static inline struct slot *slot_at(size_t number)
+{
+    return &dp_load_relaxed(&live.slots)[number];
+}
+
+/* The slots of the i-th bucket that a key of this place may lie in: the home, then far from it and each other. */
+static inline struct slot *bucket_at(struct place place, unsigned i)
+{
+    uint64_t at = place.home;
+    if (i) {
+        uint32_t step = (uint32_t)((place.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
+        at = (at + (uint64_t)i * (step % (live.n_buckets - 1) + 1)) % live.n_buckets;
+    }
+    return slot_at(at * SLOTS);
+}
+
+/* Where a key of this place lies unless that was taken. */
+static inline struct slot *first_slot(struct place place)
+{
+    return slot_at((size_t)place.home * SLOTS + place.byte % SLOTS);
+}
+
+int dp_live_blocks_init(size_t budget_bytes)
+{
+    /* About an eighth is the filter's, a power of two: two bytes a slot or more, most of them 0. */
+    unsigned filter_bits = MIN_BITS;
+    while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
+        filter_bits++;
+    size_t n_buckets = (budget_bytes - ((size_t)1 << filter_bits)) / (SLOTS * sizeof(struct slot));
+    if (budget_bytes < (size_t)2 << MIN_BITS || n_buckets < 2 * BUCKETS)
+        return -ENOMEM;
+    if (n_buckets > (uint32_t)-1 / SLOTS)
+        n_buckets = (uint32_t)-1 / SLOTS;
+    struct slot *slots = dp_mem_table(n_buckets * SLOTS * sizeof *slots);
+    _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
+    if (!slots || !filter)
+        return -ENOMEM;
+    live.filter = filter;
+    live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
+    live.n_buckets = (uint32_t)n_buckets;
+    live.one_bucket = UINT64_MAX / n_buckets + 1;
+    /* A free may read the old mask and then the new table: watched blocks stand where it looks then, too. */
+    for (size_t i = 0; i < sizeof first_filter; i++)
+        if (dp_load_relaxed(&first_filter[i]))
+            dp_store_relaxed(&filter[i], WATCHED);
+    dp_live_blocks_mark(watched.start, watched.end - watched.start);
+    dp_store_release(&live.slots, slots); /* [INIT] */
+    /* [FILTER]: deltaprof_may_be_live acquires the mask; with the new mask it must not find the old, shorter table. */
+    dp_store_release((const uint8_t *_Atomic *)&deltaprof_filter.bytes, (const uint8_t *)filter);
+    dp_store_release((_Atomic uint64_t *)&deltaprof_filter.mask, live.filter_mask);
+    return 0;
+}
+
+void dp_live_blocks_crowd(void)
+{
+    if (!dp_load_acquire(&live.slots)) /* [INIT] */
+        return;
+    dp_mem_huge(slot_at(0), (size_t)live.n_buckets * SLOTS * sizeof(struct slot));
+}
+
+void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
+{
+    if (!n_bytes)
+        return;
+    if (!watched.end)
+        watched.start = start;
+    watched.start = start < watched.start ? start : watched.start;
+    watched.end = start + n_bytes > watched.end ? start + n_bytes : watched.end;
+    for (uintptr_t at = start & ~(uintptr_t)15; at < start + n_bytes; at += 16)
+        dp_store_relaxed(&live.filter[deltaprof_filter_index(at, live.filter_mask)], WATCHED);
+}
+
+/* The filter byte of an entry whose slot is BUSY: PRESENT, and SPILLED if wanted, and not CLEANING. */
+static void show(uint32_t byte, uint8_t wanted)
+{
+    _Atomic uint8_t *at = &live.filter[byte];
+    uint8_t seen = dp_load_total(at); /* [CLEAN] */
+    if ((seen & WATCHED) || (seen & (wanted | CLEANING)) == wanted)
+        return;
+    if (!dp_cas_total(at, &seen, (uint8_t)((seen & SPILLED) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
+        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] claims too much rather than loop */
+}
+
+/* Something of this byte, or something unknown, stands in the first n of its buckets. */
+static bool holds(struct place place, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < SLOTS; k++) {
+            uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
+            if (key && (key == BUSY || place_of(key).byte == place.byte))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A search found nothing at this byte: clears it if nothing else is there. Most often something is, in its home. */
+static void clean(struct place place)
+{
+    _Atomic uint8_t *at = &live.filter[place.byte];
+    uint8_t seen = dp_load_relaxed(at);
+    uint32_t idle = 0;
+    if (!seen || (seen & WATCHED) || holds(place, 1) || !dp_cas_acquire(&live.cleaning, &idle, 1))
+        return;
+    uint8_t marked = seen | CLEANING;
+    if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
+        uint8_t then = holds(place, BUCKETS) ? marked & ~CLEANING : 0;
+        dp_cas_total(at, &marked, then);
+    }
+    dp_store_release(&live.cleaning, 0);
+}
+
+static inline void read_value(const struct slot *slot, struct dp_live_block *entry)
+{
+    uint64_t who = dp_load_relaxed(&slot->who);
+    entry->record = (dp_record_id)who;
+    entry->objects = (uint32_t)(who >> 32);
+    entry->bytes = dp_load_relaxed(&slot->bytes);
+}
+
+/* Of a key that is not where it is looked for first; NULL: not there. */
+static __attribute__((noinline)) struct slot *find_elsewhere(struct place place, uintptr_t key)
+{
+    unsigned n = dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
+    for (unsigned i = 0; i < n; i++) {
+        struct slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
+                return &bucket[k];
+    }
+    clean(place);
+    return NULL;
+}
+
+static inline struct slot *find(uintptr_t key)
+{
+    if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
+        return NULL;
+    struct place place = place_of(key);
+    struct slot *first = first_slot(place);
+    if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
+        return first;
+    return find_elsewhere(place, key);
+}
+
+bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *number)
+{
+    struct slot *slot = find(key);
+    if (!slot)
+        return false;
+    read_value(slot, entry);
+    dp_store_relaxed(&slot->key, BUSY);
+    *number = (uint32_t)(slot - slot_at(0));
+    return true;
+}
+
+void dp_live_blocks_unclaim(uintptr_t key, uint32_t number)
+{
+    dp_store_release(&slot_at(number)->key, key); /* [ENTRY] */
+}
+
+void dp_live_blocks_drop(uint32_t number)
+{
+    dp_store_release(&slot_at(number)->key, 0); /* [ENTRY] */
+}
+
+bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
+{
+    struct slot *slot = find(key);
+    if (!slot)
+        return false;
+    read_value(slot, entry);
+    dp_store_release(&slot->key, 0); /* [ENTRY] */
+    return true;
+}
+
+/* Puts the entry into this slot, if it is empty. */
+static inline bool put(struct slot *slot, uintptr_t key, const struct dp_live_block *entry)
+{
+    uint64_t expected = 0;
+    if (__builtin_expect(!dp_cas_total(&slot->key, &expected, BUSY), 0)) /* [ENTRY] [CLEAN] */
+        return false;
+    dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
+    dp_store_relaxed(&slot->bytes, entry->bytes);
+    dp_store_release(&slot->key, key); /* [ENTRY] */
+    return true;
+}
+
+/* The first slot is taken, perhaps by an entry of this key that should be gone: freed where no hook saw it. */
+static __attribute__((noinline)) bool insert_elsewhere(struct place place, uintptr_t key,
+                                                       const struct dp_live_block *entry, struct dp_live_block *stale)
+{
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
+                read_value(&bucket[k], stale);
+                dp_store_release(&bucket[k].key, 0); /* [ENTRY] */
+            }
+        for (unsigned k = 0; k < SLOTS; k++)
+            if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry)) {
+                show(place.byte, i ? PRESENT | SPILLED : PRESENT);
+                return true;
+            }
+    }
+    return false;
+}
+
+bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, struct dp_live_block *stale)
+{
+    stale->objects = 0;
+    if (!dp_load_acquire(&live.slots) /* [INIT] */ || !key || key == BUSY)
+        return false;
+    struct place place = place_of(key);
+    if (__builtin_expect(!put(first_slot(place), key, entry), 0))
+        return insert_elsewhere(place, key, entry, stale);
+    show(place.byte, PRESENT);
+    return true;
+}
+
+void dp_live_blocks_prefetch(uintptr_t key)
+{
+    if (!dp_load_acquire(&live.slots)) /* [INIT] */
+        return;
+    struct place place = place_of(key);
+    const struct slot *slot = first_slot(place);
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
+    __builtin_prefetch((const void *)&live.filter[place.byte]);
+}
+
+void dp_live_blocks_fork_child(void)
+{
+    dp_store_relaxed(&live.cleaning, 0);
+}

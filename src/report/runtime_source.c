@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/runtime_source.c - stacks of values instead of frame ids: a stack is kept as numbers of values, a value is
+ * asked for once a profile, and its frame is known from the last one. An address becomes a frame like any of ours, so
+ * mappings and names come from the same caches; what the runtime names itself is asked for in each profile, and taken
+ * as it is.
+ */
+#include "report/runtime_source.h"
+
+#include "base/clock.h"
+#include "report/consumer.h"
+#include "symbols/loader_sync.h"
+#include "unwind/stack.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RUNTIME_FRAME ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1)) /* the top bit: not an address */
+
+struct runtime_source {
+    struct dp_consumer *consumer;
+    const struct dp_dump *dump;
+    dp_object_id object;            /* of the last address */
+    uint32_t numbers[DP_STACK_MAX]; /* of the values of a stack that is not kept */
+};
+
+/* ---- values to locations ---------------------------------------------------------------------------------------- */
+
+/* As dp_frame_intern, which asks the loader for the object: neighbours are mostly of the same one. */
+static dp_frame_id intern(struct runtime_source *h, uintptr_t pc)
+{
+    const struct dp_object *o = h->object ? dp_object_get(h->object) : NULL;
+    if (o && pc >= o->start && pc < o->end && !dp_load_relaxed(&o->retired))
+        return dp_frame_intern_in(h->object, pc);
+    dp_frame_id id = dp_frame_intern(pc);
+    if (id)
+        h->object = dp_frame_get(id)->object;
+    return id;
+}
+
+/* A value's frame, kept if its object is known. */
+static dp_frame_id frame_of(struct runtime_source *h, struct dp_value *value)
+{
+    if (value->frame)
+        return value->frame;
+    dp_frame_id id = intern(h, value->value - 1);
+    if (id && dp_frame_get(id)->object)
+        value->frame = id;
+    return id;
+}
+
+static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, struct dp_value *v)
+{
+    struct deltaprof_frame_name name = {0};
+    uintptr_t value = v->value, pc = value ? value - 1 : 0;
+    bool runtime = value & RUNTIME_FRAME;
+    if (h->consumer->name_fn) {
+        h->consumer->name_fn(h->consumer->name_ctx, value, &name);
+        if (name.function)
+            return dp_locations_named(l, value, &name);
+        pc = value;
+    }
+    /* frames that are kept are those of value - 1 */
+    dp_frame_id id = runtime ? 0 : pc == value ? intern(h, pc) : frame_of(h, v);
+    return id ? dp_locations_frame(l, id) : dp_locations_named(l, runtime ? value : pc, &name);
+}
+
+static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_t number)
+{
+    struct dp_values *values = &h->consumer->values;
+    uint32_t ref = values->refs.at[number];
+    if (ref)
+        return ref;
+    ref = resolve(h, l, &values->all.at[number]);
+    if (ref && dp_values_meet(values, number, ref) && !l->error)
+        l->error = -ENOMEM;
+    return ref;
+}
+
+#define MET_MAX 64
+
+/*
+ * Gives new frames of a stack their locations, so that the symbols lock is taken once and not for each. What is left is
+ * for ref_of.
+ */
+static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
+{
+    struct dp_values *values = &h->consumer->values;
+    dp_frame_id ids[MET_MAX];
+    size_t positions[MET_MAX], n_ids = 0;
+    uint32_t met[MET_MAX];
+    for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
+        struct dp_value *v = &values->all.at[numbers[i]];
+        if (refs[i] || !v->value || v->value & RUNTIME_FRAME || !(ids[n_ids] = frame_of(h, v)))
+            continue;
+        positions[n_ids++] = i;
+    }
+    if (!n_ids)
+        return;
+    dp_locations_stack(l, ids, n_ids, met);
+    for (size_t k = 0; k < n_ids && met[k]; k++) {
+        uint32_t number = numbers[positions[k]];
+        if (values->refs.at[number] || !dp_values_meet(values, number, met[k]))
+            refs[positions[k]] = met[k];
+    }
+}
+
+/* The numbers of the row's stack, of n values; NULL: no memory. */
+static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack, size_t n)
+{
+    struct dp_values *values = &h->consumer->values;
+    uint32_t *kept = dp_records_note(h->consumer->records, row);
+    if (*kept)
+        return dp_values_use(values, *kept, n);
+    for (size_t i = 0; i < n; i++)
+        if ((h->numbers[i] = dp_values_number(values, stack[i])) == DP_VALUES_NONE)
+            return NULL;
+    if (n)
+        *kept = dp_values_keep(values, h->numbers, n, h->consumer->memory_bytes / 16);
+    return h->numbers;
+}
+
+static void ahead(void *ctx, const struct dp_row *row, int distance)
+{
+    struct runtime_source *h = ctx;
+    const uint32_t *kept = dp_records_note(h->consumer->records, row);
+    const void *at;
+    size_t depth, n_bytes;
+    if (distance == DP_EMIT_FAR) {
+        __builtin_prefetch(kept);
+        __builtin_prefetch(h->dump->heap ? (const void *)&h->dump->heap[row->id] : &h->dump->block[row->id]);
+        return;
+    }
+    const uintptr_t *stack;
+    dp_dump_stack(h->dump, row->id, &stack, &depth);
+    at = *kept ? (const void *)dp_values_stack(&h->consumer->values, *kept) : stack;
+    n_bytes = depth * (*kept ? sizeof(uint32_t) : sizeof(uintptr_t));
+    for (size_t i = 0; i < n_bytes && i < 512; i += 64)
+        __builtin_prefetch((const char *)at + i);
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+{
+    struct runtime_source *h = ctx;
+    const uintptr_t *values;
+    size_t depth;
+    dp_dump_stack(h->dump, row->id, &values, &depth);
+    size_t n = depth < h->dump->depth ? depth : h->dump->depth;
+    const uint32_t *numbers = numbers_of(h, row, values, n);
+    if (!numbers) {
+        l->error = l->error ? l->error : -ENOMEM;
+        return 0;
+    }
+    bool all = dp_values_refs(&h->consumer->values, numbers, n, refs);
+    if (!all && !h->consumer->name_fn)
+        meet(h, l, numbers, n, refs);
+    for (size_t i = 0; !all && i < n; i++)
+        if (!refs[i])
+            refs[i] = ref_of(h, l, numbers[i]);
+    if (n < depth)
+        refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+    if (!n)
+        refs[n++] = dp_locations_frame(l, DP_FRAME_NO_STACK);
+    return n;
+}
+
+static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+{
+    struct runtime_source *h = ctx;
+    int64_t size_bytes = dp_records_size(h->consumer->records, row);
+    if (!size_bytes)
+        return 0;
+    *out = (struct dp_encode_label){
+        .key = dp_encode_string(e, "bytes", 5), .num = size_bytes, .num_unit = dp_encode_string(e, "bytes", 5)};
+    return 1;
+}
+
+/* ---- one dump --------------------------------------------------------------------------------------------------- */
+
+static int check(const struct dp_consumer *c, const struct dp_dump *dump)
+{
+    if (c->source == DP_SOURCE_HOOKS || (c->kind == DELTAPROF_HEAP ? dump->block != NULL : dump->heap != NULL))
+        return -EINVAL;
+    return 0;
+}
+
+/* The dump becomes the baseline: its allocs are not delivered here, what is in use is. */
+static void skip(struct dp_consumer *c)
+{
+    struct dp_rows *rows = &c->buffers->rows;
+    dp_records_commit(c->records, rows);
+    for (size_t i = 0; i < rows->n; i++)
+        rows->at[i].values[0] = rows->at[i].values[1] = 0;
+}
+
+static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
+{
+    bool heap = c->kind == DELTAPROF_HEAP;
+    struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1,
+                            .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
+    struct runtime_source h = {.consumer = c, .dump = dump};
+    struct dp_emit_source source = {stack, ahead, labels, &h};
+    dp_kind_describe(c->kind, c->types, &e.kind);
+    if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
+        return -ENOMEM;
+    c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
+    dp_objects_recheck();
+    dp_loader_sync();
+    int err = dp_consumer_get_buffers(c);
+    if (!err)
+        err = dp_records_subtract(c->records, dump, &c->buffers->rows);
+    if (err)
+        return err;
+    if (c->skip_next || !fn) {
+        skip(c);
+        c->skip_next = false;
+    }
+    if (!fn)
+        return 0;
+    dp_values_begin(&c->values);
+    err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
+    if (err != -ECANCELED && dp_values_end(&c->values, c->memory_bytes / 32))
+        dp_records_clear_notes(c->records);
+    return err;
+}
+
+int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
+{
+    dump.mixed_sizes = c->mixed_sizes;
+    dump.depth = c->depth;
+    dp_consumer_lock(c, true);
+    int err = c->pending ? -EBUSY : check(c, &dump);
+    if (!err) {
+        c->source = DP_SOURCE_RECORDS;
+        err = write_dump(c, &dump, rate_bytes, fn, ctx);
+        if (err == -ECANCELED)
+            return err;
+        if (!fn && !err)
+            c->from = c->to;
+        c->pending = !err && fn;
+        if (!c->pending)
+            dp_consumer_put_buffers(c);
+    }
+    dp_consumer_unlock(c);
+    return err;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/table_source.c - a record's frames become locations, its heap and label set become text labels.
+ */
+#include "report/table_source.h"
+
+#include "record/event.h"
+#include "record/labels.h"
+#include "record/table.h"
+
+#include <string.h>
+
+static void ahead(void *ctx, const struct dp_row *row, int distance)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    if (distance == DP_EMIT_FAR) {
+        __builtin_prefetch(record);
+        return;
+    }
+    const dp_frame_id *frames = dp_table_frames(record);
+    __builtin_prefetch(frames);
+    __builtin_prefetch(frames + 16);
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
+    dp_locations_stack(l, dp_table_frames(record), n, refs);
+    if (record->cut)
+        refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+    return n;
+}
+
+static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)
+{
+    return (struct dp_encode_label){.key = dp_encode_string(e, key, strlen(key)),
+                                    .str = dp_encode_string(e, value, strlen(value))};
+}
+
+static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    const struct dp_label *set;
+    size_t n = dp_labels_get(record->labels, &set), n_out = 0;
+    const char *heap = dp_heap_name(record->heap);
+    if (heap)
+        out[n_out++] = text_label(e, "heap", heap);
+    if (row->entry == DP_ROW_INHERITED)
+        out[n_out++] = text_label(e, "fork", "inherited");
+    for (size_t i = 0; i < n && n_out < DP_EMIT_LABELS_MAX; i++)
+        out[n_out++] = text_label(e, set[i].key, set[i].value);
+    return n_out;
+}
+
+struct dp_emit_source dp_table_source(unsigned kind)
+{
+    return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind};
+}

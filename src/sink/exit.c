@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/exit.c - exit, _exit, quick_exit and three signals all come here, in any order, from any thread, perhaps from
+ * inside each other.
+ *
+ * Where there is an agent the caller only wakes it and waits. Where there is none it writes itself: with try-locks and
+ * the modules that are open, because it may be a crash handler; only plain exit, and that only if this thread is not
+ * inside an allocator (its countdown is not guarded), may open modules first, so that short programs have names in
+ * their profile.
+ */
+#include "sink/exit.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "record/event.h"
+#include "sink/agent.h"
+#include "sink/tick.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NOT_YET, UNDER_WAY, OVER };
+
+static struct {
+    _Atomic uint32_t state;
+    _Atomic int32_t by; /* thread that delivers; a thread asks only whether it is itself */
+    _Atomic bool armed, speaks;
+    _Atomic int64_t timeout_ns;
+} process_exit;
+
+void dp_exit_init(const struct dp_config *conf, bool speaks)
+{
+    dp_store_relaxed(&process_exit.timeout_ns, conf->exit_timeout_ns);
+    dp_store_relaxed(&process_exit.speaks, speaks);
+    dp_store_relaxed(&process_exit.armed, true);
+}
+
+void dp_exit_forbid(void)
+{
+    dp_store_relaxed(&process_exit.armed, false);
+}
+
+int64_t dp_exit_deadline(void)
+{
+    return dp_clock_ns() + dp_load_relaxed(&process_exit.timeout_ns);
+}
+
+static void say_no_sample(void)
+{
+    int64_t rate = dp_record_heap_rate(), seen = (int64_t)dp_record_bytes_seen(), better = 1;
+    char seen_text[32], rate_text[32], better_text[32];
+    if (!seen) {
+        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may bring a malloc of its own, or makes none");
+        return;
+    }
+    while (better * 128 <= seen)
+        better *= 2; /* about a hundred samples */
+    dp_text_size(rate_text, sizeof rate_text, rate);
+    dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
+    dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
+    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated, heap_rate=%s; heap_rate=%s would catch them", seen_text,
+           rate_text, better_text);
+}
+
+/* One line: files, samples, and every loss. */
+static void talk(void)
+{
+    if (!dp_load_relaxed(&process_exit.speaks) || !(dp_log_wants_info() || dp_log_end()))
+        return;
+    uint64_t samples = dp_stats_read(DP_STAT_SAMPLES), files = dp_tick_files();
+    if (!samples) {
+        say_no_sample();
+        return;
+    }
+    static char losses[900]; /* once a process; a crash handler has little stack */
+    size_t n = 0;
+    losses[0] = '\0';
+    for (int i = 0; i < DP_STAT_N; i++) {
+        uint64_t count = dp_stats_read(i);
+        if (count && i != DP_STAT_SAMPLES && i != DP_STAT_TICKS)
+            n += dp_text_format(losses + n, sizeof losses - n, "; %llu %s", (unsigned long long)count,
+                                dp_stats_words(i));
+    }
+    if (dp_tick_has_sink())
+        dp_log(DP_LOG_ERROR, "%llu file%s in %s, %llu sample%s%s", (unsigned long long)files, files == 1 ? "" : "s",
+               dp_tick_directory(), (unsigned long long)samples, samples == 1 ? "" : "s", losses);
+    else
+        dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
+}
+
+/* False: somebody else is at work on the profiles, and was not done by the deadline. */
+static bool write_in_time(bool may_load, int64_t deadline_ns)
+{
+    if (dp_agent_finish(deadline_ns))
+        return true;
+    if (dp_agent_is_running())
+        return false;
+    return (may_load ? dp_tick(deadline_ns) : dp_tick_last(deadline_ns)) != -EBUSY;
+}
+
+/* Not by the host's callback, which may be what the other thread is stuck in, or want a lock that this one holds. */
+static void say_late(void)
+{
+    char timeout[32];
+    if (!dp_tick_has_sink())
+        return;
+    dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&process_exit.timeout_ns));
+    dp_log_bypass(true);
+    dp_log(DP_LOG_ERROR, "exit_timeout=%s: %s did not take the last profiles by then; they are lost", timeout,
+           dp_tick_directory());
+    dp_log_bypass(false);
+}
+
+static void deliver(bool ordinary, int64_t deadline_ns)
+{
+    bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2;
+    dp_record_flush_bytes();
+    int64_t kept = deltaprof_guard_enter();
+    dp_tick_is_last(true);
+    if (!ordinary)
+        dp_log_bypass(true);
+    if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
+        say_late();
+    talk();
+    if (!ordinary)
+        dp_log_bypass(false);
+    deltaprof_guard_exit(kept);
+}
+
+void dp_exit_deliver(bool ordinary)
+{
+    if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() || dp_agent_is_self())
+        return;
+    int saved = errno;
+    int32_t self = (int32_t)syscall(SYS_gettid);
+    uint32_t state = NOT_YET;
+    int64_t deadline_ns = dp_exit_deadline();
+    if (dp_cas_acquire(&process_exit.state, &state, UNDER_WAY)) {
+        dp_store_relaxed(&process_exit.by, self);
+        if (dp_load_relaxed(&process_exit.timeout_ns))
+            deliver(ordinary, deadline_ns);
+        dp_store_release(&process_exit.state, OVER);
+        dp_futex_wake(&process_exit.state);
+    } else if (dp_load_relaxed(&process_exit.by) != self) {
+        while (dp_load_acquire(&process_exit.state) == UNDER_WAY && dp_clock_ns() < deadline_ns)
+            dp_futex_wait(&process_exit.state, UNDER_WAY, deadline_ns);
+    }
+    errno = saved;
+}
+
+void dp_exit_cancelled(void)
+{
+    dp_tick_is_last(false);
+    dp_store_relaxed(&process_exit.state, NOT_YET);
+}
+
+void dp_exit_fork_child(void)
+{
+    dp_store_relaxed(&process_exit.state, NOT_YET);
+    dp_store_relaxed(&process_exit.speaks, false);
+}

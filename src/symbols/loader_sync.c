@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/loader_sync.c - dl_iterate_phdr on behalf of objects/loader_scan.c, which may not call it.
+ *
+ * It spares hooks the search in memory, and gives objects their names. The loader counts what it opens and closes, so
+ * nothing new costs one callback. Files in other namespaces (dlmopen) are not shown; hooks find those by themselves.
+ * Nor is it called in the hook of dlclose, where the program may hold a lock that somebody inside a callback of
+ * dl_iterate_phdr waits for: so a library that is closed before any report saw it, then or later, has no name.
+ */
+#include "symbols/loader_sync.h"
+
+#include "base/atomic.h"
+#include "objects/objects.h"
+#include "symbols/symbol.h"
+
+#include <errno.h>
+#include <link.h>
+
+static _Atomic uint64_t seen; /* opened and closed, when all was entered last; 0: never */
+
+static int enter(struct dl_phdr_info *info, size_t n_bytes, void *counted)
+{
+    struct dp_loaded loaded;
+    uint64_t now = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
+    if (now == dp_load_relaxed(&seen))
+        return 1;
+    *(uint64_t *)counted = now;
+    if (dp_loader_measure(info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr, &loaded)) {
+        loaded.name = info->dlpi_name ? info->dlpi_name : "";
+        dp_object_enter(&loaded);
+    }
+    return 0;
+}
+
+void dp_loader_sync(void)
+{
+    if (dp_loader_answers() || dp_symbol_loader_unusable())
+        return;
+    int saved = errno;
+    uint64_t counted = 0;
+    if (!dl_iterate_phdr(enter, &counted))
+        dp_store_relaxed(&seen, counted);
+    errno = saved;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/maps.c - frame -> mapping, answered once a frame and remembered by frame id.
+ *
+ * A mapping belongs to an object of objects/frames.h, which is what a frame names: an address alone does not tell which
+ * of two libraries that lay there one after the other was meant. The segment's bounds come from /proc/self/maps while
+ * the object is loaded; of one that is gone before any report saw it, from its file if that still has the build-id; at
+ * worst it is the object's whole range. Frames without an object lie in some other file's mapping, or in [anon].
+ * Nothing here calls the loader, so it serves a forked child too.
+ */
+#include "symbols/maps.h"
+
+#include "base/mem.h"
+#include "symbols/names.h"
+#include "symbols/segment.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+static struct {
+    DP_VEC(struct dp_mapping) known;
+    DP_VEC(uint32_t) by_frame; /* index + 1; 0: not asked yet */
+    struct dp_segments segments;
+    bool fresh; /* segments were read in this report */
+    struct dp_names names;
+} maps;
+
+static const char *keep(const char *text, size_t n_bytes)
+{
+    const char *kept = dp_names_keep(&maps.names, text, n_bytes);
+    return kept ? kept : "";
+}
+
+static const char *keep_hex(const uint8_t *bytes, size_t n_bytes)
+{
+    char text[2 * sizeof((struct dp_object *)0)->build_id];
+    for (size_t i = 0; i < n_bytes; i++) {
+        text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    return keep(text, 2 * n_bytes);
+}
+
+static const struct dp_segment *segment_at(uintptr_t pc)
+{
+    if (!maps.fresh) {
+        maps.fresh = true;
+        dp_segments_read(&maps.segments);
+    }
+    return dp_segments_find(&maps.segments, pc);
+}
+
+/* Its index, or that of ANON when there is no room. */
+static uint32_t add(const struct dp_mapping *mapping)
+{
+    struct dp_mapping *kept = dp_vec_push(&maps.known);
+    if (!kept)
+        return DP_MAPPING_ANON;
+    *kept = *mapping;
+    return (uint32_t)maps.known.n - 1;
+}
+
+static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
+{
+    m->start = s->start;
+    m->limit = s->limit;
+    m->offset = s->offset;
+}
+
+/* The kernel shows another library there than the object: one that was closed and opened again between two looks. */
+static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc)
+{
+    const char *name = dp_object_name(o);
+    struct dp_segment in_file;
+    return *name && strcmp(file, name) && o->build_id_bytes &&
+           dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
+}
+
+/* The object's own segment at pc, by the best source there is. */
+static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t pc)
+{
+    const char *name = dp_object_name(o);
+    m->bias = o->bias;
+    m->build_id = keep_hex(o->build_id, o->build_id_bytes);
+    const struct dp_segment *s = segment_at(pc);
+    if (s && s->n_path && s->start >= (o->start & ~(uintptr_t)4095) && s->start < o->end &&
+        !dp_load_relaxed(&o->retired)) {
+        from_segment(m, s);
+        m->file = keep(maps.segments.text.at + s->path, s->n_path);
+        if (!is_another(m->file, o, pc))
+            return;
+    }
+    if (!*name) {
+        const char *exec = (const char *)getauxval(AT_EXECFN);
+        name = exec ? exec : "";
+    }
+    m->file = keep(name, strlen(name));
+    struct dp_segment in_file;
+    if (*name == '/' && !dp_segment_of_file(name, o->build_id, o->build_id_bytes, o->bias, pc, &in_file)) {
+        from_segment(m, &in_file);
+        return;
+    }
+    m->start = o->start & ~(uintptr_t)4095;
+    m->limit = (o->end + 4095) & ~(uintptr_t)4095;
+    m->offset = 0;
+}
+
+static uint32_t find(dp_object_id object, uintptr_t pc)
+{
+    for (size_t i = 0; i < maps.known.n; i++) {
+        const struct dp_mapping *m = &maps.known.at[i];
+        if (m->object == object && pc >= m->start && pc < m->limit)
+            return (uint32_t)i;
+    }
+    struct dp_mapping m = {.object = object, .build_id = ""};
+    if (object) {
+        describe(&m, dp_object_get(object), pc);
+        return add(&m);
+    }
+    const struct dp_segment *s = segment_at(pc);
+    if (!s || !s->n_path)
+        return DP_MAPPING_ANON;
+    from_segment(&m, s);
+    m.bias = s->start - s->offset;
+    m.file = keep(maps.segments.text.at + s->path, s->n_path);
+    return add(&m);
+}
+
+/* The main program first, whatever frames there are: pprof takes mapping[0] for it. */
+static void init(void)
+{
+    static const struct dp_mapping anon = {.limit = 0, .file = "[anon]", .build_id = ""};
+    uintptr_t entry = getauxval(AT_ENTRY);
+    dp_frame_id id = dp_frame_intern(entry);
+    struct dp_mapping main = {.build_id = "", .file = ""};
+    if (id && dp_frame_get(id)->object) {
+        main.object = dp_frame_get(id)->object;
+        describe(&main, dp_object_get(main.object), entry);
+    } else {
+        const struct dp_segment *s = segment_at(entry);
+        if (s) {
+            from_segment(&main, s);
+            main.bias = s->start - s->offset;
+            main.file = keep(maps.segments.text.at + s->path, s->n_path);
+        }
+    }
+    add(&main);
+    add(&anon);
+}
+
+int dp_maps_begin(void)
+{
+    maps.fresh = false;
+    if (maps.known.n)
+        return 0;
+    return dp_vec_room(&maps.known, 64) ? (init(), 0) : -ENOMEM;
+}
+
+uint32_t dp_maps_find(dp_frame_id id)
+{
+    if (id < maps.by_frame.n && maps.by_frame.at[id])
+        return maps.by_frame.at[id] - 1;
+    const struct dp_frame *frame = dp_frame_get(id);
+    uint32_t index = find(frame->object, frame->pc);
+    size_t want = (size_t)id + 1;
+    if (want > maps.by_frame.n && dp_vec_room(&maps.by_frame, want - maps.by_frame.n))
+        maps.by_frame.n = want;
+    if (want <= maps.by_frame.n)
+        maps.by_frame.at[id] = index + 1;
+    return index;
+}
+
+uint32_t dp_maps_count(void)
+{
+    return (uint32_t)maps.known.n;
+}
+
+struct dp_mapping dp_maps_get(uint32_t index)
+{
+    return maps.known.at[index];
+}
+
+void dp_maps_abandon(void)
+{
+    memset(&maps, 0, sizeof maps);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/maps.h - which mapping a frame of code lies in, as /proc/self/maps shows it, kept for as long as we live.
+ *
+ * Known mappings are never forgotten: a closed library keeps its own, and its address range may belong to another one
+ * by now. Context: under the symbols lock.
+ */
+#pragma once
+
+#include "objects/frames.h"
+
+#include <stdint.h>
+
+/* One executable segment of one object. Strings live for ever. */
+struct dp_mapping {
+    dp_object_id object;
+    uintptr_t start, limit, offset, bias;
+    const char *file;     /* as /proc/self/maps names it, without " (deleted)" */
+    const char *build_id; /* lower-case hex, "" if none */
+};
+
+/* Always there. MAIN is the main program; ANON is code without a file, and has no range of its own. */
+enum { DP_MAPPING_MAIN, DP_MAPPING_ANON };
+
+/* At the start of a report: /proc/self/maps is read again if a frame asks for what is not known yet. -ENOMEM. */
+int dp_maps_begin(void);
+
+/* The mapping of a code frame, an index below dp_maps_count. Never fails: at worst it is DP_MAPPING_ANON. */
+uint32_t dp_maps_find(dp_frame_id id);
+
+uint32_t dp_maps_count(void);
+struct dp_mapping dp_maps_get(uint32_t index);
+
+/* Forgets everything, unseen: a forked child whose parent was at work here. */
+void dp_maps_abandon(void);

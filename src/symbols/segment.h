@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/segment.h - where the executable segments of this process lie: from /proc/self/maps, or from an ELF file when
+ * the mapping is gone. Plain system calls: fit for a forked child.
+ */
+#pragma once
+
+#include "base/mem.h"
+
+#include <stdint.h>
+
+struct dp_segment {
+    uintptr_t start, limit, offset;
+    uint32_t path, n_path; /* in text: "" for anonymous memory, "[vdso]", or a file, without " (deleted)" */
+};
+
+/* The executable lines of /proc/self/maps, by address. Zero is empty. */
+struct dp_segments {
+    struct dp_segment *at;
+    size_t n, cap;
+    struct {
+        char *at;
+        size_t n, cap;
+    } text;
+};
+
+/* Reads it anew. -errno: empty. */
+int dp_segments_read(struct dp_segments *segments);
+void dp_segments_fini(struct dp_segments *segments);
+
+/* The segment that holds address; NULL: none. */
+const struct dp_segment *dp_segments_find(const struct dp_segments *segments, uintptr_t address);
+
+/*
+ * The executable segment of the ELF file at path that would hold address when loaded at bias; page-aligned, path unset.
+ * -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any will do).
+ */
+int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias, uintptr_t address,
+                       struct dp_segment *segment);

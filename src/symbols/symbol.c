@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/symbol.c - names by frame id, asked for once and kept, the noes too. Each report opens the files that it
+ * needs and closes them when it ends, so between reports nothing is held but the names themselves.
+ *
+ * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a
+ * program does not show the profiler.
+ */
+#include "symbols/symbol.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "symbols/maps.h"
+#include "symbols/names.h"
+
+#include <deltaprof/hooks.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+
+#define LINES_MAX 64 /* inlined frames of one location that are kept */
+
+/* in a static build */
+extern const struct dp_symbolize_ops dp_module_symbolize __attribute__((weak));
+extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
+
+/* Where names come from. Look-ups are under the symbols lock, opening a module is not. */
+static struct dp_module modules[DP_SYMBOL_SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
+
+static struct {
+    DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES]; /* NULL: not asked yet */
+    struct dp_names names;
+    char *chunk; /* symbols are carved from it */
+    size_t left;
+} symbols;
+
+static const struct dp_symbol unknown = {0};
+static bool loader_unusable; /* a child forked from a process with threads: the loader may be locked for ever */
+static bool threaded;        /* there were threads when the last fork began; glibc may say otherwise in the child */
+
+static const struct dp_symbolize_ops *opened(int source)
+{
+    const struct dp_symbolize_ops *builtin = source == DP_SYMBOL_BY_LINES ? &dp_module_lines : &dp_module_symbolize;
+    return builtin ? builtin : dp_module_opened(&modules[source]);
+}
+
+static bool load(int source, const char *what_is_missing)
+{
+    static struct dp_log_cause causes[DP_SYMBOL_SOURCES];
+    if (opened(source))
+        return true;
+    int64_t kept = deltaprof_guard_enter();
+    bool open = dp_module_open(&modules[source]) != NULL;
+    if (!open)
+        dp_log_once(&causes[source], 1, "%s: module %s: %s", what_is_missing, modules[source].name,
+                    dp_load_acquire(&modules[source].error));
+    deltaprof_guard_exit(kept);
+    return open;
+}
+
+void dp_symbol_load(enum dp_symbolize how)
+{
+    if (loader_unusable || how == DP_SYMBOLIZE_NONE)
+        return;
+    if (how == DP_SYMBOLIZE_LINES && load(DP_SYMBOL_BY_LINES, "source lines are not known, functions only"))
+        return;
+    load(DP_SYMBOL_BY_SYMBOLS, "functions are not named");
+}
+
+void dp_symbol_close(struct dp_symbol_files *files)
+{
+    int64_t kept = deltaprof_guard_enter();
+    for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
+        if (files->by[i].session)
+            opened(i)->close(files->by[i].session);
+        files->by[i].session = NULL;
+        dp_vec_fini(&files->by[i].handles);
+    }
+    deltaprof_guard_exit(kept);
+}
+
+/* ---- the cache -------------------------------------------------------------------------------------------------- */
+
+static struct dp_symbol *carve(int n_lines)
+{
+    size_t n_bytes = sizeof(struct dp_symbol) + (size_t)n_lines * sizeof(struct dp_symbol_line);
+    if (n_bytes > symbols.left) {
+        symbols.left = (size_t)64 << 10;
+        symbols.chunk = dp_mem_map(symbols.left);
+        if (!symbols.chunk)
+            symbols.left = 0;
+    }
+    if (n_bytes > symbols.left)
+        return NULL;
+    struct dp_symbol *symbol = (struct dp_symbol *)symbols.chunk;
+    symbols.chunk += n_bytes;
+    symbols.left -= n_bytes;
+    return symbol;
+}
+
+static const char *keep(const char *text)
+{
+    return text ? dp_names_keep(&symbols.names, text, strlen(text)) : NULL;
+}
+
+static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
+{
+    struct dp_symbol *symbol = n > 0 ? carve(n) : NULL;
+    if (!symbol)
+        return &unknown;
+    symbol->n_lines = n;
+    for (int i = 0; i < n; i++) {
+        symbol->lines[i] = lines[i];
+        symbol->lines[i].name = keep(lines[i].name);
+        symbol->lines[i].system_name = keep(lines[i].system_name);
+        symbol->lines[i].file = keep(lines[i].file);
+        if (!symbol->lines[i].name)
+            return &unknown;
+    }
+    return symbol;
+}
+
+/* ---- asking the module ------------------------------------------------------------------------------------------ */
+
+/* The link to the file itself, which serves when its name is gone or names another; the kernel may not let us. */
+static void map_files_link(char *text, const struct dp_mapping *m)
+{
+    text = stpcpy(text, "/proc/self/map_files/");
+    uintptr_t ends[2] = {m->start, m->limit};
+    for (int i = 0; i < 2; i++) {
+        int shift = 60;
+        while (shift && !(ends[i] >> shift))
+            shift -= 4;
+        for (; shift >= 0; shift -= 4)
+            *text++ = "0123456789abcdef"[ends[i] >> shift & 15];
+        *text++ = i ? 0 : '-';
+    }
+}
+
+static int open_file(int source, void *session, const struct dp_mapping *m)
+{
+    const struct dp_symbolize_ops *ops = opened(source);
+    const struct dp_object *o = m->object ? dp_object_get(m->object) : NULL;
+    const uint8_t *build_id = o ? o->build_id : NULL;
+    size_t n = o ? o->build_id_bytes : 0;
+    char link[64];
+    map_files_link(link, m);
+    int handle = -1;
+    if (o && !*dp_object_name(o))
+        handle = ops->add(session, "/proc/self/exe", build_id, n, m->bias);
+    if (handle < 0 && *m->file == '/')
+        handle = ops->add(session, m->file, build_id, n, m->bias);
+    if (handle < 0 && *m->file == '/')
+        handle = ops->add(session, link, build_id, n, m->bias);
+    return handle;
+}
+
+/* The module's handle of a mapping; negative: none. */
+static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
+{
+    __typeof__(files->by[0]) *s = &files->by[source];
+    if (!s->session && !(s->session = opened(source)->open()))
+        return -1;
+    size_t want = (size_t)index + 1;
+    if (want > s->handles.n) {
+        if (!dp_vec_room(&s->handles, want - s->handles.n))
+            return -1;
+        memset(s->handles.at + s->handles.n, 0, (want - s->handles.n) * sizeof(int));
+        s->handles.n = want;
+    }
+    int *handle = &s->handles.at[index];
+    if (!*handle) {
+        struct dp_mapping m = dp_maps_get(index);
+        int got = open_file(source, s->session, &m);
+        *handle = got < 0 ? got : got + 1;
+    }
+    return *handle < 0 ? *handle : *handle - 1;
+}
+
+static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uintptr_t pc, uint32_t index)
+{
+    struct dp_symbol_line lines[LINES_MAX];
+    int64_t kept = deltaprof_guard_enter();
+    int handle = handle_of(files, source, index);
+    int n = handle < 0 ? 0 : opened(source)->lookup(files->by[source].session, handle, pc, lines, LINES_MAX);
+    const struct dp_symbol *symbol = keep_lines(lines, n);
+    deltaprof_guard_exit(kept);
+    return symbol;
+}
+
+static int source_of(enum dp_symbolize how)
+{
+    return how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
+}
+
+static const struct dp_symbol *cached(int source, uint32_t frame)
+{
+    return frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
+}
+
+const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how)
+{
+    if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
+        return NULL;
+    const struct dp_symbol *symbol = cached(source_of(how), frame);
+    return symbol && symbol->n_lines ? symbol : NULL;
+}
+
+const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, uint32_t index,
+                                       enum dp_symbolize how)
+{
+    if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
+        return NULL;
+    int source = source_of(how);
+    __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
+    const struct dp_symbol *symbol = cached(source, frame);
+    if (!symbol) {
+        if (!opened(source))
+            return NULL;
+        symbol = ask(files, source, pc, index);
+        size_t want = (size_t)frame + 1;
+        if (want > cache->n && dp_vec_room(cache, want - cache->n))
+            cache->n = want;
+        if (frame < cache->n)
+            cache->at[frame] = symbol;
+    }
+    return symbol->n_lines ? symbol : NULL;
+}
+
+void dp_symbol_abandon(void)
+{
+    memset(&symbols, 0, sizeof symbols);
+}
+
+void dp_symbol_fork_prepare(void)
+{
+    threaded = !__libc_single_threaded;
+}
+
+void dp_symbol_fork_child(void)
+{
+    loader_unusable = loader_unusable || threaded;
+}
+
+bool dp_symbol_loader_unusable(void)
+{
+    return loader_unusable;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/cfi.c - binary search in .eh_frame_hdr, then one FDE and its CIE; cfi_program.c runs what they say, up to pc.
+ *
+ * Formats: LSB core "Exception Frames", DWARF 5 section 6.4, and gcc's extensions.
+ *
+ * The bytes may be anything (a truncated file, a library that was written to fool us). So:
+ * 1. Every byte is read through a cursor that ends with the record, and a record ends with the segment.
+ * 2. A cursor that ran out gives zeros and stays `bad`; what was read before `bad` was seen is used by nobody.
+ * 3. Each loop takes at least one byte of a cursor or halves a range.
+ */
+#include "unwind/cfi_program.h"
+
+#include <errno.h>
+
+/* The record at `at`, as a cursor behind its length; bad where none fits. */
+static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
+{
+    struct dp_cursor c = {(const uint8_t *)cfi->start, (const uint8_t *)cfi->end, false};
+    if (at < cfi->start || at >= cfi->end) {
+        c.bad = true;
+        c.at = c.end;
+        return c;
+    }
+    c.at = (const uint8_t *)at;
+    uint64_t length = dp_cursor_u32(&c);
+    if (length == 0xffffffff) /* 64-bit DWARF: nobody writes .eh_frame like that */
+        c.bad = true;
+    if (length > (uint64_t)(c.end - c.at))
+        c.bad = true;
+    else
+        c.end = c.at + length;
+    return c;
+}
+
+/* A pointer to the personality: only its length matters. */
+static void skip_encoded(struct dp_cursor *c, uint8_t encoding)
+{
+    if (encoding == DP_PE_ALIGNED)
+        c->bad = true;
+    else if (encoding != DP_PE_OMIT)
+        dp_cursor_encoded(c, encoding & 0x0f);
+}
+
+static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *cie)
+{
+    struct dp_cursor c = record_at(cfi, at);
+    *cie = (struct dp_cfi_cie){0};
+    if (dp_cursor_u32(&c) != 0 || c.bad)
+        return false;
+    uint8_t version = dp_cursor_u8(&c);
+    const char *letters = (const char *)c.at;
+    while (dp_cursor_u8(&c))
+        ;
+    if (c.bad || (version != 1 && version != 3))
+        return false;
+    cie->code_align = dp_cursor_uleb(&c);
+    cie->data_align = dp_cursor_sleb(&c);
+    uint64_t ra = version == 1 ? dp_cursor_u8(&c) : dp_cursor_uleb(&c);
+    if (ra != DP_REG_RA)
+        return false;
+    if (letters[0] == 'z') {
+        uint64_t n_bytes = dp_cursor_uleb(&c);
+        struct dp_cursor data = c;
+        dp_cursor_skip(&c, n_bytes);
+        if (c.bad)
+            return false;
+        data.end = c.at;
+        cie->has_length = true;
+        bool known = true;
+        for (const char *l = letters + 1; *l && known; l++) {
+            switch (*l) {
+            case 'R':
+                cie->encoding = dp_cursor_u8(&data);
+                break;
+            case 'L':
+                dp_cursor_u8(&data);
+                break;
+            case 'P':
+                skip_encoded(&data, dp_cursor_u8(&data));
+                break;
+            case 'S':
+                cie->signal = true;
+                break;
+            case 'B':
+                break; /* aarch64: signed with the other key */
+            default:
+                known = false;
+                break;
+            }
+        }
+        if (data.bad)
+            return false;
+    } else if (letters[0]) {
+        return false;
+    }
+    cie->program = c;
+    return !c.bad;
+}
+
+/* The FDE whose range begins last at or before pc; 0: none. */
+static uintptr_t search(const struct dp_cfi *cfi, uintptr_t pc)
+{
+    uint32_t low = 0, high = cfi->n_fdes;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (cfi->hdr + (uintptr_t)(intptr_t)cfi->fdes[2 * (size_t)middle] <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? cfi->hdr + (uintptr_t)(intptr_t)cfi->fdes[2 * (size_t)(low - 1) + 1] : 0;
+}
+
+int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row)
+{
+    uintptr_t fde = search(cfi, pc);
+    if (!fde)
+        return 0;
+    struct dp_cursor c = record_at(cfi, fde);
+    uintptr_t id_at = (uintptr_t)c.at;
+    uint32_t back = dp_cursor_u32(&c);
+    struct dp_cfi_cie cie;
+    if (c.bad || !back || !read_cie(cfi, id_at - back, &cie))
+        return -EINVAL;
+    uint64_t start = dp_cursor_encoded(&c, cie.encoding);
+    uint64_t n_bytes = dp_cursor_encoded(&c, cie.encoding & 0x0f);
+    if (cie.has_length)
+        dp_cursor_skip(&c, dp_cursor_uleb(&c));
+    if (c.bad)
+        return -EINVAL;
+    if (pc - start >= n_bytes)
+        return 0;
+    if (!dp_cfi_program_run(&cie, c, start, pc, row))
+        return -EINVAL;
+    row->signal = cie.signal;
+    return row->cfa == DP_CFA_UNSET ? -EINVAL : 1;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/cfi.h - reads .eh_frame: what the unwind table says about one address. Pure: touches nothing but the bytes
+ * that it is given, allocates nothing, ends on any input. Context: hook.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One object's unwind table, as mapped. Entries of fdes are {address, FDE}, both relative to hdr. */
+struct dp_cfi {
+    uintptr_t hdr;
+    const int32_t *fdes;
+    uint32_t n_fdes;
+    uintptr_t start, end; /* readable bytes that hold .eh_frame */
+};
+
+enum dp_cfi_cfa {
+    DP_CFA_UNSET,
+    DP_CFA_REGISTER,   /* reg + offset */
+    DP_CFA_EXPRESSION, /* at expression, expression_bytes long */
+};
+
+enum dp_cfi_saved {
+    DP_SAVED_SAME,       /* the register still holds the caller's value */
+    DP_SAVED_UNDEFINED,  /* there is no such value; of the return address: there is no caller */
+    DP_SAVED_OFFSET,     /* in memory at CFA + offset */
+    DP_SAVED_REGISTER,   /* in another register */
+    DP_SAVED_OTHER,      /* a value that is computed */
+    DP_SAVED_EXPRESSION, /* in memory where an expression says */
+};
+
+struct dp_cfi_where {
+    uint32_t how; /* enum dp_cfi_saved */
+    int64_t offset;
+    const uint8_t *expression;
+    uint32_t expression_bytes;
+};
+
+struct dp_cfi_row {
+    uint32_t cfa; /* enum dp_cfi_cfa */
+    uint32_t reg;
+    int64_t offset;
+    const uint8_t *expression;
+    uint32_t expression_bytes;
+    struct dp_cfi_where fp, ra, sp; /* sp SAME: it is the CFA, as usual */
+    bool signal;                    /* a signal frame's trampoline */
+};
+
+/* DWARF's numbers of the registers that a walk follows. */
+#if defined(__x86_64__)
+enum { DP_REG_FP = 6, DP_REG_SP = 7, DP_REG_RA = 16 };
+#elif defined(__aarch64__)
+enum { DP_REG_FP = 29, DP_REG_SP = 31, DP_REG_RA = 30 };
+#endif
+
+/* The row in force at pc. 1 found; 0 the table has nothing for pc; -EINVAL it is damaged or too strange to read. */
+int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row);

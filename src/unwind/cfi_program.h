@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/cfi_program.h - runs the call frame program of a CIE and of an FDE. Context: hook.
+ */
+#pragma once
+
+#include "unwind/cfi.h"
+#include "unwind/cfi_cursor.h"
+
+struct dp_cfi_cie {
+    struct dp_cursor program;
+    uint64_t code_align;
+    int64_t data_align;
+    uint8_t encoding; /* of the FDE's addresses */
+    bool has_length, signal;
+};
+
+/*
+ * The row in force at pc: that of the CIE's program, changed by `program` of an FDE whose range begins at `start`.
+ * False: something that we do not know or that is damaged.
+ */
+bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cursor program, uint64_t start, uint64_t pc,
+                        struct dp_cfi_row *row);

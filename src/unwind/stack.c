@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* unwind/stack.c - the hash of a stack by its definition. */
+#include "unwind/stack.h"
+
+#include "base/hash.h"
+
+uint64_t dp_stack_hash(const dp_frame_id *frames, uint32_t depth)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < depth; i++)
+        sum = sum * DP_STACK_BASE + frames[i];
+    return dp_hash_mix(sum);
+}

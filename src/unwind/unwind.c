@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/unwind.c - chooses how to walk the calling thread's stack: by cached rules, by frame pointers, or through
+ * libunwind.
+ *
+ * auto walks by cached rules (walk.c); where those do not suffice, the whole stack is walked again through libunwind,
+ * if its module is there. unwind=libunwind always does that.
+ *
+ * Frame pointers (unwind=fp): a frame record is {caller's frame record, return address}. Nothing says whether a
+ * function keeps one, so records must lie in readable memory and rise strictly, and the walk ends where one does not.
+ * The outermost frame has a zero frame pointer.
+ */
+#include "unwind/unwind.h"
+
+#include "base/stats.h"
+#include "unwind/libunwind.h"
+#include "unwind/unwind_cache.h"
+#include "unwind/walk.h"
+
+#include <deltaprof/hooks.h>
+
+static unsigned depth_max = 128;
+static enum dp_unwind_mode mode;
+
+int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_bytes)
+{
+    mode = wanted;
+    depth_max = depth < 1 ? 1 : depth > DP_STACK_MAX ? DP_STACK_MAX : depth;
+    if (mode == DP_UNWIND_LIBUNWIND)
+        dp_libunwind_want();
+    dp_reach_init();
+    int err = dp_stack_cache_init(depth_max);
+    return err ? err : dp_unwind_cache_init(budget_bytes, mode != DP_UNWIND_FP);
+}
+
+size_t dp_unwind_scratch_bytes(void)
+{
+    return dp_stack_cache_bytes();
+}
+
+static const dp_frame_id no_stack = DP_FRAME_NO_STACK;
+
+/* A stack of the most frames is one that has more. */
+static void count_cut(uint32_t depth)
+{
+    dp_stats_add(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, 1);
+}
+
+static void give(struct dp_stack *stack, const dp_frame_id *frames, uint32_t depth, bool cut)
+{
+    *stack = (struct dp_stack){.hash = dp_stack_hash(frames, depth), .depth = depth, .cut = cut, .frames = frames};
+    if (cut)
+        count_cut(depth);
+}
+
+static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp_stack_cache *cache, bool *cut)
+{
+    struct dp_reach reach;
+    dp_reach_begin(&reach, &cache->own, site->sp);
+    uintptr_t pc = site->pc, sp = site->sp, fp = site->fp;
+    *cut = true;
+    for (uint32_t n = 0;; n++) {
+        if (!dp_walk_plausible(pc) || n == depth_max)
+            return n;
+        cache->others[n] = dp_unwind_cache_frame(dp_unwind_cache_get(pc, cache->generation));
+        if (!fp) {
+            *cut = false;
+            return n + 1;
+        }
+        if (fp < sp || !dp_reach_word(&reach, fp) || !dp_reach_word(&reach, fp + 8))
+            return n + 1;
+        pc = dp_walk_strip(dp_reach_read(fp + 8));
+        sp = fp + 16;
+        fp = dp_reach_read(fp);
+    }
+}
+
+static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack)
+{
+    static __thread dp_frame_id leaf;
+    leaf = dp_walk_plausible(site->pc) ? dp_frame_intern(site->pc - 1) : 0;
+    give(stack, leaf ? &leaf : &no_stack, 1, true);
+    dp_stats_add(DP_STAT_STACKS_NONE, 1);
+}
+
+/* By cached rules, or where those do not suffice, or are not wanted, through libunwind. */
+static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cache *cache, struct dp_stack *stack)
+{
+    enum dp_walk_end end = mode == DP_UNWIND_LIBUNWIND ? DP_WALK_LIBUNWIND : DP_WALK_CUT;
+    if (end != DP_WALK_LIBUNWIND)
+        end = dp_walk(cache, site, depth_max);
+    if (end == DP_WALK_LIBUNWIND) {
+        bool whole;
+        uint32_t n = dp_libunwind_walk(cache, site, depth_max, &whole);
+        if (n) {
+            give(stack, cache->others, n, !whole);
+            return true;
+        }
+        if (mode == DP_UNWIND_LIBUNWIND)
+            end = dp_walk(cache, site, depth_max);
+    }
+    uint32_t n = dp_stack_cache_depth(cache);
+    if (!n)
+        return false;
+    if (n > depth_max)
+        n = depth_max;
+    struct dp_stack_known *known = &cache->known;
+    if (!known->record)
+        known->hash = dp_stack_cache_hash(cache, n);
+    *stack = (struct dp_stack){.hash = known->hash,
+                               .depth = n,
+                               .cut = end != DP_WALK_WHOLE,
+                               .frames = dp_stack_cache_ids(cache),
+                               .known = known};
+    if (stack->cut)
+        count_cut(n);
+    return true;
+}
+
+void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
+{
+    struct dp_stack_cache *cache = scratch;
+    if (!cache) {
+        leaf_only(site, stack);
+        return;
+    }
+    if (__builtin_expect(cache->inside, 0))
+        dp_libunwind_exit(cache);
+    dp_stack_cache_begin(cache, dp_objects_unloading() ? 0 : dp_objects_generation());
+    if (mode == DP_UNWIND_FP) {
+        bool cut;
+        uint32_t n = walk_frame_pointers(site, cache, &cut);
+        if (n)
+            give(stack, cache->others, n, cut);
+        else
+            leaf_only(site, stack);
+    } else if (!walk_exactly(site, cache, stack)) {
+        leaf_only(site, stack);
+    }
+    dp_stack_cache_end(cache);
+}
+
+void dp_unwind_from_values(void *scratch, const uintptr_t *values, size_t n, struct dp_stack *stack)
+{
+    struct dp_stack_cache *cache = scratch;
+    if (!cache || !n) {
+        give(stack, &no_stack, 1, true);
+        dp_stats_add(DP_STAT_STACKS_NONE, 1);
+        return;
+    }
+    dp_stack_cache_begin(cache, cache->generation);
+    uint32_t depth = n < depth_max ? (uint32_t)n : depth_max;
+    for (uint32_t i = 0; i < depth; i++) {
+        dp_frame_id id = dp_frame_intern_named(values[i]);
+        cache->others[i] = id ? id : DP_FRAME_OVERFLOW;
+        if (!id)
+            dp_stats_add(DP_STAT_FRAMES_FULL, 1);
+    }
+    give(stack, cache->others, depth, depth < n);
+    dp_stack_cache_end(cache);
+}
+
+int dp_unwind_wants_module(void)
+{
+    return dp_libunwind_wanted();
+}
+
+int dp_unwind_load_module(void)
+{
+    return dp_libunwind_load();
+}
+
+void dp_unwind_fork_prepare(const void *scratch)
+{
+    dp_libunwind_fork_prepare(scratch);
+}
+
+void dp_unwind_fork_parent(void)
+{
+    dp_libunwind_fork_parent();
+}
+
+void dp_unwind_fork_child(const void *scratch)
+{
+    dp_libunwind_fork_child(scratch);
+    dp_objects_fork_child();
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/unwind_cache.c - the unwind cache: a fixed array of rows; a key lives in one of them or nowhere.
+ *
+ * Any thread may overwrite any row at any time, without a lock and without waiting: the second word is key ^ first, so
+ * that words of two writers do not match a key. All accesses are relaxed: a row publishes nothing but itself, and the
+ * frame id in it refers to words that are read by reports only, after the record that holds it was published.
+ *
+ * A rule is a function of the address while the object stays loaded. A generation ends after an object was retired,
+ * and its rows with it; while an unload is under way nothing is stored and nothing found (generation 0, which no row
+ * has), and an address without an object is never stored, because something may be loaded there later.
+ */
+#include "unwind/unwind_cache.h"
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "objects/objects.h"
+#include "objects/reach.h"
+#include "unwind/rule.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Atomic uint64_t *dp_unwind_cache_rows;
+uint64_t dp_unwind_cache_mask;
+static bool rules_wanted;
+
+int dp_unwind_cache_init(size_t budget_bytes, bool with_rules)
+{
+    size_t n = 256;
+    while (n * 2 * sizeof *dp_unwind_cache_rows <= budget_bytes)
+        n *= 2;
+    dp_unwind_cache_rows = dp_mem_table(n * sizeof *dp_unwind_cache_rows);
+    if (!dp_unwind_cache_rows)
+        return -ENOMEM;
+    dp_unwind_cache_mask = n - 2;
+    rules_wanted = with_rules;
+    return 0;
+}
+
+/* The code that returns from a signal handler, as every libc writes it: the kernel's frame is above its address. */
+static bool is_trampoline(uintptr_t pc)
+{
+#if defined(__x86_64__)
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
+#else
+    static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}; /* mov x8, #139; svc #0 */
+#endif
+    return dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
+}
+
+static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
+{
+    struct dp_object unknown = {0}; /* the table may be full */
+    const struct dp_object *object = id ? dp_object_get(id) : &unknown;
+    if (!id)
+        dp_object_look(lookup_pc, &unknown);
+    struct dp_cfi cfi = {(uintptr_t)object->eh_frame_hdr, object->fde_table, object->n_fdes, object->cfi_start,
+                         object->cfi_end};
+    struct dp_cfi_row row;
+    bool found = dp_cfi_find(&cfi, lookup_pc, &row) > 0;
+    if ((!found || row.signal) && is_trampoline(lookup_pc + 1))
+        return dp_rule_signal();
+    return found ? dp_rule_make(&row, lookup_pc) : dp_rule_bare(DP_RULE_NONE);
+}
+
+uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
+{
+    uintptr_t lookup_pc = behind - 1;
+    dp_object_id object = dp_object_find(lookup_pc);
+    dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
+    if (!frame) {
+        frame = DP_FRAME_OVERFLOW;
+        dp_stats_add(DP_STAT_FRAMES_FULL, 1);
+    }
+    uint64_t value = frame;
+    if (rules_wanted)
+        value |= (uint64_t)make_rule(object, lookup_pc) << 32;
+    if (object && generation && !dp_objects_unloading()) {
+        _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_unwind_cache_mask];
+        dp_store_relaxed(&row[0], value);
+        dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_era(generation)));
+    }
+    return value;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/unwinder.h - the seam to the unwind module: a walk through libunwind with accessors of ours.
+ */
+#pragma once
+
+#include "base/module.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Registers by DWARF number; the last one is the pc. */
+#if defined(__x86_64__)
+enum { DP_UNWINDER_REGS = 17 };
+#elif defined(__aarch64__)
+enum { DP_UNWINDER_REGS = 33 };
+#endif
+
+/* A frame as libunwind sees it: return address (or interrupted pc), and the stack pointer there. */
+struct dp_unwinder_step {
+    uintptr_t pc, sp;
+    bool interrupted; /* pc is exact, not a return address */
+};
+
+/* What the module may know of the process. read copies an aligned word, false: it cannot be read. */
+struct dp_unwinder_process {
+    bool (*find)(void *ctx, uintptr_t pc, uintptr_t *eh_frame_hdr, uintptr_t *fdes, size_t *n_fdes);
+    bool (*read)(void *ctx, uintptr_t address, uintptr_t *word);
+    void *ctx;
+};
+
+struct dp_unwinder_ops {
+    struct dp_module_ops base;
+    int (*open)(void); /* 0 or -ENOMEM. Context: above the waterline, once */
+    /*
+     * Walks from registers rootward and writes the frames from the first with sp >= from_sp on, at most max. Returns
+     * their number; *whole: the last one is the outermost. Takes no lock that is held across a call out, calls neither
+     * dl_iterate_phdr nor the host's heap.
+     */
+    size_t (*walk)(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max,
+                   bool *whole, const struct dp_unwinder_process *process);
+};

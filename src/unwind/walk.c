@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/walk.c - the walk by cached rules: a row of the cache, a sum, a word from the stack, and again.
+ *
+ * What a frame costs is a chain of loads: the return address gives the row, the row the CFA, the CFA the next return
+ * address. All else (bounds, the search for a place to join the stack cache, keeping the state) runs beside it. Only
+ * `advance` is made for speed: it has nothing but the usual, in registers, and calls nobody; `run` does the rest and
+ * calls it again.
+ *
+ * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the stack cache in the middle
+ * (staged too, with their true fp), and the rest of the stack cache, which keeps its places. It ends after `depth`
+ * frames at the latest, and the stack may turn back, as it does where code runs on another stack, TURNS_MAX times.
+ */
+#include "unwind/walk.h"
+
+#include "unwind/unwind_cache.h"
+
+#include <deltaprof/hooks.h>
+#include <stddef.h>
+#include <ucontext.h>
+
+enum { TURNS_MAX = 8 };
+
+#if defined(__x86_64__)
+enum {
+    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
+    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
+    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
+};
+#elif defined(__aarch64__)
+enum {
+    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.pc),
+    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
+    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
+    UCONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
+};
+#endif
+
+/* Where a walk stands. */
+struct walk {
+    struct dp_reach reach;
+    uintptr_t pc, sp, fp; /* of the frame to be entered next */
+    uint64_t value;       /* of the frame entered last */
+    const struct dp_stack_cache_frame
+        *candidate; /* the stack cache's first frame that this one may be, or one leafward of it */
+    uintptr_t link; /* aarch64: its link register, where a signal frame said; else 0 */
+    uint32_t turns;
+    uint32_t n, n_barred, limit; /* of stage */
+    uint64_t hash;               /* of stage */
+    bool tried;                  /* it is not the candidate */
+    bool foreign;                /* on another stack than the thread's own: what is staged now is barred */
+    bool ended;                  /* a rule said so */
+};
+
+static bool on_own_stack(const struct walk *w)
+{
+    return w->reach.lo == w->reach.own->lo && w->reach.hi == w->reach.own->hi;
+}
+
+/* The word may be read, perhaps after a look. What words of other stacks than the thread's own led to is barred. */
+static inline bool reach(struct walk *w, uintptr_t address)
+{
+    if (__builtin_expect(dp_reach_here(&w->reach, address), 1))
+        return true;
+    bool there = dp_reach_move(&w->reach, address);
+    w->foreign = !on_own_stack(w);
+    w->n_barred = w->n;
+    return there;
+}
+
+/* Takes the caller's registers from the ucontext that a signal frame lies on. */
+static bool step_signal(struct walk *w, uint32_t rule)
+{
+    uintptr_t context = w->sp + (uintptr_t)dp_rule_offset(rule);
+    if (!reach(w, context + UCONTEXT_PC) || !reach(w, context + UCONTEXT_SP) || !reach(w, context + UCONTEXT_FP))
+        return false;
+    w->pc = dp_reach_read(context + UCONTEXT_PC);
+    w->sp = dp_reach_read(context + UCONTEXT_SP);
+    w->fp = dp_reach_read(context + UCONTEXT_FP);
+#if defined(__aarch64__)
+    if (!reach(w, context + UCONTEXT_LINK))
+        return false;
+    w->link = dp_reach_read(context + UCONTEXT_LINK);
+#endif
+    return w->turns++ < TURNS_MAX;
+}
+
+/* The caller of a frame whose rule is SP or FP, EXACT or not. False: its words cannot be read, or lead backwards too
+ * often. */
+static bool step(struct walk *w, uint32_t rule)
+{
+    bool by_fp = dp_rule_kind(rule) == DP_RULE_FP || dp_rule_kind(rule) == DP_RULE_FP_EXACT;
+    uintptr_t cfa = (by_fp ? w->fp : w->sp) + (uintptr_t)dp_rule_offset(rule);
+    uintptr_t slot = dp_stack_cache_fp_slot(rule), pc;
+#if defined(__aarch64__)
+    if (dp_rule_ra(rule) == DP_RULE_RA_LINK) {
+        if (!w->link)
+            return false;
+        pc = w->link;
+        w->n_barred = w->n;
+    } else
+#endif
+    {
+        uintptr_t at = cfa - dp_stack_cache_ra_slot(rule);
+        if (!reach(w, at))
+            return false;
+        pc = dp_reach_read(at);
+    }
+    w->link = 0;
+    if (slot) {
+        if (!reach(w, cfa - slot))
+            return false;
+        w->fp = dp_reach_read(cfa - slot);
+    }
+    if (__builtin_expect(cfa <= w->sp, 0)) {
+        if (w->turns++ >= TURNS_MAX)
+            return false;
+        w->n_barred = w->n; /* who joins leafward of it does not see it turn */
+    }
+    w->pc = pc;
+    w->sp = cfa;
+    return true;
+}
+
+/* The interrupted frame, by the kernel's layout or by unwind data with its mark. Its row is that of pc, not of pc - 1:
+ * it is barred too. */
+static bool step_exact(struct walk *w, uint32_t rule)
+{
+    if (!(dp_rule_kind(rule) == DP_RULE_SIGNAL ? step_signal(w, rule) : step(w, rule)))
+        return false;
+    w->n_barred = w->n + 1;
+    return true;
+}
+
+static inline void enter(struct walk *w, struct dp_stack_cache *cache, uint64_t value)
+{
+    cache->stage[w->n] = (struct dp_stack_cache_frame){.fp = w->fp, .pc = w->pc, .sp = w->sp, .value = value};
+    cache->stage_ids[w->n++] = dp_unwind_cache_frame(value);
+    w->hash = w->hash * DP_STACK_BASE + dp_unwind_cache_frame(value);
+    w->value = value;
+    w->tried = false;
+}
+
+/* Takes the frames of places [at, last] over into stage, as they are for this walk. */
+static void take_over(struct walk *w, struct dp_stack_cache *cache, uint32_t at, uint32_t last)
+{
+    for (uint32_t i = at; i <= last; i++) {
+        uintptr_t slot = i == at ? 0 : dp_stack_cache_fp_slot(dp_unwind_cache_rule(cache->frames[i - 1].value));
+        w->pc = cache->frames[i].pc;
+        w->sp = cache->frames[i].sp;
+        if (slot)
+            w->fp = dp_reach_read(w->sp - slot);
+        enter(w, cache, cache->frames[i].value);
+    }
+}
+
+/*
+ * The frame that the walk stands on has the candidate's pc and sp. True: it is that one, at place *at, and the frames
+ * up to *last are still as remembered, of those before *end, up to where stage would be full.
+ */
+static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uint32_t *end, uint32_t *last)
+{
+    const struct dp_stack_cache_frame *c = w->candidate;
+    w->tried = true;
+    if (w->n == w->limit)
+        return false;
+    if (c >= cache->pending && c <= cache->pending + cache->n_pending)
+        w->candidate = &cache->frames[dp_stack_cache_settle(cache, (uint32_t)(c - cache->pending))];
+    *at = (uint32_t)(w->candidate - cache->frames);
+    if (cache->frames[*at].fp != w->fp && cache->live[*at])
+        return false;
+    *end = cache->b - *at > w->limit - w->n ? *at + w->limit - w->n : cache->b;
+    *last = dp_stack_cache_verify(cache, *at, *end);
+    if (w->foreign) { /* and back on the thread's own stack */
+        w->n_barred = w->n;
+        w->reach.lo = w->reach.own->lo;
+        w->reach.hi = w->reach.own->hi;
+        w->foreign = false;
+    }
+    return true;
+}
+
+/* The first frame of the stack cache from the candidate on that sp has not passed. */
+static inline const struct dp_stack_cache_frame *pass(const struct dp_stack_cache *cache,
+                                                      const struct dp_stack_cache_frame *c, uintptr_t sp)
+{
+    while (c->sp < sp)
+        c = c == cache->pending + cache->n_pending ? &cache->frames[cache->at + 1] : c + 1;
+    return c;
+}
+
+enum halt {
+    AT_CANDIDATE, /* the frame to be entered next is the candidate, but for fp */
+    AT_LIMIT,     /* stage is full */
+    NO_ROW,       /* for the frame to be entered next */
+    AT_RULE       /* the frame entered last takes more than this */
+};
+
+/*
+ * Enters frames and steps, while nothing is out of the ordinary.
+ *
+ * x86_64: with the usual rules all words of a step lie at or above its base. So if that lies in the readable range, one
+ * comparison is left, of the CFA with the range's end: the word at the CFA itself is read too, and not used, where fp
+ * was not saved, since a branch on that would be taken by chance.
+ */
+static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_stack_cache *cache)
+{
+    _Atomic uint64_t *rows = dp_unwind_cache_rows;
+    uint64_t mask = dp_unwind_cache_mask, era = dp_unwind_cache_era(cache->generation), hash = w->hash,
+             value = w->value;
+    uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, candidate = w->candidate->sp;
+    struct dp_stack_cache_frame *frame = cache->stage + w->n, *end = cache->stage + w->limit;
+    dp_frame_id *id = cache->stage_ids + w->n;
+    enum halt halt;
+    __asm__("" : "+r"(era), "+r"(end)); /* else made anew for each frame */
+#if defined(__x86_64__)
+    uintptr_t hi = sp - w->reach.lo <= w->reach.hi - w->reach.lo && sp % 8 == 0 ? w->reach.hi : 0;
+#endif
+
+    if (w->tried)
+        goto untried;
+    for (;;) {
+        if (__builtin_expect(candidate <= sp, 0)) {
+            w->candidate = pass(cache, w->candidate, sp);
+            candidate = w->candidate->sp;
+            if (candidate == sp && w->candidate->pc == pc) {
+                halt = AT_CANDIDATE;
+                break;
+            }
+        }
+    untried:
+        if (__builtin_expect(frame == end, 0)) {
+            halt = AT_LIMIT;
+            break;
+        }
+        uintptr_t code = dp_walk_strip(pc);
+        if (__builtin_expect(!dp_unwind_cache_peek(rows, mask, era, code, &value), 0)) {
+            halt = NO_ROW;
+            break;
+        }
+        *frame++ = (struct dp_stack_cache_frame){.fp = fp, .pc = pc, .sp = sp, .value = value};
+        *id++ = dp_unwind_cache_frame(value);
+        hash = hash * DP_STACK_BASE + dp_unwind_cache_frame(value);
+#if defined(__x86_64__)
+        uintptr_t base = sp;
+        if (__builtin_expect(!dp_rule_is_usual(value, DP_RULE_SP), 0)) {
+            if (!dp_rule_is_usual(value, DP_RULE_FP) || fp - sp >= hi - sp || fp % 8)
+                goto at_rule;
+            base = fp;
+        }
+        uintptr_t words = dp_rule_usual_offset(value), also = words, cfa = base + words * 8;
+        __asm__("" : "+r"(also)); /* the return address need not wait for the CFA */
+        if (__builtin_expect(cfa >= hi, 0))
+            goto at_rule;
+        intptr_t slot = dp_rule_usual_slot(value);
+        uintptr_t saved = dp_reach_read(cfa + (uintptr_t)slot * 8);
+        fp = slot ? saved : fp;
+        pc = dp_reach_read(base + also * 8 - 8);
+        sp = cfa;
+        continue;
+    at_rule:
+#endif
+        halt = AT_RULE;
+        break;
+    }
+    w->pc = pc;
+    w->sp = sp;
+    w->fp = fp;
+    w->n = (uint32_t)(frame - cache->stage);
+    w->hash = hash;
+    w->value = value;
+    w->tried = false;
+    return halt;
+}
+
+/* Steps from the frame entered last. False: the walk ends here, as *how says. */
+static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk_end *how)
+{
+    for (;;) {
+        uint32_t rule = dp_unwind_cache_rule(w->value);
+        *how = DP_WALK_CUT;
+        switch (dp_rule_kind(rule)) {
+        case DP_RULE_SP:
+        case DP_RULE_FP:
+            return step(w, rule);
+        case DP_RULE_SIGNAL:
+        case DP_RULE_SP_EXACT:
+        case DP_RULE_FP_EXACT:
+            if (!step_exact(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
+                return false;
+            enter(w, cache, dp_unwind_cache_get(w->pc + 1, cache->generation)); /* interrupted there: nothing to join */
+            continue;
+        case DP_RULE_END:
+            w->ended = true;
+            *how = DP_WALK_WHOLE;
+            return false;
+        case DP_RULE_LIBUNWIND:
+            *how = DP_WALK_LIBUNWIND;
+            return false;
+        default:
+            return false;
+        }
+    }
+}
+
+/*
+ * Steps until stage is full, the walk ends, or it has joined the stack cache for good: then *joined is the place that
+ * follows stage, and the end is not known yet.
+ */
+static enum dp_walk_end run(struct walk *w, struct dp_stack_cache *cache, enum halt halt, uint32_t *joined)
+{
+    for (;; halt = advance(w, cache)) {
+        enum dp_walk_end how;
+        uint32_t at, end, last;
+        uintptr_t code;
+        switch (halt) {
+        case AT_CANDIDATE:
+            if (!join(w, cache, &at, &end, &last))
+                continue;
+            if (last + 1 == end) {
+                *joined = at;
+                return DP_WALK_CUT;
+            }
+            take_over(w, cache, at, last);
+            w->candidate = &cache->frames[last + 1];
+            break;
+        case AT_LIMIT: /* a zero return address ends stacks of hand-made threads */
+            return dp_walk_strip(w->pc) ? DP_WALK_CUT : DP_WALK_WHOLE;
+        case NO_ROW:
+            code = dp_walk_strip(w->pc);
+            if (!dp_walk_plausible(code))
+                return code ? DP_WALK_CUT : DP_WALK_WHOLE;
+            enter(w, cache, dp_unwind_cache_fill(code, cache->generation));
+            break;
+        case AT_RULE:
+            break;
+        }
+        if (!step_from(w, cache, &how))
+            return how;
+    }
+}
+
+static uint32_t n_barred(const struct walk *w)
+{
+    return w->foreign || w->n_barred > w->n ? w->n : w->n_barred;
+}
+
+/* The stack cache holds the leaf side of the stack, to its last frame, and the depth allows more: steps on from there.
+ */
+static enum dp_walk_end run_on(struct walk *w, struct dp_stack_cache *cache, uint32_t limit)
+{
+    const struct dp_stack_cache_frame *last = &cache->frames[cache->b - 1];
+    enum dp_walk_end end;
+    uint32_t nowhere;
+    w->pc = last->pc;
+    w->sp = last->sp;
+    w->fp = last->fp;
+    w->value = last->value;
+    w->candidate = &cache->frames[cache->b];
+    cache->stage[0] = *last;
+    cache->stage_ids[0] = dp_unwind_cache_frame(last->value);
+    w->n = 1;
+    w->n_barred = 0;
+    w->limit = limit + 1;
+    w->hash = 0;
+    if (step_from(w, cache, &end))
+        end = run(w, cache, advance(w, cache), &nowhere);
+    if (w->n > 1)
+        dp_stack_cache_append(cache, w->n, n_barred(w));
+    cache->ended = w->ended;
+    return end;
+}
+
+enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth)
+{
+    struct walk w;
+    uintptr_t top = cache->own.hi;
+    dp_reach_begin(&w.reach, &cache->own, site->sp);
+    if (cache->own.hi != top)
+        dp_stack_cache_forget(cache);
+    /* Field by field: an initializer would clear it all by one instruction that the next load has to wait for. */
+    w.pc = site->pc;
+    w.sp = site->sp;
+    w.fp = site->fp;
+    w.value = 0;
+    const struct dp_stack_cache_frame *first =
+        cache->bar == cache->at ? &cache->pending[cache->n_barred] : &cache->frames[cache->bar];
+    w.candidate = pass(cache, first, w.sp);
+    w.link = 0;
+    w.turns = 0;
+    w.n = w.n_barred = 0;
+    w.limit = depth;
+    w.hash = 0;
+    w.ended = false;
+    w.tried = w.candidate->sp != w.sp || w.candidate->pc != w.pc;
+    w.foreign = !on_own_stack(&w);
+    uint32_t joined = UINT32_MAX;
+    enum dp_walk_end end = run(&w, cache, w.tried ? advance(&w, cache) : AT_CANDIDATE, &joined);
+    if (joined == UINT32_MAX) {
+        dp_stack_cache_place(cache, cache->b, w.n, n_barred(&w), w.hash);
+        cache->ended = w.ended;
+        return end;
+    }
+    dp_stack_cache_place(cache, joined, w.n, n_barred(&w), w.hash);
+    uint32_t n = dp_stack_cache_depth(cache);
+    if (n > depth) /* what follows the last frame that counts was not looked at */
+        return dp_walk_strip(dp_stack_cache_return_address(cache, depth)) ? DP_WALK_CUT : DP_WALK_WHOLE;
+    return cache->ended ? DP_WALK_WHOLE : run_on(&w, cache, depth - n);
+}

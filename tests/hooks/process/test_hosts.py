@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Hosts that leave us little: sanitizers, a chroot with nothing in it, memory that is never enough, many stacks."""
+import os
+import re
+import shutil
+import subprocess
+
+import reader
+from harness import BUILD, PRELOAD, Run, environment, main, new_directory, profiles, run, same, victim
+
+
+def that_a_sanitized_program_is_left_alone():
+    for name in ('asan', 'tsan', 'ubsan'):
+        if not os.path.exists(victim(name)):
+            print('    no', name, 'here')
+            continue
+        r = same([victim(name)], 'heap_rate=1,interval=10ms')
+        assert r.status == 5 and r.stdout == 'done 7\n', (r.status, r.stdout, r.stderr)
+        assert name == 'ubsan' or not profiles(r), name
+
+
+def that_a_malloc_inside_the_program_is_left_alone():
+    for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
+        r = same([victim('own')], conf, timeout=60)
+        assert r.status == 5 and r.stdout == 'used: 1\n'
+
+
+def libraries(path):
+    """What ld.so loads for path, itself included."""
+    text = subprocess.run(['ldd', path], capture_output=True, text=True, check=True).stdout
+    return re.findall(r'(/\S+) \(0x', text)
+
+
+def that_a_bare_chroot_runs_as_without_us():
+    if os.geteuid() != 0:
+        print('    not root, so no chroot')
+        return
+    for conf in ('heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=512k', 'heap_rate=1,unwind=libunwind'):
+        root = new_directory()
+        os.makedirs(root + '/out')
+        for path in libraries(victim('process')) + libraries(PRELOAD):
+            if '/libdeltaprof' in path:
+                continue
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, root + path)
+        shutil.copy(victim('process'), root + '/program')
+        os.makedirs(root + '/src')
+        os.makedirs(root + '/runtime_hooks/preload')  # the two find each other as in the build tree
+        shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
+        shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
+        for how in ('return', '_exit', 'vfork', 'dlerror', 'threads'):
+            without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=60)
+            script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
+                      '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
+            with_us = subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf], capture_output=True, text=True,
+                                     timeout=60)
+            assert (with_us.returncode, with_us.stdout) == (without.returncode, without.stdout), (how, with_us, without)
+            assert all(l.startswith('deltaprof[') for l in with_us.stderr.splitlines()), with_us.stderr
+        if 'heap_rate=1' in conf.split(','):
+            loaded = profiles(Run('', '', 0, root + '/out'), check=False)
+            assert any(s.values['alloc_space'] == 1234 for p in loaded for s in p.samples), os.listdir(root + '/out')
+
+
+def that_memory_stays_under_its_bound_and_totals_stay_true():
+    """A million different stacks in a table for a few thousand: the sums are still what the victim did."""
+    peaks = {}
+    for conf in (None, 'heap_rate=1,memory=16M,interval=100ms', 'heap_rate=1,memory=16M'):
+        out = new_directory()
+        p = subprocess.Popen([victim('stacks'), '300000'], env=environment(conf or '', out, preload=conf is not None),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        stdout, stderr = p.communicate(timeout=120)
+        assert p.returncode == 0, stderr
+        objects, size, held_objects, held_size, peak = (int(x) for x in stdout.split())
+        peaks[conf] = peak
+        if conf is None:
+            continue
+        loaded = profiles(Run('', '', 0, out))
+        total = reader.sum_profiles(loaded)
+        seen = {t: sum(row[t] for (names, _), row in total.items() if 'branch_' in ' '.join(names) or names == ('[overflow]',))
+                for t in ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')}
+        assert seen['alloc_objects'] >= objects and seen['alloc_space'] >= size, (seen, stdout)
+        assert seen['alloc_objects'] < objects + 1000, (seen, stdout)  # what [overflow] has beside the victim's
+        assert any('[overflow]' in names for names, _ in total), 'the table was never full'
+        assert any('overflow' in c for p in loaded for c in p.comments), loaded[-1].comments
+        # The modules' code and the agent's stack stand outside of `memory`.
+        assert peak - peaks[None] < (16 << 10) + 8192, peaks
+
+
+main(globals())

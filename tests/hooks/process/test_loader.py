@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""No hook enters the dynamic loader: nobody waits for a lock that a callback, a dlopen or a dead thread holds."""
+import os
+
+from harness import BUILD, HOOKS, main, names_in, new_directory, profiles, run, victim
+
+SECONDS = os.environ.get('DELTAPROF_STRESS_SECONDS', '4')
+PLUGINS = [os.path.join(HOOKS, name) for name in ('libplugin.so', 'libplugin_other.so')]
+
+
+def older_core():
+    """The core that finds files by itself, in a directory of its own, with the modules beside it."""
+    where = new_directory()
+    os.symlink(os.path.join(BUILD, 'tests/hooks/older_glibc/libdeltaprof.so.0'), os.path.join(where, 'libdeltaprof.so.0'))
+    os.symlink(os.path.join(BUILD, 'src/modules'), os.path.join(where, 'modules'))
+    return os.path.join(where, 'libdeltaprof.so.0')
+
+
+def frames_of(r):
+    return max(len(s.names) for p in profiles(r, program='victim_loader') for s in p.samples)
+
+
+def that_a_held_loader_holds_nobody():
+    for unwind in ('auto', 'libunwind'):
+        r = run([victim('loader'), 'callback', '300'], f'heap_rate=1,unwind={unwind},interval=20ms', timeout=60)
+        assert r.status == 0, (unwind, r.status, r.stdout, r.stderr)
+        assert {'plain', 'aligned', 'wants_the_mutex'} <= names_in(r, program='victim_loader'), unwind
+
+
+def that_libraries_come_and_go_and_forks_too():
+    for unwind in ('auto', 'libunwind'):
+        r = run([victim('loader'), 'churn', SECONDS, *PLUGINS], f'heap_rate=1,unwind={unwind},interval=50ms', timeout=120)
+        assert r.status == 0, (unwind, r.status, r.stdout, r.stderr)
+        names = names_in(r, program='victim_loader')
+        assert {'plain', 'aligned', 'plugin_make', 'other_make'} <= names, (unwind, names)
+        assert frames_of(r) >= 12, (unwind, frames_of(r))
+        print('    ', unwind, r.stderr.strip())
+
+
+def that_all_of_it_holds_with_an_older_glibc():
+    for argv in (['callback', '300'], ['churn', SECONDS, *PLUGINS]):
+        r = run([victim('loader'), *argv], 'heap_rate=1,interval=50ms', behind=[older_core()], timeout=120)
+        assert r.status == 0, (argv, r.status, r.stdout, r.stderr)
+        names = names_in(r, program='victim_loader')
+        assert {'plain', 'aligned', argv[0] == 'churn' and 'plugin_make' or 'wants_the_mutex'} <= names, names
+        assert frames_of(r) >= (12 if argv[0] == 'churn' else 3), frames_of(r)
+        print('    ', r.stderr.strip())
+
+
+def that_a_plugin_is_walked_through_from_its_first_call():
+    for behind in ([], [older_core()]):
+        r = run(['/usr/bin/python3', '-c', 'import _sqlite3, _json; _sqlite3.connect(":memory:").execute("create table t(a)")'],
+                'heap_rate=1,interval=0', behind=behind)
+        assert r.status == 0, r.stderr
+        through = [s.names for p in profiles(r) for s in p.samples if any('sqlite3' in n for n in s.names)]
+        assert through and all('main' in n[-4:] or '_start' in n[-1] for n in through), through[:3]
+
+
+main(globals())

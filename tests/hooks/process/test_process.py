@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT
+"""Ends of a process, and what it does to itself in the middle: same status, same output, and the last delta arrives."""
+import gzip
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import reader
+from harness import BUILD, HOOKS, environment, main, names_in, new_directory, profiles, run, same, victim, wait_until, Run
+
+PLUGIN = os.path.join(HOOKS, 'libplugin.so')
+WITH_AND_WITHOUT_AGENT = ('heap_rate=1', 'heap_rate=1,interval=5ms')
+
+
+def last(r, program='victim_process'):
+    """How many blocks of make_last are in the files: allocated, in use. By their size: a process that ends by _exit
+    loads nothing, so its profile may have no names."""
+    rows = reader.sum_profiles(profiles(r, program=program)).values()
+    return tuple(sum(row[objects] for row in rows if row[space] == 1234 * row[objects])
+                 for objects, space in (('alloc_objects', 'alloc_space'), ('inuse_objects', 'inuse_space')))
+
+
+def ends(how, *args, status=5, kept=(1, 1), confs=WITH_AND_WITHOUT_AGENT, **kwargs):
+    for conf in confs:
+        r = same([victim('process'), how, *args], conf, **kwargs)
+        assert r.status == status, (how, r.status, r.stdout)
+        if kept is not None:
+            assert last(r) == kept, (how, conf, last(r))
+    return r
+
+
+def that_every_way_to_exit_delivers_the_last_delta():
+    for how in ('return', 'exit', '_exit', '_Exit', 'quick_exit', 'exit_group'):
+        ends(how)
+
+
+def that_a_last_delta_that_nobody_takes_is_told():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        r = run([victim('process'), 'return'], conf, out='/proc/nowhere')
+        lines = r.stderr.splitlines()
+        assert r.status == 5 and len(lines) == 2, (r.status, lines)
+        for line, then in zip(lines, ('stay pending', 'are lost')):
+            assert line.endswith(f'no profiles in /proc/nowhere for uid {os.getuid()}: ENOENT; they {then}'), line
+
+
+def that_top_names_what_an_end_left_unnamed():
+    program = os.path.join(new_directory(), 'program')
+    shutil.copy(victim('process'), program)
+    r = run([program, '_exit'], 'heap_rate=1')
+    files = [os.path.join(r.out, f) for f in os.listdir(r.out)]
+    assert 'make_last' not in names_in(r), names_in(r)
+    for expected, source in (('make_last', None), ('program+0x', victim('host')), ('program+0x', __file__)):
+        if source:
+            os.unlink(program)
+            shutil.copy(source, program)  # built again: other functions are there now
+        top = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', *files], capture_output=True, text=True,
+                             timeout=60, check=True)
+        assert top.stderr == '' and top.stdout.splitlines()[4].split()[5].startswith(expected), top
+
+
+def that_the_last_thread_may_be_another_than_main():
+    ends('late', status=0)
+
+
+def that_a_crash_and_abort_keep_their_status():
+    ends('abort', status=-signal.SIGABRT, kept=None)
+    ends('crash', status=-signal.SIGSEGV, kept=None)
+
+
+def that_default_signals_deliver_and_then_kill():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        ends('signal', str(int(number)), status=-number)
+
+
+def that_signals_off_leaves_them_alone():
+    ends('signal', '15', status=-15, kept=(0, 0), confs=['heap_rate=1,signals=off'])
+
+
+def that_a_signal_from_outside_delivers():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        out = new_directory()
+        p = subprocess.Popen([victim('process'), 'wait'], env=environment(conf, out), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b'ready\n'
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(timeout=60) == -signal.SIGTERM
+        assert last(Run('', '', 0, out)) == (1, 1)
+
+
+def that_threads_may_allocate_while_the_process_ends():
+    for _ in range(5):
+        ends('busy-exit')
+        ends('busy-_exit')
+
+
+def idles(conf, out):
+    """A program that allocates a little every 10 ms, once it has said so."""
+    p = subprocess.Popen([victim('serve'), 'idle'], env=environment('heap_rate=1,' + conf, out), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b'ready\n'
+    return p
+
+
+def agent_of(pid):
+    """The thread of the ticks; None: there is none."""
+    for task in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{task}/comm') as f:
+            if f.read() == 'deltaprof\n':
+                return f'/proc/{pid}/task/{task}'
+    return None
+
+
+def that_the_agent_shares_no_descriptor_with_the_program():
+    out = new_directory()
+    with idles('interval=20ms', out) as p:
+        wait_until(lambda: os.listdir(out))  # its first tick comes after it has made its table
+        agent = agent_of(p.pid)
+        for fd in '012':
+            assert os.readlink(f'{agent}/fd/{fd}') == '/dev/null', os.readlink(f'{agent}/fd/{fd}')
+        assert os.readlink(f'/proc/{p.pid}/fd/0').startswith('pipe:')
+        p.stdin.close()
+
+
+def that_without_an_interval_only_a_request_is_answered():
+    out = new_directory()
+    with idles('interval=0,signal=URG', out) as p:
+        time.sleep(0.5)
+        assert not os.listdir(out)
+        p.send_signal(signal.SIGURG)
+        wait_until(lambda: os.listdir(out))
+        p.stdin.close()
+
+
+def that_ticks_missed_are_not_made_up_for():
+    out = new_directory()
+    with idles('interval=100ms', out) as p:
+        wait_until(lambda: os.listdir(out))
+        p.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        before, start = len(reader.files(out)), time.monotonic()
+        p.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+        ticks = len(reader.files(out)) - before
+        # One that was under way, one that is late, and one more than there are whole intervals.
+        assert ticks <= (time.monotonic() - start) / 0.1 + 3, ticks
+        p.stdin.close()
+
+
+def that_children_of_vfork_deliver_nothing():
+    r = ends('vfork')
+    assert len({p.pid for p in profiles(r)}) == 1
+    r = ends('vfork-killed')
+    assert len({p.pid for p in profiles(r)}) == 1 and 'make_again' in names_in(r), names_in(r)
+
+
+def that_exec_loses_nothing():
+    for how in ('execl', 'execle', 'execlp', 'execv', 'execve', 'execvp', 'execvpe', 'fexecve', 'execveat', 'syscall'):
+        r = ends('exec', how, status=0)
+        assert r.stdout == '1 2 3 4 5 6 7 8\n', (how, r.stdout)
+
+
+def both_sides_of_a_daemon_tell(how, blocks):
+    for conf in WITH_AND_WITHOUT_AGENT:
+        flag = os.path.join(new_directory(), 'flag')
+        r = run([victim('process'), how, flag], conf)
+        assert r.status == 0, r.stderr
+        wait_until(lambda: os.path.exists(flag) and last(r)[0] >= blocks)
+
+
+def that_a_daemon_that_closes_everything_works():
+    both_sides_of_a_daemon_tell('daemon', 2)
+
+
+def that_children_of_a_process_with_an_endpoint_have_names():
+    place = new_directory()
+    r = run([victim('process'), 'daemon', os.path.join(place, 'flag')], f'heap_rate=1,listen=unix:{place}/socket')
+    assert r.status == 0, r.stderr
+    wait_until(lambda: 'make_last' in names_in(r))
+    for p in reader.files(r.out):
+        with open(p, 'rb') as f:
+            packed = f.read()
+        assert len(packed) < len(gzip.decompress(packed)), p
+
+
+def that_the_parent_of_a_daemon_tells_what_it_did():
+    both_sides_of_a_daemon_tell('libc-daemon', 1)
+
+
+def that_closing_every_descriptor_stops_nothing():
+    out = new_directory()
+    p = subprocess.Popen([victim('process'), 'close'], env=environment('heap_rate=1,interval=50ms', out), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: len(reader.files(out)) > 5)
+    assert (p.communicate(timeout=60), p.returncode) == ((b'', b''), 5)  # its stdin ends, and so it does
+    assert last(Run('', '', 5, out)) == (1, 1)
+
+
+def that_files_land_where_they_were_asked_after_chdir():
+    cwd = new_directory()
+    r = run([victim('process'), 'chdir'], 'heap_rate=1,out=here', cwd=cwd, extra={'DELTAPROF_CONF': 'heap_rate=1,out=here'})
+    assert r.status == 5, r.stderr
+    assert last(Run('', '', 0, os.path.join(cwd, 'here'))) == (1, 1)
+
+
+def that_namespaces_work_while_the_agent_runs():
+    ends('unshare', confs=['heap_rate=1,interval=20ms'])
+
+
+def says_why(how, words, conf='heap_rate=1,interval=20ms'):
+    """One line at the end; before it one of a tick that failed, if there was one in time."""
+    r = run([victim('process'), how], conf)
+    *earlier, line = r.stderr.splitlines()
+    assert r.status == 5 and words in line and line.startswith('deltaprof['), (r.status, r.stderr)
+    assert [e.replace('stay pending', 'are lost') for e in earlier] in ([], [line]), r.stderr
+    return r
+
+
+def that_a_seccomp_filter_is_survived():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        assert last(says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
+
+
+def that_to_ask_about_filters_changes_nothing():
+    ends('seccomp-asks')
+
+
+def that_behind_a_narrow_filter_nothing_of_ours_is_called():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        assert last(says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
+        p = subprocess.Popen([victim('process'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
+                             stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b'ready\n', p.wait(timeout=10)
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(timeout=10) == -signal.SIGTERM
+
+
+def that_a_limit_on_file_sizes_does_not_kill():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        says_why('no-files', 'EFBIG; they are lost', conf=conf)
+
+
+def that_a_reader_of_stderr_may_go_away():
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run([victim('process'), 'return'], env=environment('heap_rate=1,log=info', new_directory()), stderr=write,
+                              timeout=60)
+    finally:
+        os.close(write)
+    assert done.returncode == 5, done
+
+
+def that_privileges_can_be_dropped_while_the_agent_runs():
+    if os.geteuid() == 0:
+        says_why('setuid', 'for uid 65534: EACCES; they are lost')
+
+
+def that_programs_see_the_signals_that_they_would_see_without_us():
+    script = '''
+import signal, os, time
+for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
+    print(s, signal.getsignal(s)); print(signal.signal(s, signal.SIG_IGN)); print(signal.signal(s, signal.SIG_DFL))
+    print(signal.getsignal(s))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    os.kill(os.getpid(), signal.SIGINT); time.sleep(1)
+except KeyboardInterrupt: print("interrupted")
+print(os.system("trap; kill -0 $$; echo $?"))
+os.kill(os.getpid(), signal.SIGTERM)
+'''
+    assert same(['/usr/bin/python3', '-c', script], 'heap_rate=64k').status == -signal.SIGTERM
+    same(['sh', '-c', 'trap; (trap "" TERM; kill -TERM $(exec sh -c "echo \\$PPID"); echo ignored); kill -INT $$; echo no'])
+
+
+def that_varargs_are_passed_on():
+    ends('six-words')
+
+
+def that_a_library_opened_and_closed_for_ever_keeps_its_names():
+    r = ends('dlclose', PLUGIN)
+    total = reader.sum_profiles(profiles(r))
+    assert reader.by_function(total, 'alloc_objects', {'plugin_make'}) == {'plugin_make': 200}
+    assert reader.by_function(total, 'inuse_objects', {'plugin_make'}) == {'plugin_make': 100}
+
+
+def that_dlerror_is_left_alone():
+    ends('dlerror')
+
+
+def that_many_short_threads_are_no_burden():
+    ends('threads', kept=None)
+
+
+def that_a_jump_out_of_malloc_leaves_no_guard():
+    r = ends('jump', behind=[os.path.join(HOOKS, 'libbehind.so')], kept=(100, 100))
+
+
+def that_memory_from_before_malloc_is_known_is_memory():
+    ends('early', behind=[os.path.join(HOOKS, 'libearly.so')])
+
+
+def that_an_interposer_behind_us_is_no_loop():
+    ends('return', behind=[os.path.join(HOOKS, 'libbehind.so')])
+
+
+def that_an_interposer_before_us_is_no_loop():
+    for conf in WITH_AND_WITHOUT_AGENT:
+        behind = os.path.join(HOOKS, 'libbehind.so')
+        env = environment(conf)
+        r = run([victim('process'), 'return'], conf, extra={'LD_PRELOAD': behind + ' ' + env['LD_PRELOAD']})
+        assert r.status == 5 and r.stderr == '' and last(r)[0] == 1, (r.status, r.stderr)
+
+
+main(globals())

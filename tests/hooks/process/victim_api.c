@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_api HOW - a program linked to the core alone: it reports its own blocks through hooks.h, and starts, stops and
+ * ends the profiler through deltaprof.h. What it checks itself, it names when it fails; the rest is the driver's.
+ */
+#include <deltaprof/hooks.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+#define CHECK(x)                                               \
+    do {                                                       \
+        if (!(x)) {                                            \
+            fprintf(stderr, "%s:%d: %s\n", how, __LINE__, #x); \
+            exit(1);                                           \
+        }                                                      \
+    } while (0)
+
+static const char *how;
+static uint32_t heap;
+static uintptr_t next_block = 0x10000;
+
+/* Blocks of an allocator that never allocates: addresses are enough. */
+NOINLINE void *make(size_t n_bytes)
+{
+    void *ptr = (void *)(next_block += 0x100);
+    errno = E2BIG;
+    deltaprof_alloc(heap, ptr, n_bytes);
+    CHECK(errno == E2BIG);
+    return ptr;
+}
+
+NOINLINE void *make_in_child(size_t n_bytes)
+{
+    void *ptr = (void *)(next_block += 0x100);
+    deltaprof_alloc(heap, ptr, n_bytes);
+    return ptr;
+}
+
+static void start(const char *conf)
+{
+    deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC); /* as an interposer would, so that nobody says there is none */
+    heap = deltaprof_heap_register("pool");
+    CHECK(heap > 0);
+    CHECK(deltaprof_start(conf) == 0);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        ;
+}
+
+static uint64_t ticks(void)
+{
+    struct deltaprof_stats stats;
+    CHECK(deltaprof_get_stats(&stats, sizeof stats) == 0);
+    return stats.ticks;
+}
+
+static int threads(void)
+{
+    char line[256];
+    int n = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, f))
+        sscanf(line, "Threads: %d", &n);
+    fclose(f);
+    return n;
+}
+
+static void wait_for_tick(uint64_t before)
+{
+    double deadline = now() + 60;
+    while (ticks() == before) {
+        CHECK(now() < deadline);
+        make(10);
+        pause_ms(5);
+    }
+}
+
+static char said[65536];
+static void collect(void *ctx, const char *line)
+{
+    strncat(said, line, sizeof said - strlen(said) - 2);
+    strcat(said, "\n");
+}
+
+static void answers(void)
+{
+    deltaprof_set_log(collect, NULL);
+    CHECK(strcmp(deltaprof_version(), DELTAPROF_VERSION) == 0);
+    CHECK(deltaprof_stop() == -EALREADY);
+    CHECK(deltaprof_emit() == -ENOTCONN);
+    CHECK(deltaprof_set("heap_rate=1") == -ENOTCONN);
+    CHECK(deltaprof_start("heaprate=1") == -EINVAL);
+    CHECK(strstr(said, "deltaprof_start: heaprate: no such key, did you mean heap_rate=?"));
+    CHECK(deltaprof_start("profiles") == -EINVAL);
+    CHECK(strstr(said, "did you mean out=profiles?"));
+    said[0] = '\0';
+    CHECK(deltaprof_start("heap_rate=1,interval=0") == 0);
+    CHECK(strstr(said, "no interposer is active"));
+    CHECK(deltaprof_start(NULL) == -EALREADY);
+    CHECK(deltaprof_set("out=x") == -EINVAL);
+    CHECK(strstr(said, "deltaprof_set: out: cannot change while the profiler runs"));
+    CHECK(deltaprof_set("heap_rate=x") == -EINVAL);
+    CHECK(deltaprof_emit() == 0); /* to nowhere */
+
+    struct deltaprof_stats stats, before;
+    void *kept = make(100);
+    CHECK(deltaprof_get_stats(&before, sizeof before) == 0);
+    CHECK(before.samples >= 1 && before.live >= 1 && before.records >= 1 && before.memory_bytes > 0);
+    CHECK(deltaprof_stop() == 0);
+    CHECK(deltaprof_stop() == -EALREADY);
+    make(100);
+    deltaprof_get_stats(&stats, sizeof stats);
+    CHECK(stats.samples == before.samples);
+    deltaprof_free(heap, kept); /* goes on being counted */
+    deltaprof_get_stats(&stats, sizeof stats);
+    CHECK(stats.live == before.live - 1);
+    CHECK(deltaprof_start("heap_rate=1,interval=0") == 0);
+    make(100);
+    deltaprof_get_stats(&stats, sizeof stats);
+    CHECK(stats.samples == before.samples + 1);
+
+    memset(&stats, 0xff, sizeof stats);
+    CHECK(deltaprof_get_stats(&stats, sizeof stats.samples) == 0);
+    CHECK(stats.samples == before.samples + 1 && stats.records == UINT64_MAX);
+    deltaprof_set_log(NULL, NULL);
+}
+
+static void emits(void)
+{
+    start("heap_rate=1,interval=0,out=profiles");
+    for (int i = 0; i < 10; i++)
+        make(100);
+    CHECK(deltaprof_emit() == 0);
+    CHECK(deltaprof_emit() == 0); /* in use, so there is a row */
+    for (int i = 0; i < 5; i++)
+        make(100);
+    CHECK(threads() == 1);
+}
+
+static void forks(void)
+{
+    start("heap_rate=1,interval=0,out=profiles,exit_timeout=5s");
+    for (int i = 0; i < 10; i++)
+        make(100);
+    fflush(NULL);
+    pid_t idle = fork();
+    if (idle == 0)
+        exit(0); /* never sampled: says nothing */
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 5; i++)
+            make_in_child(100);
+        CHECK(deltaprof_emit() == 0);
+        make_in_child(100);
+        exit(0);
+    }
+    int status;
+    waitpid(idle, &status, 0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    if (vfork() == 0) {
+        deltaprof_before_exit(); /* what the interposer's _exit calls */
+        _exit(0);
+    }
+    wait(NULL);
+    for (int i = 0; i < 3; i++)
+        make(100);
+    printf("%d %d\n", (int)idle, (int)child);
+}
+
+static atomic_int stuck;
+
+static int write_fd(void *ctx, const void *bytes, size_t n_bytes)
+{
+    return write(*(int *)ctx, bytes, n_bytes) == (ssize_t)n_bytes ? 0 : -errno;
+}
+
+static int write_for_ever(void *ctx, const void *bytes, size_t n_bytes)
+{
+    stuck = 1;
+    return write_fd(ctx, bytes, n_bytes);
+}
+
+static void *write_to_nobody(void *fd)
+{
+    struct deltaprof_delta *delta = deltaprof_delta_new(DELTAPROF_HEAP);
+    deltaprof_delta_write(delta, write_for_ever, fd);
+    return NULL;
+}
+
+/* A consumer is stuck in a pipe that nobody reads; another sink, forks and the exit do not notice. */
+static void is_stuck(void)
+{
+    pthread_t thread;
+    int ends[2];
+    start("heap_rate=1,interval=20ms,out=profiles,symbolize=none");
+    CHECK(pipe2(ends, O_NONBLOCK) == 0);
+    char page[4096] = {0};
+    while (write(ends[1], page, sizeof page) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, 0);
+    for (int i = 0; i < 100; i++)
+        make(100);
+    CHECK(pthread_create(&thread, NULL, write_to_nobody, &ends[1]) == 0);
+    while (!stuck)
+        pause_ms(1);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            make_in_child(100);
+            exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    CHECK(deltaprof_emit() == 0);
+    struct deltaprof_delta *other = deltaprof_delta_new(DELTAPROF_HEAP);
+    int null = open("/dev/null", O_WRONLY);
+    CHECK(deltaprof_delta_write(other, write_fd, &null) == 0);
+    wait_for_tick(ticks());
+}
+
+static void block_for_ever(void *ctx, const char *line)
+{
+    stuck = 1;
+    for (;;)
+        pause();
+}
+
+/* The agent hangs in a tick: exit waits for exit_timeout and no longer. */
+static void exits_in_time(void)
+{
+    start("heap_rate=1,interval=10ms,out=profiles,exit_timeout=300ms");
+    deltaprof_set_log(block_for_ever, NULL);
+    wait_for_tick(ticks());
+    CHECK(rename("profiles", "gone") == 0);
+    while (!stuck) {
+        make(10);
+        pause_ms(10);
+    }
+    printf("%.6f\n", now());
+}
+
+static void closes(void)
+{
+    int ends[2];
+    char byte;
+    CHECK(pipe(ends) == 0);
+    start("heap_rate=1,interval=10ms,out=profiles");
+    wait_for_tick(ticks());
+    int lowest = dup(0);
+    close(lowest);
+    close(ends[1]);
+    CHECK(read(ends[0], &byte, 1) == 0); /* nobody else holds it open */
+    for (int fd = 3; fd < 2000; fd++)
+        close(fd);
+    wait_for_tick(ticks());
+    wait_for_tick(ticks());
+    int next = dup(0);
+    CHECK(next == 3 && lowest > 3);
+}
+
+static void changes(void)
+{
+    start("heap_rate=1,interval=1h,out=profiles");
+    make(10);
+    CHECK(threads() == 2); /* a host that starts us itself has the agent at once */
+    CHECK(ticks() == 0);
+    CHECK(deltaprof_set("interval=10ms") == 0);
+    wait_for_tick(0);
+    wait_for_tick(ticks());
+    CHECK(deltaprof_stop() == 0);
+    CHECK(threads() == 1);
+    uint64_t before = ticks();
+    pause_ms(50);
+    CHECK(ticks() == before);
+}
+
+static void asks(void)
+{
+    start("heap_rate=1,interval=0,out=profiles,signal=USR2");
+    make(10);
+    kill(getpid(), SIGUSR2);
+    double deadline = now() + 60;
+    while (ticks() == 0 && now() < deadline)
+        pause_ms(5);
+    CHECK(ticks() == 1);
+    struct sigaction old;
+    CHECK(deltaprof_sigaction(SIGUSR2, NULL, &old, sigaction) == 0 && old.sa_handler == SIG_DFL);
+    /* without an agent, in the handler itself */
+    deltaprof_stop_agent();
+    CHECK(threads() == 1);
+    raise(SIGUSR2);
+    CHECK(ticks() == 2);
+}
+
+static void quiesces(void)
+{
+    start("heap_rate=1,interval=10ms,out=profiles");
+    for (int i = 0; i < 50; i++) {
+        wait_for_tick(ticks());
+        deltaprof_stop_agent();
+        CHECK(threads() == 1);
+        if (i == 0 && unshare(CLONE_NEWUSER) && errno != EPERM && errno != ENOSPC)
+            CHECK(!"unshare in a process of one thread");
+        if (deltaprof_poll_wanted == 0)
+            CHECK(!"a poll is wanted again");
+        double deadline = now() + 60;
+        while (threads() == 1 && now() < deadline) {
+            deltaprof_poll();
+            pause_ms(1);
+        }
+        CHECK(threads() == 2);
+    }
+}
+
+static void is_confined(void)
+{
+    start("heap_rate=1,interval=10ms,out=profiles");
+    wait_for_tick(ticks());
+    make(10);
+    deltaprof_before_seccomp();
+    CHECK(threads() == 1);
+    CHECK(deltaprof_poll_wanted == 0);
+    uint64_t before = ticks();
+    make(10);
+    deltaprof_poll();
+    deltaprof_before_exit();
+    CHECK(ticks() == before && threads() == 1);
+}
+
+static void keeps(void)
+{
+    start("heap_rate=1,interval=0,out=profiles,keep=3");
+    for (int i = 0; i < 10; i++) {
+        make(10);
+        CHECK(deltaprof_emit() == 0);
+    }
+}
+
+static void is_left_out(void)
+{
+    CHECK(deltaprof_start("exe=another|program*,out=profiles") == 0);
+    make(1 << 30);
+    CHECK(deltaprof_emit() == -ENOTCONN);
+}
+
+/* The driver takes the directory away and gives it back when told. */
+static void has_no_directory(void)
+{
+    start("heap_rate=1,interval=0,out=profiles");
+    make(10);
+    CHECK(deltaprof_emit() == 0);
+    CHECK(rename("profiles", "away") == 0);
+    for (int i = 0; i < 3; i++) {
+        make(10);
+        CHECK(deltaprof_emit() == -ENOENT);
+    }
+    struct deltaprof_stats stats;
+    deltaprof_get_stats(&stats, sizeof stats);
+    CHECK(stats.write_errors == 3);
+    CHECK(rename("away", "profiles") == 0);
+    CHECK(deltaprof_emit() == 0);
+    CHECK(deltaprof_emit() == 0);
+}
+
+static void on_crash(int sig)
+{
+    deltaprof_before_exit(); /* as the interposer's _exit does */
+    _exit(7);
+}
+
+/* A crash handler on a stack of 8k, with nothing mapped below it. */
+static void crashes(void)
+{
+    start("heap_rate=1,interval=0,out=profiles");
+    for (int i = 0; i < 100; i++)
+        make(10);
+    char *map = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = map + (1 << 20) - 8192, .ss_size = 8192};
+    CHECK(mprotect(stack.ss_sp, stack.ss_size, PROT_READ | PROT_WRITE) == 0);
+    CHECK(sigaltstack(&stack, NULL) == 0);
+    struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
+    sigaction(SIGSEGV, &action, NULL);
+    *(volatile int *)map = 1;
+}
+
+/* In a tmpfs of 256k: fills it, so that profiles do not fit, and empties it. */
+static void has_no_room(void)
+{
+    static char page[4096];
+    start("heap_rate=1,interval=0,out=profiles");
+    for (int i = 0; i < 10; i++)
+        make(10);
+    CHECK(deltaprof_emit() == 0);
+    int fd = open("profiles/filler", O_CREAT | O_WRONLY, 0600);
+    while (write(fd, page, sizeof page) > 0)
+        ;
+    for (int i = 0; i < 3; i++) {
+        make(10);
+        CHECK(deltaprof_emit() == -ENOSPC);
+    }
+    close(fd);
+    unlink("profiles/filler");
+    CHECK(deltaprof_emit() == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *how;
+        void (*run)(void);
+    } table[] = {
+        {"answers", answers},
+        {"emits", emits},
+        {"forks", forks},
+        {"is-stuck", is_stuck},
+        {"exits-in-time", exits_in_time},
+        {"closes", closes},
+        {"changes", changes},
+        {"asks", asks},
+        {"quiesces", quiesces},
+        {"is-confined", is_confined},
+        {"keeps", keeps},
+        {"is-left-out", is_left_out},
+        {"has-no-directory", has_no_directory},
+        {"has-no-room", has_no_room},
+        {"crashes", crashes},
+    };
+    how = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].how, how) == 0) {
+            table[i].run();
+            return 0;
+        }
+    return 2;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_own - a program with a malloc inside, of the kind that locks itself up while it sets itself up. No event of it
+ * can reach the profiler, which must not call it from its locks either.
+ */
+#include "../../support/never_freed.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static pthread_mutex_t setup = PTHREAD_MUTEX_INITIALIZER, arena = PTHREAD_MUTEX_INITIALIZER;
+static char memory[64 << 20] __attribute__((aligned(64)));
+static size_t used;
+
+EXPORT void *malloc(size_t n_bytes)
+{
+    void *ptr = NULL;
+    size_t want = (n_bytes + 31) & ~(size_t)15;
+    while (pthread_mutex_trylock(&setup))
+        sched_yield();
+    pthread_mutex_lock(&arena);
+    if (n_bytes < sizeof memory && used + want <= sizeof memory) {
+        ptr = memory + used + 16;
+        *(size_t *)(memory + used + 8) = n_bytes;
+        used += want;
+    }
+    pthread_mutex_unlock(&arena);
+    pthread_mutex_unlock(&setup);
+    return ptr;
+}
+
+/* As if a C++ library stood inside, too, without most of its operators. */
+EXPORT void __cxa_throw(void);
+EXPORT void __cxa_throw(void)
+{
+    abort();
+}
+
+/* Before any constructor, the profiler's too. */
+static void early(void)
+{
+    free(malloc(10));
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = early;
+
+int main(void)
+{
+    for (int i = 0; i < 1000; i++)
+        free(malloc((size_t)i));
+    printf("used: %d\n", used > 1000 * 16);
+    return 5;
+}

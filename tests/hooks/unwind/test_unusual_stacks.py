@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Stacks that are not the thread's, and signal handlers that allocate in the middle of us: counted all the same."""
+import os
+
+import reader
+from harness import HOOKS, main, profiles, run, victim
+
+TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
+CONFS = ('heap_rate=1', 'heap_rate=1,interval=10ms', 'heap_rate=1,unwind=fp', 'heap_rate=1,unwind=libunwind')
+
+
+def counted(how, program='unusual_stacks', **kwargs):
+    for conf in CONFS:
+        r = run([victim(program), how], conf, **kwargs)
+        assert r.status == 0 and r.stderr == '', (how, conf, r.status, r.stderr)
+        book = {f: tuple(map(int, values)) for _, f, *values in (line.split() for line in r.stdout.splitlines())}
+        total = reader.sum_profiles(profiles(r, check=how in ('altstack', 'clone')))
+        for f, values in book.items():
+            seen = tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES)
+            if any(values):
+                assert seen == values, (how, conf, f, seen, values)
+
+
+def that_fibers_are_counted():
+    counted('fibers')
+
+
+def that_a_signal_stack_is_a_stack():
+    counted('altstack')
+
+
+def that_a_thread_unknown_to_libc_is_counted():
+    counted('clone')
+
+
+def that_code_without_unwind_data_hurts_nobody():
+    counted('jit')
+
+
+def that_a_handler_may_allocate_in_the_middle_of_us():
+    counted('interrupted', behind=[os.path.join(HOOKS, 'libbump.so')])
+
+
+def that_walks_stop_at_every_edge():
+    """Deep stacks and huge frames, the first thread without a limit, tiny threads, stacks that are gone, jumps, lies."""
+    for how in 'far', 'unlimited', 'tiny', 'come_and_go', 'jump', 'lie':
+        counted(how, 'edges')
+
+
+main(globals())

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tests/unit/contended_steps.h - contended.c in steps: the atomics and the clock that it is compiled with here hand
+ * control to a scheduler before each of them. Threads are coroutines; a hash of what each has read stands for its
+ * registers.
+ */
+#pragma once
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+/* ---- threads, scheduler, memory seen ---------------------------------------------------------------------------- */
+
+#define THREADS 3
+
+static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_SUB, LOST_PLACE } mutant;
+
+/* Control passes by _longjmp, which unlike swapcontext makes no system call. */
+static jmp_buf scheduler, context[THREADS];
+static char stacks[THREADS][16384];
+static struct {
+    uint64_t read; /* hash of what it has read since its operation began */
+    int at;        /* operation */
+    int steps;     /* in it */
+    int blocked;   /* waits for the lock to be free */
+    int timed;     /* ... and may give up */
+    int gave_up;
+    int ended;
+} thread[THREADS];
+static int running;
+
+static void step(void)
+{
+    thread[running].steps++;
+    if (!_setjmp(context[running]))
+        _longjmp(scheduler, 1);
+}
+
+static void resume(int t)
+{
+    running = t;
+    if (!_setjmp(scheduler))
+        _longjmp(context[t], 1);
+}
+
+static uint64_t seen(uint64_t value)
+{
+    thread[running].read = dp_hash_mix(thread[running].read * 31 + value + 1);
+    return value;
+}
+
+/* ---- contended.c on these atomics ------------------------------------------------------------------------------- */
+
+#undef dp_load_relaxed
+#undef dp_store_relaxed
+#undef dp_add_relaxed
+#undef dp_sub_relaxed
+#undef dp_cas_relaxed
+#define dp_load_relaxed(p)     (step(), (__typeof__(*(p) + 0))seen(atomic_load(p)))
+#define dp_store_relaxed(p, v) (step(), atomic_store((p), (v)))
+#define dp_add_relaxed(p, v)   add((p), (v))
+#define dp_sub_relaxed(p, v)   (mutant == FORGOTTEN_SUB ? atomic_load(p) : add((p), -(v)))
+#define add(p, v)                              \
+    __extension__({                            \
+        step();                                \
+        __typeof__(*(p) + 0) old_;             \
+        if (mutant == TORN_ADD) {              \
+            old_ = atomic_load(p);             \
+            seen(old_);                        \
+            step();                            \
+            atomic_store((p), old_ + (v));     \
+        } else {                               \
+            old_ = atomic_fetch_add((p), (v)); \
+            seen(old_);                        \
+        }                                      \
+        old_;                                  \
+    })
+#define dp_cas_relaxed(p, expected, v)                                     \
+    __extension__({                                                        \
+        step();                                                            \
+        bool done_ = mutant == BLIND_CAS || atomic_load(p) == *(expected); \
+        if (done_)                                                         \
+            atomic_store((p), (v));                                        \
+        else                                                               \
+            *(expected) = atomic_load(p);                                  \
+        seen(done_ ? 1 : *(expected));                                     \
+        done_;                                                             \
+    })
+
+static int n_clock;
+static int64_t model_clock(void)
+{
+    step();
+    n_clock++;
+    return (int64_t)seen((uint64_t)n_clock * n_clock * 1000 + dp_hash_mix((uint64_t)n_clock) % 997);
+}
+#define dp_clock_ns model_clock
+
+#include "record/contended.c"

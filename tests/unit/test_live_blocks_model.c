@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The filter's protocol, checked on the code itself: live_blocks.c is compiled in with its atomic operations as points
+ * where a scheduler may let another thread go on, and every schedule with up to a number of preemptions is run. Threads
+ * are coroutines, so what is explored is every interleaving of the total order; the weaker orders that the code names
+ * are argued in live_blocks.c.
+ *
+ * What must hold at every step: while an entry's insert has returned and its take has not begun, its filter byte is
+ * not 0; its take finds it; and in the end a search that finds nothing leaves the byte 0.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+
+static void step(const volatile void *at);
+
+#undef dp_load_relaxed
+#undef dp_load_total
+#undef dp_swap_total
+#undef dp_cas_total
+#undef dp_cas_acquire
+#undef dp_store_release
+#define dp_load_relaxed(p)             (step(p), atomic_load(p))
+#define dp_load_total(p)               (step(p), atomic_load(p))
+#define dp_swap_total(p, v)            (step(p), atomic_exchange(p, v))
+#define dp_cas_total(p, expected, v)   (step(p), atomic_compare_exchange_strong(p, expected, v))
+#define dp_cas_acquire(p, expected, v) (step(p), atomic_compare_exchange_strong(p, expected, v))
+#define dp_store_release(p, v)         (step(p), atomic_store(p, v))
+#include "record/live_blocks.c"
+
+#define KEY(i)      (0x40000000 + (i)) /* keys of one byte */
+#define THREADS_MAX 4
+#define STEPS_MAX   512
+
+static struct thread {
+    ucontext_t context;
+    char stack[32 << 10];
+    void (*script)(unsigned);
+    bool done;
+} threads[THREADS_MAX];
+static unsigned n_threads, current;
+static ucontext_t scheduler;
+static bool exploring;
+
+/* The schedule: at step i thread choice[i] goes on. Replayed up to `fixed`, then whoever ran runs on. */
+static unsigned char choice[STEPS_MAX], enabled[STEPS_MAX];
+static unsigned n_steps, fixed;
+static bool in_set[THREADS_MAX];
+static uint64_t runs, longest;
+
+/* Only what threads can meet at: the byte, cleaning, and the slots of a bucket that the few keys here reach. */
+static bool is_shared(const volatile void *at)
+{
+    struct place place = place_of(KEY(0));
+    size_t number = ((uintptr_t)at - (uintptr_t)atomic_load(&live.slots)) / sizeof(struct slot);
+    if (number < (size_t)live.n_buckets * SLOTS)
+        return number % SLOTS < 2 || number % SLOTS == place.byte % SLOTS;
+    return at == &live.filter[place.byte] || at == &live.cleaning;
+}
+
+static void check(void)
+{
+    for (unsigned i = 0; i < THREADS_MAX; i++)
+        if (in_set[i] && !deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(i))) {
+            fprintf(stderr, "entry %u stands behind a byte that is 0; schedule:", i);
+            for (unsigned k = 0; k < n_steps; k++)
+                fprintf(stderr, " %u", choice[k]);
+            fprintf(stderr, "\n");
+            fail();
+        }
+}
+
+/* The next of the schedule, or `otherwise` where it is not fixed. */
+static unsigned choose(unsigned otherwise)
+{
+    assert_true(n_steps < STEPS_MAX);
+    unsigned next = n_steps < fixed ? choice[n_steps] : otherwise;
+    enabled[n_steps] = 0;
+    for (unsigned i = 0; i < n_threads; i++)
+        enabled[n_steps] |= (unsigned char)(!threads[i].done << i);
+    choice[n_steps++] = (unsigned char)next;
+    return current = next;
+}
+
+static void step(const volatile void *at)
+{
+    if (!exploring)
+        return;
+    exploring = false; /* what check reads is no step */
+    bool shared = is_shared(at);
+    if (shared)
+        check();
+    exploring = true;
+    if (!shared)
+        return;
+    unsigned me = current, next = choose(me);
+    if (next != me)
+        swapcontext(&threads[me].context, &threads[next].context);
+}
+
+static void run_script(unsigned i)
+{
+    threads[i].script(i);
+    threads[i].done = true;
+    for (unsigned next = 0; next < n_threads; next++)
+        if (!threads[next].done)
+            setcontext(&threads[choose(next)].context);
+    setcontext(&scheduler);
+}
+
+static void clear_set(void)
+{
+    exploring = false;
+    struct place place = place_of(KEY(0));
+    for (unsigned i = 0; i < BUCKETS; i++)
+        memset((void *)bucket_at(place, i), 0, SLOTS * sizeof(struct slot));
+    atomic_store(&live.filter[place.byte], 0);
+    atomic_store(&live.cleaning, 0);
+    memset(in_set, 0, sizeof in_set);
+}
+
+static void run_once(void (*prepare)(void))
+{
+    clear_set();
+    if (prepare)
+        prepare();
+    for (unsigned i = 0; i < n_threads; i++) {
+        threads[i].done = false;
+        getcontext(&threads[i].context);
+        threads[i].context.uc_stack.ss_sp = threads[i].stack;
+        threads[i].context.uc_stack.ss_size = sizeof threads[i].stack;
+        threads[i].context.uc_link = NULL;
+        makecontext(&threads[i].context, (void (*)(void))run_script, 1, i);
+    }
+    n_steps = 0;
+    current = 0;
+    exploring = true;
+    swapcontext(&scheduler, &threads[0].context);
+    exploring = false;
+    runs++;
+    longest = n_steps > longest ? n_steps : longest;
+    struct dp_live_block entry;
+    assert_false(dp_live_blocks_remove(KEY(9), &entry)); /* everything was taken: a last search clears the byte */
+    assert_false(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
+}
+
+/* All schedules that differ from `prefix` steps on, with up to `preemptions` more. Depth first, by replay. */
+static void explore(unsigned prefix, unsigned preemptions, void (*prepare)(void))
+{
+    fixed = prefix;
+    run_once(prepare);
+    if (!preemptions)
+        return;
+    static unsigned char saved_choice[8][STEPS_MAX], saved_enabled[8][STEPS_MAX];
+    unsigned char *kept = saved_choice[preemptions], *able = saved_enabled[preemptions];
+    unsigned n = n_steps;
+    memcpy(kept, choice, n);
+    memcpy(able, enabled, n);
+    for (unsigned i = prefix; i < n; i++)
+        for (unsigned next = 0; next < n_threads; next++) {
+            if (next == kept[i] || !(able[i] >> next & 1))
+                continue;
+            memcpy(choice, kept, n);
+            choice[i] = (unsigned char)next;
+            explore(i + 1, preemptions - 1, prepare);
+        }
+}
+
+static void insert_and_take(unsigned i)
+{
+    struct dp_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
+    assert_true(dp_live_blocks_insert(KEY(i), &entry, &stale));
+    assert_int_equal(stale.objects, 0);
+    in_set[i] = true;
+    step(&live.cleaning);
+    in_set[i] = false;
+    assert_true(dp_live_blocks_remove(KEY(i), &entry));
+    assert_int_equal(entry.bytes, 10 + i);
+}
+
+static void search_in_vain(unsigned i)
+{
+    struct dp_live_block entry;
+    assert_false(dp_live_blocks_remove(KEY(4 + i), &entry));
+}
+
+static void realloc_in_place(unsigned i)
+{
+    struct dp_live_block entry = {.record = i, .objects = 1, .bytes = 10 + i}, stale;
+    uint32_t slot;
+    assert_true(dp_live_blocks_insert(KEY(i), &entry, &stale));
+    assert_true(dp_live_blocks_claim(KEY(i), &entry, &slot));
+    dp_live_blocks_unclaim(KEY(i), slot);
+    in_set[i] = true;
+    step(&live.cleaning);
+    in_set[i] = false;
+    assert_true(dp_live_blocks_remove(KEY(i), &entry));
+}
+
+/* The byte as earlier entries left it: not 0, with nothing behind it. */
+static void stale_byte(void)
+{
+    atomic_store(&live.filter[place_of(KEY(0)).byte], PRESENT);
+}
+
+static void stale_and_spilled(void)
+{
+    atomic_store(&live.filter[place_of(KEY(0)).byte], PRESENT | SPILLED);
+}
+
+/* The home is full: what comes now spills. */
+static void full_home(void)
+{
+    struct place place = place_of(KEY(0));
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        atomic_store(&bucket_at(place, 0)[slot].key, 0x9000000000 + slot * 4096);
+}
+
+static void with(const char *name, void (*prepare)(void), unsigned preemptions, unsigned n, ...)
+{
+    va_list scripts;
+    va_start(scripts, n);
+    n_threads = n;
+    for (unsigned i = 0; i < n; i++)
+        threads[i].script = va_arg(scripts, void (*)(unsigned));
+    va_end(scripts);
+    runs = longest = 0;
+    explore(0, preemptions, prepare);
+    printf("%s: %llu schedules of up to %llu steps\n", name, (unsigned long long)runs, (unsigned long long)longest);
+    assert_true(runs > 100);
+}
+
+static void an_entry_never_stands_behind_a_cleared_byte(void **state)
+{
+    assert_int_equal(dp_live_blocks_init(1 << 20), 0);
+    with("insert, cleaner", stale_byte, 5, 2, insert_and_take, search_in_vain);
+    with("insert, cleaner, byte 0", NULL, 5, 2, insert_and_take, search_in_vain);
+    with("two inserts", NULL, 4, 2, insert_and_take, insert_and_take);
+    with("two inserts, cleaner", stale_byte, 3, 3, insert_and_take, insert_and_take, search_in_vain);
+    with("two cleaners, insert", stale_byte, 4, 3, search_in_vain, search_in_vain, insert_and_take);
+    with("insert, two cleaners, spilled", stale_and_spilled, 3, 3, insert_and_take, search_in_vain, search_in_vain);
+    with("realloc, insert, cleaner", stale_byte, 3, 3, realloc_in_place, insert_and_take, search_in_vain);
+    with("inserts that spill, cleaner", full_home, 3, 3, insert_and_take, insert_and_take, search_in_vain);
+    with("everybody", stale_byte, 2, 4, insert_and_take, insert_and_take, search_in_vain, search_in_vain);
+}
+
+/* Small blocks that lie side by side, as slabs have them, neither spill nor search. */
+static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
+{
+    for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
+        struct dp_live_block entry = {.objects = 1}, stale;
+        struct place place = place_of(key);
+        assert_int_equal(atomic_load(&first_slot(place)->key), 0);
+        assert_true(dp_live_blocks_insert(key, &entry, &stale));
+        assert_int_equal(atomic_load(&first_slot(place)->key), key);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_never_stands_behind_a_cleared_byte),
+        cmocka_unit_test(blocks_of_a_page_each_have_a_slot_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
