@@ -52,4 +52,31 @@ def that_a_thread_that_cannot_be_made_leaves_none():
     assert same([victim('agent'), 'no-thread'], 'heap_rate=1,interval=100ms').status == 5
 
 
+def that_rights_that_the_program_gives_up_are_given_up_by_every_thread():
+    """Those that the kernel refuses here are left out; the first needs nothing."""
+    refused = []
+    for how in ('no_new_privs', 'no_new_privs-call', 'capset', 'capset-call', 'bounding', 'securebits', 'ambient', 'chroot',
+                'chroot-call', 'groups-call', 'uid-call', 'ids', 'stages'):
+        place = [new_directory()] if how.startswith(('chroot', 'stages')) else []
+        r = run([victim('rights'), how, *place], 'heap_rate=1,interval=100ms,log=none')
+        if r.status == 77:
+            refused.append(how)
+        else:
+            assert r.status == 5, (how, r.status, r.stdout, r.stderr)
+    assert not refused or os.geteuid() != 0 or not refused[0].startswith('no_new'), refused
+
+
+def that_landlock_binds_the_thread_that_writes():
+    out = new_directory()
+    with subprocess.Popen([victim('rights'), 'landlock'], env=environment('heap_rate=1,interval=20ms', out), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        line = p.stderr.readline()
+        if not line:  # it ended
+            assert p.wait(timeout=60) == 77, p.returncode
+            return
+        assert b'EACCES' in line, line
+        p.communicate(timeout=60)
+        assert p.returncode == 5, p.returncode
+
+
 main(globals())
