@@ -4,7 +4,6 @@
  *
  * It stands beside the profiler in the benchmarks. The pointers begin as resolvers, as those of the profiler do.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 
