@@ -5,14 +5,15 @@
  * No descriptor is kept: a host that closes every number it did not open would hand ours to a file of its own, and our
  * next line would land there. A log file is opened for each line, never waiting for a FIFO's reader; fd 2 is written
  * only while fstat says that it is the file it was at init, and not while its reader is stuck. A thread with its own
- * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd. Many programs close their stderr
- * in the last moment (gnulib's close_stdout): if it was a terminal, that is opened by its name for the lines of the
- * end.
+ * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd, or hands it over (relay.h). Many
+ * programs close their stderr in the last moment (gnulib's close_stdout): if it was a terminal, that is opened by its
+ * name for the lines of the end.
  */
 #include "base/log.h"
 
 #include "base/lock.h"
 #include "base/quiet.h"
+#include "base/relay.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -118,6 +119,7 @@ void dp_log_fork_child(void)
 {
     dp_lock_reset(&fn_lock);
     dp_store_relaxed(&n_bypass, 0);
+    dp_relay_fork_child();
 }
 
 /* The host's fd 2, for a thread with its own table; -1: not allowed here. */
@@ -168,8 +170,7 @@ static void write_file(const char *line, size_t n_bytes)
     close(fd);
 }
 
-/* line: text[0..n), with room for a newline behind it. */
-static void say(char *text, size_t n)
+void dp_log_line(char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ')
@@ -197,10 +198,18 @@ static void say(char *text, size_t n)
     dp_quiet_end(&before);
 }
 
+static void say(char *text, size_t n)
+{
+    if (dp_relay_is_used())
+        dp_relay_line(text, n);
+    else
+        dp_log_line(text, n);
+}
+
 static void vsay(int error_m, const char *format, va_list args)
 {
     int saved = errno;
-    char line[1600];
+    char line[DP_LOG_LINE_BYTES];
     size_t n = dp_text_format(line, sizeof line, "deltaprof[%d]: ", (int)getpid());
     n += dp_text_vformat(line + n, sizeof line - 1 - n, error_m, format, args);
     say(line, n);

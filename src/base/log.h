@@ -11,6 +11,7 @@
 #include "base/atomic.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR }; /* INFO is said with log=info only */
@@ -36,6 +37,11 @@ struct dp_log_cause {
     _Atomic int last;
 };
 int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* A line with its newline and its NUL. */
+#define DP_LOG_LINE_BYTES 1600
+/* Writes one formatted line of n bytes where lines go; room for a newline and a NUL follows it. For the relay. */
+void dp_log_line(char *text, size_t n_bytes);
 
 /* The calling thread is about to leave the host's descriptor table. -EPERM: it could not reach fd 2 from there, or
  * there is a callback, which will want the host's descriptors. */

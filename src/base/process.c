@@ -12,11 +12,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CLOSE_RANGE = 436 }; /* a system call that older headers do not name */
+enum { UNSHARE_FILES = 0x400, FDS_MAX = 1 << 20 };
 static _Atomic pid_t noted; /* relaxed: written before other threads are started, or alone in a forked child */
 
 void dp_process_note(void)
@@ -106,10 +108,24 @@ int dp_process_threads(void)
     return n;
 }
 
+/* Before Linux 5.9. */
+static int unshare_and_close(void)
+{
+    struct rlimit limit;
+    if (syscall(SYS_unshare, UNSHARE_FILES) || getrlimit(RLIMIT_NOFILE, &limit))
+        return -errno;
+    for (rlim_t fd = 0; fd < limit.rlim_cur && fd < FDS_MAX; fd++)
+        syscall(SYS_close, (int)fd);
+    return 0;
+}
+
 int dp_process_own_descriptors(void)
 {
-    if (syscall(CLOSE_RANGE, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */))
-        return -errno;
+    if (syscall(CLOSE_RANGE, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */)) {
+        int err = errno == ENOSYS ? unshare_and_close() : -errno;
+        if (err)
+            return err;
+    }
     for (long fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR); fd >= 0 && fd < STDERR_FILENO;)
         fd = syscall(SYS_dup, fd);
     return 0;

@@ -22,10 +22,12 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/relay.h"
 #include "record/thread.h"
 #include "sink/spawn.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define RING_BYTES  (64u << 10)
@@ -42,6 +44,7 @@ struct dp_body {
     int (*produce)(void *arg, dp_write_fn fn, void *ctx);
     void (*orphan)(void *arg, int result);
     void *arg;
+    bool relayed; /* its maker's descriptors are its own, and so are the producer's */
     uint8_t ring[RING_BYTES];
 };
 
@@ -85,6 +88,8 @@ static void *run(void *arg)
 {
     struct dp_body *b = arg;
     dp_thread_is_ours();
+    if (b->relayed)
+        dp_relay_use();
     void (*orphan)(void *, int) = b->orphan;
     void *of_the_reply = b->arg;
     int result = b->result = b->produce(b->arg, push, b);
@@ -113,6 +118,7 @@ struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ct
     b->produce = produce;
     b->orphan = orphan;
     b->arg = arg;
+    b->relayed = dp_relay_is_used();
     *error = dp_spawn(NULL, STACK_BYTES, run, b);
     if (!*error)
         return b;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/listen.c - one thread, its socket, and the library that speaks HTTP on it.
+ * http/listen.c - two threads: one that serves `listen`, and one that starts it, stops it, and writes its log lines.
  *
- * The thread has a descriptor table of its own where the kernel allows it, emptied of the host's at once: a
- * socket that the host closes must not stay open in ours. Neither then can the host close or reuse what is ours. Where
- * it is not allowed the descriptors stand in the host's table; whenever the library stops with an error, the socket is
- * asked whether it is still itself before it is closed, and opened anew.
+ * The thread that serves has a descriptor table of its own, emptied of the host's: a socket that the host closes does
+ * not stay open in ours, the host can neither close nor reuse a descriptor of the endpoint, and its own numbers are
+ * what they would be without us. Where the kernel does not allow such a table nothing is served. The host's fd 2, and
+ * its log callback, can be reached from the host's table only: so a second thread stays there, opens nothing, and
+ * writes the lines that the first one hands over (base/relay.h).
  *
- * It is stopped by a signal that only this thread sees: blocked, sent to the thread, and read through a signalfd; an
- * eventfd would have to stand in the host's table too.
+ * Stopping closes the relay. The second thread then sends the first one a signal that is blocked everywhere and read
+ * through a signalfd, and joins it. A signal that the whole process got can be read there too, so the relay decides.
  */
 #include "http/listen.h"
 
@@ -18,6 +19,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/relay.h"
 #include "http/access.h"
 #include "http/server.h"
 #include "record/thread.h"
@@ -25,6 +27,7 @@
 #include "sink/agent.h"
 #include "sink/spawn.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -49,7 +52,7 @@ extern const struct dp_server_ops dp_module_http __attribute__((weak));
 static struct dp_module module = {.name = "http"};
 static struct {
     struct dp_config conf;
-    bool loud;
+    bool loud, library_is_ours;
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
@@ -66,55 +69,69 @@ static const struct dp_server_calls calls = {
     .end = deltaprof_http_end,
 };
 
-static int bind_to(int fd, struct dp_endpoint_address *address)
+/* A socket file that refuses connections is left over from a process that is gone. One with a full queue is alive. */
+static void forget_dead_socket(const struct dp_endpoint_address *address)
 {
-    if (address->any.sa_family == AF_UNIX) {
-        struct stat was;
-        /* A socket file that nobody answers is left over from a process that is gone. */
-        if (!lstat(address->un.sun_path, &was) && S_ISSOCK(was.st_mode)) {
-            int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            bool dead = probe >= 0 && connect(probe, &address->any, address->n_bytes) && errno == ECONNREFUSED;
-            if (probe >= 0)
-                close(probe);
-            if (dead)
-                unlink(address->un.sun_path);
-        }
-        if (fchmod(fd, 0600) || bind(fd, &address->any, address->n_bytes))
-            return -errno;
-        return chmod(address->un.sun_path, 0600) ? -errno : 0;
-    }
-    int error = -EADDRINUSE;
-    for (unsigned port = address->first_port; error == -EADDRINUSE && port <= address->last_port; port++) {
-        dp_endpoint_address_set_port(address, (uint16_t)port);
-        error = bind(fd, &address->any, address->n_bytes) || listen(fd, 64) ? -errno : 0;
-    }
-    return error;
+    struct stat was;
+    if (lstat(address->un.sun_path, &was) || !S_ISSOCK(was.st_mode))
+        return;
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return;
+    if (connect(probe, &address->any, address->n_bytes) && errno == ECONNREFUSED)
+        unlink(address->un.sun_path);
+    close(probe);
+}
+
+static int bind_and_listen(int fd, const struct dp_endpoint_address *address)
+{
+    bool is_file = address->any.sa_family == AF_UNIX;
+    if (is_file && fchmod(fd, 0600)) /* from its first moment on */
+        return -errno;
+    if (bind(fd, &address->any, address->n_bytes) || (is_file && chmod(address->un.sun_path, 0600)) || listen(fd, 64))
+        return -errno;
+    return 0;
 }
 
 /* A listening socket, or -errno. */
-static int open_socket(struct dp_endpoint_address *address)
+static int open_socket(const struct dp_endpoint_address *address)
 {
-    int one = 1;
+    int one = 1, buffer_bytes = SEND_BUFFER_BYTES; /* connections inherit it */
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    int buffer_bytes = SEND_BUFFER_BYTES; /* connections inherit it */
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    int error = bind_to(fd, address);
-    if (!error && listen(fd, 64))
-        error = -errno;
-    if (error) {
-        close(fd);
-        return error;
+    int err = bind_and_listen(fd, address);
+    if (!err)
+        return fd;
+    close(fd);
+    return err;
+}
+
+/* On the first port that is free. Two processes may both bind a port, and one of them then fails to listen: a socket
+ * that was bound stays bound, so each port is tried with a new one. */
+static int open_first(struct dp_endpoint_address *address)
+{
+    if (address->any.sa_family == AF_UNIX) {
+        forget_dead_socket(address);
+        return open_socket(address);
+    }
+    int fd = -EADDRINUSE;
+    for (unsigned port = address->first_port; fd == -EADDRINUSE && port <= address->last_port; port++) {
+        dp_endpoint_address_set_port(address, (uint16_t)port);
+        fd = open_socket(address);
     }
     return fd;
 }
 
-static bool is_still(int fd, const struct stat *was)
+static void say_where(const struct dp_endpoint_address *address)
 {
-    struct stat now;
-    return !fstat(fd, &now) && now.st_dev == was->st_dev && now.st_ino == was->st_ino;
+    if (address->any.sa_family == AF_UNIX)
+        dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.conf.listen);
+    else
+        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.conf.listen,
+               (unsigned)ntohs(address->in.sin_port));
 }
 
 static void serve(const struct dp_server_ops *ops, int stop_fd)
@@ -123,78 +140,79 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     if (dp_endpoint_address_parse(&address, endpoint.conf.listen))
         return;
     dp_access_init(endpoint.conf.token, address.local && address.any.sa_family != AF_UNIX);
-    for (int tries = 0; tries < 8; tries++) {
-        int fd = open_socket(&address);
-        if (fd < 0) {
-            errno = -fd;
-            if (endpoint.loud)
-                dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.conf.listen);
-            return;
-        }
-        struct stat socket_is;
-        if (fstat(fd, &socket_is))
-            memset(&socket_is, 0, sizeof socket_is);
-        if (address.any.sa_family == AF_UNIX)
-            dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.conf.listen);
-        else
-            dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.conf.listen,
-                   (unsigned)ntohs(address.in.sin_port));
-        struct dp_server_conf conf = {
-            .listen_fd = fd,
-            .stop_fd = stop_fd,
-            .max_connections = MAX_CONNECTIONS,
-            .request_s = REQUEST_S,
-            .reply_s = REPLY_S,
-            .calls = &calls,
-        };
-        int error = ops->run(&conf);
-        if (is_still(fd, &socket_is))
-            close(fd);
-        if (!error) {
-            if (address.any.sa_family == AF_UNIX)
-                unlink(address.un.sun_path);
-            return;
-        }
-        if (address.any.sa_family != AF_UNIX)
-            dp_endpoint_address_set_port(&address, address.first_port);
+    int fd = open_first(&address);
+    if (fd < 0) {
+        errno = -fd;
+        if (endpoint.loud)
+            dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.conf.listen);
+        return;
     }
-    dp_log(DP_LOG_ERROR, "listen=%s, the program keeps closing the endpoint's descriptors, profiles are not served",
-           endpoint.conf.listen);
+    say_where(&address);
+    struct dp_server_conf conf = {
+        .listen_fd = fd,
+        .stop_fd = stop_fd,
+        .max_connections = MAX_CONNECTIONS,
+        .request_s = REQUEST_S,
+        .reply_s = REPLY_S,
+        .library_is_ours = endpoint.library_is_ours,
+        .calls = &calls,
+    };
+    struct signalfd_siginfo signal;
+    int err = 0;
+    do
+        err = ops->run(&conf);
+    while (!err && read(stop_fd, &signal, sizeof signal) > 0 && dp_relay_is_open());
+    close(fd);
+    if (address.any.sa_family == AF_UNIX)
+        unlink(address.un.sun_path);
+    if (err) {
+        errno = -err;
+        dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more",
+               endpoint.conf.listen);
+        dp_store_relaxed(&endpoint.wanted, false);
+    }
 }
 
-/* Waits; who stops the whole process and lets it go on interrupts that. */
-static bool is_stopped_by(const sigset_t *stop, int64_t deadline_ns)
+static void *serve_apart(void *unused)
 {
-    for (int64_t left_ns; (left_ns = deadline_ns - dp_clock_ns()) > 0;) {
-        struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
-        if (sigtimedwait(stop, NULL, &left) == STOP_SIGNAL)
-            return true;
+    dp_thread_is_ours();
+    dp_relay_use();
+    pthread_setname_np(pthread_self(), "deltaprof-http");
+    const struct dp_server_ops *ops = dp_module_opened(&module);
+    int err = dp_process_own_descriptors();
+    if (err) {
+        errno = -err;
+        dp_log(DP_LOG_ERROR, "listen=%s, no descriptor table of its own, %m, profiles are not served",
+               endpoint.conf.listen);
+    } else {
+        sigset_t stop;
+        sigemptyset(&stop);
+        sigaddset(&stop, STOP_SIGNAL);
+        int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (ops && stop_fd >= 0)
+            serve(ops, stop_fd);
+        close(stop_fd);
     }
-    return false;
+    dp_relay_close();
+    return unused;
 }
 
 static void *run(void *unused)
 {
+    pthread_t server;
     dp_thread_is_ours();
-    pthread_setname_np(pthread_self(), "deltaprof-http");
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, STOP_SIGNAL);
-    if (is_stopped_by(&stop, dp_load_relaxed(&endpoint.due_ns)))
+    pthread_setname_np(pthread_self(), "deltaprof-relay");
+    if (dp_relay_run(dp_load_relaxed(&endpoint.due_ns)))
         return unused;
-    if (dp_log_own_table() == 0)
-        dp_process_own_descriptors();
-    int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
-    int high = fcntl(stop_fd, F_DUPFD_CLOEXEC, 512); /* above the host's numbers, if its table is ours too */
-    if (high >= 0) {
-        close(stop_fd);
-        stop_fd = high;
+    int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
+    if (err) {
+        errno = -err;
+        dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
+        return unused;
     }
-    const struct dp_server_ops *ops = dp_module_opened(&module);
-    if (ops && stop_fd >= 0)
-        serve(ops, stop_fd);
-    if (stop_fd >= 0)
-        close(stop_fd);
+    dp_relay_run(INT64_MAX);
+    pthread_kill(server, STOP_SIGNAL);
+    pthread_join(server, NULL);
     return unused;
 }
 
@@ -211,6 +229,7 @@ bool dp_listen_start(void)
     bool makes = is_missing();
     if (makes) {
         dp_store_relaxed(&endpoint.running, true);
+        dp_relay_open();
         int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
             errno = -err;
@@ -235,6 +254,8 @@ void dp_listen_init(const struct dp_config *conf, bool loud)
 {
     if (&dp_module_http)
         module.builtin = &dp_module_http;
+    /* A program that has the library is its user too, and its settings stay. */
+    endpoint.library_is_ours = !dlsym(RTLD_DEFAULT, "MHD_set_panic_func");
     if (!dp_module_open(&module)) {
         dp_log(DP_LOG_ERROR, "listen=%s, module http: %s, profiles are not served", conf->listen,
                dp_load_acquire(&module.error));
@@ -254,7 +275,7 @@ bool dp_listen_stop(void)
         return false;
     bool ran = dp_load_relaxed(&endpoint.running);
     if (ran) {
-        pthread_kill(endpoint.thread, STOP_SIGNAL);
+        dp_relay_close();
         pthread_join(endpoint.thread, NULL);
         dp_store_relaxed(&endpoint.running, false);
         due_in_a_second();

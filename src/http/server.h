@@ -25,13 +25,17 @@ struct dp_server_conf {
     int listen_fd; /* listening, non-blocking; stays the caller's */
     int stop_fd;   /* readable: return */
     unsigned max_connections;
-    unsigned request_s; /* longest that a client may take to send a request, idle time included */
-    unsigned reply_s;   /* longest that it may take to read a reply, counted from its first byte */
+    unsigned request_s;   /* longest that a client may take to send a request, idle time included */
+    unsigned reply_s;     /* longest that it may take to read a reply, counted from its first byte */
+    bool library_is_ours; /* nobody else in the process uses the HTTP library */
     const struct dp_server_calls *calls;
 };
 
 struct dp_server_ops {
     struct dp_module_ops base;
-    /* Serves in the calling thread until stop_fd is readable. 0, or -errno. */
+    /*
+     * Serves in the calling thread until stop_fd is readable. 0, or -errno: the library has failed, and may have left
+     * descriptors and memory behind. Its descriptors go with the thread's table.
+     */
     int (*run)(const struct dp_server_conf *);
 };

@@ -9,11 +9,15 @@
  */
 #include "http/server.h"
 
+#include "base/atomic.h"
 #include "base/clock.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -254,27 +258,58 @@ static int64_t sweep(struct server *server)
     return next;
 }
 
-static int run(const struct dp_server_conf *conf)
+/* ---- the library fails -------------------------------------------------------------------------------------------
+ *
+ * The library calls this when it finds its own state broken, and must not be returned to: by default it ends the
+ * process. Our thread leaves it by a long jump and never calls it again for this daemon. The function stands for the
+ * whole process, so a server of the host's gets what the library would have done. */
+
+static struct {
+    pthread_t thread;
+    _Atomic bool serves;
+    jmp_buf out;
+} ours;
+
+static void library_fails(void *ctx, const char *file, unsigned line, const char *reason)
 {
-    struct server server = {.conf = conf};
+    (void)ctx;
+    if (dp_load_relaxed(&ours.serves) && pthread_equal(pthread_self(), ours.thread))
+        longjmp(ours.out, 1);
+    fprintf(stderr, "Fatal error in GNU libmicrohttpd %s:%u: %s\n", file, line, reason ? reason : "");
+    abort();
+}
+
+/* Gives up every reply. Clients and daemon stay as they are: the library's lists still hold them. */
+static int abandon(struct server *server)
+{
+    for (struct client *c = server->clients; c; c = c->next)
+        if (c->reply)
+            server->conf->calls->end(c->reply, 0);
+    server->clients = NULL;
+    return -ENOTRECOVERABLE;
+}
+
+static int serve(struct server *server)
+{
+    const struct dp_server_conf *conf = server->conf;
     struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, &server,
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, server,
                          MHD_OPTION_LISTEN_SOCKET, conf->listen_fd, MHD_OPTION_CONNECTION_LIMIT, conf->max_connections,
                          MHD_OPTION_CONNECTION_TIMEOUT, conf->request_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          (size_t)32768, MHD_OPTION_URI_LOG_CALLBACK, take_target, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                         notice, &server, MHD_OPTION_NOTIFY_COMPLETED, complete, &server, MHD_OPTION_END);
+                         notice, server, MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_END);
     if (!daemon)
         return -EIO;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     int error = info ? 0 : -EIO;
     while (!error) {
-        int64_t wait_ns = sweep(&server);
+        int64_t wait_ns = sweep(server);
         MHD_UNSIGNED_LONG_LONG wait_ms;
         if (MHD_get_timeout(daemon, &wait_ms) == MHD_YES && (int64_t)wait_ms * 1000000 < wait_ns)
             wait_ns = (int64_t)wait_ms * 1000000;
-        if (server.one_left) /* at its limit the library stops to accept, and takes that up again when it runs next */
+        if (server->one_left) /* at its limit the library stops to accept, and takes that up again when it runs next */
             wait_ns = 0;
-        server.one_left = 0;
+        server->one_left = 0;
         struct pollfd fds[2] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = conf->stop_fd, .events = POLLIN}};
         struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
         int n = ppoll(fds, 2, wait_ns == INT64_MAX ? NULL : &wait, NULL);
@@ -288,7 +323,7 @@ static int run(const struct dp_server_conf *conf)
             error = -EIO;
     }
     /* A suspended connection may not be there when the library stops. */
-    for (struct client *c = server.clients; c; c = c->next) {
+    for (struct client *c = server->clients; c; c = c->next) {
         if (c->resume_ns) {
             c->resume_ns = 0;
             MHD_resume_connection(c->connection);
@@ -297,6 +332,19 @@ static int run(const struct dp_server_conf *conf)
     MHD_quiesce_daemon(daemon); /* keeps listen_fd open */
     MHD_stop_daemon(daemon);
     return error;
+}
+
+static int run(const struct dp_server_conf *conf)
+{
+    static struct server server; /* one at a time; a long jump leaves it whole */
+    server = (struct server){.conf = conf};
+    ours.thread = pthread_self();
+    if (conf->library_is_ours)
+        MHD_set_panic_func(library_fails, NULL);
+    dp_store_relaxed(&ours.serves, true);
+    int err = setjmp(ours.out) ? abandon(&server) : serve(&server);
+    dp_store_relaxed(&ours.serves, false);
+    return err;
 }
 
 __attribute__((visibility("default"))) const struct dp_server_ops dp_module_http = {

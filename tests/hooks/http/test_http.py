@@ -4,6 +4,7 @@ import base64
 import http.client
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 
 import reader
 from harness import BUILD, environment, free_port, main, need, new_directory, redis_release, victim, wait_until
-from http_client import Server, go_top
+from http_client import Server, forbid_pidfd_getfd, go_top
 
 
 def that_go_tool_pprof_reads_redis_over_http():
@@ -236,6 +237,74 @@ def that_closed_and_reused_descriptors_hurt_nobody():
         out = s.process.stdout.read()
         s.process.wait(60)
         assert out.split('\n')[1] == 'wrong 0', out
+
+
+def keep_alive(s):
+    """A client whose connection stays open."""
+    c = http.client.HTTPConnection('127.0.0.1', s.port, timeout=60)
+    c.request('GET', '/debug/pprof/')
+    c.getresponse().read()
+    return c
+
+
+def that_a_container_keeps_its_descriptors_for_itself():
+    # pidfd_getfd is refused there, and fd 2 cannot be reached from another table.
+    with Server([victim('serve'), 'idle'], prepare=forbid_pidfd_getfd) as s:
+        client = keep_alive(s)
+        assert sorted(os.listdir(f'/proc/{s.process.pid}/fd')) == ['0', '1', '2']
+        assert 'profiles at' in s.log()  # all the same
+        client.close()
+    with Server([victim('serve'), 'closes'], prepare=forbid_pidfd_getfd) as s:
+        for _ in range(20):
+            client = keep_alive(s)
+            s.get('/debug/pprof/heap')
+            time.sleep(0.1)
+            client.close()
+        s.process.stdin.close()
+        out = s.process.stdout.read()
+        assert s.process.wait(60) == 0 and out.split('\n')[1] == 'wrong 0', (s.process.returncode, out)
+
+
+def that_a_library_that_gives_up_costs_the_endpoint_only():
+    with Server([victim('serve'), 'idle'], behind=[os.path.join(BUILD, 'tests/hooks/libbroken_net.so')],
+                extra={'DELTAPROF_TEST_BREAK': 'epoll'}, ready=None) as s:
+        wait_until(lambda: 'profiles at' in s.log())
+        with socket.create_connection(('127.0.0.1', s.port)) as c:
+            c.sendall(b'GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n')  # is suspended: taken out of the set
+            while c.recv(4096):
+                pass
+        wait_until(lambda: 'profiles are not served any more' in s.log())
+        s.process.stdin.close()
+        assert s.process.wait(60) == 0 and s.log().count('ENOTRECOVERABLE') == 1, (s.process.returncode, s.log())
+
+
+def that_another_process_may_be_faster_to_a_port():
+    port = free_port()
+    with Server([victim('serve'), 'idle'], f'listen=127.0.0.1:{port}-{port + 40}', behind=[os.path.join(BUILD, 'tests/hooks/libbroken_net.so')],
+                extra={'DELTAPROF_TEST_BREAK': 'listen'}, ready=None) as s:
+        s.port = int(wait_until(lambda: re.search(r'profiles at .*, port (\d+),', s.log()))[1])
+        assert port < s.port and s.get('/debug/pprof/heap')
+
+
+def that_a_socket_file_with_a_full_queue_is_taken():
+    path = os.path.join(new_directory(), 'sock')
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(path)
+        taken.listen(0)
+        for c in clients:
+            c.setblocking(False)
+            c.connect_ex(path)
+        done = subprocess.Popen([os.path.join(BUILD, 'src/cli/deltaprof'), 'run', '-o', f'listen=unix:{path}', '--', victim('serve'), 'idle'],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert select.select([done.stderr], [], [], 60)[0], 'still asking'
+            assert 'EADDRINUSE' in done.stderr.readline()
+        finally:
+            done.stdin.close()
+            done.wait(60)
+    for c in clients:
+        c.close()
 
 
 def that_a_taken_port_is_one_line_and_the_program_runs():

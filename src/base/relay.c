@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/relay.c - one buffer for one line, passed from thread to thread by a word.
+ *
+ *     CLOSED --open--> EMPTY --line--> FILLING --> FULL --run wrote it--> EMPTY      EMPTY --close--> CLOSED
+ *
+ * [LINE] The text is published by FULL and read after it; it is given back by EMPTY and overwritten after that. Without
+ * the first the relay would write a line of before, without the second a line would change while it is written.
+ *
+ * Progress: the one that fills never waits while it does, so FILLING is short. The log callback may be slow, and then
+ * other lines are dropped after a second; no thread waits longer.
+ */
+#include "base/relay.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+
+#include <string.h>
+
+#define PATIENCE_NS INT64_C(1000000000)
+
+enum { CLOSED, EMPTY, FILLING, FULL };
+
+static struct {
+    _Atomic uint32_t state;
+    size_t n;
+    char text[DP_LOG_LINE_BYTES];
+} relay;
+static __thread bool used;
+
+/* Moves from EMPTY to `to` once it is EMPTY. False: closed, or not in time. */
+static bool move_from_empty(uint32_t to)
+{
+    int64_t deadline_ns = dp_clock_ns() + PATIENCE_NS;
+    for (;;) {
+        uint32_t state = EMPTY;
+        if (dp_cas_acquire(&relay.state, &state, to)) /* [LINE] */
+            return true;
+        if (state == CLOSED || dp_clock_ns() >= deadline_ns)
+            return false;
+        dp_futex_wait(&relay.state, state, deadline_ns);
+    }
+}
+
+void dp_relay_open(void)
+{
+    dp_store_release(&relay.state, EMPTY);
+}
+
+void dp_relay_close(void)
+{
+    if (!move_from_empty(CLOSED))
+        dp_store_release(&relay.state, CLOSED);
+    dp_futex_wake(&relay.state);
+}
+
+bool dp_relay_is_open(void)
+{
+    return dp_load_relaxed(&relay.state) != CLOSED;
+}
+
+bool dp_relay_run(int64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t state = dp_load_acquire(&relay.state); /* [LINE] */
+        if (state == CLOSED)
+            return true;
+        if (state == FULL) {
+            dp_log_line(relay.text, relay.n);
+            if (dp_cas_publish(&relay.state, &state, EMPTY)) /* [LINE]; else it was closed meanwhile */
+                dp_futex_wake(&relay.state);
+            continue;
+        }
+        if (dp_clock_ns() >= deadline_ns)
+            return false;
+        dp_futex_wait(&relay.state, state, deadline_ns);
+    }
+}
+
+void dp_relay_use(void)
+{
+    used = true;
+}
+
+bool dp_relay_is_used(void)
+{
+    return used;
+}
+
+void dp_relay_line(const char *text, size_t n_bytes)
+{
+    if (!move_from_empty(FILLING))
+        return;
+    relay.n = n_bytes < sizeof relay.text - 1 ? n_bytes : sizeof relay.text - 1;
+    memcpy(relay.text, text, relay.n);
+    relay.text[relay.n] = 0;
+    uint32_t state = FILLING;
+    dp_cas_publish(&relay.state, &state, FULL); /* [LINE] */
+    dp_futex_wake(&relay.state);
+}
+
+void dp_relay_fork_child(void)
+{
+    dp_store_relaxed(&relay.state, CLOSED);
+}
