@@ -7,9 +7,11 @@
  * which takes a copy of 32 bytes, and the higher one yields to the lower. The wait is bounded, because in a forked
  * child the writer may not exist.
  */
-#include "base/atomic.h"
-#include "record/event.h"
+#include "record/heaps.h"
 
+#include "base/atomic.h"
+
+#include <deltaprof/hooks.h>
 #include <sched.h>
 #include <string.h>
 

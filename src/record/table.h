@@ -51,7 +51,7 @@ const dp_frame_id *dp_table_frames(const struct dp_record *record);
 
 /*
  * A forked child's zero: n and v of each record as they were at set_base; 0 in the first process. Only
- * event.c calls set_base; dp_record_fork_base is what readers ask.
+ * store.c calls set_base; dp_record_fork_base is what readers ask.
  */
 struct dp_table_base {
     int64_t n, v;

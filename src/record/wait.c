@@ -21,7 +21,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "record/contended.h"
-#include "record/event.h"
+#include "record/store.h"
 #include "record/labels.h"
 #include "record/table.h"
 #include "record/thread.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/wait.h - lock events seen from event.c: what starts, retunes and forks them. The hooks themselves come in by
+ * record/wait.h - lock events seen from record.c: what starts, retunes and forks them. The hooks themselves come in by
  * <deltaprof/hooks.h>, whose lock functions wait.c implements.
  */
 #pragma once

@@ -11,7 +11,7 @@
  */
 #include "report/delta.h"
 
-#include "record/event.h"
+#include "record/store.h"
 #include "record/inherited.h"
 #include "record/table.h"
 

@@ -4,7 +4,7 @@
  */
 #include "report/table_source.h"
 
-#include "record/event.h"
+#include "record/heaps.h"
 #include "record/labels.h"
 #include "record/table.h"
 

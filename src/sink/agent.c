@@ -30,7 +30,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "record/event.h"
+#include "record/heap.h"
 #include "record/thread.h"
 #include "sink/file.h"
 #include "sink/spawn.h"

@@ -16,7 +16,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "record/event.h"
+#include "record/heap.h"
 #include "sink/agent.h"
 #include "sink/tick.h"
 

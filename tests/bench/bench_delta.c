@@ -18,7 +18,8 @@
 #include "pprof/decode.h"
 #include "pprof/diff.h"
 #include "pprof/gzip.h"
-#include "record/event.h"
+#include "record/record.h"
+#include "record/table.h"
 #include "report/runtime_source.h"
 #include "report/profile.h"
 

@@ -8,7 +8,7 @@
 #include "bench.h"
 
 #include "base/mem.h"
-#include "record/event.h"
+#include "record/record.h"
 #include "record/table.h"
 #include "report/profile.h"
 #include "http/endpoint.h"

@@ -4,7 +4,8 @@
  * profiler off, sampling, and every allocation recorded, in 1 to 8 threads that all share one stack.
  */
 #include "bench.h"
-#include "record/event.h"
+#include "record/record.h"
+#include "record/table.h"
 #include "record/live_blocks.h"
 #include "record/thread.h"
 

@@ -3,7 +3,9 @@
  * Threads that come and go, and children forked while all are at work: counts stay exact, blocks of scratch memory come
  * back, a child counts from the fork on, finds what it inherited, and never hangs.
  */
-#include "record/event.h"
+#include "record/record.h"
+#include "record/store.h"
+#include "record/table.h"
 #include "record/thread.h"
 #include "stress.h"
 #include "../support/totals.h"

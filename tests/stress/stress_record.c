@@ -3,7 +3,8 @@
  * Threads in the record table, the live set and the whole corridor at once: nothing is lost, nothing is counted twice,
  * and a reader that races never sees a counter shrink or more freed than allocated.
  */
-#include "record/event.h"
+#include "record/record.h"
+#include "record/table.h"
 #include "record/live_blocks.h"
 #include "record/thread.h"
 #include "stress.h"

@@ -4,7 +4,9 @@
  * what happened, exactly; nothing is ever negative; and in-use is zero when everything was freed.
  */
 #include "../unit/profiles.h"
-#include "record/event.h"
+#include "record/record.h"
+#include "record/store.h"
+#include "record/table.h"
 
 #include <pthread.h>
 #include <stdio.h>

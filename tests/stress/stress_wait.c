@@ -4,7 +4,8 @@
  * to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come
  * and go, and stacks taken all the while. And no filter byte stays behind.
  */
-#include "record/event.h"
+#include "record/record.h"
+#include "record/table.h"
 #include "record/labels.h"
 #include "record/live_blocks.h"
 #include "stress.h"

@@ -5,7 +5,9 @@
 #pragma once
 
 #include "profiles.h"
-#include "record/event.h"
+#include "record/record.h"
+#include "record/store.h"
+#include "record/table.h"
 
 #define PC(i) (UINT64_C(0x1000) + 16 * (i))
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/config.h"
-#include "record/event.h"
+#include "record/record.h"
 #include "report/profile.h"
 #include "http/endpoint.h"
 

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record/event.h"
+#include "record/record.h"
 #include "objects/frames.h"
 #include "objects/loader.h"
 #include "symbols/maps.h"

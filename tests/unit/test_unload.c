@@ -12,7 +12,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "record/event.h"
+#include "record/record.h"
 #include "objects/frames.h"
 #include "objects/loader.h"
 #include "objects/objects.h"

@@ -12,10 +12,13 @@
 
 #include "base/hash.h"
 #include "base/stats.h"
-#include "record/event.h"
+#include "record/record.h"
+#include "record/table.h"
 #include "record/contended.h"
 #include "record/labels.h"
 #include "record/wait.h"
+
+#include <deltaprof/hooks.h>
 
 static struct dp_config conf;
 static uint64_t locks[4096]; /* only their addresses matter */

@@ -10,7 +10,11 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "record/event.h"
+#include "record/heap.h"
+#include "record/heaps.h"
+#include "record/record.h"
+#include "record/store.h"
+#include "record/table.h"
 #include "record/inherited.h"
 #include "record/thread.h"
 #include "../support/totals.h"

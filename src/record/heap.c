@@ -1,54 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/event.c - the hot corridor: from a hook's call to a counter.
+ * record/heap.c - the heap's hooks: from an allocation or a free to a counter.
  *
- *     sample_begin   guards the countdown, decides, fixes the weight             -> thread, sample
- *     sample_end     walks, finds the record, adds, remembers the block    -> unwind, table, live
- *     forget         takes the block back and adds its free                -> live, table
+ *     sample_begin   guards the countdown, decides, fixes the weight       -> thread, sample
+ *     sample_end     walks, finds the record, adds, remembers the block    -> unwind, store, live_blocks
+ *     free_sampled   takes the block back and adds its free                -> live_blocks, table
  *
  * Rules
  * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
- *    entry (acquire, [ENTRY] in live_blocks.c) finds the alloc counted. So in-use is never negative, whatever a reader
- * sees.
+ *    entry (acquire, [ENTRY] in live_blocks.c) finds the alloc counted. So in-use is never negative for any reader.
  * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
  * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno; every helper called here keeps to it.
  * 4. Signal handlers: they find the countdown guarded from begin's store on, so their allocs fall through; their frees
- * work, because every structure is valid between any two instructions. A handler between the inline load of the word
- * and its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
- * 5. The word is set last. Nothing after it belongs to the event.
- *
- * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
- * something to subtract from. What its consumers subtract is a copy of (n, v) taken before its first own event is
- * added: `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by
- * the fork handler, because most children exec. Events of other threads during the copy would land on one side of it by
- * chance, so they let the copier go first: they give the processor up, FORK_YIELDS times at most (it may be preempted,
- * and of lower priority for ever), and are then not recorded and counted as FORK_RACES. Frees go on, they are no part
- * of the zero. [ZERO]: the copy is published with release; else a report could subtract a base that is half the last
- * one's.
+ *    work, because every structure is valid between any two instructions. A handler between the inline load of the
+ *    countdown and its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
+ * 5. The countdown is set last. Nothing after it belongs to the event.
  */
-#include "record/event.h"
+#include "record/heap.h"
 
-#include "base/mem.h"
 #include "record/inherited.h"
+#include "record/store.h"
 #include "record/thread.h"
-#include "record/wait.h"
 #include "unwind/unwind.h"
-
-#include <errno.h>
-#include <sched.h>
-#include <unistd.h>
 
 #define REARM_BYTES ((int64_t)1 << 20) /* between two looks at a profiler that is off */
 
-enum { OWN, WANTED, COPYING };
-enum { FORK_YIELDS = 10000 };
-
-static struct {
-    _Atomic int64_t heap_rate; /* 0: off */
-    _Atomic uint32_t ready;    /* tables are there */
-    _Atomic uint32_t zero;
-    _Atomic uint32_t epoch;
-} record;
+static _Atomic int64_t heap_rate; /* 0: off */
 
 /* What deltaprof_sample holds between begin and end. */
 struct __attribute__((may_alias)) sample {
@@ -67,7 +44,7 @@ _Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "hooks.
 
 static int64_t draw(struct dp_thread *thread)
 {
-    int64_t rate = dp_load_acquire(&record.ready) /* [READY] */ ? dp_load_relaxed(&record.heap_rate) : 0;
+    int64_t rate = dp_record_is_ready() ? dp_load_relaxed(&heap_rate) : 0;
     thread->rate = rate;
     thread->drawn = rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES;
     thread->armed = 1;
@@ -100,7 +77,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     if (want <= (uint64_t)left)
         return;
     sample->rest = -1;
-    if (!thread->rate || !dp_load_relaxed(&record.heap_rate))
+    if (!thread->rate || !dp_load_relaxed(&heap_rate))
         return;
     sample->weight = dp_sample_weight(&thread->random, n_bytes, thread->rate);
     sample->bytes = sample->weight * (uint64_t)n_bytes;
@@ -120,7 +97,7 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     }
     thread->countdown = DELTAPROF_GUARDED;
     dp_fence_signal();
-    if (thread->rate != 1 || dp_load_relaxed(&record.heap_rate) != 1 || n_bytes >= DP_BYTES_MAX) {
+    if (thread->rate != 1 || dp_load_relaxed(&heap_rate) != 1 || n_bytes >= DP_BYTES_MAX) {
         begin_drawn(sample, thread, left, n_bytes);
         return;
     }
@@ -142,47 +119,9 @@ static void finish(struct sample *sample)
 
 /* ---- recording ---- */
 
-bool dp_record_fork_copy_zero(void)
-{
-    uint32_t state = dp_load_acquire(&record.zero); /* [ZERO] */
-    if (__builtin_expect(state == OWN, 1))
-        return true;
-    if (state != WANTED || !dp_cas_acquire(&record.zero, &state, COPYING))
-        return false;
-    dp_table_set_base();
-    dp_inherited_begin();
-    dp_store_release(&record.zero, OWN); /* [ZERO] */
-    return true;
-}
-
-static __attribute__((noinline, cold)) bool settled_soon(void)
-{
-    for (int i = 0; i < FORK_YIELDS; i++) {
-        sched_yield();
-        if (dp_record_fork_copy_zero())
-            return true;
-    }
-    return false;
-}
-
-bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t v,
-                   dp_record_id *id)
-{
-    if (!dp_load_acquire(&record.ready)) /* [READY] */
-        return false;
-    if (__builtin_expect(!dp_record_fork_copy_zero(), 0) && !settled_soon()) {
-        dp_stats_add(DP_STAT_FORK_RACES, 1);
-        return false;
-    }
-    *id = dp_table_intern(kind, heap, labels, stack);
-    dp_table_add(kind, *id, n, v);
-    dp_tally_add(DP_TALLY_SAMPLES, dp_thread_shard(dp_thread_self()), 1);
-    return true;
-}
-
 static void give_back(const struct dp_live_block *entry)
 {
-    int64_t bytes = dp_inherited_forget(entry, dp_load_relaxed(&record.epoch));
+    int64_t bytes = dp_inherited_forget(entry, dp_record_epoch());
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
 }
@@ -201,7 +140,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_thread_let_go(held);
     if (!added)
         return;
-    dp_inherited_mark(&entry, dp_load_relaxed(&record.epoch));
+    dp_inherited_mark(&entry, dp_record_epoch());
     bool kept = dp_live_blocks_insert(key, &entry, &stale);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
     if (stale.objects)
@@ -283,79 +222,20 @@ void deltaprof_filter_mark(const void *start, size_t n_bytes)
     dp_live_blocks_mark((uintptr_t)start, n_bytes);
 }
 
-/* ---- event.h ---- */
+/* ---- heap.h ---- */
 
-int dp_record_init(const struct dp_config *conf)
+void dp_heap_tune(int64_t rate)
 {
-    static bool begun; /* a second try after -ENOMEM would map twice */
-    if (dp_load_acquire(&record.ready))
-        return 0;
-    if (begun)
-        return -ENOMEM;
-    begun = true;
-    dp_mem_cap((size_t)conf->memory);
-    size_t floor = (size_t)conf->memory / 10 * 6;
-    int err = 0;
-    dp_mem_reserve(floor);
-    if ((err = dp_frames_init(floor / 100 * 7)) ||
-        (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
-        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
-        (err = dp_live_blocks_init(floor / 100 * 26)))
-        return err;
-    dp_wait_init();                     /* without its table holders stay unknown, no more */
-    dp_store_release(&record.ready, 1); /* [READY]: a hook that sees it finds every table */
-    return 0;
-}
-
-void dp_record_tune(const struct dp_config *conf, bool on)
-{
-    int64_t rate = conf->heap_rate < DP_RATE_MAX ? conf->heap_rate : DP_RATE_MAX;
-    if (on && rate == 1)
+    if (rate > DP_RATE_MAX)
+        rate = DP_RATE_MAX;
+    if (rate == 1)
         dp_live_blocks_crowd();
-    dp_store_relaxed(&record.heap_rate, on && rate > 0 ? rate : 0);
-    dp_wait_tune(conf, on);
+    dp_store_relaxed(&heap_rate, rate);
 }
 
 int64_t dp_record_heap_rate(void)
 {
-    return dp_load_relaxed(&record.heap_rate);
-}
-
-uint32_t dp_record_epoch(void)
-{
-    return dp_load_relaxed(&record.epoch);
-}
-
-void dp_record_fork_prepare(void)
-{
-    dp_unwind_fork_prepare(dp_thread_scratch());
-}
-
-void dp_record_fork_parent(void)
-{
-    dp_unwind_fork_parent();
-}
-
-void dp_record_fork_child(void)
-{
-    dp_unwind_fork_child(dp_thread_scratch());
-    uint32_t epoch = dp_load_relaxed(&record.epoch) + 1;
-    dp_store_relaxed(&record.epoch, epoch);
-    dp_store_relaxed(&record.zero, WANTED);
-    dp_stats_reset();
-    dp_live_blocks_fork_child();
-    dp_table_fork_child();
-    dp_wait_fork_child();
-    dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
-}
-
-void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v)
-{
-    struct dp_table_base base = {0, 0};
-    if (dp_load_relaxed(&record.epoch))
-        dp_table_base(kind, id, &base);
-    *n = base.n;
-    *v = base.v;
+    return dp_load_relaxed(&heap_rate);
 }
 
 void dp_record_rearm(void)
@@ -382,21 +262,4 @@ void dp_record_flush_bytes(void)
 uint64_t dp_record_bytes_seen(void)
 {
     return (uint64_t)dp_tally_read(DP_TALLY_BYTES);
-}
-
-void dp_record_stats(struct deltaprof_stats *stats)
-{
-    stats->samples = dp_stats_read(DP_STAT_SAMPLES);
-    stats->records = 0;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
-        stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
-    stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
-    stats->memory_bytes = dp_mem_used();
-    stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
-    stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
-    stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
-    stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
-    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
-    stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
-    stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/record.c - starts, retunes, forks and counts what this room and the two below it hold.
+ */
+#include "record/record.h"
+
+#include "base/mem.h"
+#include "record/heap.h"
+#include "record/live_blocks.h"
+#include "record/store.h"
+#include "record/thread.h"
+#include "record/wait.h"
+#include "unwind/unwind.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+int dp_record_init(const struct dp_config *conf)
+{
+    static bool begun; /* a second try after -ENOMEM would map twice */
+    if (dp_record_is_ready())
+        return 0;
+    if (begun)
+        return -ENOMEM;
+    begun = true;
+    dp_mem_cap((size_t)conf->memory);
+    size_t floor = (size_t)conf->memory / 10 * 6;
+    int err = 0;
+    dp_mem_reserve(floor);
+    if ((err = dp_frames_init(floor / 100 * 7)) ||
+        (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
+        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
+        (err = dp_live_blocks_init(floor / 100 * 26)))
+        return err;
+    dp_wait_init(); /* without its table holders stay unknown, no more */
+    dp_record_open();
+    return 0;
+}
+
+void dp_record_tune(const struct dp_config *conf, bool on)
+{
+    dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
+    dp_wait_tune(conf, on);
+}
+
+void dp_record_fork_prepare(void)
+{
+    dp_unwind_fork_prepare(dp_thread_scratch());
+}
+
+void dp_record_fork_parent(void)
+{
+    dp_unwind_fork_parent();
+}
+
+void dp_record_fork_child(void)
+{
+    dp_unwind_fork_child(dp_thread_scratch());
+    uint32_t epoch = dp_record_fork_begin();
+    dp_stats_reset();
+    dp_live_blocks_fork_child();
+    dp_table_fork_child();
+    dp_wait_fork_child();
+    dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
+}
+
+void dp_record_stats(struct deltaprof_stats *stats)
+{
+    stats->samples = dp_stats_read(DP_STAT_SAMPLES);
+    stats->records = 0;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
+    stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
+    stats->memory_bytes = dp_mem_used();
+    stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
+    stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
+    stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
+    stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
+    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
+    stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
+    stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/store.c - the record store: what every kind of event adds to, and its zero in a forked child.
+ *
+ * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
+ * something to subtract from. What its consumers subtract is a copy of (n, v) taken before its first own event is
+ * added: `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by
+ * the fork handler, because most children exec. Events of other threads during the copy would land on one side of it by
+ * chance, so they let the copier go first: they give the processor up, FORK_YIELDS times at most (it may be preempted,
+ * and of lower priority for ever), and are then not recorded and counted as FORK_RACES. Frees go on, they are no part
+ * of the zero. [ZERO]: the copy is published with release; else a report could subtract a base that is half the last
+ * one's.
+ */
+#include "record/store.h"
+
+#include "record/inherited.h"
+
+#include <sched.h>
+
+enum { FORK_YIELDS = 10000 };
+
+struct dp_record_state dp_record_state;
+
+void dp_record_open(void)
+{
+    dp_store_release(&dp_record_state.ready, 1); /* [READY] */
+}
+
+bool dp_record_fork_copy_zero_slow(void)
+{
+    uint32_t state = DP_ZERO_WANTED;
+    if (!dp_cas_acquire(&dp_record_state.zero, &state, DP_ZERO_COPYING))
+        return dp_load_acquire(&dp_record_state.zero) == DP_ZERO_OWN; /* [ZERO] */
+    dp_table_set_base();
+    dp_inherited_begin();
+    dp_store_release(&dp_record_state.zero, DP_ZERO_OWN); /* [ZERO] */
+    return true;
+}
+
+bool dp_record_fork_wait(void)
+{
+    for (int i = 0; i < FORK_YIELDS; i++) {
+        sched_yield();
+        if (dp_record_fork_copy_zero())
+            return true;
+    }
+    dp_stats_add(DP_STAT_FORK_RACES, 1);
+    return false;
+}
+
+uint32_t dp_record_fork_begin(void)
+{
+    uint32_t epoch = dp_record_epoch() + 1;
+    dp_store_relaxed(&dp_record_state.epoch, epoch);
+    dp_store_relaxed(&dp_record_state.zero, DP_ZERO_WANTED);
+    return epoch;
+}
+
+void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v)
+{
+    struct dp_table_base base = {0, 0};
+    if (dp_record_epoch())
+        dp_table_base(kind, id, &base);
+    *n = base.n;
+    *v = base.v;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/store.h - the record store: one call adds an event of any kind to the record of its stack.
+ */
+#pragma once
+
+#include "record/table.h"
+#include "record/thread.h"
+
+enum { DP_ZERO_OWN, DP_ZERO_WANTED, DP_ZERO_COPYING };
+
+/* Here for the inline functions below only. */
+extern struct dp_record_state {
+    _Atomic uint32_t ready; /* tables are there */
+    _Atomic uint32_t zero;
+    _Atomic uint32_t epoch;
+} dp_record_state;
+
+/* Every table is mapped: hooks may use them from now on. Context: init. */
+void dp_record_open(void);
+static inline bool dp_record_is_ready(void)
+{
+    return dp_load_acquire(&dp_record_state.ready); /* [READY]: who sees it finds every table */
+}
+
+/* 0 in the process that started; +1 with every fork on the way here. */
+static inline uint32_t dp_record_epoch(void)
+{
+    return dp_load_relaxed(&dp_record_state.epoch);
+}
+
+/* In a forked child's atfork handler: its zero is wanted. Only stores. Returns the new epoch. */
+uint32_t dp_record_fork_begin(void);
+
+/*
+ * In a forked child the first event or report copies its zero, the counters as they stood at the fork. False: another
+ * thread is copying; ask again before reading counters.
+ */
+bool dp_record_fork_copy_zero_slow(void);
+static inline bool dp_record_fork_copy_zero(void)
+{
+    return __builtin_expect(dp_load_acquire(&dp_record_state.zero) == DP_ZERO_OWN, 1) /* [ZERO] */ ||
+           dp_record_fork_copy_zero_slow();
+}
+
+/* Gives the processor up until the zero is copied. False, counted: it took too long, and the event is lost. */
+bool dp_record_fork_wait(void) __attribute__((cold));
+
+/* The child's zero of a record, for readers: 0 in a process that was not forked, or for an id beyond the fork's count.
+ */
+void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
+
+/*
+ * Adds (n, v) to the record of this stack, made if it is new. False: nothing was kept (there are no tables yet, or a
+ * forked child is just copying its zero). Context: hook, with the countdown guarded.
+ */
+static inline bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n,
+                                 int64_t v, dp_record_id *id)
+{
+    if (!dp_record_is_ready())
+        return false;
+    if (__builtin_expect(!dp_record_fork_copy_zero(), 0) && !dp_record_fork_wait())
+        return false;
+    *id = dp_table_intern(kind, heap, labels, stack);
+    dp_table_add(kind, *id, n, v);
+    dp_tally_add(DP_TALLY_SAMPLES, dp_thread_shard(dp_thread_self()), 1);
+    return true;
+}
