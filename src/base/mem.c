@@ -67,6 +67,21 @@ void *dp_mem_map(size_t n_bytes)
     return p;
 }
 
+void *dp_mem_map_shared(size_t n_bytes)
+{
+    int saved = errno;
+    size_t size = pages(n_bytes);
+    if (size < n_bytes || charge(size))
+        return NULL;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        dp_sub_relaxed(&used, size);
+        p = NULL;
+    }
+    errno = saved;
+    return p;
+}
+
 void dp_mem_reserve(size_t n_bytes)
 {
     int saved = errno;

@@ -17,6 +17,7 @@ void dp_mem_cap(size_t cap_bytes);
 
 /* n_bytes rounded up to pages, zeroed; NULL: over the cap or none from the kernel. */
 void *dp_mem_map(size_t n_bytes);
+void *dp_mem_map_shared(size_t n_bytes);    /* with the processes that are forked from this one */
 void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
 
 /*

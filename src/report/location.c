@@ -50,6 +50,7 @@ static void forget(struct dp_locations *l)
 int dp_locations_begin(struct dp_locations *l)
 {
     l->error = 0;
+    l->n_missed = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
@@ -171,8 +172,12 @@ static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
 
 static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct found *f)
 {
-    if (l->no_wait)
-        return dp_symbol_cached(f->id, f->index, l->symbolize);
+    if (l->no_wait) {
+        bool missed;
+        const struct dp_symbol *symbol = dp_symbol_cached(f->id, f->index, l->symbolize, &missed);
+        l->n_missed += missed;
+        return symbol;
+    }
     return dp_symbol_find(&l->files, f->id, dp_frame_get(f->id)->pc, f->index, l->symbolize);
 }
 

@@ -25,6 +25,7 @@ struct dp_locations {
     enum dp_address address;
     bool no_wait; /* -EAGAIN where the symbols lock is held */
     int error;
+    uint32_t n_missed; /* no_wait: frames whose names were not known and not asked for */
     struct dp_symbol_files files;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(dp_frame_id) met;   /* those of by_frame that are not 0 */

@@ -192,8 +192,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
-        *info =
-            (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns, c->buffers->rows.n};
+        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns,
+                                         c->buffers->rows.n, 0};
     if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
@@ -215,6 +215,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->ended = flags & DP_WRITE_ENDED;
     uint32_t epoch = dp_epoch();
     int err = dp_emit(e, c->buffers, source, fn, ctx);
+    if (info)
+        info->n_missed = c->buffers->locations.n_missed;
     return epoch == dp_epoch() ? err : -ECANCELED;
 }
 

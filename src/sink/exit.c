@@ -26,12 +26,14 @@
 #include <unistd.h>
 
 enum { NOT_YET, UNDER_WAY, OVER };
+enum { SHORT_LIVED_NS = 1000000000 };
 
 static struct {
     _Atomic uint32_t state;
     _Atomic int32_t by; /* thread that delivers; a thread asks only whether it is itself */
     _Atomic bool armed, speaks;
     _Atomic int64_t timeout_ns;
+    _Atomic int64_t forked_ns; /* when this process was forked from one that was profiled; 0: it was not */
 } process_exit;
 
 void dp_exit_init(const struct dp_config *conf, bool speaks)
@@ -94,6 +96,14 @@ static void talk(void)
         dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
 }
 
+/* A worker that was forked to do one thing. Programs may start thousands of them, and to open a module and read symbols
+ * takes longer than most of them live. */
+static bool is_short_lived(void)
+{
+    int64_t forked_ns = dp_load_relaxed(&process_exit.forked_ns);
+    return forked_ns && dp_clock_ns() - forked_ns < SHORT_LIVED_NS;
+}
+
 /* False: somebody else is at work on the profiles, and was not done by the deadline. */
 static bool write_in_time(bool may_load, int64_t deadline_ns)
 {
@@ -101,7 +111,9 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
         return true;
     if (dp_agent_is_running())
         return false;
-    return (may_load ? dp_tick(deadline_ns) : dp_tick_last(deadline_ns)) != -EBUSY;
+    if (!may_load)
+        return dp_tick_last(deadline_ns) != -EBUSY;
+    return (is_short_lived() ? dp_tick_known(deadline_ns) : dp_tick(deadline_ns)) != -EBUSY;
 }
 
 /* Not by the host's callback, which may be what the other thread is stuck in, or want a lock that this one holds. */
@@ -164,4 +176,5 @@ void dp_exit_fork_child(void)
 {
     dp_store_relaxed(&process_exit.state, NOT_YET);
     dp_store_relaxed(&process_exit.speaks, false);
+    dp_store_relaxed(&process_exit.forked_ns, dp_clock_ns());
 }

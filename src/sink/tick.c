@@ -125,6 +125,24 @@ static bool is_empty(unsigned kind)
     return overflow.n == 0;
 }
 
+enum {
+    TRY_KNOWN = 1 << 16
+}; /* a flag beside enum dp_write_flags: first with the names that are known, then with all */
+
+static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsigned flags, int64_t deadline_ns,
+                      size_t *n_missed)
+{
+    struct dp_profile_info info = {0};
+    int err;
+    do {
+        err = dp_consumer_write(consumer, flags, dp_file_write, file, &info);
+        if (err < 0)
+            dp_file_drop(file);
+    } while (err == -EAGAIN && dp_report_lock_await(deadline_ns));
+    *n_missed = info.n_missed;
+    return err;
+}
+
 /* deadline_ns: how long a write without waiting is tried again while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
@@ -136,17 +154,19 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!consumer)
         return -ENOMEM;
     struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
+    size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last))
         flags |= DP_WRITE_ENDED;
     /* The end is told even where there is nothing else to tell: the newest heap file is what is in use. */
     if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
-    int err;
-    do {
-        err = dp_consumer_write(consumer, flags, dp_file_write, &file, NULL);
-        if (err < 0)
-            dp_file_drop(&file);
-    } while (err == -EAGAIN && dp_report_lock_await(deadline_ns));
+    int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
+    if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(tick.conf.symbolize)) {
+        dp_file_drop(&file);
+        if (err == 0)
+            dp_consumer_abandon(consumer);
+        err = write_file(consumer, &file, flags & ~(unsigned)TRY_KNOWN, deadline_ns, &n_missed);
+    }
     if (err < 0)
         return err;
     if (err == 0)
@@ -192,7 +212,7 @@ static bool has_work(void)
     return dp_tick_has_sink() && dp_stats_read(DP_STAT_SAMPLES);
 }
 
-int dp_tick(int64_t deadline_ns)
+static int do_tick(unsigned flags, int64_t deadline_ns)
 {
     if (dp_unwind_wants_module() && !dp_symbol_loader_unusable()) {
         int err = dp_unwind_load_module();
@@ -203,9 +223,19 @@ int dp_tick(int64_t deadline_ns)
         return 0;
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    int err = write_all(0, 0);
+    int err = write_all(flags, 0);
     dp_lock_unlock(&tick.lock);
     return err;
+}
+
+int dp_tick(int64_t deadline_ns)
+{
+    return do_tick(0, deadline_ns);
+}
+
+int dp_tick_known(int64_t deadline_ns)
+{
+    return do_tick(TRY_KNOWN, deadline_ns);
 }
 
 struct last {

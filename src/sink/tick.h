@@ -23,6 +23,8 @@ int dp_tick_has_sink(void);
  * under way must have ended, else -EBUSY. 0, or the first error. May open modules.
  */
 int dp_tick(int64_t deadline_ns);
+/* The same for a process that was forked to live shortly: no module is opened while all names are known already. */
+int dp_tick_known(int64_t deadline_ns);
 /* The same for an exit path: try-locks, modules already open, async-signal-safe. */
 int dp_tick_last(int64_t deadline_ns);
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "symbols/family.h"
 #include "symbols/maps.h"
 #include "symbols/names.h"
 
@@ -176,15 +177,29 @@ static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
     return *handle < 0 ? *handle : *handle - 1;
 }
 
-static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uintptr_t pc, uint32_t index)
+static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uint32_t frame, uintptr_t pc,
+                                   uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
+    struct dp_family_key key;
     int64_t kept = deltaprof_guard_enter();
     int handle = handle_of(files, source, index);
     int n = handle < 0 ? 0 : opened(source)->lookup(files->by[source].session, handle, pc, lines, LINES_MAX);
     const struct dp_symbol *symbol = keep_lines(lines, n);
+    if (handle >= 0 && n >= 0 && dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
+        dp_family_put(&key, lines, n);
     deltaprof_guard_exit(kept);
     return symbol;
+}
+
+static void remember(int source, uint32_t frame, const struct dp_symbol *symbol)
+{
+    __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
+    size_t want = (size_t)frame + 1;
+    if (want > cache->n && dp_vec_room(cache, want - cache->n))
+        cache->n = want;
+    if (frame < cache->n)
+        cache->at[frame] = symbol;
 }
 
 static int source_of(enum dp_symbolize how)
@@ -192,16 +207,33 @@ static int source_of(enum dp_symbolize how)
     return how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
 }
 
+/* What is known without reading a file: here, or by another process of the family. NULL: not asked yet. */
 static const struct dp_symbol *cached(int source, uint32_t frame)
 {
-    return frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
+    const struct dp_symbol *symbol = frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
+    struct dp_symbol_line lines[LINES_MAX];
+    _Alignas(8) char text[DP_FAMILY_ENTRY_BYTES];
+    struct dp_family_key key;
+    if (symbol || !dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
+        return symbol;
+    int n = dp_family_find(&key, lines, LINES_MAX, text);
+    if (n < 0)
+        return NULL;
+    symbol = keep_lines(lines, n);
+    remember(source, frame, symbol);
+    return symbol;
 }
 
-const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how)
+const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed)
 {
+    *missed = false;
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
-    const struct dp_symbol *symbol = cached(source_of(how), frame);
+    /* Another process may have the module that this one has not. */
+    const struct dp_symbol *symbol = how == DP_SYMBOLIZE_LINES ? cached(DP_SYMBOL_BY_LINES, frame) : NULL;
+    if (!symbol)
+        symbol = cached(DP_SYMBOL_BY_SYMBOLS, frame);
+    *missed = !symbol;
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
@@ -211,17 +243,12 @@ const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t f
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
     int source = source_of(how);
-    __typeof__(symbols.by_frame[0]) *cache = &symbols.by_frame[source];
     const struct dp_symbol *symbol = cached(source, frame);
     if (!symbol) {
         if (!opened(source))
             return NULL;
-        symbol = ask(files, source, pc, index);
-        size_t want = (size_t)frame + 1;
-        if (want > cache->n && dp_vec_room(cache, want - cache->n))
-            cache->n = want;
-        if (frame < cache->n)
-            cache->at[frame] = symbol;
+        symbol = ask(files, source, frame, pc, index);
+        remember(source, frame, symbol);
     }
     return symbol->n_lines ? symbol : NULL;
 }
@@ -234,11 +261,17 @@ void dp_symbol_abandon(void)
 void dp_symbol_fork_prepare(void)
 {
     threaded = !__libc_single_threaded;
+    dp_family_fork_prepare();
 }
 
 void dp_symbol_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
+}
+
+bool dp_symbol_can_ask(enum dp_symbolize how)
+{
+    return how != DP_SYMBOLIZE_NONE && (!loader_unusable || opened(source_of(how)));
 }
 
 bool dp_symbol_loader_unusable(void)

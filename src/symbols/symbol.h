@@ -42,8 +42,11 @@ void dp_symbol_close(struct dp_symbol_files *); /* zero again */
  * heap. Context: under the symbols lock, never in a signal handler. */
 const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *, uint32_t frame, uintptr_t pc, uint32_t index,
                                        enum dp_symbolize how);
-/* The same from the cache alone. Async-signal-safe, under the symbols lock. */
-const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how);
+/* The same from what is known already, here or by a process of the family. missed: the module might know more.
+ * Async-signal-safe, under the symbols lock. */
+const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed);
+/* Whether dp_symbol_find can find what dp_symbol_cached missed. */
+bool dp_symbol_can_ask(enum dp_symbolize how);
 
 /* Forgets all names: a forked child whose parent was at work here. Under the symbols lock. */
 void dp_symbol_abandon(void);

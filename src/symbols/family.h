@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols/family.h - names that a process and all processes forked from it share, so that of many short workers the
+ * first one alone reads symbol tables.
+ */
+#pragma once
+
+#include "base/symbolize.h"
+#include "objects/frames.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define DP_FAMILY_ENTRY_BYTES 4096 /* a place with more names than fit is not shared */
+
+/* A place in a file's code, wherever it is loaded. */
+struct dp_family_key {
+    uint64_t place; /* pc - bias */
+    uint32_t source;
+    uint32_t n_build_id; /* 0: files without a build-id are not shared */
+    uint8_t build_id[32];
+};
+
+/* In the parent, before a fork: makes the shared memory if there is none. One mmap; async-signal-safe. */
+void dp_family_fork_prepare(void);
+
+/* The key of a code frame; false: its names cannot be shared. */
+bool dp_family_key(struct dp_family_key *, const struct dp_frame *frame, unsigned source);
+
+/*
+ * Finds the names of a place. The number of lines, 0 for a place that is known to have no name, their strings in
+ * `text`; -ENOENT. Context: any thread, async-signal-safe.
+ */
+int dp_family_find(const struct dp_family_key *, struct dp_symbol_line *lines, int max,
+                   char text[DP_FAMILY_ENTRY_BYTES]);
+
+/* Shares the names of a place. Does nothing where there is no shared memory, or no room in it. */
+void dp_family_put(const struct dp_family_key *, const struct dp_symbol_line *lines, int n);
