@@ -43,12 +43,16 @@ DELTAPROF_API int deltaprof_http_begin(const struct deltaprof_http_request *requ
                                        struct deltaprof_http_reply **reply);
 
 /*
- * 0: read gives bytes, or the end, now. Else come back in about so many nanoseconds, or earlier: a window of
- * ?seconds= has not passed, or the profile is being made on our own thread.
+ * 0: the status is known, and read gives bytes, or the end, now. Else come back in about so many nanoseconds, or
+ * earlier: a window of ?seconds= has not passed, or the profile is being made on our own thread.
  */
 DELTAPROF_API int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *reply);
 
-/* Both are known from begin on. header gives 0, or 1 when there is no header i. Strings live as long as the reply. */
+/*
+ * To be asked once wait_ns has said 0: a profile that could not be made is then 503. Asked earlier they answer too, and
+ * hold: such a profile is then a body that is cut. header gives 0, or 1 when there is no header i. Strings live as long
+ * as the reply.
+ */
 DELTAPROF_API int deltaprof_http_status(const struct deltaprof_http_reply *reply);
 DELTAPROF_API int deltaprof_http_header(const struct deltaprof_http_reply *reply, size_t i, const char **name,
                                         const char **value);

@@ -15,6 +15,8 @@
 
 static _Atomic size_t cap = 64u << 20;
 static _Atomic size_t used;
+static _Atomic size_t kept_back;
+static __thread bool yielding;
 static struct {
     char *at;
     size_t left;
@@ -27,8 +29,8 @@ static size_t pages(size_t n_bytes)
 
 static int charge(size_t n_bytes)
 {
-    size_t before = dp_add_relaxed(&used, n_bytes);
-    if (before + n_bytes <= dp_load_relaxed(&cap) && before + n_bytes >= before)
+    size_t before = dp_add_relaxed(&used, n_bytes), left_alone = yielding ? dp_load_relaxed(&kept_back) : 0;
+    if (before + n_bytes + left_alone <= dp_load_relaxed(&cap) && before + n_bytes >= before)
         return 0;
     dp_sub_relaxed(&used, n_bytes);
     return -ENOMEM;
@@ -37,6 +39,18 @@ static int charge(size_t n_bytes)
 void dp_mem_cap(size_t cap_bytes)
 {
     dp_store_relaxed(&cap, cap_bytes);
+}
+
+void dp_mem_keep_back(size_t n_bytes)
+{
+    dp_store_relaxed(&kept_back, n_bytes);
+}
+
+bool dp_mem_yield(bool yields)
+{
+    bool before = yielding;
+    yielding = yields;
+    return before;
 }
 
 size_t dp_mem_used(void)

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,13 @@ void dp_mem_huge(void *p, size_t n_bytes);
 
 /* Grows or shrinks a mapping, which may move; NULL: p stays as it was. p NULL maps. */
 void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes);
+
+/*
+ * n_bytes of the cap are left to threads that do not yield. Threads that answer clients yield, so that clients cannot
+ * take the memory that a tick needs. yield: for the calling thread, until it is called again; returns what was before.
+ */
+void dp_mem_keep_back(size_t n_bytes);
+bool dp_mem_yield(bool yields);
 
 size_t dp_mem_used(void);
 

@@ -5,6 +5,14 @@
 #include <errno.h>
 #include <time.h>
 
+static void wait_for(struct deltaprof_http_reply *r)
+{
+    for (int64_t wait_ns; (wait_ns = deltaprof_http_wait_ns(r)) > 0;) {
+        struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
+        nanosleep(&t, NULL);
+    }
+}
+
 int deltaprof_http_answer(const struct deltaprof_http_request *request, deltaprof_http_head_fn head,
                           deltaprof_write_fn write, void *ctx)
 {
@@ -13,14 +21,10 @@ int deltaprof_http_answer(const struct deltaprof_http_request *request, deltapro
     int error = deltaprof_http_begin(request, &r);
     if (error)
         return error;
+    wait_for(r);
     error = head(ctx, r);
     while (!error) {
-        int64_t wait_ns = deltaprof_http_wait_ns(r);
-        if (wait_ns > 0) {
-            struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
-            nanosleep(&t, NULL);
-            continue;
-        }
+        wait_for(r);
         ssize_t n = deltaprof_http_read(r, buf, sizeof buf);
         if (n == -EAGAIN)
             continue;

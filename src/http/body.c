@@ -88,6 +88,7 @@ static void *run(void *arg)
 {
     struct dp_body *b = arg;
     dp_thread_is_ours();
+    dp_mem_yield(true);
     if (b->relayed)
         dp_relay_use();
     void (*orphan)(void *, int) = b->orphan;
@@ -160,6 +161,17 @@ ssize_t dp_body_read(struct dp_body *b, void *buf, size_t n_bytes)
     if (state & ENDED)
         return b->result;
     return -EAGAIN;
+}
+
+int dp_body_is_settled(struct dp_body *b)
+{
+    return (dp_load_acquire(&b->state) & ENDED) ||
+           dp_load_acquire(&b->head) - dp_load_relaxed(&b->tail) >= RING_BYTES / 2;
+}
+
+bool dp_body_failed(struct dp_body *b)
+{
+    return (dp_load_acquire(&b->state) & ENDED) && b->result; /* [STATE] */
 }
 
 int dp_body_ready(struct dp_body *b)

@@ -6,6 +6,9 @@
  * to pass (?seconds=), or a body that a thread of ours makes while the host pulls it through a ring of 64 KiB. The
  * host's thread never serialises, symbolises or waits.
  *
+ * The status waits until the profile has ended or half fills the ring. A profile that fails before that is answered
+ * with 503 and a line of text; one that fails later, or whose host has asked for the status already, is cut.
+ *
  * Who owns a reply: the host, until it ends it. If its producer is still at work then, the producer becomes the owner,
  * finds its write failing, and settles the cursor as lost (release_reply on its thread). So an end never waits.
  *
@@ -47,12 +50,15 @@ struct deltaprof_http_reply {
     size_t n_headers;
     char seq_text[24], pid_text[16], disposition[64];
 
+    char line[160];    /* of an error */
     DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
     size_t n_sent;
 
     int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
     struct dp_body *body;
     bool has_body, ended;
+    bool settled;      /* the status is final */
+    _Atomic bool told; /* relaxed, the reply is one thread's: the host has asked for the status already */
     int result;
 
     struct dp_delivery delivery;
@@ -122,14 +128,14 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
-/* The status line has left by the time that a body fails: its reader sees it cut off, and only the log can say why. */
+/* A reader of a reply that is cut off does not learn why: the log says it. */
 static void note(const struct deltaprof_http_reply *r, int error)
 {
     static struct dp_log_cause cause;
     if (error == -EPIPE || error == -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
         return;
     dp_log_once(&cause, -error,
-                error ? "a profile for the endpoint: %m, its reply was cut" : "profiles are served again");
+                error ? "a profile for the endpoint: %m, its reply failed" : "profiles are served again");
 }
 
 static int produce(void *arg, dp_write_fn fn, void *ctx)
@@ -174,6 +180,13 @@ static void start_body(struct deltaprof_http_reply *r)
     r->result = error;
 }
 
+static const char *why_not(int error)
+{
+    return error == -EBUSY    ? "too many profiles are being made"
+           : error == -ENOMEM ? "no memory to make a profile with: raise memory="
+                              : "the profile could not be made; the program's log says why";
+}
+
 static void write_headers(struct deltaprof_http_reply *r)
 {
     const struct dp_request *q = &r->request;
@@ -203,12 +216,39 @@ static void write_headers(struct deltaprof_http_reply *r)
     add_header(r, "X-Deltaprof-Pid", r->pid_text);
 }
 
+/* The line of an error is kept in the reply itself: there may be no memory for it. */
+static void write_line(struct deltaprof_http_reply *r)
+{
+    dp_vec_clear(&r->text);
+    snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
+}
+
+/* Makes the status final, once the body is settled. */
+static void settle(struct deltaprof_http_reply *r)
+{
+    int result = r->result;
+    r->settled = true;
+    if (dp_load_relaxed(&r->told) || (r->body && !dp_body_failed(r->body)) || (!r->body && !r->ended))
+        return;
+    if (r->body)
+        dp_body_close(r->body, &result); /* it has ended */
+    r->body = NULL;
+    r->has_body = false;
+    r->ended = true;
+    r->result = result;
+    refuse(r, 503, why_not(result));
+    write_line(r);
+    r->n_headers = 0;
+    write_headers(r);
+}
+
 int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply)
 {
     *reply = NULL;
     if (!request->method || !request->target)
         return -EINVAL;
     int64_t kept = deltaprof_guard_enter();
+    bool yielded = dp_mem_yield(true); /* what a client makes us take, ticks need not miss */
     int status = -ENOMEM;
     unsigned before = dp_add_relaxed(&n_replies, 1);
     struct deltaprof_http_reply *r = dp_mem_map(sizeof *r);
@@ -244,21 +284,18 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         start_body(r);
     if (r->ended) {
         r->has_body = false;
-        refuse(r, 503,
-               r->result == -EBUSY ? "too many profiles are being made" : "no thread or memory to make a profile with");
+        refuse(r, 503, why_not(r->result));
     }
     if (q->page == DP_PAGE_INDEX)
         dp_page_index(config.cmdline, keep, r);
     else if (q->page == DP_PAGE_CMDLINE)
         dp_page_cmdline(keep, r);
-    else if (q->page == DP_PAGE_ERROR) {
-        dp_vec_clear(&r->text);
-        if (!keep(r, q->message, strlen(q->message)))
-            keep(r, "\n", 1);
-    }
+    else if (q->page == DP_PAGE_ERROR)
+        write_line(r);
     write_headers(r);
     *reply = r;
 out:
+    dp_mem_yield(yielded);
     deltaprof_guard_exit(kept);
     return status;
 }
@@ -277,16 +314,27 @@ int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
         if (r->window_ns)
             return BUSY_NS;
     }
+    if (!r->settled) {
+        if (!r->ended && !dp_body_is_settled(r->body))
+            return POLL_NS;
+        int64_t kept = deltaprof_guard_enter();
+        settle(r);
+        deltaprof_guard_exit(kept);
+        if (!r->has_body)
+            return 0;
+    }
     return r->ended || dp_body_ready(r->body) ? 0 : POLL_NS;
 }
 
 int deltaprof_http_status(const struct deltaprof_http_reply *r)
 {
+    dp_store_relaxed(&((struct deltaprof_http_reply *)r)->told, true);
     return r->request.status;
 }
 
 int deltaprof_http_header(const struct deltaprof_http_reply *r, size_t i, const char **name, const char **value)
 {
+    dp_store_relaxed(&((struct deltaprof_http_reply *)r)->told, true);
     if (i >= r->n_headers)
         return 1;
     *name = r->headers[i].name;
@@ -298,19 +346,21 @@ ssize_t deltaprof_http_read(struct deltaprof_http_reply *r, void *buf, size_t n_
 {
     if (r->request.head)
         return 0;
+    if (r->has_body && r->pid == getpid() && deltaprof_http_wait_ns(r) > 0)
+        return -EAGAIN;
     if (!r->has_body) {
-        size_t n = r->text.n - r->n_sent;
+        bool line = r->request.page == DP_PAGE_ERROR;
+        const char *text = line ? r->line : r->text.at;
+        size_t n = (line ? strlen(text) : r->text.n) - r->n_sent;
         if (n > n_bytes)
             n = n_bytes;
         if (n)
-            memcpy(buf, r->text.at + r->n_sent, n);
+            memcpy(buf, text + r->n_sent, n);
         r->n_sent += n;
         return (ssize_t)n;
     }
     if (r->pid != getpid())
         return -ECANCELED;
-    if (deltaprof_http_wait_ns(r) > 0)
-        return -EAGAIN;
     if (r->ended)
         return r->result;
     ssize_t n = dp_body_read(r->body, buf, n_bytes);
@@ -326,6 +376,7 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
     if (!r)
         return;
     int64_t kept = deltaprof_guard_enter();
+    bool yielded = dp_mem_yield(true); /* what a client makes us take, ticks need not miss */
     if (r->pid != getpid()) {
         dp_vec_fini(&r->text);
         dp_mem_unmap(r, sizeof *r);
@@ -340,5 +391,6 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
             release_reply(r, arrived);
         }
     }
+    dp_mem_yield(yielded);
     deltaprof_guard_exit(kept);
 }

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process.h"
 #include "base/relay.h"
 #include "http/access.h"
@@ -67,6 +68,8 @@ static const struct dp_server_calls calls = {
     .header = deltaprof_http_header,
     .read = deltaprof_http_read,
     .end = deltaprof_http_end,
+    .remap = dp_mem_remap,
+    .unmap = dp_mem_unmap,
 };
 
 /* A socket file that refuses connections is left over from a process that is gone. One with a full queue is alive. */
@@ -177,6 +180,7 @@ static void *serve_apart(void *unused)
 {
     dp_thread_is_ours();
     dp_relay_use();
+    dp_mem_yield(true);
     pthread_setname_np(pthread_self(), "deltaprof-http");
     const struct dp_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();

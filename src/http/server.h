@@ -19,6 +19,9 @@ struct dp_server_calls {
     int (*header)(const struct deltaprof_http_reply *, size_t i, const char **name, const char **value);
     ssize_t (*read)(struct deltaprof_http_reply *, void *buf, size_t n_bytes);
     void (*end)(struct deltaprof_http_reply *, int delivered);
+    void *(*remap)(void *p, size_t old_bytes,
+                   size_t new_bytes); /* memory that counts against `memory`; p may be NULL */
+    void (*unmap)(void *p, size_t n_bytes);
 };
 
 struct dp_server_conf {

@@ -5,25 +5,26 @@
  * The library's own threads are not used: they would have no guard and a descriptor table of the host's. A reply that
  * has nothing to give yet suspends its connection, and this loop resumes it when its time has come. Two limits are
  * ours, since the library counts silence only: a client may neither dribble its request nor its reading for ever; once
- * a second those beyond their time are shut down, which the library then sees as a closed connection.
+ * a second those beyond their time are shut down, which the library then sees as a closed connection. A client that
+ * closes its side while it waits for a window has left, as Go's server sees it too: its reply is given up.
  */
 #include "http/server.h"
 
-#include "base/atomic.h"
 #include "base/clock.h"
+#include "modules/http_survive.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define BLOCK_BYTES  16384
-#define UPLOAD_BYTES (1u << 20)
+#define BLOCK_BYTES   16384
+#define UPLOAD_BYTES  (1u << 20) /* of one request */
+#define UPLOADS_BYTES (4u << 20) /* of all that are under way */
+#define WATCH_NS      100000000  /* a client that waits longer is watched: it may leave */
+#define CLIENTS_MAX   64
 
 struct client {
     struct client *next, **at;
@@ -32,16 +33,19 @@ struct client {
     struct deltaprof_http_reply *reply;
     char *target; /* as it came, percent-encoded */
     char *upload;
-    size_t n_upload, upload_cap;
+    size_t n_upload, upload_cap, announced; /* what its request may bring, counted in the server's */
+    int too_long;
     int64_t since_ns;  /* of the phase that it is in: sending a request, or reading a reply */
     int64_t resume_ns; /* suspended until; 0: not suspended */
     int reading, ended;
+    int watched, gone; /* closed its side while it waited */
 };
 
 struct server {
     const struct dp_server_conf *conf;
     struct client *clients;
-    int one_left; /* since the library last ran */
+    size_t announced; /* bytes of bodies that requests may still bring or have brought */
+    int one_left;     /* since the library last ran */
 };
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, int status, const char *message)
@@ -65,6 +69,13 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, int status
     return result;
 }
 
+static void suspend(struct client *c, int64_t wait_ns)
+{
+    c->resume_ns = dp_clock_ns() + (wait_ns > 0 ? wait_ns : 1);
+    c->watched = wait_ns >= WATCH_NS;
+    MHD_suspend_connection(c->connection);
+}
+
 static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes)
 {
     struct client *c = ctx;
@@ -72,9 +83,7 @@ static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes
     (void)position;
     ssize_t n = calls->read(c->reply, buf, n_bytes);
     if (n == -EAGAIN) {
-        int64_t wait_ns = calls->wait_ns(c->reply);
-        c->resume_ns = dp_clock_ns() + (wait_ns > 0 ? wait_ns : 1);
-        MHD_suspend_connection(c->connection);
+        suspend(c, calls->wait_ns(c->reply));
         return 0;
     }
     if (n > 0) {
@@ -88,9 +97,17 @@ static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes
     return n == 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
+/* The library asks for the answer again when the connection is resumed. */
 static enum MHD_Result answer_reply(struct client *c)
 {
     const struct dp_server_calls *calls = c->server->conf->calls;
+    if (c->gone)
+        return MHD_NO;
+    int64_t wait_ns = calls->wait_ns(c->reply);
+    if (wait_ns > 0) {
+        suspend(c, wait_ns);
+        return MHD_YES;
+    }
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_body, c, NULL);
     if (!response)
@@ -103,13 +120,45 @@ static enum MHD_Result answer_reply(struct client *c)
     return result;
 }
 
+/* ---- bodies of requests: counted before they come, kept in the profiler's own memory ----------------------------- */
+
+static void forget_upload(struct client *c)
+{
+    c->server->conf->calls->unmap(c->upload, c->upload_cap);
+    c->server->announced -= c->announced;
+    c->upload = NULL;
+    c->n_upload = c->upload_cap = c->announced = 0;
+    c->too_long = 0;
+}
+
+/* 200; or the status that refuses a body before it comes. One without a length may be as long as any. */
+static int announce_upload(struct client *c, const char *length, int chunked, const char **message)
+{
+    unsigned long long n = chunked ? UPLOAD_BYTES : length ? strtoull(length, NULL, 10) : 0;
+    if (n > UPLOAD_BYTES) {
+        *message = "more than 1 MiB of addresses";
+        return 413;
+    }
+    if (c->server->announced + n > UPLOADS_BYTES) {
+        *message = "too many requests with a body are under way";
+        return 503;
+    }
+    c->announced = (size_t)n;
+    c->server->announced += c->announced;
+    return 200;
+}
+
 static int keep_upload(struct client *c, const char *data, size_t n_bytes)
 {
-    if (c->n_upload > UPLOAD_BYTES)
-        return 0; /* too long already, and answered so: the rest need not be kept */
+    if (c->n_upload + n_bytes > UPLOAD_BYTES)
+        c->too_long = 1;
+    if (c->too_long)
+        return 0;
     if (c->n_upload + n_bytes > c->upload_cap) {
-        size_t cap = (c->n_upload + n_bytes) * 2;
-        char *grown = realloc(c->upload, cap);
+        size_t cap = c->upload_cap ? c->upload_cap : BLOCK_BYTES;
+        while (cap < c->n_upload + n_bytes)
+            cap *= 2;
+        char *grown = c->server->conf->calls->remap(c->upload, c->upload_cap, cap);
         if (!grown)
             return -ENOMEM;
         c->upload = grown;
@@ -155,7 +204,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         return MHD_NO;
     if (!*request) { /* headers are complete */
         *request = c;
-        c->n_upload = 0;
+        forget_upload(c);
         const char *message = "";
         struct dp_access_headers headers = {
             .host = header_of(connection, "Host"),
@@ -164,6 +213,9 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
             .fetch_site = header_of(connection, "Sec-Fetch-Site"),
         };
         int status = calls->admit(&headers, &message);
+        if (status == 200)
+            status = announce_upload(c, header_of(connection, "Content-Length"),
+                                     header_of(connection, "Transfer-Encoding") != NULL, &message);
         return status == 200 ? MHD_YES : answer_text(connection, status, message);
     }
     if (*n_upload) {
@@ -171,10 +223,15 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         *n_upload = 0;
         return error ? MHD_NO : MHD_YES;
     }
+    if (c->reply)
+        return answer_reply(c);
+    if (c->too_long)
+        return answer_text(connection, 413, "more than 1 MiB of addresses");
     struct deltaprof_http_request asked = {
         .method = method, .target = c->target ? c->target : "", .body = c->upload, .n_body_bytes = c->n_upload};
     if (calls->begin(&asked, &c->reply))
         return answer_text(connection, 503, "no memory for a reply");
+    forget_upload(c);
     return answer_reply(c);
 }
 
@@ -183,7 +240,10 @@ static void complete(void *ctx, struct MHD_Connection *connection, void **reques
     struct server *server = ctx;
     struct client *c = client_of(connection);
     (void)request;
-    if (!c || !c->reply)
+    if (!c)
+        return;
+    forget_upload(c);
+    if (!c->reply)
         return;
     server->conf->calls->end(c->reply, how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->ended);
     c->reply = NULL;
@@ -215,18 +275,30 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
         if (c->next)
             c->next->at = c->at;
         free(c->target);
-        free(c->upload);
+        forget_upload(c);
         free(c);
         *socket_context = NULL;
         server->one_left = 1;
     }
 }
 
-static void shut(struct client *c)
+static int socket_of(const struct client *c)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info)
-        shutdown(info->connect_fd, SHUT_RDWR);
+    return info ? info->connect_fd : -1;
+}
+
+/* The library does not look at a suspended connection: whether its client closed it is asked here. */
+static nfds_t watch(const struct server *server, struct pollfd *fds, struct client **watched)
+{
+    nfds_t n = 0;
+    for (struct client *c = server->clients; c && n < CLIENTS_MAX; c = c->next) {
+        if (!c->resume_ns || !c->watched || c->gone)
+            continue;
+        fds[n] = (struct pollfd){.fd = socket_of(c), .events = POLLRDHUP};
+        watched[n++] = c;
+    }
+    return n;
 }
 
 /* Resumes who has waited long enough and shuts down who has taken too long. When to look again, in ns from now. */
@@ -249,7 +321,7 @@ static int64_t sweep(struct server *server)
             continue;
         int64_t left = c->since_ns + limit_ns * 1000000000 - now;
         if (left <= 0) {
-            shut(c);
+            shutdown(socket_of(c), SHUT_RDWR);
             left = 1000000000;
         }
         if (left < next)
@@ -258,39 +330,9 @@ static int64_t sweep(struct server *server)
     return next;
 }
 
-/* ---- the library fails -------------------------------------------------------------------------------------------
- *
- * The library calls this when it finds its own state broken, and must not be returned to: by default it ends the
- * process. Our thread leaves it by a long jump and never calls it again for this daemon. The function stands for the
- * whole process, so a server of the host's gets what the library would have done. */
-
-static struct {
-    pthread_t thread;
-    _Atomic bool serves;
-    jmp_buf out;
-} ours;
-
-static void library_fails(void *ctx, const char *file, unsigned line, const char *reason)
+static int serve(void *arg)
 {
-    (void)ctx;
-    if (dp_load_relaxed(&ours.serves) && pthread_equal(pthread_self(), ours.thread))
-        longjmp(ours.out, 1);
-    fprintf(stderr, "Fatal error in GNU libmicrohttpd %s:%u: %s\n", file, line, reason ? reason : "");
-    abort();
-}
-
-/* Gives up every reply. Clients and daemon stay as they are: the library's lists still hold them. */
-static int abandon(struct server *server)
-{
-    for (struct client *c = server->clients; c; c = c->next)
-        if (c->reply)
-            server->conf->calls->end(c->reply, 0);
-    server->clients = NULL;
-    return -ENOTRECOVERABLE;
-}
-
-static int serve(struct server *server)
-{
+    struct server *server = arg;
     const struct dp_server_conf *conf = server->conf;
     struct MHD_Daemon *daemon =
         MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, server,
@@ -310,9 +352,15 @@ static int serve(struct server *server)
         if (server->one_left) /* at its limit the library stops to accept, and takes that up again when it runs next */
             wait_ns = 0;
         server->one_left = 0;
-        struct pollfd fds[2] = {{.fd = info->epoll_fd, .events = POLLIN}, {.fd = conf->stop_fd, .events = POLLIN}};
+        struct pollfd fds[2 + CLIENTS_MAX] = {{.fd = info->epoll_fd, .events = POLLIN},
+                                              {.fd = conf->stop_fd, .events = POLLIN}};
+        struct client *watched[CLIENTS_MAX];
+        nfds_t n_watched = watch(server, fds + 2, watched);
         struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-        int n = ppoll(fds, 2, wait_ns == INT64_MAX ? NULL : &wait, NULL);
+        int n = ppoll(fds, 2 + n_watched, wait_ns == INT64_MAX ? NULL : &wait, NULL);
+        for (nfds_t i = 0; n > 0 && i < n_watched; i++)
+            if (fds[2 + i].revents)
+                watched[i]->gone = watched[i]->resume_ns = 1; /* long past */
         if (n < 0 && errno != EINTR)
             error = -errno;
         else if (n > 0 && fds[0].revents & POLLNVAL)
@@ -338,12 +386,10 @@ static int run(const struct dp_server_conf *conf)
 {
     static struct server server; /* one at a time; a long jump leaves it whole */
     server = (struct server){.conf = conf};
-    ours.thread = pthread_self();
-    if (conf->library_is_ours)
-        MHD_set_panic_func(library_fails, NULL);
-    dp_store_relaxed(&ours.serves, true);
-    int err = setjmp(ours.out) ? abandon(&server) : serve(&server);
-    dp_store_relaxed(&ours.serves, false);
+    int err = dp_http_survive(serve, &server, conf->library_is_ours);
+    if (err == -ENOTRECOVERABLE) /* clients and daemon stay as they are: the library's lists still hold them */
+        for (struct client *c = server.clients; c; c = c->next)
+            conf->calls->end(c->reply, 0);
     return err;
 }
 

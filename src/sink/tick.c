@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/onstack.h"
 #include "base/process.h"
 #include "base/quiet.h"
@@ -97,6 +98,7 @@ void dp_tick_init(const struct dp_config *conf)
     dp_lock_lock(&tick.lock);
     tick.conf = *conf;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
+    dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 4 : 0);
     tick.ready = false;
     int err = conf->out[0] ? ready() : 0;
     if (err)

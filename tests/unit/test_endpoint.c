@@ -153,19 +153,68 @@ static void a_reply_that_fails_is_cut_off_and_the_log_says_why(void **state)
     allocate(1);
     totals(before);
     struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap?seconds=1", NULL);
-    dp_mem_cap(1); /* what is mapped stays, and nothing comes */
-    head_of(reply);
+    dp_mem_cap(1);  /* what is mapped stays, and nothing comes */
+    head_of(reply); /* its host sends 200 before it asks whether there is anything */
     assert_false(pull(reply, SIZE_MAX));
     deltaprof_http_end(reply, 0);
     dp_mem_cap(64 << 20);
     assert_int_equal(got.error, -ENOMEM);
-    assert_non_null(strstr(logged, "a profile for the endpoint: ENOMEM, its reply was cut"));
+    assert_non_null(strstr(logged, "a profile for the endpoint: ENOMEM, its reply failed"));
     ask("/debug/pprof/delta_heap?cursor=cut");
     assert_int_equal(got.status, 200);
     assert_non_null(strstr(logged, "profiles are served again"));
     totals(after);
     assert_memory_equal(before, after, sizeof before);
     dp_log_to(NULL, NULL);
+}
+
+static void settle(struct deltaprof_http_reply *reply)
+{
+    for (int64_t wait_ns; (wait_ns = deltaprof_http_wait_ns(reply)) > 0;)
+        usleep((useconds_t)(wait_ns / 1000 + 1));
+}
+
+static void the_status_waits_for_the_profile(void **state)
+{
+    const char *target = "/debug/pprof/delta_heap?cursor=waits";
+    ask(target);
+    uint64_t seq = got.seq;
+    struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap?seconds=1", NULL);
+    dp_mem_cap(1); /* what is mapped stays, and nothing comes */
+    settle(reply);
+    head_of(reply);
+    assert_int_equal(got.status, 503);
+    assert_string_equal(got.go, "1");
+    assert_true(pull(reply, SIZE_MAX));
+    got.body[got.n] = 0;
+    assert_non_null(strstr(got.body, "memory"));
+    deltaprof_http_end(reply, 1);
+    dp_mem_cap(64 << 20);
+    ask(target);
+    assert_int_equal(got.status, 200);
+    assert_int_equal(got.seq, seq + 1);
+}
+
+static void clients_leave_the_memory_that_ticks_need(void **state)
+{
+    ask("/debug/pprof/delta_heap"); /* what stays for good is there */
+    size_t used = dp_mem_used();
+    dp_mem_cap(used + (4 << 20));
+    dp_mem_keep_back((4 << 20) - 8192); /* a reply, but not its body */
+    for (int i = 0; i < 2; i++) {
+        struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=greedy", NULL);
+        settle(reply);
+        head_of(reply);
+        assert_int_equal(got.status, i ? 200 : 503);
+        deltaprof_http_end(reply, pull(reply, SIZE_MAX));
+        if (!i) { /* a tick finds what was left */
+            void *p = dp_mem_map(3 << 20);
+            assert_non_null(p);
+            dp_mem_unmap(p, 3 << 20);
+        }
+        dp_mem_keep_back(0);
+    }
+    dp_mem_cap(64 << 20);
 }
 
 static void nothing_is_kept_when_all_is_over(void **state)
@@ -205,6 +254,8 @@ int main(void)
         cmocka_unit_test(symbol_answers_what_pprof_asks),
         cmocka_unit_test(windows_that_end_together_wait_for_their_turn),
         cmocka_unit_test(a_reply_that_fails_is_cut_off_and_the_log_says_why),
+        cmocka_unit_test(the_status_waits_for_the_profile),
+        cmocka_unit_test(clients_leave_the_memory_that_ticks_need),
         cmocka_unit_test(nothing_is_kept_when_all_is_over),
         cmocka_unit_test(a_confined_process_makes_no_profile),
     };

@@ -239,6 +239,46 @@ def that_closed_and_reused_descriptors_hurt_nobody():
         assert out.split('\n')[1] == 'wrong 0', out
 
 
+def ask_and_wait(s, path):
+    c = socket.create_connection(('127.0.0.1', s.port), timeout=60)
+    c.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    return c
+
+
+def that_a_client_that_leaves_gives_up_its_place():
+    with Server([victim('serve'), 'idle']) as s:
+        for _ in range(2):  # as many as the endpoint takes, all of them for an hour
+            crowd = [ask_and_wait(s, '/debug/pprof/heap?seconds=3600') for _ in range(64)]
+            for c in crowd:
+                c.close()
+            s.get('/debug/pprof/heap')
+
+
+def that_slow_uploads_take_no_memory():
+    with Server([victim('serve'), 'idle']) as s:
+        before, crowd, refused = memory_of(s.process.pid), [], 0
+        head = b'POST /debug/pprof/symbol HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n'
+        for _ in range(30):
+            c = socket.create_connection(('127.0.0.1', s.port), timeout=60)
+            c.sendall(head)
+            crowd.append(c)
+        while refused < 26:  # all but four, before a byte of theirs came
+            for c in select.select(crowd, [], [], 60)[0]:
+                assert c.recv(65536).startswith(b'HTTP/1.1 503'), refused
+                crowd.remove(c)
+                refused += 1
+        for c in crowd:
+            c.sendall(b'0x1+' * 200000)
+        s.get('/debug/pprof/heap')
+        assert memory_of(s.process.pid) < before + 16000, (before, memory_of(s.process.pid))
+        for c in crowd:
+            c.close()
+        wait_until(lambda: s.ask('/debug/pprof/symbol', 'POST', '0x1+0x2')[0] == 200)  # the places are free again
+        with socket.create_connection(('127.0.0.1', s.port), timeout=60) as c:
+            c.sendall(head.replace(b'1048576', b'1048577'))
+            assert c.recv(65536).startswith(b'HTTP/1.1 413')
+
+
 def keep_alive(s):
     """A client whose connection stays open."""
     c = http.client.HTTPConnection('127.0.0.1', s.port, timeout=60)
