@@ -83,6 +83,7 @@ static void fork_child(void)
     dp_listen_fork_child();
     dp_agent_fork_child();
     dp_exit_fork_child();
+    dp_signals_fork_child();
     dp_log_fork_child();
     dp_store_relaxed(&core.paused, false);
     dp_lock_reset(&core.lock);
@@ -409,6 +410,11 @@ void deltaprof_before_seccomp(void)
     dp_log_before_seccomp();
     deltaprof_guard_exit(kept);
     errno = saved;
+}
+
+int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real)
+{
+    return dp_signals_stack(stack, old, real);
 }
 
 int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)

@@ -365,6 +365,14 @@ DELTAPROF_API int deltaprof_sigaction(int sig, const struct sigaction *act, stru
                                       deltaprof_sigaction_fn real);
 
 /*
+ * sigaltstack, for an interposer of it: with `signals` a thread that has no signal stack may get one of the library's.
+ * The host sees no stack there; one that it installs wins. Calls real once and returns what it did.
+ * Async-signal-safe.
+ */
+typedef int (*deltaprof_sigaltstack_fn)(const stack_t *stack, stack_t *old);
+DELTAPROF_API int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real);
+
+/*
  * Makes deltaprof_may_be_live(0, p) true for every address of [start, start + n_bytes), for good: an interposer's
  * arena, whose blocks must not reach the real free. Works before deltaprof_start, where the table is small: watch
  * blocks as they are handed out, not the whole arena. Context: init, hook; while the process has one thread.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * signal.c - programs see SIG_DFL where the library stands in for it, and get the stand-in where they ask for SIG_DFL.
+ * Likewise they see no signal stack where the library gave one.
  *
  * sigaction is the library's own question (deltaprof_sigaction). The older functions differ in flags and masks, which
  * stay libc's: each real one is called, then its answer and its SIG_DFL are put right.
@@ -10,6 +11,11 @@
 DP_HOOK int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
     return deltaprof_sigaction(sig, act, old, DP_REAL(sigaction));
+}
+
+DP_HOOK int sigaltstack(const stack_t *stack, stack_t *old)
+{
+    return deltaprof_sigaltstack(stack, old, DP_REAL(sigaltstack));
 }
 
 #define SIGNAL(name, result, parameters, arguments, version)                                                  \

@@ -138,8 +138,9 @@
     F(sysv_signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)   \
     F(__sysv_signal, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL) \
     F(sigset, sighandler_t, (int sig, sighandler_t handler), (sig, handler), NULL)
-#define DP_SYMBOLS_SIGACTION(F) \
-    F(sigaction, int, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), NULL)
+#define DP_SYMBOLS_SIGACTION(F)                                                                             \
+    F(sigaction, int, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), NULL) \
+    F(sigaltstack, int, (const stack_t *stack, stack_t *old), (stack, old), NULL)
 
 /* What threads wait in, and what ends a holder's tenure. */
 #define DP_SYMBOLS_LOCKS(F)                                                                                            \

@@ -57,7 +57,7 @@ static const struct dp_config_row rows[] = {
     {{"exe", "GLOBS", "*", "profile only programs whose file name matches one of these globs, a|b*"},
      DP_KEY_GLOBS, AT(exe), 0, 0, 0, NULL},
     {{"signals", "on|off", "on under run and LD_PRELOAD, else off",
-      "SIGINT, SIGTERM and SIGHUP, where not handled, deliver the last profile first"},
+      "SIGINT, SIGTERM, SIGHUP and crashes, where not handled, deliver the last profile first"},
      DP_KEY_SWITCH, AT(signals), 0, 0, 0, "off"},
     {{"signal", "SIGNAL", "none", "a signal that asks for profiles now, e.g. USR2"},
      DP_KEY_SIGNAL, AT(signal), 0, 0, 0, NULL},

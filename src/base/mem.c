@@ -81,6 +81,14 @@ void *dp_mem_map(size_t n_bytes)
     return p;
 }
 
+void *dp_mem_map_unused(size_t n_bytes)
+{
+    int saved = errno;
+    void *p = map(pages(n_bytes));
+    errno = saved;
+    return p;
+}
+
 void *dp_mem_map_shared(size_t n_bytes)
 {
     int saved = errno;

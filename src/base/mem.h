@@ -21,6 +21,9 @@ void *dp_mem_map(size_t n_bytes);
 void *dp_mem_map_shared(size_t n_bytes);    /* with the processes that are forked from this one */
 void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
 
+/* n_bytes of address space that is hardly ever touched: not counted against `memory`. NULL: none from the kernel. */
+void *dp_mem_map_unused(size_t n_bytes);
+
 /*
  * For what is mapped at start and never given back: reserve takes address space for n_bytes of it with two system
  * calls, table carves pieces of whole pages, charged and zeroed like a map, and maps what does not fit. Context: init,

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "record/sigstack.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -85,6 +86,8 @@ static void thread_ends(void *block)
     self->own = 0;
     self->scratch = NULL;
     dp_fence_signal();
+    if (!dp_sigstack_leave())
+        return; /* the thread ends on its signal stack: nobody else may get it, so the block is lost too */
     int saved = errno;
     madvise(block, pool.block_bytes, MADV_DONTNEED); /* its pages go back, and it reads as zeros */
     errno = saved;
@@ -139,6 +142,7 @@ void dp_thread_set_up_slow(struct dp_thread *thread)
     if (block) {
         thread->scratch = block;
         thread->own = block_number(block) < DP_SHARDS_OWN ? (uint8_t)(block_number(block) + 1) : 0;
+        dp_sigstack_enter(block_number(block));
     }
     dp_fence_signal();
     thread->state = DP_THREAD_READY;

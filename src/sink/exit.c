@@ -137,6 +137,8 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     dp_tick_is_last(true);
     if (!ordinary)
         dp_log_bypass(true);
+    if (!ordinary && inside_malloc)
+        dp_tick_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     talk();
@@ -166,9 +168,16 @@ void dp_exit_deliver(bool ordinary)
     errno = saved;
 }
 
+void dp_exit_deliver_crash(void)
+{
+    dp_tick_in_handler(true);
+    dp_exit_deliver(false);
+}
+
 void dp_exit_cancelled(void)
 {
     dp_tick_is_last(false);
+    dp_tick_in_handler(false);
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 

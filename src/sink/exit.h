@@ -18,6 +18,8 @@ void dp_exit_init(const struct dp_config *conf, bool speaks);
  * child of vfork or a raw clone.
  */
 void dp_exit_deliver(bool ordinary);
+/* The same for a crash: the host's heap may be destroyed or locked, so the agent too writes with cached names only. */
+void dp_exit_deliver_crash(void);
 /* The end did not come: init of a pid namespace survives its own signals. */
 void dp_exit_cancelled(void);
 

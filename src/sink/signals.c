@@ -1,19 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/signals.c - SIG_DFL with an errand.
+ * sink/signals.c - for fatal signals that the program left at SIG_DFL: delivers the last profile, then dies of the
+ * signal.
  *
  * Programs ask what a signal does before they change it: Python gives SIGINT its KeyboardInterrupt only where it finds
  * SIG_DFL, a shell hands to its children what it found. So our handler is SIG_DFL in every answer to the host, and
- * stands in for it whenever the host asks for it; whatever else the host installs wins. After the errand the signal is
- * raised again with the real default, so that the wait status is what it would have been. exec and posix_spawn reset
- * handlers, so no other program inherits any of this. Not SA_ONSTACK: a signal stack is made for less than this.
+ * stands in for it whenever the host asks for it; whatever else the host installs wins. exec and posix_spawn reset
+ * handlers, so no other program inherits any of this.
+ *
+ * SIGINT, SIGTERM and SIGHUP: after the delivery the signal is raised again with the real default, so that the wait
+ * status is what it would have been. Not SA_ONSTACK: the thread's own stack is in order.
+ *
+ * Crashes (SIGSEGV, SIGABRT, ...): the heap may be destroyed, and its locks held, so only what is safe in a handler is
+ * done, by the agent too. The handler then queues the signal again as it came, with its si_code and address, and
+ * returns: the signal is blocked until then, and the kernel delivers it with the interrupted context in place. So the
+ * core dump shows the registers and the signal of the crash, and not this handler. All other signals are blocked, for
+ * this handler leaves the signal stack that it may have begun on, and the next one would begin there again.
+ * One thread delivers; another that crashes meanwhile waits for it to die, so that the first crash is the one reported.
+ * A crash inside the delivery itself ends the process by the first signal.
  */
 #include "sink/signals.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
+#include "base/onstack.h"
 #include "base/process.h"
+#include "record/sigstack.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/tick.h"
@@ -25,11 +39,17 @@
 #include <unistd.h>
 
 static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
-enum { N_FATAL = sizeof fatal / sizeof *fatal };
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU, SIGSYS};
+enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
 /* What stands in for SIG_DFL, by signal; sa_handler 0: nothing. Written at init and by release only. */
 static struct sigaction stand_ins[_NSIG];
 static _Atomic bool released; /* relaxed: a filter that another thread installs is not awaited here */
+
+static struct {
+    _Atomic int32_t by; /* thread that delivers; 0: none. relaxed: a thread asks only whether it is itself */
+    int sig;            /* its signal */
+} crash;
 
 /* By system call: the libc function may be the interposer's, which would put us back. */
 static void set_default(int sig)
@@ -43,19 +63,68 @@ static void set_default(int sig)
     syscall(SYS_rt_sigaction, sig, &action, NULL, sizeof action.mask);
 }
 
-static void on_fatal(int sig)
+static void raise_again(int sig)
 {
-    int saved = errno;
     sigset_t one;
-    dp_exit_deliver(false);
     sigemptyset(&one);
     sigaddset(&one, sig);
     set_default(sig);
     pthread_sigmask(SIG_UNBLOCK, &one, NULL);
     syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), sig);
+}
+
+static void on_fatal(int sig)
+{
+    int saved = errno;
+    dp_exit_deliver(false);
+    raise_again(sig);
     /* Still here: init of a pid namespace, which a default action does not kill. */
     sigaction(sig, &stand_ins[sig], NULL);
     dp_exit_cancelled();
+    errno = saved;
+}
+
+static void deliver_crash(void *unused)
+{
+    (void)unused;
+    dp_exit_deliver_crash();
+}
+
+/* Returns when the last profiles are written, or are not going to be. */
+static void before_crash(int sig)
+{
+    static char stack[64 << 10]; /* the thread's signal stack may be 2k */
+    int32_t self = (int32_t)syscall(SYS_gettid), by = 0;
+    if (dp_cas_relaxed(&crash.by, &by, self)) {
+        crash.sig = sig;
+        dp_call_on_stack(stack, sizeof stack, deliver_crash, NULL);
+    } else if (by == self) {
+        raise_again(crash.sig);
+    } else {
+        static _Atomic uint32_t never;
+        int64_t deadline_ns = dp_exit_deadline() + 1000000000;
+        while (dp_load_relaxed(&crash.by) && dp_clock_ns() < deadline_ns)
+            dp_futex_wait(&never, 0, deadline_ns);
+    }
+}
+
+static void on_crash(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    int saved = errno;
+    pid_t pid = getpid(), self = (pid_t)syscall(SYS_gettid);
+    /* The kernel keeps init of a pid namespace from dying of a signal that was sent. */
+    if (pid == 1 && info->si_code <= 0)
+        return;
+    if (!dp_load_relaxed(&released) && dp_process_is_noted())
+        before_crash(sig);
+    set_default(sig);
+    if (syscall(SYS_rt_tgsigqueueinfo, pid, self, sig, info))
+        syscall(SYS_tgkill, pid, self, sig);
+    if (pid == 1) {
+        dp_exit_cancelled();
+        dp_store_relaxed(&crash.by, 0);
+    }
     errno = saved;
 }
 
@@ -75,48 +144,81 @@ static void on_request(int sig)
     errno = saved;
 }
 
-/* True: it stands. */
-static bool install(int sig, void (*handler)(int))
+/* True: ours stands. */
+static bool install(int sig, const struct sigaction *action)
 {
     struct sigaction old, *ours = &stand_ins[sig];
     if (ours->sa_handler)
         return true; /* started before */
     if (sigaction(sig, NULL, &old) || old.sa_handler != SIG_DFL)
         return false;
-    ours->sa_flags = SA_RESTART;
-    sigemptyset(&ours->sa_mask);
-    for (int i = 0; i < N_FATAL; i++)
-        sigaddset(&ours->sa_mask, fatal[i]);
-    ours->sa_handler = handler;
+    *ours = *action;
     sigaction(sig, ours, NULL);
     return true;
 }
 
+static struct sigaction ordinary(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < N_FATAL; i++)
+        sigaddset(&action.sa_mask, fatal[i]);
+    return action;
+}
+
+static void install_all(void)
+{
+    struct sigaction end = ordinary(on_fatal);
+    struct sigaction crashed = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    for (int i = 0; i < N_FATAL; i++)
+        install(fatal[i], &end);
+    sigfillset(&crashed.sa_mask);
+    for (int i = 0; i < N_CRASHES; i++)
+        if (crashes[i] != SIGXCPU) /* comes again every second; a crash in the delivery must not be blocked */
+            sigdelset(&crashed.sa_mask, crashes[i]);
+    for (int i = 0; i < N_CRASHES; i++)
+        install(crashes[i], &crashed);
+}
+
 void dp_signals_init(const struct dp_config *conf)
 {
-    for (int i = 0; conf->signals && i < N_FATAL; i++)
-        install(fatal[i], on_fatal);
-    if (conf->signal && !install(conf->signal, on_request))
+    struct sigaction request = ordinary(on_request);
+    if (conf->signals)
+        install_all();
+    dp_sigstack_want(conf->signals);
+    if (conf->signal && !install(conf->signal, &request))
         dp_log(DP_LOG_ERROR, "signal=%d: the program handles it already; it asks for nothing here", conf->signal);
 }
 
 static bool is_ours(const struct sigaction *action)
 {
-    return action->sa_handler == on_fatal || action->sa_handler == on_request;
+    return action->sa_handler == on_fatal || action->sa_handler == on_request || action->sa_sigaction == on_crash;
+}
+
+static void release(int sig)
+{
+    struct sigaction now;
+    if (!stand_ins[sig].sa_handler)
+        return;
+    stand_ins[sig].sa_handler = NULL;
+    /* Ours looks like SIG_DFL where sigaction is the interposer's. */
+    if (sigaction(sig, NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
+        set_default(sig);
 }
 
 void dp_signals_release(void)
 {
-    struct sigaction now;
     dp_store_relaxed(&released, true);
-    for (int i = 0; i < N_FATAL; i++) {
-        if (!stand_ins[fatal[i]].sa_handler)
-            continue;
-        stand_ins[fatal[i]].sa_handler = NULL;
-        /* Ours looks like SIG_DFL where sigaction is the interposer's. */
-        if (sigaction(fatal[i], NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
-            set_default(fatal[i]);
-    }
+    dp_sigstack_want(false);
+    for (int i = 0; i < N_FATAL; i++)
+        release(fatal[i]);
+    for (int i = 0; i < N_CRASHES; i++)
+        release(crashes[i]);
+}
+
+void dp_signals_fork_child(void)
+{
+    dp_store_relaxed(&crash.by, 0);
 }
 
 int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
@@ -124,11 +226,22 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
 {
     if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_ins[sig].sa_handler)
         act = &stand_ins[sig];
+    else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
+             !is_ours(act))
+        dp_sigstack_want(false);
     int err = real(sig, act, old);
     if (err == 0 && old && is_ours(old)) {
         old->sa_handler = SIG_DFL;
         old->sa_flags = 0;
         sigemptyset(&old->sa_mask);
     }
+    return err;
+}
+
+int dp_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *))
+{
+    int err = real(stack, old);
+    if (err == 0 && old && dp_sigstack_is_ours(old->ss_sp))
+        *old = (stack_t){.ss_flags = SS_DISABLE};
     return err;
 }

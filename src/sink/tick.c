@@ -40,6 +40,7 @@ static struct {
     bool has_file[DP_KINDS];  /* this process wrote one */
     _Atomic uint64_t n_files; /* relaxed: a number to tell */
     _Atomic bool is_last;     /* relaxed: of who waits for the tick */
+    _Atomic bool in_handler;  /* relaxed: stored before the agent is rung */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
 
@@ -56,6 +57,11 @@ uint64_t dp_tick_files(void)
 void dp_tick_is_last(bool is)
 {
     dp_store_relaxed(&tick.is_last, is);
+}
+
+void dp_tick_in_handler(bool is)
+{
+    dp_store_relaxed(&tick.in_handler, is);
 }
 
 const char *dp_tick_directory(void)
@@ -216,6 +222,8 @@ static bool has_work(void)
 
 static int do_tick(unsigned flags, int64_t deadline_ns)
 {
+    if (dp_load_relaxed(&tick.in_handler))
+        return dp_tick_last(deadline_ns);
     if (dp_unwind_wants_module() && !dp_symbol_loader_unusable()) {
         int err = dp_unwind_load_module();
         if (err)
@@ -272,5 +280,6 @@ void dp_tick_fork_child(void)
     memset(tick.has_file, 0, sizeof tick.has_file);
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&tick.is_last, false);
+    dp_store_relaxed(&tick.in_handler, false);
     dp_store_relaxed(&cause.last, 0);
 }

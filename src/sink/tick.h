@@ -31,6 +31,9 @@ int dp_tick_last(int64_t deadline_ns);
 /* Whether a tick that fails is to say that its profiles are lost: none follows it. */
 void dp_tick_is_last(bool is);
 
+/* From now on every tick, the agent's too, is done as dp_tick_last does it. Async-signal-safe. */
+void dp_tick_in_handler(bool is);
+
 /* For the talk at exit: files written by this process so far, and the directory. */
 uint64_t dp_tick_files(void);
 const char *dp_tick_directory(void);

@@ -32,4 +32,10 @@ def that_an_end_inside_malloc_takes_no_memory():
         interrupts('_exit', signal.SIGUSR1, conf, 5)
 
 
+def that_a_crash_inside_malloc_takes_no_memory():
+    for conf in ('interval=0', 'interval=5ms'):
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU):
+            interrupts('signal', number, conf, -number)
+
+
 main(globals())
