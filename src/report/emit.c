@@ -142,13 +142,9 @@ static void samples(struct pass *p)
 
 static int profile(struct pass *p)
 {
-    p->locations->encode = p->encode;
-    p->locations->symbolize = p->emission->symbolize;
-    p->locations->address = p->emission->address;
-    p->locations->no_wait = p->emission->no_wait;
     int err = plan(p);
     if (!err)
-        err = dp_locations_begin(p->locations);
+        err = dp_locations_begin(p->locations, p->encode, &p->emission->locations);
     if (err)
         return err;
     header(p);

@@ -24,17 +24,16 @@ struct dp_emit_source {
 
 struct dp_emission {
     struct dp_kind kind;
-    enum dp_symbolize symbolize;
-    enum dp_address address;
+    struct dp_location_settings locations;
     int64_t max_samples; /* 0: all */
     int64_t scale_rate;  /* of a runtime's heap records; 0: values are what they say */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     const char *default_type;     /* NULL: the last */
-    bool no_wait, raw;
-    bool ended; /* the process ends with this profile */
+    bool raw;                     /* not compressed */
+    bool ended;                   /* the process ends with this profile */
 };
 
-/* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (no_wait). */
+/* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (locations.no_wait). */
 int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
             dp_write_fn fn, void *ctx);

@@ -47,14 +47,16 @@ static void forget(struct dp_locations *l)
     dp_vec_clear(&l->mappings);
 }
 
-int dp_locations_begin(struct dp_locations *l)
+int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const struct dp_location_settings *settings)
 {
+    l->encode = encode;
+    l->settings = *settings;
     l->error = 0;
     l->n_missed = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
-    int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->no_wait) : -ENOMEM;
+    int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->settings.no_wait) : -ENOMEM;
     if (!err) {
         err = dp_maps_begin();
         if (!err)
@@ -77,7 +79,7 @@ static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_map
         return 0;
     struct dp_mapping map = anon;
     if (has->index != DP_MAPPING_ANON) {
-        int err = dp_symbols_lock(!l->no_wait);
+        int err = dp_symbols_lock(!l->settings.no_wait);
         if (err) {
             fail(l, err);
             return 0;
@@ -131,11 +133,11 @@ static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const 
         has.has_files &= lines[i].file != NULL;
         has.has_numbers &= lines[i].line > 0;
     }
-    has.has_inlines = has.has_numbers && l->symbolize == DP_SYMBOLIZE_LINES;
+    has.has_inlines = has.has_numbers && l->settings.symbolize == DP_SYMBOLIZE_LINES;
     uint32_t id = mapping_id(l, &has);
     if (!id)
         return fail(l, -ENOMEM);
-    uint64_t address = l->address == DP_ADDRESS_ELF ? pc - l->mappings.at[id - 1].map.bias : pc;
+    uint64_t address = l->settings.address == DP_ADDRESS_ELF ? pc - l->mappings.at[id - 1].map.bias : pc;
     if (index == DP_MAPPING_ANON && address < l->anon_start[has.has_lines])
         l->anon_start[has.has_lines] = address;
     if (index == DP_MAPPING_ANON && address >= l->anon_limit[has.has_lines])
@@ -172,18 +174,18 @@ static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
 
 static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct found *f)
 {
-    if (l->no_wait) {
+    if (l->settings.no_wait) {
         bool missed;
-        const struct dp_symbol *symbol = dp_symbol_cached(f->id, f->index, l->symbolize, &missed);
+        const struct dp_symbol *symbol = dp_symbol_cached(f->id, f->index, l->settings.symbolize, &missed);
         l->n_missed += missed;
         return symbol;
     }
-    return dp_symbol_find(&l->files, f->id, dp_frame_get(f->id)->pc, f->index, l->symbolize);
+    return dp_symbol_find(&l->files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
 }
 
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
 {
-    int err = dp_symbols_lock(!l->no_wait);
+    int err = dp_symbols_lock(!l->settings.no_wait);
     if (err) {
         fail(l, err);
         return;
@@ -274,7 +276,7 @@ uint32_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
 static void write_mapping(struct dp_locations *l, const struct dp_location_mapping *m)
 {
     const struct dp_mapping *map = &m->map;
-    uint64_t bias = l->address == DP_ADDRESS_ELF ? map->bias : 0;
+    uint64_t bias = l->settings.address == DP_ADDRESS_ELF ? map->bias : 0;
     struct dp_encode_mapping out = {
         .start = map->start - bias,
         .limit = map->limit - bias,
@@ -299,7 +301,7 @@ int dp_locations_end(struct dp_locations *l)
 {
     for (size_t i = 0; !l->error && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
-    if (!l->no_wait) /* then no file was opened */
+    if (!l->settings.no_wait) /* then no file was opened */
         dp_symbol_close(&l->files);
     forget(l);
     return l->error;

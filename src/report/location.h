@@ -19,11 +19,16 @@ struct dp_location_mapping {
     uint8_t has_lines, has_files, has_numbers, has_inlines;
 };
 
-struct dp_locations {
-    struct dp_encode *encode;
+struct dp_location_settings {
     enum dp_symbolize symbolize;
     enum dp_address address;
     bool no_wait; /* -EAGAIN where the symbols lock is held */
+};
+
+/* Zeroed is a valid start. Between begin and end nobody but the functions here writes it. */
+struct dp_locations {
+    struct dp_encode *encode;
+    struct dp_location_settings settings;
     int error;
     uint32_t n_missed; /* no_wait: frames whose names were not known and not asked for */
     struct dp_symbol_files files;
@@ -34,9 +39,8 @@ struct dp_locations {
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
 };
 
-/* Begins a profile. Zeroed once, and encode, symbolize, address, no_wait set by the caller. 0; or -errno: no end
- * wanted. */
-int dp_locations_begin(struct dp_locations *);
+/* Begins a profile, whose locations go to encode. 0; or -errno: then end is not called. */
+int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const struct dp_location_settings *settings);
 
 /*
  * The locations of a stack, as dp_encode_refs. Takes the symbols lock for look-ups, once a call. After an error, which

@@ -205,12 +205,10 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         duration_ns = 0;
     else if (duration_ns <= 0)
         duration_ns = 1;
-    e->symbolize = c->symbolize;
-    e->address = c->address;
+    e->locations = (struct dp_location_settings){c->symbolize, c->address, flags & DP_WRITE_NO_WAIT};
     e->max_samples = c->max_samples;
     e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
     e->duration_ns = duration_ns;
-    e->no_wait = flags & DP_WRITE_NO_WAIT;
     e->raw = flags & DP_WRITE_RAW;
     e->ended = flags & DP_WRITE_ENDED;
     uint32_t epoch = dp_epoch();

@@ -19,7 +19,7 @@ static inline dp_record_id record_of(unsigned kind, unsigned i)
 {
     dp_frame_id frames[] = {dp_frame_intern(PC(i)), dp_frame_intern(PC(9999))};
     struct dp_stack stack = {.hash = dp_stack_hash(frames, 2), .depth = 2, .frames = frames};
-    dp_record_id id;
+    dp_record_id id = 0;
     assert_true(dp_record_add(kind, 0, 0, &stack, 0, 0, &id));
     return id;
 }

@@ -28,11 +28,11 @@ static int drop(void *ctx, const void *bytes, size_t n_bytes)
 
 static void begin(struct dp_locations *l)
 {
+    struct dp_encode *encode = dp_encode_new(drop, NULL);
+    struct dp_location_settings settings = {.symbolize = DP_SYMBOLIZE_FUNCTIONS};
     memset(l, 0, sizeof *l);
-    l->encode = dp_encode_new(drop, NULL);
-    l->symbolize = DP_SYMBOLIZE_FUNCTIONS;
-    assert_non_null(l->encode);
-    assert_int_equal(dp_locations_begin(l), 0);
+    assert_non_null(encode);
+    assert_int_equal(dp_locations_begin(l, encode, &settings), 0);
 }
 
 static void end(struct dp_locations *l)

@@ -246,7 +246,7 @@ static void heaps_and_locks_are_labelled(void **state)
     struct dp_consumer *c = new_consumer();
     dp_frame_id frames[] = {dp_frame_intern(PC(800))};
     struct dp_stack stack = {.hash = dp_stack_hash(frames, 1), .depth = 1, .cut = 1, .frames = frames};
-    dp_record_id id;
+    dp_record_id id = 0;
     uint32_t heap = deltaprof_heap_register("arena");
     assert_true(dp_record_add(DP_KIND_HEAP, (uint8_t)heap, 0, &stack, 1, 8, &id));
     write_and_commit(c);
