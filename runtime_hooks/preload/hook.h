@@ -1,6 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hook.h - what every hook of the preload object is made of: its real function, its edge, its unwind entry.
+ *
+ * The states of a thread's countdown, and what leads from one to the next:
+ *
+ *     UNDRAWN   0, no distance drawn            --- the next event is due ----------------> GUARDED
+ *     COUNTING  bytes left to the next sample   --- countdown_subtract, enough are left --> GUARDED
+ *                                               --- sample_begin, too few are left -------> GUARDED
+ *     GUARDED   about INT64_MAX                 --- countdown_restore(rest) --------------> COUNTING
+ *                                               --- sample_end draws a new distance ------> COUNTING
+ *                                               --- the stack is abandoned: guard_reset --> UNDRAWN
+ *
+ * A real function runs in GUARDED, so an event inside it finds more left than it can subtract, and is not counted
+ * twice.
+ *
+ * What keeps the states true:
+ * - tls_model("initial-exec") on deltaprof_thread (hooks.h): the countdown is one load or store beside the thread
+ *   register. The general model may call __tls_get_addr, which may allocate.
+ * - always_inline on countdown_subtract and countdown_restore (hooks.h): load, subtraction and store stand in the hook.
+ * - may_alias on struct dp_thread (record/thread.h): the library writes the same bytes under another type.
+ * - dp_fence_signal (record/heap.c): the compiler keeps these stores in order for a signal handler of the same thread.
+ * - noinline on a sampled path (DP_DUE below): its frame takes the place of the hook's.
+ * - the asm line of DP_GUARDED below: an exception or a cancellation that passes through the hook calls guard_reset.
  */
 #pragma once
 

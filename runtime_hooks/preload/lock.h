@@ -8,6 +8,26 @@
  * they wait for nothing and let nothing go.
  *
  * While the process has one thread there is nobody to wait for, and the real function is called at once.
+ *
+ * One expansion. MUTEX(pthread_mutex_lock, (pthread_mutex_t *m), (m), true) of mutex.c, by WAITING and TRYING, and
+ * RELEASING(pthread_mutex_unlock, (pthread_mutex_t *m), (m), m) are, shortened:
+ *
+ *     int pthread_mutex_lock(pthread_mutex_t *m)                 int pthread_mutex_unlock(pthread_mutex_t *m)
+ *     {                                                          {
+ *         if (single_threaded)                                       if (!single_threaded && may_have_waiters(m))
+ *             return real_lock(m);                                       return pthread_mutex_unlock_seen(m);
+ *         return pthread_mutex_lock_tried(m);                        return real_unlock(m);
+ *     }                                                          }
+ *     pthread_mutex_lock_tried(m):                               pthread_mutex_unlock_seen(m):
+ *         result = try(m);                                           owes = lock_release_begin(&owed, m);
+ *         if (result == EBUSY)                                       result = real_unlock(m);
+ *             return pthread_mutex_lock_wait(m);                     if (owes)
+ *         return result == AT_ONCE ? real_lock(m) : result;              lock_release_end(&owed, &site);
+ *     pthread_mutex_lock_wait(m):                                    return result;
+ *         lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX);
+ *         result = real_lock(m);
+ *         lock_wait_end(&wait, end_of(result), &site);
+ *         return result;
  */
 #pragma once
 

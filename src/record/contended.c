@@ -11,17 +11,29 @@
  * so n (12 bits, low) and S (52 bits, modulo 2^52 ns) in one 64-bit word are enough, and each event is one atomic step:
  *
  *     enter at s         n + 1, S + s           one add
- *     settle at t        S = n*t                CAS; the holder that lets go pays owed(t), if it is above 0
+ *     release at t       S = n*t                CAS; the holder that lets go pays owed(t), if it is above 0
  *     acquired at e      n - 1, S = (n-1)*e     CAS; owed(e), if above 0, is nobody's: [hand-over]
  *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word,
  *                                               with n = 0 too (S < 0), and whoever lets go next pays it
- *     taken back         n - 1, S - s           one add; what was paid for it meanwhile stays in the word as a credit
+ *     cancelled          n - 1, S - s           one add; what was paid for it meanwhile stays in the word as a credit
+ *
+ * An example, in ns. A holds the lock from the start; B waits from 2 to 9, C from 5 to 13:
+ *
+ *     time  event          n  S        owed        who pays
+ *        2  B enters       1  2
+ *        5  C enters       2  7
+ *        8  A releases     2  2*8=16   2*8-7=9     A: 6 of B's wait and 3 of C's
+ *        9  B acquires     1  1*9=9    2*9-16=2    nobody: 1 of each wait is [hand-over]
+ *       12  B releases     1  1*12=12  1*12-9=3    B: 3 of C's wait
+ *       13  C acquires     0  0        1*13-12=1   nobody: the last 1 of C's wait is [hand-over]
+ *
+ * The block profile has 7 of B and 8 of C. The mutex profile has 9 of A, 3 of B and 3 of [hand-over]. Both are 15.
  *
  * Invariants, for each word, at every moment, whatever the order of events and whoever else uses the word:
  *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
  *     above changes both sides by the same amount, and each is one atomic step on one word.
  *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): equal profiles.
- *  3. Nothing negative is ever paid. A settle or an acquisition that would (its clock was read before another's, which
+ *  3. Nothing negative is ever paid. A release or an acquisition that would (its clock was read before another's, which
  *     came first) pays nothing and leaves S alone.
  *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
  *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads.
@@ -34,14 +46,14 @@
  * Table: sets of four slots {key, word}, one cache line, by the lock's address; a key is address and kind of wait,
  * so that a rwlock's readers and writers are told apart. A slot whose word is 0 belongs to whoever changes its key
  * first; a waiter that found the old key then enters beside the new lock's, which is the shared word of above. Nothing
- * is ever freed. Two waiters may claim two slots for one lock; a settle visits the whole set.
+ * is ever freed. Two waiters may claim two slots for one lock; a release visits the whole set.
  *
  * Filter: a byte a set, the number of its words that are not 0, kept by whoever takes a word from or to 0; so it trails
  * the words, and a holder in the gap sees nobody: a missed event. An unlock loads that byte and nothing else. Counts
  * wrap and differences still add up, so no order of updates can leave it wrong once all are done.
  *
  * All atomics are relaxed: no data is published through these words, and each result depends only on the
- * modification order of its own word. Progress: enter and take_back are wait-free; a CAS fails only where another
+ * modification order of its own word. Progress: enter and cancel are wait-free; a CAS fails only where another
  * thread's event on the same lock went through.
  */
 #include "record/contended.h"

@@ -6,13 +6,25 @@
  * there: from that place rootward it only compares the words that the old walk read with what they are now, and takes
  * the old frames up to the first word that differs; there it steps on by itself, and may join again further rootward.
  *
+ * An example on x86-64. The last walk began in `leaf`. Since then `leaf` has returned and `step` has called `other`:
+ *
+ *     last walk          this walk
+ *     leaf  sp 0x100     other sp 0x120   no remembered frame has this state: its caller is found by its rule
+ *     step  sp 0x140     step  sp 0x140   pc, sp and fp are those of a remembered frame: the walk joins here
+ *     run   sp 0x180     run   sp 0x180   the word at 0x178, where run's pc was read, still has it: taken over
+ *     main  sp 0x200     main  sp 0x200   so has the word at 0x1f8; main is the outermost frame: the end
+ *
+ * One step by a rule and two comparisons give four frames. `leaf` is dropped, `other` becomes the only pending frame,
+ * and step, run and main keep their places. Had the word at 0x178 changed, `run` would not be taken over: the walk
+ * would go on from `step` by its rule, and could join again at `main`.
+ *
  * Why that gives the frames of a full walk, exactly:
  * 1. A step is a function of the rule of pc and of the state: it yields the CFA as the caller's sp, and reads the
  *    caller's pc, and its fp if the rule says that it was saved, from words at addresses that the state determines.
  *    No other word is read and nothing else decides. (Steps that need more, through a ucontext, a link register or
  *    libunwind, are barred; see 5.)
  * 2. The rule of pc does not change within one generation (unwind_cache.c); a stack cache of another generation is
- * forgotten, and none is used or kept while an unload is under way.
+ *    forgotten, and none is used or kept while an unload is under way.
  * 3. So, by induction from equal states: if the words that the remembered step from frame i read have their old
  *    values, state i+1 is the remembered one. What lies beyond the first word that differs is not used.
  * 4. fp is left out of the comparison where it is not live: where every remembered rule from there rootward reloads it
