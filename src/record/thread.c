@@ -13,6 +13,12 @@
  * A kept block with a number below DP_SHARDS_OWN also makes its thread the only writer of that shard of the striped
  * counters, which then need no locked add.
  *
+ * A block that is lent stands in the key too: a walk that is left by longjmp never gives it back, and then the thread
+ * keeps it until its end.
+ *
+ * Hooks may run while the pool is made. `blocks` is stored last, with release, and loaded first, with acquire [POOL]:
+ * else a thread could find the blocks and a key of 0, which is another's, and overwrite its value.
+ *
  * Bits of `used`: claimed with acquire, given back with release [BLOCK]: else the next owner could write the block
  * while the last one's stores are still on their way. A claim that loses its race is tried a few times and then does
  * without. A signal handler that interrupts set_up finds SETTING_UP and borrows.
@@ -38,7 +44,7 @@
 __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 
 static struct {
-    char *blocks; /* NULL before init */
+    char *_Atomic blocks; /* NULL before init */
     size_t block_bytes;
     unsigned n_kept, n_blocks; /* [0, n_kept) are kept, [n_kept, n_blocks) lent */
     pthread_key_t key;
@@ -50,10 +56,11 @@ static _Atomic uint32_t n_threads;
 
 static unsigned block_number(const void *block)
 {
-    return (unsigned)((size_t)((const char *)block - pool.blocks) / pool.block_bytes);
+    const char *blocks = dp_load_relaxed(&pool.blocks); /* it was found with acquire when the block was claimed */
+    return (unsigned)((size_t)((const char *)block - blocks) / pool.block_bytes);
 }
 
-static void *claim(unsigned from, unsigned to)
+static void *claim(char *blocks, unsigned from, unsigned to)
 {
     int tries = CLAIM_TRIES;
     for (unsigned word = from / 64; word * 64 < to; word++) {
@@ -66,7 +73,7 @@ static void *claim(unsigned from, unsigned to)
         while ((~bits & wanted) && tries-- > 0) {
             unsigned bit = (unsigned)__builtin_ctzll(~bits & wanted);
             if (dp_cas_acquire(&pool.used[word], &bits, bits | (uint64_t)1 << bit)) /* [BLOCK] */
-                return pool.blocks + (size_t)(word * 64 + bit) * pool.block_bytes;
+                return blocks + (size_t)(word * 64 + bit) * pool.block_bytes;
         }
     }
     return NULL;
@@ -110,7 +117,7 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
         else
             pthread_key_delete(pool.key);
     }
-    pool.blocks = blocks;
+    dp_store_release(&pool.blocks, blocks); /* [POOL] */
     return 0;
 }
 
@@ -130,11 +137,12 @@ void dp_thread_set_up_slow(struct dp_thread *thread)
         thread->number = dp_add_relaxed(&n_threads, 1) + 1;
     if (!thread->random.state)
         dp_random_seed(&thread->random, new_seed(thread) | 1);
-    if (!pool.blocks || thread->ours)
+    char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
+    if (!blocks || thread->ours)
         return;
     thread->state = DP_THREAD_SETTING_UP;
     dp_fence_signal();
-    void *block = pool.have_key ? claim(0, pool.n_kept) : NULL;
+    void *block = pool.have_key ? claim(blocks, 0, pool.n_kept) : NULL;
     if (block && pthread_setspecific(pool.key, block)) {
         give_back(block);
         block = NULL;
@@ -152,12 +160,16 @@ bool dp_thread_hold_slow(void)
 {
     struct dp_thread *self = dp_thread_self();
     dp_thread_set_up(self);
-    if (self->scratch || !pool.blocks)
+    char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
+    if (self->scratch || !blocks)
         return false;
-    void *block = claim(pool.n_kept, pool.n_blocks);
+    void *block = claim(blocks, pool.n_kept, pool.n_blocks);
     if (!block)
         return false;
     memset(block, 0, FRESH_BYTES);
+    if (pool.have_key &&
+        !pthread_getspecific(pool.key)) /* else a set_up that this event interrupted has put it there */
+        pthread_setspecific(pool.key, block);
     self->scratch = block;
     return true;
 }
@@ -168,6 +180,8 @@ void dp_thread_let_go_slow(void)
     void *block = self->scratch;
     self->scratch = NULL;
     dp_fence_signal();
+    if (pool.have_key && pthread_getspecific(pool.key) == block)
+        pthread_setspecific(pool.key, NULL);
     give_back(block);
 }
 
@@ -197,4 +211,8 @@ void dp_thread_fork_child(uint64_t salt)
         dp_store_relaxed(&pool.used[i], mine[i]);
     if (self->random.state)
         self->random.state ^= dp_hash_mix(salt);
+    if (dp_thread_guarded(self))
+        return;
+    self->armed = 0;
+    self->countdown = 0;
 }

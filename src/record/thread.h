@@ -91,6 +91,9 @@ uint64_t dp_thread_random(void);
 /* The calling thread is the profiler's own: its countdown is guarded for good, and guard_reset leaves it so. */
 void dp_thread_is_ours(void);
 
-/* In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. Only
- * stores. */
+/*
+ * In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. It
+ * draws a distance at its next event: with the parent's countdown, all children of one parent would sample at the same
+ * place. A distance has no memory, so a new one biases nothing. Only stores.
+ */
 void dp_thread_fork_child(uint64_t salt);

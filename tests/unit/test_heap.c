@@ -304,6 +304,39 @@ static void sampled_totals_are_unbiased_and_frees_give_back_what_they_took(void 
     assert_true(fabs(error_v / seeds) < 4.5 * sqrt(variance_v / seeds));
 }
 
+/*
+ * Children of one parent, all forked at the same place of its countdown: their sum has the mean and the variance of
+ * independent ones. With one countdown for all, its standard deviation is about five times as large.
+ */
+static void siblings_sample_independently(void **state)
+{
+    enum { ROUNDS = 300, CHILDREN = 100, EVENTS = 600, SIZE = 1000, RATE = 512 << 10 };
+    double p = -expm1(-(double)SIZE / RATE), w = 1 / p, f = w - floor(w);
+    double variance = (double)CHILDREN * EVENTS * ((1 - p) / p + p * f * (1 - f)), sum = 0, squares = 0;
+    struct dp_thread *self = dp_thread_self();
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        self->random.state = 777 + round * 12345;
+        tune(RATE);
+        deltaprof_alloc(0, block(0), SIZE);
+        deltaprof_free(0, block(0));
+        struct dp_thread parent = *self;
+        int64_t before = totals().n;
+        for (uint64_t child = 0; child < CHILDREN; child++) {
+            *self = parent;
+            dp_thread_fork_child((1000 + child) << 32 | 1);
+            for (uintptr_t i = 0; i < EVENTS; i++) {
+                deltaprof_alloc(0, block(i), SIZE);
+                deltaprof_free(0, block(i));
+            }
+        }
+        double error = (double)(totals().n - before) - (double)CHILDREN * EVENTS;
+        sum += error;
+        squares += error * error;
+    }
+    assert_true(fabs(sum / ROUNDS) < 4.5 * sqrt(variance / ROUNDS));
+    assert_true(fabs(squares / ROUNDS / variance - 1) < 4.5 * sqrt(2.0 / ROUNDS));
+}
+
 static void a_block_that_the_full_set_has_no_room_for_is_freed_at_once(void **state)
 {
     tune(1);
@@ -445,6 +478,7 @@ int main(void)
         cmocka_unit_test(where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on),
         cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
         cmocka_unit_test(sampled_totals_are_unbiased_and_frees_give_back_what_they_took),
+        cmocka_unit_test(siblings_sample_independently),
         cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
         cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
         cmocka_unit_test(what_a_child_inherited_is_told_from_its_own),

@@ -119,6 +119,28 @@ static void who_has_no_block_borrows_one_for_an_event(void **state)
     }
 }
 
+/* Its walk is left by longjmp: nothing lets go. */
+static void *borrow_and_leave(void *arg)
+{
+    void **block = arg;
+    dp_thread_self()->state = DP_THREAD_ENDED;
+    dp_thread_hold();
+    *block = dp_thread_scratch();
+    assert_false(dp_thread_hold()); /* the next event uses it again */
+    return NULL;
+}
+
+static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **state)
+{
+    for (int round = 0; round < 20; round++) { /* more often than there are blocks */
+        pthread_t thread;
+        void *block = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, borrow_and_leave, &block), 0);
+        pthread_join(thread, NULL);
+        assert_non_null(block);
+    }
+}
+
 static void *ours(void *arg)
 {
     dp_thread_is_ours();
@@ -146,7 +168,13 @@ static void a_child_gets_the_others_blocks_and_other_draws(void **state)
     uint64_t before = self->random.state;
     dp_thread_fork_child(1);
     assert_true(self->random.state != before);
+    assert_false(self->armed);
+    assert_int_equal(deltaprof_thread.countdown, 0);
     assert_ptr_equal(dp_thread_scratch(), mine);
+    deltaprof_thread.countdown = DELTAPROF_GUARDED;
+    dp_thread_fork_child(2);
+    assert_int_equal(deltaprof_thread.countdown, DELTAPROF_GUARDED);
+    deltaprof_thread.countdown = 0;
     assert_int_equal(run_threads(), 5);
 }
 
@@ -155,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_zeroed),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
+        cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
         cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
         cmocka_unit_test(a_child_gets_the_others_blocks_and_other_draws),
     };

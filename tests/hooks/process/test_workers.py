@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Short workers of a parent that holds memory: whose memory it is, and what their files say."""
+import math
 import os
 import subprocess
 import sys
@@ -67,6 +68,20 @@ def that_the_last_file_says_so_where_nothing_is_in_use_any_more():
     r = run([sys.executable, '-S', '-c', program], 'heap_rate=64k,interval=50ms')
     last = profiles(r)[-1]
     assert '#ended' in last.comments and not any('#ended' in p.comments for p in profiles(r)[:-1])
+
+
+def that_siblings_sample_independently():
+    """600 kB in each of 100 children at 512k: what all see is what they did, within five standard deviations, and as
+    many see nothing as should. With their parent's countdown all would begin with the same sample, or none."""
+    children, events, size, rate = 100, 600, 1 << 10, 512 << 10
+    r = run([victim('workers'), str(children), '1', str(events)], 'interval=0')
+    assert r.status == 0, r.stderr
+    seen = [sum(s.values['alloc_objects'] for p in profiles(r, pid=int(pid)) for s in p.samples if 'worker_holds' in s.names)
+            for pid in r.stdout.split()[1:]]
+    p = -math.expm1(-size / rate)
+    assert abs(sum(seen) - children * events) <= 5 * math.sqrt(children * events * (1 - p + 0.25) / p), seen
+    none = math.exp(-events * size / rate)
+    assert abs(seen.count(0) - children * none) <= 5 * math.sqrt(children * none * (1 - none)), seen
 
 
 main(globals())
