@@ -36,12 +36,18 @@
  *  3. Nothing negative is ever paid. A release or an acquisition that would (its clock was read before another's, which
  *     came first) pays nothing and leaves S alone.
  *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
- *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads.
+ *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads; if that
+ *     were more than SKEW_MAX, what is owed has wrapped, and e is left alone.
  * So an event that was missed, a word used by two locks, or a lock with two words moves blame, never totals.
  *
- * S is modulo 2^52 and owed is taken as signed: right while less than 2^51 ns (26 days, shared by the waiters) are owed
- * at once. n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its
- * add.
+ * S is modulo 2^52, and what is owed is read as a number of [-2^48, 2^52 - 2^48): up to 48 days, shared by the waiters,
+ * may be owed at once. Of more, a settle sees the remainder: multiples of 2^52 ns are missing from what was paid. So
+ * that they are not lost, `open` of a slot sums, in 64 bits, what the waits that ended there took, less what was paid
+ * for them. When the last waiter leaves, that is what is still owed; if it is larger by a multiple of 2^52, that
+ * multiple is nobody's: [hand-over]. The sum trails the word by what other threads are about to add, and is rounded to
+ * the next multiple; to be wrong it would have to trail by 26 days of waiting.
+ *
+ * n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its add.
  *
  * Table: sets of four slots {key, word}, one cache line, by the lock's address; a key is address and kind of wait,
  * so that a rwlock's readers and writers are told apart. A slot whose word is 0 belongs to whoever changes its key
@@ -73,6 +79,10 @@
 #define N_MOST 2048
 #define WAYS   4
 
+#define S_BITS     (64 - N_BITS)
+#define CREDIT_MAX (INT64_C(1) << (S_BITS - 4))
+#define SKEW_MAX   (INT64_C(1) << 42) /* about an hour */
+
 struct slot {
     _Atomic uint64_t key; /* address << 8 | kind; 0: never used */
     _Atomic uint64_t word;
@@ -80,7 +90,8 @@ struct slot {
 
 uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 static _Atomic uint8_t *const filter = (_Atomic uint8_t *)deltaprof_lock_filter;
-static struct slot *slots; /* WAYS to a set */
+static struct slot *slots;       /* WAYS to a set */
+static _Atomic int64_t *open_ns; /* of each slot: the waits that ended there, less what was paid for them */
 
 static uint64_t key_of(const void *lock, unsigned kind)
 {
@@ -90,7 +101,8 @@ static uint64_t key_of(const void *lock, unsigned kind)
 /* owed(t) of a word; negative: a credit. */
 static int64_t owed_at(uint64_t word, int64_t t)
 {
-    return (int64_t)((((word & N_MASK) * (uint64_t)t) << N_BITS) - (word & ~N_MASK)) >> N_BITS;
+    uint64_t owed = ((word & N_MASK) * (uint64_t)t) - (word >> N_BITS) + (uint64_t)CREDIT_MAX;
+    return (int64_t)(owed & (UINT64_MAX >> N_BITS)) - CREDIT_MAX;
 }
 
 static uint64_t word_of(uint64_t n, int64_t t)
@@ -112,7 +124,9 @@ static void moved(unsigned set, uint64_t old, uint64_t new)
 
 int dp_contended_init(void)
 {
-    if (!slots)
+    if (!open_ns)
+        open_ns = dp_mem_table(DELTAPROF_LOCK_SETS * WAYS * sizeof *open_ns);
+    if (open_ns && !slots)
         slots = dp_mem_table(DELTAPROF_LOCK_SETS * WAYS * sizeof *slots);
     return slots ? 0 : -ENOMEM;
 }
@@ -153,7 +167,19 @@ dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t b
     return (dp_contended_place)(slot - slots) + 1;
 }
 
-int64_t dp_contended_acquired(dp_contended_place place, int64_t *end_ns)
+/* A wait ended, of which ns are not paid yet, and left this word. Returns what is nobody's because the word lost it. */
+static int64_t ended(dp_contended_place place, int64_t ns, uint64_t word)
+{
+    _Atomic int64_t *open = &open_ns[place - 1];
+    int64_t now = dp_add_relaxed(open, ns) + ns;
+    if (word & N_MASK)
+        return 0;
+    int64_t lost = (((now - owed_at(word, 0)) >> (S_BITS - 1)) + 1) >> 1; /* in 2^S_BITS, rounded */
+    lost *= INT64_C(1) << S_BITS;
+    return lost > 0 && dp_cas_relaxed(open, &now, now - lost) ? lost : 0;
+}
+
+int64_t dp_contended_acquired(dp_contended_place place, int64_t begin_ns, int64_t *end_ns)
 {
     struct slot *slot = &slots[place - 1];
     int64_t owed, end;
@@ -162,27 +188,29 @@ int64_t dp_contended_acquired(dp_contended_place place, int64_t *end_ns)
         uint64_t n = old & N_MASK;
         end = *end_ns;
         owed = owed_at(old, end);
-        if (owed <= 0 && n == 1)
+        if (owed <= 0 && owed > -SKEW_MAX && n == 1)
             end -= owed; /* invariant 4 */
         new = owed > 0 ? word_of(n - 1, end) : old - one_at(end);
     } while (!dp_cas_relaxed(&slot->word, &old, new));
     moved((place - 1) / WAYS, old, new);
     *end_ns = end;
-    return owed > 0 ? owed : 0;
+    owed = owed > 0 ? owed : 0;
+    return owed + ended(place, end - begin_ns - owed, new);
 }
 
-void dp_contended_timed_out(dp_contended_place place, int64_t *end_ns)
+int64_t dp_contended_timed_out(dp_contended_place place, int64_t begin_ns, int64_t *end_ns)
 {
     struct slot *slot = &slots[place - 1];
     int64_t end;
     uint64_t new, old = dp_load_relaxed(&slot->word);
     do {
         int64_t owed = owed_at(old, *end_ns);
-        end = *end_ns - (owed < 0 && (old & N_MASK) == 1 ? owed : 0); /* invariant 4 */
+        end = *end_ns - (owed < 0 && owed > -SKEW_MAX && (old & N_MASK) == 1 ? owed : 0); /* invariant 4 */
         new = old - one_at(end);
     } while (!dp_cas_relaxed(&slot->word, &old, new));
     moved((place - 1) / WAYS, old, new);
     *end_ns = end;
+    return ended(place, end - begin_ns, new);
 }
 
 void dp_contended_cancel(dp_contended_place place, int64_t begin_ns)
@@ -212,6 +240,7 @@ int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KIND
         if (owed <= 0)
             continue;
         moved(set, old, new);
+        dp_sub_relaxed(&open_ns[slot - slots], owed);
         owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
         sum += owed;
     }
@@ -223,6 +252,8 @@ void dp_contended_fork_child(void)
     for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
         if (dp_load_relaxed(&filter[set]))
             dp_store_relaxed(&filter[set], 0);
-    if (slots)
-        madvise(slots, DELTAPROF_LOCK_SETS * WAYS * sizeof *slots, MADV_DONTNEED);
+    if (!slots)
+        return;
+    madvise(slots, DELTAPROF_LOCK_SETS * WAYS * sizeof *slots, MADV_DONTNEED);
+    madvise(open_ns, DELTAPROF_LOCK_SETS * WAYS * sizeof *open_ns, MADV_DONTNEED);
 }

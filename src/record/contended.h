@@ -22,11 +22,12 @@ int dp_contended_init(void);
 dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t begin_ns);
 
 /*
- * It ended. acquired: returns the time owed by nobody, for [hand-over]. timed_out: what is owed stays for the next
- * holder to let go. Both may move *end_ns ahead, to the moment up to which this wait has already been paid for.
+ * It ended; begin_ns as at enter. timed_out: what is owed stays for the next holder to let go. Both return what is owed
+ * by nobody, for [hand-over], and may move *end_ns ahead, to the moment up to which this wait has already been paid
+ * for.
  */
-int64_t dp_contended_acquired(dp_contended_place place, int64_t *end_ns);
-void dp_contended_timed_out(dp_contended_place place, int64_t *end_ns);
+int64_t dp_contended_acquired(dp_contended_place place, int64_t begin_ns, int64_t *end_ns);
+int64_t dp_contended_timed_out(dp_contended_place place, int64_t begin_ns, int64_t *end_ns);
 /* It was no wait: as if it had not entered. */
 void dp_contended_cancel(dp_contended_place place, int64_t begin_ns);
 

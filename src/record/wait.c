@@ -131,12 +131,11 @@ static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
             record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
-    } else if (end == DELTAPROF_ACQUIRED) {
-        int64_t owed_ns = dp_contended_acquired(wait->place, end_ns);
+    } else if (end != DELTAPROF_NOT_WAITED) {
+        int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->place, wait->begin_ns, end_ns)
+                                                    : dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
         if (on && owed_ns)
             record_synthetic(DP_FRAME_HAND_OVER, wait->kind, owed_ns);
-    } else if (end == DELTAPROF_TIMED_OUT) {
-        dp_contended_timed_out(wait->place, end_ns);
     } else {
         dp_contended_cancel(wait->place, wait->begin_ns);
     }

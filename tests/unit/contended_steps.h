@@ -11,11 +11,13 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
+#include <stdbool.h>
+
 /* ---- threads, scheduler, memory seen ---------------------------------------------------------------------------- */
 
 #define THREADS 3
 
-static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_SUB, LOST_PLACE } mutant;
+static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_SUB, LOST_PLACE, LOST_SUM } mutant;
 
 /* Control passes by _longjmp, which unlike swapcontext makes no system call. */
 static jmp_buf scheduler, context[THREADS];
@@ -28,6 +30,7 @@ static struct {
     int timed;     /* ... and may give up */
     int gave_up;
     int ended;
+    int sleeps; /* goes on when the others wait */
 } thread[THREADS];
 static int running;
 
@@ -44,6 +47,16 @@ static void resume(int t)
     if (!_setjmp(scheduler))
         _longjmp(context[t], 1);
 }
+
+/* A step only where a scenario asks for it: else a slot's sum of what is open moves with its word. */
+static bool sums_are_steps;
+static void step_of_sum(void)
+{
+    if (sums_are_steps)
+        step();
+}
+#define is_sum(p)  _Generic((p), _Atomic int64_t * : true, default : false)
+#define step_at(p) _Generic((p), _Atomic int64_t * : step_of_sum, default : step)()
 
 static uint64_t seen(uint64_t value)
 {
@@ -64,9 +77,11 @@ static uint64_t seen(uint64_t value)
 #define dp_sub_relaxed(p, v)   (mutant == FORGOTTEN_SUB ? atomic_load(p) : add((p), -(v)))
 #define add(p, v)                              \
     __extension__({                            \
-        step();                                \
+        step_at(p);                            \
         __typeof__(*(p) + 0) old_;             \
-        if (mutant == TORN_ADD) {              \
+        if (mutant == LOST_SUM && is_sum(p)) { \
+            old_ = 0;                          \
+        } else if (mutant == TORN_ADD) {       \
             old_ = atomic_load(p);             \
             seen(old_);                        \
             step();                            \
@@ -79,7 +94,7 @@ static uint64_t seen(uint64_t value)
     })
 #define dp_cas_relaxed(p, expected, v)                                     \
     __extension__({                                                        \
-        step();                                                            \
+        step_at(p);                                                        \
         bool done_ = mutant == BLIND_CAS || atomic_load(p) == *(expected); \
         if (done_)                                                         \
             atomic_store((p), (v));                                        \
@@ -90,11 +105,12 @@ static uint64_t seen(uint64_t value)
     })
 
 static int n_clock;
+static int64_t slept_ns;
 static int64_t model_clock(void)
 {
     step();
     n_clock++;
-    return (int64_t)seen((uint64_t)n_clock * n_clock * 1000 + dp_hash_mix((uint64_t)n_clock) % 997);
+    return slept_ns + (int64_t)seen((uint64_t)n_clock * n_clock * 1000 + dp_hash_mix((uint64_t)n_clock) % 997);
 }
 #define dp_clock_ns model_clock
 
