@@ -38,7 +38,9 @@
  *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
  *    stand behind a byte that is 0: its free would pass by, and in-use stay too high for ever.
  *    One cleaner at a time (`cleaning`, tried once and never waited for): with two, the first could clear on what it
- *    saw long ago while the second has just found the new entry.
+ *    saw long ago while the second has just found the new entry. The word holds the time of the claim, because a jump
+ *    out of a signal handler may leave one behind: after a minute another thread takes it over, and a cleaner clears
+ *    only while the claim is its own.
  * 4. A BUSY slot counts as something of every byte: a cleaner leaves such bytes alone.
  *
  * Signal handlers find BUSY slots of the code that they interrupted and pass over them. A forked child keeps a BUSY
@@ -46,6 +48,7 @@
  */
 #include "record/live_blocks.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <deltaprof/hooks.h>
@@ -57,6 +60,9 @@
 #define MIN_BITS 12 /* of the filter: a page */
 
 enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
+
+/* Claims of `cleaning` are times in units of 2^30 ns, plus 1; 0: idle. */
+enum { CLAIM_SHIFT = 30, CLAIM_ABANDONED = 60 };
 
 struct slot {
     _Atomic uint64_t key;
@@ -196,15 +202,18 @@ static void clean(struct place place)
 {
     _Atomic uint8_t *at = &live.filter[place.byte];
     uint8_t seen = dp_load_relaxed(at);
-    uint32_t idle = 0;
-    if (!seen || (seen & WATCHED) || holds(place, 1) || !dp_cas_acquire(&live.cleaning, &idle, 1))
+    if (!seen || (seen & WATCHED) || holds(place, 1))
+        return;
+    uint32_t mine = (uint32_t)(dp_clock_coarse_ns() >> CLAIM_SHIFT) + 1, claim = dp_load_relaxed(&live.cleaning);
+    if ((claim && mine - claim < CLAIM_ABANDONED) || !dp_cas_acquire(&live.cleaning, &claim, mine))
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
         uint8_t then = holds(place, BUCKETS) ? marked & ~CLEANING : 0;
-        dp_cas_total(at, &marked, then);
+        if (dp_load_relaxed(&live.cleaning) == mine)
+            dp_cas_total(at, &marked, then);
     }
-    dp_store_release(&live.cleaning, 0);
+    dp_cas_publish(&live.cleaning, &mine, 0);
 }
 
 static inline void read_value(const struct slot *slot, struct dp_live_block *entry)

@@ -18,7 +18,9 @@
 #include <ucontext.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 
+static int64_t now_ns; /* stands still, but where a test moves it */
 static void step(const volatile void *at);
 
 #undef dp_load_relaxed
@@ -26,13 +28,14 @@ static void step(const volatile void *at);
 #undef dp_swap_total
 #undef dp_cas_total
 #undef dp_cas_acquire
-#undef dp_store_release
+#undef dp_cas_publish
 #define dp_load_relaxed(p)             (step(p), atomic_load(p))
 #define dp_load_total(p)               (step(p), atomic_load(p))
 #define dp_swap_total(p, v)            (step(p), atomic_exchange(p, v))
 #define dp_cas_total(p, expected, v)   (step(p), atomic_compare_exchange_strong(p, expected, v))
 #define dp_cas_acquire(p, expected, v) (step(p), atomic_compare_exchange_strong(p, expected, v))
-#define dp_store_release(p, v)         (step(p), atomic_store(p, v))
+#define dp_cas_publish(p, expected, v) (step(p), atomic_compare_exchange_strong(p, expected, v))
+#define dp_clock_coarse_ns()           now_ns
 #include "record/live_blocks.c"
 
 #define KEY(i)      (0x40000000 + (i)) /* keys of one byte */
@@ -263,11 +266,28 @@ static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
     }
 }
 
+/* A cleaner that a jump out of a signal handler took away. */
+static void a_claim_that_was_left_is_taken_over_after_a_minute(void **state)
+{
+    struct dp_live_block entry;
+    clear_set();
+    stale_byte();
+    atomic_store(&live.cleaning, (uint32_t)(now_ns >> CLAIM_SHIFT) + 1);
+    now_ns += INT64_C(50) << CLAIM_SHIFT;
+    assert_false(dp_live_blocks_remove(KEY(9), &entry));
+    assert_true(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
+    now_ns += INT64_C(10) << CLAIM_SHIFT;
+    assert_false(dp_live_blocks_remove(KEY(9), &entry));
+    assert_false(deltaprof_may_be_live(0, (const void *)(uintptr_t)KEY(0)));
+    assert_int_equal(atomic_load(&live.cleaning), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_never_stands_behind_a_cleared_byte),
         cmocka_unit_test(blocks_of_a_page_each_have_a_slot_of_their_own),
+        cmocka_unit_test(a_claim_that_was_left_is_taken_over_after_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
