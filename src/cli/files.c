@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +20,60 @@
 
 static size_t memory_bytes; /* the cap */
 
+static mode_t modes = 0777; /* what all files that were read allow */
+
+/* The number in a file of one; SIZE_MAX: none, or "max". */
+static size_t read_number(const char *path)
+{
+    unsigned long long value;
+    FILE *file = fopen(path, "re");
+    size_t number = file && fscanf(file, "%llu", &value) == 1 ? value : SIZE_MAX;
+    if (file)
+        fclose(file);
+    return number;
+}
+
+/* The least that a control group of this process allows, from its own up to the root; SIZE_MAX: none does. */
+static size_t group_bytes(const char *root, const char *file, char *group)
+{
+    size_t least = SIZE_MAX;
+    for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+        char path[PATH_MAX + 64];
+        *end = '\0';
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
+        size_t bytes = read_number(path);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+/* The machine's memory, or what control groups leave of it. */
+static size_t machine_bytes(void)
+{
+    size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    char line[PATH_MAX];
+    FILE *groups = fopen("/proc/self/cgroup", "re");
+    while (groups && fgets(line, sizeof line, groups)) { /* number:controllers:path; version 2: 0::path */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        size_t bytes = SIZE_MAX;
+        if (group && group == controllers + 1)
+            bytes = group_bytes("/sys/fs/cgroup", "memory.max", group + 1);
+        else if (group && !strncmp(controllers, ":memory:", 8))
+            bytes = group_bytes("/sys/fs/cgroup/memory", "memory.limit_in_bytes", group + 1);
+        least = bytes < least ? bytes : least;
+    }
+    if (groups)
+        fclose(groups);
+    return least;
+}
+
 static void set_memory(size_t limit_bytes)
 {
-    size_t n_pages = (size_t)sysconf(_SC_PHYS_PAGES), page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t most = machine_bytes() / 4 * 3;
     memory_bytes = 4 * limit_bytes + ((size_t)256 << 20);
-    if (memory_bytes > n_pages / 4 * 3 * page_bytes)
-        memory_bytes = n_pages / 4 * 3 * page_bytes;
+    if (memory_bytes > most)
+        memory_bytes = most;
     dp_mem_cap(memory_bytes);
 }
 
@@ -61,6 +111,11 @@ int dp_cli_limit(const char *verb, const char *text, size_t *limit_bytes)
     return 0;
 }
 
+mode_t dp_cli_read_modes(void)
+{
+    return modes & 0666;
+}
+
 const char *dp_cli_file_name(const char *file)
 {
     return strcmp(file, "-") ? file : "standard input";
@@ -74,6 +129,9 @@ int dp_cli_read(const char *verb, const char *file, size_t limit_bytes, struct d
         dp_cli_error(verb, "%s: %s", file, strerror(errno));
         return DP_CLI_FAILED;
     }
+    struct stat st;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+        modes &= st.st_mode;
     int result = dp_input_read(&source->input, fd, limit_bytes, &error);
     if (fd != STDIN_FILENO)
         close(fd);

@@ -8,8 +8,11 @@
 #include "pprof/decode.h"
 #include "pprof/merge.h"
 
+#include <sys/types.h>
+
 /*
- * Begins such a verb. Its memory: four times the limit of a file, and not more than three quarters of the machine's. A
+ * Begins such a verb. Its memory: four times the limit of a file, and not more than three quarters of the machine's, or
+ * of what its control groups allow. A
  * file of very small things is twenty times as large in memory: better one line and status 1 than a machine that swaps.
  */
 void dp_cli_files_init(void);
@@ -31,6 +34,9 @@ int dp_cli_read(const char *verb, const char *file, size_t limit_bytes, struct d
 void dp_cli_source_fini(struct dp_cli_source *);
 /* Says what is wrong with a file, result being what a reader gave; DP_CLI_FAILED. */
 int dp_cli_refuse(const char *verb, const char *file, int result, const struct dp_input_error *);
+
+/* The permissions that all files have which were read so far: what is made of them allows no more. */
+mode_t dp_cli_read_modes(void);
 
 /* What a file is called in messages. */
 const char *dp_cli_file_name(const char *file);

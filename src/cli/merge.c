@@ -37,14 +37,14 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
     }
     dp_cli_source_fini(&source);
     struct dp_cli_out out;
+    if (!status && dp_merge_settle(&merged)) {
+        dp_cli_error("merge", "out of memory");
+        status = DP_CLI_FAILED;
+    }
     if (!status)
         status = dp_cli_out_open(&out, "merge", path);
-    if (!status) {
-        int result = dp_merge_settle(&merged);
-        if (!result)
-            result = dp_merge_write(&merged, dp_cli_out_take, &out);
-        status = dp_cli_out_close(&out, result);
-    }
+    if (!status)
+        status = dp_cli_out_close(&out, dp_merge_write(&merged, dp_cli_out_take, &out));
     dp_merge_fini(&merged);
     free(places);
     return status;

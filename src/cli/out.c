@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "cli/cli.h"
+#include "cli/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { TRIES = 100 };
 
 static char *_Atomic unfinished; /* relaxed: read by handlers of this one thread */
 
@@ -60,12 +63,23 @@ static int open_file(struct dp_cli_out *out)
     if (is_there && !S_ISREG(st.st_mode))
         return open(out->path, O_WRONLY | O_CLOEXEC);
     out->target = is_there ? realpath(out->path, NULL) : strdup(out->path);
-    if (!out->target || asprintf(&out->temporary, "%s.%d.tmp", out->target, (int)getpid()) < 0) {
-        out->temporary = NULL;
-        return -1;
+    mode_t mode = dp_cli_read_modes();
+    if (is_there)
+        mode &= st.st_mode;
+    for (int try = 0; out->target && try < TRIES; try++) { /* a process of this number may have left one */
+        free(out->temporary);
+        if (asprintf(&out->temporary, "%s.%d-%d.tmp", out->target, (int)getpid(), try) < 0) {
+            out->temporary = NULL;
+            return -1;
+        }
+        if (!access(out->temporary, F_OK))
+            continue;
+        remove_when_killed(out->temporary); /* before it is there: not a moment of it may be missed */
+        int fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode | S_IWUSR);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
     }
-    remove_when_killed(out->temporary); /* before it is there: not a moment of it may be missed */
-    return open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return -1;
 }
 
 int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
@@ -74,7 +88,7 @@ int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
         path = NULL;
     *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
     if (path && (out->fd = open_file(out)) < 0) {
-        dp_cli_error(verb, "%s: %s", path, strerror(errno));
+        dp_cli_error(verb, "%s: %s", errno == EEXIST ? out->temporary : path, strerror(errno));
         dp_store_relaxed(&unfinished, NULL);
         free(out->temporary);
         free(out->target);

@@ -6,6 +6,7 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -57,6 +58,20 @@ void dp_cli_unit(char *to, size_t n_bytes, int64_t value, const char *unit)
     snprintf(to, n_bytes, "%lld", (long long)value);
 }
 
+/* C1 controls; and characters that change the order of what stands around them, or end a line: a name with them could
+ * show as another. U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
+static bool is_control(const char *at, size_t size)
+{
+    unsigned char lead = (unsigned char)at[0], second = (unsigned char)at[1];
+    unsigned char third = size == 3 ? (unsigned char)at[2] : 0;
+    if (size == 2)
+        return (lead == 0xC2 && second < 0xA0) || (lead == 0xD8 && second == 0x9C);
+    if (lead != 0xE2)
+        return false;
+    return (second == 0x80 && (third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE))) ||
+           (second == 0x81 && third >= 0xA6 && third <= 0xA9);
+}
+
 /* Bytes of the character at `at`; 0: it is not shown. Text ends in a NUL, which is no part of a character. */
 static size_t character(const char *at)
 {
@@ -64,8 +79,7 @@ static size_t character(const char *at)
     if (lead < 0x80)
         return lead >= 0x20 && lead != 0x7f;
     size_t size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    int is_c1 = lead == 0xC2 && (unsigned char)at[1] < 0xA0;
-    return !is_c1 && dp_utf8_prefix(at, strnlen(at, size)) == size ? size : 0;
+    return dp_utf8_prefix(at, strnlen(at, size)) == size && !is_control(at, size) ? size : 0;
 }
 
 void dp_cli_clean(char *text)

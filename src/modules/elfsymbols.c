@@ -43,12 +43,12 @@ static int by_start(const void *a, const void *b)
 /* A symbol without a size reaches to the next one. */
 static void close_gaps(struct function *f, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t next = i + 1;
-        while (next < n && f[next].start == f[i].start)
-            next++;
+    GElf_Addr next = 0; /* where the next symbol starts that starts elsewhere; 0: there is none */
+    for (size_t i = n; i-- > 0;) {
+        if (i + 1 < n && f[i + 1].start != f[i].start)
+            next = f[i + 1].start;
         if (f[i].end == f[i].start)
-            f[i].end = next < n ? f[next].start : f[i].start + 4096;
+            f[i].end = next ? next : f[i].start + 4096;
     }
 }
 

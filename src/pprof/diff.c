@@ -61,6 +61,19 @@ static int choose_flows(struct dp_diff *diff, struct dp_input_error *error)
     return 0;
 }
 
+/* What overflows stays at the largest number, or the smallest. */
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t value;
+    return !__builtin_add_overflow(a, b, &value) ? value : b < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static int64_t difference(int64_t a, int64_t b)
+{
+    int64_t value;
+    return !__builtin_sub_overflow(a, b, &value) ? value : b < 0 ? INT64_MAX : INT64_MIN;
+}
+
 static int add_row(void *ctx, uint32_t row, const int64_t *values)
 {
     struct dp_diff *diff = ctx;
@@ -74,7 +87,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
     int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
     if (diff->turns.at[row] == diff->turn) { /* once more: samples of one row are summed */
         for (size_t i = 0; i < n_types; i++)
-            now[i] = (int64_t)((uint64_t)now[i] + (uint64_t)values[i]);
+            now[i] = sum(now[i], values[i]);
         return 0;
     }
     int was_there = diff->turns.at[row] == diff->turn - 1 && diff->turn > 1;
@@ -148,7 +161,7 @@ static int subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, s
         if (!diff->is_flow.at[i]) {
             values[i] = is_there ? now[i] : 0;
         } else {
-            values[i] = (int64_t)(is_there ? (uint64_t)now[i] - (uint64_t)before[i] : -(uint64_t)now[i]);
+            values[i] = is_there ? difference(now[i], before[i]) : difference(0, now[i]);
             went_down |= values[i] < 0;
             if (values[i] < 0 && diff->negative != DP_DIFF_KEEP)
                 values[i] = 0;

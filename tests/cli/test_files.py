@@ -90,6 +90,32 @@ class Files(Case):
             self.assertEqual(list(meaning(f.read()).values()), [[3, 3, 0, 0]])
         self.assertEqual(sorted(os.listdir(self.dir.name)), ['a', 'b'])
 
+    def test_an_output_may_be_read_by_those_who_may_read_every_input(self):
+        a, b = self.file('a', [(['f'], [1, 1, 0, 0])]), self.file('b', [(['f'], [2, 2, 0, 0])])
+        out = os.path.join(self.dir.name, 'out')
+        self.addCleanup(os.umask, os.umask(0o022))
+        for modes, want in ((0o644, 0o644), 0o644), ((0o644, 0o600), 0o600), ((0o600, 0o644), 0o600), ((0o640, 0o644), 0o640):
+            os.chmod(a, modes[0])
+            os.chmod(b, modes[1])
+            for verb in 'merge', 'diff':
+                self.run_it(verb, a, b, '-o', out)
+                self.assertEqual(os.stat(out).st_mode & 0o777, want, (verb, modes))
+                os.remove(out)
+        os.chmod(self.file('out', b''), 0o600)  # and it loosens nothing that is there
+        os.chmod(a, 0o644)
+        self.run_it('merge', a, '-o', out)
+        self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
+
+    def test_what_a_killed_process_of_this_number_left_is_not_in_the_way(self):
+        a, out = self.file('a', [(['f'], [1, 1, 0, 0])]), os.path.join(self.dir.name, 'out')
+
+        def leave():
+            for name in '%s.%d.tmp', '%s.%d-0.tmp':
+                open(name % (out, os.getpid()), 'x').close()
+        done = subprocess.run([DELTAPROF, 'merge', a, '-o', out], stderr=subprocess.PIPE, timeout=60, preexec_fn=leave)
+        self.assertEqual((done.returncode, done.stderr), (0, b''))
+        self.assertEqual(len(os.listdir(self.dir.name)), 4)
+
     def test_a_full_disk_leaves_nothing(self):
         a = self.file('a', [(['f'], [1, 1, 0, 0])])
         self.run_it('merge', a, '-o', '/dev/full', status=1)
@@ -245,6 +271,30 @@ class Files(Case):
         path = self.file('lines', gzip.compress(head + varint(4 << 3 | 2) + varint(len(lines)) + lines, 1))
         self.assertIn('more than 380 MiB of memory needed', self.refuse('top', '--limit', '31M', path))
 
+    def test_memory_is_what_a_control_group_leaves(self):
+        with open('/proc/self/cgroup') as f:
+            groups = {line.split(':')[1]: line.split(':', 2)[2].strip() for line in f}
+        place, limit = ('/sys/fs/cgroup/memory' + groups['memory'], 'memory.limit_in_bytes') if 'memory' in groups else \
+            ('/sys/fs/cgroup' + groups.get('', ''), 'memory.max')
+        group = '%s/deltaprof-test-%d' % (place, os.getpid())
+        try:
+            os.mkdir(group)
+            self.addCleanup(os.rmdir, group)
+            with open(os.path.join(group, limit), 'w') as f:
+                f.write(str(400 << 20))
+        except OSError as error:  # not root, or no such controller here
+            self.skipTest(str(error))
+
+        def enter():
+            with open(os.path.join(group, 'cgroup.procs'), 'w') as f:
+                f.write(str(os.getpid()))
+        head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1))
+        lines = number(1, 1) + b'\x22\0' * (15 << 20)
+        path = self.file('lines', gzip.compress(head + varint(4 << 3 | 2) + varint(len(lines)) + lines, 1))
+        done = subprocess.run([DELTAPROF, 'top', path], capture_output=True, timeout=60, preexec_fn=enter)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b'more than 300 MiB of memory needed', done.stderr)
+
     def test_kinds_are_not_mixed(self):
         heap, mutex = self.file('h', [(['f'], [1, 1, 1, 1])]), self.file('m', [(['f'], [1, 1])], MUTEX)
         for arguments in ['top', heap, mutex], ['merge', heap, mutex], ['diff', heap, mutex]:
@@ -256,6 +306,15 @@ class Files(Case):
         self.assertIn('1 sample went down or vanished', self.error)
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=drop', a, b)).values()), [])
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=keep', a, b)).values()), [[-7, -7, 7, 7]])
+
+    def test_numbers_that_overflow_stay_at_the_end(self):
+        most, least = 2**63 - 1, -2**63
+        a, b = self.file('a', [(['f'], [least, 1, 5, 5])]), self.file('b', [(['f'], [most, 1, 5, 5])])
+        self.assertEqual(list(meaning(self.run_it('diff', a, b)).values()), [[most, 0, 5, 5]])
+        self.assertEqual(list(meaning(self.run_it('diff', '--negative=keep', b, a)).values()), [[least, 0, 5, 5]])
+        twice = self.file('c', [(['f'], [most, 1, 5, 5]), (['f'], [most, 1, 5, 5])])  # one row, summed
+        self.assertEqual(list(meaning(self.run_it('diff', self.file('d', [(['g'], [1, 1, 1, 1])], program='/bin/other'), twice)).values()),
+                         [[most, 2, 10, 10]])
 
     def test_flows_that_are_not_there_are_named(self):
         a = self.file('a', [(['f'], [9, 9, 5, 5])])

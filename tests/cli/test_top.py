@@ -185,6 +185,13 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         broken = gzip.decompress(profile([(['f\u20ac'], [1, 1, 1, 1])])).replace('f\u20ac'.encode(), b'\xe2\x82\xff\x80')
         self.assertEqual([row[5] for row in self.top(self.file('q', broken))], ['????'])
 
+    def test_no_character_that_turns_the_order_of_text_around(self):
+        for c in '\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028':
+            path = self.file('p' + c, [(['a%sb' % c], [1, 1, 1, 1])])
+            self.assertEqual([row[5] for row in self.top(path)], ['a???b' if ord(c) > 0x7ff else 'a??b'])
+            self.run_it('top', path + 'not there', status=1)
+            self.assertNotIn(c, self.error)
+
     def on_a_terminal(self, columns, *arguments):
         try:
             ours, theirs = pty.openpty()
