@@ -23,6 +23,7 @@
 #include "base/relay.h"
 #include "http/access.h"
 #include "http/server.h"
+#include "http/wrapper.h"
 #include "record/thread.h"
 #include "report/profile.h"
 #include "sink/agent.h"
@@ -53,7 +54,7 @@ extern const struct dp_server_ops dp_module_http __attribute__((weak));
 static struct dp_module module = {.name = "http"};
 static struct {
     struct dp_config conf;
-    bool loud, library_is_ours;
+    bool loud, forked, library_is_ours;
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
@@ -137,6 +138,21 @@ static void say_where(const struct dp_endpoint_address *address)
                (unsigned)ntohs(address->in.sin_port));
 }
 
+static void say_not_served(int err)
+{
+    char name[16], program[DP_PROGRAM_TEXT];
+    pid_t pid = err == -EADDRINUSE && !endpoint.forked ? dp_wrapper_server_above(name) : 0;
+    dp_process_program(program);
+    errno = -err;
+    if (pid)
+        dp_log(DP_LOG_ERROR,
+               "listen=%s: process %d (%s), which started this one, has it; exe=%s, or a range of ports, has this one "
+               "served",
+               endpoint.conf.listen, (int)pid, name, program);
+    else if (endpoint.loud)
+        dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.conf.listen);
+}
+
 static void serve(const struct dp_server_ops *ops, int stop_fd)
 {
     struct dp_endpoint_address address;
@@ -145,9 +161,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     dp_access_init(endpoint.conf.token, address.local && address.any.sa_family != AF_UNIX);
     int fd = open_first(&address);
     if (fd < 0) {
-        errno = -fd;
-        if (endpoint.loud)
-            dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.conf.listen);
+        say_not_served(fd);
         return;
     }
     say_where(&address);
@@ -201,13 +215,24 @@ static void *serve_apart(void *unused)
     return unused;
 }
 
+/* A program that only waits for another one leaves the address to it, and looks again a second later. */
+static bool gives_way(void)
+{
+    if (strcmp(endpoint.conf.exe, "*") != 0 || !dp_wrapper_only_waits())
+        return false;
+    dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
+    return true;
+}
+
 static void *run(void *unused)
 {
     pthread_t server;
     dp_thread_is_ours();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
-    if (dp_relay_run(dp_load_relaxed(&endpoint.due_ns)))
-        return unused;
+    do {
+        if (dp_relay_run(dp_load_relaxed(&endpoint.due_ns)))
+            return unused;
+    } while (gives_way());
     int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
@@ -299,5 +324,6 @@ void dp_listen_fork_child(void)
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
     endpoint.loud = false;
+    endpoint.forked = true;
     due_in_a_second();
 }

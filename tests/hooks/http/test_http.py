@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import reader
@@ -63,6 +64,26 @@ def that_headers_are_those_of_go():
         assert status == 301 and headers['Location'] == 'pprof/'
     with Server([victim('serve'), 'idle'], 'cmdline=off') as s:
         assert b'cmdline' not in s.get('/debug/pprof/') and s.ask('/debug/pprof/cmdline')[0] == 404
+
+
+def that_a_wrapper_leaves_the_port_to_its_program():
+    program = victim('serve')
+    for wrapper in (['timeout', '600', program, 'idle'], ['sh', '-c', f'sleep 0; {program} idle; true'],
+                    ['timeout', '600', 'sh', '-c', f'{program} idle; true']):
+        with Server(wrapper) as s:
+            assert s.get('/debug/pprof/cmdline').split(b'\0')[0] == program.encode(), wrapper
+
+
+def that_a_program_whose_port_its_starter_has_is_told_how_to_be_served():
+    """The starter waits for input too, so it is no wrapper."""
+    starter = 'import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE); sys.stdin.read(); p.communicate()'
+    with Server([sys.executable, '-c', starter, victim('serve'), 'idle']) as s:
+        assert s.get('/debug/pprof/cmdline').startswith(sys.executable.encode())
+        def line():
+            s.stderr.seek(0)
+            return next((line for line in s.stderr if 'range of ports' in line), None)
+        told = wait_until(line)
+        assert f'process {s.process.pid} (python' in told and '), which started this one, has it; exe=victim_serve,' in told, told
 
 
 def that_allocs_is_heap_shown_by_bytes_allocated():
