@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """When the background thread comes, and that nothing hangs for it: profiles arrive while the program runs."""
 import os
+import shutil
 import subprocess
 
 import reader
@@ -9,10 +10,10 @@ from harness import HOOKS, environment, main, names_in, new_directory, run, same
 PLUGIN = os.path.join(HOOKS, 'libplugin.so')
 
 
-def writes(how, *args, conf='heap_rate=1,interval=100ms', files=1, kind='heap', **kwargs):
+def writes(how, *args, conf='heap_rate=1,interval=100ms', files=1, kind='heap', program=victim('agent'), **kwargs):
     """The program has written profiles before its input ends; then it ends as it should."""
     out = new_directory()
-    with subprocess.Popen([victim('agent'), how, *args], env=environment(conf, out, **kwargs), stdin=subprocess.PIPE,
+    with subprocess.Popen([program, how, *args], env=environment(conf, out, **kwargs), stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
         try:
             wait_until(lambda: len(reader.files(out, kind)) >= files)
@@ -42,6 +43,16 @@ def that_a_load_before_a_long_idle_time_is_told():
 def that_the_first_thread_brings_the_agent():
     for how in ('pthread', 'c11', 'clone'):
         writes(how)
+
+
+def that_a_go_program_that_allocates_in_c_is_told():
+    """Its runtime makes threads before anything is sampled, and ends without exit."""
+    if not shutil.which('go'):
+        return
+    program = os.path.join(new_directory(), 'leak')
+    subprocess.run(['go', 'build', '-o', program, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'victim_leak.go')], check=True,
+                   env={**os.environ, 'GO111MODULE': 'off'} if 'HOME' in os.environ else {**os.environ, 'GO111MODULE': 'off', 'GOCACHE': new_directory()})
+    assert 'leak' in ' '.join(names_in(writes('', program=program, conf='heap_rate=512k,interval=100ms', files=2)))
 
 
 def that_a_thread_that_no_hook_saw_counts():
