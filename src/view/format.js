@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * format.js - numbers as people read them, and colours.
+ */
+
+function formatValue(value, unit) {
+    if (unit === 'bytes')
+        return scaled(value, [[1 << 30, 'GB'], [1 << 20, 'MB'], [1 << 10, 'kB']], 'B');
+    if (unit === 'nanoseconds')
+        return scaled(value, [[3.6e12, 'h'], [6e10, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'us']], 'ns');
+    return scaled(value, [[1e9, 'G'], [1e6, 'M'], [1e4, 'k', 1e3]], '');
+}
+
+function scaled(value, steps, least) {
+    const size = Math.abs(value);
+    for (const [from, name, by] of steps)
+        if (size >= from)
+            return `${trimmed(value / (by || from))} ${name}`;
+    return `${trimmed(value)}${least ? ` ${least}` : ''}`;
+}
+
+function trimmed(value) {
+    const size = Math.abs(value);
+    return value.toFixed(size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : 2);
+}
+
+function formatShare(part, whole) {
+    return whole ? `${(100 * part / whole).toFixed(1)} %` : '';
+}
+
+function formatTime(ms, withDate = false) {
+    const date = new Date(ms);
+    const two = n => String(n).padStart(2, '0');
+    const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+    return withDate ? `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}` : time;
+}
+
+function hashOf(text) {
+    let hash = 2166136261;
+    for (let i = 0; i < text.length; i++)
+        hash = Math.imul(hash ^ text.charCodeAt(i), 16777619);
+    return hash >>> 0;
+}
+
+/*
+ * Hues that people with the usual forms of colour blindness tell apart: those of Okabe and Ito. A library has a hue, a function a
+ * lightness of it.
+ */
+const HUES = [[41, 95], [202, 70], [164, 65], [56, 80], [205, 95], [26, 95], [327, 45], [260, 35], [90, 30], [350, 45]];
+
+function frameColour(frame, dark) {
+    const [hue, saturation] = HUES[hashOf(baseName(frame.library) || frame.file) % HUES.length];
+    const shade = hashOf(frame.name) % 12;
+    return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
+}
+
+/* Orange grew, blue shrank; the stronger, the larger the share that changed. Told apart without red and green. */
+function changeColour(a, b, dark) {
+    const most = Math.max(a, b);
+    const change = most > 0 ? (b - a) / most : 0;
+    const strength = Math.round(Math.abs(change) * 60);
+    if (strength < 1)
+        return dark ? '#555' : '#ddd';
+    const hue = change > 0 ? 20 : 210;
+    return dark ? `hsl(${hue},${30 + strength}%,${30 + strength / 4}%)` : `hsl(${hue},${40 + strength}%,${88 - strength / 2}%)`;
+}

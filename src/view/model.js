@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model.js - all that the page knows: frames, stacks as a tree, and for each kind of profile the rows of each tick.
+ *
+ * A node of the tree is a stack: a frame and the node of its caller; node 0 is the root, and a parent's number is less than its
+ * child's. A row says by how much the values of one node and label set changed at one tick. Values that say what is in use (levels)
+ * are kept as differences to the tick before, so that every value of the model can be summed over a range: allocations in a range,
+ * and growth within it, are the sum over its rows, and what is in use at its end is the sum over all rows up to there.
+ */
+
+/* Numbers that grow in number. */
+class Column {
+    constructor(Type) {
+        this.data = new Type(1024);
+        this.n = 0;
+    }
+
+    push(value) {
+        if (this.n === this.data.length) {
+            const larger = new this.data.constructor(this.n * 2);
+            larger.set(this.data);
+            this.data = larger;
+        }
+        this.data[this.n++] = value;
+    }
+}
+
+/* Texts, and combinations of numbers, each known once. */
+class Interner {
+    constructor() {
+        this.numbers = new Map();
+        this.items = [];
+    }
+
+    number(key, make) {
+        let n = this.numbers.get(key);
+        if (n === undefined) {
+            n = this.items.length;
+            this.numbers.set(key, n);
+            this.items.push(make ? make() : key);
+        }
+        return n;
+    }
+}
+
+const LEVELS = new Set(['inuse_objects', 'inuse_space']);
+
+/* Ticks and rows of one kind: heap, mutex, block, or of another producer. */
+class Kind {
+    constructor(name, types) {
+        this.name = name;
+        this.types = types;
+        this.isLevel = types.map(t => LEVELS.has(t.type));
+        this.ticks = []; /* {start, end (ms), process, firstRow, comments, rss} by end */
+        this.node = new Column(Int32Array);
+        this.labels = new Column(Int32Array);
+        this.tick = new Column(Int32Array);
+        this.values = types.map(() => new Column(Float64Array));
+        this.levels = new Map(); /* by process: key of a row -> the levels of its last tick */
+    }
+
+    get nRows() {
+        return this.node.n;
+    }
+
+    addRow(node, labels, values) {
+        this.node.push(node);
+        this.labels.push(labels);
+        this.tick.push(this.ticks.length - 1);
+        for (let i = 0; i < values.length; i++)
+            this.values[i].push(values[i]);
+    }
+
+    /* The ticks that end within (from, to], as [first, last + 1). */
+    ticksWithin(from, to) {
+        const first = lowerBound(this.ticks, t => t.end > from);
+        return [first, lowerBound(this.ticks, t => t.end > to)];
+    }
+
+    rowsOfTicks(first, last) {
+        const row = i => (i < this.ticks.length ? this.ticks[i].firstRow : this.nRows);
+        return [row(first), row(last)];
+    }
+}
+
+/* The first index for which is(item) holds; it holds for all after it. */
+function lowerBound(items, is) {
+    let low = 0;
+    let high = items.length;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if (is(items[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+class Model {
+    constructor() {
+        this.kinds = new Map();
+        this.frames = new Interner();    /* {name, file, line, library} */
+        this.labelSets = new Interner(); /* [[key, value]] */
+        this.labelSets.number('', () => []);
+        this.processes = new Interner(); /* {program, pid, host} */
+        this.frames.number('', () => ({name: 'all', file: '', line: 0, library: ''}));
+        this.parent = new Column(Int32Array);
+        this.frame = new Column(Int32Array);
+        this.children = new Map();
+        this.parent.push(-1);
+        this.frame.push(0);
+        this.version = 0; /* moves when something was added */
+    }
+
+    get nNodes() {
+        return this.parent.n;
+    }
+
+    frameNumber(name, file, line, library) {
+        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library}));
+    }
+
+    child(parent, frame) {
+        const key = parent * 4194304 + frame;
+        let node = this.children.get(key);
+        if (node === undefined) {
+            node = this.nNodes;
+            this.parent.push(parent);
+            this.frame.push(frame);
+            this.children.set(key, node);
+        }
+        return node;
+    }
+
+    labelNumber(labels) {
+        if (!labels.length)
+            return 0;
+        const sorted = labels.slice().sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+        return this.labelSets.number(JSON.stringify(sorted), () => sorted);
+    }
+
+    processNumber(program, pid, host) {
+        return this.processes.number(`${program}\0${pid}\0${host}`, () => ({program, pid, host}));
+    }
+
+    kind(name, types) {
+        let kind = this.kinds.get(name);
+        if (!kind) {
+            kind = new Kind(name, types);
+            this.kinds.set(name, kind);
+        } else if (kind.types.map(t => t.type).join() !== types.map(t => t.type).join())
+            throw new Error(`its values (${types.map(t => t.type).join(', ')}) are not those of the other ${name} profiles`);
+        return kind;
+    }
+
+    /* The node of a stack of a decoded profile; locations are leaf first, lines innermost first. */
+    nodeOfSample(profile, sample) {
+        let node = 0;
+        for (let i = sample.locations.length - 1; i >= 0; i--) {
+            const location = profile.locations.get(sample.locations[i]);
+            if (!location)
+                continue;
+            if (!location.frameNumbers) {
+                location.frameNumbers = location.lines.map(l => this.frameNumber(l.name, l.file, l.line, location.library));
+                if (!location.frameNumbers.length) {
+                    const name = `${baseName(location.library) || '[anon]'}+0x${location.place.toString(16)}`;
+                    location.frameNumbers.push(this.frameNumber(name, '', 0, location.library));
+                }
+            }
+            for (let j = location.frameNumbers.length - 1; j >= 0; j--)
+                node = this.child(node, location.frameNumbers[j]);
+        }
+        return node;
+    }
+
+    /*
+     * Adds a profile as one tick at its end. Levels become differences to this process's tick before; a stack that is not in
+     * the profile any more has nothing in use. Ticks come in the order of time.
+     */
+    addProfile(profile, {kindName, pid = '', host = '', program = profile.program}) {
+        const kind = this.kind(kindName, profile.types);
+        const end = (profile.timeNs + profile.durationNs) / 1e6;
+        const process = this.processNumber(program, pid, host);
+        const levels = kind.levels.get(process) || new Map();
+        const now = new Map();
+        kind.ticks.push({start: profile.timeNs / 1e6, end, process, firstRow: kind.nRows, comments: profile.comments,
+                         rss: rssOfComments(profile.comments)});
+        const rows = new Map();
+        for (const sample of profile.samples) {
+            const node = this.nodeOfSample(profile, sample);
+            const labels = this.labelNumber(sample.labels.filter(l => l[0] !== 'bytes'));
+            const key = labels * 4294967296 + node;
+            const row = rows.get(key);
+            if (row)
+                sample.values.forEach((v, i) => { row.values[i] += v; });
+            else
+                rows.set(key, {node, labels, values: sample.values.slice()});
+        }
+        for (const [key, row] of rows) {
+            const before = levels.get(key);
+            const kept = row.values.slice();
+            kind.isLevel.forEach((is, i) => {
+                if (is)
+                    row.values[i] -= before ? before[i] : 0;
+            });
+            now.set(key, kept);
+            levels.delete(key);
+            if (row.values.some(v => v !== 0))
+                kind.addRow(row.node, row.labels, row.values);
+        }
+        for (const [key, before] of levels)
+            if (kind.isLevel.some((is, i) => is && before[i] !== 0))
+                kind.addRow(key % 4294967296, Math.floor(key / 4294967296), kind.isLevel.map((is, i) => (is ? -before[i] : 0)));
+        kind.levels.set(process, now);
+        this.version++;
+    }
+}
+
+/* {rss, anon} in bytes from a tick's comments, or null. */
+function rssOfComments(comments) {
+    const found = {};
+    for (const comment of comments) {
+        const match = /^#? ?Rss(Total|Anon)=(\d+)$/.exec(comment);
+        if (match)
+            found[match[1]] = Number(match[2]);
+    }
+    return found.Total ? {rss: found.Total, anon: found.Anon || 0} : null;
+}
+
+/*
+ * The pack: what `deltaprof view` makes of many files. All numbers are little varints; signed ones are zigzag.
+ *
+ *     strings     n, then length and bytes of each
+ *     frames      n, then name, file, library (strings), line; numbered from 1
+ *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
+ *     label sets  n, then n labels, each key and value (strings)
+ *     processes   n, then program, pid, host (strings)
+ *     kinds       n, then name (string), n types each {type, unit (strings)}, n ticks, each: process, end in microseconds since the
+ *                 tick before (signed), duration in microseconds, rss, anonymous rss (bytes), n comments (strings), n rows, each:
+ *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference)
+ */
+function readPack(bytes, model) {
+    const wire = new Wire(bytes);
+    const many = read => {
+        const n = wire.small();
+        const items = new Array(n);
+        for (let i = 0; i < n; i++)
+            items[i] = read(i);
+        return items;
+    };
+    const strings = many(() => {
+        const n = wire.small();
+        wire.at += n;
+        if (wire.at > wire.end)
+            throw new Error('the data ends inside a text');
+        return Wire.utf8.decode(bytes.subarray(wire.at - n, wire.at));
+    });
+    const string = () => strings[wire.small()];
+    const frames = [0, ...many(() => {
+        const name = string(), file = string(), library = string(), line = wire.small();
+        return model.frameNumber(name, file, line, library);
+    })];
+    const nodes = [0];
+    many(i => {
+        const parent = i + 1 - wire.small();
+        nodes.push(model.child(nodes[parent], frames[wire.small()]));
+    });
+    const labelSets = many(() => model.labelNumber(many(() => [string(), string()])));
+    const processes = many(() => {
+        const program = string(), pid = string(), host = string();
+        return model.processNumber(program, pid, host);
+    });
+    many(() => {
+        const name = string();
+        const types = many(() => ({type: string(), unit: string()}));
+        const kind = model.kind(name, types);
+        const values = new Array(types.length);
+        let end = 0;
+        many(() => {
+            const process = processes[wire.small()];
+            end += wire.signed();
+            const start = end - wire.small();
+            const rss = wire.small(), anon = wire.small();
+            const comments = many(string);
+            kind.ticks.push({start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments,
+                             rss: rss ? {rss, anon} : null});
+            let node = 0;
+            for (let n = wire.small(); n > 0; n--) {
+                node += wire.signed();
+                const labels = labelSets[wire.small()];
+                for (let i = 0; i < values.length; i++)
+                    values[i] = wire.signed();
+                kind.addRow(nodes[node], labels, values);
+            }
+        });
+    });
+    model.version++;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page.js - connects the controls to the state, reads the data, and starts.
+ */
+function listen() {
+    const on = (id, event, act) => byId(id).addEventListener(event, act);
+    const toggle = (id, key) => on(id, 'click', () => set({[key]: !state[key]}));
+    for (const [id, key] of [['only', 'only'], ['fold', 'fold'], ['invert', 'invert'], ['order', 'heavy'], ['up', 'up'], ['idle', 'idle'], ['even', 'even']])
+        toggle(id, key);
+    for (const id of ['type', 'mode', 'by', 'charted'])
+        on(id, 'change', event => set({[id]: event.target.value}));
+    on('process', 'change', event => set({process: Number(event.target.value)}));
+    on('search', 'input', event => set({search: event.target.value}));
+    on('theme', 'click', () => { dark = !dark; render(); });
+    on('whole', 'click', () => setRange(-Infinity, Infinity));
+    on('peak', 'click', () => {
+        const kind = kindNow();
+        setRange(-Infinity, kind.ticks[peakTick(kind).index].end);
+        set({type: HEAP_DEFAULT, mode: 'level'});
+    });
+    on('last', 'click', () => {
+        const ticks = kindNow().ticks;
+        const tick = ticks[ticks.length - 1];
+        setRange(Math.min(tick.start, ticks.length > 1 ? ticks[ticks.length - 2].end : tick.start), tick.end);
+    });
+    on('since', 'click', () => setRange(Number.isFinite(state.to) ? state.to : extent(kindNow())[1], Infinity));
+    on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to}}));
+    on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
+    for (const [value, name] of [['png', 'picture (PNG)'], ['svg', 'picture (SVG)'], ['pprof', 'this range as pprof'], ['folded', 'folded stacks']])
+        byId('save').append(element('option', {value}, name));
+    window.addEventListener('resize', () => render());
+    window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); render(); });
+    document.addEventListener('keydown', event => {
+        if (event.key === '/' && event.target === document.body) {
+            event.preventDefault();
+            byId('search').focus();
+        }
+    });
+    window.addEventListener('dragover', event => { event.preventDefault(); byId('drop').hidden = false; });
+    window.addEventListener('dragleave', event => { if (!event.relatedTarget) byId('drop').hidden = true; });
+    window.addEventListener('drop', event => {
+        event.preventDefault();
+        byId('drop').hidden = true;
+        addFiles([...event.dataTransfer.files]);
+    });
+}
+
+async function save(how) {
+    const name = `${state.kind}-${state.type}`;
+    if (how === 'png')
+        byId('flame').toBlob(blob => download(`${name}.png`, blob));
+    else if (how === 'svg')
+        download(`${name}.svg`, new Blob([flameSvg(flame)], {type: 'image/svg+xml'}));
+    else if (how === 'folded')
+        download(`${name}.folded`, new Blob([foldedStacks(treeNow(), model.frames.items)], {type: 'text/plain'}));
+    else if (how === 'pprof') {
+        const [first, last] = extent(kindNow());
+        const bytes = encodeProfile(treeNow(), model.frames.items, {type: state.type, unit: unitNow(), fromMs: Math.max(state.from, first),
+                                                                     toMs: Math.min(state.to, last), comment: 'a range saved from the page'});
+        download(`${name}.pb.gz`, new Blob([await deflate(bytes)], {type: 'application/octet-stream'}));
+    }
+}
+
+/* ---- where data comes from ---- */
+
+/* PROGRAM.PID.SEQ.KIND.pb.gz says what is in a file; of other files the sample types do. */
+function kindOfFile(name, profile) {
+    const match = /^(.*)\.(\d+)\.(\d+)\.(heap|mutex|block)\.pb\.gz$/.exec(name);
+    if (match)
+        return {program: match[1], pid: match[2], kindName: match[4]};
+    const types = profile.types.map(t => t.type);
+    return {kindName: types.includes('inuse_space') || types.includes('alloc_space') ? 'heap' : types.includes('contentions') ? 'block' : types.join(', ')};
+}
+
+async function addFiles(files) {
+    const failed = [];
+    const profiles = [];
+    for (const file of files)
+        try {
+            const profile = decodeProfile(await inflate(new Uint8Array(await file.arrayBuffer())));
+            profiles.push({profile, ...kindOfFile(file.name, profile), name: file.name});
+        } catch (error) {
+            failed.push(`${file.name}: ${error.message}`);
+        }
+    profiles.sort((a, b) => a.profile.timeNs + a.profile.durationNs - b.profile.timeNs - b.profile.durationNs);
+    for (const {profile, name, ...meta} of profiles)
+        try {
+            model.addProfile(profile, meta);
+        } catch (error) {
+            failed.push(`${name}: ${error.message}`);
+        }
+    say(failed.join('; '));
+    begin();
+}
+
+function say(text) {
+    byId('state').textContent = text;
+}
+
+/* Shows the first kind there is, and of a heap that ended almost empty the peak. */
+function begin() {
+    if (!model.kinds.size) {
+        if (!byId('state').textContent)
+            say('no profiles yet: drop pprof files here');
+        return;
+    }
+    const names = model.processes.items.map(processName).filter(n => n.trim());
+    const title = names.length > 3 ? `${names[0]} and ${names.length - 1} more` : names.join(', ') || 'deltaprof';
+    byId('title').textContent = title;
+    document.title = `${title} - deltaprof`;
+    if (!model.kinds.has(state.kind))
+        state.kind = model.kinds.has('heap') ? 'heap' : [...model.kinds.keys()][0];
+    render();
+}
+
+async function main() {
+    listen();
+    const linked = stateFromFragment();
+    try {
+        for (const data of document.querySelectorAll('script[type="application/octet-stream"]')) {
+            const text = atob(data.textContent.trim());
+            readPack(await inflate(Uint8Array.from(text, c => c.charCodeAt(0))), model);
+            data.remove();
+        }
+    } catch (error) {
+        say(`the data of this page cannot be read: ${error.message}`);
+    }
+    const heap = model.kinds.get('heap');
+    if (heap && heap.ticks.length > 1 && !linked) {
+        const peak = peakTick(heap);
+        if (peak.last < peak.value / 10)
+            state.to = heap.ticks[peak.index].end;
+    }
+    begin();
+    if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {
+        say('asking the process');
+        live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say});
+        live.start();
+    }
+    document.documentElement.dataset.ready = '1';
+}
+main();

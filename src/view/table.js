@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * table.js - rows that are sorted by a click on a column's head. All texts go in as text, never as markup.
+ */
+const ROWS_SHOWN = 300;
+
+function element(name, attributes = {}, ...children) {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes))
+        if (key.startsWith('on'))
+            node.addEventListener(key.slice(2), value);
+        else if (key === 'class')
+            node.className = value;
+        else if (value !== undefined && value !== false)
+            node.setAttribute(key, value === true ? '' : value);
+    node.append(...children.filter(c => c !== null && c !== undefined));
+    return node;
+}
+
+/* columns: [{name, value(row), text(row), isNumber, title}]. onPick(row). */
+class Table {
+    constructor(parent, onPick) {
+        this.parent = parent;
+        this.onPick = onPick;
+        this.sort = null;
+    }
+
+    show(columns, rows, sortBy) {
+        this.columns = columns;
+        this.rows = rows;
+        if (!this.sort || !columns.some(c => c.name === this.sort.name))
+            this.sort = {name: sortBy, down: true};
+        this.draw();
+    }
+
+    draw() {
+        const column = this.columns.find(c => c.name === this.sort.name);
+        const sign = this.sort.down ? -1 : 1;
+        const sorted = this.rows.slice().sort((a, b) => {
+            const x = column.value(a), y = column.value(b);
+            return sign * (column.isNumber ? x - y : x < y ? -1 : x > y ? 1 : 0);
+        });
+        const head = element('tr', {}, ...this.columns.map(c => element('th', {
+            class: c.isNumber ? 'number' : '', title: c.title, tabindex: '0', role: 'columnheader',
+            'aria-sort': c.name === this.sort.name ? (this.sort.down ? 'descending' : 'ascending') : 'none',
+            onclick: () => this.sortBy(c.name), onkeydown: e => { if (e.key === 'Enter') this.sortBy(c.name); },
+        }, c.name + (c.name === this.sort.name ? (this.sort.down ? ' ▾' : ' ▴') : ''))));
+        const body = sorted.slice(0, ROWS_SHOWN).map(row => element('tr', {
+            tabindex: '0', onclick: () => this.onPick(row), onkeydown: e => { if (e.key === 'Enter') this.onPick(row); },
+        }, ...this.columns.map(c => element('td', {class: c.isNumber ? 'number' : 'name'}, c.text(row)))));
+        const left = sorted.length - ROWS_SHOWN;
+        this.parent.replaceChildren(element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
+                                    left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) : '');
+    }
+
+    sortBy(name) {
+        this.sort = {name, down: this.sort.name === name ? !this.sort.down : true};
+        this.draw();
+    }
+}
