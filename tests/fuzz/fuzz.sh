@@ -21,6 +21,7 @@ top)
     done
     ;;
 elf | dwarf)
+    [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
     module=$([ "$target" = elf ] && echo symbolize || echo lines)
     libraries="-ldw -lelf"
     [ -z "${ELFUTILS:-}" ] || libraries="-Wl,--start-group $(echo "$ELFUTILS"/lib*/lib*_pic.a "$ELFUTILS"/backends/lib*_pic.a) \
