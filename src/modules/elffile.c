@@ -33,7 +33,9 @@ static size_t build_id_of(Elf *elf, const uint8_t **build_id)
         GElf_Phdr ph;
         GElf_Nhdr note;
         size_t name, desc;
-        if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_NOTE)
+        if (!gelf_getphdr(elf, (int)i, &ph))
+            return 0; /* the count may be anything up to four billion, the table lies in the file */
+        if (ph.p_type != PT_NOTE)
             continue;
         Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_NHDR);
         for (size_t at = 0; data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0;) {
