@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Every system call that deltaprof makes fails, one by one; the host must not notice, and what was lost must be said.
 
-    test_faults.py INJECT VICTIM              each place that makes a call fails once (part of the tests)
-    test_faults.py INJECT VICTIM long         also each place always; each Nth call, alone and with all after it
-    test_faults.py INJECT VICTIM PLAN...      a plan alone, such as `place libdeltaprof.so.0 1a2b once` or `from 17`
+    test_faults.py              each place that makes a call fails once (part of the tests)
+    test_faults.py long         also each place always; each Nth call, alone and with all after it
+    test_faults.py PLAN...      plans alone, such as `place libdeltaprof.so.0 1a2b once` or `from 17`
 
 A first run writes down the places (inject.c): a library and the address that a call returns to. The victim prints the
 same and ends the same as without deltaprof, in time. If its profiles do not have all that it did, a line of the log or a
@@ -23,7 +23,8 @@ import time
 import reader
 from harness import BUILD, HOOKS, environment, new_directory, scratch
 
-INJECT, VICTIM, *arguments = sys.argv[1:]
+INJECT, VICTIM = (os.path.join(BUILD, 'tests/faults', name) for name in ('libinject.so', 'victim_faults'))
+arguments = sys.argv[1:]
 PLACE = struct.Struct('QQQQ32s64s')
 N_PLACES, HEAD = 1024, 16
 SECONDS = 60  # a host that takes longer hangs
@@ -110,11 +111,13 @@ def lost(r):
     profiles = [reader.load(path) for path in reader.files(r.out, 'heap', pid=r.pid)] if os.path.isdir(r.out) else []
     comments = [c for p in profiles for c in p.comments if not c.startswith('#')]
     # By the size that faults_make alone asks for: a profile that was written in a signal handler may have no names.
-    n = sum(s.values['alloc_objects'] for p in profiles for s in p.samples if s.values['alloc_space'] == 100 * s.values['alloc_objects'])
+    by_file = {p.seq: sum(s.values['alloc_objects'] for s in p.samples if s.values['alloc_space'] == 100 * s.values['alloc_objects'])
+               for p in profiles}
+    n = sum(by_file.values())
     expected = int(next(line for line in r.stdout.splitlines() if line.startswith('blocks')).split()[1])
     if n > expected:
-        return f'{n} blocks of {expected}'
-    return '' if n == expected or r.said or comments else f'{n} blocks of {expected}, and nothing says so'
+        return f'{n} blocks of {expected}: {by_file}'
+    return '' if n == expected or r.said or comments else f'{n} blocks of {expected}, and nothing says so: {by_file} {os.listdir(r.out)}'
 
 
 def judge(plan, function, without):
