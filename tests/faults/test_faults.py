@@ -163,6 +163,9 @@ def main():
     n_bad = n_good = 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for plan, wrong in pool.map(lambda plan: judge(plan, functions[plan], without), plans):
+            if wrong and not arguments:  # a plan falls on another call each time: said, and judged by a second run
+                print('again:', plan, functions[plan], ':', wrong, flush=True)
+                _, wrong = judge(plan, functions[plan], without)
             n_good += wrong == ''
             if wrong:
                 n_bad += 1
