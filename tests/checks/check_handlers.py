@@ -27,10 +27,10 @@ strrchr strspn strstr strerrorname_np __memcpy_chk __strcpy_chk __stack_chk_fail
 __libc_single_threaded __libc_stack_end _dl_find_object getauxval clock_gettime getpid geteuid gettid sched_getcpu sched_yield
 syscall uname access chdir close fcntl64 fstat64 isatty linkat lseek64 madvise mkdir mmap64 mremap munmap open64 openat64 poll
 pread64 read readlink renameat2 stat64 unlink unlinkat write
-pthread_self pthread_setspecific pthread_sigmask pthread_testcancel raise sigaction sigaddset sigdelset sigemptyset sigfillset
+pthread_getspecific pthread_self pthread_setspecific pthread_sigmask pthread_testcancel raise sigaction sigaddset sigdelset sigemptyset sigfillset
 sigismember __memset_chk __memmove_chk __stpncpy_chk __strncpy_chk __read_chk __pread64_chk __readlink_chk __poll_chk __open64_2
 __openat64_2
-'''.split())  # the key of pthread_setspecific is one of the first 32, which live in the thread itself
+'''.split())  # the key is one of the first 32, which live in the thread itself
 
 # Ours, but not entered.
 MAY_WAIT = 'only in a report or a tick that may wait; one in a handler may not (DP_WRITE_NO_WAIT)'
