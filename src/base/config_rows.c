@@ -30,7 +30,7 @@ static const struct dp_config_row rows[] = {
     {{"out", "DIR", ". under run and LD_PRELOAD, else none",
       "directory for profile files, %e = program, %p = pid, %h = host, %% = %; none = no files"},
      DP_KEY_DIRECTORY, AT(out), 0, 0, 0, "none"},
-    {{"keep", "N", "5760", "ticks of files kept per process, the oldest deleted; 0 = all"},
+    {{"keep", "N", "5760", "ticks of files kept per process, and in a directory: ended processes' go first; 0 = all"},
      DP_KEY_COUNT, AT(keep), 0, 1000000000, 0, NULL},
     {{"listen", "HOST:PORT|HOST:PORT-PORT|unix:PATH", "none", "where the embedded endpoint answers /debug/pprof/"},
      DP_KEY_ADDRESS, AT(listen), 0, 0, 0, NULL},

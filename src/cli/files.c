@@ -5,6 +5,7 @@
 #include "cli/files.h"
 
 #include "cli/cli.h"
+#include "pprof/stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -164,6 +165,7 @@ struct name {
     size_t n_program, n_process;
     const char *kind;
     unsigned long long seq;
+    uint64_t stamp; /* of the process that wrote it; 0: not known */
     size_t position;
 };
 
@@ -214,13 +216,16 @@ static int compare_names(const void *a, const void *b)
     if (!order)
         order = strcmp(x->kind, y->kind);
     if (!order)
+        order = (x->stamp > y->stamp) - (x->stamp < y->stamp);
+    if (!order)
         order = (x->seq < y->seq) - (x->seq > y->seq);
     return order ? order : (x->position > y->position) - (x->position < y->position);
 }
 
 static int is_same_process(const struct name *x, const struct name *y)
 {
-    return x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) && !strcmp(x->kind, y->kind);
+    return x->stamp == y->stamp && x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) &&
+           !strcmp(x->kind, y->kind);
 }
 
 int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
@@ -231,8 +236,12 @@ int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         places[i].state = DP_MERGE_LOOSE;
-        if (parse_name(files[i], &names[n_names]))
-            names[n_names++].position = i;
+        struct dp_stamp stamp = {0};
+        if (!parse_name(files[i], &names[n_names]))
+            continue;
+        dp_stamp_read(AT_FDCWD, files[i], &stamp); /* what cannot be read is told when it is read as a profile */
+        names[n_names].stamp = stamp.process;
+        names[n_names++].position = i;
     }
     qsort(names, n_names, sizeof *names, compare_names);
     size_t first = 0; /* the newest file of the process */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "sink/sweep.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { HOST_FDS = 512, NAME_TEXT = 192 };
+enum { HOST_FDS = 512, NAME_TEXT = 192, SWEEP_TICKS = 64 };
 static const char *const kinds[] = {"heap", "mutex", "block"};
 
 int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
@@ -94,8 +95,8 @@ static uint32_t seq_of(const struct dp_files *files, const char *name)
     return seq;
 }
 
-/* The highest SEQ there is; those up to `doomed` are deleted. */
-static uint32_t scan(const struct dp_files *files, uint32_t doomed)
+/* The highest SEQ there is. */
+static uint32_t scan(const struct dp_files *files)
 {
     union {
         struct dirent64 align;
@@ -110,8 +111,6 @@ static uint32_t scan(const struct dp_files *files, uint32_t doomed)
             uint32_t seq = seq_of(files, entry->d_name);
             if (seq > highest)
                 highest = seq;
-            if (seq && seq <= doomed)
-                unlinkat(files->dir_fd, entry->d_name, 0);
             at += entry->d_reclen;
         }
     return highest;
@@ -125,29 +124,48 @@ static int open_directory(struct dp_files *files)
     if (fd < 0)
         return -errno;
     files->dir_fd = fd;
-    if (!files->seq)
-        files->seq = scan(files, 0);
+    if (!files->stamp.process)
+        files->stamp = dp_stamp_make(files->pid);
+    if (!files->seq && !files->forked) /* a forked process may be one of thousands: it looks when its name is taken */
+        files->seq = scan(files);
     files->next = files->seq + 1;
     files->n_kept = 0;
     return 0;
+}
+
+/* Deletes the tick that is one more than `keep`, if this process wrote it. */
+static void delete_tick(const struct dp_files *files, uint32_t seq)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char name[NAME_TEXT];
+        struct dp_stamp stamp;
+        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, seq, kinds[i]);
+        if (!dp_stamp_read(files->dir_fd, name, &stamp) && stamp.process == files->stamp.process)
+            unlinkat(files->dir_fd, name, 0);
+    }
+}
+
+/* A sweep reads the whole directory: not at each tick, and of short workers only one in some. */
+static bool sweep_is_due(const struct dp_files *files)
+{
+    uint64_t some = files->keep / 4 < SWEEP_TICKS ? (uint64_t)files->keep / 4 + 1 : SWEEP_TICKS;
+    if (files->n_ticks > 1)
+        return files->n_ticks % SWEEP_TICKS == 0;
+    return !files->forked || !files->keep || files->stamp.process / 2 % some == 0;
 }
 
 unsigned dp_files_end(struct dp_files *files)
 {
     if (!files->next)
         return 0;
-    if (files->n_kept)
+    if (files->n_kept) {
         files->seq = files->next;
-    if (files->n_kept && files->keep && files->seq > files->keep) {
-        uint32_t doomed = files->seq - (uint32_t)files->keep;
-        char name[NAME_TEXT];
-        for (size_t i = 0; files->swept && i < sizeof kinds / sizeof *kinds; i++) {
-            dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, doomed, kinds[i]);
-            unlinkat(files->dir_fd, name, 0);
-        }
-        if (!files->swept)
-            scan(files, doomed); /* an earlier process of this PID may have kept more */
-        files->swept = true;
+        files->first = files->first ? files->first : files->seq;
+        files->n_ticks++;
+        if (files->keep && files->seq - files->first >= files->keep)
+            delete_tick(files, files->seq - (uint32_t)files->keep);
+        if (sweep_is_due(files))
+            dp_sweep(files->dir_fd, &files->stamp, files->pid, files->keep);
     }
     close(files->dir_fd);
     files->next = 0;
@@ -175,10 +193,9 @@ static int open_temporary(struct dp_file *file)
     return err ? err : -EEXIST;
 }
 
-int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
+static int write_all(const struct dp_file *file, const void *bytes, size_t n_bytes)
 {
-    struct dp_file *file = ctx;
-    int err = file->open ? 0 : open_temporary(file);
+    int err = 0;
     for (const char *p = bytes; err == 0 && n_bytes;) {
         ssize_t n = write(file->fd, p, n_bytes);
         if (n > 0) {
@@ -189,6 +206,21 @@ int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
         }
     }
     return err;
+}
+
+int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct dp_file *file = ctx;
+    uint8_t header[DP_STAMP_HEADER_BYTES];
+    if (file->open)
+        return write_all(file, bytes, n_bytes);
+    int err = open_temporary(file);
+    if (err == 0 && dp_stamp_insert(&file->files->stamp, bytes, n_bytes, header)) {
+        err = write_all(file, header, sizeof header);
+        bytes = (const char *)bytes + DP_STAMP_PLAIN_BYTES;
+        n_bytes -= DP_STAMP_PLAIN_BYTES;
+    }
+    return err ? err : write_all(file, bytes, n_bytes);
 }
 
 /* 0, -EEXIST, or another errno. */
@@ -218,7 +250,7 @@ int dp_file_keep(struct dp_file *file)
                        file->kind);
         err = give_name(file, name);
         if (err == -EEXIST) {
-            uint32_t highest = scan(files, 0);
+            uint32_t highest = scan(files);
             files->next = (highest > files->next ? highest : files->next) + 1;
         }
     }

@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/process.h"
+#include "pprof/stamp.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,7 +25,10 @@ struct dp_files {
     uint32_t next;   /* this tick's; 0: the directory is not open */
     unsigned n_kept; /* files of this tick */
     int dir_fd;
-    bool swept;
+    struct dp_stamp stamp; /* of this process; made with the first file */
+    uint32_t first;        /* the first SEQ that this process wrote; 0: none */
+    uint32_t n_ticks;      /* that left a file */
+    bool forked;           /* set by the caller after init: one of many, perhaps */
 };
 
 /* One kind's file of one tick. Zero it, then set the first two. */

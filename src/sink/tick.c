@@ -34,6 +34,7 @@ static struct {
     struct dp_config conf;
     _Atomic bool has_sink;
     struct dp_files files;
+    bool forked;                                    /* this process was */
     bool ready;                                     /* files is this process's */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
     struct dp_consumer *consumers[DP_KINDS];
@@ -77,6 +78,7 @@ static int ready(void)
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
     int err = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
+    tick.files.forked = tick.forked;
     /* Made once: one that vanishes later is missed, not replaced. A forked child's name may hold its own pid. */
     if (err == 0 && strcmp(tick.made, tick.files.dir) != 0) {
         err = dp_files_make_directory(&tick.files);
@@ -276,6 +278,7 @@ void dp_tick_fork_child(void)
 {
     dp_lock_reset(&tick.lock);
     tick.ready = false;
+    tick.forked = true;
     memset(tick.consumers, 0, sizeof tick.consumers);
     memset(tick.has_file, 0, sizeof tick.has_file);
     dp_store_relaxed(&tick.n_files, 0);

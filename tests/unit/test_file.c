@@ -46,10 +46,14 @@ static void begin(const char *out, int64_t keep)
     assert_int_equal(dp_files_make_directory(&files), 0);
 }
 
+static const char gzip_header[] = "\x1f\x8b\x08\0\0\0\0\0\0\xff";
+
 static int write_one(const char *kind, const char *text)
 {
     struct dp_file file = {.files = &files, .kind = kind};
-    int err = dp_file_write(&file, text, strlen(text));
+    int err = dp_file_write(&file, gzip_header, sizeof gzip_header - 1);
+    if (!err)
+        err = dp_file_write(&file, text, strlen(text));
     if (err) {
         dp_file_drop(&file);
         return err;
@@ -81,9 +85,10 @@ static void holds(const char *name, const char *text)
     FILE *f = fopen(path_of(name), "r");
     if (!f)
         fail_msg("%s is not there", name);
-    assert_int_equal(fread(got, 1, sizeof got - 1, f), strlen(text));
+    size_t n = fread(got, 1, sizeof got - 1, f), n_header = n ? DP_STAMP_HEADER_BYTES : 0;
+    assert_int_equal(n, n_header + strlen(text));
     fclose(f);
-    assert_string_equal(got, text);
+    assert_string_equal(got + n_header, text);
 }
 
 static unsigned count(void)
@@ -256,6 +261,75 @@ static void keep_counts_what_an_earlier_process_of_this_pid_left(void **state)
     assert_true(exists("prog.7.0001.heap.pb.gz"));
 }
 
+/* A process id that no process has: of a child that has ended. */
+static pid_t ended(void)
+{
+    pid_t pid = fork();
+    if (!pid)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+    return pid;
+}
+
+static void become(const char *program, pid_t pid, int64_t keep)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/out", top);
+    assert_int_equal(dp_files_init(&files, path, program, pid, keep), 0);
+}
+
+static void keep_bounds_the_directory_by_files_of_processes_that_ended(void **state)
+{
+    begin("out", 0);
+    for (int i = 0; i < 8; i++) {
+        become("short", ended(), 0);
+        tick("x");
+    }
+    become("alive", getppid(), 0);
+    tick("x");
+    make("short.1.0001.heap.pb.gz"); /* a user's, or another program's: it has no stamp */
+    make("note.txt");
+    assert_int_equal(count(), 11);
+    char alive[64];
+    snprintf(alive, sizeof alive, "alive.%d.0001.heap.pb.gz", (int)getppid());
+    begin("out", 3);
+    tick("y");
+    assert_int_equal(count(), 5); /* of those that ended only the newest: with `alive` and our own they are 3 */
+    assert_true(exists(alive) && exists("short.1.0001.heap.pb.gz") && exists("note.txt"));
+    assert_true(exists("prog.42.0001.heap.pb.gz"));
+}
+
+static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
+{
+    begin("out", 2);
+    tick("mine");
+    struct dp_files one = files;
+    begin("out", 0); /* in another pid namespace */
+    files.stamp = (struct dp_stamp){.place = 5, .process = 7};
+    tick("theirs");
+    files = one;
+    for (int i = 0; i < 4; i++)
+        tick("mine");
+    holds("prog.42.0002.heap.pb.gz", "theirs");
+    assert_int_equal(count(), 3);
+}
+
+static void what_a_killed_process_left_half_written_is_swept(void **state)
+{
+    begin("out", 0);
+    become("killed", ended(), 0);
+    struct dp_file half = {.files = &files, .kind = "heap"}, mine = half;
+    assert_int_equal(dp_file_write(&half, gzip_header, sizeof gzip_header - 1), 0);
+    begin("out", 0);
+    assert_int_equal(dp_file_write(&mine, gzip_header, sizeof gzip_header - 1), 0);
+    make(".killed.1.heap.1.tmp"); /* without a stamp it may be anybody's */
+    tick("x");
+    assert_false(exists(half.temporary));
+    assert_true(exists(mine.temporary) && exists(".killed.1.heap.1.tmp"));
+    close(half.fd);
+    close(mine.fd);
+}
+
 static void keep_0_keeps_all(void **state)
 {
     begin("out", 0);
@@ -392,6 +466,9 @@ int main(void)
         TEST(a_link_in_the_way_is_not_followed),
         TEST(keep_deletes_the_oldest_ticks),
         TEST(keep_counts_what_an_earlier_process_of_this_pid_left),
+        TEST(keep_bounds_the_directory_by_files_of_processes_that_ended),
+        TEST(keep_deletes_no_file_of_another_process_of_this_name),
+        TEST(what_a_killed_process_left_half_written_is_swept),
         TEST(keep_0_keeps_all),
         TEST(percents_are_expanded),
         TEST(a_name_too_long_is_refused),

@@ -29,7 +29,7 @@ def tellings(r, parent):
 
 def that_no_child_of_a_busy_process_hangs():
     # A child that is held up has a tick for each of its blocks.
-    r, parent, children = storm(N, 'heap_rate=1,interval=50ms,keep=24')
+    r, parent, children = storm(N, 'heap_rate=1,interval=50ms,keep=0')
     told, names = tellings(r, parent)
     # Each tells of its ten blocks, whatever the parent had.
     assert told == {pid: 10 * n for pid, n in children.items()}, (len(told), sorted(set(told.values())), N)
@@ -45,7 +45,7 @@ def that_a_tick_between_two_blocks_of_a_child_loses_nothing():
 
 
 def that_children_walk_by_libunwind_too():
-    storm(N // 10, 'heap_rate=1,interval=50ms,keep=4,unwind=libunwind')
+    storm(N // 10, 'heap_rate=1,interval=50ms,keep=0,unwind=libunwind')
 
 
 main(globals())
