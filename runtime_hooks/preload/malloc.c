@@ -37,10 +37,10 @@ DP_DUE int posix_memalign_due(void **out, size_t alignment, size_t n)
     struct deltaprof_sample sample;
     deltaprof_sample_begin(&sample, 0, n);
     DP_GUARDED();
-    int error = DP_REAL(posix_memalign)(out, alignment, n);
-    deltaprof_sample_end(&sample, error ? NULL : *out, &site);
+    int err = DP_REAL(posix_memalign)(out, alignment, n);
+    deltaprof_sample_end(&sample, err ? NULL : *out, &site);
     dp_edge(&site);
-    return error;
+    return err;
 }
 
 DP_HOOK int posix_memalign(void **out, size_t alignment, size_t n)
@@ -49,9 +49,9 @@ DP_HOOK int posix_memalign(void **out, size_t alignment, size_t n)
     if (deltaprof_countdown_subtract(n, &rest))
         return posix_memalign_due(out, alignment, n);
     DP_GUARDED();
-    int error = DP_REAL(posix_memalign)(out, alignment, n);
+    int err = DP_REAL(posix_memalign)(out, alignment, n);
     deltaprof_countdown_restore(rest);
-    return error;
+    return err;
 }
 
 /* ---- realloc ---- */

@@ -81,7 +81,7 @@ void dp_log_bypass(bool on)
     dp_add_relaxed(&n_bypass, on ? 1 : -1);
 }
 
-int dp_log_wants_info(void)
+bool dp_log_wants_info(void)
 {
     return the_log.info;
 }

@@ -22,7 +22,7 @@ void dp_log_init(const char *where);
 void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx); /* NULL: back to where */
 /* While on, lines go to `where` and not to fn, which may be no code for a signal handler. Counts; async-signal-safe. */
 void dp_log_bypass(bool on);
-int dp_log_wants_info(void);
+bool dp_log_wants_info(void);
 /* Lines of the process's end follow. Whether they go to stderr, and it is a terminal or was one and is closed. */
 int dp_log_end(void);
 

@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +26,13 @@ static const void *fail(struct dp_module *module, const char *why)
 }
 
 /* A program that asks for no loader; what a dlopen inside it opened would bring a second libc. */
-static int is_static(void)
+static bool is_static(void)
 {
     const ElfW(Phdr) *p = (const ElfW(Phdr) *)getauxval(AT_PHDR);
     for (unsigned long n = p ? getauxval(AT_PHNUM) : 0; n; n--, p++)
         if (p->p_type == PT_INTERP)
-            return 0;
-    return 1;
+            return false;
+    return true;
 }
 
 /*
@@ -75,13 +76,13 @@ static int locate(const char *dir, size_t n_dir, const char *name, char path[PAT
 }
 
 /* Whether the library's function is the one that the module brought, not one of the same name that the host has. */
-static int is_own_library(const struct dp_module_ops *ops)
+static bool is_own_library(const struct dp_module_ops *ops)
 {
     Dl_info info;
     if (!ops->file)
-        return 1;
+        return true;
     if (!dladdr(ops->probe, &info) || !info.dli_fname)
-        return 0;
+        return false;
     const char *base = strrchr(info.dli_fname, '/');
     return strstr(base ? base : info.dli_fname, ops->file) != NULL;
 }

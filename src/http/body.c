@@ -174,7 +174,7 @@ bool dp_body_failed(struct dp_body *b)
     return (dp_load_acquire(&b->state) & ENDED) && b->result; /* [STATE] */
 }
 
-int dp_body_ready(struct dp_body *b)
+bool dp_body_ready(struct dp_body *b)
 {
     return (dp_load_acquire(&b->state) & ENDED) || dp_load_acquire(&b->head) != dp_load_relaxed(&b->tail);
 }

@@ -23,7 +23,7 @@ struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ct
 
 /* As deltaprof_http_read. Never waits. */
 ssize_t dp_body_read(struct dp_body *, void *buf, size_t n_bytes);
-int dp_body_ready(struct dp_body *); /* read would not say -EAGAIN */
+bool dp_body_ready(struct dp_body *); /* read would not say -EAGAIN */
 /* Before the first read: the producer has ended, or the reply is long. One that fails early is seen to fail here. */
 int dp_body_is_settled(struct dp_body *);
 bool dp_body_failed(struct dp_body *);

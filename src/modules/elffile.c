@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <lzma.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +49,16 @@ static size_t build_id_of(Elf *elf, const uint8_t **build_id)
     return 0;
 }
 
-static int has_build_id(Elf *elf, const uint8_t *build_id, size_t n_build_id)
+static bool has_build_id(Elf *elf, const uint8_t *build_id, size_t n_build_id)
 {
     const uint8_t *found;
     return build_id_of(elf, &found) == n_build_id && !memcmp(found, build_id, n_build_id);
 }
 
-static int fd_has_build_id(int fd, const uint8_t *build_id, size_t n_build_id)
+static bool fd_has_build_id(int fd, const uint8_t *build_id, size_t n_build_id)
 {
     Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    int same = elf && has_build_id(elf, build_id, n_build_id);
+    bool same = elf && has_build_id(elf, build_id, n_build_id);
     elf_end(elf);
     return same;
 }
@@ -130,14 +131,14 @@ static Elf_Data *section(Elf *elf, const char *wanted)
     return NULL;
 }
 
-static int has_symtab(Elf *elf)
+static bool has_symtab(Elf *elf)
 {
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
         GElf_Shdr sh;
         if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_SYMTAB)
-            return 1;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 static void add_part(struct elffile *file, Elf *elf, int fd)

@@ -6,6 +6,7 @@
 #include "modules/elffile.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +23,11 @@ static unsigned char rank(const GElf_Sym *sym, const char *name)
     return (unsigned char)(base + (underscores < 15 ? underscores : 15));
 }
 
-static int wanted(const GElf_Sym *sym, const char *name)
+static bool wanted(const GElf_Sym *sym, const char *name)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
     if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
-        return 0;
+        return false;
     return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && name[0] != '$');
 }
 

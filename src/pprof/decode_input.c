@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,16 +137,16 @@ static const struct {
      "a program"},
 };
 
-static int is_text(const uint8_t *bytes, size_t n_bytes)
+static bool is_text(const uint8_t *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i++)
         if ((bytes[i] < 0x20 || bytes[i] > 0x7e) && (bytes[i] < '\t' || bytes[i] > '\r'))
-            return 0;
+            return false;
     return n_bytes >= 4;
 }
 
 /* Whether a message can begin with it: a field's number, not 0, and a wire type. */
-static int is_tag(uint8_t byte)
+static bool is_tag(uint8_t byte)
 {
     unsigned types = 1 << DP_WIRE_VARINT | 1 << DP_WIRE_FIXED64 | 1 << DP_WIRE_BYTES | 1 << DP_WIRE_FIXED32;
     return byte >> 3 && types >> (byte & 7) & 1;

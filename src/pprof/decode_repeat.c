@@ -47,10 +47,10 @@ int dp_repeat_take(const struct dp_repeat *r, const struct dp_decode *d, size_t 
     return 1;
 }
 
-int dp_repeat_is(const struct dp_repeat *r, const struct dp_decode *d, const struct dp_repeat_sample *s, uint32_t row)
+bool dp_repeat_is(const struct dp_repeat *r, const struct dp_decode *d, const struct dp_repeat_sample *s, uint32_t row)
 {
     if (row >= r->offsets.n || !r->offsets.at[row])
-        return 0;
+        return false;
     const uint8_t *known = r->bytes.at + r->offsets.at[row] - 1;
     uint32_t n_bytes[2];
     memcpy(n_bytes, known, sizeof n_bytes);

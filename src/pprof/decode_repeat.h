@@ -10,6 +10,8 @@
 
 #include "pprof/decode.h"
 
+#include <stdbool.h>
+
 /* Zero knows nothing. */
 struct dp_repeat {
     DP_VEC(uint8_t) bytes;    /* by row: two lengths, locations, labels */
@@ -29,7 +31,7 @@ void dp_repeat_begin(struct dp_repeat *, const struct dp_decode *, bool ids_hold
 int dp_repeat_take(const struct dp_repeat *, const struct dp_decode *, size_t i, struct dp_repeat_sample *);
 
 /* Whether the sample says what that row said. */
-int dp_repeat_is(const struct dp_repeat *, const struct dp_decode *, const struct dp_repeat_sample *, uint32_t row);
+bool dp_repeat_is(const struct dp_repeat *, const struct dp_decode *, const struct dp_repeat_sample *, uint32_t row);
 
 /* The sample is one of that row's. 0 or -ENOMEM. */
 int dp_repeat_keep(struct dp_repeat *, const struct dp_decode *, const struct dp_repeat_sample *, uint32_t row);

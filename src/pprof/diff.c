@@ -12,6 +12,7 @@
 #include "pprof/model_compact.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define COMPACT_SLACK_BYTES ((size_t)4 << 20)
@@ -21,7 +22,7 @@ int dp_diff_ignore_label(struct dp_diff *diff, const char *key)
     return dp_model_ignore_label(&diff->model, key);
 }
 
-static int is_flow_by_default(const char *type)
+static bool is_flow_by_default(const char *type)
 {
     return !strncmp(type, "alloc_", 6) || !strcmp(type, "contentions") || !strcmp(type, "delay");
 }

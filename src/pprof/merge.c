@@ -15,7 +15,7 @@ struct adding {
     struct dp_merge_states *states; /* where in-use values go; NULL: nowhere */
 };
 
-int dp_merge_is_state(const struct dp_merge *merge, size_t type)
+bool dp_merge_is_state(const struct dp_merge *merge, size_t type)
 {
     return !strncmp(dp_model_text(&merge->model, merge->model.types.at[type].type), "inuse_", 6);
 }

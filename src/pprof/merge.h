@@ -12,6 +12,8 @@
 
 #include "pprof/model_write.h"
 
+#include <stdbool.h>
+
 #define DP_MERGE_ENDED     "#ended" /* the comment */
 #define DP_MERGE_FORK      "fork"   /* the label */
 #define DP_MERGE_INHERITED "inherited"
@@ -69,7 +71,7 @@ static inline void dp_merge_sum(int64_t *sum, int64_t value)
         *sum = value < 0 ? INT64_MIN : INT64_MAX;
 }
 
-int dp_merge_is_state(const struct dp_merge *, size_t type);
+bool dp_merge_is_state(const struct dp_merge *, size_t type);
 /* Whether a row of the model is memory that a forked process has from its parent. */
 bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);
 /* 0, -EBADMSG with the line filled in, or -ENOMEM; after an error the merge is good for fini only. */

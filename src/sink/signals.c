@@ -25,11 +25,11 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/onstack.h"
 #include "base/process.h"
 #include "record/sigstack.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
+#include "sink/onstack.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>

@@ -11,13 +11,13 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/onstack.h"
 #include "base/process.h"
 #include "base/quiet.h"
 #include "base/stats.h"
 #include "record/table.h"
 #include "report/profile.h"
 #include "sink/file.h"
+#include "sink/onstack.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 #include "unwind/unwind.h"
@@ -45,7 +45,7 @@ static struct {
 } tick;
 static struct dp_log_cause cause, unwind_cause;
 
-int dp_tick_has_sink(void)
+bool dp_tick_has_sink(void)
 {
     return dp_load_relaxed(&tick.has_sink);
 }

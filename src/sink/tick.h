@@ -16,7 +16,7 @@ void dp_tick_init(const struct dp_config *conf);
 void dp_tick_tune(const struct dp_config *conf); /* interval and symbolize */
 
 /* Files are wanted at all. */
-int dp_tick_has_sink(void);
+bool dp_tick_has_sink(void);
 
 /*
  * Ticks in the calling thread, whose countdown is guarded. By deadline_ns (dp_clock_ns; INT64_MAX: none) another tick

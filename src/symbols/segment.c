@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,8 +127,8 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t
 #define PHDRS_MAX 64
 #define NOTES_MAX 4096
 
-/* 1: the notes at offset hold this build-id. */
-static int has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id, size_t n_build_id)
+/* Whether these notes hold the build-id. */
+static bool has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id, size_t n_build_id)
 {
     _Alignas(8) char notes[NOTES_MAX];
     size_t want = ph->p_filesz < sizeof notes ? ph->p_filesz : sizeof notes;
@@ -143,7 +144,7 @@ static int has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id, 
             return note.n_descsz == n_build_id && !memcmp(notes + desc, build_id, n_build_id);
         at = next;
     }
-    return 0;
+    return false;
 }
 
 static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr, struct dp_segment *out)

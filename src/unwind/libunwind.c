@@ -39,7 +39,7 @@ void dp_libunwind_want(void)
         dp_store_relaxed(&wanted, 1);
 }
 
-int dp_libunwind_wanted(void)
+bool dp_libunwind_wanted(void)
 {
     return dp_load_relaxed(&wanted) && !dp_load_relaxed(&lost) && !dp_load_acquire(&ops);
 }

@@ -6,12 +6,14 @@
 
 #include "unwind/stack_cache.h"
 
+#include <stdbool.h>
+
 struct deltaprof_site;
 
 /* The module is wanted from now on. Context: hook. */
 void dp_libunwind_want(void);
-int dp_libunwind_wanted(void); /* and not there yet, and may still come */
-int dp_libunwind_load(void);   /* 0, or -errno. Context: above the waterline */
+bool dp_libunwind_wanted(void); /* and not there yet, and may still come */
+int dp_libunwind_load(void);    /* 0, or -errno. Context: above the waterline */
 
 /*
  * Walks from the caller's registers and writes the frames from site on into cache->others, at most depth. Returns their

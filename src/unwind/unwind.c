@@ -160,7 +160,7 @@ void dp_unwind_from_values(void *scratch, const uintptr_t *values, size_t n, str
     dp_stack_cache_end(cache);
 }
 
-int dp_unwind_wants_module(void)
+bool dp_unwind_wants_module(void)
 {
     return dp_libunwind_wanted();
 }

@@ -10,6 +10,8 @@
 #include "base/config.h"
 #include "unwind/stack.h"
 
+#include <stdbool.h>
+
 struct deltaprof_site;
 
 /* depth: most frames kept. budget_bytes: of dp_mem for rules. Context: init. */
@@ -26,7 +28,7 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
 void dp_unwind_from_values(void *scratch, const uintptr_t *values, size_t n, struct dp_stack *stack);
 
 /* libunwind is wanted (a frame that rules cannot say was met, or unwind=libunwind) and not yet loaded. */
-int dp_unwind_wants_module(void);
+bool dp_unwind_wants_module(void);
 /* Opens it. Context: above the waterline, where dlopen may be called. 0, or what went wrong, said once in the log by
  * the caller. */
 int dp_unwind_load_module(void);

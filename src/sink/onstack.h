@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/onstack.h - calls a function on another stack: exit paths run on whatever signal stack a crash left them. */
+/* sink/onstack.h - calls a function on another stack: exit paths run on whatever signal stack a crash left them. */
 #pragma once
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/onstack.c - one frame that keeps the old stack pointer in its frame pointer. The unwind table says so, so that a
+ * sink/onstack.c - one frame that keeps the old stack pointer in its frame pointer. The unwind table says so, so that a
  * debugger, or a signal's walk, finds the way back.
  */
-#include "base/onstack.h"
+#include "sink/onstack.h"
 
 #include <stdint.h>
 
