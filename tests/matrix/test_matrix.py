@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs x allocators x modes: what a program prints and how it ends is the same with and without deltaprof.
 
-    test_matrix.py           small programs, two allocators, two modes (part of the tests)
+    test_matrix.py           small programs, two allocators, three modes (part of the tests)
     test_matrix.py long      all programs, allocators and modes: minutes
     test_matrix.py WORD...   of the long form, the cells whose names have all the words: `python mimalloc exact`
 
@@ -142,7 +142,7 @@ def judge(argv, behind, mode, without):
 def main(words):
     long = bool(words)
     words = [] if words == ['long'] else words
-    programs, modes = (large(), list(MODES)) if long else (small(), ['sampled', 'all'])
+    programs, modes = (large(), list(MODES)) if long else (small(), ['off', 'sampled', 'all'])
     n_good = n_bad = 0
     for program, argv in programs.items():
         for allocator, behind in allocators(long).items():
