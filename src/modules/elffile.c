@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BUILD_ID_MAX 64
 #define UNPACKED_MAX ((size_t)64 << 20) /* of .gnu_debugdata */
 
 static int open_read(const char *path)
@@ -78,16 +79,42 @@ static int open_debug(char *path, const uint8_t *build_id, size_t n_build_id, ch
     return -1;
 }
 
-static int find_by_build_id(const uint8_t *build_id, size_t n_build_id, char **found)
+static bool in_hex(const uint8_t *build_id, size_t n_build_id, char hex[2 * BUILD_ID_MAX + 1])
 {
-    char hex[2 * 64 + 1], *path;
-    if (n_build_id < 2 || n_build_id > 64)
-        return -1;
+    if (n_build_id < 2 || n_build_id > BUILD_ID_MAX)
+        return false;
     for (size_t i = 0; i < n_build_id; i++)
         sprintf(hex + 2 * i, "%02x", build_id[i]);
-    if (asprintf(&path, "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2) < 0)
+    return true;
+}
+
+static int find_by_build_id(const uint8_t *build_id, size_t n_build_id, char **found)
+{
+    char hex[2 * BUILD_ID_MAX + 1], *path;
+    if (!in_hex(build_id, n_build_id, hex) ||
+        asprintf(&path, "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2) < 0)
         return -1;
     return open_debug(path, build_id, n_build_id, found);
+}
+
+/* What a client of debuginfod (debuginfod-find, gdb) has fetched before. No server is asked here: each profile would
+ * wait for it. */
+static int find_in_cache(const uint8_t *build_id, size_t n_build_id, char **found)
+{
+    static const char *const places[][2] = {
+        {"DEBUGINFOD_CACHE_PATH", ""}, {"XDG_CACHE_HOME", "/debuginfod_client"}, {"HOME", "/.cache/debuginfod_client"}};
+    char hex[2 * BUILD_ID_MAX + 1], *path;
+    if (!in_hex(build_id, n_build_id, hex))
+        return -1;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *root = secure_getenv(places[i][0]);
+        if (!root || !*root)
+            continue;
+        if (asprintf(&path, "%s%s/%s/debuginfo", root, places[i][1], hex) < 0)
+            return -1;
+        return open_debug(path, build_id, n_build_id, found);
+    }
+    return -1;
 }
 
 /* Where gdb looks for it; judged by its build-id rather than by the link's checksum of the whole file. */
@@ -111,7 +138,9 @@ static int find_by_link(const char *file, const uint8_t *build_id, size_t n_buil
 int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
 {
     int fd = n_build_id ? find_by_build_id(build_id, n_build_id, found) : -1;
-    return fd < 0 && n_build_id && link ? find_by_link(path, build_id, n_build_id, link, found) : fd;
+    if (fd < 0 && n_build_id && link)
+        fd = find_by_link(path, build_id, n_build_id, link, found);
+    return fd < 0 && n_build_id ? find_in_cache(build_id, n_build_id, found) : fd;
 }
 
 /* ---- sections --------------------------------------------------------------------------------------------------- */

@@ -118,22 +118,25 @@ static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* The library's own search would start libcurl even where nobody set DEBUGINFOD_URLS. */
+/* The library's own searches would ask a debuginfod over the network, and each profile would wait for it. */
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *path,
                           const char *link, GElf_Word crc, char **found)
 {
-    const char *urls = secure_getenv("DEBUGINFOD_URLS");
     const unsigned char *build_id;
     GElf_Addr address;
     int n = dwfl_module_build_id(module, &build_id, &address);
-    int fd = elffile_find_debug(path, build_id, n > 0 ? (size_t)n : 0, link, found);
-    if (fd >= 0 || !urls || !*urls)
-        return fd;
-    return dwfl_standard_find_debuginfo(module, userdata, name, base, path, link, crc, found);
+    (void)userdata, (void)name, (void)base, (void)crc;
+    return elffile_find_debug(path, build_id, n > 0 ? (size_t)n : 0, link, found);
+}
+
+static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file, Elf **elf)
+{
+    (void)module, (void)userdata, (void)name, (void)base, (void)file, (void)elf;
+    return -1; /* each module is reported with its file */
 }
 
 static const Dwfl_Callbacks callbacks = {
-    .find_elf = dwfl_build_id_find_elf,
+    .find_elf = find_elf,
     .find_debuginfo = find_debuginfo,
     .section_address = dwfl_offline_section_address,
 };

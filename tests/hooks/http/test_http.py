@@ -368,6 +368,28 @@ def that_a_socket_file_with_a_full_queue_is_taken():
         c.close()
 
 
+def that_a_debuginfod_is_never_asked_but_its_cache_is():
+    need('objcopy')
+    directory, out = new_directory(), new_directory()
+    program, debug = os.path.join(directory, 'stripped'), os.path.join(directory, 'debug')
+    subprocess.run(['objcopy', '--only-keep-debug', victim('serve'), debug], check=True)
+    subprocess.run(['objcopy', '--strip-all', victim('serve'), program], check=True)
+    notes = subprocess.run(['readelf', '-n', program], capture_output=True, text=True, check=True).stdout
+    build_id = re.search(r'Build ID: (\w+)', notes)[1]
+    with socket.create_server(('127.0.0.1', 0)) as stalled:  # takes connections and says nothing
+        extra = {'DEBUGINFOD_URLS': f'http://127.0.0.1:{stalled.getsockname()[1]}', 'DEBUGINFOD_CACHE_PATH': os.path.join(directory, 'cache'),
+                 'DEBUGINFOD_TIMEOUT': '600'}
+        conf = 'heap_rate=1,symbolize=lines,interval=100ms'
+        with Server([program, 'idle'], conf, extra=extra, out=out) as s:
+            wait_until(lambda: len(reader.files(out, 'heap')) >= 2)
+            assert 'little' not in s.profile('heap').message.string_table
+            assert not select.select([stalled], [], [], 0)[0]
+        os.makedirs(os.path.join(directory, 'cache', build_id))
+        os.rename(debug, os.path.join(directory, 'cache', build_id, 'debuginfo'))
+        with Server([program, 'idle'], conf, extra=extra, out=out) as s:
+            assert 'little' in s.profile('heap').message.string_table
+
+
 def that_a_taken_port_is_one_line_and_the_program_runs():
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))
