@@ -237,7 +237,6 @@ int deltaprof_set(const char *text)
         dp_record_tune(&conf,
                        dp_load_relaxed(&core.state) == RUNNING && !(core.alone && dp_load_relaxed(&core.seccomp)));
         dp_report_tune(&conf);
-        dp_tick_tune(&conf);
         if (conf.interval_ns != core.conf.interval_ns) {
             dp_agent_tune(conf.interval_ns);
             if (!dp_load_relaxed(&core.seccomp) && dp_process_is_noted())

@@ -91,8 +91,7 @@ static struct dp_cursor *vacant(unsigned kind, const char *name)
     return NULL;
 }
 
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
-                                 int *error)
+struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, int *error)
 {
     int64_t now = dp_clock_ns();
     dp_lock_lock(&lock);
@@ -110,7 +109,7 @@ struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now,
             goto out;
         }
         do
-            c->consumer = dp_consumer_new(kind, conf);
+            c->consumer = dp_consumer_new(kind, NULL);
         while (!c->consumer && forget_oldest());
         if (!c->consumer) {
             *error = -ENOMEM;

@@ -25,8 +25,7 @@ void dp_cursor_init(int64_t ttl_ns);
  * under way; -ENOMEM.
  */
 #define DP_CURSORS_MAX 96 /* beside the default ones */
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, const struct dp_config *conf,
-                                 int *error);
+struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, int *error);
 void dp_cursor_release(struct dp_cursor *);
 
 struct dp_consumer *dp_cursor_consumer(struct dp_cursor *);

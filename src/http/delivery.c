@@ -10,10 +10,17 @@
 
 #include <errno.h>
 
-static int begin_own(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *conf,
-                     const char **message)
+/* The settings as they are now, with what the request changes of them. */
+static int settings(struct dp_config *conf, const struct dp_request *q)
 {
-    d->consumer = dp_consumer_new(q->kind, conf);
+    struct dp_config_error why;
+    dp_report_settings(conf);
+    return dp_config_parse_delta(conf, q->conf, &why);
+}
+
+static int begin_own(struct dp_delivery *d, const struct dp_request *q, const char **message)
+{
+    d->consumer = dp_consumer_new(q->kind, NULL);
     if (!d->consumer) {
         *message = "no memory for a baseline: raise memory=";
         return 503;
@@ -23,11 +30,10 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const st
     return 200;
 }
 
-static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *conf,
-                        const char **message)
+static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const char **message)
 {
     int error = 0;
-    struct dp_cursor *cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, conf, &error);
+    struct dp_cursor *cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, &error);
     if (!cursor) {
         *message = error == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
                    : error == -ENOSPC ? "too many cursors have a reply under way"
@@ -41,16 +47,13 @@ static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const
     }
     d->cursor = cursor;
     d->consumer = dp_cursor_consumer(cursor);
-    dp_consumer_configure(d->consumer, conf);
     return 200;
 }
 
-int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const struct dp_config *defaults,
-                      const char **message)
+int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const char **message)
 {
-    struct dp_config conf = *defaults;
-    struct dp_config_error why;
-    if (dp_config_parse_delta(&conf, q->conf, &why)) {
+    struct dp_config conf;
+    if (settings(&conf, q)) {
         *message = "types, symbolize or max_samples: a value out of range";
         return 400;
     }
@@ -58,13 +61,16 @@ int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const s
         d->seq = q->delta ? dp_cursor_peek(q->kind, q->cursor) : 0;
         return 200;
     }
-    return q->delta ? begin_cursor(d, q, &conf, message) : begin_own(d, q, &conf, message);
+    return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
 int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_write_fn fn, void *ctx)
 {
     if (q->text)
         return dp_text_write_profile(q->kind, fn, ctx);
+    struct dp_config conf;
+    if (settings(&conf, q) == 0) /* as it was when the request came */
+        dp_consumer_configure(d->consumer, &conf);
     unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0);
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }

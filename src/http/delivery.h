@@ -17,11 +17,10 @@ struct dp_delivery {
 };
 
 /*
- * Takes what the request needs: a HEAD nothing. defaults: what the request's own settings are read over. 200, or the
- * status that refuses with *message, and then nothing is held.
+ * Takes what the request needs: a HEAD nothing. 200, or the status that refuses with *message, and then nothing is
+ * held. The settings are read when the write begins.
  */
-int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const struct dp_config *defaults,
-                      const char **message);
+int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const char **message);
 
 /* Writes the profile. 0, or what dp_consumer_write says; fn's error too. */
 int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_write_fn fn, void *ctx);

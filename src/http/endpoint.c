@@ -64,15 +64,15 @@ struct deltaprof_http_reply {
     struct dp_delivery delivery;
 };
 
-static struct dp_config config;
+static bool cmdline; /* may be told */
 static _Atomic bool started, seccomp;
 static _Atomic unsigned n_replies;
 
 void dp_endpoint_init(const struct dp_config *conf)
 {
-    config = *conf;
+    cmdline = conf->cmdline;
     dp_cursor_init(conf->cursor_ttl_ns);
-    dp_store_release(&started, true); /* [START] config is complete for whoever sees it */
+    dp_store_release(&started, true); /* [START] cmdline is known for whoever sees it */
 }
 
 void dp_endpoint_before_seccomp(void)
@@ -121,7 +121,7 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         refuse(r, 503, "the process has confined itself with a seccomp filter: no profile can be made here any more");
         return;
     }
-    int status = dp_delivery_begin(&r->delivery, q, &config, &message);
+    int status = dp_delivery_begin(&r->delivery, q, &message);
     if (status != 200)
         refuse(r, status, message);
     else if (!q->head && q->seconds)
@@ -268,7 +268,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     }
     if (q->page == DP_PAGE_PROFILE)
         prepare_profile(r);
-    if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !config.cmdline) /* [START] */
+    if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
         refuse(r, 404, "cmdline is switched off (cmdline=off)");
     if (q->page == DP_PAGE_SYMBOL) {
         bool posted = !strcmp(request->method, "POST");
@@ -287,7 +287,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         refuse(r, 503, why_not(r->result));
     }
     if (q->page == DP_PAGE_INDEX)
-        dp_page_index(config.cmdline, keep, r);
+        dp_page_index(cmdline, keep, r);
     else if (q->page == DP_PAGE_CMDLINE)
         dp_page_cmdline(keep, r);
     else if (q->page == DP_PAGE_ERROR)

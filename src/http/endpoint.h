@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* From now on requests are answered; before it, with 503. conf is copied. */
+/* From now on requests are answered; before it, with 503. */
 void dp_endpoint_init(const struct dp_config *conf);
 /* No thread is made from now on: profiles are answered with 503. */
 void dp_endpoint_before_seccomp(void);

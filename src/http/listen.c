@@ -53,8 +53,9 @@ extern const struct dp_server_ops dp_module_http __attribute__((weak));
 
 static struct dp_module module = {.name = "http"};
 static struct {
-    struct dp_config conf;
+    char listen[DP_CONFIG_TEXT], token[DP_CONFIG_TEXT];
     bool loud, forked, library_is_ours;
+    bool every_program; /* exe= names none */
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
@@ -132,9 +133,9 @@ static int open_first(struct dp_endpoint_address *address)
 static void say_where(const struct dp_endpoint_address *address)
 {
     if (address->any.sa_family == AF_UNIX)
-        dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.conf.listen);
+        dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.listen);
     else
-        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.conf.listen,
+        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.listen,
                (unsigned)ntohs(address->in.sin_port));
 }
 
@@ -148,17 +149,17 @@ static void say_not_served(int err)
         dp_log(DP_LOG_ERROR,
                "listen=%s: process %d (%s), which started this one, has it; exe=%s, or a range of ports, has this one "
                "served",
-               endpoint.conf.listen, (int)pid, name, program);
+               endpoint.listen, (int)pid, name, program);
     else if (endpoint.loud)
-        dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.conf.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.listen);
 }
 
 static void serve(const struct dp_server_ops *ops, int stop_fd)
 {
     struct dp_endpoint_address address;
-    if (dp_endpoint_address_parse(&address, endpoint.conf.listen))
+    if (dp_endpoint_address_parse(&address, endpoint.listen))
         return;
-    dp_access_init(endpoint.conf.token, address.local && address.any.sa_family != AF_UNIX);
+    dp_access_init(endpoint.token, address.local && address.any.sa_family != AF_UNIX);
     int fd = open_first(&address);
     if (fd < 0) {
         say_not_served(fd);
@@ -185,7 +186,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more",
-               endpoint.conf.listen);
+               endpoint.listen);
         dp_store_relaxed(&endpoint.wanted, false);
     }
 }
@@ -200,8 +201,7 @@ static void *serve_apart(void *unused)
     int err = dp_process_own_descriptors();
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, no descriptor table of its own, %m, profiles are not served",
-               endpoint.conf.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, no descriptor table of its own, %m, profiles are not served", endpoint.listen);
     } else {
         sigset_t stop;
         sigemptyset(&stop);
@@ -218,7 +218,7 @@ static void *serve_apart(void *unused)
 /* A program that only waits for another one leaves the address to it, and looks again a second later. */
 static bool gives_way(void)
 {
-    if (strcmp(endpoint.conf.exe, "*") != 0 || !dp_wrapper_only_waits())
+    if (!endpoint.every_program || !dp_wrapper_only_waits())
         return false;
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
     return true;
@@ -236,7 +236,7 @@ static void *run(void *unused)
     int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.listen);
         return unused;
     }
     dp_relay_run(INT64_MAX);
@@ -262,7 +262,7 @@ bool dp_listen_start(void)
         int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
             errno = -err;
-            dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.conf.listen);
+            dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.listen);
             dp_store_relaxed(&endpoint.wanted, false);
             dp_store_relaxed(&endpoint.running, false);
             makes = false;
@@ -291,7 +291,9 @@ void dp_listen_init(const struct dp_config *conf, bool loud)
         return;
     }
     dp_report_load(conf); /* the thread makes this a process with threads, whose children may open nothing */
-    endpoint.conf = *conf;
+    strcpy(endpoint.listen, conf->listen);
+    strcpy(endpoint.token, conf->token);
+    endpoint.every_program = strcmp(conf->exe, "*") == 0;
     endpoint.loud = loud;
     dp_store_relaxed(&endpoint.wanted, true);
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);

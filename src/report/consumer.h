@@ -26,6 +26,7 @@ struct dp_consumer {
     bool skip_next;    /* records: the next dump is taken as the baseline */
     bool showed_inuse; /* hooks: the last one delivered had blocks in use, so an empty one says something */
     enum dp_consumer_source source;
+    bool follows; /* symbolize is the process's, whenever a report begins */
     enum dp_symbolize symbolize;
     enum dp_address address;
     enum dp_types types;

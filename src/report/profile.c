@@ -27,7 +27,8 @@
 #include <errno.h>
 #include <string.h>
 
-static struct dp_config defaults; /* symbolize, address, types, max_samples of new consumers */
+/* The settings of reports, which a running process may change: kept here and read when a report begins. */
+static struct dp_config defaults;
 static struct dp_lock defaults_lock;
 static struct dp_window_edge origin; /* where the first window begins: the start, or the fork */
 
@@ -47,6 +48,26 @@ void dp_report_tune(const struct dp_config *conf)
 {
     dp_lock_lock(&defaults_lock);
     defaults = *conf;
+    dp_lock_unlock(&defaults_lock);
+}
+
+void dp_report_settings(struct dp_config *conf)
+{
+    dp_lock_lock(&defaults_lock);
+    *conf = defaults;
+    dp_lock_unlock(&defaults_lock);
+}
+
+/* A report begins. Where it may not wait, and the settings are changed right now, the last ones serve. */
+static void follow(struct dp_consumer *c, bool wait)
+{
+    if (!c->follows)
+        return;
+    if (wait)
+        dp_lock_lock(&defaults_lock);
+    else if (!dp_lock_try(&defaults_lock))
+        return;
+    c->symbolize = defaults.symbolize;
     dp_lock_unlock(&defaults_lock);
 }
 
@@ -103,12 +124,14 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->epoch = dp_epoch();
     c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
     dp_consumer_configure(c, conf ? conf : &defaults);
+    c->follows = !conf;
     dp_lock_unlock(&defaults_lock);
     return c;
 }
 
 void dp_consumer_configure(struct dp_consumer *c, const struct dp_config *conf)
 {
+    c->follows &= !dp_config_given(conf, "symbolize");
     c->symbolize = conf->symbolize;
     c->address = conf->address;
     c->types = conf->types;
@@ -122,6 +145,11 @@ void dp_consumer_configuration(const struct dp_consumer *c, struct dp_config *co
     conf->address = c->address;
     conf->types = c->types;
     conf->max_samples = c->max_samples;
+}
+
+enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *c)
+{
+    return c->symbolize;
 }
 
 void dp_consumer_set_frames(struct dp_consumer *c, deltaprof_name_fn fn, void *ctx)
@@ -163,6 +191,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->from = origin;
         dp_vec_clear(&c->base);
     }
+    follow(c, wait);
     return 0;
 }
 
@@ -261,8 +290,10 @@ static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn f
 
 int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
 {
-    if (flags & DP_WRITE_CUMULATIVE)
+    if (flags & DP_WRITE_CUMULATIVE) {
+        follow(c, true);
         return write_cumulative(c, flags, fn, ctx, info);
+    }
     int err = dp_consumer_lock(c, !(flags & DP_WRITE_NO_WAIT));
     if (err)
         return err;

@@ -21,7 +21,8 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
 /* symbolize, address, types and max_samples from now on. */
 void dp_consumer_configure(struct dp_consumer *, const struct dp_config *conf);
 void dp_consumer_configuration(const struct dp_consumer *,
-                               struct dp_config *conf); /* fills those; the rest are defaults */
+                               struct dp_config *conf);              /* fills those; the rest are defaults */
+enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* of its last report */
 /* Values of a runtime's stacks are named by fn; NULL: they are addresses. */
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */
@@ -54,8 +55,10 @@ int dp_consumer_skip(struct dp_consumer *);
 
 /* Once, after dp_record_init. */
 int dp_report_init(const struct dp_config *conf);
-void dp_report_tune(
-    const struct dp_config *conf); /* symbolize, address, types, max_samples of consumers made from now on */
+/* The settings from now on. symbolize is that of each consumer that was not given one; the others are defaults. */
+void dp_report_tune(const struct dp_config *conf);
+/* The settings as they are now: what a single reply changes is read over them. */
+void dp_report_settings(struct dp_config *conf);
 /* Opens now what reports need, while this process may: a child forked from one with threads may not. Takes the loader's
  * lock. */
 void dp_report_load(const struct dp_config *conf);

@@ -31,7 +31,8 @@ static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
 
 static struct {
     struct dp_lock lock;
-    struct dp_config conf;
+    char out[DP_CONFIG_TEXT]; /* as configured */
+    int64_t keep;
     _Atomic bool has_sink;
     struct dp_files files;
     bool forked;                                    /* this process was */
@@ -77,7 +78,7 @@ static int ready(void)
         return 0;
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int err = dp_files_init(&tick.files, tick.conf.out, program, dp_process_pid(), tick.conf.keep);
+    int err = dp_files_init(&tick.files, tick.out, program, dp_process_pid(), tick.keep);
     tick.files.forked = tick.forked;
     /* Made once: one that vanishes later is missed, not replaced. A forked child's name may hold its own pid. */
     if (err == 0 && strcmp(tick.made, tick.files.dir) != 0) {
@@ -104,23 +105,14 @@ static void say(int err)
 void dp_tick_init(const struct dp_config *conf)
 {
     dp_lock_lock(&tick.lock);
-    tick.conf = *conf;
+    strcpy(tick.out, conf->out);
+    tick.keep = conf->keep;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
     dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 4 : 0);
     tick.ready = false;
     int err = conf->out[0] ? ready() : 0;
     if (err)
         say(err);
-    dp_lock_unlock(&tick.lock);
-}
-
-void dp_tick_tune(const struct dp_config *conf)
-{
-    dp_lock_lock(&tick.lock);
-    tick.conf.symbolize = conf->symbolize;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
-        if (tick.consumers[kind])
-            dp_consumer_configure(tick.consumers[kind], &tick.conf);
     dp_lock_unlock(&tick.lock);
 }
 
@@ -159,7 +151,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (is_empty(kind))
         return 0;
     if (!tick.consumers[kind])
-        tick.consumers[kind] = dp_consumer_new(kind, &tick.conf);
+        tick.consumers[kind] = dp_consumer_new(kind, NULL);
     struct dp_consumer *consumer = tick.consumers[kind];
     if (!consumer)
         return -ENOMEM;
@@ -171,7 +163,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
-    if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(tick.conf.symbolize)) {
+    if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(dp_consumer_symbolize(consumer))) {
         dp_file_drop(&file);
         if (err == 0)
             dp_consumer_abandon(consumer);

@@ -13,7 +13,6 @@
 /* conf->out is absolute, or "". Makes the directory; a failure is said in the log and changes nothing. Context: init.
  */
 void dp_tick_init(const struct dp_config *conf);
-void dp_tick_tune(const struct dp_config *conf); /* interval and symbolize */
 
 /* Files are wanted at all. */
 bool dp_tick_has_sink(void);

@@ -390,6 +390,22 @@ def that_a_debuginfod_is_never_asked_but_its_cache_is():
             assert 'little' in s.profile('heap').message.string_table
 
 
+def that_what_is_set_reaches_every_reply():
+    with Server([victim('serve'), 'sets'], 'heap_rate=1,symbolize=functions') as s:
+        def named(path):
+            return 'little' in s.profile(path).message.string_table
+
+        def set_to(value):
+            s.process.stdin.write(f'symbolize={value}\n')
+            s.process.stdin.flush()
+            assert s.process.stdout.readline() == '0\n'
+        assert named('heap') and named('delta_heap')
+        set_to('none')
+        assert not named('heap') and not named('delta_heap') and not named('delta_heap?cursor=new')
+        assert named('heap?symbolize=functions') and not named('heap')
+        set_to('functions')
+        assert named('heap') and named('delta_heap?cursor=newer') and not named('heap?symbolize=none')
+
 def that_a_taken_port_is_one_line_and_the_program_runs():
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))

@@ -6,6 +6,7 @@
  *                 then prints `FUNCTION objects bytes kept_objects kept_bytes` a thread, and waits for the end of stdin
  *     tree DEPTH  one block at each node of a binary tree of calls: 2^(DEPTH+1)-1 stacks; then as `idle`
  *     idle        allocates a little every 10 ms until stdin ends
+ *     sets        as `idle`, but gives each line of stdin to deltaprof_set, and prints what that returned
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
  *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at
  *                 the end of stdin how many were no longer its own
@@ -155,6 +156,20 @@ static void idle(void)
         little();
 }
 
+__attribute__((weak)) int deltaprof_set(const char *conf);
+
+static void sets(void)
+{
+    char line[256];
+    for (int i = 0; i < 100; i++)
+        little();
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        printf("%d\n", deltaprof_set ? deltaprof_set(line) : -1);
+        fflush(stdout);
+    }
+}
+
 static void daemonise(const char *file)
 {
     if (daemon(1, 1))
@@ -201,6 +216,8 @@ int main(int argc, char **argv)
         right(atoi(argv[2])), idle();
     else if (!strcmp(mode, "idle"))
         idle();
+    else if (!strcmp(mode, "sets"))
+        sets();
     else if (!strcmp(mode, "daemon") && argc > 2)
         daemonise(argv[2]);
     else if (!strcmp(mode, "closes"))
