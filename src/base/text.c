@@ -64,6 +64,24 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
+/* The n units of a number with the digits of a fraction behind it, ".5" at text; *end behind them. */
+static int with_fraction(const char *text, const char **end, int64_t n, int64_t factor, int64_t *out)
+{
+    int64_t value, part = factor;
+    if (__builtin_mul_overflow(n, factor, &value))
+        return -ERANGE;
+    if (*text == '.' && (text[1] < '0' || text[1] > '9'))
+        return -EINVAL;
+    for (text += *text == '.'; *text >= '0' && *text <= '9'; text++) {
+        part /= 10; /* digits below one unit of the result are dropped */
+        if (__builtin_add_overflow(value, part * (*text - '0'), &value))
+            return -ERANGE;
+    }
+    *end = text;
+    *out = value;
+    return 0;
+}
+
 int dp_text_read_size(const char *text, int64_t *n_bytes)
 {
     const char *end;
@@ -84,9 +102,11 @@ int dp_text_read_time(const char *text, int64_t *ns)
         return err;
     if (!*end)
         return *ns ? -EINVAL : 0;
+    const char *fraction = end;
+    size_t n_fraction = *end == '.' ? 1 + strspn(end + 1, "0123456789") : 0;
     for (const struct unit *u = times; u->name; u++)
-        if (strcmp(end, u->name) == 0)
-            return __builtin_mul_overflow(*ns, u->factor, ns) ? -ERANGE : 0;
+        if (strcmp(fraction + n_fraction, u->name) == 0)
+            return with_fraction(fraction, &end, *ns, u->factor, ns);
     return -EINVAL;
 }
 

@@ -12,7 +12,8 @@
 /* Whole numbers without sign. 0; -EINVAL: not one; -ERANGE: above INT64_MAX. */
 int dp_text_read_count(const char *text, int64_t *n);
 int dp_text_read_size(const char *text, int64_t *n_bytes); /* k M G T, powers of 1024, in either case */
-int dp_text_read_time(const char *text, int64_t *ns);      /* ns us ms s m h; a bare 0 needs no unit */
+int dp_text_read_time(const char *text,
+                      int64_t *ns); /* ns us ms s m h, with a fraction (0.5s); a bare 0 needs no unit */
 
 /* The shortest text that reads back as the same number. */
 void dp_text_count(char *out, size_t room, int64_t n);

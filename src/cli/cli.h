@@ -17,6 +17,10 @@ struct dp_cli_verb {
 
 int dp_cli_run(int argc, char **argv);
 int dp_cli_top(int argc, char **argv);
+int dp_cli_tree(int argc, char **argv);
+int dp_cli_growth(int argc, char **argv);
+int dp_cli_leaks(int argc, char **argv);
+int dp_cli_check(int argc, char **argv);
 int dp_cli_merge(int argc, char **argv);
 int dp_cli_diff(int argc, char **argv);
 

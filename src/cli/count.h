@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/count.h - which functions have how much of a type: `flat` is what a function has itself (the innermost line of
- * the leaf), `cum` is that and all it called; a function that stands in a stack many times counts once.
+ * cli/count.h - which functions have how much of a type: `flat` is what a function has itself (the innermost frame of
+ * the leaf that is shown), `cum` is that and all it called; a function that stands in a stack many times counts once.
+ * Instead of functions it can be lines, files, libraries or the values of a label.
  */
 #pragma once
 
-#include "cli/names.h"
-#include "pprof/merge.h"
+#include "cli/query.h"
+
+enum dp_cli_by { DP_CLI_BY_FUNCTION, DP_CLI_BY_LINE, DP_CLI_BY_FILE, DP_CLI_BY_LIBRARY, DP_CLI_BY_LABEL };
 
 struct dp_cli_node {
     uint32_t name;     /* in names */
@@ -16,18 +18,17 @@ struct dp_cli_node {
 
 struct dp_cli_count {
     /* The caller's: set before. */
-    const struct dp_merge *merge;
-    size_t type;
-    char **labels; /* KEY=VALUE: only rows that have them all */
-    size_t n_labels;
+    struct dp_cli_query *view;
+    enum dp_cli_by by;
+    const char *key; /* of DP_CLI_BY_LABEL */
+    bool by_cum;     /* the order: cum first */
 
     int64_t total, weight; /* the sum, and that of absolute values: what percentages are of, as go tool pprof's */
+    int64_t shown;         /* the sum over rows that --focus, --ignore and --hide left; weight and total are of all */
+    size_t n_rows;         /* that were counted */
     struct dp_strings names;
     DP_VEC(struct dp_cli_node) nodes; /* by name until they are sorted */
-    struct dp_cli_names places;
-    DP_VEC(uint32_t) of_location; /* node + 1 of a location without lines; 0: not known yet */
-    DP_VEC(uint32_t) of_function;
-    DP_VEC(uint32_t) seen; /* by location: row + 1 where it was counted last; a recursion's lines are counted once */
+    DP_VEC(uint32_t) of_frame;        /* node + 1; 0: not known yet */
 };
 
 int dp_cli_count_rows(struct dp_cli_count *); /* 0 or -ENOMEM */

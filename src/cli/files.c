@@ -158,30 +158,19 @@ void dp_cli_source_fini(struct dp_cli_source *source)
     dp_input_fini(&source->input);
 }
 
-/* A file's name taken apart: everything up to its process (directory and all), and its number. */
-struct name {
-    const char *file;
-    const char *program;
-    size_t n_program, n_process;
-    const char *kind;
-    unsigned long long seq;
-    uint64_t stamp; /* of the process that wrote it; 0: not known */
-    size_t position;
-};
-
-static int parse_name(const char *file, struct name *name)
+bool dp_cli_file_parse(const char *file, struct dp_cli_file *name)
 {
     const char *base = strrchr(file, '/');
     base = base ? base + 1 : file;
     const char *end = base + strlen(base);
     if (end - base < 6 || strcmp(end - 6, ".pb.gz"))
-        return 0;
+        return false;
     const char *parts[3]; /* dots before KIND, SEQ and PID, from the right */
     const char *at = end - 6;
     for (int i = 0; i < 3; i++) {
         do {
             if (--at <= base)
-                return 0;
+                return false;
         } while (*at != '.');
         parts[i] = at;
     }
@@ -189,26 +178,27 @@ static int parse_name(const char *file, struct name *name)
     name->seq = strtoull(parts[1] + 1, &seq_end, 10);
     strtoull(parts[2] + 1, &pid_end, 10);
     if (seq_end != parts[0] || seq_end < parts[1] + 5 || pid_end != parts[1] || pid_end == parts[2] + 1)
-        return 0;
+        return false;
     name->file = file;
     name->program = base;
     name->n_program = (size_t)(parts[2] - base);
     name->n_process = (size_t)(parts[1] - file);
-    name->kind = parts[0];
-    return 1;
+    name->kind = parts[0] + 1;
+    name->n_kind = (size_t)(end - 6 - name->kind);
+    return true;
 }
 
 const char *dp_cli_file_program(const char *file, size_t *n_bytes)
 {
-    struct name name = {0};
-    *n_bytes = parse_name(file, &name) ? name.n_program : 0;
+    struct dp_cli_file name = {0};
+    *n_bytes = dp_cli_file_parse(file, &name) ? name.n_program : 0;
     return name.program;
 }
 
 /* Processes side by side, the newest file first. */
 static int compare_names(const void *a, const void *b)
 {
-    const struct name *x = a, *y = b;
+    const struct dp_cli_file *x = a, *y = b;
     size_t n = x->n_process < y->n_process ? x->n_process : y->n_process;
     int order = memcmp(x->file, y->file, n);
     if (!order && x->n_process != y->n_process)
@@ -222,31 +212,38 @@ static int compare_names(const void *a, const void *b)
     return order ? order : (x->position > y->position) - (x->position < y->position);
 }
 
-static int is_same_process(const struct name *x, const struct name *y)
+bool dp_cli_file_is_same(const struct dp_cli_file *x, const struct dp_cli_file *y)
 {
     return x->stamp == y->stamp && x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) &&
            !strcmp(x->kind, y->kind);
 }
 
-int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
+size_t dp_cli_files_sort(char **files, size_t n, struct dp_cli_file *names)
 {
-    struct name *names = malloc((n + 1) * sizeof *names);
     size_t n_names = 0;
-    if (!names)
-        return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        places[i].state = DP_MERGE_LOOSE;
         struct dp_stamp stamp = {0};
-        if (!parse_name(files[i], &names[n_names]))
+        if (!dp_cli_file_parse(files[i], &names[n_names]))
             continue;
         dp_stamp_read(AT_FDCWD, files[i], &stamp); /* what cannot be read is told when it is read as a profile */
         names[n_names].stamp = stamp.process;
         names[n_names++].position = i;
     }
     qsort(names, n_names, sizeof *names, compare_names);
+    return n_names;
+}
+
+int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
+{
+    struct dp_cli_file *names = malloc((n + 1) * sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        places[i].state = DP_MERGE_LOOSE;
+    size_t n_names = dp_cli_files_sort(files, n, names);
     size_t first = 0; /* the newest file of the process */
     for (size_t i = 0; i < n_names; i++) {
-        if (!is_same_process(&names[first], &names[i]))
+        if (!dp_cli_file_is_same(&names[first], &names[i]))
             first = i;
         places[names[i].position] = (struct dp_merge_place){
             .state = i == first       ? DP_MERGE_NEWEST
@@ -257,4 +254,12 @@ int dp_cli_places(char **files, size_t n, struct dp_merge_place *places)
     }
     free(names);
     return 0;
+}
+
+int dp_cli_flush(const char *verb)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return 0;
+    dp_cli_error(verb, "standard output: %m");
+    return DP_CLI_FAILED;
 }

@@ -8,6 +8,7 @@
 #include "pprof/decode.h"
 #include "pprof/merge.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -41,9 +42,35 @@ mode_t dp_cli_read_modes(void);
 /* What a file is called in messages. */
 const char *dp_cli_file_name(const char *file);
 
+/* A file's name PROGRAM.PID.SEQ.KIND.pb.gz taken apart. */
+struct dp_cli_file {
+    const char *file;    /* as it was given */
+    const char *program; /* in file */
+    size_t n_program;
+    size_t n_process; /* bytes of file up to the end of PID, with the directory */
+    const char *kind; /* in file: KIND and the rest of the name */
+    size_t n_kind;
+    unsigned long long seq;
+    uint64_t stamp;  /* of the process that wrote it, 0: not known; set by sort */
+    size_t position; /* set by sort */
+};
+
+/* False: the file is named otherwise. */
+bool dp_cli_file_parse(const char *file, struct dp_cli_file *);
+/* Whether two files are of one process and one kind. */
+bool dp_cli_file_is_same(const struct dp_cli_file *, const struct dp_cli_file *);
+/*
+ * Takes apart the names of those files that have such a name, into names, which has room for n. The files of a process
+ * and kind stand beside each other, the newest first; position is the index in files. Their number.
+ */
+size_t dp_cli_files_sort(char **files, size_t n, struct dp_cli_file *names);
+
 /* PROGRAM of a file named PROGRAM.PID.SEQ.KIND.pb.gz, in its name; *n_bytes 0: named otherwise. */
 const char *dp_cli_file_program(const char *file, size_t *n_bytes);
 
 /* Which files' in-use values may count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; places has n entries. -ENOMEM or 0.
  */
 int dp_cli_places(char **files, size_t n, struct dp_merge_place *places);
+
+/* Standard output to its end: 0, or DP_CLI_FAILED after one line. */
+int dp_cli_flush(const char *verb);

@@ -14,7 +14,12 @@
 
 static const struct dp_cli_verb verbs[] = {
     {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
-    {"top", "[-n N] [--type TYPE] [--label KEY=VALUE] FILE...", "show who has most of a profile", dp_cli_top},
+    {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show which functions have most of a profile",
+     dp_cli_top},
+    {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show who calls whom", dp_cli_tree},
+    {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show which stacks have more than before", dp_cli_growth},
+    {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "say which stacks leak", dp_cli_leaks},
+    {"check", "--max-growth N% [OPTION]... OLD NEW", "fail where there is more than a budget allows", dp_cli_check},
     {"merge", "FILE... -o OUT", "many profiles as one", dp_cli_merge},
     {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "what happened between two profiles", dp_cli_diff},
 };
@@ -57,11 +62,26 @@ static void usage(FILE *to)
           to);
     for (size_t i = 0; i < N_VERBS; i++)
         fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
-    fputs("\n  deltaprof VERB --help    more about one\n"
+    fputs("\n  deltaprof VERB --help    more about one, as deltaprof help VERB\n"
           "  deltaprof --version\n\n"
           "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
-          "    go tool pprof -top profiles/redis-server.*.0002.heap.pb.gz\n",
+          "    deltaprof top profiles\n",
           to);
+}
+
+/* `deltaprof help [VERB]` */
+static int help(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stdout);
+        return 0;
+    }
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
+    if (!verb) {
+        dp_cli_error("help", "%s is no verb; deltaprof --help names them", argv[1]);
+        return DP_CLI_USAGE;
+    }
+    return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
 }
 
 int main(int argc, char **argv)
@@ -74,6 +94,8 @@ int main(int argc, char **argv)
         usage(stdout);
         return 0;
     }
+    if (!strcmp(argv[1], "help"))
+        return help(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version")) {
         puts("deltaprof " DELTAPROF_VERSION);
         return 0;

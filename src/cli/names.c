@@ -26,12 +26,16 @@ struct dp_cli_object {
     Elf64_Phdr headers[MAX_HEADERS];
 };
 
+/* The lines module has symbol tables too; where its library is missing, the symbolize module has just those. */
 static bool open_module(struct dp_cli_names *names)
 {
     static char dir[PATH_MAX];
-    static struct dp_module module = {.name = "symbolize", .dir = dir};
-    if (!names->opened && !dp_cli_module_dir(dir))
-        names->ops = dp_module_open(&module);
+    static struct dp_module lines = {.name = "lines", .dir = dir}, functions = {.name = "symbolize", .dir = dir};
+    if (!names->opened && !dp_cli_module_dir(dir)) {
+        names->ops = dp_module_open(&lines);
+        if (!names->ops)
+            names->ops = dp_module_open(&functions);
+    }
     if (!names->opened && names->ops)
         names->session = names->ops->open();
     names->opened = true;
@@ -101,19 +105,19 @@ static struct dp_cli_object *object_of(struct dp_cli_names *names, const struct 
     return *object;
 }
 
-const char *dp_cli_names_find(struct dp_cli_names *names, const struct dp_model *m, uint32_t location)
+int dp_cli_names_find(struct dp_cli_names *names, const struct dp_model *m, uint32_t location,
+                      struct dp_symbol_line *lines, int max)
 {
     const struct dp_model_location *l = &m->locations.at[location];
     struct dp_cli_object *object =
         l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1) : NULL;
     for (size_t i = 0; object && object->handle >= 0 && i < object->n_headers; i++) {
         const Elf64_Phdr *header = &object->headers[i];
-        struct dp_symbol_line lines[1];
-        if (header->p_type == PT_LOAD && l->place - header->p_offset < header->p_filesz &&
-            names->ops->lookup(names->session, object->handle, l->place - header->p_offset + header->p_vaddr, lines, 1))
-            return lines[0].name;
+        if (header->p_type == PT_LOAD && l->place - header->p_offset < header->p_filesz)
+            return names->ops->lookup(names->session, object->handle, l->place - header->p_offset + header->p_vaddr,
+                                      lines, max);
     }
-    return NULL;
+    return 0;
 }
 
 void dp_cli_names_fini(struct dp_cli_names *names)
@@ -123,4 +127,5 @@ void dp_cli_names_fini(struct dp_cli_names *names)
     dp_vec_fini(&names->objects);
     if (names->session)
         names->ops->close(names->session);
+    *names = (struct dp_cli_names){.ops = NULL};
 }

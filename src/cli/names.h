@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/names.h - names for the places that a profile names nothing at, from the files that it says they lie in.
+ * cli/names.h - functions, inlined frames and lines of places in a profile, from the files that it says they lie in.
  */
 #pragma once
 
@@ -18,8 +18,9 @@ struct dp_cli_names {
 };
 
 /*
- * The function at a location without lines, demangled; the text is good until the next call. NULL: there is no such
- * file here, it has another build-id, or it does not say.
+ * The lines of a location by the file that it lies in, innermost first; their text is good until the next call. Number
+ * of lines; 0: there is no such file here, it has another build-id, or it does not say.
  */
-const char *dp_cli_names_find(struct dp_cli_names *, const struct dp_model *, uint32_t location);
+int dp_cli_names_find(struct dp_cli_names *, const struct dp_model *, uint32_t location, struct dp_symbol_line *lines,
+                      int max);
 void dp_cli_names_fini(struct dp_cli_names *);

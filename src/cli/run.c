@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char about[] = "Runs COMMAND with the profiler in it. The exit status is COMMAND's; 127 if it does not "
@@ -158,8 +159,13 @@ static int set_environment(const char *library, const char *conf)
                  others ? others : "") < 0)
         return -ENOMEM;
     snprintf(pid, sizeof pid, "%d", (int)getpid());
-    int error =
-        setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) || setenv("DELTAPROF_RUN", pid, 1);
+    time_t now = time(NULL);
+    struct tm local;
+    char offset[24] = "0";
+    if (localtime_r(&now, &local))
+        snprintf(offset, sizeof offset, "%ld", local.tm_gmtoff);
+    int error = setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) ||
+                setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_UTC_OFFSET", offset, 1);
     free(preload);
     return error ? -errno : 0;
 }

@@ -91,7 +91,7 @@ static struct dp_merge_states *by_time(struct dp_merge_process *process, int64_t
     return !before->is_there || time_ns >= before->time_ns ? begin(before, time_ns, ended) : NULL;
 }
 
-static bool says_ended(const struct dp_decode *d)
+bool dp_merge_says_ended(const struct dp_decode *d)
 {
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
@@ -121,7 +121,7 @@ static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp
     *err = 0;
     if (place.state == DP_MERGE_OLDER)
         return NULL;
-    bool loose = place.state == DP_MERGE_LOOSE, ended = says_ended(d);
+    bool loose = place.state == DP_MERGE_LOOSE, ended = dp_merge_says_ended(d);
     struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
     if (!process) {
         *err = -ENOMEM;
@@ -193,12 +193,12 @@ static void add_states(struct dp_merge *merge, const struct dp_merge_states *sta
     merge->n_without += without;
 }
 
-/* A sum that holds a process which goes on has not ended. */
-static void forget_ended(struct dp_merge *merge)
+/* Leaves out the comments that begin so. */
+static void forget_comments(struct dp_merge *merge, const char *beginning)
 {
     size_t n = 0;
     for (size_t i = 0; i < merge->header.comments.n; i++)
-        if (strcmp(dp_model_text(&merge->model, merge->header.comments.at[i]), DP_MERGE_ENDED))
+        if (strncmp(dp_model_text(&merge->model, merge->header.comments.at[i]), beginning, strlen(beginning)))
             merge->header.comments.at[n++] = merge->header.comments.at[i];
     merge->header.comments.n = n;
 }
@@ -217,7 +217,9 @@ int dp_merge_settle(struct dp_merge *merge)
             add_states(merge, states);
     }
     if (merge->n_ended < merge->processes.n)
-        forget_ended(merge);
+        forget_comments(merge, DP_MERGE_ENDED); /* a sum that holds a process which goes on has not ended */
+    if (merge->n_profiles > 1)
+        forget_comments(merge, DP_MERGE_ALLOCATED); /* totals of several times are no total */
     return 0;
 }
 

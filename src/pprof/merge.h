@@ -14,8 +14,9 @@
 
 #include <stdbool.h>
 
-#define DP_MERGE_ENDED     "#ended" /* the comment */
-#define DP_MERGE_FORK      "fork"   /* the label */
+#define DP_MERGE_ENDED     "#ended"      /* the comment */
+#define DP_MERGE_ALLOCATED "#allocated " /* the comment, and bytes: what the process allocated in all */
+#define DP_MERGE_FORK      "fork"        /* the label */
 #define DP_MERGE_INHERITED "inherited"
 
 /* Whether a profile's in-use values may count. */
@@ -72,6 +73,8 @@ static inline void dp_merge_sum(int64_t *sum, int64_t value)
 }
 
 bool dp_merge_is_state(const struct dp_merge *, size_t type);
+/* Whether a profile says that its process ended with it. */
+bool dp_merge_says_ended(const struct dp_decode *);
 /* Whether a row of the model is memory that a forked process has from its parent. */
 bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);
 /* 0, -EBADMSG with the line filled in, or -ENOMEM; after an error the merge is good for fini only. */

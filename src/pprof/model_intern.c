@@ -133,12 +133,18 @@ static int keep_lines(struct dp_model *m, struct dp_model_location *location, co
     return 0;
 }
 
+/* Whether the lines of a location are names that its writer found, and not just the place in other words. */
+static bool has_names(const struct dp_model *m, const struct dp_model_location *location)
+{
+    return location->n_lines && (!location->mapping || m->mappings.at[location->mapping - 1].has_functions);
+}
+
 /* The newer particulars, unless the older have names and the newer have none. */
 static int refresh(struct dp_model *m, uint32_t number, struct dp_model_location *location,
                    const struct dp_model_line *lines)
 {
     struct dp_model_location *known = &m->locations.at[number];
-    if (known->n_lines && !location->n_lines)
+    if ((known->n_lines && !location->n_lines) || (has_names(m, known) && !has_names(m, location)))
         return 0;
     int is_same = same_lines(m, known, location, lines);
     if (is_same && known->mapping == location->mapping && known->address == location->address &&

@@ -6,6 +6,7 @@
 #include "report/emit.h"
 
 #include "base/stats.h"
+#include "base/text.h"
 #include "report/fold.h"
 #include "report/scale.h"
 
@@ -88,12 +89,21 @@ static void count_comment(struct dp_encode *encode, uint64_t n, const char *word
     dp_encode_comment(encode, p);
 }
 
+static void allocated_comment(struct dp_encode *encode, int64_t n_bytes)
+{
+    char line[40];
+    dp_text_format(line, sizeof line, "#allocated %lld", (long long)n_bytes);
+    dp_encode_comment(encode, line);
+}
+
 /* Losses are for people to see; a comment that begins with # is hidden from them. */
 static void comments(const struct pass *p)
 {
     dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
     if (p->emission->ended)
         dp_encode_comment(p->encode, "#ended");
+    if (p->emission->tells_allocated)
+        allocated_comment(p->encode, p->emission->allocated_bytes);
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)

@@ -32,6 +32,8 @@ struct dp_emission {
     const char *default_type;     /* NULL: the last */
     bool raw;                     /* not compressed */
     bool ended;                   /* the process ends with this profile */
+    bool tells_allocated;
+    int64_t allocated_bytes; /* if so: by the process since its start, counted and not sampled */
 };
 
 /* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (locations.no_wait). */

@@ -9,6 +9,7 @@
  */
 #include "report/location.h"
 
+#include "base/text.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 
@@ -111,7 +112,8 @@ static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapp
 
 /* ---- locations -------------------------------------------------------------------------------------------------- */
 
-#define LINES_MAX 64
+#define LINES_MAX   64
+#define PLACE_BYTES 300 /* a file name's 255, and a place */
 
 static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_line *line)
 {
@@ -120,6 +122,17 @@ static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_lin
     int64_t system_name = line->system_name ? dp_encode_string(e, line->system_name, strlen(line->system_name)) : name;
     int64_t file = line->file ? dp_encode_string(e, line->file, strlen(line->file)) : 0;
     return dp_encode_function(e, name, system_name, file, line->start_line);
+}
+
+/*
+ * A place without a name is written as a function OBJECT+0xPLACE, because readers leave out locations without
+ * functions. Its mapping does not say has_functions, so that a reader that has symbols still looks the place up.
+ */
+static void name_place(const struct dp_mapping *map, uint64_t pc, char *name, size_t n_bytes)
+{
+    const char *file = map->real ? map->real : map->file, *slash = strrchr(file, '/');
+    dp_text_format(name, n_bytes, "%s+0x%llx", slash && slash[1] ? slash + 1 : file,
+                   (unsigned long long)(pc - map->start + map->offset));
 }
 
 static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbol_line *lines, int n)
@@ -137,6 +150,12 @@ static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const 
     uint32_t id = mapping_id(l, &has);
     if (!id)
         return fail(l, -ENOMEM);
+    char name[PLACE_BYTES];
+    if (!n && index != DP_MAPPING_ANON && l->settings.symbolize != DP_SYMBOLIZE_NONE) {
+        name_place(&l->mappings.at[id - 1].map, pc, name, sizeof name);
+        struct dp_symbol_line place = {.name = name};
+        out[n++] = (struct dp_encode_line){.function = line_function(l, &place)};
+    }
     uint64_t address = l->settings.address == DP_ADDRESS_ELF ? pc - l->mappings.at[id - 1].map.bias : pc;
     if (index == DP_MAPPING_ANON && address < l->anon_start[has.has_lines])
         l->anon_start[has.has_lines] = address;

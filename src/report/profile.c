@@ -216,13 +216,24 @@ void dp_consumer_put_buffers(struct dp_consumer *c)
 
 /* ---- the corridor ----------------------------------------------------------------------------------------------- */
 
+/* The sum of what rows have in use. */
+static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e)
+{
+    int64_t sum = 0;
+    if (c->kind != DELTAPROF_HEAP || e->kind.first + e->kind.n_types < DP_VALUES_MAX)
+        return -1;
+    for (size_t i = 0; i < c->buffers->rows.n; i++)
+        sum += c->buffers->rows.at[i].values[3];
+    return sum;
+}
+
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *e, const struct dp_emit_source *source,
                      dp_write_fn fn, void *ctx, struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
         *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns,
-                                         c->buffers->rows.n, 0};
+                                         c->buffers->rows.n, inuse_of(c, e), 0};
     if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
@@ -254,6 +265,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     struct dp_emission e = {.period = rate > 0 ? rate : 1};
     struct dp_emit_source source = dp_table_source(c->kind);
     dp_kind_describe(c->kind, c->types, &e.kind);
+    e.tells_allocated = c->kind == DELTAPROF_HEAP;
+    e.allocated_bytes = (int64_t)dp_record_bytes_seen();
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
     dp_objects_recheck();

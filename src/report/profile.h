@@ -40,7 +40,8 @@ enum dp_write_flags {
 struct dp_profile_info {
     int64_t from_ns, to_ns; /* wall clock: [last success, now) */
     size_t n_rows;
-    size_t n_missed; /* DP_WRITE_NO_WAIT: frames whose names a write that waits might know */
+    int64_t inuse_bytes; /* of heap profiles of the hooks; -1: another kind, or not among the types */
+    size_t n_missed;     /* DP_WRITE_NO_WAIT: frames whose names a write that waits might know */
 };
 
 /*

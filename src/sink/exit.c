@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "record/heap.h"
 #include "sink/agent.h"
+#include "sink/summary.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -40,6 +41,7 @@ void dp_exit_init(const struct dp_config *conf, bool speaks)
 {
     dp_store_relaxed(&process_exit.timeout_ns, conf->exit_timeout_ns);
     dp_store_relaxed(&process_exit.speaks, speaks);
+    dp_summary_init();
     dp_store_relaxed(&process_exit.armed, true);
 }
 
@@ -94,6 +96,10 @@ static void talk(void)
                dp_tick_directory(), (unsigned long long)samples, samples == 1 ? "" : "s", losses);
     else
         dp_log(DP_LOG_ERROR, "%llu sample%s%s", (unsigned long long)samples, samples == 1 ? "" : "s", losses);
+    char summary[200];
+    dp_summary_text(summary, sizeof summary, (int64_t)dp_record_bytes_seen());
+    if (*summary && dp_tick_has_sink())
+        dp_log(DP_LOG_ERROR, "%s -> deltaprof leaks %s", summary, dp_tick_directory());
 }
 
 /* A worker that was forked to do one thing. Programs may start thousands of them, and to open a module and read symbols

@@ -18,6 +18,7 @@
 #include "report/profile.h"
 #include "sink/file.h"
 #include "sink/onstack.h"
+#include "sink/summary.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 #include "unwind/unwind.h"
@@ -142,6 +143,8 @@ static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsign
             dp_file_drop(file);
     } while (err == -EAGAIN && dp_report_lock_await(deadline_ns));
     *n_missed = info.n_missed;
+    if (err >= 0 && info.inuse_bytes >= 0)
+        dp_summary_tick(info.inuse_bytes, info.to_ns);
     return err;
 }
 
@@ -273,6 +276,7 @@ void dp_tick_fork_child(void)
     tick.forked = true;
     memset(tick.consumers, 0, sizeof tick.consumers);
     memset(tick.has_file, 0, sizeof tick.has_file);
+    dp_summary_fork_child();
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&tick.is_last, false);
     dp_store_relaxed(&tick.in_handler, false);

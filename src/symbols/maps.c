@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 static struct {
     DP_VEC(struct dp_mapping) known;
@@ -127,6 +128,21 @@ static uint32_t find(dp_object_id object, uintptr_t pc)
     return add(&m);
 }
 
+/*
+ * The path that the program was started by, if that is a link to the file: users know the program by that name. Readers
+ * of profiles open either.
+ */
+static const char *as_run(const char *file)
+{
+    const char *exec = (const char *)getauxval(AT_EXECFN);
+    struct stat its, ours;
+    if (!exec || *exec != '/' || !strcmp(exec, file) || stat(exec, &its) || stat(file, &ours) ||
+        its.st_ino != ours.st_ino || its.st_dev != ours.st_dev)
+        return file;
+    const char *kept = keep(exec, strlen(exec));
+    return *kept ? kept : file;
+}
+
 /* The main program first, whatever frames there are: pprof takes mapping[0] for it. */
 static void init(void)
 {
@@ -145,6 +161,8 @@ static void init(void)
             main.file = keep(maps.segments.text.at + s->path, s->n_path);
         }
     }
+    main.real = main.file;
+    main.file = as_run(main.file);
     add(&main);
     add(&anon);
 }

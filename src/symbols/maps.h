@@ -15,7 +15,8 @@
 struct dp_mapping {
     dp_object_id object;
     uintptr_t start, limit, offset, bias;
-    const char *file;     /* as /proc/self/maps names it, without " (deleted)" */
+    const char *file;     /* as /proc/self/maps names it, without " (deleted)"; the link that the program was run by */
+    const char *real;     /* the same for the program, too: where the link leads; NULL: file */
     const char *build_id; /* lower-case hex, "" if none */
 };
 

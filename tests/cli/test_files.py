@@ -5,6 +5,7 @@
 """
 import bz2
 import gzip
+import json
 import lzma
 import os
 import pty
@@ -48,10 +49,16 @@ class Files(Case):
                           ['merge'], ['merge', '-o'], ['diff', 'a'], ['diff', 'a', 'b', 'c'], ['diff', '--stream', 'a'],
                           ['diff', '--negative=x', 'a', 'b'], ['diff', '--first=x', 'a', 'b'], ['top', '--limit=5G', 'f'],
                           ['top', '--limit=-1', 'f'], ['top', '--limit=x', 'f'], ['top', '--limit=17179869184G', 'f'],
-                          ['diff', '--first=full', 'a', 'b']):
+                          ['diff', '--first=full', 'a', 'b'], ['tree'], ['growth'], ['leaks'], ['check'],
+                          ['leaks', '--confidence', 'x', 'f'], ['tree', '--names', 'x', 'f'], ['help', 'x']):
             with self.subTest(arguments):
                 self.run_it(*arguments, status=2)
                 self.assertRegex(self.error, r'\Adeltaprof \w+: .*\n\Z')
+
+    def test_help_tells_of_each_verb(self):
+        for verb in 'run', 'top', 'tree', 'growth', 'leaks', 'check', 'merge', 'diff':
+            self.assertEqual(self.run_it('help', verb), self.run_it(verb, '--help'))
+            self.assertIn(('deltaprof %s ' % verb).encode(), self.run_it('help'))
 
     # ---- merge ----
 
@@ -194,7 +201,7 @@ class Files(Case):
         for name in names:
             path, out = os.path.join(CORPUS, name), os.path.join(self.dir.name, 'out')
             with self.subTest(name):
-                for arguments in (['top', path], ['merge', good, path, '-o', out], ['diff', path, good, '-o', out],
+                for arguments in (['top', path], ['tree', path], ['leaks', path], ['growth', path, good], ['growth', good, path], ['merge', good, path, '-o', out], ['diff', path, good, '-o', out],
                                   ['diff', good, path, '-o', out]):
                     line = self.refuse(*arguments, '--limit=1M')
                     self.assertIn(path, line)
@@ -204,7 +211,10 @@ class Files(Case):
 
     def test_odd_files_are_read(self):
         for name in 'gzip', 'gzip-two-members', 'deep', 'ids-huge', 'values-extreme', 'strings-not-utf8', 'packed-comment':
-            self.run_it('top', os.path.join(CORPUS, name))
+            path = os.path.join(CORPUS, name)
+            self.run_it('top', path)
+            for verb in ['top'], ['growth', path], ['growth', path, path], *([['tree']] if name != 'deep' else []):  # json has a limit
+                json.loads(self.run_it(*verb, '--json', path))
 
     def test_what_is_wrong_is_named_with_its_place(self):
         for name, words in {

@@ -5,15 +5,17 @@
 """
 import fcntl
 import gzip
+import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
 import unittest
 
 from by_hand import DELTAPROF, Case, profile
-from random_profile import HEAP, MUTEX
+from random_profile import HEAP, MUTEX, chunk, number, parse
 
 
 class Top(Case):
@@ -22,7 +24,9 @@ class Top(Case):
         lines = self.run_it('top', *arguments, data=data).decode().splitlines()
         heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ['flat'])
         self.head = lines[:heading]
-        return [tuple(line.split(None, 5)) for line in lines[heading + 1:]]
+        n = next((i for i, line in enumerate(lines[heading + 1:]) if not re.match(r' *\S+ +-?[\d.]+% ', line)), None)  # what stands below
+        self.below = [] if n is None else lines[heading + 1 + n:]
+        return [tuple(line.split(None, 5)) for line in lines[heading + 1:][:n]]
 
     def names(self, *arguments):
         return {name: (flat, cum) for flat, _, _, cum, _, name in self.top(*arguments)}
@@ -68,7 +72,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual(set(self.names('--label', 'lock=mutex', path)), {'a', 'c'})
         self.assertEqual(set(self.names('--label', 'bytes=64', path)), {'a', 'b'})
         self.assertEqual(set(self.names('--label', 'bytes=64', '--label', 'lock=mutex', path)), {'a'})
-        self.assertEqual(set(self.names('--label', 'lock=', path)), set())
+        self.run_it('top', '--label', 'lock=', path, status=1)
+        self.assertEqual(self.error, 'deltaprof top: no sample has the label lock=; there are: bytes=64, lock=mutex\n')
         path = self.file('p', [(['a'], [1, 1, 1, 1], {'k=': '=v'}), (['b'], [1, 1, 1, 1], {'k': '==v'}), (['c'], [1, 1, 1, 1])])
         self.assertEqual(set(self.names('--label', 'k===v', path)), {'a', 'b'})
 
@@ -212,11 +217,11 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def test_a_terminal_has_lines_as_long_as_it_is_wide(self):
         name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
         path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
-        self.assertEqual([row[5] for row in self.top(path)], [name, 'main'])
-        lines = self.on_a_terminal(100, 'top', path)
+        self.assertEqual([row[5] for row in self.top('--names', 'full', path)], [name, 'main'])
+        lines = self.on_a_terminal(100, 'top', '--names', 'full', path)
         self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
         self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
-        self.assertEqual(self.on_a_terminal(30, 'top', path)[-2][44:], 'std::map<..perator()')
+        self.assertEqual(self.on_a_terminal(30, 'top', '--names', 'full', path)[-2][44:], 'std::map<..perator()')
 
     def test_wide_characters_take_two_columns_and_combining_ones_none(self):
         path = self.file('p', [(['\u6f22\u5b57' * 50, 'e\u0301' * 50], [1, 1, 1, 1])])
@@ -240,7 +245,116 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     def test_a_profile_without_samples_or_stacks_is_no_error(self):
         self.assertEqual(self.top(self.file('p', [])), [])
+        self.assertIn('no sample was recorded', self.below[0])
         self.assertEqual(self.names(self.file('q', [([], [1, 1, 1, 1])])), {'[no stack]': ('1B', '1B')})
+
+
+    # ---- what is shown of stacks ----
+
+    def test_functions_that_pass_an_allocation_on_are_folded_into_their_caller(self):
+        path = self.file('p', [(['malloc', 'operator new(unsigned long)', 'std::__new_allocator<int>::allocate(unsigned long)',
+                                 'std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int*)', 'fill', 'main'], [1, 7, 1, 7]),
+                               (['malloc', 'malloc'], [1, 1, 1, 1]), (['own_alloc', 'main'], [1, 2, 1, 2])])
+        self.assertEqual(self.names(path), {'fill': ('7B', '7B'), 'own_alloc': ('2B', '2B'), 'main': ('0', '9B'), 'malloc': ('1B', '1B')})
+        self.assertEqual(self.names('--fold', '^own_', path), {'fill': ('7B', '7B'), 'main': ('2B', '9B'), 'malloc': ('1B', '1B')})
+        self.assertEqual(self.names('--raw', path)['malloc'], ('8B', '8B'))
+        self.assertEqual(self.names('--raw', path)['fill'], ('0', '7B'))
+
+    def test_names_of_templates_are_short_unless_full_ones_are_wanted(self):
+        for full, short in {
+            'void std::vector<std::pair<int, long>, std::allocator<std::pair<int, long> > >::push_back(std::pair<int, long>&&)':
+                'std::vector<std::pair>::push_back',
+            'std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::append(char const*) const':
+                'std::string::append',
+            'std::map<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, int>::find(int)':
+                'std::map<std::string, int>::find',
+            'cache::{lambda(int)#1}::operator()(int) const': 'cache::{lambda(int)#1}::operator()',
+            '(anonymous namespace)::leak(int)': '(anonymous namespace)::leak', 'operator new[](unsigned long)': 'operator new[]',
+            'std::ostream& operator<< <int>(std::ostream&, int)': 'operator<< <int>', 'ns::A::operator bool() const': 'ns::A::operator bool',
+            'f(int (*)(char))': 'f', '<module>': '<module>', 'main.(*T).Put': 'main.(*T).Put', '[hand-over]': '[hand-over]',
+            '<alloc::vec::Vec<T,A> as core::ops::Drop>::drop': '<alloc::vec::Vec as core::ops::Drop>::drop',
+            'run <lambda> (server.py)': 'run <lambda> (server.py)', 'a>>b<': 'a>>b<',
+        }.items():
+            with self.subTest(full):
+                path = self.file('p', [([full], [1, 1, 1, 1])])
+                self.assertEqual([row[5] for row in self.top('--raw', path)], [short])
+                self.assertEqual([row[5] for row in self.top('--names=full', path)], [full])
+
+    def test_focus_ignore_and_hide_choose_as_pprofs_do(self):
+        path = self.file('p', [(['a', 'b', 'main'], [1, 1, 1, 1]), (['c', 'b', 'main'], [1, 2, 1, 2]), (['d', 'main'], [1, 4, 1, 4])])
+        self.assertEqual(self.names('--focus', '^b$', path), {'a': ('1B', '1B'), 'c': ('2B', '2B'), 'b': ('0', '3B'), 'main': ('0', '3B')})
+        self.assertEqual(self.names('--focus', 'b', '--ignore', 'a$|^x', path), {'c': ('2B', '2B'), 'b': ('0', '2B'), 'main': ('0', '2B')})
+        self.assertEqual(self.names('--hide', '^[ad]$', path), {'b': ('1B', '3B'), 'c': ('2B', '2B'), 'main': ('4B', '7B')})
+        self.assertEqual(self.top('--focus', 'nothing', path), [])
+        self.assertIn('--label, --focus, --ignore or --hide leave all of them out', self.below[0])
+        self.run_it('top', '--focus', '(', path, status=2)
+        self.assertRegex(self.error, r'\Adeltaprof top: --focus \(: .*\n\Z')
+
+    def test_cum_sorts_by_cum(self):
+        path = self.file('p', [(['a', 'main'], [1, 5, 1, 5]), (['b', 'main'], [1, 2, 1, 2])])
+        self.assertEqual([row[5] for row in self.top('--cum', path)], ['main', 'a', 'b'])
+
+    def test_by_library_and_by_label(self):
+        path = self.file('p', [(['a'], [1, 5, 1, 5], {'tenant': 'x'}), (['b'], [1, 2, 1, 2], {'tenant': 'y'}), (['b'], [1, 1, 1, 1])])
+        self.assertEqual(self.names('--by', 'library', path), {'server': ('8B', '8B')})
+        self.assertEqual(self.names('--by', 'label:tenant', path), {'x': ('5B', '5B'), 'y': ('2B', '2B'), '[no label]': ('1B', '1B')})
+        self.run_it('top', '--by', 'colour', path, status=2)
+
+    def test_json_is_one_object(self):
+        path = self.file('p', [(['a"\\\x1b\n\u20ac', 'main'], [1, 5, 1, 5]), (['b', 'main'], [1, 2, 1, 2])])
+        self.assertEqual(json.loads(self.run_it('top', '--json', path)), {
+            'type': 'inuse_space', 'unit': 'bytes', 'total': 7,
+            'rows': [{'name': 'a"\\\x1b\n\u20ac', 'flat': 5, 'cum': 5}, {'name': 'b', 'flat': 2, 'cum': 2}, {'name': 'main', 'flat': 0, 'cum': 7}]})
+        self.assertEqual(json.loads(self.run_it('top', '--json', self.file('q', [])))['rows'], [])
+
+    # ---- which files ----
+
+    def test_directories_and_globs_are_taken_one_kind_at_a_time(self):
+        self.files_of_two_processes()
+        self.file('server.8.0001.block.pb.gz', [(['w'], [1, 9])], MUTEX)
+        self.file('server.8.0001.mutex.pb.gz', [(['h'], [1, 9])], MUTEX)
+        self.file('merged.pb.gz', [(['f'], [100, 100, 100, 100])])
+        self.file('server.8.0002.heap.pb.gz.123.tmp', b'half')
+        for path in self.dir.name, self.dir.name + '/', self.dir.name + '/server.*.pb.gz':
+            self.assertEqual(self.names('--type', 'alloc_space', path), {'f': ('100B', '100B')})
+            self.assertIn('There are other profiles too: --kind block, mutex', self.head)
+            self.assertEqual(self.names('--type', 'delay', path), {'w': ('9ns', '9ns')})
+            self.assertEqual(self.names('--kind', 'mutex', path), {'h': ('9ns', '9ns')})
+        self.run_it('top', '--kind', 'events', self.dir.name, status=1)
+        self.assertEqual(self.error, 'deltaprof top: no events profile among the files; there are: heap, block, mutex\n')
+        os.mkdir(self.dir.name + '/none')
+        self.run_it('top', self.dir.name + '/none', status=1)
+        self.assertIn('/none: no profile in this directory', self.error)
+        self.run_it('top', self.dir.name + '/x*', status=1)
+        self.assertIn('/x*: no such file', self.error)
+
+    def test_at_takes_the_files_of_that_time(self):
+        def one(name, inuse, time, **more):
+            return self.file(name, [(['f'], [1, 1, 1, inuse])], time_ns=(10**9 + time) * 10**9, **more)
+        one('a.1.0001.heap.pb.gz', 10, 1)
+        one('a.1.0002.heap.pb.gz', 90, 2)
+        one('a.1.0003.heap.pb.gz', 20, 3)
+        one('b.2.0001.heap.pb.gz', 1, 0)
+        one('b.2.0002.heap.pb.gz', 50, 3)
+        for when, sum in {'peak': '91B', 'last': '70B', '2001-09-09 01:46:41': '11B', '01:46:42': '91B', '01:47': '70B'}.items():
+            self.assertEqual(self.names('--at', when, self.dir.name), {'f': (sum, sum)}, when)
+        self.run_it('top', '--at', 'exit', self.dir.name, status=1)
+        self.run_it('top', '--at', '2000-01-01 00:00', self.dir.name, status=1)
+        self.assertIn('no process has a file of that time', self.error)
+        self.run_it('top', '--at', 'noon', self.dir.name, status=2)
+
+    def test_an_empty_table_says_why_and_what_to_ask(self):
+        path = self.file('p', [(['f'], [1, 5, 0, 0])])
+        self.assertEqual(self.top(path), [])
+        self.assertEqual(self.below, ['Nothing: nothing is in use in the newest file.',
+                                      'There is alloc_space: deltaprof top --type alloc_space ' + path])
+
+    def test_what_was_lost_is_said_below_the_table(self):
+        data = gzip.decompress(profile([(['f'], [1, 1, 1, 1])]))
+        n = len(parse(data).string_table)
+        data += b''.join(chunk(6, text) + number(13, n + i) for i, text in enumerate([b'#deltaprof 1', b'3 stacks were cut short']))
+        self.top(self.file('p', data))
+        self.assertEqual(self.below, ['Lost: 3 stacks were cut short'])
 
 
 if __name__ == '__main__':

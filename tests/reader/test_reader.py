@@ -84,7 +84,7 @@ class Checker(unittest.TestCase):
                 ('bytes without objects', lambda m: m.sample[0].value.__setitem__(0, 0)),
                 ('limit', lambda m: m.mapping[0].ClearField('memory_limit')),
                 ('build-id', lambda m: string(m, m.mapping[0].build_id, 'ABCD')),
-                ('some have lines', lambda m: m.mapping[0].ClearField('has_functions')),
+                ('some have names', lambda m: m.mapping[0].ClearField('has_functions')),
                 ('not all have lines', lambda m: m.location[0].ClearField('line')),
                 ('has_filenames', lambda m: setattr(m.mapping[0], 'has_filenames', True)),
                 ('has_line_numbers', lambda m: setattr(m.mapping[0], 'has_line_numbers', True)),

@@ -162,8 +162,20 @@ static void times_need_a_unit(void **state)
         dp_text_time(text, sizeof text, n);
         assert_string_equal(text, good[i].text);
     }
+    static const struct {
+        const char *text;
+        int64_t n;
+    } fractions[] = {
+        {"0.5s", 500000000}, {"1.25m", 75000000000}, {"1.5ns", 1}, {"0.0000000001s", 0}, {"2.0s", 2000000000}};
     int64_t n;
-    for (const char *const *bad = (const char *const[]){"", "15", "s", "1d", "1S", "-1s", "1 s", NULL}; *bad; bad++)
+    for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
+        assert_int_equal(dp_text_read_time(fractions[i].text, &n), 0);
+        assert_int_equal(n, fractions[i].n);
+    }
+    assert_int_equal(dp_text_read_time("9223372036.9s", &n), -ERANGE);
+    for (const char *const *bad = (const char *const[]){"", "15", "s", "1d", "1S", "-1s", "1 s", "0.5", ".5s", "1.s",
+                                                        "1..5s", "1.5.5s", NULL};
+         *bad; bad++)
         assert_int_equal(dp_text_read_time(*bad, &n), -EINVAL);
     refused("interval=15", "interval=15", "ms s m h");
 }

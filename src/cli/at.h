@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* cli/at.h - `--at WHEN`: of each process, the one file that shows it at that time. */
+#pragma once
+
+#include "cli/query.h"
+
+/* Reads WHEN into *at, DP_CLI_AT_. 0, or DP_CLI_USAGE after one line. */
+int dp_cli_at_parse(const char *verb, const char *text, int *at);
+
+/* Leaves of v->paths the files of that time. 0, or DP_CLI_FAILED after one line: there is none. */
+int dp_cli_at_choose(struct dp_cli_query *);
+
+/* The time of a file as people write it, in local time; "" for 0. */
+void dp_cli_at_text(char *to, size_t n_bytes, int64_t time_ns);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/check.c - `deltaprof check`: a budget for growth, for CI.
+ *
+ * A heap profile says how many bytes its process allocated in all, counted and not sampled. Where both sides do, and
+ * nothing of them is filtered away, these are compared. Else the sums of samples are, which chance moves: a block of s
+ * bytes that is sampled with probability p adds a variance of s^2 (1 - p) / p to a sum. A budget is broken if the
+ * growth reaches it, and if growth of that size is not what chance makes: more than CERTAIN standard deviations.
+ */
+#include "cli/cli.h"
+#include "cli/growth.h"
+#include "cli/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CERTAIN 4.0 /* one in thirty thousand checks of equal programs is wrong */
+enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6 };
+
+static const char about[] =
+    "Compares two profiles, or directories of them, each read as top reads it: exit status 1 if NEW has more than\n"
+    "--max-growth allows, with the three stacks that grew most; 0 if not; 2 for input that cannot be read. Without\n"
+    "--type: alloc_space of heap profiles, delay of others. Totals of alloc_space are exact (heap profiles tell them\n"
+    "beside their samples), of other types and with --label, --focus, --ignore and --hide they are estimates: growth\n"
+    "counts if it is more than chance makes of sampled values. Profiles taken with heap_rate=1 are exact in all.\n\n"
+    "  --max-growth N%   what NEW may have more than OLD; 0 is no growth at all\n" DP_CLI_QUERY_HELP;
+
+struct side {
+    double total, variance;
+    bool is_exact;
+};
+
+static struct side measure(struct dp_cli_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    struct side side = {.is_exact = false};
+    int objects = -1;
+    double rate = (double)v->merge.header.period;
+    for (size_t i = 0; i < m->types.n; i++) {
+        const char *name = dp_model_text(m, m->types.at[i].type), *space = dp_cli_query_type(v);
+        size_t n = strcspn(name, "_");
+        if (!strcmp(name + n, "_objects") && !strncmp(name, space, n + 1) && !strcmp(space + n, "_space"))
+            objects = (int)i;
+    }
+    for (uint32_t row = 0; row < m->rows.n; row++) {
+        double value = (double)dp_cli_query_value(v, row);
+        if (!value || dp_cli_query_row(v, row) <= 0)
+            continue;
+        double n = objects < 0 ? 0 : (double)v->merge.values.at[row * m->types.n + (size_t)objects];
+        side.total += value;
+        if (n > 0 && rate > 1) { /* n blocks of value / n bytes each */
+            double size = value / n, p = -expm1(-size / rate);
+            side.variance += n * size * size * (1 - p) / p;
+        }
+    }
+    bool is_filtered = v->n_labels || v->has_filter[0] || v->has_filter[1] || v->has_filter[2] || v->at_text;
+    if (v->allocated > 0 && !strcmp(dp_cli_query_type(v), "alloc_space") && !is_filtered)
+        side = (struct side){.total = (double)v->allocated, .is_exact = true};
+    return side;
+}
+
+/* Prints the verdict; whether the budget is broken. */
+static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, double percent)
+{
+    struct side old = measure(old_view), new = measure(new_view);
+    char before[32], after[32];
+    const char *unit = dp_cli_query_unit(new_view);
+    if (old.is_exact != new.is_exact) { /* compare like with like */
+        old_view->allocated = new_view->allocated = 0;
+        old = measure(old_view);
+        new = measure(new_view);
+    }
+    double growth = new.total - old.total, sd = sqrt(old.variance + new.variance);
+    double relative = old.total > 0 ? 100 * growth / old.total : growth > 0 ? INFINITY : 0;
+    bool reaches = growth > 0 && relative >= percent, is_sure = growth > CERTAIN * sd;
+    dp_cli_unit(before, sizeof before, (int64_t)old.total, unit);
+    dp_cli_unit(after, sizeof after, (int64_t) new.total, unit);
+    printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", dp_cli_query_type(new_view), before, after, relative, percent,
+           reaches && is_sure ? "over budget" : "passed");
+    if (reaches && !is_sure)
+        printf("The growth is not sure: sampling alone makes up to %.2f%% of difference. heap_rate=1 is exact.\n",
+               100 * CERTAIN * sd / fmax(old.total, 1));
+    return reaches && is_sure;
+}
+
+static int check(struct dp_cli_query *old, struct dp_cli_query *new, char **paths, double percent)
+{
+    struct dp_cli_growth g = {.n_files = 0};
+    if (!new->type_name) /* the first of them that a file has */
+        new->preferred = old->preferred = "alloc_space";
+    int status = dp_cli_growth_pair(&g, old, new, paths);
+    bool is_broken = !status && judge(old, new, percent);
+    if (is_broken)
+        dp_cli_growth_print(&g, dp_cli_query_unit(new), STACKS_SHOWN, FRAMES_SHOWN);
+    dp_cli_growth_fini(&g);
+    if (!status)
+        status = dp_cli_flush("check");
+    return status ? DP_CLI_USAGE : is_broken ? DP_CLI_FAILED : 0;
+}
+
+static int take_percent(double *percent)
+{
+    char *end;
+    *percent = strtod(optarg, &end);
+    end += *end == '%';
+    if (end != optarg && !*end && *percent >= 0)
+        return 0;
+    dp_cli_error("check", "--max-growth %s is no percentage", optarg);
+    return DP_CLI_USAGE;
+}
+
+int dp_cli_check(int argc, char **argv)
+{
+    static const struct option options[] = {{"max-growth", required_argument, NULL, 'g'}, DP_CLI_QUERY_OPTIONS};
+    struct dp_cli_query old, new;
+    double percent = -1;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_cli_files_init();
+    int status = dp_cli_query_init(&new, "check", argc) ? DP_CLI_USAGE : 0;
+    for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;)
+        status = option == 'g' ? take_percent(&percent) : dp_cli_query_option(&new, argv, option);
+    if (!status && (argc - optind != 2 || percent < 0)) {
+        dp_cli_error("check", "%s: deltaprof check --max-growth N%% OLD NEW",
+                     percent < 0 ? "no budget given" : "two profiles needed");
+        status = DP_CLI_USAGE;
+    }
+    dp_cli_query_same(&old, &new);
+    if (!status)
+        status = check(&old, &new, argv + optind, percent);
+    dp_cli_query_same_fini(&old);
+    dp_cli_query_fini(&new);
+    return status;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/evidence.c - tells a leak from a cache, a table, a load that rose, and chance.
+ *
+ * A leak is growth that does not end. So the second half of the ticks is looked at, in which caches have filled and
+ * tables are built:
+ *
+ *  - Its growth, in sampled blocks, must be more than chance makes. If nothing leaks, the blocks in use at its two ends
+ *    are two independent draws with a variance of at most their sum; if few blocks were allocated and freed in between,
+ *    the draws share most of their blocks, and the variance is at most the number of those events. The smaller of the
+ *    two is used: z = growth / sqrt(variance).
+ *  - It must be spread: the trend (Kendall's tau) is high when every tick adds something, and low for one step, which
+ *    is a load that doubled or a table that grew, and for what goes up and down.
+ *  - It must go on: in the last quarter of the time it may not have slowed to a fraction of what it was.
+ *
+ * The confidence is the product of the three, each between 0 and 1. Where a process has too few ticks, there is its end
+ * at most: what was allocated again and again, never freed, and is left after the end was probably lost.
+ */
+#include "cli/evidence.h"
+
+#include "cli/slope.h"
+
+#include <math.h>
+
+enum {
+    MANY_LEFT =
+        8, /* sampled blocks, none of them freed, that are left at the end of a program: no table, but a habit */
+};
+#define STEP_SHARE 0.7 /* of the growth in one tick: a step, not a trend */
+
+static double clamp(double value)
+{
+    return value < 0 ? 0 : value > 1 ? 1 : value;
+}
+
+/* The probability that chance alone does not make so much: 0.5 at z = 0. */
+static double probability(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2));
+}
+
+static double sum(const double *values, size_t first, size_t last)
+{
+    double sum = 0;
+    for (size_t i = first; i < last; i++)
+        sum += values[i];
+    return sum;
+}
+
+/* Growth of the samples from one point to another, as a multiple of what chance makes of it. */
+static double significance(const struct dp_cli_curve *c, size_t first, size_t last)
+{
+    double growth = c->samples[last] - c->samples[first];
+    double allocated = sum(c->allocated_samples, first + 1, last + 1);
+    double events = 2 * allocated - growth; /* allocations and frees */
+    double level = c->samples[first] + c->samples[last];
+    return growth / sqrt(fmax(fmin(fmax(events, growth), level), 1));
+}
+
+/* The largest share of the growth between two points that one step has. */
+static double largest_step(const struct dp_cli_curve *c, size_t first, size_t last)
+{
+    double growth = c->bytes[last] - c->bytes[first], largest = 0;
+    for (size_t i = first; i < last; i++)
+        largest = fmax(largest, c->bytes[i + 1] - c->bytes[i]);
+    return growth > 0 ? largest / growth : 1;
+}
+
+/* How much of its earlier pace the growth has in the last quarter: 1 all of it, 0 none. */
+static double persistence(const struct dp_cli_process *p, const struct dp_cli_curve *c)
+{
+    size_t last = p->n_points - 1, late = last - (last + 2) / 4, early = last / 4;
+    double late_time = (double)(p->times_ns[last] - p->times_ns[late]);
+    double before_time = (double)(p->times_ns[late] - p->times_ns[early]);
+    double late_growth = c->samples[last] - c->samples[late], before_growth = c->samples[late] - c->samples[early];
+    if (before_growth <= 0 || late_time <= 0 || before_time <= 0)
+        return late_growth > 0;
+    double expected = before_growth * late_time / before_time;
+    double seen = late_growth + sqrt(fmax(late_growth, 1)); /* chance may have hidden some of it */
+    return clamp(2 * seen / expected - 0.5);
+}
+
+/* The point from which on it grew: nineteen twentieths of the growth are yet to come. */
+static int64_t since(const struct dp_cli_process *p, const struct dp_cli_curve *c)
+{
+    size_t last = p->n_points - 1, at = 0;
+    double growth = c->bytes[last] - c->bytes[0];
+    while (at + 1 < last && c->bytes[at + 1] - c->bytes[0] < growth / 20)
+        at++;
+    return at || c->bytes[0] > growth / 20 ? p->times_ns[at] : p->start_ns;
+}
+
+static struct dp_cli_evidence left_at_end(const struct dp_cli_process *p, const struct dp_cli_curve *c)
+{
+    struct dp_cli_evidence evidence = {.verdict = DP_CLI_STEADY};
+    double allocated = sum(c->allocated_samples, 0, p->n_points ? p->n_points : 1);
+    double left = p->ended ? c->end_samples : 0, freed = fmax(allocated - left, 0);
+    if (left >= MANY_LEFT && freed < left / 50) {
+        evidence.verdict = DP_CLI_LEFT;
+        evidence.confidence = 0.6 * (1 - (freed + 1) / (left + freed + 2));
+        evidence.since_ns = p->start_ns;
+    }
+    return evidence;
+}
+
+struct dp_cli_evidence dp_cli_evidence_of(const struct dp_cli_process *p, const struct dp_cli_curve *c)
+{
+    if (p->n_points < DP_CLI_TICKS_NEEDED)
+        return left_at_end(p, c);
+    size_t last = p->n_points - 1, half = last / 2;
+    struct dp_cli_slope slope = dp_cli_slope_of(p->times_ns, c->bytes, half, last + 1);
+    struct dp_cli_evidence evidence = {.verdict = DP_CLI_STEADY, .bytes_per_hour = slope.per_hour};
+    double late_growth = c->samples[last] - c->samples[half], early_growth = c->samples[half];
+    if (late_growth <= 0 || c->bytes[last] <= c->bytes[half]) {
+        evidence.verdict =
+            early_growth > 0 && sum(c->allocated_samples, half + 1, last + 1) < 0.5 ? DP_CLI_ONCE : DP_CLI_STEADY;
+        return evidence;
+    }
+    double step = largest_step(c, half, last), usual = 1.0 / (double)(last - half);
+    double spread = clamp((1 - step) / (1 - fmax(STEP_SHARE, usual)));
+    double trend = clamp((slope.steadiness - 0.2) / 0.6);
+    double goes_on = persistence(p, c);
+    evidence.confidence = clamp(2 * probability(significance(c, half, last) - 0.5) - 1) * trend * goes_on * spread;
+    evidence.verdict = evidence.confidence >= 0.5 ? DP_CLI_GROWING : goes_on < 0.5 ? DP_CLI_FILLED : DP_CLI_STEADY;
+    evidence.since_ns = since(p, c);
+    return evidence;
+}

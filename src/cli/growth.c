@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/growth.c - `deltaprof growth`: what each stack has more than before.
+ *
+ * Of two arguments each is read as top reads it, and stacks are compared by the names of their functions, so that two
+ * builds of a program can be compared. Of one directory the first and the last tick of each process are compared, and
+ * the ticks between them give the slope and tell how steady it is.
+ */
+#include "cli/growth.h"
+
+#include "cli/cli.h"
+#include "cli/heading.h"
+#include "cli/json.h"
+#include "cli/slope.h"
+#include "cli/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 1024, STACK_SHOWN = 6, NAME_COLUMN = 12 };
+
+static const char about[] =
+    "Shows by stack what there is more (or, negative, less) than before, the largest change first. Of two arguments,\n"
+    "files or directories, each is read as top reads it. Of one directory, or of more than two files: of each process\n"
+    "that has not ended (of all, if all have) its last tick against its first, with the slope per hour, and how "
+    "steady\n"
+    "it is: 100 % grows from tick to tick without exception, 0 % goes up and down.\n\n"
+    "  -n N              how many stacks (default 10; 0: all)\n"
+    "  --depth N         how many functions of a stack (default 6; 0: all)\n" DP_CLI_QUERY_HELP;
+
+/* ---- two profiles ----------------------------------------------------------------------------------------------- */
+
+static struct dp_cli_change *change_of(struct dp_cli_growth *g, uint32_t stack)
+{
+    while (g->changes.n <= stack) {
+        struct dp_cli_change *fresh = dp_vec_push(&g->changes);
+        if (!fresh)
+            return NULL;
+        *fresh = (struct dp_cli_change){.stack = (uint32_t)g->changes.n - 1};
+    }
+    return &g->changes.at[stack];
+}
+
+static int add_side(struct dp_cli_growth *g, struct dp_cli_query *v, bool is_after)
+{
+    int64_t *total = is_after ? &g->after : &g->before;
+    for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
+        int64_t value = dp_cli_query_value(v, row);
+        int shown = value ? dp_cli_query_row(v, row) : 0;
+        if (shown < 0)
+            return shown;
+        if (!shown)
+            continue;
+        uint32_t stack = dp_cli_stacks_add(&g->stacks, v, 0);
+        struct dp_cli_change *change = stack == DP_STRINGS_NONE ? NULL : change_of(g, stack);
+        if (!change)
+            return -ENOMEM;
+        dp_merge_sum(is_after ? &change->after : &change->before, value);
+        dp_merge_sum(total, value);
+    }
+    return 0;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+    const struct dp_cli_change *x = a, *y = b;
+    double left = fabs((double)x->after - (double)x->before), right = fabs((double)y->after - (double)y->before);
+    if (left != right)
+        return left > right ? -1 : 1;
+    if ((x->after > x->before) != (y->after > y->before))
+        return x->after > x->before ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static void sort(struct dp_cli_growth *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->changes.n; i++)
+        if (g->changes.at[i].before != g->changes.at[i].after)
+            g->changes.at[n++] = g->changes.at[i];
+    g->changes.n = n;
+    if (n)
+        qsort(g->changes.at, n, sizeof *g->changes.at, by_growth);
+}
+
+int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_cli_query *old, struct dp_cli_query *new, char **paths)
+{
+    int status = dp_cli_query_read(old, &paths[0], 1);
+    if (!status)
+        status = dp_cli_query_read(new, &paths[1], 1);
+    if (status)
+        return status;
+    if (strcmp(dp_cli_query_type(old), dp_cli_query_type(new)) ||
+        strcmp(dp_cli_query_unit(old), dp_cli_query_unit(new))) {
+        dp_cli_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_cli_query_type(old), paths[1],
+                     dp_cli_query_type(new));
+        return DP_CLI_FAILED;
+    }
+    if (add_side(g, old, false) || add_side(g, new, true)) {
+        dp_cli_error(new->verb, "out of memory");
+        return DP_CLI_FAILED;
+    }
+    sort(g);
+    return 0;
+}
+
+void dp_cli_growth_fini(struct dp_cli_growth *g)
+{
+    dp_cli_stacks_fini(&g->stacks);
+    dp_vec_fini(&g->changes);
+}
+
+/* ---- the ticks of a directory ----------------------------------------------------------------------------------- */
+
+/* Whether a process counts: it goes on, or all have ended. */
+static bool counts(const struct dp_cli_series *s, uint32_t process)
+{
+    bool all_ended = true;
+    for (size_t i = 0; i < s->processes.n; i++)
+        all_ended &= s->processes.at[i].ended;
+    return s->processes.at[process].n_points > 0 && (all_ended || !s->processes.at[process].ended);
+}
+
+static int take_curves(struct dp_cli_growth *g, const struct dp_cli_series *s)
+{
+    for (size_t i = 0; i < s->curves.n; i++) {
+        const struct dp_cli_curve *curve = &s->curves.at[i];
+        const struct dp_cli_process *process = &s->processes.at[curve->process];
+        if (!counts(s, curve->process))
+            continue;
+        struct dp_cli_change *change = change_of(g, curve->stack);
+        if (!change)
+            return -ENOMEM;
+        size_t n = process->n_points;
+        struct dp_cli_slope slope = dp_cli_slope_of(process->times_ns, curve->bytes, 0, n);
+        double growth = fabs(curve->bytes[n - 1] - curve->bytes[0]);
+        int64_t first = (int64_t)curve->bytes[0], last = (int64_t)curve->bytes[n - 1];
+        dp_merge_sum(&change->before, first);
+        dp_merge_sum(&change->after, last);
+        dp_merge_sum(&g->before, first);
+        dp_merge_sum(&g->after, last);
+        change->per_hour += slope.per_hour;
+        change->steadiness += slope.steadiness * growth;
+        change->weight += growth;
+    }
+    for (size_t i = 0; i < g->changes.n; i++) {
+        struct dp_cli_change *change = &g->changes.at[i];
+        change->steadiness = change->weight > 0 ? fabs(change->steadiness / change->weight) : 0;
+    }
+    return 0;
+}
+
+static int read_series(struct dp_cli_growth *g, struct dp_cli_query *v, char **paths, size_t n_paths)
+{
+    struct dp_cli_series series = {.view = v};
+    int status = 0;
+    for (size_t i = 0; i < n_paths && !status; i++)
+        status = dp_cli_paths_add(&v->paths, v->verb, paths[i]);
+    if (!status)
+        status = dp_cli_paths_choose(&v->paths, v->verb, v->kind ? v->kind : NULL, "inuse_space");
+    if (!status)
+        status = dp_cli_series_read(&series);
+    if (!status && take_curves(g, &series)) {
+        dp_cli_error(v->verb, "out of memory");
+        status = DP_CLI_FAILED;
+    }
+    dp_strings_fini(&g->stacks.keys);
+    dp_vec_fini(&g->stacks.key);
+    g->stacks = series.stacks;
+    series.stacks = (struct dp_cli_stacks){.key = {0}};
+    g->is_series = true;
+    for (size_t i = 0; i < series.processes.n; i++) {
+        const struct dp_cli_process *process = &series.processes.at[i];
+        if (!counts(&series, (uint32_t)i))
+            continue;
+        g->n_processes++;
+        g->n_points = process->n_points > g->n_points ? process->n_points : g->n_points;
+        int64_t duration_ns = process->times_ns[process->n_points - 1] - process->times_ns[0];
+        g->duration_ns = duration_ns > g->duration_ns ? duration_ns : g->duration_ns;
+    }
+    g->n_files = v->paths.n;
+    dp_cli_series_fini(&series);
+    sort(g);
+    return status;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------- */
+
+static void print_json(const struct dp_cli_growth *g, const char *unit, size_t n_wanted)
+{
+    char name[NAME_BYTES];
+    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n;
+    dp_cli_json_text("{", "unit", unit);
+    dp_cli_json_number(",", "total", g->after - g->before);
+    dp_cli_json_number(",", "before", g->before);
+    dp_cli_json_number(",", "after", g->after);
+    fputs(",\"rows\":[", stdout);
+    for (size_t i = 0; i < n; i++) {
+        const struct dp_cli_change *change = &g->changes.at[i];
+        const char *at = NULL;
+        dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name);
+        dp_cli_json_text(i ? ",\n{" : "\n{", "name", name);
+        dp_cli_json_number(",", "before", change->before);
+        dp_cli_json_number(",", "after", change->after);
+        dp_cli_json_number(",", "growth", change->after - change->before);
+        if (g->is_series) {
+            dp_cli_json_fraction(",", "per_hour", change->per_hour);
+            dp_cli_json_fraction(",", "steadiness", change->steadiness);
+        }
+        fputs(",\"stack\":[", stdout);
+        const char *separator = "";
+        for (at = NULL; dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name); separator = ",") {
+            fputs(separator, stdout);
+            dp_cli_json_string(name);
+        }
+        fputs("]}", stdout);
+    }
+    puts("]}");
+}
+
+/* "+1.50MB", "-12kB" */
+static void signed_text(char *to, size_t n_bytes, double value, const char *unit)
+{
+    to[0] = value > 0 ? '+' : '\0';
+    dp_cli_unit(to + (value > 0), n_bytes - 1, (int64_t)value, unit);
+}
+
+void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t n_wanted, size_t n_frames)
+{
+    char name[NAME_BYTES], growth[40], before[32], after[32];
+    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_cli_columns();
+    n_columns = n_columns > NAME_COLUMN + 20 ? n_columns - NAME_COLUMN : n_columns ? 20 : 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct dp_cli_change *change = &g->changes.at[i];
+        signed_text(growth, sizeof growth, (double)change->after - (double)change->before, unit);
+        dp_cli_unit(before, sizeof before, change->before, unit);
+        dp_cli_unit(after, sizeof after, change->after, unit);
+        printf("%10s  %s -> %s", growth, before, after);
+        if (g->is_series && g->n_points > 2) {
+            signed_text(growth, sizeof growth, change->per_hour, unit);
+            printf(", %s an hour, %.0f%% steady", growth, 100 * change->steadiness);
+        }
+        putchar('\n');
+        const char *at = NULL;
+        size_t depth = 0, n_more = 0;
+        while (dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name)) {
+            if (n_frames && depth++ >= n_frames) {
+                n_more++;
+                continue;
+            }
+            printf("%*s", NAME_COLUMN, "");
+            dp_cli_print_name(stdout, name, n_columns);
+            putchar('\n');
+        }
+        if (n_more)
+            printf("%*s(%zu more)\n", NAME_COLUMN, "", n_more);
+    }
+    if (n < g->changes.n)
+        printf("%zu more stacks changed (-n 0 shows all)\n", g->changes.n - n);
+}
+
+static void print_heading(const struct dp_cli_growth *g, const struct dp_cli_query *v, const char *type,
+                          const char *unit, char **paths)
+{
+    char total[40], before[32], after[32], duration[32];
+    if (g->is_series) {
+        dp_cli_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
+        printf("In use (%s), last tick against first: %zu process%s, %zu files, %s\n", type, g->n_processes,
+               g->n_processes == 1 ? "" : "es", g->n_files, duration);
+    } else {
+        fputs("From ", stdout);
+        dp_cli_print_name(stdout, paths[0], 0);
+        fputs(" to ", stdout);
+        dp_cli_print_name(stdout, paths[1], 0);
+        printf(" (%s)\n", type);
+    }
+    if (*v->paths.others)
+        printf("There are other profiles too: --kind %s\n", v->paths.others);
+    signed_text(total, sizeof total, (double)g->after - (double)g->before, unit);
+    dp_cli_unit(before, sizeof before, g->before, unit);
+    dp_cli_unit(after, sizeof after, g->after, unit);
+    printf("%10s  %s -> %s in all\n\n", total, before, after);
+}
+
+static void print_empty(const struct dp_cli_growth *g)
+{
+    if (g->changes.n)
+        return;
+    if (g->is_series && g->n_points < 2)
+        puts("There is one tick only: nothing to compare. A shorter interval makes more:\n"
+             "deltaprof run -o interval=1s -- COMMAND");
+    else
+        puts("No stack changed. What is there: deltaprof top PATH");
+}
+
+/* ---- the verb --------------------------------------------------------------------------------------------------- */
+
+static int parse_count(const char *option, size_t *number)
+{
+    char *end;
+    *number = strtoul(optarg, &end, 10);
+    if (*optarg >= '0' && *optarg <= '9' && !*end)
+        return 0;
+    dp_cli_error("growth", "%s %s is no number", option, optarg);
+    return DP_CLI_USAGE;
+}
+
+static int show(struct dp_cli_query *old, struct dp_cli_query *new, char **paths, size_t n_paths, size_t n_wanted,
+                size_t n_frames)
+{
+    struct dp_cli_growth g = {.n_files = 0};
+    bool is_pair = n_paths == 2;
+    int status = is_pair ? dp_cli_growth_pair(&g, old, new, paths) : read_series(&g, new, paths, n_paths);
+    const char *unit = is_pair && !status ? dp_cli_query_unit(new) : "bytes";
+    const char *type = is_pair && !status ? dp_cli_query_type(new) : "inuse_space";
+    if (!status && new->json) {
+        print_json(&g, unit, n_wanted);
+    } else if (!status) {
+        print_heading(&g, new, type, unit, paths);
+        dp_cli_growth_print(&g, unit, n_wanted, n_frames);
+        print_empty(&g);
+    }
+    dp_cli_growth_fini(&g);
+    return status ? status : dp_cli_flush("growth");
+}
+
+int dp_cli_growth(int argc, char **argv)
+{
+    static const struct option options[] = {{"depth", required_argument, NULL, 'd'}, DP_CLI_QUERY_OPTIONS};
+    struct dp_cli_query old, new;
+    size_t n_wanted = 10, n_frames = STACK_SHOWN;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_cli_files_init();
+    int status = dp_cli_query_init(&new, "growth", argc);
+    for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
+        if (option == 'n')
+            status = parse_count("-n", &n_wanted);
+        else if (option == 'd')
+            status = parse_count("--depth", &n_frames);
+        else
+            status = dp_cli_query_option(&new, argv, option);
+    }
+    if (!status && optind == argc) {
+        dp_cli_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
+        status = DP_CLI_USAGE;
+    }
+    dp_cli_query_same(&old, &new);
+    if (!status)
+        status = show(&old, &new, argv + optind, (size_t)(argc - optind), n_wanted, n_frames);
+    dp_cli_query_same_fini(&old);
+    dp_cli_query_fini(&new);
+    return status;
+}

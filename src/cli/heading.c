@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/heading.c - the lines around a table: a reader of the table alone must know what the numbers are of.
+ */
+#include "cli/heading.h"
+
+#include "cli/at.h"
+#include "cli/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MANY_PROGRAMS 8 /* are not all named */
+
+double dp_cli_percent(int64_t part, int64_t whole)
+{
+    double percent = whole ? 100.0 * (double)part / (double)whole : 0;
+    return fabs(percent) < 0.05 ? 0 : percent; /* not -0.0 */
+}
+
+static void print_when(const struct dp_cli_query *v)
+{
+    const struct dp_write_header *header = &v->merge.header;
+    char text[64];
+    dp_cli_at_text(text, sizeof text, header->time_ns);
+    if (*text)
+        printf(", from %s", text);
+    if (header->duration_ns > 0) {
+        dp_cli_unit(text, sizeof text, header->duration_ns, "nanoseconds");
+        printf(", %s", text);
+    }
+}
+
+static void print_programs(const struct dp_strings *programs)
+{
+    size_t n = dp_strings_count(programs), n_named = n <= MANY_PROGRAMS + 1 ? n : MANY_PROGRAMS; /* 0 is "" */
+    for (uint32_t i = 1; i < n_named; i++) {
+        fputs(i > 1 ? ", " : n == 2 ? "Program: " : "Programs: ", stdout);
+        dp_cli_print_name(stdout, dp_strings_at(programs, i), 0);
+    }
+    if (n > n_named)
+        printf(" and %zu more", n - n_named);
+    if (n)
+        putchar('\n');
+}
+
+/* Which files what is in use comes from. */
+static void print_processes(const struct dp_cli_query *v)
+{
+    const struct dp_merge *merge = &v->merge;
+    size_t n_files = v->paths.n;
+    bool all_ended = merge->n_ended == merge->processes.n;
+    printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
+    if (v->at_text && strcmp(v->at_text, "last")) {
+        printf(" at %s", v->at_text);
+        print_when(v);
+    } else if (all_ended)
+        printf(", all ended: from the last file before the end of each (of %zu files)", n_files);
+    else if (merge->n_ended)
+        printf(", from the newest file of each (of %zu files; %zu process%s ended)", n_files, merge->n_ended,
+               merge->n_ended == 1 ? "" : "es");
+    else
+        printf(", from the newest file of each (of %zu files)", n_files);
+    if (merge->n_without)
+        printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
+}
+
+static void print_line(const char *head, const char *text)
+{
+    fputs(head, stdout);
+    dp_cli_print_name(stdout, text, 0);
+    putchar('\n');
+}
+
+void dp_cli_heading(const struct dp_cli_query *v)
+{
+    print_programs(&v->programs);
+    fputs("Type: ", stdout);
+    dp_cli_print_name(stdout, dp_cli_query_type(v), 0);
+    if (dp_merge_is_state(&v->merge, v->type) && (v->paths.n > 1 || v->at_text))
+        print_processes(v);
+    else if (v->paths.n == 1)
+        print_when(v);
+    else
+        printf(", summed over %zu files", v->paths.n);
+    putchar('\n');
+    if (*v->paths.others)
+        printf("There are other profiles too: --kind %s\n", v->paths.others);
+    for (size_t i = 0; i < v->n_labels; i++)
+        print_line("Only: ", v->labels[i]);
+}
+
+/* ---- nothing to show -------------------------------------------------------------------------------------------- */
+
+/* Another type of the profile that has something, the most useful one first; NULL: none. */
+static const char *other_type(const struct dp_cli_query *v)
+{
+    static const char *const order[] = {"inuse_space", "alloc_space", "delay", "contentions", "alloc_objects"};
+    const struct dp_model *m = &v->merge.model;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        for (size_t type = 0; type < m->types.n; type++) {
+            const char *name = dp_model_text(m, m->types.at[type].type);
+            for (uint32_t row = 0; row < m->rows.n && type != v->type && !strcmp(name, order[i]); row++)
+                if (v->merge.values.at[row * m->types.n + type])
+                    return name;
+        }
+    return NULL;
+}
+
+static bool has_any(const struct dp_cli_query *v)
+{
+    for (uint32_t row = 0; row < v->merge.model.rows.n; row++)
+        if (dp_cli_query_value(v, row))
+            return true;
+    return false;
+}
+
+void dp_cli_heading_empty(const struct dp_cli_query *v, size_t n_rows)
+{
+    if (n_rows)
+        return;
+    const char *other = other_type(v);
+    if (has_any(v)) {
+        puts("No sample is left: --label, --focus, --ignore or --hide leave all of them out.");
+        return;
+    }
+    bool is_state = dp_merge_is_state(&v->merge, v->type);
+    fputs("Nothing: ", stdout);
+    if (v->merge.model.rows.n == 0 || !other) {
+        puts("no sample was recorded. A program that allocates little is seen with a smaller\n"
+             "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND");
+        return;
+    }
+    if (is_state && v->merge.n_ended && v->merge.n_ended == v->merge.processes.n)
+        fputs("nothing is in use in the newest file, which was written at exit", stdout);
+    else if (is_state)
+        fputs("nothing is in use in the newest file", stdout);
+    else
+        fputs("no sample has any of this type", stdout);
+    printf(".\nThere is %s: deltaprof %s --type %s %s\n", other, v->verb, other, v->argument);
+    if (is_state && v->paths.n > 1)
+        printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
+}
+
+void dp_cli_heading_losses(const struct dp_cli_query *v)
+{
+    for (uint32_t i = 1; i < dp_strings_count(&v->losses); i++)
+        print_line(i == 1 ? "Lost: " : "      ", dp_strings_at(&v->losses, i));
+}

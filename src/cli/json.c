@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/json.c - strings are escaped as RFC 8259 has it; whatever a profile holds, the output is valid JSON.
+ */
+#include "cli/json.h"
+
+#include "pprof/encode_utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void dp_cli_json_string(const char *text)
+{
+    size_t n = strlen(text);
+    putchar('"');
+    while (n) {
+        size_t valid = dp_utf8_prefix(text, n);
+        for (size_t i = 0; i < valid; i++) {
+            unsigned char c = (unsigned char)text[i];
+            if (c == '"' || c == '\\')
+                printf("\\%c", c);
+            else if (c < 0x20 || c == 0x7f)
+                printf("\\u%04x", c);
+            else
+                putchar(c);
+        }
+        if (valid < n)
+            fputs("\\ufffd", stdout);
+        n -= valid < n ? valid + 1 : valid;
+        text += valid + 1;
+    }
+    putchar('"');
+}
+
+static void key_of(const char *separator, const char *key)
+{
+    fputs(separator, stdout);
+    dp_cli_json_string(key);
+    putchar(':');
+}
+
+void dp_cli_json_text(const char *separator, const char *key, const char *text)
+{
+    key_of(separator, key);
+    dp_cli_json_string(text);
+}
+
+void dp_cli_json_number(const char *separator, const char *key, int64_t value)
+{
+    key_of(separator, key);
+    printf("%lld", (long long)value);
+}
+
+void dp_cli_json_fraction(const char *separator, const char *key, double value)
+{
+    key_of(separator, key);
+    printf("%.6g", isfinite(value) ? value : 0);
+}

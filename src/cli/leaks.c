@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/leaks.c - `deltaprof leaks`: the verdict.
+ *
+ * Stacks are taken from the first frame of the user's own code on: what libraries do below it is one stack. Stacks with
+ * no such frame belong to libraries; what those allocated once is counted together. The same stack in several processes
+ * is one leak.
+ */
+#include "cli/cli.h"
+#include "cli/evidence.h"
+#include "cli/heading.h"
+#include "cli/json.h"
+#include "cli/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NAME_COLUMN = 4, STACK_SHOWN = 8 };
+
+static const char about[] =
+    "Says which stacks leak, of a directory of heap profiles: whose memory in use grows from tick to tick, more than\n"
+    "chance makes, and goes on growing in the second half of the time. Caches that filled up, tables that were built\n"
+    "and a load that rose are none. Stacks begin at the first function of the program's own code. At least 4 ticks "
+    "are\n"
+    "needed; of a shorter run, what was allocated again and again, never freed, and is left at its end is told.\n\n"
+    "  -n N              how many leaks (default 10; 0: all)\n"
+    "  --confidence N    the least confidence that is told, in percent (default 50)\n"
+    "  --depth N         how many functions of a stack (default 8; 0: all)\n" DP_CLI_QUERY_HELP;
+
+struct leak {
+    uint32_t stack, row; /* row: of the model, one that has the stack */
+    size_t n_own;
+    double bytes, bytes_per_hour, confidence;
+    int64_t since_ns;
+    size_t n_processes;
+    bool is_left; /* told by the end of the process alone */
+    double row_bytes;
+};
+
+struct tally {
+    double bytes;
+    size_t n;
+};
+
+struct report {
+    struct dp_cli_query view;
+    struct dp_cli_series series;
+    double least;
+    size_t n_wanted, n_frames;
+    DP_VEC(struct leak) leaks;
+    DP_VEC(uint32_t) of_stack; /* leak + 1 */
+    double in_use;
+    struct tally filled, steady, libraries;
+    struct leak closest; /* the best of those that are no leaks */
+};
+
+/* ---- judging ---------------------------------------------------------------------------------------------------- */
+
+static bool is_library(const struct report *r, const struct dp_cli_curve *curve)
+{
+    return curve->n_own >= dp_model_depth(&r->view.merge.model, curve->row);
+}
+
+static struct leak *leak_of(struct report *r, const struct dp_cli_curve *curve)
+{
+    while (r->of_stack.n <= curve->stack) {
+        uint32_t *fresh = dp_vec_push(&r->of_stack);
+        if (!fresh)
+            return NULL;
+        *fresh = 0;
+    }
+    uint32_t *known = &r->of_stack.at[curve->stack];
+    if (!*known) {
+        struct leak *fresh = dp_vec_push(&r->leaks);
+        if (!fresh)
+            return NULL;
+        *fresh = (struct leak){.stack = curve->stack, .row_bytes = -1};
+        *known = (uint32_t)r->leaks.n;
+    }
+    return &r->leaks.at[*known - 1];
+}
+
+static void add(struct leak *leak, const struct dp_cli_curve *curve, const struct dp_cli_evidence *e, double bytes)
+{
+    leak->bytes += bytes;
+    leak->bytes_per_hour += e->bytes_per_hour;
+    leak->confidence = fmax(leak->confidence, e->confidence);
+    leak->is_left |= e->verdict == DP_CLI_LEFT;
+    leak->n_processes++;
+    if (!leak->since_ns || e->since_ns < leak->since_ns)
+        leak->since_ns = e->since_ns;
+    if (bytes > leak->row_bytes) {
+        leak->row_bytes = bytes;
+        leak->row = curve->row;
+        leak->n_own = curve->n_own;
+    }
+}
+
+static int judge(struct report *r)
+{
+    for (size_t i = 0; i < r->series.curves.n; i++) {
+        const struct dp_cli_curve *curve = &r->series.curves.at[i];
+        const struct dp_cli_process *process = &r->series.processes.at[curve->process];
+        struct dp_cli_evidence e = dp_cli_evidence_of(process, curve);
+        double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
+        if (e.verdict == DP_CLI_LEFT)
+            bytes = curve->end_bytes;
+        r->in_use += bytes;
+        bool is_leak = e.confidence >= r->least && (e.verdict == DP_CLI_LEFT || e.bytes_per_hour > 0);
+        if (is_leak) {
+            struct leak *leak = leak_of(r, curve);
+            if (!leak)
+                return -ENOMEM;
+            add(leak, curve, &e, bytes);
+            continue;
+        }
+        if (e.confidence > r->closest.confidence) {
+            r->closest = (struct leak){.stack = curve->stack, .row_bytes = -1};
+            add(&r->closest, curve, &e, bytes);
+        }
+        struct tally *tally = is_library(r, curve)                                     ? &r->libraries
+                              : e.verdict == DP_CLI_FILLED || e.verdict == DP_CLI_ONCE ? &r->filled
+                                                                                       : &r->steady;
+        tally->n += bytes > 0;
+        tally->bytes += bytes;
+    }
+    return 0;
+}
+
+/* What costs most by the hour first, as far as it is sure. */
+static int by_weight(const void *a, const void *b)
+{
+    const struct leak *x = a, *y = b;
+    double left = x->confidence * fmax(x->bytes_per_hour, x->is_left ? x->bytes : 0);
+    double right = y->confidence * fmax(y->bytes_per_hour, y->is_left ? y->bytes : 0);
+    if (left != right)
+        return left > right ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* ---- output ----------------------------------------------------------------------------------------------------- */
+
+/* Fills view.stack with the frames of a leak; the first of them. */
+static int frames_of(struct report *r, const struct leak *leak, size_t *from)
+{
+    int shown = dp_cli_query_row(&r->view, leak->row);
+    *from = leak->n_own < r->view.stack.n ? leak->n_own : 0;
+    return shown < 0 ? shown : 0;
+}
+
+static void json_frame(const struct dp_cli_query *v, uint32_t frame, const char *separator)
+{
+    const struct dp_cli_frame *f = &v->frames.at.at[frame];
+    dp_cli_json_text(separator, "function", dp_cli_frames_text(&v->frames, f->name));
+    dp_cli_json_text(",", "file", f->file ? dp_cli_frames_text(&v->frames, f->file) : "");
+    dp_cli_json_number(",", "line", f->line);
+}
+
+static int print_json(struct report *r, size_t n)
+{
+    const struct dp_cli_query *v = &r->view;
+    dp_cli_json_number("{", "in_use_bytes", (int64_t)r->in_use);
+    fputs(",\"leaks\":[", stdout);
+    for (size_t i = 0; i < n; i++) {
+        const struct leak *leak = &r->leaks.at[i];
+        size_t from;
+        if (frames_of(r, leak, &from))
+            return -ENOMEM;
+        json_frame(v, v->stack.at[from], i ? ",\n{" : "\n{");
+        dp_cli_json_number(",", "bytes", (int64_t)leak->bytes);
+        dp_cli_json_number(",", "bytes_per_hour", (int64_t)leak->bytes_per_hour);
+        dp_cli_json_fraction(",", "confidence", leak->confidence);
+        dp_cli_json_number(",", "since_ns", leak->since_ns);
+        fputs(",\"stack\":[", stdout);
+        for (size_t j = from; j < v->stack.n; j++) {
+            json_frame(v, v->stack.at[j], j > from ? ",{" : "{");
+            putchar('}');
+        }
+        fputs("]}", stdout);
+    }
+    puts("]}");
+    return 0;
+}
+
+static void print_stack(const struct report *r, size_t from)
+{
+    const struct dp_cli_query *v = &r->view;
+    size_t n_columns = dp_cli_columns(), n = v->stack.n - from;
+    size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;
+    for (size_t i = from; i < from + n_shown; i++) {
+        const struct dp_cli_frame *f = &v->frames.at.at[v->stack.at[i]];
+        const char *file = f->file ? dp_cli_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+        char place[256] = "";
+        if (*file)
+            snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
+        size_t n_used = NAME_COLUMN + strlen(place), room = n_columns > n_used + 20 ? n_columns - n_used : 20;
+        printf("%*s", NAME_COLUMN, "");
+        dp_cli_print_name(stdout, dp_cli_frames_text(&v->frames, f->name), n_columns ? room : 0);
+        dp_cli_print_name(stdout, place, 0);
+        putchar('\n');
+    }
+    if (n_shown < n)
+        printf("%*s(%zu more)\n", NAME_COLUMN, "", n - n_shown);
+}
+
+static int print_leak(struct report *r, const struct leak *leak)
+{
+    char bytes[32], rate[32], since[64] = "";
+    time_t seconds = (time_t)(leak->since_ns / 1000000000);
+    struct tm tm;
+    size_t from;
+    dp_cli_unit(bytes, sizeof bytes, (int64_t)leak->bytes, "bytes");
+    dp_cli_unit(rate, sizeof rate, (int64_t)leak->bytes_per_hour, "bytes");
+    if (leak->since_ns && localtime_r(&seconds, &tm))
+        strftime(since, sizeof since, " since %H:%M:%S", &tm);
+    if (leak->is_left)
+        printf("%s left at the end, never freed, confidence %.0f%%\n", bytes, 100 * leak->confidence);
+    else
+        printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * leak->confidence);
+    if (leak->n_processes > 1)
+        printf("%*sin %zu processes\n", NAME_COLUMN, "", leak->n_processes);
+    if (frames_of(r, leak, &from))
+        return -ENOMEM;
+    print_stack(r, from);
+    return 0;
+}
+
+static void print_tally(const struct tally *tally, const char *words)
+{
+    char bytes[32];
+    dp_cli_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
+    if (tally->n)
+        printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", words);
+}
+
+static void print_heading(const struct report *r)
+{
+    char bytes[32], duration[32];
+    size_t most = 0;
+    int64_t longest_ns = 0;
+    for (size_t i = 0; i < r->series.processes.n; i++) {
+        const struct dp_cli_process *p = &r->series.processes.at[i];
+        most = p->n_points > most ? p->n_points : most;
+        if (p->n_points && p->times_ns[p->n_points - 1] - p->start_ns > longest_ns)
+            longest_ns = p->times_ns[p->n_points - 1] - p->start_ns;
+    }
+    dp_cli_unit(bytes, sizeof bytes, (int64_t)r->in_use, "bytes");
+    dp_cli_unit(duration, sizeof duration, longest_ns, "nanoseconds");
+    if (r->series.processes.n == 1 && *r->series.processes.at[0].name)
+        printf("%s: ", r->series.processes.at[0].name);
+    else
+        printf("%zu processes: ", r->series.processes.n);
+    printf("%s in use, %zu file%s, %s\n", bytes, r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
+    if (most < DP_CLI_TICKS_NEEDED)
+        printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
+               "deltaprof run -o interval=1s -- COMMAND\n",
+               most, DP_CLI_TICKS_NEEDED);
+}
+
+static int print_all(struct report *r, size_t n)
+{
+    int err = 0;
+    print_heading(r);
+    if (r->leaks.n)
+        printf("%zu leak%s\n\n", r->leaks.n, r->leaks.n == 1 ? "" : "s");
+    else
+        puts("No leak: nothing grows and goes on growing.");
+    for (size_t i = 0; i < n && !err; i++) {
+        printf("%2zu. ", i + 1);
+        err = print_leak(r, &r->leaks.at[i]);
+        putchar('\n');
+    }
+    if (n < r->leaks.n)
+        printf("%zu more (-n 0 shows all)\n", r->leaks.n - n);
+    if (!r->leaks.n && r->closest.confidence >= 0.1 && !err) {
+        fputs("Closest to one: ", stdout);
+        err = print_leak(r, &r->closest);
+    }
+    if (r->filled.n + r->steady.n + r->libraries.n)
+        puts("No leaks:");
+    print_tally(&r->filled, "that grew and stopped (caches, tables)");
+    print_tally(&r->steady, "that stay as they are, or go up and down");
+    print_tally(&r->libraries, "of libraries");
+    dp_cli_heading_losses(&r->view);
+    return err;
+}
+
+/* ---- the verb --------------------------------------------------------------------------------------------------- */
+
+static int show(struct report *r, char **paths, size_t n_paths)
+{
+    struct dp_cli_query *v = &r->view;
+    int status = 0;
+    for (size_t i = 0; i < n_paths && !status; i++)
+        status = dp_cli_paths_add(&v->paths, v->verb, paths[i]);
+    if (!status)
+        status = dp_cli_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
+    if (!status)
+        status = dp_cli_series_read(&r->series);
+    if (!status && !r->series.has_inuse) {
+        dp_cli_error("leaks", "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
+        status = DP_CLI_FAILED;
+    }
+    if (status)
+        return status;
+    int err = judge(r);
+    if (!err && r->leaks.n)
+        qsort(r->leaks.at, r->leaks.n, sizeof *r->leaks.at, by_weight);
+    size_t n = r->n_wanted && r->n_wanted < r->leaks.n ? r->n_wanted : r->leaks.n;
+    if (!err)
+        err = v->json ? print_json(r, n) : print_all(r, n);
+    if (err) {
+        dp_cli_error("leaks", "out of memory");
+        return DP_CLI_FAILED;
+    }
+    return dp_cli_flush("leaks");
+}
+
+static int take_number(const char *option, double most, double *number)
+{
+    char *end;
+    *number = strtod(optarg, &end);
+    end += *end == '%';
+    if (end != optarg && !*end && *number >= 0 && *number <= most)
+        return 0;
+    dp_cli_error("leaks", "%s %s is no number from 0 to %.0f", option, optarg, most);
+    return DP_CLI_USAGE;
+}
+
+int dp_cli_leaks(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"confidence", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'}, DP_CLI_QUERY_OPTIONS};
+    struct report r = {.n_frames = 0};
+    double n_wanted = 10, percent = 50, n_frames = STACK_SHOWN;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_cli_files_init();
+    int status = dp_cli_query_init(&r.view, "leaks", argc);
+    for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
+        if (option == 'n')
+            status = take_number("-n", 1e9, &n_wanted);
+        else if (option == 'c')
+            status = take_number("--confidence", 100, &percent);
+        else if (option == 'd')
+            status = take_number("--depth", 1e9, &n_frames);
+        else
+            status = dp_cli_query_option(&r.view, argv, option);
+    }
+    if (!status && optind == argc) {
+        dp_cli_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
+        status = DP_CLI_USAGE;
+    }
+    r.series.view = &r.view;
+    r.series.from_own = true;
+    r.least = percent / 100;
+    r.n_wanted = (size_t)n_wanted;
+    r.n_frames = (size_t)n_frames;
+    if (!status)
+        status = show(&r, argv + optind, (size_t)(argc - optind));
+    dp_vec_fini(&r.leaks);
+    dp_vec_fini(&r.of_stack);
+    dp_cli_series_fini(&r.series);
+    dp_cli_query_fini(&r.view);
+    return status;
+}

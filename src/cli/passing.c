@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/passing.c - the list of functions that only pass an allocation on.
+ *
+ * C names are matched whole. Of the C++ library it is what allocates inside of containers: names of the implementation
+ * in std begin with an underscore. What a user calls, std::vector::push_back, stays.
+ */
+#include "cli/passing.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* A name that ends in '*' is the beginning of one. */
+static const char *const names[] = {
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "strdup",
+    "strndup",
+    "__strdup",
+    "__strndup",
+    "asprintf",
+    "vasprintf",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "operator new",
+    "operator new[]",
+    "xmalloc*",
+    "xcalloc*",
+    "xrealloc*",
+    "xstrdup",
+    "xstrndup",
+    "xzalloc",
+    "xmemdup",
+    "x2realloc",
+    "x2nrealloc",
+    "safe_malloc",
+    "safe_calloc",
+    "safe_realloc",
+    "emalloc",
+    "ecalloc",
+    "erealloc",
+    "my_malloc",
+    "my_realloc",
+    "my_multi_malloc",
+    "my_strdup",
+    "my_strndup",
+    "my_memdup",
+    "g_malloc*",
+    "g_try_malloc*",
+    "g_realloc*",
+    "g_try_realloc*",
+    "g_strdup",
+    "g_strndup",
+    "g_memdup*",
+    "g_slice_alloc*",
+    "g_aligned_alloc*",
+    "g_rc_box_alloc*",
+    "g_atomic_rc_box_alloc*",
+    "zmalloc*",
+    "zcalloc*",
+    "zrealloc*",
+    "ztrymalloc*",
+    "ztrycalloc*",
+    "ztryrealloc*",
+    "zstrdup",
+    "ngx_alloc",
+    "ngx_calloc",
+    "ngx_palloc*",
+    "ngx_pnalloc",
+    "ngx_pcalloc",
+    "apr_palloc",
+    "apr_pcalloc",
+    "CRYPTO_malloc",
+    "CRYPTO_zalloc",
+    "CRYPTO_realloc",
+    "CRYPTO_strdup",
+    "PyMem_Malloc",
+    "PyMem_Calloc",
+    "PyMem_Realloc",
+    "PyMem_RawMalloc",
+    "PyMem_RawCalloc",
+    "PyMem_RawRealloc",
+    "PyObject_Malloc",
+    "PyObject_Calloc",
+    "PyObject_Realloc",
+    "_PyMem_RawMalloc",
+    "_PyObject_Malloc",
+    "_PyObject_GC_Malloc",
+    "_PyObject_GC_New",
+    "_PyObject_GC_NewVar",
+    "PyType_GenericAlloc",
+    "palloc*",
+    "MemoryContextAlloc*",
+    "AllocSetAlloc*",
+    "repalloc*",
+    "sqlite3MemMalloc",
+    "sqlite3MemRealloc",
+    "sqlite3Malloc*",
+    "sqlite3Realloc*",
+    "sqlite3DbMalloc*",
+    "sqlite3DbRealloc*",
+    "sqlite3_malloc*",
+    "sqlite3_realloc*",
+    "mallocWithAlarm",
+    "dbMallocRawFinish",
+    "dbReallocFinish",
+    "std::allocator*",
+    "std::__new_allocator*",
+    "std::__allocate_guarded*",
+    "std::pmr::*",
+    "__gnu_cxx::*",
+    "std::_*",
+    "std::__detail::_*",
+    "std::__cxx11::_*",
+    "std::__shared_*",
+    "std::__uninitialized_*",
+    "std::make_shared*",
+    "std::make_unique*",
+    "std::allocate_shared*",
+    "std::__do_uninit*",
+    "std::__copy_move*",
+    "__rust_alloc*",
+    "__rust_realloc",
+    "__rdl_alloc*",
+    "__rdl_realloc",
+    "alloc::alloc::*",
+    "alloc::raw_vec::*",
+    "<alloc::alloc::Global*",
+    "_talloc*",
+    "talloc_*",
+    "wmem_alloc*",
+    "ev_realloc",
+    "uv__malloc",
+    "uv__calloc",
+    "uv__realloc",
+    "event_mm_malloc_",
+    "event_mm_calloc_",
+};
+
+static bool is_match(const char *pattern, const char *name)
+{
+    size_t n = strlen(pattern);
+    return pattern[n - 1] == '*' ? !strncmp(pattern, name, n - 1) : !strcmp(pattern, name);
+}
+
+bool dp_cli_is_passing(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_match(names[i], name))
+            return true;
+    /* std::vector<int>::_M_realloc_insert */
+    const char *member = strstr(name, "::_M_");
+    return member && !strncmp(name, "std::", 5);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/query.c - options, files and type of a verb that shows profiles.
+ */
+#include "cli/query.h"
+
+#include "cli/at.h"
+#include "cli/cli.h"
+#include "cli/units.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES 8 /* lines */
+
+int dp_cli_query_init(struct dp_cli_query *v, const char *verb, int argc)
+{
+    *v = (struct dp_cli_query){.verb = verb, .limit_bytes = DP_INPUT_LIMIT};
+    v->labels = calloc((size_t)argc + 1, sizeof *v->labels);
+    if (v->labels)
+        return 0;
+    dp_cli_error(verb, "out of memory");
+    return DP_CLI_FAILED;
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+static int take_regex(struct dp_cli_query *v, int which, const char *name, const char *text)
+{
+    char why[128];
+    if (v->has_filter[which]) {
+        dp_cli_error(v->verb, "--%s may be given once; A|B matches both", name);
+        return DP_CLI_USAGE;
+    }
+    int err = regcomp(&v->filters[which], text, REG_EXTENDED | REG_NOSUB);
+    if (err) {
+        regerror(err, &v->filters[which], why, sizeof why);
+        dp_cli_error(v->verb, "--%s %s: %s", name, text, why);
+        return DP_CLI_USAGE;
+    }
+    v->has_filter[which] = true;
+    return 0;
+}
+
+static int take_label(struct dp_cli_query *v, char *text)
+{
+    if (!strchr(text, '=')) {
+        dp_cli_error(v->verb, "--label %s is not KEY=VALUE", text);
+        return DP_CLI_USAGE;
+    }
+    v->labels[v->n_labels++] = text;
+    v->merge.with_inherited |= !strcmp(text, DP_MERGE_FORK "=" DP_MERGE_INHERITED);
+    return 0;
+}
+
+static int take_names(struct dp_cli_query *v, const char *text)
+{
+    v->full = !strcmp(text, "full");
+    if (v->full || !strcmp(text, "short"))
+        return 0;
+    dp_cli_error(v->verb, "--names %s: short or full", text);
+    return DP_CLI_USAGE;
+}
+
+int dp_cli_query_option(struct dp_cli_query *v, char **argv, int option)
+{
+    switch (option) {
+    case DP_CLI_OPTION_TYPE:
+        v->type_name = optarg;
+        return 0;
+    case DP_CLI_OPTION_KIND:
+        v->kind = optarg;
+        return 0;
+    case DP_CLI_OPTION_LABEL:
+        return take_label(v, optarg);
+    case DP_CLI_OPTION_FOCUS:
+        return take_regex(v, 0, "focus", optarg);
+    case DP_CLI_OPTION_IGNORE:
+        return take_regex(v, 1, "ignore", optarg);
+    case DP_CLI_OPTION_HIDE:
+        return take_regex(v, 2, "hide", optarg);
+    case DP_CLI_OPTION_FOLD:
+        return take_regex(v, 3, "fold", optarg);
+    case DP_CLI_OPTION_RAW:
+        v->raw = true;
+        return 0;
+    case DP_CLI_OPTION_NAMES:
+        return take_names(v, optarg);
+    case DP_CLI_OPTION_AT:
+        v->at_text = optarg;
+        return dp_cli_at_parse(v->verb, optarg, &v->at);
+    case DP_CLI_OPTION_INHERITED:
+        v->merge.with_inherited = true;
+        return 0;
+    case DP_CLI_OPTION_JSON:
+        v->json = true;
+        return 0;
+    case DP_CLI_OPTION_LIMIT:
+        return dp_cli_limit(v->verb, optarg, &v->limit_bytes);
+    default:
+        return dp_cli_bad_option(argv, option);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* As the file is called: the main mapping of a program that was started through a link has the name of another. */
+static int add_program(struct dp_strings *programs, const char *path, const struct dp_decode *d)
+{
+    size_t n_bytes = 0;
+    const char *program = dp_cli_file_program(path, &n_bytes);
+    if (!programs->offsets.n && dp_strings_add(programs, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    if (!n_bytes && d->mappings.n) {
+        program = dp_decode_text(d, d->mappings.at[0].file, &n_bytes);
+        const char *slash = n_bytes ? memrchr(program, '/', n_bytes) : NULL;
+        if (slash) {
+            n_bytes -= (size_t)(slash + 1 - program);
+            program = slash + 1;
+        }
+    }
+    return n_bytes && dp_strings_add(programs, program, n_bytes) == DP_STRINGS_NONE ? -ENOMEM : 0;
+}
+
+/* A comment without # is a loss, counted since the process began. */
+static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
+{
+    if (!losses->offsets.n && dp_strings_add(losses, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n_bytes;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
+        if (n_bytes && *text != '#' && dp_strings_count(losses) <= MAX_LOSSES &&
+            dp_strings_add(losses, text, n_bytes) == DP_STRINGS_NONE)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The bytes that a process allocated in all, as its file tells; -1: it does not. */
+static int64_t allocated_of(const struct dp_decode *d)
+{
+    static const char head[] = DP_MERGE_ALLOCATED;
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n_bytes;
+        char number[24] = "";
+        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
+        if (n_bytes <= strlen(head) || n_bytes >= strlen(head) + sizeof number || memcmp(text, head, strlen(head)))
+            continue;
+        memcpy(number, text + strlen(head), n_bytes - strlen(head));
+        return strtoll(number, NULL, 10);
+    }
+    return -1;
+}
+
+static void add_allocated(struct dp_cli_query *v, const struct dp_decode *d, bool *all_tell)
+{
+    int64_t bytes = allocated_of(d);
+    *all_tell &= bytes >= 0;
+    if (bytes > 0)
+        dp_merge_sum(&v->allocated, bytes);
+}
+
+static int read_files(struct dp_cli_query *v)
+{
+    struct dp_cli_source source = {0};
+    struct dp_merge_place *places = calloc(v->paths.n + 1, sizeof *places);
+    bool all_tell = true;
+    int status = 0;
+    if (!places || dp_cli_places(v->paths.at, v->paths.n, places)) {
+        dp_cli_error(v->verb, "out of memory");
+        status = DP_CLI_FAILED;
+    }
+    for (size_t i = 0; i < v->paths.n && !status; i++) {
+        struct dp_input_error error;
+        status = dp_cli_read(v->verb, v->paths.at[i], v->limit_bytes, &source);
+        int err = status ? 0 : dp_merge_add(&v->merge, &source.decode, places[i], &error);
+        if (!status && !err)
+            err = add_program(&v->programs, v->paths.at[i], &source.decode);
+        bool is_newest = places && (places[i].state == DP_MERGE_NEWEST || places[i].state == DP_MERGE_LOOSE);
+        if (!status && !err && is_newest)
+            err = add_losses(&v->losses, &source.decode);
+        if (!status && !err && is_newest)
+            add_allocated(v, &source.decode, &all_tell);
+        if (err)
+            status = dp_cli_refuse(v->verb, v->paths.at[i], err, &error);
+    }
+    if (!all_tell)
+        v->allocated = 0;
+    dp_cli_source_fini(&source);
+    free(places);
+    return status;
+}
+
+/* ---- type and labels -------------------------------------------------------------------------------------------- */
+
+int dp_cli_query_choose_type(struct dp_cli_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    const char *wanted = v->type_name;
+    for (size_t i = 0; i < m->types.n && !wanted && v->preferred; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), v->preferred))
+            wanted = v->preferred;
+    if (!wanted && v->merge.header.default_type)
+        wanted = dp_model_text(m, v->merge.header.default_type);
+    v->type = m->types.n ? m->types.n - 1 : 0;
+    for (size_t i = 0; i < m->types.n && wanted; i++) {
+        if (strcmp(dp_model_text(m, m->types.at[i].type), wanted))
+            continue;
+        v->type = i;
+        return 0;
+    }
+    if (!v->type_name && m->types.n)
+        return 0;
+    char types[256];
+    dp_model_type_names(m, types, sizeof types);
+    dp_cli_error(v->verb, "%s: no sample type %s; it has: %s%s%s", dp_cli_file_name(v->paths.at[0]),
+                 wanted ? wanted : "at all", types, *v->paths.others ? "; other profiles are here too: --kind " : "",
+                 v->paths.others);
+    return DP_CLI_FAILED;
+}
+
+const char *dp_cli_label_value(const struct dp_model *m, uint32_t row, const char *key, char number[32])
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
+        const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
+        if (strcmp(dp_model_text(m, label->key), key))
+            continue;
+        snprintf(number, 32, "%lld", (long long)label->num);
+        return label->str ? dp_model_text(m, label->str) : number;
+    }
+    return NULL;
+}
+
+/* Whether a label is KEY=VALUE; a number matches its digits. There may be a '=' in KEY. */
+static bool is_label(const struct dp_model *m, const struct dp_model_label *label, const char *wanted)
+{
+    char number[32];
+    const char *value = number, *key = dp_model_text(m, label->key);
+    size_t n_key = strlen(key);
+    snprintf(number, sizeof number, "%lld", (long long)label->num);
+    if (label->str)
+        value = dp_model_text(m, label->str);
+    return !strncmp(key, wanted, n_key) && wanted[n_key] == '=' && !strcmp(value, wanted + n_key + 1);
+}
+
+static bool row_has_label(const struct dp_model *m, uint32_t row, const char *wanted)
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++)
+        if (is_label(m, &m->labels.at[dp_model_labels(m, row)[i]], wanted))
+            return true;
+    return false;
+}
+
+bool dp_cli_query_has_labels(const struct dp_cli_query *v, uint32_t row)
+{
+    for (size_t i = 0; i < v->n_labels; i++)
+        if (!row_has_label(&v->merge.model, row, v->labels[i]))
+            return false;
+    return true;
+}
+
+/* Says which labels there are instead. */
+static int refuse_label(const struct dp_cli_query *v, const char *wanted)
+{
+    const struct dp_model *m = &v->merge.model;
+    char there[200] = "";
+    for (size_t i = 0, used = 0; i < m->labels.n && used < sizeof there - 64; i++) {
+        const struct dp_model_label *label = &m->labels.at[i];
+        const char *key = dp_model_text(m, label->key), *value = label->str ? dp_model_text(m, label->str) : NULL;
+        int n = value ? snprintf(there + used, sizeof there - used, "%s%.40s=%.60s", used ? ", " : "", key, value)
+                      : snprintf(there + used, sizeof there - used, "%s%.40s=%lld", used ? ", " : "", key,
+                                 (long long)label->num);
+        used += (size_t)n;
+    }
+    dp_cli_error(v->verb, "no sample has the label %s; %s%s", wanted, *there ? "there are: " : "none has any label",
+                 there);
+    return DP_CLI_FAILED;
+}
+
+static int check_labels(const struct dp_cli_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    for (size_t i = 0; i < v->n_labels; i++) {
+        bool found = false;
+        for (size_t j = 0; j < m->labels.n && !found; j++)
+            found = is_label(m, &m->labels.at[j], v->labels[i]);
+        if (!found)
+            return refuse_label(v, v->labels[i]);
+    }
+    return 0;
+}
+
+int dp_cli_query_read(struct dp_cli_query *v, char **paths, size_t n)
+{
+    int status = 0;
+    v->argument = paths[0];
+    for (size_t i = 0; i < n && !status; i++)
+        status = dp_cli_paths_add(&v->paths, v->verb, paths[i]);
+    if (!status)
+        status = dp_cli_paths_choose(&v->paths, v->verb, v->kind, v->type_name);
+    if (!status && v->at != DP_CLI_AT_NEWEST)
+        status = dp_cli_at_choose(v);
+    if (!status)
+        status = read_files(v);
+    if (!status)
+        status = dp_cli_query_choose_type(v);
+    if (!status && dp_merge_settle(&v->merge)) {
+        dp_cli_error(v->verb, "out of memory");
+        status = DP_CLI_FAILED;
+    }
+    if (!status)
+        status = check_labels(v);
+    v->frames.model = &v->merge.model;
+    v->frames.full = v->full;
+    v->frames.fold = v->has_filter[3] ? &v->filters[3] : NULL;
+    return status;
+}
+
+void dp_cli_query_same(struct dp_cli_query *to, const struct dp_cli_query *v)
+{
+    *to = *v;
+    to->merge = (struct dp_merge){.with_inherited = v->merge.with_inherited};
+}
+
+void dp_cli_query_same_fini(struct dp_cli_query *v)
+{
+    dp_cli_paths_fini(&v->paths);
+    dp_merge_fini(&v->merge);
+    dp_strings_fini(&v->programs);
+    dp_strings_fini(&v->losses);
+    dp_cli_frames_fini(&v->frames);
+    dp_vec_fini(&v->stack);
+}
+
+void dp_cli_query_fini(struct dp_cli_query *v)
+{
+    for (size_t i = 0; i < sizeof v->filters / sizeof *v->filters; i++)
+        if (v->has_filter[i])
+            regfree(&v->filters[i]);
+    dp_cli_query_same_fini(v);
+    free(v->labels);
+}

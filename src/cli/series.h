@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/series.h - what each stack had in use from tick to tick, and allocated in between, process by process.
+ */
+#pragma once
+
+#include "cli/stacks.h"
+
+enum { DP_CLI_POINTS = 32 }; /* of a curve: ticks are joined where there are more */
+
+struct dp_cli_process {
+    char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
+    size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
+    int64_t start_ns, times_ns[DP_CLI_POINTS];
+    bool ended;                      /* there is a file that was written at its end */
+    int64_t rate;                    /* mean bytes between samples */
+    double allocated[DP_CLI_POINTS]; /* bytes that all its stacks allocated by then since the point before */
+};
+
+/* A stack in a process. Samples: how many sampled blocks the values stand for, which is what chance works on. */
+struct dp_cli_curve {
+    uint32_t stack, process; /* of stacks, of processes */
+    uint32_t row;            /* a row of the model that has this stack, the largest */
+    int64_t row_value;
+    size_t n_own;                                        /* frames of the row's stack before the stack begins */
+    double bytes[DP_CLI_POINTS], samples[DP_CLI_POINTS]; /* in use */
+    double allocated_samples[DP_CLI_POINTS];             /* since the point before */
+    double end_bytes, end_samples;                       /* in use in the file written at the end */
+};
+
+/* Zero is an empty one, with view and from_own set. */
+struct dp_cli_series {
+    struct dp_cli_query *view; /* its options; its merge.model becomes that of all files */
+    bool from_own;             /* stacks begin at the first frame of the user's own code */
+
+    bool has_inuse; /* the files have inuse_space */
+    struct dp_cli_stacks stacks;
+    DP_VEC(struct dp_cli_process) processes;
+    DP_VEC(struct dp_cli_curve) curves;
+    DP_VEC(uint32_t) curve_of; /* by stack, of the process that is read: curve + 1 */
+    DP_VEC(uint32_t) stack_of; /* by row: stack + 1, UINT32_MAX: not shown, 0: not known yet */
+    DP_VEC(uint32_t) own_of;   /* by row: n_own */
+};
+
+/* Reads the files of view->paths, which must be heap profiles. 0, or DP_CLI_FAILED after one line. */
+int dp_cli_series_read(struct dp_cli_series *);
+void dp_cli_series_fini(struct dp_cli_series *);
+
+/* The number of the first frame of v->stack that is the user's own code; v->stack.n: none is. */
+size_t dp_cli_own_frame(const struct dp_cli_query *v);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* cli/slope.c - least squares for the slope, Kendall's tau for the trend: tau does not mind outliers. */
+#include "cli/slope.h"
+
+struct dp_cli_slope dp_cli_slope_of(const int64_t *times_ns, const double *values, size_t first, size_t last)
+{
+    struct dp_cli_slope slope = {0, 0};
+    double n = (double)(last - first), t_mean = 0, v_mean = 0, tt = 0, tv = 0, pairs = 0;
+    if (last < first + 2)
+        return slope;
+    for (size_t i = first; i < last; i++) {
+        t_mean += (double)(times_ns[i] - times_ns[first]) / n;
+        v_mean += values[i] / n;
+    }
+    for (size_t i = first; i < last; i++) {
+        double t = (double)(times_ns[i] - times_ns[first]) - t_mean;
+        tt += t * t;
+        tv += t * (values[i] - v_mean);
+        for (size_t j = i + 1; j < last; j++) {
+            slope.steadiness += (values[j] > values[i]) - (values[j] < values[i]);
+            pairs++;
+        }
+    }
+    slope.steadiness /= pairs;
+    slope.per_hour = tt > 0 ? tv / tt * 3600e9 : 0;
+    return slope;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli/stack.c - the frames of a row that are shown: what --focus and --ignore choose, without what --hide leaves out,
+ * and with the functions that only pass an allocation on folded into their caller.
+ *
+ * As in pprof: a stack is chosen by any of its functions, files and libraries, also by those that are hidden or folded;
+ * and a stack of which nothing is left is not shown.
+ */
+#include "cli/query.h"
+
+#include <errno.h>
+
+static bool matches(const struct dp_cli_query *v, int filter, uint32_t frame)
+{
+    const struct dp_cli_frames *f = &v->frames;
+    const struct dp_cli_frame *at = &f->at.at[frame];
+    const regex_t *regex = &v->filters[filter];
+    return !regexec(regex, dp_cli_frames_text(f, at->name), 0, NULL, 0) ||
+           (at->file && !regexec(regex, dp_cli_frames_text(f, at->file), 0, NULL, 0)) ||
+           (at->library && !regexec(regex, dp_cli_frames_text(f, at->library), 0, NULL, 0));
+}
+
+static bool any_matches(const struct dp_cli_query *v, int filter)
+{
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (matches(v, filter, v->stack.at[i]))
+            return true;
+    return false;
+}
+
+static void hide(struct dp_cli_query *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!matches(v, 2, v->stack.at[i]))
+            v->stack.at[n++] = v->stack.at[i];
+    v->stack.n = n;
+}
+
+/* The last frame stays in any case. */
+static void fold(struct dp_cli_query *v)
+{
+    size_t n_passing = 0;
+    while (n_passing + 1 < v->stack.n && v->frames.at.at[v->stack.at[n_passing]].is_passing)
+        n_passing++;
+    for (size_t i = n_passing; i < v->stack.n; i++)
+        v->stack.at[i - n_passing] = v->stack.at[i];
+    v->stack.n -= n_passing;
+}
+
+static int collect(struct dp_cli_query *v, uint32_t row)
+{
+    const struct dp_model *m = &v->merge.model;
+    const uint32_t *locations = dp_model_stack(m, row);
+    uint32_t depth = dp_model_depth(m, row);
+    dp_vec_clear(&v->stack);
+    for (uint32_t i = 0; i < depth; i++) {
+        uint32_t first;
+        int n = dp_cli_frames_of(&v->frames, locations[i], &first);
+        uint32_t *to = n < 0 ? NULL : dp_vec_room(&v->stack, (size_t)n);
+        if (!to)
+            return -ENOMEM;
+        for (int j = 0; j < n; j++)
+            to[j] = first + (uint32_t)j;
+        v->stack.n += (size_t)n;
+    }
+    if (depth)
+        return 0;
+    uint32_t none = dp_cli_frames_named(&v->frames, "[no stack]"), *to = dp_vec_push(&v->stack);
+    if (none == DP_STRINGS_NONE || !to)
+        return -ENOMEM;
+    *to = none;
+    return 0;
+}
+
+int dp_cli_query_row(struct dp_cli_query *v, uint32_t row)
+{
+    if (!dp_cli_query_has_labels(v, row))
+        return 0;
+    int err = collect(v, row);
+    if (err)
+        return err;
+    if ((v->has_filter[0] && !any_matches(v, 0)) || (v->has_filter[1] && any_matches(v, 1)))
+        return 0;
+    if (v->has_filter[2])
+        hide(v);
+    if (!v->raw)
+        fold(v);
+    return v->stack.n > 0;
+}

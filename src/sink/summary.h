@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/summary.h - what a process says about its heap at its end: allocated, the peak, in use.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <stddef.h>
+
+/* Reads the offset of local time from UTC, which `deltaprof run` passes on. Context: init. */
+void dp_summary_init(void);
+
+/* A tick found so many bytes in use at time_ns (wall clock). Any thread, one at a time. */
+void dp_summary_tick(int64_t inuse_bytes, int64_t time_ns);
+
+/*
+ * "158 MB allocated, peak 148 MB at 12:04:31, 25 MB in use at exit"; "" without a tick. Async-signal-safe.
+ */
+void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes);
+
+/* A forked child has no ticks yet. */
+void dp_summary_fork_child(void);

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof growth` and `deltaprof check` on profiles made by hand.
+
+    test_growth.py DELTAPROF
+"""
+import gzip
+import json
+import random
+import unittest
+
+from by_hand import Case, profile
+from random_profile import MUTEX, chunk, number, parse
+
+
+class Growth(Case):
+    def growth(self, *arguments):
+        return json.loads(self.run_it('growth', '--json', *arguments))
+
+    def pair(self):
+        return (self.file('old', [(['a', 'main'], [1, 5, 1, 100]), (['b', 'main'], [1, 5, 1, 50]), (['same'], [1, 1, 1, 7])]),
+                self.file('new', [(['a', 'main'], [1, 9, 1, 400]), (['c', 'main'], [1, 5, 1, 10]), (['same'], [1, 1, 1, 7])],
+                          program='/usr/bin/other-build'))
+
+    def test_two_profiles_are_compared_by_the_names_of_their_functions(self):
+        old, new = self.pair()
+        found = self.growth(old, new)
+        self.assertEqual((found['unit'], found['total'], found['before'], found['after']), ('bytes', 260, 157, 417))
+        self.assertEqual([(row['name'], row['before'], row['after'], row['growth'], row['stack']) for row in found['rows']],
+                         [('a', 100, 400, 300, ['a', 'main']), ('b', 50, 0, -50, ['b', 'main']), ('c', 0, 10, 10, ['c', 'main'])])
+        self.assertEqual([row['growth'] for row in self.growth('--type', 'alloc_space', old, new)['rows']], [5, -5, 4])
+        self.assertEqual([row['name'] for row in self.growth('--ignore', '^a$', '-n1', old, new)['rows']], ['b'])
+
+    def test_the_text_is_signed(self):
+        self.assertEqual(self.run_it('growth', *self.pair()).decode(), '''\
+From %s to %s (inuse_space)
+     +260B  157B -> 417B in all
+
+     +300B  100B -> 400B
+            a
+            main
+      -50B  50B -> 0
+            b
+            main
+      +10B  0 -> 10B
+            c
+            main
+''' % tuple(self.dir.name + '/' + name for name in ('old', 'new')))
+
+    def ticks(self, name, curves, start=10**9):
+        for i in range(len(next(iter(curves.values())))):
+            self.file('%s.%04d.heap.pb.gz' % (name, i + 1), [([f, 'main'], [1, 1, 1, values[i]]) for f, values in curves.items() if values[i]],
+                      time_ns=(start + 60 * i) * 10**9)
+
+    def test_a_directory_has_a_slope_and_its_steadiness(self):
+        self.ticks('a.1', {'up': [100 * i for i in range(1, 62)], 'jumps': [1000 + 500 * (i % 2) for i in range(61)], 'flat': [9] * 61})
+        rows = {row['name']: row for row in self.growth(self.dir.name)['rows']}
+        self.assertEqual(set(rows), {'up'})
+        self.assertEqual((rows['up']['before'], rows['up']['after'], rows['up']['steadiness']), (100, 6100, 1))
+        self.assertAlmostEqual(rows['up']['per_hour'], 6000, delta=60)
+
+    def test_one_tick_is_nothing_to_compare(self):
+        self.ticks('a.1', {'f': [1]})
+        self.assertIn('There is one tick only', self.run_it('growth', self.dir.name).decode())
+
+    def test_processes_are_summed(self):
+        self.ticks('a.1', {'f': [10, 20, 30]})
+        self.ticks('a.2', {'f': [1, 2, 3]})
+        self.assertEqual([(row['before'], row['after']) for row in self.growth(self.dir.name)['rows']], [(11, 33)])
+
+    def test_kinds_that_have_nothing_in_common_are_refused(self):
+        self.run_it('growth', self.pair()[0], self.file('m', [(['f'], [1, 1])], MUTEX), status=1)
+        self.assertEqual(self.error.count('\n'), 1)
+
+
+class Check(Case):
+    def with_total(self, name, rows, total, period=524288):
+        data = gzip.decompress(profile(rows))
+        data += chunk(6, b'#allocated %d' % total) + number(13, len(parse(data).string_table)) + number(12, period)
+        return self.file(name, gzip.compress(data))
+
+    def test_more_than_the_budget_is_status_1_with_three_stacks(self):
+        old = self.file('old', [(['f%d' % i, 'main'], [1, 1000, 0, 0]) for i in range(9)])
+        new = self.file('new', [(['f%d' % i, 'main'], [1, 1000 + 10 * i, 0, 0]) for i in range(9)])
+        out = self.run_it('check', '--max-growth', '3%', old, new, status=1).decode()
+        self.assertEqual(out.splitlines()[0], 'alloc_space: 8.79kB -> 9.14kB, +4.00%, budget 3%: over budget')
+        self.assertEqual([line.split()[0] for line in out.splitlines()[1:] if line.startswith('    ')],
+                         ['+80B', 'f8', 'main', '+70B', 'f7', 'main', '+60B', 'f6', 'main'])
+        self.run_it('check', '--max-growth', '5', old, new)
+        self.run_it('check', '--max-growth', '0', new, old)
+        self.run_it('check', '--max-growth', '0', old, old)
+
+    def test_input_that_cannot_be_read_is_status_2(self):
+        old = self.file('old', [(['f'], [1, 1, 1, 1])])
+        for arguments in ['1%', old, old + 'x'], ['1%', old, self.file('broken', b'x')], ['1%', old], ['x', old, old], ['-1%', old, old]:
+            self.run_it('check', '--max-growth', *arguments, status=2)
+            self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z')
+        self.run_it('check', old, old, status=2)
+
+    def sampled(self, rng, n_blocks, size, rate):
+        """What a profile says of so many blocks: each sampled with its probability, and weighted by the inverse."""
+        p = 1 - 2.718281828459045 ** (-size / rate)
+        n = sum(rng.random() < p for _ in range(n_blocks))
+        return [(['f', 'main'], [round(n / p), round(n / p * size), 0, 0])]
+
+    def test_totals_that_are_counted_find_one_percent_and_nothing_else(self):
+        rng = random.Random(7)
+        n, size = 5000, 4096
+        for i in range(20):
+            old = self.with_total('old', self.sampled(rng, n, size, 524288), n * size)
+            new = self.with_total('new', self.sampled(rng, n + n // 100, size, 524288), (n + n // 100) * size)
+            self.run_it('check', '--max-growth', '1%', old, new, status=1)
+        for i in range(100):
+            new = self.with_total('new', self.sampled(rng, n, size, 524288), n * size)
+            self.run_it('check', '--max-growth', '0.1%', old, new)
+
+    def test_estimates_are_not_taken_for_growth_where_chance_makes_as_much(self):
+        rng = random.Random(7)
+        for i in range(20):
+            old, new = (self.file(name, gzip.compress(gzip.decompress(profile(self.sampled(rng, n, 4096, 524288))) + number(12, 524288)))
+                        for name, n in (('old', 5000), ('new', 5000)))
+            self.run_it('check', '--max-growth', '0.1%', old, new)
+        new = self.file('new', gzip.compress(gzip.decompress(profile(self.sampled(rng, 50_000, 4096, 524288))) + number(12, 524288)))
+        self.run_it('check', '--max-growth', '1%', old, new, status=1)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof leaks` on the ticks of programs that are simulated: blocks are allocated, sampled and freed.
+
+    test_leaks.py DELTAPROF
+"""
+import gzip
+import json
+import random
+import unittest
+
+from by_hand import Case, profile
+from random_profile import chunk, number, parse
+
+RATE, TICKS = 524288, 40
+
+
+class Site:
+    """Allocates `per_tick(t)` blocks a tick of `size` bytes; `frees(t, live)` says how many of the oldest go."""
+
+    def __init__(self, stack, size, per_tick, frees):
+        self.stack, self.size, self.per_tick, self.frees = stack, size, per_tick, frees
+        self.live, self.n_alloc = [], 0  # a block is whether it was sampled
+
+    def tick(self, rng, t):
+        p = 1 - 2.718281828459045 ** (-self.size / RATE)
+        fresh = [rng.random() < p for _ in range(self.per_tick(t))]
+        self.live += fresh
+        del self.live[:self.frees(t, len(self.live))]
+        weight = 1 / p
+        n_alloc, n_live = sum(fresh), sum(self.live)
+        return [round(n * weight * k) for n in (n_alloc, n_live) for k in (1, self.size)]
+
+
+class Leaks(Case):
+    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None):
+        rng = random.Random(seed)
+        for t in range(n_ticks):
+            rows = [(site.stack, values) for site in sites if any(values := site.tick(rng, t))]
+            self.file('%s.%04d.heap.pb.gz' % (name, t + 1), gzip.compress(
+                gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9)) + number(12, RATE)))
+        if end is not None:
+            data = gzip.decompress(profile(end, time_ns=(10**9 + 15 * n_ticks) * 10**9))
+            data += chunk(6, b'#ended') + number(13, len(parse(data).string_table)) + number(12, RATE)
+            self.file('%s.%04d.heap.pb.gz' % (name, n_ticks + 1), gzip.compress(data))
+
+    def leaks(self, *arguments):
+        return json.loads(self.run_it('leaks', '--json', *(arguments or [self.dir.name])))
+
+    def names(self):
+        return [leak['function'] for leak in self.leaks()['leaks']]
+
+    def traffic(self):
+        return Site(['request', 'main'], 16384, lambda t: 2000, lambda t, live: live - 500)
+
+    def test_a_leak_amid_traffic_is_found_and_nothing_else(self):
+        for seed in range(5):
+            self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)
+            found = self.leaks()
+            leak, = found['leaks']
+            self.assertEqual((leak['function'], [f['function'] for f in leak['stack']]), ('forget', ['forget', 'on_error', 'main']))
+            self.assertGreater(leak['confidence'], 0.9)
+            self.assertAlmostEqual(leak['bytes_per_hour'], 200 * 4096 * 240, delta=0.4 * 200 * 4096 * 240)
+            self.assertGreater(found['in_use_bytes'], leak['bytes'])
+
+    def test_a_leak_on_a_rare_path_of_a_busy_site_is_found(self):
+        self.run_program([self.traffic(), Site(['parse', 'main'], 16384, lambda t: 1000, lambda t, live: live),
+                          Site(['parse', 'main'], 16384, lambda t: 60, lambda t, live: 0)])
+        self.assertEqual(self.names(), ['parse'])
+
+    def test_what_is_no_leak_is_not_called_one(self):
+        rng = random.Random(3)
+        for what, site in {
+            'a cache that fills': Site(['put', 'main'], 8192, lambda t: 500, lambda t, live: max(0, live - 5000)),
+            'a cache that fills slowly': Site(['put', 'main'], 8192, lambda t: 400, lambda t, live: max(0, live - 9000)),
+            'a table built at first': Site(['build', 'main'], 65536, lambda t: 1000 if t < 3 else 0, lambda t, live: 0),
+            'a load that doubles': Site(['session', 'main'], 16384, lambda t: 1000 if t < 22 else 2000, lambda t, live: live - (1000 if t < 22 else 2000)),
+            'a load that comes and goes': Site(['session', 'main'], 16384, lambda t: 2000, lambda t, live: live - rng.randrange(500, 2000)),
+            'traffic': self.traffic(),
+            'a large block, once': Site(['reserve', 'main'], 64 << 20, lambda t: t == 30, lambda t, live: 0),
+        }.items():
+            for seed in range(4):
+                with self.subTest(what, seed=seed):
+                    self.run_program([self.traffic(), site], seed)
+                    self.assertEqual(self.names(), [])
+                    site.live = []
+
+    def test_the_same_leak_of_several_processes_is_one(self):
+        for i in range(3):
+            self.run_program([Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)], i, name='a.%d' % i)
+        leak, = self.leaks()['leaks']
+        self.assertAlmostEqual(leak['bytes'], 3 * 20 * 65536 * TICKS, delta=0.2 * 3 * 20 * 65536 * TICKS)
+        self.assertIn('in 3 processes', self.run_it('leaks', self.dir.name).decode())
+
+    def test_a_short_run_tells_what_is_left_after_its_end(self):
+        self.run_program([], n_ticks=0, end=[(['lost', 'main'], [100, 100 << 20, 100, 100 << 20]), (['table', 'main'], [1, 64 << 20, 1, 64 << 20]),
+                                             (['freed', 'main'], [900, 900 << 20, 100, 100 << 20])])
+        self.assertEqual(self.names(), ['lost'])
+        text = self.run_it('leaks', self.dir.name).decode()
+        self.assertIn('Too few ticks to see growth: 0, of 4 needed', text)
+        self.assertIn('100MB left at the end, never freed', text)
+
+    def test_a_clean_program_has_an_empty_list(self):
+        self.run_program([self.traffic()], end=[])
+        self.assertEqual(self.leaks()['leaks'], [])
+        self.assertIn('No leak: nothing grows and goes on growing.', self.run_it('leaks', self.dir.name).decode())
+
+    def test_a_wrong_kind_is_said(self):
+        path = self.file('m', [(['f'], [1, 1])], [('contentions', 'count'), ('delay', 'nanoseconds')])
+        self.run_it('leaks', path, status=1)
+        self.assertIn('no heap profile', self.error)
+
+
+if __name__ == '__main__':
+    unittest.main()
