@@ -67,6 +67,12 @@ static bool is_system_path(const char *path)
            begins(path, "[vdso]") || strstr(path, "/site-packages/") || strstr(path, "/lib/python3");
 }
 
+/* A function of a library that was inlined into the program, or made from a template there. */
+static bool is_library_source(const char *file)
+{
+    return begins(file, "/usr/include/") || begins(file, "/usr/lib/gcc/") || strstr(file, "/include/c++/");
+}
+
 static const char *mapping_file(const struct dp_model *m, const struct dp_model_location *l)
 {
     return l->mapping ? dp_model_text(m, m->mappings.at[l->mapping - 1].file) : "";
@@ -85,7 +91,8 @@ static int push(struct dp_cli_frames *f, const struct dp_model_location *l, cons
         .library = add_text(f, slash && slash[1] ? slash + 1 : object),
         .line = line,
         .is_runtime = is_runtime,
-        .is_foreign = is_system_path(is_runtime ? file : object) || !*object || (*object == '[' && !is_runtime),
+        .is_foreign = is_system_path(is_runtime ? file : object) || !*object || (*object == '[' && !is_runtime) ||
+                      (file && is_library_source(file)),
     };
     struct dp_cli_frame *to = dp_vec_push(&f->at);
     if (!to || shorter == DP_STRINGS_NONE || frame.name == DP_STRINGS_NONE || frame.file == DP_STRINGS_NONE ||

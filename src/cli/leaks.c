@@ -190,6 +190,9 @@ static void print_stack(const struct report *r, size_t from)
 {
     const struct dp_cli_query *v = &r->view;
     size_t n_columns = dp_cli_columns(), n = v->stack.n - from;
+    for (size_t i = 0; i < n; i++) /* what starts main is of no interest */
+        if (!strcmp(dp_cli_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
+            n = i + 1;
     size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;
     for (size_t i = from; i < from + n_shown; i++) {
         const struct dp_cli_frame *f = &v->frames.at.at[v->stack.at[i]];

@@ -140,6 +140,7 @@ void dp_cli_shorten(char *name)
     cut_all(name, "__1::");
     cut_nested(name);
     cut_all(name, ", std::allocator");
+    cut_all(name, "<std::allocator>");
     replace_all(name, "std::basic_string<char, std::char_traits>", "std::string");
     replace_all(name, "std::basic_string::", "std::string::");
     replace_all(name, "std::basic_string,", "std::string,");

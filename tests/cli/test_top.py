@@ -271,7 +271,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             'cache::{lambda(int)#1}::operator()(int) const': 'cache::{lambda(int)#1}::operator()',
             '(anonymous namespace)::leak(int)': '(anonymous namespace)::leak', 'operator new[](unsigned long)': 'operator new[]',
             'std::ostream& operator<< <int>(std::ostream&, int)': 'operator<< <int>', 'ns::A::operator bool() const': 'ns::A::operator bool',
-            'f(int (*)(char))': 'f', '<module>': '<module>', 'main.(*T).Put': 'main.(*T).Put', '[hand-over]': '[hand-over]',
+            'std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string<std::allocator<char> >(char const*)':
+                'std::string::basic_string', 'f(int (*)(char))': 'f', '<module>': '<module>', 'main.(*T).Put': 'main.(*T).Put', '[hand-over]': '[hand-over]',
             '<alloc::vec::Vec<T,A> as core::ops::Drop>::drop': '<alloc::vec::Vec as core::ops::Drop>::drop',
             'run <lambda> (server.py)': 'run <lambda> (server.py)', 'a>>b<': 'a>>b<',
         }.items():

@@ -106,6 +106,42 @@ class Run(unittest.TestCase):
 
     # ---- refusals
 
+    def profiles(self, program, *options, log='info'):
+        """What the program says at its end, and the directory of its profiles."""
+        out = tempfile.mkdtemp(dir=self.dir)
+        done = self.run_it('run', '-o', f'log={log},out={out}', *options, '--', *program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr.splitlines(), out
+
+    GROWS = '''#include <stdlib.h>
+#include <string.h>
+static __attribute__((noinline)) void *grow(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
+int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return b == NULL; }
+'''
+
+    def test_the_end_says_what_the_heap_did_and_what_to_ask(self):
+        said, out = self.profiles([self.compile('grows', self.GROWS)], '-o', 'heap_rate=1')
+        self.assertRegex(said[-1], r'deltaprof\[\d+\]: 40 MB allocated, peak 10 MB at \d\d:\d\d:\d\d, 10 MB in use at exit -> '
+                         'deltaprof leaks ' + out)
+        said, out = self.profiles([self.path('grows')], log='stderr')
+        self.assertEqual(said, [])
+
+    def test_fractions_of_a_second_are_an_interval(self):
+        self.profiles([TRUE], '-o', 'interval=0.5s')
+
+    def test_a_program_run_through_a_link_has_the_links_name_and_places_without_names_have_one(self):
+        self.compile('grows', self.GROWS, '-O1', '-s')
+        os.symlink('grows', self.path('by-another-name'))
+        said, out = self.profiles([self.path('by-another-name')], '-o', 'heap_rate=1')
+        self.assertEqual({name.split('.')[0] for name in os.listdir(out)}, {'by-another-name'})
+        done = self.run_it('top', '--raw', out)
+        self.assertIn('Program: by-another-name\n', done.stdout)
+        self.assertRegex(done.stdout, r' 10MB .* grows\+0x[0-9a-f]+\n')
+        for file in os.listdir(out):  # the mapping is that of the link
+            copy = os.path.join(self.dir, 'unnamed')
+            shutil.copy(os.path.join(out, file), copy)
+            self.assertIn('Program: by-another-name\n', self.run_it('top', copy).stdout)
+
     def test_wrong_options_start_nothing(self):
         self.refused(2, 'did you mean -o out=profiles?', '-o', 'profiles', 'touch', 'started')
         self.refused(2, 'did you mean interval=?', '-o', 'intervall=2s', 'touch', 'started')
