@@ -21,6 +21,7 @@ int dp_cli_tree(int argc, char **argv);
 int dp_cli_growth(int argc, char **argv);
 int dp_cli_leaks(int argc, char **argv);
 int dp_cli_check(int argc, char **argv);
+int dp_cli_view(int argc, char **argv);
 int dp_cli_merge(int argc, char **argv);
 int dp_cli_diff(int argc, char **argv);
 

@@ -82,7 +82,7 @@ static int open_file(struct dp_cli_out *out)
     return -1;
 }
 
-int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
+int dp_cli_out_open_plain(struct dp_cli_out *out, const char *verb, const char *path)
 {
     if (path && (!strcmp(path, "-") || !strcmp(path, "/dev/stdout")))
         path = NULL;
@@ -95,23 +95,32 @@ int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
         return DP_CLI_FAILED;
     }
     if (isatty(out->fd)) {
-        dp_cli_error(verb, "a profile is nothing for a terminal: give -o FILE");
+        dp_cli_error(verb, "this is nothing for a terminal: give -o FILE");
         if (path)
             close(out->fd);
         return DP_CLI_USAGE;
     }
+    return 0;
+}
+
+int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
+{
+    int status = dp_cli_out_open_plain(out, verb, path);
+    if (status)
+        return status;
     out->gzip = dp_gzip_new(write_all, out);
     return out->gzip ? 0 : dp_cli_out_close(out, -ENOMEM);
 }
 
-int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes)
+int dp_cli_out_take(void *ctx, const void *bytes, size_t n_bytes)
 {
-    return dp_gzip_write(((struct dp_cli_out *)out)->gzip, bytes, n_bytes);
+    struct dp_cli_out *out = ctx;
+    return out->gzip ? dp_gzip_write(out->gzip, bytes, n_bytes) : write_all(out, bytes, n_bytes);
 }
 
 int dp_cli_out_close(struct dp_cli_out *out, int result)
 {
-    if (!result)
+    if (!result && out->gzip)
         result = dp_gzip_finish(out->gzip);
     if (out->path && close(out->fd) && !result)
         result = -errno;

@@ -26,55 +26,38 @@ enum { CLOSING_US = 1 };
 /* ---- stacks ---- */
 
 struct frame {
-    uint32_t name, file, library, line;
+    uint32_t name, file, library, line, is_passing;
 };
 
 struct node {
     uint32_t parent, frame;
 };
 
-static int push_frame(struct dp_cli_pack *pack, const char *name, const char *file, const char *library, int64_t line,
+/* The caller's node becomes that of a function it called. */
+static int push_frame(struct dp_cli_pack *pack, const struct dp_cli_frames *frames, const struct dp_cli_frame *f,
                       uint32_t *node)
 {
-    struct frame frame = {.line = line > 0 && line <= UINT32_MAX ? (uint32_t)line : 0};
+    struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
+                          .is_passing = f->is_passing};
     struct node next = {.parent = *node};
     int err;
-    if ((err = dp_cli_pack_intern_text(pack, name, &frame.name)) ||
-        (err = dp_cli_pack_intern_text(pack, file, &frame.file)) ||
-        (err = dp_cli_pack_intern_text(pack, library, &frame.library)) ||
+    if ((err = dp_cli_pack_intern_text(pack, dp_cli_frames_text(frames, f->name), &frame.name)) ||
+        (err = dp_cli_pack_intern_text(pack, dp_cli_frames_text(frames, f->file), &frame.file)) ||
+        (err = dp_cli_pack_intern_text(pack, dp_cli_frames_text(frames, f->library), &frame.library)) ||
         (err = dp_cli_pack_intern(&pack->frames, &frame, sizeof frame, &next.frame)))
         return err;
     return dp_cli_pack_intern(&pack->nodes, &next, sizeof next, node);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The frames of a location, outermost first: inlined ones stand innermost first in it. */
-static int push_location(struct dp_cli_pack *pack, const struct dp_model *m, uint32_t number, uint32_t *node)
+static int push_location(struct dp_cli_pack *pack, struct dp_cli_pack_kind *kind, uint32_t location, uint32_t *node)
 {
-    const struct dp_model_location *location = &m->locations.at[number];
-    const char *library = location->mapping ? dp_model_text(m, m->mappings.at[location->mapping - 1].file) : "";
-    int err = 0;
-    for (uint32_t i = location->n_lines; i-- > 0 && !err;) {
-        const struct dp_model_line *line = &m->lines.at[location->first_line + i];
-        const struct dp_model_function *function = line->function ? &m->functions.at[line->function - 1] : NULL;
-        err = push_frame(pack, function ? dp_model_text(m, function->name) : "",
-                         function ? dp_model_text(m, function->file) : "", library, line->line, node);
-    }
-    if (location->n_lines)
-        return err;
-    const char *name = pack->name_place ? pack->name_place(pack->ctx, m, number) : NULL;
-    char place[512];
-    if (!name) {
-        snprintf(place, sizeof place, "%.400s+0x%llx", *library ? base_name(library) : "[anon]",
-                 (unsigned long long)location->place);
-        name = place;
-    }
-    return push_frame(pack, name, "", library, 0, node);
+    uint32_t first;
+    kind->frames.model = &kind->model; /* the kind may have moved */
+    int n = dp_cli_frames_of(&kind->frames, location, &first), err = n < 0 ? n : 0;
+    while (n-- > 0 && !err)
+        err = push_frame(pack, &kind->frames, &kind->frames.at.at[first + (uint32_t)n], node);
+    return err;
 }
 
 static int push_label(struct dp_cli_pack *pack, const struct dp_model *m, const struct dp_model_label *label,
@@ -95,7 +78,7 @@ static int describe(struct dp_cli_pack *pack, struct dp_cli_pack_kind *kind, uin
     uint32_t node = 0, labels = 0;
     int err = 0;
     for (uint32_t i = depth; i-- > 0 && !err;)
-        err = push_location(pack, m, dp_model_stack(m, row)[i], &node);
+        err = push_location(pack, kind, dp_model_stack(m, row)[i], &node);
     if (n_labels > MAX_LABELS)
         n_labels = MAX_LABELS;
     for (uint32_t i = 0; i < n_labels && !err; i++)
@@ -236,18 +219,20 @@ static int put_rows(struct dp_cli_pack *pack, struct dp_cli_pack_kind *kind)
 
 /* ---- ticks ---- */
 
+/* The number behind the name in a comment NAME=NUMBER; 0: no comment is one. */
 static uint64_t comment_number(const struct dp_decode *d, const char *name)
 {
+    size_t n_name = strlen(name);
     for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n_bytes;
+        size_t n_bytes, at = n_name;
         const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        size_t length = strlen(name);
         uint64_t value = 0;
-        if (n_bytes <= length || memcmp(text, name, length))
+        if (n_bytes <= n_name || n_bytes > n_name + 18 || memcmp(text, name, n_name))
             continue;
-        for (size_t k = length; k < n_bytes && text[k] >= '0' && text[k] <= '9'; k++)
-            value = value * 10 + (uint64_t)(text[k] - '0');
-        return value;
+        for (; at < n_bytes && text[at] >= '0' && text[at] <= '9'; at++)
+            value = value * 10 + (uint64_t)(text[at] - '0');
+        if (at == n_bytes)
+            return value;
     }
     return 0;
 }

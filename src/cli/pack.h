@@ -8,9 +8,9 @@
  */
 #pragma once
 
+#include "cli/frames.h"
 #include "pprof/decode.h"
 #include "pprof/gzip.h"
-#include "pprof/model.h"
 #include "pprof/strings.h"
 
 /* Where a profile comes from. */
@@ -18,9 +18,6 @@ struct dp_cli_pack_source {
     const char *kind; /* heap, mutex, block, or a name for another producer's profiles */
     const char *program, *pid, *host;
 };
-
-/* Names a location that has no lines; NULL: no name. The text is good until the next call. */
-typedef const char *(*dp_cli_pack_name_fn)(void *ctx, const struct dp_model *, uint32_t location);
 
 struct dp_cli_pack_tick {
     size_t kind;
@@ -33,6 +30,7 @@ struct dp_cli_pack_tick {
 struct dp_cli_pack_kind {
     uint32_t name;
     struct dp_model model;
+    struct dp_cli_frames frames;
     DP_VEC(int64_t) now, before; /* by row and type */
     DP_VEC(uint32_t) node;       /* by row */
     DP_VEC(uint32_t) labels;     /* by row */
@@ -45,10 +43,8 @@ struct dp_cli_pack_kind {
     bool has_process;
 };
 
-/* Zero is an empty one; set name_place before the first profile. */
+/* Zero is an empty one. */
 struct dp_cli_pack {
-    dp_cli_pack_name_fn name_place; /* may be NULL */
-    void *ctx;
     struct dp_strings strings, frames, nodes, label_sets, processes;
     DP_VEC(struct dp_cli_pack_kind) kinds;
     DP_VEC(struct dp_cli_pack_tick) ticks;
@@ -62,8 +58,10 @@ struct dp_cli_pack {
 int dp_cli_pack_add(struct dp_cli_pack *, const struct dp_decode *, const struct dp_cli_pack_source *,
                     struct dp_input_error *);
 
-/* A little varint; the same of a number in zigzag. The number of a text, or of any bytes, in a set: number 0 is the
- * empty one. 0 or -ENOMEM. */
+/*
+ * A little varint; the same of a number in zigzag. The number of a text, or of any bytes, in a set: number 0 is the
+ * empty one. 0 or -ENOMEM.
+ */
 int dp_cli_pack_put(struct dp_cli_pack *, uint64_t n);
 int dp_cli_pack_put_signed(struct dp_cli_pack *, int64_t n);
 int dp_cli_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);

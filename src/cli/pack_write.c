@@ -160,6 +160,7 @@ void dp_cli_pack_fini(struct dp_cli_pack *pack)
 {
     for (size_t i = 0; i < pack->kinds.n; i++) {
         struct dp_cli_pack_kind *kind = &pack->kinds.at[i];
+        dp_cli_frames_fini(&kind->frames);
         dp_model_fini(&kind->model);
         dp_vec_fini(&kind->now);
         dp_vec_fini(&kind->before);

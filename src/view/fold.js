@@ -30,7 +30,7 @@ class Fold {
     passOn() {
         const {model, cache} = this;
         if (!cache.pass || cache.pass.length !== model.frames.items.length)
-            cache.pass = Uint8Array.from(model.frames.items, f => (PASS_ON.test(f.name) ? 1 : 0));
+            cache.pass = Uint8Array.from(model.frames.items, f => ((f.passes ?? PASS_ON.test(f.name)) ? 1 : 0));
         return cache.pass;
     }
 

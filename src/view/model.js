@@ -117,8 +117,9 @@ class Model {
         return this.parent.n;
     }
 
-    frameNumber(name, file, line, library) {
-        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library}));
+    /* passes: it only passes an allocation on; undefined: its name says whether it does. */
+    frameNumber(name, file, line, library, passes) {
+        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes}));
     }
 
     child(parent, frame) {
@@ -232,7 +233,7 @@ function rssOfComments(comments) {
  * The pack: what `deltaprof view` makes of many files. All numbers are little varints; signed ones are zigzag.
  *
  *     strings     n, then length and bytes of each
- *     frames      n, then name, file, library (strings), line; numbered from 1
+ *     frames      n, then name, file, library (strings), line, 1 if it only passes an allocation on; numbered from 1
  *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
  *     label sets  n, then n labels, each key and value (strings)
  *     processes   n, then program, pid, host (strings)
@@ -258,8 +259,8 @@ function readPack(bytes, model) {
     });
     const string = () => strings[wire.small()];
     const frames = [0, ...many(() => {
-        const name = string(), file = string(), library = string(), line = wire.small();
-        return model.frameNumber(name, file, line, library);
+        const name = string(), file = string(), library = string(), line = wire.small(), passes = wire.small() === 1;
+        return model.frameNumber(name, file, line, library, passes);
     })];
     const nodes = [0];
     many(i => {

@@ -10,6 +10,7 @@ import unittest
 TOP = sys.argv[1]
 FLOORS = {  # a floor and what it may include beside itself and the public headers
     'base': [],
+    'view': [],
     'objects': ['base'],
     'unwind': ['base', 'objects'],
     'record': ['base', 'objects', 'unwind'],
@@ -17,8 +18,8 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'symbols': ['base', 'objects', 'record', 'pprof'],
     'report': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols'],
     'sink': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols', 'report'],
-    'http': ['base', 'objects', 'record', 'pprof', 'symbols', 'report', 'sink'],
-    'cli': ['base', 'pprof'],
+    'http': ['base', 'objects', 'record', 'pprof', 'symbols', 'report', 'sink', 'view'],
+    'cli': ['base', 'pprof', 'view'],
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
 OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', '(?<!X)XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof view`: the pack inside the page, read by a decoder that shares no code with the command or the page.
+
+    test_view.py DELTAPROF
+"""
+import base64
+import gzip
+import json
+import os
+import random
+import re
+import stat
+import subprocess
+import unittest
+
+from by_hand import DELTAPROF, Case, profile
+from random_profile import HEAP, MUTEX, Model
+
+
+class Pack:
+    """src/view/model.js describes the format."""
+
+    def __init__(self, html):
+        pages = re.findall(rb'<script type="application/octet-stream">([A-Za-z0-9+/=]*)</script>', html)
+        assert len(pages) == 1, len(pages)
+        self.data, self.at = gzip.decompress(base64.b64decode(pages[0], validate=True)), 0
+        self.strings = self.many(self.text)
+        self.frames = [None] + self.many(lambda: (self.string(), self.string(), self.string(), self.number(), self.number()))
+        self.nodes = [()]
+        self.many(lambda: self.nodes.append(self.nodes[len(self.nodes) - self.number()] + (self.frames[self.number()],)))
+        self.label_sets = self.many(lambda: tuple(self.many(lambda: (self.string(), self.string()))))
+        self.processes = self.many(lambda: (self.string(), self.string(), self.string()))
+        self.kinds = {}
+        for _ in range(self.number()):
+            name = self.string()
+            types = self.many(lambda: (self.string(), self.string()))
+            self.end = 0
+            self.kinds[name] = types, self.many(lambda: self.tick(types))
+        assert self.at == len(self.data), 'bytes behind the end'
+
+    def number(self):
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value, shift = value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    def signed(self):
+        value = self.number()
+        return -(value + 1) // 2 if value & 1 else value // 2
+
+    def text(self):
+        n = self.number()
+        self.at += n
+        return self.data[self.at - n:self.at].decode()
+
+    def string(self):
+        return self.strings[self.number()]
+
+    def many(self, read):
+        return [read() for _ in range(self.number())]
+
+    def tick(self, types):
+        process = self.processes[self.number()]
+        self.end += self.signed()
+        duration, rss, anon = self.number(), self.number(), self.number()
+        comments = self.many(self.string)
+        node, rows = 0, []
+        for _ in range(self.number()):
+            node += self.signed()
+            labels = self.label_sets[self.number()]
+            rows.append((self.nodes[node], labels, [self.signed() for _ in types]))
+        return {'process': process, 'end': self.end, 'duration': duration, 'rss': rss, 'anon': anon, 'comments': comments, 'rows': rows}
+
+    def sums(self, kind, last=None, process=None):
+        """{stack of names, leaf first: values} over all ticks up to one that is not counted."""
+        found = {}
+        for tick in self.kinds[kind][1][:last]:
+            if process is None or tick['process'][1] == process:
+                for stack, _, values in tick['rows']:
+                    names = tuple(f[0] for f in reversed(stack))
+                    found[names] = [a + b for a, b in zip(found.get(names, [0] * len(values)), values)]
+        return {names: values for names, values in found.items() if any(values)}
+
+
+class View(Case):
+    def view(self, *paths):
+        out = os.path.join(self.dir.name, 'out.html')
+        said = self.run_it('view', '-o', out, *paths)
+        self.assertEqual(said.decode(), out + '\n')
+        with open(out, 'rb') as f:
+            self.html = f.read()
+        return Pack(self.html)
+
+    def test_levels_are_differences_and_flows_are_sums(self):
+        def one(n, rows, **more):
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', rows, time_ns=n * 10**9, duration_ns=10**9, **more)
+        one(1, [(['f', 'main'], [5, 50, 4, 40]), (['g', 'main'], [1, 10, 1, 10])])
+        one(2, [(['f', 'main'], [2, 20, 1, 7])])
+        one(3, [(['f', 'main'], [0, 0, 1, 7]), (['g', 'main'], [1, 10, 1, 12])])
+        pack = self.view(os.path.join(self.dir.name, 'p'))
+        self.assertEqual(pack.processes, [('server', '7', '')])
+        types, ticks = pack.kinds['heap']
+        self.assertEqual(types, HEAP)
+        self.assertEqual([(t['end'], t['duration'], len(t['rows'])) for t in ticks], [(2000000, 1000000, 2), (3000000, 1000000, 2), (4000000, 1000000, 1)])
+        self.assertEqual(pack.sums('heap', 2), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [1, 10, 0, 0]})
+        self.assertEqual(pack.sums('heap'), {('f', 'main'): [7, 70, 1, 7], ('g', 'main'): [2, 20, 1, 12]})
+
+    def test_a_process_that_ended_holds_nothing_after_it(self):
+        def one(pid, n, at, value, comment=None):
+            self.file(f'p/server.{pid}.{n:04}.heap.pb.gz', [(['f'], [1, value, 1, value])], time_ns=at * 10**9, comment=comment)
+        one(7, 1, 10, 100)
+        one(7, 2, 20, 150, '#ended')
+        one(8, 1, 15, 1000)
+        one(8, 2, 30, 2000)
+        pack = self.view(os.path.join(self.dir.name, 'p'))
+        levels = [pack.sums('heap', i + 1)[('f',)][3] for i in range(len(pack.kinds['heap'][1]))]
+        self.assertEqual(levels, [100, 1100, 1150, 1000, 2000])
+
+    def test_what_a_process_had_at_its_end_stays_if_it_is_the_last(self):
+        self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 9, 1, 9])], comment='#ended')
+        self.assertEqual(self.view(os.path.join(self.dir.name, 'p')).sums('heap'), {('f',): [1, 9, 1, 9]})
+
+    def test_clocks_that_went_back_lose_nothing(self):
+        pack = self.view(*self.files_of_two_processes())
+        self.assertEqual(pack.sums('heap', process='7'), {('f',): [6, 60, 3, 3000]})
+        self.assertEqual(pack.sums('heap', process='8'), {('f',): [4, 40, 4, 4]})
+
+    def test_totals_are_those_of_top(self):
+        for seed in range(20):
+            rng = random.Random(seed)
+            for kind, types in (('heap', HEAP), ('mutex', MUTEX)):
+                for n in range(1, 4):
+                    model = Model(rng, types)
+                    model.rows = {row: [abs(v) % 10**9 for v in values] for row, values in model.rows.items()}
+                    self.file(f'r{seed}/server.7.{n:04}.{kind}.pb.gz', model.write(rng))
+            directory = os.path.join(self.dir.name, f'r{seed}')
+            pack = self.view(directory)
+            for kind, types in (('heap', HEAP), ('mutex', MUTEX)):
+                for i, (name, _) in enumerate(types):
+                    top = json.loads(self.run_it('top', '--json', '--kind', kind, '--type', name, '-n0', directory))
+                    with self.subTest(seed=seed, type=name):
+                        rows = [r[2][i] for t in pack.kinds[kind][1] for r in t['rows']] if kind in pack.kinds else []
+                        self.assertEqual(sum(rows), top['total'])
+
+    def test_frames_have_the_names_that_top_gives_them(self):
+        self.file('server.7.0001.heap.pb.gz', [(['operator new(unsigned long)', 'std::vector<int, std::allocator<int> >::grow(int)'], [1, 1, 1, 1]),
+                                               ([0x400123], [1, 1, 1, 1])])
+        pack = self.view(self.dir.name)
+        found = {f[0]: f for f in pack.frames[1:]}
+        self.assertEqual(found['operator new'][4], 1)
+        self.assertEqual(found['server+0x1123'][2:], ('server', 0, 0))
+        top = json.loads(self.run_it('top', '--json', '--raw', '-n0', os.path.join(self.dir.name, 'server.7.0001.heap.pb.gz')))
+        self.assertEqual({r['name'] for r in top['rows']}, set(found))
+
+    def test_hostile_names_stay_inside_the_data(self):
+        names = ['</script><script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "'\\\u202e\u2066\n\x01", 'x' * 100000, '<!--', '']
+        self.file('server.7.0001.heap.pb.gz', [([name], [1, 1, 1, 1], {name[:50] or 'k': name}) for name in names])
+        pack = self.view(self.dir.name)
+        self.assertLessEqual({n for n in names if n and len(n) < 8192}, {f[0] for f in pack.frames[1:]})
+        for name in names[:2]:
+            self.assertNotIn(name.encode(), self.html)
+
+    def test_files_of_other_producers_go_by_their_times(self):
+        late = self.file('a.pb.gz', [(['f'], [1, 10, 1, 10])], time_ns=5 * 10**9)
+        early = self.file('b.pb.gz', [(['f'], [1, 10, 3, 30])], time_ns=10**9)
+        waits = self.file('c.pb.gz', [(['w'], [1, 10])], MUTEX)
+        pack = self.view(late, early, waits)
+        self.assertEqual([t['end'] for t in pack.kinds['heap'][1]], [10**6, 5 * 10**6])
+        self.assertEqual(pack.sums('heap'), {('f',): [2, 20, 1, 10]})
+        self.assertEqual(pack.sums('block'), {('w',): [1, 10]})
+        self.assertEqual(pack.processes, [('server', '', '')])
+
+    def test_directories_tell_processes_of_one_number_apart(self):
+        for place in ('a', 'b'):
+            self.file(f'{place}/server.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        pack = self.view(self.dir.name)
+        self.assertEqual(len(set(pack.processes)), 2)
+        self.assertEqual(pack.sums('heap'), {('f',): [2, 2, 2, 2]})
+
+    def test_rss_and_comments_of_a_tick(self):
+        self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment='#RssTotal=5000 #RssAnon')
+        self.file('server.1.0002.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment='#RssTotal=4096')
+        self.file('server.1.0003.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment='7 samples lost')
+        ticks = self.view(self.dir.name).kinds['heap'][1]
+        self.assertEqual([(t['rss'], t['anon'], t['comments']) for t in ticks], [(0, 0, []), (4096, 0, []), (0, 0, ['7 samples lost'])])
+
+    def test_standard_input_and_standard_output(self):
+        html = self.run_it('view', '-o', '-', '-', data=profile([(['f'], [1, 2, 3, 4])]))
+        self.assertEqual(Pack(html).sums('heap'), {('f',): [1, 2, 3, 4]})
+        self.run_it('view', '-', '-', status=2)
+
+    def test_the_page_is_named_after_the_program_and_allows_what_its_files_allow(self):
+        path = self.file('p/my-server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        os.chmod(path, 0o600)
+        done = subprocess.run([os.path.abspath(DELTAPROF), 'view', path], cwd=self.dir.name, capture_output=True, timeout=60)
+        self.assertEqual(done.stdout, b'deltaprof-my-server.html\n')
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.dir.name, 'deltaprof-my-server.html')).st_mode) & 0o077, 0)
+
+    def test_a_broken_file_leaves_no_page(self):
+        self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        self.file('p/server.7.0002.heap.pb.gz', b'\x1f\x8b nothing')
+        out = os.path.join(self.dir.name, 'out.html')
+        self.run_it('view', '-o', out, os.path.join(self.dir.name, 'p'), status=1)
+        self.assertIn('0002', self.error)
+        self.assertEqual(os.listdir(self.dir.name), ['p'])
+
+    def test_profiles_with_other_values_are_refused_by_name(self):
+        self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        self.file('p/server.7.0002.heap.pb.gz', [(['f'], [1, 1])], MUTEX)
+        self.run_it('view', '-o', os.path.join(self.dir.name, 'x'), os.path.join(self.dir.name, 'p'), status=1)
+        self.assertIn('0002', self.error)
+
+    def test_the_page_asks_nobody_for_anything(self):
+        self.file('server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        self.view(self.dir.name)
+        self.assertEqual(re.findall(rb'(?:src|href)="?(?:https?:)?//', self.html), [])
+        self.assertIn(b"default-src 'none'", self.html)
+        self.assertLess(len(self.html), 150 << 10)
+
+
+if __name__ == '__main__':
+    unittest.main()
