@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CERTAIN 4.0 /* one in thirty thousand checks of equal programs is wrong */
+#define CERTAIN 4.0  /* one in thirty thousand checks of equal programs is wrong */
+#define REACHED 0.98 /* of a budget: what a program allocates at its start dilutes what it does more of */
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6 };
 
 static const char about[] =
@@ -25,7 +26,8 @@ static const char about[] =
     "--type: alloc_space of heap profiles, delay of others. Totals of alloc_space are exact (heap profiles tell them\n"
     "beside their samples), of other types and with --label, --focus, --ignore and --hide they are estimates: growth\n"
     "counts if it is more than chance makes of sampled values. Profiles taken with heap_rate=1 are exact in all.\n\n"
-    "  --max-growth N%   what NEW may have more than OLD; 0 is no growth at all\n" DP_CLI_QUERY_HELP;
+    "  --max-growth N%   what NEW may have more than OLD, reached at 98 % of it; 0: no growth at "
+    "all\n" DP_CLI_QUERY_HELP;
 
 struct side {
     double total, variance;
@@ -74,7 +76,7 @@ static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, 
     }
     double growth = new.total - old.total, sd = sqrt(old.variance + new.variance);
     double relative = old.total > 0 ? 100 * growth / old.total : growth > 0 ? INFINITY : 0;
-    bool reaches = growth > 0 && relative >= percent, is_sure = growth > CERTAIN * sd;
+    bool reaches = growth > 0 && relative >= REACHED * percent, is_sure = growth > CERTAIN * sd;
     dp_cli_unit(before, sizeof before, (int64_t)old.total, unit);
     dp_cli_unit(after, sizeof after, (int64_t) new.total, unit);
     printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", dp_cli_query_type(new_view), before, after, relative, percent,

@@ -51,17 +51,18 @@ static void print_processes(const struct dp_cli_query *v)
     const struct dp_merge *merge = &v->merge;
     size_t n_files = v->paths.n;
     bool all_ended = merge->n_ended == merge->processes.n;
+    const char *gap = dp_cli_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
     printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
     if (v->at_text && strcmp(v->at_text, "last")) {
         printf(" at %s", v->at_text);
         print_when(v);
     } else if (all_ended)
-        printf(", all ended: from the last file before the end of each (of %zu files)", n_files);
+        printf(", all ended:%sfrom the last file before the end of each (of %zu files)", gap, n_files);
     else if (merge->n_ended)
-        printf(", from the newest file of each (of %zu files; %zu process%s ended)", n_files, merge->n_ended,
+        printf(",%sfrom the newest file of each (of %zu files; %zu process%s ended)", gap, n_files, merge->n_ended,
                merge->n_ended == 1 ? "" : "es");
     else
-        printf(", from the newest file of each (of %zu files)", n_files);
+        printf(",%sfrom the newest file of each (of %zu files)", gap, n_files);
     if (merge->n_without)
         printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
 }

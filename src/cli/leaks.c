@@ -102,6 +102,9 @@ static void add(struct leak *leak, const struct dp_cli_curve *curve, const struc
 
 static int judge(struct report *r)
 {
+    bool all_ended = true;
+    for (size_t i = 0; i < r->series.processes.n; i++)
+        all_ended &= r->series.processes.at[i].ended;
     for (size_t i = 0; i < r->series.curves.n; i++) {
         const struct dp_cli_curve *curve = &r->series.curves.at[i];
         const struct dp_cli_process *process = &r->series.processes.at[curve->process];
@@ -109,7 +112,8 @@ static int judge(struct report *r)
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
         if (e.verdict == DP_CLI_LEFT)
             bytes = curve->end_bytes;
-        r->in_use += bytes;
+        if (all_ended || !process->ended) /* what has ended is not in use */
+            r->in_use += bytes;
         bool is_leak = e.confidence >= r->least && (e.verdict == DP_CLI_LEFT || e.bytes_per_hour > 0);
         if (is_leak) {
             struct leak *leak = leak_of(r, curve);
@@ -284,7 +288,7 @@ static int print_all(struct report *r, size_t n)
         err = print_leak(r, &r->closest);
     }
     if (r->filled.n + r->steady.n + r->libraries.n)
-        puts("No leaks:");
+        puts("Not leaks:");
     print_tally(&r->filled, "that grew and stopped (caches, tables)");
     print_tally(&r->steady, "that stay as they are, or go up and down");
     print_tally(&r->libraries, "of libraries");

@@ -25,7 +25,7 @@ static const char about[] =
     "ones that have it themselves; with --callers or --callees of one function. A function without numbers has all\n"
     "that the one above it has.\n\n"
     "  --callers REGEX   who calls the functions that match, up to the outermost\n"
-    "  --callees REGEX   what the functions that match call\n"
+    "  --callees REGEX   what the functions that match call; with either, nothing is folded\n"
     "  --min PERCENT     what has less is counted together (default 1)\n" DP_CLI_QUERY_HELP;
 
 struct shown {
@@ -364,6 +364,7 @@ int dp_cli_tree(int argc, char **argv)
         dp_cli_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
         status = DP_CLI_USAGE;
     }
+    s.view.raw |= s.has_callers || s.has_callees; /* a function that is folded may be the one that is asked for */
     if (!status)
         status = show(&s, argv + optind, (size_t)(argc - optind));
     if (s.has_callers)

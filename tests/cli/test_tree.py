@@ -45,7 +45,7 @@ Total: 100B
        30B  30.0%    b
                      f
                      main''')
-        self.assertEqual('\n'.join(self.tree('--raw', '--callees', '^f$', path)[1:]), '''\
+        self.assertEqual('\n'.join(self.tree('--callees', '^f$', path)[1:]), '''\
        cum   cum%  callees of ^f$
        90B  90.0%  f
        60B  60.0%    malloc
