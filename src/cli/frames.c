@@ -54,6 +54,12 @@ static bool is_passing(struct dp_cli_frames *f, uint32_t name)
     return *known == 2;
 }
 
+static bool is_place(const char *name)
+{
+    const char *plus = strrchr(name, '+');
+    return plus && !strncmp(plus, "+0x", 3) && plus[3] && !plus[3 + strspn(plus + 3, "0123456789abcdef")];
+}
+
 static bool begins(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
@@ -90,6 +96,7 @@ static int push(struct dp_cli_frames *f, const struct dp_model_location *l, cons
         .file = file && *file ? add_text(f, file) : 0,
         .library = add_text(f, slash && slash[1] ? slash + 1 : object),
         .line = line,
+        .is_unnamed = is_place(name),
         .is_runtime = is_runtime,
         .is_foreign = is_system_path(is_runtime ? file : object) || !*object || (*object == '[' && !is_runtime) ||
                       (file && is_library_source(file)),

@@ -17,6 +17,7 @@ struct dp_cli_frame {
     uint32_t name, file, library; /* in strings; file, library 0: not known */
     int64_t line;
     bool is_passing; /* only passes an allocation on: operator new, xmalloc */
+    bool is_unnamed; /* OBJECT+0xPLACE */
     bool is_foreign; /* lies in a library of the system, or in the libraries of a runtime */
     bool is_runtime; /* a runtime named it: a function of Python, Lua, ... */
 };

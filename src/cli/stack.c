@@ -37,12 +37,17 @@ static void hide(struct dp_cli_query *v)
     v->stack.n = n;
 }
 
-/* The last frame stays in any case. */
+/* Places without a name that such a function calls are folded too. The last frame stays in any case. */
 static void fold(struct dp_cli_query *v)
 {
     size_t n_passing = 0;
-    while (n_passing + 1 < v->stack.n && v->frames.at.at[v->stack.at[n_passing]].is_passing)
-        n_passing++;
+    for (size_t i = 0; i + 1 < v->stack.n; i++) {
+        const struct dp_cli_frame *frame = &v->frames.at.at[v->stack.at[i]];
+        if (!frame->is_passing && !frame->is_unnamed)
+            break;
+        if (frame->is_passing)
+            n_passing = i + 1;
+    }
     for (size_t i = n_passing; i < v->stack.n; i++)
         v->stack.at[i - n_passing] = v->stack.at[i];
     v->stack.n -= n_passing;

@@ -260,6 +260,10 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual(self.names('--raw', path)['malloc'], ('8B', '8B'))
         self.assertEqual(self.names('--raw', path)['fill'], ('0', '7B'))
 
+    def test_places_without_a_name_below_such_a_function_are_folded_too(self):
+        path = self.file('p', [(['lib.so+0x12', 'xmalloc', 'lib.so+0x34', 'main'], [1, 7, 1, 7])])
+        self.assertEqual(self.names(path), {'lib.so+0x34': ('7B', '7B'), 'main': ('0', '7B')})
+
     def test_names_of_templates_are_short_unless_full_ones_are_wanted(self):
         for full, short in {
             'void std::vector<std::pair<int, long>, std::allocator<std::pair<int, long> > >::push_back(std::pair<int, long>&&)':
