@@ -68,6 +68,14 @@ int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, 
     return err ? err : dp_consumer_commit(consumer(delta));
 }
 
+int deltaprof_delta_forget_ids(struct deltaprof_delta *delta)
+{
+    if (!delta)
+        return -EINVAL;
+    dp_consumer_forget_ids(consumer(delta));
+    return 0;
+}
+
 int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta,
                                                    const struct deltaprof_heap_record *records, size_t n_records,
                                                    int64_t rate_bytes, deltaprof_write_fn fn, void *ctx)

@@ -2,10 +2,14 @@
 /*
  * report/records.c - matching a dump with the last one.
  *
- * An entry is a key and the values last committed: 56 bytes, 12 aside, and 5 to 11 of the index. Entries stand in the
- * order in which they were first met, and a cursor expects after each match the next one: runtimes hand their records
- * in the same order each time, so a dump is two sequential scans, of which one word an entry is written, and the index
- * is asked only where the order broke.
+ * An entry is a key (40 bytes), the values last committed with the record's id (32), a note (4), and 5 to 11 bytes of
+ * the index. Entries stand in the order in which they were first met, and a cursor expects after each match the next
+ * one: runtimes hand their records in the same order each time, so a dump is two sequential scans, of which one word an
+ * entry is written, and the indexes are asked only where the order broke.
+ *
+ * An id is a short cut to an entry, no key. When an id is first met, the entry is found by its stack, as it is without
+ * ids. From then on the id alone leads to it, and the stack is not read. So ids may begin anew at any time without a
+ * loss (dp_records_forget_ids), and records of one key with different ids are still summed.
  *
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
  *    record that changed nothing has no row until its second comes; its values were then those of the entry.
@@ -19,6 +23,7 @@
  */
 #include "report/records.h"
 
+#include "base/hash.h"
 #include "report/stack_fingerprint.h"
 
 #include <errno.h>
@@ -29,13 +34,19 @@
 struct entry {
     struct dp_stack_fingerprint stack;
     int64_t size; /* of a block; with it the key */
-    int64_t n, v; /* last committed */
 };
 
-/* What is asked of an entry only when it changed. */
-struct aside {
-    uint32_t row; /* if that row of this dump is the entry's: rows of another dump may stand there */
-    uint32_t note;
+/* What each dump asks of an entry. */
+struct state {
+    int64_t n, v;   /* last committed */
+    uint64_t id;    /* of the last record that had one; 0: none */
+    uint32_t shown; /* the last dump that showed it */
+    uint32_t row;   /* if that row of this dump is the entry's: rows of another dump may stand there */
+};
+
+struct id_slot {
+    uint64_t id; /* 0: free */
+    uint32_t entry;
 };
 
 /* An entry whose counters began anew, and where. */
@@ -49,11 +60,13 @@ struct dp_records {
         struct entry *at;
         size_t n, cap;
     } entries;
-    DP_VEC(struct aside) asides; /* by entry */
-    DP_VEC(uint32_t) shown;      /* by entry: the last dump that showed it */
+    DP_VEC(struct state) states; /* by entry */
+    DP_VEC(uint32_t) notes;      /* by entry: the caller's */
     DP_VEC(struct begin) begins;
     uint32_t *slots; /* entry + 1; 0: free */
     size_t n_slots;
+    struct id_slot *ids;
+    size_t n_id_slots, n_ids;
     uint32_t dump;   /* number of the one under way */
     size_t n_plenty; /* more entries than this: time to forget stale ones */
 };
@@ -63,7 +76,7 @@ struct dp_records *dp_records_new(size_t budget_bytes)
     dp_stack_fingerprint_init();
     struct dp_records *r = dp_mem_map(sizeof *r);
     if (r)
-        r->n_plenty = budget_bytes / (sizeof(struct entry) + sizeof(struct aside) + 3 * sizeof *r->slots);
+        r->n_plenty = budget_bytes / (sizeof(struct entry) + sizeof(struct state) + 3 * sizeof *r->slots);
     return r;
 }
 
@@ -72,10 +85,11 @@ void dp_records_free(struct dp_records *r)
     if (!r)
         return;
     dp_vec_fini(&r->entries);
-    dp_vec_fini(&r->asides);
-    dp_vec_fini(&r->shown);
+    dp_vec_fini(&r->states);
+    dp_vec_fini(&r->notes);
     dp_vec_fini(&r->begins);
     dp_mem_unmap(r->slots, r->n_slots * sizeof *r->slots);
+    dp_mem_unmap(r->ids, r->n_id_slots * sizeof *r->ids);
     dp_mem_unmap(r, sizeof *r);
 }
 
@@ -134,13 +148,65 @@ static uint32_t insert(struct dp_records *r, const struct key *key)
 {
     if ((r->entries.n + 1) * 4 > r->n_slots * 3 && reindex(r, r->n_slots ? r->n_slots * 2 : 1024))
         return NONE;
-    if (!dp_vec_room(&r->entries, 1) || !dp_vec_room(&r->asides, 1) || !dp_vec_room(&r->shown, 1))
+    if (!dp_vec_room(&r->entries, 1) || !dp_vec_room(&r->states, 1) || !dp_vec_room(&r->notes, 1))
         return NONE;
     r->entries.at[r->entries.n++] = (struct entry){.stack = key->stack, .size = key->size};
-    r->asides.at[r->asides.n++] = (struct aside){0};
-    r->shown.at[r->shown.n++] = 0;
+    r->states.at[r->states.n++] = (struct state){0};
+    r->notes.at[r->notes.n++] = 0;
     *slot_of(r, key) = (uint32_t)r->entries.n;
     return (uint32_t)r->entries.n - 1;
+}
+
+/* ---- ids -------------------------------------------------------------------------------------------------------- */
+
+static struct id_slot *id_slot_of(struct id_slot *slots, size_t n_slots, uint64_t id)
+{
+    size_t i = dp_hash_mix(id) & (n_slots - 1);
+    while (slots[i].id && slots[i].id != id)
+        i = (i + 1) & (n_slots - 1);
+    return &slots[i];
+}
+
+/* NONE: not met yet. */
+static uint32_t find_id(const struct dp_records *r, uint64_t id)
+{
+    const struct id_slot *slot = r->n_id_slots ? id_slot_of(r->ids, r->n_id_slots, id) : NULL;
+    return slot && slot->id ? slot->entry : NONE;
+}
+
+static void clear_id_slots(struct dp_records *r)
+{
+    for (size_t i = 0; i < r->n_id_slots; i++)
+        r->ids[i].id = 0;
+    r->n_ids = 0;
+}
+
+/* Without memory for it an id is met again and again, and its stack is read each time. */
+static void add_id(struct dp_records *r, uint64_t id, uint32_t entry)
+{
+    if ((r->n_ids + 1) * 2 > r->n_id_slots) {
+        size_t n = r->n_id_slots ? r->n_id_slots * 2 : 1024;
+        struct id_slot *slots = dp_mem_map(n * sizeof *slots);
+        if (!slots)
+            return;
+        for (size_t i = 0; i < r->n_id_slots; i++)
+            if (r->ids[i].id)
+                *id_slot_of(slots, n, r->ids[i].id) = r->ids[i];
+        dp_mem_unmap(r->ids, r->n_id_slots * sizeof *slots);
+        r->ids = slots;
+        r->n_id_slots = n;
+    }
+    struct id_slot *slot = id_slot_of(r->ids, r->n_id_slots, id);
+    r->n_ids += !slot->id;
+    *slot = (struct id_slot){id, entry};
+    r->states.at[entry].id = id;
+}
+
+void dp_records_forget_ids(struct dp_records *r)
+{
+    clear_id_slots(r);
+    for (size_t i = 0; i < r->states.n; i++)
+        r->states.at[i].id = 0;
 }
 
 /* Forgets what neither this dump nor the last one showed. 0: something was. */
@@ -148,17 +214,21 @@ static int evict(struct dp_records *r)
 {
     size_t kept = 0, n = r->entries.n;
     for (size_t i = 0; i < n; i++)
-        if (r->dump - r->shown.at[i] <= 1) {
+        if (r->dump - r->states.at[i].shown <= 1) {
             r->entries.at[kept] = r->entries.at[i];
-            r->asides.at[kept] = r->asides.at[i];
-            r->shown.at[kept++] = r->shown.at[i];
+            r->states.at[kept] = r->states.at[i];
+            r->notes.at[kept++] = r->notes.at[i];
         }
     if (kept == n)
         return -ENOMEM;
-    r->entries.n = r->asides.n = r->shown.n = kept;
+    r->entries.n = r->states.n = r->notes.n = kept;
     for (size_t i = 0; i < r->n_slots; i++)
         r->slots[i] = 0;
     fill_slots(r);
+    clear_id_slots(r);
+    for (size_t i = 0; i < kept; i++)
+        if (r->states.at[i].id)
+            add_id(r, r->states.at[i].id, (uint32_t)i); /* there is room: they were more before */
     return 0;
 }
 
@@ -176,7 +246,7 @@ static inline int64_t minus(int64_t a, int64_t b)
 }
 
 /* values: {n, v, n and v of what was freed}. */
-static inline int64_t values_of(const struct dp_dump *dump, size_t i, int64_t values[4])
+static inline void values_of(const struct dp_dump *dump, size_t i, int64_t values[4])
 {
     if (dump->heap) {
         const struct deltaprof_heap_record *h = &dump->heap[i];
@@ -184,18 +254,36 @@ static inline int64_t values_of(const struct dp_dump *dump, size_t i, int64_t va
         values[1] = h->alloc_bytes;
         values[2] = h->free_objects;
         values[3] = h->free_bytes;
-        return dump->mixed_sizes || h->alloc_objects <= 0 ? 0 : h->alloc_bytes / h->alloc_objects;
+        return;
     }
     values[0] = values[2] = dump->block[i].contentions; /* nothing is in use */
     values[1] = values[3] = dump->block[i].delay_ns;
-    return 0;
+}
+
+/* Of a block of the record; 0: not part of its key. */
+static inline int64_t size_of(const struct dp_dump *dump, const int64_t values[4])
+{
+    return !dump->heap || dump->mixed_sizes || values[0] <= 0 ? 0 : values[1] / values[0];
+}
+
+static inline uint64_t id_of(const struct dp_dump *dump, size_t i)
+{
+    return dump->heap ? dump->heap[i].id : dump->block[i].id;
+}
+
+static inline bool has_stack(const struct dp_dump *dump, size_t i)
+{
+    const uintptr_t *stack;
+    size_t depth;
+    dp_dump_stack(dump, i, &stack, &depth);
+    return stack || !depth;
 }
 
 static inline void ask_memory_for(const struct dp_dump *dump, size_t i)
 {
     const uintptr_t *stack;
     size_t depth;
-    if (i >= dump->n)
+    if (i >= dump->n || id_of(dump, i))
         return;
     dp_dump_stack(dump, i, &stack, &depth);
     for (size_t word = 0; word < depth && word < 64; word += 8)
@@ -208,16 +296,16 @@ static int add_row(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_
     if (!row)
         return -ENOMEM;
     *row = (struct dp_row){(uint32_t)i, entry, {values[0], values[1], values[2], values[3]}};
-    r->asides.at[entry].row = (uint32_t)rows->n - 1;
+    r->states.at[entry].row = (uint32_t)rows->n - 1;
     return 0;
 }
 
 /* A second record of the same key in this dump. */
 static int add_duplicate(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_t entry, const int64_t values[4])
 {
-    const struct entry *e = &r->entries.at[entry];
+    const struct state *e = &r->states.at[entry];
     const int64_t first[4] = {e->n, e->v, e->n, e->v};
-    const uint32_t *row = &r->asides.at[entry].row;
+    const uint32_t *row = &r->states.at[entry].row;
     if ((*row >= rows->n || rows->at[*row].entry != entry) && add_row(r, rows, i, entry, first))
         return -ENOMEM;
     for (int k = 0; k < 4; k++)
@@ -240,8 +328,7 @@ static int note_reset(struct dp_records *r, const struct dp_stack_fingerprint *s
 {
     for (size_t i = r->n_slots ? chain_of(r, stack) : 0; r->n_slots && r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
         uint32_t at = r->slots[i] - 1;
-        if (!dp_stack_fingerprint_equal(&r->entries.at[at].stack, stack) ||
-            !(r->entries.at[at].n | r->entries.at[at].v))
+        if (!dp_stack_fingerprint_equal(&r->entries.at[at].stack, stack) || !(r->states.at[at].n | r->states.at[at].v))
             continue;
         if (begin_at(r, at, 0, 0))
             return -ENOMEM;
@@ -253,9 +340,46 @@ static void drop_resets_of_the_shown(struct dp_records *r)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->begins.n; i++)
-        if (r->shown.at[r->begins.at[i].entry] != r->dump)
+        if (r->states.at[r->begins.at[i].entry].shown != r->dump)
             r->begins.at[kept++] = r->begins.at[i];
     r->begins.n = kept;
+}
+
+/* The entry of a record, by its stack and size. NONE with *err 0: it says nothing and has none. */
+static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump, size_t i, uint32_t cursor,
+                               const int64_t values[4], int *err)
+{
+    const uintptr_t *stack;
+    size_t depth;
+    *err = 0;
+    dp_dump_stack(dump, i, &stack, &depth);
+    struct key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth), size_of(dump, values)};
+    if (cursor < r->entries.n && is_of(&r->entries.at[cursor], &key))
+        return cursor;
+    uint32_t at = find(r, &key);
+    if (at != NONE)
+        return at;
+    if (!(values[0] | values[1] | values[2] | values[3])) {
+        *err = note_reset(r, &key.stack);
+        return NONE;
+    }
+    if ((at = insert(r, &key)) == NONE)
+        *err = -ENOMEM;
+    return at;
+}
+
+/* The entry of a record with an id. A heap record without an alloc has no block size yet: its id is not kept. */
+static uint32_t entry_by_id(struct dp_records *r, const struct dp_dump *dump, size_t i, uint64_t id, uint32_t cursor,
+                            const int64_t values[4], int *err)
+{
+    uint32_t at = find_id(r, id);
+    *err = 0;
+    if (at != NONE)
+        return at;
+    at = entry_by_stack(r, dump, i, cursor, values, err);
+    if (at != NONE && (values[0] > 0 || dump->mixed_sizes || !dump->heap))
+        add_id(r, id, at);
+    return at;
 }
 
 /* Fills rows with each key's sums, and begins with the resets. */
@@ -265,35 +389,32 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
     for (size_t i = 0; i < AHEAD; i++)
         ask_memory_for(dump, i);
     for (size_t i = 0; i < dump->n; i++) {
-        const uintptr_t *stack;
-        size_t depth;
-        int64_t values[4], size = values_of(dump, i, values);
-        ask_memory_for(dump, i + AHEAD);
-        dp_dump_stack(dump, i, &stack, &depth);
-        if (depth && !stack)
-            return -EINVAL;
-        struct key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth), size};
+        int err = 0;
+        uint64_t id = id_of(dump, i);
         uint32_t at = cursor;
-        if (at >= r->entries.n || !is_of(&r->entries.at[at], &key))
-            at = find(r, &key);
-        if (at == NONE) {
-            bool empty = !(values[0] | values[1] | values[2] | values[3]);
-            if (empty && note_reset(r, &key.stack))
-                return -ENOMEM;
-            if (empty)
-                continue;
-            if ((at = insert(r, &key)) == NONE)
-                return -ENOMEM;
-        } else if (r->shown.at[at] != r->dump) {
-            cursor = at + 1;
-        }
-        if (r->shown.at[at] == r->dump) {
+        size_t n_before = r->entries.n;
+        int64_t values[4];
+        values_of(dump, i, values);
+        ask_memory_for(dump, i + AHEAD);
+        if (!has_stack(dump, i))
+            return -EINVAL;
+        if (!id)
+            at = entry_by_stack(r, dump, i, cursor, values, &err);
+        else if (at >= r->states.n || r->states.at[at].id != id)
+            at = entry_by_id(r, dump, i, id, cursor, values, &err);
+        if (err)
+            return err;
+        if (at == NONE)
+            continue;
+        struct state *e = &r->states.at[at];
+        if (e->shown == r->dump) {
             if (add_duplicate(r, rows, i, at, values))
                 return -ENOMEM;
             continue;
         }
-        r->shown.at[at] = r->dump;
-        const struct entry *e = &r->entries.at[at];
+        if (r->entries.n == n_before)
+            cursor = at + 1;
+        e->shown = r->dump;
         bool same = values[0] == e->n && values[1] == e->v && values[2] == e->n && values[3] == e->v;
         if (!same && add_row(r, rows, i, at, values))
             return -ENOMEM;
@@ -304,7 +425,7 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
 /* From sums to differences. */
 static int difference(struct dp_records *r, struct dp_row *row)
 {
-    const struct entry *e = &r->entries.at[row->entry];
+    const struct state *e = &r->states.at[row->entry];
     int64_t n = row->values[0], v = row->values[1], free_n = row->values[2], free_v = row->values[3];
     bool down = n < e->n || v < e->v;
     row->values[0] = down ? 0 : minus(n, e->n);
@@ -343,12 +464,12 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
 void dp_records_commit(struct dp_records *r, const struct dp_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        struct entry *e = &r->entries.at[rows->at[i].entry];
+        struct state *e = &r->states.at[rows->at[i].entry];
         e->n = plus(e->n, rows->at[i].values[0]);
         e->v = plus(e->v, rows->at[i].values[1]);
     }
     for (size_t i = 0; i < r->begins.n; i++) {
-        struct entry *e = &r->entries.at[r->begins.at[i].entry];
+        struct state *e = &r->states.at[r->begins.at[i].entry];
         e->n = r->begins.at[i].n;
         e->v = r->begins.at[i].v;
     }
@@ -364,11 +485,11 @@ int64_t dp_records_size(const struct dp_records *r, const struct dp_row *row)
 
 uint32_t *dp_records_note(struct dp_records *r, const struct dp_row *row)
 {
-    return &r->asides.at[row->entry].note;
+    return &r->notes.at[row->entry];
 }
 
 void dp_records_clear_notes(struct dp_records *r)
 {
-    for (size_t i = 0; i < r->asides.n; i++)
-        r->asides.at[i].note = 0;
+    for (size_t i = 0; i < r->notes.n; i++)
+        r->notes.at[i] = 0;
 }

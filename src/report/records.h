@@ -33,6 +33,9 @@ int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct 
 /* Makes the dump of the last subtract, which gave these rows, the baseline. Not called: the baseline stays. */
 void dp_records_commit(struct dp_records *, const struct dp_rows *rows);
 
+/* The ids of dumps to come have nothing to do with those before. */
+void dp_records_forget_ids(struct dp_records *);
+
 /* Of a row's record: the size of one block, the label `bytes`; 0: no label. */
 int64_t dp_records_size(const struct dp_records *, const struct dp_row *row);
 /* Of its stack: a word for the caller, 0 until it is set. */

@@ -105,13 +105,18 @@ static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_
     }
 }
 
-/* The numbers of the row's stack, of n values; NULL: no memory. */
-static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack, size_t n)
+/*
+ * The numbers of the row's stack, of *n values; NULL: no memory. A kept stack has the depth with which it was kept, so
+ * a runtime that breaks its promise about an id misleads itself and no memory is read beyond it.
+ */
+static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack,
+                                  size_t *depth)
 {
     struct dp_values *values = &h->consumer->values;
     uint32_t *kept = dp_records_note(h->consumer->records, row);
+    size_t n = *depth;
     if (*kept)
-        return dp_values_use(values, *kept, n);
+        return dp_values_use(values, *kept, depth);
     for (size_t i = 0; i < n; i++)
         if ((h->numbers[i] = dp_values_number(values, stack[i])) == DP_VALUES_NONE)
             return NULL;
@@ -145,8 +150,9 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     const uintptr_t *values;
     size_t depth;
     dp_dump_stack(h->dump, row->id, &values, &depth);
-    size_t n = depth < h->dump->depth ? depth : h->dump->depth;
-    const uint32_t *numbers = numbers_of(h, row, values, n);
+    bool cut = depth > h->dump->depth;
+    size_t n = cut ? h->dump->depth : depth;
+    const uint32_t *numbers = numbers_of(h, row, values, &n);
     if (!numbers) {
         l->error = l->error ? l->error : -ENOMEM;
         return 0;
@@ -157,7 +163,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     for (size_t i = 0; !all && i < n; i++)
         if (!refs[i])
             refs[i] = ref_of(h, l, numbers[i]);
-    if (n < depth)
+    if (cut)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     if (!n)
         refs[n++] = dp_locations_frame(l, DP_FRAME_NO_STACK);
@@ -243,4 +249,12 @@ int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t r
     }
     dp_consumer_unlock(c);
     return err;
+}
+
+void dp_consumer_forget_ids(struct dp_consumer *c)
+{
+    dp_consumer_lock(c, true);
+    if (c->records)
+        dp_records_forget_ids(c->records);
+    dp_consumer_unlock(c);
 }

@@ -13,3 +13,6 @@
  * NULL where there should be records or a stack. -ENOMEM: too many stacks for `memory`; the baseline stays.
  */
 int dp_consumer_write_dump(struct dp_consumer *, struct dp_dump dump, int64_t rate_bytes, dp_write_fn fn, void *ctx);
+
+/* The ids of records to come have nothing to do with those before. */
+void dp_consumer_forget_ids(struct dp_consumer *);

@@ -78,13 +78,14 @@ int dp_values_meet(struct dp_values *v, uint32_t number, uint32_t ref)
 
 uint32_t dp_values_keep(struct dp_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
 {
-    uint32_t *room = (v->stacks.n + n) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n) : NULL;
+    uint32_t *room = (v->stacks.n + n + 1) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n + 1) : NULL;
     v->crowded |= !room;
     if (!room)
         return 0;
-    memcpy(room, numbers, n * sizeof *numbers);
-    v->stacks.n += n;
-    v->n_used += n;
+    room[0] = (uint32_t)n;
+    memcpy(room + 1, numbers, n * sizeof *numbers);
+    v->stacks.n += n + 1;
+    v->n_used += n + 1;
     return (uint32_t)(v->stacks.n - n) + 1;
 }
 

@@ -20,7 +20,7 @@ struct dp_values {
     DP_VEC(struct dp_value) all; /* by number */
     DP_VEC(uint32_t) refs;       /* by number: dp_encode_ref of its location; 0: not met in this profile */
     DP_VEC(uint32_t) met;        /* numbers with a ref */
-    DP_VEC(uint32_t) stacks;     /* numbers, stack behind stack */
+    DP_VEC(uint32_t) stacks;     /* stack behind stack: how many numbers, and these */
     size_t n_used;               /* of those, in this profile */
     bool crowded;                /* a stack did not fit */
     uint32_t *slots;             /* number + 1; 0: free; at most half are taken */
@@ -55,10 +55,13 @@ static inline const uint32_t *dp_values_stack(const struct dp_values *v, uint32_
 {
     return v->stacks.at + (kept - 1);
 }
-static inline const uint32_t *dp_values_use(struct dp_values *v, uint32_t kept, size_t n)
+/* The same for a profile; *n: how many numbers were kept. */
+static inline const uint32_t *dp_values_use(struct dp_values *v, uint32_t kept, size_t *n)
 {
-    v->n_used += n;
-    return dp_values_stack(v, kept);
+    const uint32_t *numbers = dp_values_stack(v, kept);
+    *n = numbers[-1];
+    v->n_used += *n + 1;
+    return numbers;
 }
 
 /*

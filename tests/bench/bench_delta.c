@@ -2,8 +2,9 @@
 /*
  * Three ways to the same delta, on the same records, in one run: OG writes the whole cumulative profile; fastdelta
  * writes it and then subtracts serialised profiles; deltaprof subtracts the raw counters, from its own table (`table`)
- * or from records that a runtime hands in (`records`). Output is gzipped and thrown away; names are off, since all ways
- * would pay the same for them. Prints `name value unit`: medians of processor time in ms, and sizes in bytes.
+ * or from records that a runtime hands in, without ids (`records`) and with (`ids`). Output is gzipped and thrown away;
+ * names are off, since all ways would pay the same for them. Prints `name value unit`: medians of processor time in ms,
+ * and sizes in bytes.
  *
  * DP_BENCH_WORLD=N, DP_BENCH_WAY=NAME and DP_BENCH_SHARE=PERCENT run one of them alone.
  *
@@ -32,7 +33,7 @@
 static struct {
     size_t n;
     uintptr_t *values; /* n * DEPTH */
-    struct deltaprof_heap_record *records;
+    struct deltaprof_heap_record *records, *with_ids;
     dp_record_id *ids;
     uintptr_t code; /* of the C library: BENCH_SITES call sites */
     size_t n_changed;
@@ -61,6 +62,7 @@ static void make_world(size_t n)
     world.n = n;
     world.values = calloc(n * DEPTH, sizeof *world.values);
     world.records = calloc(n, sizeof *world.records);
+    world.with_ids = calloc(n, sizeof *world.with_ids);
     world.ids = calloc(n, sizeof *world.ids);
     for (size_t i = 0; i < n; i++) {
         dp_frame_id frames[DEPTH];
@@ -72,7 +74,9 @@ static void make_world(size_t n)
         struct dp_stack stack = {.hash = dp_stack_hash(frames, DEPTH), .depth = DEPTH, .frames = frames};
         world.ids[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stack);
         must(world.ids[i] != 0 && frames[0], "the table is full");
-        world.records[i] = (struct deltaprof_heap_record){&world.values[i * DEPTH], DEPTH, 0, 0, 0, 0};
+        world.records[i] = (struct deltaprof_heap_record){.stack = &world.values[i * DEPTH], .depth = DEPTH};
+        world.with_ids[i] = world.records[i];
+        world.with_ids[i].id = (uintptr_t)&world.with_ids[i];
     }
 }
 
@@ -80,13 +84,15 @@ static void change(size_t i, bool freed)
 {
     int64_t size = 16 + (int64_t)(bench_mix(i) % 64) * 16;
     dp_table_add(DP_KIND_HEAP, world.ids[i], 1, size);
-    world.records[i].alloc_objects++;
-    world.records[i].alloc_bytes += size;
-    if (!freed)
-        return;
-    dp_table_add_free(DP_KIND_HEAP, world.ids[i], 1, size);
-    world.records[i].free_objects++;
-    world.records[i].free_bytes += size;
+    if (freed)
+        dp_table_add_free(DP_KIND_HEAP, world.ids[i], 1, size);
+    struct deltaprof_heap_record *both[] = {&world.records[i], &world.with_ids[i]};
+    for (int k = 0; k < 2; k++) {
+        both[k]->alloc_objects++;
+        both[k]->alloc_bytes += size;
+        both[k]->free_objects += freed;
+        both[k]->free_bytes += freed ? size : 0;
+    }
 }
 
 static void change_share(void)
@@ -119,7 +125,7 @@ static int keep(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-static struct dp_consumer *of_table, *of_records, *whole;
+static struct dp_consumer *of_table, *of_records, *of_ids, *whole;
 static struct dp_diff diff;
 static struct bytes zipped;
 static struct dp_input input;
@@ -137,6 +143,14 @@ static size_t records(void)
     size_t n_bytes = 0;
     struct dp_dump dump = {.heap = world.records, .n = world.n};
     must(!dp_consumer_write_dump(of_records, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_records), "records");
+    return n_bytes;
+}
+
+static size_t ids(void)
+{
+    size_t n_bytes = 0;
+    struct dp_dump dump = {.heap = world.with_ids, .n = world.n};
+    must(!dp_consumer_write_dump(of_ids, dump, 1, count, &n_bytes) && !dp_consumer_commit(of_ids), "ids");
     return n_bytes;
 }
 
@@ -171,7 +185,7 @@ static size_t fastdelta(void)
 static const struct {
     const char *name;
     size_t (*write)(void);
-} ways[] = {{"og", og}, {"fastdelta", fastdelta}, {"records", records}, {"table", table}};
+} ways[] = {{"og", og}, {"fastdelta", fastdelta}, {"records", records}, {"ids", ids}, {"table", table}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static void measure(const char *shape)
@@ -209,6 +223,7 @@ static void run(size_t n, bool seeds)
     make_world(n);
     of_table = dp_consumer_new(DELTAPROF_HEAP, NULL);
     of_records = dp_consumer_new(DELTAPROF_HEAP | DELTAPROF_MIXED_SIZES, NULL);
+    of_ids = dp_consumer_new(DELTAPROF_HEAP | DELTAPROF_MIXED_SIZES, NULL);
     whole = dp_consumer_new(DELTAPROF_HEAP, NULL);
     for (size_t i = 0; i < n; i++)
         change(i, !seeds || i % 100);

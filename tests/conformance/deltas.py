@@ -15,12 +15,13 @@ WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.
 
 class HeapRecord(ctypes.Structure):
     _fields_ = [('stack', ctypes.c_void_p), ('depth', ctypes.c_size_t), ('alloc_objects', ctypes.c_int64),
-                ('alloc_bytes', ctypes.c_int64), ('free_objects', ctypes.c_int64), ('free_bytes', ctypes.c_int64)]
+                ('alloc_bytes', ctypes.c_int64), ('free_objects', ctypes.c_int64), ('free_bytes', ctypes.c_int64),
+                ('id', ctypes.c_uint64)]
 
 
 class BlockRecord(ctypes.Structure):
     _fields_ = [('stack', ctypes.c_void_p), ('depth', ctypes.c_size_t), ('contentions', ctypes.c_int64),
-                ('delay_ns', ctypes.c_int64)]
+                ('delay_ns', ctypes.c_int64), ('id', ctypes.c_uint64)]
 
 
 class FrameName(ctypes.Structure):
@@ -31,7 +32,7 @@ class FrameName(ctypes.Structure):
 NAME = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(FrameName))
 
 lib.deltaprof_delta_new.restype = ctypes.c_void_p
-for name in ('free', 'skip', 'commit', 'abandon'):
+for name in ('free', 'skip', 'commit', 'abandon', 'forget_ids'):
     getattr(lib, 'deltaprof_delta_' + name).argtypes = [ctypes.c_void_p]
 lib.deltaprof_delta_set.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 lib.deltaprof_delta_set_frames.argtypes = [ctypes.c_void_p, NAME, ctypes.c_void_p]
@@ -54,15 +55,22 @@ def stack(*values):
     return (ctypes.c_size_t * len(values))(*values)
 
 
-def heap(where, objects, size, freed=0):
+give_ids = False  # records get the id of their stack and size, as a runtime that keeps buckets would give it
+
+
+def id_of(where, size=0):
+    return hash((tuple(where or ()), size)) % (1 << 64) or 1 if give_ids else 0
+
+
+def heap(where, objects, size, freed=0, id=None):
     at, depth = (ctypes.addressof(where), len(where)) if where else (None, 0)
-    record = HeapRecord(at, depth, objects, objects * size, freed, freed * size)
+    record = HeapRecord(at, depth, objects, objects * size, freed, freed * size, id_of(where, size) if id is None else id)
     record.where = where  # stays as long as the record
     return record
 
 
 def block(where, contentions, delay_ns):
-    record = BlockRecord(ctypes.addressof(where), len(where), contentions, delay_ns)
+    record = BlockRecord(ctypes.addressof(where), len(where), contentions, delay_ns, id_of(where))
     record.where = where
     return record
 

@@ -244,6 +244,90 @@ class MixedSizes(unittest.TestCase):
         self.assertIsNone(Delta(7).at)
 
 
+class WithIds:
+    """The same cases with records that have ids."""
+
+    def setUp(self):
+        deltas.give_ids = True
+        self.addCleanup(setattr, deltas, 'give_ids', False)
+        super().setUp()
+
+
+class HeapWithIds(WithIds, Heap):
+    pass
+
+
+class MixedSizesWithIds(WithIds, MixedSizes):
+    pass
+
+
+class Ids(unittest.TestCase):
+    def setUp(self):
+        self.delta = Delta(HEAP)
+        self.addCleanup(self.delta.close)
+
+    def write(self, *records):
+        return by_stack(self.delta.write_heap(records, 1))
+
+    def test_a_stack_whose_id_was_seen_is_not_read_again(self):
+        where = stack(0x1001, 0x2001)
+        self.write(heap(where, 5, 64, 5, id=7), heap(S2, 1, 8, 1, id=8))
+        where[0] = where[1] = 0x7777
+        self.assertEqual(self.write(heap(where, 5, 64, 5, id=7), heap(S2, 1, 8, 1, id=8)), {})
+        self.assertEqual(self.write(heap(S2, 2, 8, 2, id=8), heap(where, 6, 64, 6, id=7)), {K2: (1, 8, 0, 0), K0: (1, 64, 0, 0)})
+
+    def test_ids_that_begin_anew_keep_the_baseline(self):
+        self.write(heap(S0, 5, 64, 5, id=1), heap(S1, 7, 64, 7, id=2))
+        self.assertEqual(deltas.lib.deltaprof_delta_forget_ids(self.delta.at), 0)
+        self.assertEqual(self.write(heap(S0, 6, 64, 6, id=2), heap(S1, 9, 64, 9, id=1)), {K0: (1, 64, 0, 0), K1: (2, 128, 0, 0)})
+        self.assertEqual(self.write(heap(S1, 9, 64, 9, id=1), heap(S0, 7, 64, 7, id=2)), {K0: (1, 64, 0, 0)})
+
+    def test_two_ids_of_one_stack_are_summed(self):
+        self.assertEqual(self.write(heap(S0, 5, 64, 5, id=1), heap(S0, 2, 64, 2, id=2)), {K0: (7, 448, 0, 0)})
+        self.assertEqual(self.write(heap(S0, 5, 64, 5, id=1), heap(S0, 3, 64, 3, id=2)), {K0: (1, 64, 0, 0)})
+
+    def test_records_with_and_without_ids_may_be_mixed(self):
+        self.write(heap(S0, 5, 64, 5, id=1), heap(S1, 2, 64, 2))
+        self.assertEqual(self.write(heap(S0, 6, 64, 6), heap(S1, 3, 64, 3, id=9)), {K0: (1, 64, 0, 0), K1: (1, 64, 0, 0)})
+        self.assertEqual(self.write(heap(S0, 7, 64, 7, id=1), heap(S1, 3, 64, 3, id=9)), {K0: (1, 64, 0, 0)})
+
+    def test_a_counter_that_went_to_nothing_begins_anew(self):
+        self.write(heap(S0, 10, 64, 10, id=1))
+        self.assertEqual(self.write(heap(S0, 0, 0, id=1)), {})
+        found = rows(self.delta.write_heap([heap(S0, 3, 64, 3, id=1)], 1))
+        self.assertEqual(found, {(K0, label(64)): (3, 192, 0, 0)})
+
+    def test_an_id_that_first_comes_without_an_alloc_gets_its_size_later(self):
+        self.assertEqual(self.write(heap(S0, 0, 0, id=1), heap(S1, 1, 8, id=2)), {K1: (1, 8, 1, 8)})
+        found = rows(self.delta.write_heap([heap(S0, 2, 64, id=1), heap(S1, 1, 8, id=2)], 1))
+        self.assertEqual(found[K0, label(64)], (2, 128, 2, 128))
+
+    def test_an_id_that_breaks_its_promise_misleads_only_itself(self):
+        long = stack(*(0x10001 + 16 * k for k in range(100)))
+        self.write(heap(S2, 1, 8, id=5), heap(S0, 1, 8, id=6))
+        self.assertEqual(self.write(heap(long, 2, 8, id=5), heap(S0, 2, 8, id=6))[K0], (1, 8, 2, 16))
+        with self.assertRaises(Failed) as caught:
+            self.delta.call('write_heap_records', ctypes.byref(deltas.HeapRecord(None, 3, 1, 1, 0, 0, 5)), 1, 1, deltas.WRITE(lambda *a: 0), None)
+        self.assertEqual(caught.exception.status, -errno.EINVAL)
+
+    def test_any_order_of_many_ids_is_right(self):
+        rng = random.Random(11)
+        stacks = [stack(0x5001 + 16 * i, 0x8001) for i in range(3000)]
+        counts, told = [0] * len(stacks), [0] * len(stacks)
+        for turn in range(12):
+            for i in rng.sample(range(len(stacks)), rng.randrange(len(stacks))):
+                counts[i] += rng.randrange(5)
+            order = rng.sample(range(len(stacks)), rng.randrange(len(stacks)))
+            if turn == 6:
+                deltas.lib.deltaprof_delta_forget_ids(self.delta.at)
+            dump = [heap(stacks[i], counts[i], 48, counts[i], id=(i * 7 + 1 if turn < 6 else 90000 - i)) for i in order]
+            expected = {(0x5000 + 16 * i, 0x8000): (counts[i] - told[i], 48 * (counts[i] - told[i]), 0, 0)
+                        for i in order if counts[i] != told[i]}
+            self.assertEqual(self.write(*dump), expected)
+            for i in order:
+                told[i] = counts[i]
+
+
 class Locks(unittest.TestCase):
     def check(self, kind):
         d = Delta(kind)
@@ -264,6 +348,10 @@ class Locks(unittest.TestCase):
 
     def test_m1_to_m5_block(self):
         self.check(BLOCK)
+
+
+class LocksWithIds(WithIds, Locks):
+    pass
 
 
 class Memory(unittest.TestCase):
