@@ -21,7 +21,7 @@ static const struct dp_cli_verb verbs[] = {
     {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "say which stacks leak", dp_cli_leaks},
     {"check", "--max-growth N% [OPTION]... OLD NEW", "fail where there is more than a budget allows", dp_cli_check},
     {"view", "PATH... [-o FILE.html]", "one HTML page that shows profiles over time", dp_cli_view},
-    {"merge", "FILE... -o OUT", "many profiles as one", dp_cli_merge},
+    {"merge", "PATH... -o OUT", "many profiles as one", dp_cli_merge},
     {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "what happened between two profiles", dp_cli_diff},
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/out.h"
+#include "cli/paths.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -19,6 +20,7 @@ static const char about[] =
     "summed\n"
     "over processes; if all have ended, from the last file before the end of each.\n\n"
     "  -o OUT          where to write it; appears only when it is whole. Without: standard output\n"
+    "  --kind KIND     of a directory: heap, block or mutex (default: heap)\n"
     "  --inherited     memory that a process has from before its fork counts in a sum over processes as well\n"
     "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
 
@@ -52,9 +54,11 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
 
 int dp_cli_merge(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"inherited", no_argument, NULL, 'i'}, {"limit", required_argument, NULL, 'l'}, {0}};
-    const char *path = NULL;
+    static const struct option options[] = {{"inherited", no_argument, NULL, 'i'},
+                                            {"kind", required_argument, NULL, 'k'},
+                                            {"limit", required_argument, NULL, 'l'},
+                                            {0}};
+    const char *path = NULL, *kind = NULL;
     bool with_inherited = false;
     size_t limit_bytes = DP_INPUT_LIMIT;
     if (dp_cli_help(argc, argv, about))
@@ -65,6 +69,8 @@ int dp_cli_merge(int argc, char **argv)
             path = optarg;
         else if (option == 'i')
             with_inherited = true;
+        else if (option == 'k')
+            kind = optarg;
         else if (option != 'l')
             return dp_cli_bad_option(argv, option);
         else if (dp_cli_limit("merge", optarg, &limit_bytes))
@@ -74,5 +80,16 @@ int dp_cli_merge(int argc, char **argv)
         dp_cli_error("merge", "no file given: deltaprof merge FILE... -o OUT");
         return DP_CLI_USAGE;
     }
-    return merge(argv + optind, (size_t)(argc - optind), limit_bytes, with_inherited, path);
+    struct dp_cli_paths paths = {.n = 0};
+    int status = 0;
+    for (int i = optind; i < argc && !status; i++)
+        status = dp_cli_paths_add(&paths, "merge", argv[i]);
+    if (!status)
+        status = dp_cli_paths_choose(&paths, "merge", kind, NULL);
+    if (!status)
+        status = merge(paths.at, paths.n, limit_bytes, with_inherited, path);
+    if (!status && *paths.others && !kind)
+        dp_cli_error("merge", "of several kinds of profile one was merged; the others: --kind %s", paths.others);
+    dp_cli_paths_fini(&paths);
+    return status;
 }

@@ -68,6 +68,15 @@ class Files(Case):
         self.assertEqual([v for row in meaning(data).values() for v in row], [10, 100, 7, 3004])
         self.assertEqual((parse(data).time_nanos, parse(data).duration_nanos), (100, 40))
 
+    def test_merge_takes_a_directory_one_kind_at_a_time(self):
+        self.files_of_two_processes()
+        self.file('server.8.0001.block.pb.gz', [(['w'], [1, 9])], MUTEX)
+        data = self.run_it('merge', self.dir.name)
+        self.assertEqual([v for row in meaning(data).values() for v in row], [10, 100, 7, 3004])
+        self.assertIn('the others: --kind block', self.error)
+        data = self.run_it('merge', '--kind', 'block', self.dir.name)
+        self.assertEqual(([v for row in meaning(data).values() for v in row], self.error), ([1, 9], ''))
+
     def test_what_a_profile_says_of_itself_is_kept(self):
         fields = {7: b'drop.*', 8: b'keep.*', 13: b'a comment', 14: b'contentions', 15: b'https://example.org/'}
         data = gzip.decompress(profile([(['f'], [1, 2])], MUTEX))
