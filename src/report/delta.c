@@ -5,8 +5,9 @@
  *
  * 1. Rows hold differences, and commit adds them: what moves the baseline is what was delivered, however the counters
  *    went on meanwhile.
- * 2. An event adds to two counters, and may be between them: bytes whose object is not there yet wait for what comes
- *    next.
+ * 2. An event adds to two counters, its bytes first, and a scan may come between the two. A row without any object
+ *    leaves such bytes to the next scan. A row with objects shows them now, and their object in the next row: the sums
+ *    over all scans are exact, one row may be an event ahead in bytes.
  * 3. The baseline is grown before anything is delivered, so commit cannot fail.
  */
 #include "report/delta.h"
