@@ -153,7 +153,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     dp_record_tune(conf, true);
     dp_endpoint_init(conf);
     if (conf->listen[0])
-        dp_listen_init(conf, !preloaded || dp_settings_by_run());
+        dp_listen_init(conf);
     say_start(conf);
     if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
         dp_agent_start();

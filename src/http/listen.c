@@ -54,7 +54,8 @@ extern const struct dp_server_ops dp_module_http __attribute__((weak));
 static struct dp_module module = {.name = "http"};
 static struct {
     char listen[DP_CONFIG_TEXT], token[DP_CONFIG_TEXT];
-    bool loud, forked, library_is_ours;
+    bool forked, library_is_ours;
+    bool has_failed;    /* this process, or one that it was forked from, said that it is not served */
     bool every_program; /* exe= names none */
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
@@ -139,18 +140,23 @@ static void say_where(const struct dp_endpoint_address *address)
                (unsigned)ntohs(address->in.sin_port));
 }
 
+/* A forked child that finds the port taken is one of many, and the address is served. A child whose parent could not
+ * serve fails as the parent did, which has said so. */
 static void say_not_served(int err)
 {
     char name[16], program[DP_PROGRAM_TEXT];
-    pid_t pid = err == -EADDRINUSE && !endpoint.forked ? dp_wrapper_server_above(name) : 0;
+    if (endpoint.forked && (err == -EADDRINUSE || endpoint.has_failed))
+        return;
+    pid_t pid = err == -EADDRINUSE ? dp_wrapper_server_above(name) : 0;
     dp_process_program(program);
+    endpoint.has_failed = true;
     errno = -err;
     if (pid)
         dp_log(DP_LOG_ERROR,
                "listen=%s: process %d (%s), which started this one, has it; exe=%s, or a range of ports, has this one "
                "served",
                endpoint.listen, (int)pid, name, program);
-    else if (endpoint.loud)
+    else
         dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.listen);
 }
 
@@ -207,7 +213,9 @@ static void *serve_apart(void *unused)
         sigemptyset(&stop);
         sigaddset(&stop, STOP_SIGNAL);
         int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
-        if (ops && stop_fd >= 0)
+        if (stop_fd < 0)
+            say_not_served(-errno);
+        else if (ops)
             serve(ops, stop_fd);
         close(stop_fd);
     }
@@ -279,7 +287,7 @@ static void due_in_a_second(void)
     dp_agent_keep_polling(is_missing());
 }
 
-void dp_listen_init(const struct dp_config *conf, bool loud)
+void dp_listen_init(const struct dp_config *conf)
 {
     if (&dp_module_http)
         module.builtin = &dp_module_http;
@@ -294,7 +302,6 @@ void dp_listen_init(const struct dp_config *conf, bool loud)
     strcpy(endpoint.listen, conf->listen);
     strcpy(endpoint.token, conf->token);
     endpoint.every_program = strcmp(conf->exe, "*") == 0;
-    endpoint.loud = loud;
     dp_store_relaxed(&endpoint.wanted, true);
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
     dp_listen_start();
@@ -325,7 +332,6 @@ void dp_listen_fork_child(void)
 {
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
-    endpoint.loud = false;
     endpoint.forked = true;
     due_in_a_second();
 }

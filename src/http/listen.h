@@ -10,9 +10,9 @@
 
 /*
  * Opens the http module, so that a forked child has it without the loader, and starts the thread, which binds after a
- * second. loud: a port that is taken is worth a line in the log. Context: init.
+ * second. An address that cannot be served is one line in the log. Context: init.
  */
-void dp_listen_init(const struct dp_config *conf, bool loud);
+void dp_listen_init(const struct dp_config *conf);
 
 /* Makes the thread if it is wanted and there is none, since a fork or a stop; it binds a second after that. True: it
  * was made now. Context: where threads may be made. */

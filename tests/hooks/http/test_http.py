@@ -425,5 +425,35 @@ def that_a_taken_port_is_one_line_and_the_program_runs():
             assert port < s.port <= port + 40 and int(s.ask('/debug/pprof/heap')[1]['X-Deltaprof-Pid']) == s.process.pid
 
 
+FORKS = """
+import os, sys, time
+sys.stdin.readline()
+if all([os.fork() for _ in range(3)]):
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+else:
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        bytearray(100000)
+"""
+
+
+def that_a_failure_to_listen_is_one_line_under_a_preload_alone():
+    """Said by the process that fails; children that it forks find the same and say nothing."""
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        for where, why in ((f'127.0.0.1:{taken.getsockname()[1]}', 'EADDRINUSE'), ('unix:/nonexistent/socket', 'ENOENT')):
+            server = subprocess.Popen([sys.executable, '-c', FORKS], env=environment(f'listen={where},heap_rate=1k', new_directory()),
+                                      stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            said = select.select([server.stderr], [], [], 60)[0] and server.stderr.readline()
+            err = server.communicate('go\n', timeout=60)[1]
+            assert said and f'[{server.pid}]' in said and why in said and 'profiles are not served' in said, said
+            assert err == '', err
+
+
 if __name__ == '__main__':
     main(globals())
