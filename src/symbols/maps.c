@@ -5,7 +5,8 @@
  * A mapping belongs to an object of objects/frames.h, which is what a frame names: an address alone does not tell which
  * of two libraries that lay there one after the other was meant. The segment's bounds come from /proc/self/maps while
  * the object is loaded; of one that is gone before any report saw it, from its file if that still has the build-id; at
- * worst it is the object's whole range. Frames without an object lie in some other file's mapping, or in [anon].
+ * worst it is the object's whole range. Frames without an object lie in some other file's mapping, in a second mapping
+ * of an object's file, which has its build-id, or in [anon].
  * Nothing here calls the loader, so it serves a forked child too.
  */
 #include "symbols/maps.h"
@@ -107,6 +108,30 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
     m->offset = 0;
 }
 
+/* Whether a segment of the object is mapped from the same file as s. */
+static bool is_from_file(const struct dp_object *o, const struct dp_segment *s)
+{
+    for (size_t i = 0; i < maps.segments.n; i++) {
+        const struct dp_segment *other = &maps.segments.at[i];
+        if (other->limit > o->start && other->start < o->end && dp_segments_same_file(&maps.segments, s, other))
+            return true;
+    }
+    return false;
+}
+
+/* The build-id of a segment that the loader does not know: a program may map its own code a second time, as V8 does
+ * with its builtins. Then an object of the same file is loaded. */
+static const char *build_id_of_file(const struct dp_segment *s)
+{
+    uint32_t n = dp_objects_count();
+    for (dp_object_id id = 1; id < n; id++) {
+        const struct dp_object *o = dp_object_get(id);
+        if (dp_load_acquire(&o->ready) && !dp_load_relaxed(&o->retired) && is_from_file(o, s))
+            return keep_hex(o->build_id, o->build_id_bytes);
+    }
+    return "";
+}
+
 static uint32_t find(dp_object_id object, uintptr_t pc)
 {
     for (size_t i = 0; i < maps.known.n; i++) {
@@ -125,6 +150,7 @@ static uint32_t find(dp_object_id object, uintptr_t pc)
     from_segment(&m, s);
     m.bias = s->start - s->offset;
     m.file = keep(maps.segments.text.at + s->path, s->n_path);
+    m.build_id = build_id_of_file(s);
     return add(&m);
 }
 

@@ -52,12 +52,16 @@ static int parse(const char *text, const char *p, const char *end, struct dp_seg
     if (end - p < 6 || p[3] != 'x')
         return 0;
     p = hex(p + 6, &out->offset);
+    while (p < end && *p == ' ')
+        p++;
+    out->file = (uint32_t)(p - text);
     for (int word = 0; word < 2; word++) { /* dev, inode */
         while (p < end && *p == ' ')
             p++;
         while (p < end && *p != ' ')
             p++;
     }
+    out->n_file = (uint32_t)(p - text) - out->file;
     while (p < end && *p == ' ')
         p++;
     static const char deleted[] = " (deleted)";
@@ -120,6 +124,11 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t
             hi = mid;
     }
     return lo < s->n && s->at[lo].start <= address ? &s->at[lo] : NULL;
+}
+
+bool dp_segments_same_file(const struct dp_segments *s, const struct dp_segment *a, const struct dp_segment *b)
+{
+    return a->n_path && a->n_file == b->n_file && !memcmp(s->text.at + a->file, s->text.at + b->file, a->n_file);
 }
 
 /* ---- program headers of a file ---------------------------------------------------------------------------------- */

@@ -7,11 +7,13 @@
 
 #include "base/mem.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dp_segment {
     uintptr_t start, limit, offset;
     uint32_t path, n_path; /* in text: "" for anonymous memory, "[vdso]", or a file, without " (deleted)" */
+    uint32_t file, n_file; /* in text: device and inode, the same for all segments of one file */
 };
 
 /* The executable lines of /proc/self/maps, by address. Zero is empty. */
@@ -31,9 +33,12 @@ void dp_segments_fini(struct dp_segments *segments);
 /* The segment that holds address; NULL: none. */
 const struct dp_segment *dp_segments_find(const struct dp_segments *segments, uintptr_t address);
 
+/* Whether both are mapped from one file; a path alone may have become another file. */
+bool dp_segments_same_file(const struct dp_segments *segments, const struct dp_segment *a, const struct dp_segment *b);
+
 /*
- * The executable segment of the ELF file at path that would hold address when loaded at bias; page-aligned, path unset.
- * -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any will do).
+ * The executable segment of the ELF file at path that would hold address when loaded at bias; page-aligned, path and
+ * file unset. -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any will do).
  */
 int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias, uintptr_t address,
                        struct dp_segment *segment);

@@ -170,6 +170,14 @@ static void a_code_file_that_the_loader_does_not_know_is_a_mapping(void **state)
     assert_string_equal(m.file, self);
     assert_int_equal(m.start, code);
     assert_int_equal(m.offset, 4096);
+    assert_true(strlen(m.build_id) >= 32);
+    assert_string_equal(m.build_id, dp_maps_get(DP_MAPPING_MAIN).build_id); /* an object of this file is loaded */
+    f = fopen("/bin/sh", "rb");
+    char *other = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+    fclose(f);
+    assert_ptr_not_equal(other, MAP_FAILED);
+    assert_string_equal(mapping_of(dp_frame_intern((uintptr_t)other + 100)).build_id, "");
+    munmap(other, 4096);
     munmap(code, 8192);
 }
 
