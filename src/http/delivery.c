@@ -71,7 +71,8 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_writ
     struct dp_config conf;
     if (settings(&conf, q) == 0) /* as it was when the request came */
         dp_consumer_configure(d->consumer, &conf);
-    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0);
+    unsigned flags =
+        (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0) | DP_WRITE_RESIDENT;
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }
 

@@ -89,10 +89,10 @@ static void count_comment(struct dp_encode *encode, uint64_t n, const char *word
     dp_encode_comment(encode, p);
 }
 
-static void allocated_comment(struct dp_encode *encode, int64_t n_bytes)
+static void bytes_comment(struct dp_encode *encode, const char *name, int64_t n_bytes)
 {
     char line[40];
-    dp_text_format(line, sizeof line, "#allocated %lld", (long long)n_bytes);
+    dp_text_format(line, sizeof line, "#%s%lld", name, (long long)n_bytes);
     dp_encode_comment(encode, line);
 }
 
@@ -103,7 +103,11 @@ static void comments(const struct pass *p)
     if (p->emission->ended)
         dp_encode_comment(p->encode, "#ended");
     if (p->emission->tells_allocated)
-        allocated_comment(p->encode, p->emission->allocated_bytes);
+        bytes_comment(p->encode, "allocated ", p->emission->allocated_bytes);
+    if (p->emission->resident.all_bytes) {
+        bytes_comment(p->encode, "RssTotal=", p->emission->resident.all_bytes);
+        bytes_comment(p->encode, "RssAnon=", p->emission->resident.anon_bytes);
+    }
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "report/resident.h"
 #include "report/write_buffers.h"
 
 #define DP_EMIT_LABELS_MAX 32
@@ -33,7 +34,8 @@ struct dp_emission {
     bool raw;                     /* not compressed */
     bool ended;                   /* the process ends with this profile */
     bool tells_allocated;
-    int64_t allocated_bytes; /* if so: by the process since its start, counted and not sampled */
+    int64_t allocated_bytes;     /* if so: by the process since its start, counted and not sampled */
+    struct dp_resident resident; /* zeros: not told */
 };
 
 /* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (locations.no_wait). */

@@ -267,6 +267,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     dp_kind_describe(c->kind, c->types, &e.kind);
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
     e.allocated_bytes = (int64_t)dp_record_bytes_seen();
+    if (flags & DP_WRITE_RESIDENT && e.tells_allocated)
+        dp_resident_read(&e.resident); /* what is not known is not told */
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
     dp_objects_recheck();

@@ -34,6 +34,7 @@ enum dp_write_flags {
     DP_WRITE_RAW = 8,        /* not gzipped */
     DP_WRITE_ALLOCS = 16,    /* heap: default_sample_type is alloc_space */
     DP_WRITE_ENDED = 32,     /* the comment #ended: the process ends with this profile */
+    DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
 };
 
 /* What was written, for names and headers. */

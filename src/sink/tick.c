@@ -230,7 +230,7 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
         return 0;
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    int err = write_all(flags, 0);
+    int err = write_all(flags | DP_WRITE_RESIDENT, 0);
     dp_lock_unlock(&tick.lock);
     return err;
 }

@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "consumers.h"
@@ -255,6 +258,40 @@ static void heaps_and_locks_are_labelled(void **state)
     dp_consumer_free(c);
 }
 
+/* The number behind the name in the message that was taken, or -1. */
+static long long number_behind(const char *name)
+{
+    const char *at = memmem(taken.bytes.at, taken.bytes.n, name, strlen(name));
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+static void resident_memory_is_told_where_it_is_asked_for(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    char line[256];
+    long long all_kib = 0, anon_kib = 0;
+    allocate(7, 1);
+    assert_int_equal(dp_consumer_write(c, DP_WRITE_RAW | DP_WRITE_RESIDENT, take, &taken, NULL), 0);
+    long long all = number_behind("#RssTotal="), anon = number_behind("#RssAnon=");
+    FILE *status = fopen("/proc/self/status", "re");
+    while (fgets(line, sizeof line, status)) {
+        sscanf(line, "VmRSS: %lld", &all_kib);
+        sscanf(line, "RssAnon: %lld", &anon_kib);
+    }
+    fclose(status);
+    assert_true(anon > 0 && anon < all);
+    assert_in_range(all, all_kib << 9, all_kib << 11);
+    assert_in_range(anon, anon_kib << 9, anon_kib << 11);
+    dp_consumer_commit(c);
+    dp_vec_fini(&taken.bytes);
+    allocate(7, 1);
+    assert_int_equal(dp_consumer_write(c, DP_WRITE_RAW, take, &taken, NULL), 0);
+    assert_int_equal(number_behind("#RssTotal="), -1);
+    dp_consumer_commit(c);
+    dp_vec_fini(&taken.bytes);
+    dp_consumer_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +307,7 @@ int main(void)
         cmocka_unit_test(an_idle_heap_costs_no_location_and_less_than_a_kilobyte),
         cmocka_unit_test(a_consumer_chooses_types_and_how_many_samples),
         cmocka_unit_test(heaps_and_locks_are_labelled),
+        cmocka_unit_test(resident_memory_is_told_where_it_is_asked_for),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
 }
