@@ -26,6 +26,7 @@
 #include "http/delivery.h"
 #include "http/page.h"
 #include "http/request.h"
+#include "view/page.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>
@@ -192,11 +193,13 @@ static void write_headers(struct deltaprof_http_reply *r)
     const struct dp_request *q = &r->request;
     bool binary = q->page == DP_PAGE_PROFILE && !q->text;
     add_header(r, "Content-Type",
-               binary                     ? "application/octet-stream"
-               : q->page == DP_PAGE_INDEX ? "text/html; charset=utf-8"
-                                          : "text/plain; charset=utf-8");
+               binary                                                ? "application/octet-stream"
+               : q->page == DP_PAGE_INDEX || q->page == DP_PAGE_VIEW ? "text/html; charset=utf-8"
+                                                                     : "text/plain; charset=utf-8");
     add_header(r, "X-Content-Type-Options", "nosniff");
     add_header(r, "Cache-Control", "no-store");
+    if (q->page == DP_PAGE_VIEW)
+        add_header(r, "Content-Security-Policy", dp_view_page_policy);
     if (binary) {
         snprintf(r->disposition, sizeof r->disposition, "attachment; filename=\"%s.pprof.gz\"", q->name);
         add_header(r, "Content-Disposition", r->disposition);
@@ -286,6 +289,9 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         r->has_body = false;
         refuse(r, 503, why_not(r->result));
     }
+    if (q->page == DP_PAGE_VIEW && (keep(r, dp_view_page_before, dp_view_page_before_bytes) ||
+                                    keep(r, dp_view_page_after, dp_view_page_after_bytes)))
+        refuse(r, 503, "no memory for the page");
     if (q->page == DP_PAGE_INDEX)
         dp_page_index(cmdline, keep, r);
     else if (q->page == DP_PAGE_CMDLINE)

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/process.h"
+#include "base/stats.h"
 #include "http/request.h"
 #include "report/text.h"
 
@@ -33,41 +34,104 @@ static int say(dp_write_fn fn, void *ctx, const char *format, ...)
     return fn(ctx, line, (size_t)n);
 }
 
-int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx)
+/* Three figures of a number of bytes: "1.53 MB". */
+static const char *bytes_text(char text[32], int64_t n_bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    double n = (double)n_bytes;
+    size_t unit = 0;
+    for (; n >= 1000 && unit < 5; unit++)
+        n /= 1024;
+    snprintf(text, 32, unit && n < 100 ? "%.3g %s" : "%.0f %s", n, units[unit]);
+    return text;
+}
+
+static const char style[] =
+    "body { font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 56em; padding: 0 1em; }\n"
+    "table { border-collapse: collapse; width: 100%; }\n"
+    "th, td { text-align: left; padding: .35em .8em .35em 0; border-bottom: 1px solid #8884; }\n"
+    ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "code { background: #8882; padding: .1em .3em; }\n"
+    "pre { background: #8882; padding: .5em; overflow-x: auto; user-select: all; }\n"
+    ":root { color-scheme: light dark; }\n";
+
+/* The page's own address goes into the commands, in the browser: the process does not know the name that it has there.
+ */
+static const char script[] = "for (const e of document.querySelectorAll('.here'))\n"
+                             "  e.textContent = location.origin + location.pathname;\n";
+
+static int begin_index(dp_write_fn fn, void *ctx)
 {
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int error =
-        say(fn, ctx,
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<title>%s: profiles</title>\n<style>\n"
-            "body { font: 16px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 52em; padding: 0 1em; }\n"
-            "table { border-collapse: collapse; width: 100%%; }\n"
-            "th, td { text-align: left; padding: .35em .8em .35em 0; border-bottom: 1px solid #8884; }\n"
-            ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
-            "code { background: #8882; padding: .1em .3em; }\n"
-            ":root { color-scheme: light dark; }\n</style></head><body>\n"
-            "<h1>Profiles of %s, process %d</h1>\n"
-            "<table>\n<tr><th>profile</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n",
-            program, program, (int)getpid());
+    int err = say(fn, ctx,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<link rel=\"icon\" href=\"data:,\">\n<title>%s: profiles</title>\n<style>\n",
+                  program);
+    err = err ? err : fn(ctx, style, sizeof style - 1);
+    return err ? err
+               : say(fn, ctx, "</style></head><body>\n<h1>Profiles of %s, process %d</h1>\n", program, (int)getpid());
+}
+
+static int write_sums(const struct dp_text_totals *of, dp_write_fn fn, void *ctx)
+{
+    char in_use[32], allocated[32];
+    int err = say(fn, ctx,
+                  "<p>%s in use, in %lld blocks; %s allocated since start.<br>Threads waited %.3f s in %lld waits, "
+                  "%.3f s of it for locks that others held.<br>",
+                  bytes_text(in_use, of[DELTAPROF_HEAP].inuse_bytes), (long long)of[DELTAPROF_HEAP].inuse_objects,
+                  bytes_text(allocated, of[DELTAPROF_HEAP].alloc_bytes), (double)of[DELTAPROF_BLOCK].delay_ns / 1e9,
+                  (long long)of[DELTAPROF_BLOCK].contentions, (double)of[DELTAPROF_MUTEX].delay_ns / 1e9);
+    bool has_lost = false;
+    for (int i = 0; i < DP_STAT_N && !err; i++) {
+        uint64_t n = dp_stats_read((enum dp_stat)i);
+        if (i == DP_STAT_SAMPLES || i == DP_STAT_TICKS || !n)
+            continue;
+        err = say(fn, ctx, "%llu %s<br>", (unsigned long long)n, dp_stats_words((enum dp_stat)i));
+        has_lost = true;
+    }
+    return err ? err : say(fn, ctx, has_lost ? "</p>\n" : "Nothing was lost.</p>\n");
+}
+
+static int write_links(const struct dp_text_totals *of, bool cmdline, dp_write_fn fn, void *ctx)
+{
     const struct dp_request_profile *p;
-    for (size_t i = 0; !error && (p = dp_request_profile(i)); i++)
-        error = say(fn, ctx, "<tr><td><a href=\"%s%s\">%s</a></td><td class=\"n\">%zu</td><td>%s</td></tr>\n", p->name,
-                    p->delta ? "?cursor=index" : "", p->name, dp_text_count_rows(p->kind), p->words);
-    if (!error)
-        error = say(
-            fn, ctx,
-            "</table>\n"
-            "<p>As text: <a href=\"heap?debug=1\">heap</a>, <a href=\"mutex?debug=1\">mutex</a>, "
-            "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
-            "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
-            "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>%s.</p>\n"
-            "<p>The links to deltas use the cursor <code>index</code>, so a click here takes nothing from a scraper. "
-            "Read a profile with <code>go tool pprof -http=: http://HOST:PORT/debug/pprof/heap</code>.</p>\n"
-            "<p>deltaprof %s</p>\n</body></html>\n",
-            cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "", DELTAPROF_VERSION);
-    return error;
+    int err = say(fn, ctx,
+                  "<p><a href=\"view\"><b>Look at it, live</b></a>: <a href=\"view#k=heap\">memory</a>, "
+                  "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
+                  "<table>\n<tr><th>profile</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
+    for (size_t i = 0; !err && (p = dp_request_profile(i)); i++)
+        err = say(fn, ctx, "<tr><td><a href=\"%s%s\">%s</a></td><td class=\"n\">%zu</td><td>%s</td></tr>\n", p->name,
+                  p->delta ? "?cursor=index" : "", p->name, of[p->kind].n_rows, p->words);
+    return err ? err
+               : say(fn, ctx,
+                     "</table>\n"
+                     "<p>As text: <a href=\"heap?debug=1\">heap</a>, <a href=\"mutex?debug=1\">mutex</a>, "
+                     "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
+                     "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
+                     "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>%s.</p>\n",
+                     cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
+}
+
+int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx)
+{
+    struct dp_text_totals of[DELTAPROF_BLOCK + 1] = {0};
+    for (unsigned kind = 0; kind <= DELTAPROF_BLOCK; kind++)
+        dp_text_total(kind, &of[kind]);
+    int err = begin_index(fn, ctx);
+    err = err ? err : write_sums(of, fn, ctx);
+    err = err ? err : write_links(of, cmdline, fn, ctx);
+    if (!err)
+        err = say(fn, ctx,
+                  "<p>The links to deltas use the cursor <code>index</code>, so a click here takes nothing from a "
+                  "scraper. For a terminal:</p>\n"
+                  "<pre>go tool pprof -http=: <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap</pre>\n"
+                  "<pre>curl -so heap.pb.gz <span class=\"here\">http://HOST:PORT/debug/pprof/</span>heap &amp;&amp; "
+                  "deltaprof top heap.pb.gz</pre>\n<p>deltaprof %s</p>\n<script>",
+                  DELTAPROF_VERSION);
+    err = err ? err : fn(ctx, script, sizeof script - 1);
+    return err ? err : say(fn, ctx, "</script>\n</body></html>\n");
 }
 
 int dp_page_cmdline(dp_write_fn fn, void *ctx)

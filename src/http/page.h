@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-/* HTML with relative links; every profile with its number of rows; cmdline: whether that is served. 0, or fn's error.
+/* HTML with relative links: totals in words, every profile with its number of rows; cmdline: whether that is served. 0,
+ * or fn's error.
  */
 int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx);
 

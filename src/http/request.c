@@ -217,11 +217,11 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_INDEX;
         name = "";
     } else if (word) {
-        static const char *const others[] = {"symbol", "cmdline"};
+        static const char *const others[] = {"symbol", "cmdline", "view"};
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
             if (is_word(word, end, profiles[i].name))
                 name = profiles[i].name;
-        for (size_t i = 0; i < 2; i++)
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (is_word(word, end, others[i]))
                 name = others[i];
     }
@@ -244,6 +244,8 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_SYMBOL;
     } else if (!strcmp(name, "cmdline")) {
         r->page = DP_PAGE_CMDLINE;
+    } else if (!strcmp(name, "view")) {
+        r->page = DP_PAGE_VIEW;
     } else if (*name) {
         r->page = DP_PAGE_PROFILE;
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {

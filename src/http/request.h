@@ -13,6 +13,7 @@ enum dp_request_page {
     DP_PAGE_PROFILE,
     DP_PAGE_SYMBOL,
     DP_PAGE_CMDLINE,
+    DP_PAGE_VIEW,
     DP_PAGE_ERROR,
 };
 

@@ -94,12 +94,24 @@ int dp_text_write_profile(unsigned kind, dp_write_fn fn, void *ctx)
     return err;
 }
 
-size_t dp_text_count_rows(unsigned kind)
+void dp_text_total(unsigned kind, struct dp_text_totals *totals)
 {
     struct dp_rows rows = {0};
-    size_t n = dp_delta_scan(kind, NULL, &rows) ? 0 : rows.n;
+    int64_t sum[DP_VALUES_MAX] = {0};
+    bool known = !dp_delta_scan(kind, NULL, &rows);
+    for (size_t i = 0; known && i < rows.n; i++)
+        for (int v = 0; v < DP_VALUES_MAX; v++)
+            sum[v] += rows.at[i].values[v];
+    *totals = (struct dp_text_totals){.n_rows = known ? rows.n : 0};
+    if (kind == DP_KIND_HEAP) {
+        totals->alloc_bytes = sum[1];
+        totals->inuse_objects = sum[2];
+        totals->inuse_bytes = sum[3];
+    } else {
+        totals->contentions = sum[0];
+        totals->delay_ns = sum[1];
+    }
     dp_vec_fini(&rows);
-    return n;
 }
 
 /* The name of a frame's code; 0: none. */

@@ -47,4 +47,5 @@ with open(out, 'w', encoding='utf-8') as f:
     if out.endswith('.html'):
         f.write(before + after)
     else:
-        f.write('#include "view/page.h"\n' + c_text('dp_view_page_before', before) + c_text('dp_view_page_after', after))
+        f.write('#include "view/page.h"\n' + c_text('dp_view_page_before', before) + c_text('dp_view_page_after', after) +
+                f'const char dp_view_page_policy[] = "{csp}; frame-ancestors \'none\'";\n')

@@ -9,3 +9,4 @@
 
 extern const unsigned char dp_view_page_before[], dp_view_page_after[];
 extern const size_t dp_view_page_before_bytes, dp_view_page_after_bytes;
+extern const char dp_view_page_policy[]; /* the header Content-Security-Policy */

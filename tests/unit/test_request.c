@@ -36,6 +36,8 @@ static void every_profile_is_found_behind_any_prefix(void **state)
     assert_int_equal(parse("GET", "/debug/pprof/").page, DP_PAGE_INDEX);
     assert_int_equal(parse("GET", "/x/debug/pprof/?a=b").page, DP_PAGE_INDEX);
     assert_int_equal(parse("GET", "/debug/pprof").status, 301);
+    assert_int_equal(parse("GET", "/debug/pprof/view").page, DP_PAGE_VIEW);
+    assert_int_equal(parse("POST", "/debug/pprof/view").status, 405);
 }
 
 static void gperftools_paths_are_aliases(void **state)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The endpoint that `listen` opens in a preloaded program: answers, access, attacks, and a life in the host."""
 import base64
+import hashlib
 import http.client
 import os
 import re
@@ -56,9 +57,16 @@ def that_headers_are_those_of_go():
         assert s.ask('/debug/pprof/heap', 'POST')[0] == 405
         assert s.get('/debug/pprof/cmdline').split(b'\0')[0] == victim('serve').encode()
         index = s.get('/debug/pprof/').decode()
+        assert re.search(r'<p>[\d.]+ (bytes|.B) in use, in \d+ blocks; [\d.]+ (bytes|.B) allocated since start', index), index
         for link in re.findall(r'href="([^"]+)"', index):
-            if 'seconds' not in link:
+            if 'seconds' not in link and not link.startswith('data:'):
                 s.get('/debug/pprof/' + link)
+        status, headers, page = s.ask('/debug/pprof/view')
+        assert status == 200 and headers['Content-Type'] == 'text/html; charset=utf-8' and len(page) < 150 << 10
+        policy = headers['Content-Security-Policy']
+        script = re.search(rb'<script>(.*)</script>', page, re.S).group(1)
+        assert base64.b64encode(hashlib.sha256(script).digest()).decode() in policy and "default-src 'none'" in policy, policy
+        assert s.ask('/debug/pprof/view', 'HEAD')[2] == b''
         assert s.get('/pprof/heap') and s.get('/pprof/cmdline') and s.get('/pprof/symbol')
         status, headers, _ = s.ask('/debug/pprof')
         assert status == 301 and headers['Location'] == 'pprof/'
