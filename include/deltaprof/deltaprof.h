@@ -127,6 +127,7 @@ struct deltaprof_stats {
     uint64_t write_errors; /* deltas that a sink did not take; they stayed pending */
     uint64_t frames_full;  /* frames seen for the first time and shown as [overflow]: their table was full */
     uint64_t stacks_deep;  /* stacks that end early: they have more frames than `depth` */
+    uint64_t frames_apart; /* frames of a runtime whose native frame was not found: put at the stack's root end */
 };
 
 /*

@@ -10,17 +10,18 @@
 #include <stdint.h>
 
 /* name in code, and the words that profiles' comments and the exit line use */
-#define DP_STATS(X)                                                                            \
-    X(SAMPLES, "samples taken")                                                                \
-    X(OVERFLOW, "events counted as [overflow]: the record table is full (memory=)")            \
-    X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)") \
-    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                \
-    X(STACKS_DEEP, "stacks cut short: more frames than depth=")                                \
-    X(STACKS_NONE, "samples with the leaf frame only")                                         \
-    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")        \
-    X(FORK_RACES, "events of a forked child's threads while it found its zero")                \
-    X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                 \
-    X(TICKS, "ticks delivered")                                                                \
+#define DP_STATS(X)                                                                                        \
+    X(SAMPLES, "samples taken")                                                                            \
+    X(OVERFLOW, "events counted as [overflow]: the record table is full (memory=)")                        \
+    X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)")             \
+    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                            \
+    X(STACKS_DEEP, "stacks cut short: more frames than depth=")                                            \
+    X(STACKS_NONE, "samples with the leaf frame only")                                                     \
+    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")                    \
+    X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known") \
+    X(FORK_RACES, "events of a forked child's threads while it found its zero")                            \
+    X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                             \
+    X(TICKS, "ticks delivered")                                                                            \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")
 
 enum dp_stat {

@@ -34,7 +34,7 @@ const char *dp_frame_synthetic_name(dp_frame_id id); /* NULL: not synthetic */
 enum dp_frame_type { DP_FRAME_CODE, DP_FRAME_NAMED, DP_FRAME_SYNTHETIC };
 
 struct dp_frame {
-    uint64_t pc; /* CODE: lookup address; NAMED: the runtime's value */
+    uint64_t pc; /* CODE: lookup address; NAMED: function and line (functions.h) */
     dp_object_id object;
     uint32_t type;
 };

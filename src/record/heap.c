@@ -183,6 +183,14 @@ void deltaprof_free_sampled(uint32_t heap, const void *ptr)
         give_back(&entry);
 }
 
+void deltaprof_heap_forget_all(uint32_t heap)
+{
+    struct dp_live_block entry;
+    uint32_t at = 0;
+    while (heap && dp_live_blocks_remove_next(&at, heap, &entry))
+        give_back(&entry);
+}
+
 void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, const void *old, size_t n_bytes)
 {
     struct sample *sample = (struct sample *)opaque;

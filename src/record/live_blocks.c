@@ -280,6 +280,22 @@ bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
     return true;
 }
 
+bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_block *entry)
+{
+    if (!dp_load_acquire(&live.slots)) /* [INIT] */
+        return false;
+    for (; *at < (size_t)live.n_buckets * SLOTS; ++*at) {
+        struct slot *slot = slot_at(*at);
+        uint64_t key = dp_load_acquire(&slot->key); /* [ENTRY] */
+        if (key && key != BUSY && key >> 56 == heap) {
+            read_value(slot, entry);
+            dp_store_release(&slot->key, 0); /* [ENTRY] */
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Puts the entry into this slot, if it is empty. */
 static inline bool put(struct slot *slot, uintptr_t key, const struct dp_live_block *entry)
 {

@@ -27,6 +27,8 @@ void dp_live_blocks_crowd(void);
  * behind our back: its old entry, if insert comes by it on its way, is handed out in `stale` (objects 0: none was).
  */
 bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, struct dp_live_block *stale);
+/* Removes the next entry of a heap, from slot *at on (0 at first); false: there is none. */
+bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_block *entry);
 bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry); /* false: not there. Removes it. */
 
 /* Takes the entry but keeps its slot: then either put it back (never fails) or drop the slot. */

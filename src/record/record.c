@@ -5,6 +5,7 @@
 #include "record/record.h"
 
 #include "base/mem.h"
+#include "objects/functions.h"
 #include "record/heap.h"
 #include "record/live_blocks.h"
 #include "record/store.h"
@@ -27,9 +28,9 @@ int dp_record_init(const struct dp_config *conf)
     size_t floor = (size_t)conf->memory / 10 * 6;
     int err = 0;
     dp_mem_reserve(floor);
-    if ((err = dp_frames_init(floor / 100 * 7)) ||
+    if ((err = dp_frames_init(floor / 100 * 7)) || (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
-        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 54)) ||
+        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 51)) ||
         (err = dp_live_blocks_init(floor / 100 * 26)))
         return err;
     dp_wait_init(); /* without its table holders stay unknown, no more */
@@ -78,5 +79,6 @@ void dp_record_stats(struct deltaprof_stats *stats)
     stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
     stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
     stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
+    stats->frames_apart = dp_stats_read(DP_STAT_FRAMES_APART);
     stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
 }

@@ -10,6 +10,7 @@
 #include "report/location.h"
 
 #include "base/text.h"
+#include "objects/functions.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 
@@ -222,6 +223,16 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     }
 }
 
+/* The name of a frame that is no code: one of ours, or one that a runtime gave. */
+static struct deltaprof_frame_name name_of(dp_frame_id id, const struct dp_frame *frame)
+{
+    if (frame->type != DP_FRAME_NAMED)
+        return (struct deltaprof_frame_name){.function = dp_frame_synthetic_name(id)};
+    struct dp_function f = dp_function_get((uint32_t)(frame->pc >> 32));
+    return (struct deltaprof_frame_name){
+        .function = f.name, .file = *f.file ? f.file : NULL, .line = (uint32_t)frame->pc, .start_line = f.first_line};
+}
+
 /* Gives the locations of frames that were not met yet. */
 static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
 {
@@ -234,9 +245,9 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
         const struct dp_frame *frame = dp_frame_get(id);
         if (id >= DP_FRAME_FIRST_REAL && frame->type == DP_FRAME_CODE) {
             found[n_found++] = (struct found){.id = id};
-        } else { /* ours by its name, a runtime's by its value */
-            struct deltaprof_frame_name name = {.function = dp_frame_synthetic_name(id)};
-            remember(l, id, dp_locations_named(l, name.function ? 0 : frame->pc, &name));
+        } else {
+            struct deltaprof_frame_name name = name_of(id, frame);
+            remember(l, id, dp_locations_named(l, 0, &name));
         }
         if (n_found == FOUND_MAX) {
             look_up(l, found, n_found);

@@ -131,7 +131,8 @@ void dp_libunwind_exit(struct dp_stack_cache *cache)
     dp_sub_release(&inside, 1); /* [INSIDE] */
 }
 
-uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth, bool *whole)
+uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth,
+                           uintptr_t *sps, bool *whole)
 {
     const struct dp_unwinder_ops *module_ops = dp_load_acquire(&ops);
     if (!module_ops) {
@@ -154,7 +155,9 @@ uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_
     if (!n || steps[0].pc != site->pc)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        uintptr_t behind = dp_walk_strip(steps[i].pc) + steps[i].interrupted;
+        struct dp_unwinder_step step = steps[i]; /* sps may lie over the steps, and never gets ahead of them */
+        uintptr_t behind = dp_walk_strip(step.pc) + step.interrupted;
+        sps[i] = step.sp;
         cache->others[i] = dp_walk_plausible(behind)
                                ? dp_unwind_cache_frame(dp_unwind_cache_get(behind, cache->generation))
                                : DP_FRAME_NO_STACK;

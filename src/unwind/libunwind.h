@@ -17,11 +17,11 @@ int dp_libunwind_load(void);    /* 0, or -errno. Context: above the waterline */
 
 /*
  * Walks from the caller's registers and writes the frames from site on into cache->others, at most depth. Returns their
- * number, 0 where there is no module, or a fork bars it, or the site is not met; *whole: up to the outermost. Context:
- * hook.
+ * number, 0 where there is no module, or a fork bars it, or the site is not met; *whole: up to the outermost. sps gets
+ * the stack pointer of each frame. Context: hook.
  */
 uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth,
-                           bool *whole);
+                           uintptr_t *sps, bool *whole);
 
 /* Takes cache->inside back: after a walk, and at the next one where a longjmp out of a handler left it behind. */
 void dp_libunwind_exit(struct dp_stack_cache *cache);

@@ -14,6 +14,7 @@
 
 #include "base/stats.h"
 #include "unwind/libunwind.h"
+#include "unwind/provided.h"
 #include "unwind/unwind_cache.h"
 #include "unwind/walk.h"
 
@@ -56,6 +57,7 @@ static void give(struct dp_stack *stack, const dp_frame_id *frames, uint32_t dep
 static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp_stack_cache *cache, bool *cut)
 {
     struct dp_reach reach;
+    uintptr_t *sps = dp_provided_sps(cache, depth_max);
     dp_reach_begin(&reach, &cache->own, site->sp);
     uintptr_t pc = site->pc, sp = site->sp, fp = site->fp;
     *cut = true;
@@ -63,6 +65,7 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp
         if (!dp_walk_plausible(pc) || n == depth_max)
             return n;
         cache->others[n] = dp_unwind_cache_frame(dp_unwind_cache_get(pc, cache->generation));
+        sps[n] = sp;
         if (!fp) {
             *cut = false;
             return n + 1;
@@ -91,7 +94,7 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
         end = dp_walk(cache, site, depth_max);
     if (end == DP_WALK_LIBUNWIND) {
         bool whole;
-        uint32_t n = dp_libunwind_walk(cache, site, depth_max, &whole);
+        uint32_t n = dp_libunwind_walk(cache, site, depth_max, dp_provided_sps(cache, depth_max), &whole);
         if (n) {
             give(stack, cache->others, n, !whole);
             return true;
@@ -117,6 +120,18 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
     return true;
 }
 
+/* Puts the frames of runtimes into the stack of a walk. */
+static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_site *site, struct dp_stack *stack)
+{
+    bool in_cache = stack->known != NULL;
+    struct dp_native_stack native = {.ids = stack->frames,
+                                     .depth = stack->depth,
+                                     .cut = stack->cut,
+                                     .sps = in_cache ? NULL : dp_provided_sps(cache, depth_max)};
+    if (dp_provided_merge(cache, &native, site->sp, depth_max, stack) && stack->cut && !native.cut)
+        count_cut(depth_max);
+}
+
 void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
 {
     struct dp_stack_cache *cache = scratch;
@@ -137,26 +152,8 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
     } else if (!walk_exactly(site, cache, stack)) {
         leaf_only(site, stack);
     }
-    dp_stack_cache_end(cache);
-}
-
-void dp_unwind_from_values(void *scratch, const uintptr_t *values, size_t n, struct dp_stack *stack)
-{
-    struct dp_stack_cache *cache = scratch;
-    if (!cache || !n) {
-        give(stack, &no_stack, 1, true);
-        dp_stats_add(DP_STAT_STACKS_NONE, 1);
-        return;
-    }
-    dp_stack_cache_begin(cache, cache->generation);
-    uint32_t depth = n < depth_max ? (uint32_t)n : depth_max;
-    for (uint32_t i = 0; i < depth; i++) {
-        dp_frame_id id = dp_frame_intern_named(values[i]);
-        cache->others[i] = id ? id : DP_FRAME_OVERFLOW;
-        if (!id)
-            dp_stats_add(DP_STAT_FRAMES_FULL, 1);
-    }
-    give(stack, cache->others, depth, depth < n);
+    if (__builtin_expect(dp_provided_any(), 0) && (stack->known || stack->frames == cache->others))
+        add_provided(cache, site, stack);
     dp_stack_cache_end(cache);
 }
 

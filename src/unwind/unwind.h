@@ -21,11 +21,9 @@ int dp_unwind_init(enum dp_unwind_mode mode, unsigned depth, size_t budget_bytes
 size_t dp_unwind_scratch_bytes(void);
 
 /* scratch: at least dp_unwind_scratch_bytes, the calling thread's, or NULL: then only the leaf is kept. Fills stack
- * with the calling thread's frames from site rootward; at least one frame (perhaps synthetic). */
+ * with the calling thread's frames from site rootward; at least one frame (perhaps synthetic). Frames of runtimes
+ * stand in it where their providers put them. */
 void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack);
-
-/* A runtime's frames in front of, or instead of, native ones come through here too. Depth is clipped. */
-void dp_unwind_from_values(void *scratch, const uintptr_t *values, size_t n, struct dp_stack *stack);
 
 /* libunwind is wanted (a frame that rules cannot say was met, or unwind=libunwind) and not yet loaded. */
 bool dp_unwind_wants_module(void);

@@ -48,6 +48,7 @@ DOORS = {
     'deltaprof_announce_hooks': 'in the constructor',
     'deltaprof_start_preloaded': 'in the constructor',
     'deltaprof_heap_register': 'where a runtime starts',
+    'deltaprof_frames_provide': 'where a runtime starts',
     'deltaprof_thread_begins': ORDINARY,
     'deltaprof_before_thread_exit': ORDINARY,
     'deltaprof_before_seccomp': ORDINARY,
@@ -67,6 +68,7 @@ POINTERS = {
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
     r'dp_onstack_call': [],  # the callers take the address
     r'dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
+    r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which hooks.h binds to a hook's rules
     r'dp_libunwind_walk|libunwind\.c:\w+': [],  # libunwind, which allocates nothing with accessors of ours
 }
 

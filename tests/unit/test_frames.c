@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "objects/functions.h"
 #include "objects/objects.h"
 #include "objects/reach.h"
 #include "unwind/unwind_cache.h"
@@ -20,7 +21,8 @@
 
 static int set_up(void **state)
 {
-    return dp_frames_init(4 << 20);
+    int err = dp_functions_init(64 << 10);
+    return err ? err : dp_frames_init(4 << 20);
 }
 
 static void the_same_address_is_the_same_frame(void **state)
@@ -37,6 +39,61 @@ static void the_same_address_is_the_same_frame(void **state)
     assert_int_not_equal(named, id);
     assert_int_equal(dp_frame_intern_named(pc), named);
     assert_int_equal(dp_frame_get(named)->type, DP_FRAME_NAMED);
+}
+
+static struct deltaprof_function function(const char *name, const char *file, uint32_t line)
+{
+    return (struct deltaprof_function){name, file, (uint32_t)strlen(name), (uint32_t)strlen(file), line};
+}
+
+static void a_function_is_found_again_by_what_it_says(void **state)
+{
+    struct deltaprof_function f = function("get", "views.py", 17), other = function("get", "views.py", 18),
+                              moved = function("getv", "iews.py", 17);
+    uint32_t id = deltaprof_function_find(&f);
+    assert_int_not_equal(id, 0);
+    assert_int_equal(deltaprof_function_find(&f), id);
+    assert_true(deltaprof_function_is(id, &f));
+    assert_false(deltaprof_function_is(id, &other));
+    assert_false(deltaprof_function_is(id, &moved));
+    assert_false(deltaprof_function_is(0, &f));
+    assert_int_not_equal(deltaprof_function_find(&other), id);
+    assert_int_not_equal(deltaprof_function_find(&moved), id);
+    assert_string_equal(dp_function_get(id).name, "get");
+    assert_string_equal(dp_function_get(id).file, "views.py");
+    assert_int_equal(dp_function_get(id).first_line, 17);
+}
+
+static void long_texts_of_a_function_are_cut_between_characters(void **state)
+{
+    char name[1000], file[2000];
+    for (size_t i = 0; i < sizeof name; i += 2)
+        memcpy(name + i, "\xc3\xa4", 2);
+    for (size_t i = 0; i < sizeof file; i += 2)
+        memcpy(file + i, "\xc3\xb6", 2);
+    struct deltaprof_function f = {name, file, sizeof name, sizeof file, 1};
+    uint32_t id = deltaprof_function_find(&f);
+    assert_true(deltaprof_function_is(id, &f));
+    struct dp_function kept = dp_function_get(id);
+    assert_int_equal(strlen(kept.name), DP_FUNCTION_NAME_MAX / 2 * 2);
+    assert_int_equal(strlen(kept.file), DP_FUNCTION_FILE_MAX / 2 * 2);
+    assert_memory_equal(kept.file, "\xc3\xb6", 2);
+}
+
+static void the_table_of_functions_ends_and_what_it_knows_stays(void **state)
+{
+    struct deltaprof_function f = function("before", "f", 1);
+    uint32_t before = deltaprof_function_find(&f), line = 0, last = 0, id;
+    struct deltaprof_function many = function("many", "f", 0);
+    while ((id = deltaprof_function_find(&many)) != 0) {
+        last = id;
+        many.first_line = ++line;
+    }
+    assert_true(line > 1000);
+    assert_int_equal(deltaprof_function_find(&f), before);
+    many.first_line = line - 1;
+    assert_int_equal(deltaprof_function_find(&many), last);
+    assert_string_equal(dp_function_get(0xffffffff).name, "");
 }
 
 static void synthetic_frames_have_names(void **state)
@@ -258,6 +315,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_address_is_the_same_frame),
         cmocka_unit_test(synthetic_frames_have_names),
+        cmocka_unit_test(a_function_is_found_again_by_what_it_says),
+        cmocka_unit_test(long_texts_of_a_function_are_cut_between_characters),
+        cmocka_unit_test(the_table_of_functions_ends_and_what_it_knows_stays),
         cmocka_unit_test(an_object_knows_its_range_its_build_id_and_its_unwind_table),
         cmocka_unit_test(code_without_a_file_is_a_frame_without_an_object),
         cmocka_unit_test(an_unload_retires_only_what_is_gone),

@@ -179,6 +179,26 @@ static void heaps_are_apart_and_have_names(void **state)
     assert_int_equal(totals().free_v, before.free_v + 7);
 }
 
+static void all_blocks_of_a_heap_are_forgotten_at_once(void **state)
+{
+    tune(1);
+    uint32_t arenas = deltaprof_heap_register("arenas"), other = deltaprof_heap_register("other");
+    struct dp_counts before = totals();
+    for (uintptr_t i = 0; i < 1000; i++) {
+        deltaprof_alloc(arenas, block(i), 3);
+        deltaprof_alloc(other, block(i), 5);
+    }
+    deltaprof_heap_forget_all(arenas);
+    assert_int_equal(totals().free_v, before.free_v + 3000);
+    deltaprof_heap_forget_all(arenas);
+    deltaprof_free(arenas, block(7));
+    assert_int_equal(totals().free_v, before.free_v + 3000);
+    deltaprof_free(other, block(7));
+    assert_int_equal(totals().free_v, before.free_v + 3005);
+    deltaprof_heap_forget_all(other);
+    assert_int_equal(totals().free_v, before.free_v + 8000);
+}
+
 static void a_profiler_that_is_off_looks_again_every_mebibyte(void **state)
 {
     tune(0);
@@ -473,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_realloc_is_a_free_and_an_alloc_only_if_it_was_done),
         cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
         cmocka_unit_test(heaps_are_apart_and_have_names),
+        cmocka_unit_test(all_blocks_of_a_heap_are_forgotten_at_once),
         cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
         cmocka_unit_test(bytes_are_counted_without_a_sample),
         cmocka_unit_test(where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on),

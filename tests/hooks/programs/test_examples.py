@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The example programs do what their comments say: profiles come out, and hold exactly what the programs did.
 
-    test_examples.py SERVER RUNTIME FUTEX_LOCK
+    test_examples.py SERVER RUNTIME INTERPRETER FUTEX_LOCK
 """
 import os
 import subprocess
@@ -12,7 +12,7 @@ import unittest
 import check_profile
 import reader
 
-SERVER, RUNTIME, FUTEX_LOCK = map(os.path.abspath, sys.argv[1:])
+SERVER, RUNTIME, INTERPRETER, FUTEX_LOCK = map(os.path.abspath, sys.argv[1:])
 
 
 class Examples(unittest.TestCase):
@@ -49,6 +49,18 @@ class Examples(unittest.TestCase):
             self.assertEqual(reader.by_function(total, key, {'cell_new'}), {'cell_new': value})
             self.assertEqual(sum(reader.by_function(total, key, lists).values()), value)
         self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
+
+    def test_an_interpreters_functions_stand_where_they_ran(self):
+        self.run_it(INTERPRETER, 'profiles')
+        profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='interpreter')
+        stacks = {}
+        for profile in profiles:
+            for sample in profile.samples:
+                stack = tuple((f.function, f.line if f.file == 'toy.src' else 0) for f in sample.frames)
+                stack = stack[:stack.index(('main', 0))]
+                stacks[stack] = stacks.get(stack, 0) + sample.values['alloc_objects']
+        compare = (('compare', 31), ('native_sort', 0), ('sorted', 21))
+        self.assertEqual(stacks, {(('program', 11),): 1, compare + (('program', 12),): 1, compare + (('program', 13),): 1})
 
     def blames_who_eats_slowly(self, out):
         # who names no heap may have forgotten to link the hooks

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind/provided.c - puts the frames of runtimes in the place of the native frames that ran them.
+ *
+ * A provider gives runs of frames, the innermost first, and for each run an anchor: an address on the C stack. A native
+ * frame i covers [sp of i, sp of i + 1); the outermost frame has no known end and covers nothing. Both sequences lead
+ * from the leaf to the root, so one pass joins them:
+ *
+ *     native frame   covers          runs                        result
+ *     malloc's user  0x100..0x140    -                           its native frame
+ *     eval loop      0x140..0x200    anchor 0x180: g, f          g, f
+ *     main           0x200..         -                           main
+ *
+ * A run whose anchor no native frame covers (the walk was cut, or the frames are of another stack) keeps its order: it
+ * is appended at the root end and its frames are counted. A run without frames leaves its native frame as it is.
+ *
+ * The memo of the stack cache knows native frames only. A runtime's line changes while the native stack stays the same,
+ * so providers are asked for each sample, and a merged stack carries no memo.
+ *
+ * Memory: what this needs lies in the stack cache's staging area, which is free between two walks.
+ */
+#include "unwind/provided.h"
+
+#include "base/stats.h"
+#include "objects/functions.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+
+enum { PROVIDERS_MAX = 4 };
+
+static struct {
+    deltaprof_frames_fn _Atomic fn; /* [PROVIDER]: ctx is written before it */
+    void *ctx;
+} providers[PROVIDERS_MAX];
+static _Atomic uint32_t n_claimed;
+static _Atomic bool any;
+
+struct run {
+    uintptr_t anchor; /* 0: none was given */
+    uint32_t end;     /* of its frames; they begin where the last run ends */
+};
+
+struct deltaprof_frames {
+    struct dp_reach reach;
+    dp_frame_id *ids;
+    struct run *runs;
+    uint32_t n_ids, n_runs, depth;
+    bool full;
+};
+
+/* The staging area holds depth + 1 of its frames: 32 bytes each, of which this takes 28. */
+struct scratch {
+    uintptr_t *sps;
+    struct run *runs;
+    dp_frame_id *merged;
+};
+_Static_assert(sizeof(struct dp_stack_cache_frame) >= sizeof(uintptr_t) + sizeof(struct run) + sizeof(dp_frame_id),
+               "the staging area is large enough");
+
+static struct scratch scratch_of(struct dp_stack_cache *cache, unsigned depth)
+{
+    struct scratch s = {.sps = (uintptr_t *)cache->stage};
+    s.runs = (struct run *)(s.sps + depth + 1);
+    s.merged = (dp_frame_id *)(s.runs + depth + 1);
+    return s;
+}
+
+uintptr_t *dp_provided_sps(struct dp_stack_cache *cache, unsigned depth)
+{
+    return scratch_of(cache, depth).sps;
+}
+
+/* ---- providers -------------------------------------------------------------------------------------------------- */
+
+int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
+{
+    for (uint32_t i = 0; i < PROVIDERS_MAX; i++)
+        if (dp_load_acquire(&providers[i].fn) == fn && providers[i].ctx == ctx) /* [PROVIDER] */
+            return -EEXIST;
+    uint32_t i = dp_load_relaxed(&n_claimed);
+    do {
+        if (i == PROVIDERS_MAX)
+            return -ENOSPC;
+    } while (!dp_cas_relaxed(&n_claimed, &i, i + 1));
+    providers[i].ctx = ctx;
+    dp_store_release(&providers[i].fn, fn); /* [PROVIDER] else a walk could call it with another's ctx */
+    dp_store_relaxed(&any, true);
+    return 0;
+}
+
+bool dp_provided_any(void)
+{
+    return dp_load_relaxed(&any);
+}
+
+bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32_t function, uint32_t line)
+{
+    if (frames->n_ids == frames->depth) {
+        frames->full = true;
+        return false;
+    }
+    dp_frame_id id = function ? dp_frame_intern_named(dp_function_frame(function, line)) : 0;
+    if (!id)
+        dp_stats_add(DP_STAT_FRAMES_FULL, 1);
+    frames->ids[frames->n_ids++] = id ? id : DP_FRAME_OVERFLOW;
+    return true;
+}
+
+void deltaprof_frames_anchor(struct deltaprof_frames *frames, const void *anchor)
+{
+    if (frames->n_runs < frames->depth)
+        frames->runs[frames->n_runs++] = (struct run){(uintptr_t)anchor, frames->n_ids};
+}
+
+bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes)
+{
+    uintptr_t first = (uintptr_t)address & ~(uintptr_t)7, last = ((uintptr_t)address + n_bytes - 1) & ~(uintptr_t)7;
+    return n_bytes && n_bytes < 4096 && last >= first && first > 4096 && dp_reach_word(&frames->reach, first) &&
+           dp_reach_word(&frames->reach, last);
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------------------- */
+
+struct merge {
+    const struct deltaprof_frames *from;
+    dp_frame_id *out;
+    uint32_t n, depth, run; /* run: the next one */
+    bool cut;
+};
+
+static void put(struct merge *m, dp_frame_id id)
+{
+    if (m->n < m->depth)
+        m->out[m->n++] = id;
+    else
+        m->cut = true;
+}
+
+/* The frames of the next run; their number. */
+static uint32_t put_run(struct merge *m)
+{
+    uint32_t at = m->run ? m->from->runs[m->run - 1].end : 0, end = m->from->runs[m->run++].end;
+    for (uint32_t i = at; i < end; i++)
+        put(m, m->from->ids[i]);
+    return end - at;
+}
+
+static uintptr_t sp_of(const struct dp_stack_cache *cache, const struct dp_native_stack *native, uint32_t i)
+{
+    if (native->sps)
+        return native->sps[i];
+    return i < cache->n_pending ? cache->pending[i].sp : cache->frames[cache->at + i - cache->n_pending].sp;
+}
+
+static void ask(struct deltaprof_frames *frames)
+{
+    for (uint32_t i = 0; i < PROVIDERS_MAX; i++) {
+        deltaprof_frames_fn fn = dp_load_acquire(&providers[i].fn); /* [PROVIDER] */
+        if (!fn)
+            continue;
+        fn(providers[i].ctx, frames);
+        uint32_t end = frames->n_runs ? frames->runs[frames->n_runs - 1].end : 0;
+        if (frames->n_ids > end)
+            deltaprof_frames_anchor(frames, NULL);
+    }
+}
+
+bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stack *native, uintptr_t sp, unsigned depth,
+                       struct dp_stack *out)
+{
+    struct scratch scratch = scratch_of(cache, depth);
+    struct deltaprof_frames frames = {.ids = cache->stage_ids, .runs = scratch.runs, .depth = depth};
+    dp_reach_begin(&frames.reach, &cache->own, sp);
+    ask(&frames);
+    if (!frames.n_ids)
+        return false;
+    struct merge m = {.from = &frames, .out = scratch.merged, .depth = depth, .cut = native->cut || frames.full};
+    for (uint32_t i = 0; i < native->depth; i++) {
+        uintptr_t lo = sp_of(cache, native, i), hi = i + 1 < native->depth ? sp_of(cache, native, i + 1) : lo;
+        uint32_t n = 0;
+        while (m.run < frames.n_runs && hi > lo && frames.runs[m.run].anchor - lo < hi - lo)
+            n += put_run(&m);
+        if (!n)
+            put(&m, native->ids[i]);
+    }
+    uint32_t n_apart = 0;
+    while (m.run < frames.n_runs)
+        n_apart += put_run(&m);
+    if (n_apart && !native->cut)
+        dp_stats_add(DP_STAT_FRAMES_APART, n_apart);
+    *out = (struct dp_stack){.hash = dp_stack_hash(m.out, m.n), .depth = m.n, .cut = m.cut, .frames = m.out};
+    return true;
+}
