@@ -3,15 +3,15 @@
  * objects/frames.c - the table of frames: dense ids, and an index from (type, object, address) to the id.
  *
  * States of an index slot: 0 -> id, once, by [FRAME]. A frame's words are written before its id is published and never
- * change afterwards. Two threads that meet the same new frame may both take an id; one of them publishes it, the
- * other id stays a twin that nobody refers to. Nobody waits for anybody: a thread that is stopped between taking an id
- * and publishing it costs that id.
+ * change afterwards. Two threads that meet the same new frame may both take an id; one of them publishes it, the other
+ * id stays an unused duplicate. No thread waits for another: a thread that is stopped between taking an id and
+ * publishing it wastes that id.
  *
  * Bounds: an id is taken only below the capacity, the index is at most 5/8 full, and a probe looks at PROBES slots;
  * beyond that the table counts as full.
  *
- * [FRAME] a release of the id, met by the acquire of whoever finds it; without it the finder could compare, and a
- * report could print, words that are not there yet.
+ * [FRAME] the id is stored with release and found with acquire. Without the pair a finder could compare, and a report
+ * could print, words that are not written yet.
  */
 #include "objects/frames.h"
 
@@ -72,7 +72,7 @@ static uint64_t hash_of(uint32_t type, dp_object_id object, uint64_t pc)
 
 static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
 {
-    if (!slots) /* records.h works in a process that never starts the hooks */
+    if (!slots) /* records.h is also used in processes that never start the hooks */
         return 0;
     uint64_t hash = hash_of(type, object, pc);
     dp_frame_id mine = 0;
@@ -109,7 +109,9 @@ static dp_frame_id find(dp_object_id object, uintptr_t pc)
     return 0;
 }
 
-/* The loader is not asked: pc is anybody's word. Of two objects that had the same range the younger one is meant. */
+/*
+ * The loader is not asked, because pc may be any value. Of two objects that had the same range the younger one is used.
+ */
 dp_frame_id dp_frame_find(uintptr_t lookup_pc)
 {
     if (!slots)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects/frames.h - what a frame is: an object and a lookup address, or a name that a runtime gave, or one of ours.
+ * objects/frames.h - the table of stack frames: each distinct frame gets one 32-bit id, for as long as the process
+ * lives.
  *
- * Append-only, addressed by dense 32-bit ids, never by pointer. A frame of code holds its lookup address: return
- * address - 1, or an interrupted pc as it is. An object is one loaded file's mapping: {start, end, build-id, name};
- * the same range with the same build-id is the same object for ever, so a plugin opened and closed in a loop adds
- * nothing. Context: hook, unless said.
+ * A frame is one of three things: a lookup address in an object, a name that a runtime gave, or a synthetic name of the
+ * profiler, such as [truncated].
+ *
+ * The table only grows. Ids are dense, and callers keep ids, never pointers. The lookup address of a frame is its
+ * return address - 1, or, where it was interrupted, its exact pc. An object is one loaded file's mapping: {start, end,
+ * build-id, name}; the same range with the same build-id keeps its id for ever, so a plugin that is opened and closed
+ * in a loop adds nothing. Context: hook, unless said.
  */
 #pragma once
 
@@ -18,11 +22,11 @@
 typedef uint32_t dp_frame_id;  /* 0: none */
 typedef uint32_t dp_object_id; /* 0: no file known (JIT code, anonymous memory) */
 
-/* Frames of our own, shown by name. */
+/* Synthetic frames, shown by name. */
 enum {
     DP_FRAME_NONE = 0,
     DP_FRAME_OVERFLOW,       /* [overflow]: the table was full */
-    DP_FRAME_HAND_OVER,      /* [hand-over]: a lock was free while somebody still waited for it */
+    DP_FRAME_HAND_OVER,      /* [hand-over]: a lock was free while a thread still waited for it */
     DP_FRAME_UNKNOWN_HOLDER, /* [unknown holder] */
     DP_FRAME_TRUNCATED,      /* [truncated]: the root end of a stack cut short by `depth` */
     DP_FRAME_OTHER,          /* [other]: rows folded by max_samples */
@@ -47,53 +51,58 @@ struct dp_object {
     const int32_t *fde_table;     /* sorted {pc, fde} pairs relative to eh_frame_hdr, inside that file's mapping */
     uint32_t n_fdes;
     _Atomic uint32_t name;  /* for dp_object_name */
-    const void *print_at;   /* two words that tell this file from another in its place, where they lie; NULL: none */
-    uint32_t print[2];      /* and what they were: of the build-id, or of the unwind table's header */
+    const void *print_at;   /* where two words lie that tell this file from another one in its place; NULL: none */
+    uint32_t print[2];      /* their values: part of the build-id, or of the unwind table's header */
     uint8_t build_id_bytes; /* 0: none */
     uint8_t build_id[32];
-    _Atomic uint32_t ready;   /* 0: the rest is still being written, or never will be */
+    _Atomic uint32_t ready;   /* 0: the other fields are not complete, and may never be */
     _Atomic uint32_t retired; /* not 0: unmapped, or another library took its place */
 };
 
-/* `budget_bytes` of dp_mem for frames, objects and their names. -ENOMEM: none of it. Context: init. */
+/* Reserves `budget_bytes` of dp_mem for frames, objects and their names. -ENOMEM: nothing is usable. Context: init. */
 int dp_frames_init(size_t budget_bytes);
 
-/* The frame of a lookup address in code; 0 when the table is full. object: of dp_object_find. */
+/*
+ * Return the id of a frame, a new one if the frame is not known; 0 when the table is full. object: from dp_object_find.
+ */
 dp_frame_id dp_frame_intern(uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_in(dp_object_id object, uintptr_t lookup_pc);
 dp_frame_id dp_frame_intern_named(uint64_t value);
-/* The frame of a lookup address, if it is known already; else 0. Any thread. */
+/* The id of a lookup address's frame if the frame is known already, else 0. Any thread. */
 dp_frame_id dp_frame_find(uintptr_t lookup_pc);
 
 /*
- * The object at an address, entered in the table when it is new; 0: no file there, or no room. pc: an address that this
- * thread will return to, or runs at, so that it cannot be unloaded meanwhile.
+ * The id of the object at an address; a new object is entered in the table. 0: no file lies there, or the table is
+ * full. pc: an address that this thread will return to, or runs at, so that it cannot be unloaded meanwhile.
  */
 dp_object_id dp_object_find(uintptr_t pc);
 
 /*
- * Readers, any thread. Ids that a complete record refers to are complete and below a count read later; others below
- * the count may be zero still, or a twin that nobody refers to.
+ * For readers, any thread. An id that a complete record refers to is complete, and below a count that is read later.
+ * Other ids below the count may still be zero, or be unused duplicates.
  */
 uint32_t dp_frames_count(void);
 const struct dp_frame *dp_frame_get(dp_frame_id id);
-uint32_t dp_objects_count(void); /* an id below it that no frame refers to may not be `ready` */
+uint32_t dp_objects_count(void); /* ids below it that no frame refers to may not be `ready` */
 const struct dp_object *dp_object_get(dp_object_id id);
-const char *dp_object_name(const struct dp_object *object); /* the loader's; "" for the main program, "?" not known */
+/* as the loader has it; "" for the main program, "?" if not known */
+const char *dp_object_name(const struct dp_object *object);
 
 /*
- * dlclose, told by whoever hooks it: between begin and end nothing new is cached; end asks the loader for each known
- * object and retires those that are gone. Then the generation moves. Context: any thread, outside hooks of malloc;
- * begin may wait for another thread's end.
+ * The hook of dlclose calls begin before the unload and end after it. In between nothing new is cached. end asks the
+ * loader about each known object, retires those that are gone, and then moves the generation. Context: any thread, but
+ * not within hooks of malloc; begin may wait for another thread's end.
  */
 void dp_objects_unload_begin(void);
 void dp_objects_unload_end(void);
-/* The same check without a hook, when the loader's counters moved at a report. Context: report. */
+/* The same check without a dlclose hook: for a report that finds the loader's counters moved. Context: report. */
 void dp_objects_recheck(void);
-/* A forked child: the threads that were inside dlclose are gone. */
+/* A forked child: threads that were inside dlclose do not exist in it. */
 void dp_objects_fork_child(void);
 
-/* Moves when an object was retired: what was cached about addresses before may no longer hold. Its low 16 bits are not
- * 0. */
+/*
+ * Changes when an object was retired: facts about addresses that were cached before may no longer hold. The low 16 bits
+ * are never 0.
+ */
 uint32_t dp_objects_generation(void);
-bool dp_objects_unloading(void); /* ask this first, then the generation */
+bool dp_objects_unloading(void); /* callers read this first, then the generation */

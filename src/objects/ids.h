@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * objects/ids.h - the next id of a table that only grows.
- */
+/* objects/ids.h - hands out the next id of a table that only grows. */
 #pragma once
 
 #include "base/atomic.h"
 
 #include <stdint.h>
 
-/* Takes the next id, or 0 when all `capacity` are taken: *next then stays near capacity, however often it is asked.
-   Relaxed: an id says nothing of its row, which is published by a release of its own. Context: hook. */
+/*
+ * Returns the next id, or 0 when all `capacity` ids are taken; *next then stays near capacity, however often this is
+ * called. Relaxed: the id publishes nothing; a separate release publishes the row. Context: hook.
+ */
 static inline uint32_t dp_id_take(_Atomic uint32_t *next, uint32_t capacity)
 {
     if (dp_load_relaxed(next) >= capacity)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects/loader.c - _dl_find_object, where there is one: it takes no lock and is safe in signal handlers.
+ * objects/loader.c - asks glibc's _dl_find_object, which takes no lock and is safe in signal handlers.
  *
- * Declared here as glibc has had it since 2.35, by its name in the object file, so that a build with older headers is
- * the same; where it is missing, the weak reference is NULL.
+ * glibc has the function since 2.35. It is declared here under its symbol name, so that a build with older headers
+ * gives the same code. The reference is weak: NULL where the function is missing.
  */
 #include "objects/loader.h"
 

@@ -2,25 +2,27 @@
 /*
  * objects/loader_scan.c - finds the file at an address by looking for its ELF header, on glibc before 2.35.
  *
- * What is loaded by then is entered in the table of objects by whoever may ask the loader (symbols/loader_sync.c): when
- * the profiler starts and at reports. This is for code that came since: a plugin, an encoding or a name service that
- * libc opens by itself, a library whose constructors run. There is no call after a dlopen where it could be learned: a
- * hook on dlopen would stand between the loader and its caller, whose search path counts. The list of link_maps cannot
- * be read without the loader's lock, and that lock must not be waited for in here; but the headers lie in memory, the
- * first page of a file's mapping is the ELF header, and pages of one file are mapped as one run.
+ * At the profiler's start and at reports, symbols/loader_sync.c asks the loader for all files and enters them in the
+ * table of objects. This file is for code that was loaded since: a plugin, an encoding or a name service that libc
+ * opens by itself, a library whose constructors run. The profiler cannot learn of it by a hook on dlopen, because the
+ * loader uses the caller's search path, and the hook would be the caller. The list of link_maps cannot be read either:
+ * that needs the loader's lock, and a hook must not wait for it. But the headers lie in memory: the first page of a
+ * file's mapping is the ELF header, and the pages of one file are mapped as one run.
  *
- * So: from pc downwards, page by page, until a page begins as an ELF header, whose program headers then say whether pc
- * is code of that file. The first header decides: a file that carries another one in a page of its own is known once it
- * is in the table. The kernel compares the page's first word (reach.c), so a page that is missing, or goes away under
- * the look, is a "no" and no fault. The header itself is read by us. If it is that of pc's own file, it stays: this
- * thread is going to return there. If it is another's, below code that has no file (a JIT's), it is read only if it is
- * of no object that is known; what remains is a file that nobody has seen yet, unmapped in the nanoseconds between,
- * right below code that is met for the first time.
+ * So the scan goes from pc downwards, page by page, until a page begins like an ELF header. The program headers there
+ * say whether pc is code of that file. The first header decides. (A file that contains another ELF file in one of its
+ * pages is therefore found only once it is in the table.) The kernel compares the page's first word (reach.c), so a
+ * page that is missing, or is unmapped at that moment, is a "no" and not a fault. The header itself is read directly.
+ * If it belongs to pc's own file, it stays mapped, because this thread is going to return there. If it belongs to
+ * another file, below code without a file (JIT code), it is read only if that file is not in the table. One risk
+ * remains: an unknown file that is unmapped between the comparison and the read, right below code that is met for the
+ * first time.
  *
- * Pages that turned out to be no file's are remembered in runs, or a JIT's frames would be looked for in every walk.
- * A file that is mapped there later is found after the next dlclose or report, when runs are forgotten.
+ * Pages without a file are remembered in runs; otherwise each walk would scan again for each JIT frame. A file that is
+ * mapped there later is found after the next dlclose or report, when the runs are forgotten.
  *
- * A word is a run: its first page's number << 24 | pages. Relaxed, and whole: what it says is nothing but itself.
+ * A run is one word: number of its first page << 24 | number of pages. Accesses are relaxed: a run is complete in its
+ * word and publishes nothing else.
  */
 #include "objects/loader.h"
 
@@ -62,7 +64,7 @@ static uint64_t run_at(uint64_t page, _Atomic uint64_t **where)
     return 0;
 }
 
-/* [first, last] is no file's; it lengthens the run in *where, if there is one. */
+/* Remembers that [first, last] belongs to no file; extends the run in *where, if there is one. */
 static void remember(uint64_t first, uint64_t last, _Atomic uint64_t *where)
 {
     uint64_t n = last - first + 1;
@@ -73,7 +75,10 @@ static void remember(uint64_t first, uint64_t last, _Atomic uint64_t *where)
     dp_store_relaxed(where, first << RUN_BITS | n);
 }
 
-/* The file whose header lies at `header`. False: it cannot be one that was loaded. *code: it has code at pc. */
+/*
+ * Fills *loaded for the file whose header lies at `header`. False: this cannot be a loaded file. *code: it has code at
+ * pc.
+ */
 static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded, bool *code)
 {
     ElfW(Ehdr) elf;
@@ -95,8 +100,9 @@ static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded
 }
 
 /*
- * A file's first page may lie anywhere as data: the loader itself leaves one on the stack of who calls dlopen. So what
- * it says must hold: the unwind table's header (version 1, encodings that all linkers write) is where it should be.
+ * A file's first page may lie anywhere as data: the loader itself leaves a copy on the stack of the thread that calls
+ * dlopen. So its content is verified: the unwind table's header (version 1, encodings that all linkers write) must be
+ * where the program headers say.
  */
 static bool has_unwind_table(const struct dp_loaded *loaded)
 {
@@ -141,7 +147,7 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
             continue;
         const struct dp_object *known = dp_object_at(page * PAGE);
         bool code = false;
-        if (known) { /* perhaps only now, by another thread */
+        if (known) { /* another thread may have entered it meanwhile */
             *loaded = (struct dp_loaded){known->start, known->end, known->bias, known->eh_frame_hdr, NULL};
             code = pc < known->end;
         } else if (!read_header(page * PAGE, pc, loaded, &code)) {
@@ -149,7 +155,7 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
         }
         if (code && (known || has_unwind_table(loaded)))
             return true;
-        uint64_t end = (loaded->end + PAGE - 1) / PAGE; /* another's; what lies behind it is nobody's */
+        uint64_t end = (loaded->end + PAGE - 1) / PAGE; /* another file; the pages behind it belong to no file */
         low = end > low ? end : low;
         break;
     }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects/objects.c - the table of loaded files.
+ * objects/objects.c - the table of loaded files ("objects").
  *
- * An object is entered by the first thread that has one of its addresses on its stack, or where the loader may be asked
- * for all of them; as with frames, two threads may enter it at once, and then one of the two ids is a twin, born
- * retired. Index slots go 0 -> id, once, by [OBJECT], after the object is complete.
+ * An object is entered by the first thread that has one of its addresses on its stack, or by a report that asks the
+ * loader for all files. As with frames, two threads may enter it at once; then one of the two ids is a duplicate,
+ * retired from the start. Index slots go 0 -> id, once, by [OBJECT], after the object is complete.
  *
  * Identity is (range, build-id), or (range, name, unwind table's header) where there is no build-id.
  *
- * While the loader answers, it is asked at each look-up which file lies there now. Where it does not (loader_scan.c),
- * the table itself is searched, and an object whose range holds the address is believed only if the words that tell it
- * from others are still in their place. So a file that was closed unseen, and another at its addresses, is not taken
- * for it, and what it says of unwind tables is not read.
+ * Where the loader can be asked, each look-up asks it which file lies at the address now. Where it cannot
+ * (loader_scan.c), the table itself is searched. An object whose range holds the address is then accepted only if the
+ * words that tell it from other files are still in their place. So if a file was closed unnoticed and another one lies
+ * at its addresses, the old object is not used, and its unwind table is not read.
  *
- * [OBJECT] a release of the id, and of `ready`, met by the acquire of whoever finds the one, or comes by the number and
- * asks for the other; without it they could use an object whose words are not there yet.
+ * [OBJECT] the id in the index and `ready` in the object are stored with release. A look-up reads the id with acquire;
+ * a reader that comes by number reads `ready` with acquire. Without this they could use an object whose words are not
+ * written yet.
  */
 #include "objects/objects.h"
 
@@ -27,7 +28,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PROBES = 64, NO_NAME = 1 /* where "?" stands among the names */, NAME_MAX_BYTES = 1024 };
+enum { PROBES = 64, NO_NAME = 1 /* the offset of "?" among the names */, NAME_MAX_BYTES = 1024 };
 
 static struct dp_object *objects;
 static _Atomic uint32_t *slots;
@@ -54,13 +55,14 @@ int dp_objects_init(size_t budget_bytes)
     return 0;
 }
 
-/* Copies a name, unless an object has it already; one that is not known, or has no room, is "?". */
+/* Copies a name, unless another object has the same name already. Without a name, or without room, returns "?". */
 static uint32_t keep_name(const char *name)
 {
     size_t n = name ? strnlen(name, NAME_MAX_BYTES) : 0;
     if (!n)
         return name ? 0 : NO_NAME;
-    for (uint32_t id = dp_objects_count(); id-- > 1;) /* a plugin comes again and again, at other addresses */
+    /* newest first: a plugin may be loaded again and again at other addresses */
+    for (uint32_t id = dp_objects_count(); id-- > 1;)
         if (dp_load_acquire(&objects[id].ready) /* [OBJECT] */ && !strncmp(dp_object_name(&objects[id]), name, n + 1))
             return dp_load_acquire(&objects[id].name);
     uint32_t at = dp_add_relaxed(&names_used, (uint32_t)n + 1);
@@ -88,7 +90,9 @@ static bool same_build(const struct dp_object *a, const struct dp_object *b)
            !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
-/* The name of a file that has been here before, perhaps at other addresses; a name that is new goes to all of its kind.
+/*
+ * Returns the name of a file that was loaded before, perhaps at other addresses. A new name is given to all objects of
+ * the same file.
  */
 static uint32_t share_name(const struct dp_object *seen, uint32_t name)
 {
@@ -114,7 +118,7 @@ static bool same(const struct dp_object *known, const struct dp_object *seen, co
     return !seen_name || is_nameless(known) || !strncmp(dp_object_name(known), seen_name, NAME_MAX_BYTES);
 }
 
-/* Whether the words that tell the object from others are still where they were; they may be unmapped at any moment. */
+/* Whether the words that tell the object from others still have their values. They may be unmapped at any moment. */
 static bool same_print(const struct dp_object *object)
 {
     uintptr_t at = (uintptr_t)object->print_at;
@@ -183,7 +187,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
     return 0;
 }
 
-/* In the table itself, where the loader does not answer. */
+/* Searches the table itself, where the loader cannot be asked. */
 static dp_object_id find_known(uintptr_t pc)
 {
     for (dp_object_id id = dp_objects_count(); id-- > 1;) {
@@ -224,7 +228,7 @@ dp_object_id dp_object_find(uintptr_t pc)
     return dp_object_enter(&found);
 }
 
-/* It is not where it was, or another lies there. */
+/* Whether the object is unmapped, or another file lies there. */
 static bool is_gone(const struct dp_object *object)
 {
     struct dp_loaded found;

@@ -2,11 +2,12 @@
 /*
  * objects/objects_elf.c - reads a loaded file's own headers in memory: build-id and unwind table.
  *
- * Trusts nothing: every address is checked to lie in a readable PT_LOAD segment of the object before it is read, and
- * the ELF header itself only after the kernel was asked whether the page is there. What does not fit is left out.
+ * No value is trusted: an address is read only if it lies in a readable PT_LOAD segment of the object, and the ELF
+ * header only after the kernel confirmed that its page is mapped. Parts that do not fit are left out.
  *
- * Of a program whose segments do not touch (node, static ones), glibc's _dl_find_object names only the segment that was
- * asked about. The kernel says where the program's headers are, and what they say is believed: it was started by them.
+ * If the segments of a program do not touch (node, static programs), glibc's _dl_find_object names only the segment
+ * that was asked about. The kernel says where the headers of the main program are; these are trusted, because the
+ * kernel started the program by them.
  */
 #include "objects/objects.h"
 
@@ -22,10 +23,10 @@ enum { PHDRS_MAX = 128, NOTES_MAX = 64 };
 struct headers {
     const ElfW(Phdr) * at;
     unsigned n;
-    uintptr_t bias, start, end; /* segments lie between */
+    uintptr_t bias, start, end; /* all segments lie in [start, end) */
 };
 
-/* The readable segment around [address, address + n_bytes), as [*lo, *hi); false: there is none. */
+/* Finds the readable segment [*lo, *hi) that holds [address, address + n_bytes). False: there is none. */
 static bool segment(const struct headers *h, uintptr_t address, size_t n_bytes, uintptr_t *lo, uintptr_t *hi)
 {
     for (unsigned i = 0; i < h->n; i++) {
@@ -75,8 +76,10 @@ static void read_build_id(const struct headers *h, const ElfW(Phdr) * note, stru
     }
 }
 
-/* The binary search table that every linker writes: version 1, pointers relative, entries {sdata4, sdata4} to the
- * header. */
+/*
+ * Reads the header of the binary search table as every linker writes it: version 1, relative pointers, entries {sdata4,
+ * sdata4} relative to the header.
+ */
 static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, struct dp_object *object)
 {
     uintptr_t lo, hi, hdr = h->bias + eh->p_vaddr;
@@ -103,7 +106,10 @@ static void read_unwind_table(const struct headers *h, const ElfW(Phdr) * eh, st
     object->cfi_end = hi;
 }
 
-/* The main program's headers, if the object is a part of it; with another bias they would lie outside of it. */
+/*
+ * The main program's headers, if the object is a part of the main program. With a wrong bias they would lie outside of
+ * the object.
+ */
 static bool of_main_program(const struct dp_object *object, struct headers *h)
 {
     struct dp_loaded whole;
@@ -115,7 +121,7 @@ static bool of_main_program(const struct dp_object *object, struct headers *h)
     return true;
 }
 
-/* Those behind the ELF header that the object starts with. */
+/* The program headers behind the ELF header at the object's start. */
 static bool at_start(const struct dp_object *object, struct headers *h)
 {
     ElfW(Ehdr) elf;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects/objects_unload.c - how the table of loaded files learns that one is gone.
+ * objects/objects_unload.c - retires objects whose file was unloaded.
  *
- * The unload word counts threads between unload_begin and unload_end; CHECKING stands in it while one of them looks at
- * every object. A begin waits for that, so that no hooked dlclose runs below the check. One that no hook sees
- * still may (iconv_close), so the check reads the object's memory only through the kernel, which reports what is not
- * there. Retiring is cheap and may be wrong: an object that turns up again with its old identity gets its old id back.
+ * `unload` counts the threads between unload_begin and unload_end. The bit CHECKING is set in it while one of them
+ * looks at every object. A begin waits until CHECKING is clear, so that no hooked dlclose runs during the check. An
+ * unload without a hook (iconv_close) still may, so the check reads the object's memory only through the kernel, which
+ * reports unmapped pages. Retiring is cheap and may be wrong: an object that turns up again with its old identity gets
+ * its old id back.
  *
- * [UNLOAD] the word falls to 0 after the check. Who reads 0 there first and the generation second (acquire) has a
- * generation no older than that check: code that was loaded where something else lay before cannot run unnoticed,
- * because its loading came after the unload_begin, and so sees either the word set or what the end left.
- * [RETIRE] the generation moves (release) after `retired` is set; who reads the new one (acquire) sees what was
- * retired.
+ * [UNLOAD] `unload` falls to 0 after the check (release). A thread that reads 0 (acquire) and then the generation gets
+ * a generation no older than that check. So code that was loaded in the place of other code cannot run unnoticed: it
+ * was loaded after the unload_begin, and its thread sees either `unload` set or the new generation.
+ * [RETIRE] the generation moves (release) after `retired` is set. A thread that reads the new generation (acquire) sees
+ * which objects are retired.
  */
 #include "objects/objects.h"
 
@@ -23,7 +24,8 @@ enum { CHECK_WAITS = 10000 };
 
 static _Atomic uint32_t generation = 1;
 static _Atomic uint32_t unload;
-static _Atomic uint32_t doubtful; /* forked while another thread was unloading: a known range may hold something else */
+/* this process was forked while another thread was unloading: a known range may hold something else */
+static _Atomic uint32_t doubtful;
 
 static void check_all(void)
 {
@@ -37,7 +39,7 @@ static void check_all(void)
         dp_add_release(&generation, 1);
 }
 
-/* Whether to look again: a check is under way, and it was not waited for long enough. */
+/* Whether to look at the word again: a check is under way, and CHECK_WAITS is not used up. */
 static bool wait_for_check(uint32_t *word, int *waits)
 {
     if (!(*word & CHECKING) || (*waits)++ >= CHECK_WAITS)
@@ -60,7 +62,7 @@ void dp_objects_unload_end(void)
 {
     int saved = errno, waits = 0;
     uint32_t word = dp_load_relaxed(&unload), next;
-    do { /* the last one checks; so does one that was forgotten at a fork */
+    do { /* the last thread checks; so does a thread whose begin a fork discarded */
         next = word > 1 ? word - 1 : CHECKING | 1;
     } while (wait_for_check(&word, &waits) || !dp_cas_publish(&unload, &word, next));
     if (next & CHECKING && word <= 1) {

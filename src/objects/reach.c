@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects/reach.c - bounds of stacks, without asking pthread_getattr_np, which allocates and locks.
+ * objects/reach.c - finds the bounds of the calling thread's stack, without pthread_getattr_np, which allocates and
+ * locks.
  *
  * Only memory that belongs to the thread for its whole life counts as its own stack. All else (the stack of a fiber, a
  * signal stack, a raw clone) may be unmapped at any time between two walks, even if it lies right below the thread's
- * stack: there each walk asks the kernel for each page anew, except for the one that the thread is standing on.
+ * stack: there each walk asks the kernel about each page again, except for the page that holds the stack pointer.
  *
  * A thread that pthread_create made: glibc keeps the thread's control block at the top of the stack, and in it the
  * bounds of the stack, {start, size, guard size, guard size as asked for}. Where these four words stand in the control
  * block depends on the version of glibc, so they are looked for, once: the block that they describe must end right
- * above the control block. If no words, or more than one place, fit, the bounds are unknown. Another C library has
- * other words there, and its threads have no known bounds.
+ * above the control block. If no place fits, or more than one, the bounds are unknown. With another C library the
+ * bounds are unknown too.
  *
- * The first thread: its stack ends at __libc_stack_end, and it grows down. The kernel puts no mapping of its own choice
- * within 128 MiB below that, and so what an unbroken run of pages joins to the end is the stack. The first walk that
- * starts lower than any before asks for the pages in between, once.
+ * The first thread: its stack ends at __libc_stack_end, and it grows down. The kernel places no other mapping within
+ * 128 MiB below that unless it is told to, so an unbroken run of pages up to the end is the stack. A walk that starts
+ * lower than all before asks the kernel about the pages in between, once.
  *
- * Of both, what lies between a live stack pointer and the top stays mapped and readable as long as the thread lives.
- * What lies lower does not: runtimes protect pages there to find overflows.
+ * In both cases the part between a live stack pointer and the top stays readable as long as the thread lives. The part
+ * below does not: runtimes protect pages there to detect overflows.
  *
- * rt_sigprocmask with a `how` that does not exist reads its set, says EFAULT where it cannot, and else EINVAL; it never
- * changes anything, and no sandbox forbids it. FUTEX_CMP_REQUEUE of nobody to nobody compares a word, and nothing else.
+ * How to ask the kernel: rt_sigprocmask with an invalid `how` reads its set and fails with EFAULT if it cannot, with
+ * EINVAL if it can. It never changes anything, and no sandbox forbids it. FUTEX_CMP_REQUEUE of 0 waiters compares one
+ * word and does nothing else.
  */
 #include "objects/reach.h"
 
@@ -36,7 +38,10 @@ extern void *__libc_stack_end __attribute__((weak));
 
 enum { PAGE = 4096, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
 
-/* Of glibc's control block the part that is searched, and the most that it and static TLS may take above its start. */
+/*
+ * CONTROL_BYTES: the part of glibc's control block that is searched. ABOVE_MAX: the most that the control block and
+ * static TLS may take above its start.
+ */
 enum { CONTROL_BYTES = 1760, ABOVE_MAX = 1 << 20, STACK_MIN = 16 << 10 };
 
 #define BOTTOM_UNKNOWN UINTPTR_MAX
@@ -75,10 +80,11 @@ static bool are_bounds(uintptr_t at, uintptr_t self)
            dp_reach_read(at + 16) < size && dp_reach_read(at + 24) < size;
 }
 
-/* The lowest address of the stack that pthread_create made, or was given, for the calling thread. */
+/* The lowest address of the calling thread's stack, which pthread_create allocated or was given. */
 static uintptr_t bottom_of_thread(uintptr_t self)
 {
-    static _Atomic uint32_t place; /* of the words in a control block; 0: not found yet. Each finder finds the same. */
+    /* offset of the four words in a control block; 0: not found yet. All threads find the same value. */
+    static _Atomic uint32_t place;
     uint32_t found = dp_load_relaxed(&place), n_found = 0;
     if (self % 16 || !dp_reach_probe(self) || !dp_reach_probe(self + CONTROL_BYTES - 8))
         return BOTTOM_UNKNOWN;
@@ -95,7 +101,7 @@ static uintptr_t bottom_of_thread(uintptr_t self)
     return dp_reach_read(self + found);
 }
 
-/* The top of the first thread's stack, if that is the calling one, and sp may lie on it; else 0. */
+/* The top of the first thread's stack, if the calling thread is the first one and sp may lie on that stack; else 0. */
 static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
 {
     if (first_thread ? self != first_thread : syscall(SYS_gettid) != getpid())
@@ -104,8 +110,10 @@ static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
     return top - sp - 1 < FAR_BYTES ? top : 0;
 }
 
-/* The top of the calling thread's own stack, if everything from sp up to it is that; else 0. hi: from here on it is not
- * known whether it is mapped. */
+/*
+ * The top of the calling thread's own stack, if all memory from sp up to it belongs to that stack; else 0. hi: memory
+ * from here on is not known to be mapped.
+ */
 static uintptr_t own_top(struct dp_own_stack *own, uintptr_t sp, uintptr_t hi)
 {
     uintptr_t self = (uintptr_t)pthread_self();
@@ -123,7 +131,7 @@ static uintptr_t own_top(struct dp_own_stack *own, uintptr_t sp, uintptr_t hi)
 
 void dp_reach_begin_at(struct dp_reach *reach, struct dp_own_stack *own, uintptr_t sp)
 {
-    /* The page of sp is in use, unless sp is its first word: then the stack may end there. */
+    /* The page of sp is in use, unless sp is the page's first word: then the stack may end there. */
     reach->lo = sp & ~(uintptr_t)(PAGE - 1);
     reach->hi = (sp + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
     uintptr_t top = own_top(own, sp, reach->hi);
