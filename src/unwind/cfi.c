@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/cfi.c - binary search in .eh_frame_hdr, then one FDE and its CIE; cfi_program.c runs what they say, up to pc.
+ * unwind/cfi.c - finds an address in .eh_frame: binary search in .eh_frame_hdr, then one FDE and its CIE. cfi_program.c
+ * runs their instructions up to pc.
  *
  * Formats: LSB core "Exception Frames", DWARF 5 section 6.4, and gcc's extensions.
  *
- * The bytes may be anything (a truncated file, a library that was written to fool us). So:
+ * The bytes are not trusted (a truncated file, a hostile library). So:
  * 1. Every byte is read through a cursor that ends with the record, and a record ends with the segment.
- * 2. A cursor that ran out gives zeros and stays `bad`; what was read before `bad` was seen is used by nobody.
- * 3. Each loop takes at least one byte of a cursor or halves a range.
+ * 2. A cursor that reached its end returns zeros and stays `bad`; results are used only after `bad` was checked.
+ * 3. Each turn of a loop consumes at least one byte of a cursor, or halves a range.
  */
 #include "unwind/cfi_program.h"
 
 #include <errno.h>
 
-/* The record at `at`, as a cursor behind its length; bad where none fits. */
+/* The record at `at`, as a cursor behind its length field; bad if no record fits there. */
 static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
 {
     struct dp_cursor c = {(const uint8_t *)cfi->start, (const uint8_t *)cfi->end, false};
@@ -24,7 +25,7 @@ static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
     }
     c.at = (const uint8_t *)at;
     uint64_t length = dp_cursor_u32(&c);
-    if (length == 0xffffffff) /* 64-bit DWARF: nobody writes .eh_frame like that */
+    if (length == 0xffffffff) /* 64-bit DWARF: not used in .eh_frame */
         c.bad = true;
     if (length > (uint64_t)(c.end - c.at))
         c.bad = true;
@@ -33,7 +34,7 @@ static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
     return c;
 }
 
-/* A pointer to the personality: only its length matters. */
+/* Skips the pointer to the personality routine. */
 static void skip_encoded(struct dp_cursor *c, uint8_t encoding)
 {
     if (encoding == DP_PE_ALIGNED)
@@ -83,7 +84,7 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *
                 cie->signal = true;
                 break;
             case 'B':
-                break; /* aarch64: signed with the other key */
+                break; /* aarch64: return addresses are signed with key B */
             default:
                 known = false;
                 break;
@@ -98,7 +99,7 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *
     return !c.bad;
 }
 
-/* The FDE whose range begins last at or before pc; 0: none. */
+/* The FDE with the largest start at or before pc; 0: none. */
 static uintptr_t search(const struct dp_cfi *cfi, uintptr_t pc)
 {
     uint32_t low = 0, high = cfi->n_fdes;

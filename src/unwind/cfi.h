@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/cfi.h - reads .eh_frame: what the unwind table says about one address. Pure: touches nothing but the bytes
- * that it is given, allocates nothing, ends on any input. Context: hook.
+ * unwind/cfi.h - reads .eh_frame, the table that says how to find the caller of the code at an address. Pure: reads
+ * only the bytes that it is given, allocates nothing, terminates on any input. Context: hook.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One object's unwind table, as mapped. Entries of fdes are {address, FDE}, both relative to hdr. */
+/* One object's unwind table, as mapped. Each entry of fdes is {address, FDE}, both relative to hdr. */
 struct dp_cfi {
     uintptr_t hdr;
     const int32_t *fdes;
@@ -24,7 +24,7 @@ enum dp_cfi_cfa {
 
 enum dp_cfi_saved {
     DP_SAVED_SAME,       /* the register still holds the caller's value */
-    DP_SAVED_UNDEFINED,  /* there is no such value; of the return address: there is no caller */
+    DP_SAVED_UNDEFINED,  /* no value; for the return address: there is no caller */
     DP_SAVED_OFFSET,     /* in memory at CFA + offset */
     DP_SAVED_REGISTER,   /* in another register */
     DP_SAVED_OTHER,      /* a value that is computed */
@@ -44,8 +44,8 @@ struct dp_cfi_row {
     int64_t offset;
     const uint8_t *expression;
     uint32_t expression_bytes;
-    struct dp_cfi_where fp, ra, sp; /* sp SAME: it is the CFA, as usual */
-    bool signal;                    /* a signal frame's trampoline */
+    struct dp_cfi_where fp, ra, sp; /* sp SAME: sp is the CFA, the usual case */
+    bool signal;                    /* the code is a signal frame's trampoline */
 };
 
 /* DWARF's numbers of the registers that a walk follows. */
@@ -55,5 +55,8 @@ enum { DP_REG_FP = 6, DP_REG_SP = 7, DP_REG_RA = 16 };
 enum { DP_REG_FP = 29, DP_REG_SP = 31, DP_REG_RA = 30 };
 #endif
 
-/* The row in force at pc. 1 found; 0 the table has nothing for pc; -EINVAL it is damaged or too strange to read. */
+/*
+ * Finds the row for pc. Returns 1: found; 0: the table has nothing for pc; -EINVAL: the table is damaged, or of an
+ * unknown form.
+ */
 int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row);

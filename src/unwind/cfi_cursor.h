@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/cfi_cursor.h - reads the bytes of .eh_frame: numbers, LEB128, encoded pointers. A cursor that ran out gives
- * zeros and stays `bad`.
+ * unwind/cfi_cursor.h - reads the bytes of .eh_frame: numbers, LEB128, encoded pointers. A cursor that reached its end
+ * returns zeros and stays `bad`.
  */
 #pragma once
 
@@ -87,7 +87,7 @@ enum {
     DP_PE_ALIGNED = 0x50,
 };
 
-/* A pointer in one of the encodings that addresses of code come in; others make the cursor bad. */
+/* Reads a pointer in one of the encodings that are used for addresses of code; any other makes the cursor bad. */
 static inline uint64_t dp_cursor_encoded(struct dp_cursor *c, uint8_t encoding)
 {
     uint64_t base = (encoding & 0x70) == DP_PE_PCREL ? (uintptr_t)c->at : 0, value;

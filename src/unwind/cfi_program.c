@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/cfi_program.c - the interpreter of call frame instructions: DWARF 5 section 6.4.2, and gcc's extensions.
+ * unwind/cfi_program.c - interprets call frame instructions: DWARF 5 section 6.4.2, and gcc's extensions.
  *
- * Only the CFA, the frame pointer, the stack pointer and the return address are followed. Each turn takes at least one
- * byte, and a program stops after OPS_MAX of them; sums of addresses and advances are unsigned and may wrap: they are
- * compared, and never read through.
+ * Only the CFA, the frame pointer, the stack pointer and the return address are followed. Each instruction consumes at
+ * least one byte, and a program stops after OPS_MAX instructions. Sums of addresses are unsigned and may wrap: they are
+ * only compared, never dereferenced.
  */
 #include "unwind/cfi_program.h"
 
@@ -88,8 +88,7 @@ enum {
     OP_NEGATIVE_OFFSET = 0x2f,
 };
 
-/* Runs until the location passes target or the program ends. False: something that we do not know or that is damaged.
- */
+/* Runs until the location passes target or the program ends. False: an unknown instruction, or damaged bytes. */
 static bool run_program(struct run *r, struct dp_cursor c)
 {
     while (c.at < c.end) {
@@ -206,7 +205,7 @@ static bool run_program(struct run *r, struct dp_cursor c)
                 set_expression(r, &c, reg, DP_SAVED_OTHER);
                 break;
             case OP_NEGATE_RA_STATE:
-                break; /* return addresses are stripped of their code whether they carry one or not */
+                break; /* no effect: every return address is stripped of its authentication code */
             case OP_ARGS_SIZE:
                 dp_cursor_uleb(&c);
                 break;

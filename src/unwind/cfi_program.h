@@ -11,13 +11,13 @@ struct dp_cfi_cie {
     struct dp_cursor program;
     uint64_t code_align;
     int64_t data_align;
-    uint8_t encoding; /* of the FDE's addresses */
+    uint8_t encoding; /* encoding of the FDE's addresses */
     bool has_length, signal;
 };
 
 /*
- * The row in force at pc: that of the CIE's program, changed by `program` of an FDE whose range begins at `start`.
- * False: something that we do not know or that is damaged.
+ * Computes the row for pc: runs the CIE's program, then `program`, which belongs to the FDE whose range begins at
+ * `start`. False: the program is damaged or has unknown instructions.
  */
 bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cursor program, uint64_t start, uint64_t pc,
                         struct dp_cfi_row *row);

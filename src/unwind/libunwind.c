@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/libunwind.c - the whole walk through libunwind, from a hook, without what makes libunwind dangerous there.
+ * unwind/libunwind.c - walks the whole stack through libunwind, from inside a hook.
  *
- * The module gets nothing but this thread's registers and two functions: one names the unwind table of an address, by
- * _dl_find_object; the other reads a word, from the stack as any walk does (reach.c), from an unwind table that is
- * known to be mapped, or from a page that the kernel was asked about.
+ * By itself libunwind would call dl_iterate_phdr and read memory that may be unmapped; both are forbidden in a hook. So
+ * the module gets only this thread's registers and two functions. One finds the unwind table of an address by
+ * _dl_find_object. The other reads a word: from the stack (reach.c), from an unwind table that is known to be mapped,
+ * or from a page that the kernel was asked about.
  *
- * libunwind takes a lock of its own for moments. A child that was forked in one of them could never walk again, so a
- * fork bars new walks and waits for those inside; one word counts both, the bars above the walks, so that no walk
- * enters unseen. A thread stopped inside cannot hold up a fork for ever: after WAITS yields it goes on, and then the
- * child does without libunwind. A walk that meets the bar keeps what rules found.
+ * libunwind has an internal lock and holds it for short moments. A child that was forked in such a moment could never
+ * walk again. So a fork bars new walks and waits for those inside. One word counts both, bars in the high bits and
+ * walks in the low bits, so that no walk enters unnoticed. A thread that is stopped inside cannot delay a fork for
+ * ever: after WAITS yields the fork proceeds, and the child does not use libunwind. A walk that meets the bar keeps the
+ * frames that rules found.
  *
- * [INSIDE] leaving is a release, met by the acquire of the fork that saw the count fall: libunwind's lock is seen free.
+ * [INSIDE] a walk decrements the count with release; the fork reads it with acquire. So a fork that sees no walk inside
+ * also sees libunwind's lock unlocked.
  */
 #include "unwind/libunwind.h"
 
@@ -55,12 +58,12 @@ int dp_libunwind_load(void)
     return err;
 }
 
-/* ---- what the module may see ------------------------------------------------------------------------------------ */
+/* ---- the module's view of memory -------------------------------------------------------------------------------- */
 
 struct view {
     struct dp_reach reach;
-    uintptr_t table_start, table_end; /* of the object that was asked for last */
-    uintptr_t page;                   /* that the kernel said yes to last */
+    uintptr_t table_start, table_end; /* of the object that was looked up last */
+    uintptr_t page;                   /* the page that the kernel confirmed last */
 };
 
 static bool find_table(void *ctx, uintptr_t pc, uintptr_t *hdr, uintptr_t *fdes, size_t *n_fdes)
@@ -92,7 +95,7 @@ static bool read_word(void *ctx, uintptr_t address, uintptr_t *word)
     return true;
 }
 
-/* The registers that calls preserve, the stack pointer, and a pc, as they are in the function that this stands in. */
+/* Stores the call-preserved registers, the stack pointer, and a pc of the function that this is inlined into. */
 static inline __attribute__((always_inline)) void registers_here(uintptr_t regs[DP_UNWINDER_REGS])
 {
 #if defined(__x86_64__)
@@ -142,10 +145,10 @@ uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_
     uintptr_t registers[DP_UNWINDER_REGS] = {0};
     registers_here(registers);
     struct view view;
-    view = (struct view){.page = (uintptr_t)&view & ~(uintptr_t)4095}; /* there for sure, as 0 is not */
+    view = (struct view){.page = (uintptr_t)&view & ~(uintptr_t)4095}; /* surely mapped; 0 would not be */
     dp_reach_begin(&view.reach, &cache->own, registers[DP_REG_SP]);
     struct dp_unwinder_process process = {find_table, read_word, &view};
-    /* Steps lie where this walk's frames would be staged; both hold depth of them. */
+    /* The steps use the memory of `stage`; both have `depth` entries. */
     struct dp_unwinder_step *steps = (struct dp_unwinder_step *)cache->stage;
     _Static_assert(sizeof *steps <= sizeof *cache->stage, "steps take no more room than frames");
     if (!enter(cache))
@@ -167,7 +170,7 @@ uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_
 
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
-/* This thread forks out of a signal handler that interrupted its own walk. */
+/* The number of this thread's own walks inside: 1 if it forks in a signal handler that interrupted its walk. */
 static uint32_t own_walks(const void *scratch)
 {
     const struct dp_stack_cache *cache = scratch;
@@ -192,6 +195,7 @@ void dp_libunwind_fork_child(const void *scratch)
     uint32_t own = own_walks(scratch);
     bool torn = (dp_load_relaxed(&inside) & (BAR - 1)) > own;
     dp_store_relaxed(&inside, torn ? own + BAR : own);
-    if (!alone && !dp_load_relaxed(&ops)) /* the loader's lock may be held for ever: nothing is opened here any more */
+    /* the loader's lock may stay locked for ever in the child: do not load the module there */
+    if (!alone && !dp_load_relaxed(&ops))
         dp_store_relaxed(&lost, 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/libunwind.h - walks through libunwind: its module, who is inside, and the bar at a fork.
+ * unwind/libunwind.h - walks the stack through libunwind: loads its module, counts the threads inside it, and keeps
+ * them out during a fork.
  */
 #pragma once
 
@@ -10,9 +11,9 @@
 
 struct deltaprof_site;
 
-/* The module is wanted from now on. Context: hook. */
+/* Asks for the module to be loaded. Context: hook. */
 void dp_libunwind_want(void);
-bool dp_libunwind_wanted(void); /* and not there yet, and may still come */
+bool dp_libunwind_wanted(void); /* asked for, not loaded yet, and loading has not failed */
 int dp_libunwind_load(void);    /* 0, or -errno. Context: above the waterline */
 
 /*
@@ -23,7 +24,7 @@ int dp_libunwind_load(void);    /* 0, or -errno. Context: above the waterline */
 uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth,
                            uintptr_t *sps, bool *whole);
 
-/* Takes cache->inside back: after a walk, and at the next one where a longjmp out of a handler left it behind. */
+/* Clears cache->inside: after a walk, or at the next one if a longjmp out of a signal handler skipped that. */
 void dp_libunwind_exit(struct dp_stack_cache *cache);
 
 void dp_libunwind_fork_prepare(const void *scratch);

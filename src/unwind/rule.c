@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/rule.c - packs a row of the unwind table into a rule, where it is one of the shapes that compilers write.
+ * unwind/rule.c - packs a row of the unwind table into a 32-bit rule, if the row has one of the forms that compilers
+ * write.
  *
- * One expression is known by its bytes, the one that linkers write for a PLT entry: CFA = sp + 8, or + 16 once the
- * entry has pushed its index, which is so from byte N of the 16 on.
+ * One DWARF expression is recognized, by its bytes: the one that linkers write for a PLT entry. It means CFA = sp + 8,
+ * or sp + 16 from byte N of the 16 on, where the entry has pushed its index.
  *
- * The mark of a signal frame says that the caller was interrupted where its pc says, and no more. Stack switches of
- * language runtimes carry it too, with unwind data of the usual shapes, which are followed. Only for the kernel's
- * frame, known by its code (unwind_cache.c), the kernel's layout says where the registers are.
+ * The mark of a signal frame means only that the caller's pc is exact, not a return address. Language runtimes use the
+ * mark for stack switches too, with ordinary unwind data, which is followed. The kernel's own signal frame is
+ * recognized by its code (unwind_cache.c); there the kernel's layout says where the registers are.
  */
 #include "unwind/rule.h"
 
@@ -29,7 +30,7 @@ static uint32_t pack(enum dp_rule_kind kind, uint64_t slot_bytes, int64_t offset
 #endif
 }
 
-/* The kernel's struct rt_sigframe, seen from sp in the trampoline: x86_64 ucontext; aarch64 siginfo, ucontext. */
+/* The kernel's struct rt_sigframe begins at sp in the trampoline. x86_64: ucontext; aarch64: siginfo, then ucontext. */
 #if defined(__x86_64__)
 enum { UCONTEXT_OFFSET = 0 };
 #elif defined(__aarch64__)
@@ -53,7 +54,7 @@ static int plt_offset(const struct dp_cfi_row *row, uintptr_t pc)
     return (pc & 15) >= (e[6] & 15u) ? 16 : 8;
 }
 
-/* The rule, but for what the mark of a signal frame says. */
+/* The rule without regard to the mark of a signal frame. */
 static uint32_t unmarked(const struct dp_cfi_row *row, uintptr_t lookup_pc)
 {
     if (row->ra.how == DP_SAVED_UNDEFINED)

@@ -2,16 +2,17 @@
 /*
  * unwind/rule.h - an unwind rule in 32 bits: how to get from a frame's (sp, fp) to its caller's (pc, sp, fp).
  *
- * Fields, from the low end: where the frame pointer was saved, in words below the CFA, 0 when it still holds the
- * caller's (slot); what the CFA counts from (kind); the CFA's offset from that, in words, signed.
+ * Fields, from the low end: slot: where the frame pointer was saved, in words below the CFA; 0 if the register still
+ * has the caller's value. kind: the base that the CFA is counted from. offset: from the base to the CFA, in words,
+ * signed.
  *
  *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16
  *                (the return address is at CFA - 8)
  *     aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
  *
- * A walk on x86_64 takes each field with one instruction, and one test for zero tells the rule that nearly all frames
- * have: SP and not `careful`. Careful is a rule whose offset is not positive or has high bits, or whose slot lies below
- * its base; of the others nothing that they lead to is below the base.
+ * A walk on x86_64 extracts each field with one instruction. One test for zero recognizes the rule of nearly all
+ * frames: SP and not `careful`. A rule is careful if its offset is not positive or has high bits, or if its slot lies
+ * below its base. A rule that is not careful leads to no address below the base.
  */
 #pragma once
 
@@ -20,11 +21,11 @@
 enum dp_rule_kind {
     DP_RULE_SP,        /* CFA = sp + offset */
     DP_RULE_FP,        /* CFA = fp + offset */
-    DP_RULE_NONE,      /* no unwind data: the walk ends here, cut */
+    DP_RULE_NONE,      /* no unwind data: the walk ends here, and the stack is cut */
     DP_RULE_END,       /* the outermost frame */
     DP_RULE_SIGNAL,    /* the caller was interrupted; a ucontext lies at sp + offset */
-    DP_RULE_LIBUNWIND, /* there is unwind data, and it takes more than this to follow it */
-    /* As SP and FP, in code with the mark of a signal frame that is not the kernel's: the caller's pc is exact. */
+    DP_RULE_LIBUNWIND, /* the unwind data cannot be expressed as a rule */
+    /* As SP and FP, in code that is marked as a signal frame but is not the kernel's: the caller's pc is exact. */
     DP_RULE_SP_EXACT,
     DP_RULE_FP_EXACT,
 };
@@ -34,8 +35,10 @@ enum { DP_RULE_KIND_SHIFT = 8, DP_RULE_SLOT_MAX = 128, DP_RULE_OFFSET_MAX = (1 <
 #define DP_RULE_CAREFUL (1u << 11)
 #elif defined(__aarch64__)
 enum { DP_RULE_KIND_SHIFT = 0, DP_RULE_SLOT_MAX = (1 << 13) - 1, DP_RULE_OFFSET_MAX = (1 << 13) - 1 };
-/* Where the return address is. BESIDE: in the word above the frame pointer's. ALONE: in the slot, no frame pointer
- * saved. */
+/*
+ * Where the return address is. LINK: in the link register. BESIDE: in the word above the saved frame pointer. ALONE: in
+ * the slot, no frame pointer is saved.
+ */
 enum dp_rule_ra { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
 
 static inline enum dp_rule_ra dp_rule_ra(uint32_t rule)
@@ -49,7 +52,7 @@ static inline enum dp_rule_kind dp_rule_kind(uint32_t rule)
     return (enum dp_rule_kind)(rule >> DP_RULE_KIND_SHIFT & 7);
 }
 
-/* A rule that is its kind alone. */
+/* A rule that consists of its kind only. */
 static inline uint32_t dp_rule_bare(enum dp_rule_kind kind)
 {
     return (uint32_t)kind << DP_RULE_KIND_SHIFT;
@@ -77,8 +80,8 @@ static inline uintptr_t dp_rule_slot(uint32_t rule)
 
 #if defined(__x86_64__)
 /*
- * Of a word whose high half is a rule: one step from the word to each, for a walk waits for them. Whether it is of this
- * kind and not careful; the other two are for such rules only.
+ * These three take a word whose high half is a rule. They need one instruction each, because the walk waits for the
+ * result. This one: whether the rule is of the given kind and not careful. The other two may be used only if it is.
  */
 static inline bool dp_rule_is_usual(uint64_t word, enum dp_rule_kind kind)
 {
@@ -97,8 +100,11 @@ static inline intptr_t dp_rule_usual_slot(uint64_t word)
 }
 #endif
 
-/* Of the frame that the kernel puts on the stack for a signal; known by the code that returns from it. */
+/*
+ * The rule of the frame that the kernel puts on the stack for a signal; the code that returns from it identifies the
+ * frame.
+ */
 uint32_t dp_rule_signal(void);
 
-/* The rule of a row; lookup_pc decides between the two halves of a PLT entry. */
+/* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* unwind/stack.c - the hash of a stack by its definition. */
+/* unwind/stack.c - computes the hash of a stack, straight by its definition. */
 #include "unwind/stack.h"
 
 #include "base/hash.h"

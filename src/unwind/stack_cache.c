@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/stack_cache.c - what makes a repeated stack cost a third of a nanosecond a frame.
+ * unwind/stack_cache.c - remembers the last stack of a thread and takes unchanged frames from it. A repeated stack
+ * costs a third of a nanosecond per frame.
  *
- * Rule. The state at a frame is (pc, sp, fp). A new walk that comes to a state which the stack cache holds joins it
- * there: from that place rootward it only compares the words that the old walk read with what they are now, and takes
- * the old frames up to the first word that differs; there it steps on by itself, and may join again further rootward.
+ * Rule. The state at a frame is (pc, sp, fp). When a new walk comes to a state that the stack cache holds, it joins
+ * there: from that place rootward it only compares the words that the old walk read with their current values, and
+ * takes the old frames up to the first word that differs. From there it steps by rules, and may join again further
+ * rootward.
  *
  * An example on x86-64. The last walk began in `leaf`. Since then `leaf` has returned and `step` has called `other`:
  *
@@ -28,23 +30,24 @@
  * 3. So, by induction from equal states: if the words that the remembered step from frame i read have their old
  *    values, state i+1 is the remembered one. What lies beyond the first word that differs is not used.
  * 4. fp is left out of the comparison where it is not live: where every remembered rule from there rootward reloads it
- *    before it is used as a base. Then its value changes no address and no pc of the remembered rest. At the last
- *    frame, where nothing is known of what comes next, it counts as live, unless that frame is the outermost. After a
- *    difference the rest is another one, so the true fp is made again: the nearest reload leafward is read once more,
- *    and where there is none since the join it is the fp that the walk came with; and liveness is computed anew for
- *    those frames.
- * 5. Barred are frames at or leafward of a step that 1 does not describe, or that read words outside the thread's own
- *    stack: there an address that was good once may be unmapped now. Within it, between a live sp and its top, every
- *    word can be read at any time, so the checks may read them in any order.
+ *    before it is used as a base. Then its value changes no address and no pc of the remembered rest. At the last frame
+ *    it counts as live, because the next frame is not known, unless the last frame is the outermost. After a difference
+ *    the remembered rest is not valid, so the true fp is computed again: it is read from the nearest reload leafward,
+ *    or, if there is none since the join, it is the fp that the walk arrived with. Liveness is computed again for those
+ *    frames.
+ * 5. Frames are barred (a walk may not join at them) if they are at or leafward of a step that 1 does not describe, or
+ *    of one that read words outside the thread's own stack: memory there may have been unmapped. Within the thread's
+ *    own stack, between a live sp and the top, every word can be read at any time, so the checks may read them in any
+ *    order.
  *
- * So what must make it miss does: a library closed and another one in its place (generation), another stack (5), a
- * longjmp or a return (the stale leaves lie below sp and are passed over), a stack rewritten at the same sp (3), a walk
- * that a signal handler's longjmp left half done (`busy`).
+ * These cases miss, as they must: a library that was replaced by another one (generation), another stack (5), a longjmp
+ * or a return (the old leaf frames lie below sp and are skipped), a stack rewritten at the same sp (3), a walk that a
+ * signal handler's longjmp left incomplete (`busy`).
  *
- * Places are fixed while frames come and go at both ends; the weight of a frame in the hash is a power of B by its
- * place, so that a window's hash is a difference of two sums, brought to the bottom by the inverse power. Sums,
- * liveness and the list of words to check are made for a frame when it is joined for the first time: most leaves never
- * are.
+ * A frame keeps its place while frames are added and dropped at both ends. Its weight in the hash is a power of B given
+ * by its place. So the hash of a range of frames is a difference of two sums, multiplied by an inverse power. Sums,
+ * liveness and the bits of words to check are computed for a frame at the first join: most leaf frames are never
+ * joined.
  */
 #include "unwind/stack_cache.h"
 
@@ -55,7 +58,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A borrowed block comes with its first 64 bytes zeroed, and those must be all that a begin relies on. */
+/* Of a borrowed block only the first 64 bytes are zeroed, so a begin may rely on no others. */
 _Static_assert(offsetof(struct dp_stack_cache, at) <= 64, "what says whether the rest is laid out comes first");
 
 static unsigned depth_max;
@@ -75,7 +78,7 @@ int dp_stack_cache_init(unsigned depth)
         return -ENOMEM;
     inverses = powers + n;
     uint64_t inverse =
-        DP_STACK_BASE; /* Newton: each turn doubles the good bits, of which an odd number starts with 3 */
+        DP_STACK_BASE; /* Newton's iteration: doubles the correct bits each turn; for an odd number it starts with 3 */
     for (int i = 0; i < 5; i++)
         inverse *= 2 - DP_STACK_BASE * inverse;
     powers[0] = inverses[0] = 1;
@@ -169,8 +172,8 @@ static inline __attribute__((no_sanitize("address"))) two_words pair_differs(con
 }
 
 /*
- * Each of these: of the frames [f, to) the first where what was read is not what is remembered, or `to`. All words can
- * be read, in whatever order: one branch for four frames.
+ * Each of these returns the first frame of [f, to) for which a word in memory differs from the remembered value, or
+ * `to`. The words can be read in any order: one branch for four frames.
  */
 static const struct dp_stack_cache_frame *verify_pcs(const struct dp_stack_cache_frame *f,
                                                      const struct dp_stack_cache_frame *to)
@@ -199,7 +202,7 @@ static const struct dp_stack_cache_frame *verify_pairs(const struct dp_stack_cac
     return f;
 }
 
-/* The same by place, for those whose fp came from elsewhere than beside their pc. */
+/* The same by place, for frames whose fp was not read from the word beside their pc. */
 static uint32_t verify_alone(const struct dp_stack_cache *m, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i = (i | 63) + 1)
@@ -217,7 +220,7 @@ uint32_t dp_stack_cache_verify(const struct dp_stack_cache *m, uint32_t at, uint
     if (!m->any)
         return (uint32_t)(verify_pcs(frames + at + 1, frames + end) - frames) - 1;
     uint32_t i = at + 1, stop;
-    do { /* code keeps frame pointers, or does not, in long runs */
+    do { /* frames with and without frame pointers come in long runs */
         uint64_t bits = m->pairs[i / 64] >> (i % 64), others = (bits & 1 ? ~bits : bits) | (uint64_t)1 << 63;
         uint32_t word_end = (i | 63) + 1;
         stop = i + (uint32_t)__builtin_ctzll(others);
@@ -230,7 +233,7 @@ uint32_t dp_stack_cache_verify(const struct dp_stack_cache *m, uint32_t at, uint
 
 /* ---- remembering ------------------------------------------------------------------------------------------------ */
 
-/* Whether fp matters at a frame with this rule, when it does, or does not, at the next one. */
+/* Whether fp is live at a frame with this rule, given whether it is live at the next frame. */
 static inline bool live_before(uint32_t rule, bool live_after)
 {
     switch (dp_rule_kind(rule)) {
@@ -243,7 +246,7 @@ static inline bool live_before(uint32_t rule, bool live_after)
     }
 }
 
-/* Sums, checks and liveness of [from, to), from those of `to`. */
+/* Computes sums, checks and liveness of [from, to), starting with those of `to`. */
 static void derive(struct dp_stack_cache *m, uint32_t from, uint32_t to)
 {
     uint64_t sum = m->sums[to], pairs = m->pairs[to / 64], alone = m->alone[to / 64];
@@ -283,8 +286,7 @@ uint32_t dp_stack_cache_settle_pending(struct dp_stack_cache *m, uint32_t i)
     return from;
 }
 
-/* Moves all that lies at place `from` and behind it into the middle, dropping what is further rootward than two depths.
- */
+/* Moves the frames from place `from` rootward into the middle; drops those more than two depths away. */
 static void recentre(struct dp_stack_cache *m, uint32_t from)
 {
     uint32_t n = m->b - from;

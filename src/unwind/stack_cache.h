@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/stack_cache.h - a thread's last stack, so that a new walk only visits what changed. stack_cache.c has the rule
- * and its proof. Context: hook, with the thread's countdown guarded; a stack cache belongs to one thread.
+ * unwind/stack_cache.h - remembers a thread's last stack, so that a new walk only visits the frames that changed.
+ * stack_cache.c has the rule and its proof. Context: hook, with the thread's countdown guarded. Each stack cache
+ * belongs to one thread.
  */
 #pragma once
 
@@ -11,8 +12,8 @@
 #include "unwind/stack.h"
 
 /*
- * A frame's state, and its row of the unwind cache: rule and frame id. pc as it lies in memory; behind fp, as the two
- * lie in memory where a function keeps a frame pointer.
+ * A frame's state, and its row of the unwind cache: rule and frame id. pc is as read from memory. It stands behind fp,
+ * as the two lie in memory where a function keeps a frame pointer.
  */
 struct dp_stack_cache_frame {
     uintptr_t fp, pc, sp;
@@ -20,44 +21,45 @@ struct dp_stack_cache_frame {
 };
 
 /*
- * Zeroed is a valid start. The stack of the last walk is the frames that this walk found, `pending`, and behind them
- * those that were there before, at places [at, b). There is room on both sides, for new leaves and for a walk that gets
- * further.
+ * Zeroed is a valid start. The stack of the last walk consists of `pending`, the frames that this walk found, and
+ * behind them the older frames at places [at, b). There is room on both sides: for new leaf frames, and for a walk that
+ * comes further rootward.
  */
 struct dp_stack_cache {
     struct dp_own_stack own;
-    uint32_t generation; /* that this walk works with; 0: something is being unloaded, nothing is remembered */
-    uint32_t busy;       /* a walk is under way; found set at a begin: that walk was left by longjmp */
-    uint32_t ended;      /* the last frame is the outermost one, by its rule */
-    uint32_t inside;     /* libunwind is at work for this thread */
+    uint32_t generation;                 /* of this walk; 0: an object is being unloaded, nothing is remembered */
+    uint32_t busy;                       /* a walk is under way; if set at a begin, a longjmp left the last walk */
+    uint32_t ended;                      /* the last frame is the outermost one, by its rule */
+    uint32_t inside;                     /* this thread is inside libunwind */
     struct dp_stack_cache_frame *frames; /* [0, 4 * depth], frames[b].sp is the highest address */
     uint32_t at, b;
-    uint32_t bar;                 /* places before it may not be joined, nor may pending, if it is not `at` */
-    uint32_t n_pending, n_barred; /* of pending the first n_barred may not be joined */
-    uint64_t *sums;               /* [0, 4 * depth]: sums[i] - sums[j] is the hash of [i, j), times a power of B */
-    uint32_t any;                 /* pairs or alone may have a bit */
-    struct dp_stack_known known;  /* of the stack */
-    uint64_t *pairs;              /* a bit a place: its fp is live, and came from the word below that of its pc */
-    uint64_t *alone;              /* a bit a place: its fp is live, and came from another word */
-    uint8_t *live;                /* its fp is used further rootward, or may be */
-    dp_frame_id *ids;             /* of all frames, at places [at - n_pending, b) */
-    struct dp_stack_cache_frame *stage;   /* [0, depth]: for the frames that this walk finds */
-    struct dp_stack_cache_frame *pending; /* [0, depth]: those of the last walk, and then the one at `at` */
+    uint32_t bar;                 /* a walk may not join at places before it, nor, if bar != at, at pending frames */
+    uint32_t n_pending, n_barred; /* a walk may not join at the first n_barred pending frames */
+    /* [0, 4 * depth]: sums[i] - sums[j] is the hash of frames [i, j) times a power of B */
+    uint64_t *sums;
+    uint32_t any;                         /* not 0: pairs or alone may have a bit set */
+    struct dp_stack_known known;          /* of the stack */
+    uint64_t *pairs;                      /* bit per place: fp is live, and was read from the word below its pc's */
+    uint64_t *alone;                      /* bit per place: fp is live, and was read from another word */
+    uint8_t *live;                        /* per place: fp is used further rootward, or may be */
+    dp_frame_id *ids;                     /* of all frames, at places [at - n_pending, b) */
+    struct dp_stack_cache_frame *stage;   /* [0, depth]: frames that this walk finds */
+    struct dp_stack_cache_frame *pending; /* [0, depth]: frames of the last walk, then the one at `at` */
     dp_frame_id *stage_ids;               /* [0, depth) */
     dp_frame_id *others;                  /* [0, depth): a stack that is not remembered */
     uint64_t pending_hash;                /* the sum of id[i] * B^(n-1-i) over pending */
 };
 
-/* depth: most frames of a stack. Fills the tables of powers. -ENOMEM. Context: init. */
+/* depth: the largest number of frames of a stack. Fills the tables of powers. -ENOMEM. Context: init. */
 int dp_stack_cache_init(unsigned depth);
 size_t dp_stack_cache_bytes(void);
 
-/* Of begin, what a walk seldom needs. left: the last one was, by longjmp, between any two stores. */
+/* The part of begin that a walk seldom needs. left: a longjmp left the last walk, between any two stores. */
 void dp_stack_cache_begin_anew(struct dp_stack_cache *cache, uint32_t generation, bool left);
 
 /*
- * Lays a zeroed block out, or finds it laid out; forgets what may not be used. generation 0: something is being
- * unloaded.
+ * Begins a walk: lays out a zeroed block if that is not done, and forgets frames that may not be used any more.
+ * generation 0: an object is being unloaded.
  */
 static inline void dp_stack_cache_begin(struct dp_stack_cache *cache, uint32_t generation)
 {
@@ -68,7 +70,7 @@ static inline void dp_stack_cache_begin(struct dp_stack_cache *cache, uint32_t g
         dp_stack_cache_begin_anew(cache, generation, left);
 }
 
-/* An end of a walk: what it left in the stack cache may be joined by the next. */
+/* Ends a walk: the next one may join at the frames that it left in the stack cache. */
 static inline void dp_stack_cache_end(struct dp_stack_cache *cache)
 {
     dp_fence_signal();
@@ -77,34 +79,34 @@ static inline void dp_stack_cache_end(struct dp_stack_cache *cache)
 
 void dp_stack_cache_forget(struct dp_stack_cache *cache);
 
-/* The last frame, counted from `at`, that the words in memory still lead to; all before `end`. */
+/* The last frame of [at, end) to which the words in memory still lead from `at`. */
 uint32_t dp_stack_cache_verify(const struct dp_stack_cache *cache, uint32_t at, uint32_t end);
 
-/* Gives pending frame i and those behind it places; returns that of i. The rest of pending is gone. */
+/* Gives places to pending frame i and the frames behind it; returns the place of i. Drops the other pending frames. */
 uint32_t dp_stack_cache_settle_pending(struct dp_stack_cache *cache, uint32_t i);
 
 static inline uint32_t dp_stack_cache_settle(struct dp_stack_cache *cache, uint32_t i)
 {
     if (i != cache->n_pending)
         return dp_stack_cache_settle_pending(cache, i);
-    if (cache->n_pending) /* no more; the frame behind them has a place */
+    if (cache->n_pending) /* the frame behind pending has a place already */
         cache->known.record = 0;
     cache->n_pending = 0;
     return cache->at;
 }
 
 /*
- * Makes the n frames of stage pending, with place `at` behind them; at == b: they are all there is. The first n_barred
- * of them may not be joined. hash: the sum of id[i] * B^(n-1-i) over stage.
+ * Makes the n frames of stage pending, in front of place `at`; at == b: they are the whole stack. A walk may not join
+ * at the first n_barred of them. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
 void dp_stack_cache_place(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
 /*
- * The first of the n frames of stage is the last one of the stack: puts the others rootward of it. If the first
- * n_barred of stage may not be joined, nothing leafward may.
+ * The first of the n frames of stage is the last frame of the stack: puts the others rootward of it. If the first
+ * n_barred frames of stage are barred (a walk may not join at them), all frames leafward are barred too.
  */
 void dp_stack_cache_append(struct dp_stack_cache *cache, uint32_t n, uint32_t n_barred);
 
-/* The stack: its frames' ids, and how many. */
+/* The stack: the ids of its frames, and their number. */
 static inline const dp_frame_id *dp_stack_cache_ids(const struct dp_stack_cache *cache)
 {
     return &cache->ids[cache->at - cache->n_pending];
@@ -115,7 +117,7 @@ static inline uint32_t dp_stack_cache_depth(const struct dp_stack_cache *cache)
     return cache->b - cache->at + cache->n_pending;
 }
 
-/* The word that the pc of frame n, counted from the leaf, was read from, as it is now; n_pending < n < depth. */
+/* The current value of the word that the pc of frame n (counted from the leaf) was read from; n_pending < n < depth. */
 uintptr_t dp_stack_cache_return_address(const struct dp_stack_cache *cache, uint32_t n);
 
 /* The hash of the n leafmost frames; n_pending <= n <= depth. */
@@ -131,7 +133,7 @@ static inline uintptr_t dp_stack_cache_fp_slot(uint32_t rule)
     return dp_rule_slot(rule);
 }
 
-/* The bytes from the word that holds the return address up to the CFA, by the rule of the frame that returns. */
+/* The bytes from the word that holds the return address up to the CFA, by the rule of the returning frame. */
 static inline uintptr_t dp_stack_cache_ra_slot(uint32_t rule)
 {
 #if defined(__aarch64__)

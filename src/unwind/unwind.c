@@ -3,12 +3,12 @@
  * unwind/unwind.c - chooses how to walk the calling thread's stack: by cached rules, by frame pointers, or through
  * libunwind.
  *
- * auto walks by cached rules (walk.c); where those do not suffice, the whole stack is walked again through libunwind,
+ * unwind=auto walks by cached rules (walk.c). If they do not suffice, it walks the whole stack again through libunwind,
  * if its module is there. unwind=libunwind always does that.
  *
- * Frame pointers (unwind=fp): a frame record is {caller's frame record, return address}. Nothing says whether a
- * function keeps one, so records must lie in readable memory and rise strictly, and the walk ends where one does not.
- * The outermost frame has a zero frame pointer.
+ * Frame pointers (unwind=fp): a frame record is {caller's frame record, return address}. There is no mark that a
+ * function keeps one, so each record must lie in readable memory and above the last one; otherwise the walk ends. The
+ * outermost frame has a zero frame pointer.
  */
 #include "unwind/unwind.h"
 
@@ -41,7 +41,7 @@ size_t dp_unwind_scratch_bytes(void)
 
 static const dp_frame_id no_stack = DP_FRAME_NO_STACK;
 
-/* A stack of the most frames is one that has more. */
+/* A stack with `depth` frames counts as cut by depth. */
 static void count_cut(uint32_t depth)
 {
     dp_stats_add(depth == depth_max ? DP_STAT_STACKS_DEEP : DP_STAT_STACKS_CUT, 1);
@@ -86,7 +86,7 @@ static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack)
     dp_stats_add(DP_STAT_STACKS_NONE, 1);
 }
 
-/* By cached rules, or where those do not suffice, or are not wanted, through libunwind. */
+/* Walks by cached rules, or, if they do not suffice or are not wanted, through libunwind. */
 static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cache *cache, struct dp_stack *stack)
 {
     enum dp_walk_end end = mode == DP_UNWIND_LIBUNWIND ? DP_WALK_LIBUNWIND : DP_WALK_CUT;

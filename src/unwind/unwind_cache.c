@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/unwind_cache.c - the unwind cache: a fixed array of rows; a key lives in one of them or nowhere.
+ * unwind/unwind_cache.c - the unwind cache: a fixed array of rows. Each key has exactly one row where it can stand.
  *
  * Any thread may overwrite any row at any time, without a lock and without waiting: the second word is key ^ first, so
- * that words of two writers do not match a key. All accesses are relaxed: a row publishes nothing but itself, and the
- * frame id in it refers to words that are read by reports only, after the record that holds it was published.
+ * that words of two writers match no key. All accesses are relaxed: a row publishes nothing else. The frame id in it
+ * refers to words that only reports read, after the record with that id was published.
  *
- * A rule is a function of the address while the object stays loaded. A generation ends after an object was retired,
- * and its rows with it; while an unload is under way nothing is stored and nothing found (generation 0, which no row
- * has), and an address without an object is never stored, because something may be loaded there later.
+ * A rule is a function of the address while the object stays loaded. A generation ends after an object was retired; its
+ * rows do not match any more. While an unload is under way nothing is stored and nothing found (generation 0, which no
+ * row has). An address without an object is never stored, because a file may be loaded there later.
  */
 #include "unwind/unwind_cache.h"
 
@@ -38,7 +38,10 @@ int dp_unwind_cache_init(size_t budget_bytes, bool with_rules)
     return 0;
 }
 
-/* The code that returns from a signal handler, as every libc writes it: the kernel's frame is above its address. */
+/*
+ * Whether pc is the code that returns from a signal handler, as every libc writes it. The kernel's signal frame lies
+ * above its return address.
+ */
 static bool is_trampoline(uintptr_t pc)
 {
 #if defined(__x86_64__)
@@ -51,7 +54,7 @@ static bool is_trampoline(uintptr_t pc)
 
 static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 {
-    struct dp_object unknown = {0}; /* the table may be full */
+    struct dp_object unknown = {0}; /* if the table of objects is full */
     const struct dp_object *object = id ? dp_object_get(id) : &unknown;
     if (!id)
         dp_object_look(lookup_pc, &unknown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/unwind_cache.h - how to step from a frame to its caller, by lookup address: one cache for all threads.
+ * unwind/unwind_cache.h - caches, by lookup address, the rule to step from a frame to its caller. All threads share it.
  */
 #pragma once
 
@@ -8,33 +8,35 @@
 #include "objects/frames.h"
 
 /*
- * A row is found by the address behind the one that is looked up: by a return address as it is, by an interrupted pc
- * plus one. Its number is that address's low bits but the lowest, since no two return addresses are one byte apart; as
- * the words' number in the array it takes no more than a mask, which is one that a walk does not wait for. Row r is
- * words r and r + 1, r even: a value, and the value xor the row's key, so that a pair torn by two writers misses. All
- * zero: empty.
+ * A row is found by the lookup address + 1, called `behind`: a return address as it is, or an interrupted pc plus one.
+ * The index of its first word is that address's low bits without the lowest (no two return addresses are one byte
+ * apart), so one mask gives the index. Row r is words r and r + 1, r even: a value, and the value xor the row's key. A
+ * pair torn by two writers does not match, and counts as a miss. All zero: empty.
  */
 extern _Atomic uint64_t *dp_unwind_cache_rows;
 extern uint64_t dp_unwind_cache_mask;
 
-/* budget_bytes of dp_mem. with_rules: else rows carry frame ids only (unwind=fp). -ENOMEM. Context: init. */
+/* budget_bytes of dp_mem. with_rules false: rows hold frame ids only (unwind=fp). -ENOMEM. Context: init. */
 int dp_unwind_cache_init(size_t budget_bytes, bool with_rules);
 
-/* The part of a row's key that makes rows of before an unload unreachable. */
+/* The part of a row's key that changes with each unload, so that older rows do not match any more. */
 static inline uint64_t dp_unwind_cache_era(uint32_t generation)
 {
     return ((uint64_t)generation + 1) * 0xD6E8FEB86659FD93u;
 }
 
-/* The factor is odd: within an era no two addresses have one key. No sum of neighbours, lest torn pairs agree. */
+/*
+ * The factor is odd: within an era no two addresses have the same key. The product keeps keys of neighbours unrelated,
+ * or torn pairs could match.
+ */
 static inline uint64_t dp_unwind_cache_key(uintptr_t behind, uint64_t era)
 {
     return behind * 0x9E3779B97F4A7C15u ^ era;
 }
 
 /*
- * A value is a rule (rule.h) in the high half and a frame id in the low. Makes one; 0 never: what cannot be said is
- * DP_RULE_NONE, and what has no room DP_FRAME_OVERFLOW.
+ * Computes and stores a value: a rule (rule.h) in the high half, a frame id in the low half. Never 0: without a rule
+ * the value has DP_RULE_NONE, without room for the frame DP_FRAME_OVERFLOW.
  */
 uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation);
 
@@ -48,12 +50,13 @@ static inline dp_frame_id dp_unwind_cache_frame(uint64_t value)
     return (dp_frame_id)value;
 }
 
-/* Whether there is a row, and its value. rows, mask: dp_unwind_cache_rows and dp_unwind_cache_mask. */
+/* Whether there is a row, and its value. rows, mask: the values of dp_unwind_cache_rows and dp_unwind_cache_mask. */
 static inline __attribute__((always_inline)) bool dp_unwind_cache_peek(_Atomic uint64_t *rows, uint64_t mask,
                                                                        uint64_t era, uintptr_t behind, uint64_t *value)
 {
     uintptr_t index = behind & mask, beside = index;
-    __asm__("" : "+r"(beside)); /* else the two share an address, a step of its own before the load that counts */
+    /* keeps the compiler from computing one shared address, which would delay the first load */
+    __asm__("" : "+r"(beside));
     *value = dp_load_relaxed(&rows[index]);
     return __builtin_expect((dp_load_relaxed(&rows[beside + 1]) ^ *value) == dp_unwind_cache_key(behind, era), 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/unwinder.h - the seam to the unwind module: a walk through libunwind with accessors of ours.
+ * unwind/unwinder.h - interface of the unwind module: walks through libunwind, with memory accessors that the profiler
+ * gives it.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ struct dp_unwinder_step {
     bool interrupted; /* pc is exact, not a return address */
 };
 
-/* What the module may know of the process. read copies an aligned word, false: it cannot be read. */
+/* How the module reads the process. read copies an aligned word; false: it cannot be read. */
 struct dp_unwinder_process {
     bool (*find)(void *ctx, uintptr_t pc, uintptr_t *eh_frame_hdr, uintptr_t *fdes, size_t *n_fdes);
     bool (*read)(void *ctx, uintptr_t address, uintptr_t *word);
@@ -34,9 +35,9 @@ struct dp_unwinder_ops {
     struct dp_module_ops base;
     int (*open)(void); /* 0 or -ENOMEM. Context: above the waterline, once */
     /*
-     * Walks from registers rootward and writes the frames from the first with sp >= from_sp on, at most max. Returns
-     * their number; *whole: the last one is the outermost. Takes no lock that is held across a call out, calls neither
-     * dl_iterate_phdr nor the host's heap.
+     * Walks from registers rootward and writes frames, from the first one with sp >= from_sp on, at most max. Returns
+     * their number; *whole: the last one is the outermost. Holds no lock during calls to `read` and the like; calls
+     * neither dl_iterate_phdr nor the host's heap.
      */
     size_t (*walk)(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwinder_step *steps, size_t max,
                    bool *whole, const struct dp_unwinder_process *process);

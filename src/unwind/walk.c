@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/walk.c - the walk by cached rules: a row of the cache, a sum, a word from the stack, and again.
+ * unwind/walk.c - walks a stack by cached rules. For each frame: look up its rule, compute the CFA, read the caller's
+ * pc from the stack.
  *
- * What a frame costs is a chain of loads: the return address gives the row, the row the CFA, the CFA the next return
- * address. All else (bounds, the search for a place to join the stack cache, keeping the state) runs beside it. Only
- * `advance` is made for speed: it has nothing but the usual, in registers, and calls nobody; `run` does the rest and
- * calls it again.
+ * The cost of a frame is a chain of dependent loads: the return address gives the row, the row the CFA, the CFA the
+ * next return address. All else (bounds, the search for a place to join the stack cache, storing the state) runs in
+ * parallel in the processor. `advance` is the fast path: common rules only, all state in registers, no calls. `run`
+ * handles every other case and calls `advance` again.
  *
- * A walk is a chain of parts: frames found by stepping (staged), frames taken over from the stack cache in the middle
- * (staged too, with their true fp), and the rest of the stack cache, which keeps its places. It ends after `depth`
- * frames at the latest, and the stack may turn back, as it does where code runs on another stack, TURNS_MAX times.
+ * A walk has three kinds of parts: frames found by stepping (staged), frames taken over from the middle of the stack
+ * cache (staged too, with their true fp), and the rest of the stack cache, which keeps its places. It ends after
+ * `depth` frames at the latest. sp may go backwards, as it does where code runs on another stack, at most TURNS_MAX
+ * times.
  */
 #include "unwind/walk.h"
 
@@ -36,20 +38,20 @@ enum {
 };
 #endif
 
-/* Where a walk stands. */
+/* The state of a walk. */
 struct walk {
     struct dp_reach reach;
-    uintptr_t pc, sp, fp; /* of the frame to be entered next */
-    uint64_t value;       /* of the frame entered last */
+    uintptr_t pc, sp, fp; /* registers of the frame to be entered next */
+    uint64_t value;       /* row of the frame entered last */
     const struct dp_stack_cache_frame
-        *candidate; /* the stack cache's first frame that this one may be, or one leafward of it */
-    uintptr_t link; /* aarch64: its link register, where a signal frame said; else 0 */
+        *candidate; /* the first frame of the stack cache that may be the next frame, or one leafward of it */
+    uintptr_t link; /* aarch64: the link register, if a signal frame gave it; else 0 */
     uint32_t turns;
     uint32_t n, n_barred, limit; /* of stage */
     uint64_t hash;               /* of stage */
-    bool tried;                  /* it is not the candidate */
-    bool foreign;                /* on another stack than the thread's own: what is staged now is barred */
-    bool ended;                  /* a rule said so */
+    bool tried;                  /* the next frame was compared with the candidate and is another one */
+    bool foreign;                /* not on the thread's own stack: frames staged now are barred */
+    bool ended;                  /* the outermost frame was met, by its rule */
 };
 
 static bool on_own_stack(const struct walk *w)
@@ -57,7 +59,10 @@ static bool on_own_stack(const struct walk *w)
     return w->reach.lo == w->reach.own->lo && w->reach.hi == w->reach.own->hi;
 }
 
-/* The word may be read, perhaps after a look. What words of other stacks than the thread's own led to is barred. */
+/*
+ * Whether the word can be read, if need be after asking the kernel. Frames found through words of foreign stacks are
+ * barred.
+ */
 static inline bool reach(struct walk *w, uintptr_t address)
 {
     if (__builtin_expect(dp_reach_here(&w->reach, address), 1))
@@ -68,7 +73,7 @@ static inline bool reach(struct walk *w, uintptr_t address)
     return there;
 }
 
-/* Takes the caller's registers from the ucontext that a signal frame lies on. */
+/* Reads the caller's registers from the ucontext of a signal frame. */
 static bool step_signal(struct walk *w, uint32_t rule)
 {
     uintptr_t context = w->sp + (uintptr_t)dp_rule_offset(rule);
@@ -85,8 +90,10 @@ static bool step_signal(struct walk *w, uint32_t rule)
     return w->turns++ < TURNS_MAX;
 }
 
-/* The caller of a frame whose rule is SP or FP, EXACT or not. False: its words cannot be read, or lead backwards too
- * often. */
+/*
+ * The caller of a frame whose rule is SP or FP, EXACT or not. False: its words cannot be read, or sp went backwards too
+ * often.
+ */
 static bool step(struct walk *w, uint32_t rule)
 {
     bool by_fp = dp_rule_kind(rule) == DP_RULE_FP || dp_rule_kind(rule) == DP_RULE_FP_EXACT;
@@ -115,15 +122,17 @@ static bool step(struct walk *w, uint32_t rule)
     if (__builtin_expect(cfa <= w->sp, 0)) {
         if (w->turns++ >= TURNS_MAX)
             return false;
-        w->n_barred = w->n; /* who joins leafward of it does not see it turn */
+        w->n_barred = w->n; /* a walk that joined leafward of it would not count this turn */
     }
     w->pc = pc;
     w->sp = cfa;
     return true;
 }
 
-/* The interrupted frame, by the kernel's layout or by unwind data with its mark. Its row is that of pc, not of pc - 1:
- * it is barred too. */
+/*
+ * Steps to an interrupted frame, by the kernel's layout or by unwind data with a signal frame's mark. Its row is that
+ * of pc, not of pc - 1, so it is barred.
+ */
 static bool step_exact(struct walk *w, uint32_t rule)
 {
     if (!(dp_rule_kind(rule) == DP_RULE_SIGNAL ? step_signal(w, rule) : step(w, rule)))
@@ -141,7 +150,7 @@ static inline void enter(struct walk *w, struct dp_stack_cache *cache, uint64_t 
     w->tried = false;
 }
 
-/* Takes the frames of places [at, last] over into stage, as they are for this walk. */
+/* Copies the frames at places [at, last] into stage, with the fp that they have in this walk. */
 static void take_over(struct walk *w, struct dp_stack_cache *cache, uint32_t at, uint32_t last)
 {
     for (uint32_t i = at; i <= last; i++) {
@@ -155,8 +164,8 @@ static void take_over(struct walk *w, struct dp_stack_cache *cache, uint32_t at,
 }
 
 /*
- * The frame that the walk stands on has the candidate's pc and sp. True: it is that one, at place *at, and the frames
- * up to *last are still as remembered, of those before *end, up to where stage would be full.
+ * The next frame has the candidate's pc and sp. True: it is the candidate, at place *at; the frames up to *last are
+ * still as remembered. *end bounds the frames that were compared: those that fit in stage.
  */
 static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uint32_t *end, uint32_t *last)
 {
@@ -171,7 +180,7 @@ static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uin
         return false;
     *end = cache->b - *at > w->limit - w->n ? *at + w->limit - w->n : cache->b;
     *last = dp_stack_cache_verify(cache, *at, *end);
-    if (w->foreign) { /* and back on the thread's own stack */
+    if (w->foreign) { /* now back on the thread's own stack */
         w->n_barred = w->n;
         w->reach.lo = w->reach.own->lo;
         w->reach.hi = w->reach.own->hi;
@@ -180,7 +189,7 @@ static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uin
     return true;
 }
 
-/* The first frame of the stack cache from the candidate on that sp has not passed. */
+/* The first frame of the stack cache, from the candidate rootward, that does not lie below sp. */
 static inline const struct dp_stack_cache_frame *pass(const struct dp_stack_cache *cache,
                                                       const struct dp_stack_cache_frame *c, uintptr_t sp)
 {
@@ -190,18 +199,18 @@ static inline const struct dp_stack_cache_frame *pass(const struct dp_stack_cach
 }
 
 enum halt {
-    AT_CANDIDATE, /* the frame to be entered next is the candidate, but for fp */
+    AT_CANDIDATE, /* the next frame has the candidate's pc and sp */
     AT_LIMIT,     /* stage is full */
-    NO_ROW,       /* for the frame to be entered next */
-    AT_RULE       /* the frame entered last takes more than this */
+    NO_ROW,       /* the next frame has no row in the unwind cache */
+    AT_RULE       /* the rule of the frame entered last is not a common one */
 };
 
 /*
- * Enters frames and steps, while nothing is out of the ordinary.
+ * The fast path: enters frames and steps, by common rules only.
  *
- * x86_64: with the usual rules all words of a step lie at or above its base. So if that lies in the readable range, one
- * comparison is left, of the CFA with the range's end: the word at the CFA itself is read too, and not used, where fp
- * was not saved, since a branch on that would be taken by chance.
+ * x86_64: with the usual rules all words of a step lie at or above its base. If the base lies in the readable range,
+ * one comparison is left: the CFA against the range's end. If fp was not saved, the word at the CFA is read and not
+ * used, because a branch there could not be predicted.
  */
 static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_stack_cache *cache)
 {
@@ -212,7 +221,7 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_sta
     struct dp_stack_cache_frame *frame = cache->stage + w->n, *end = cache->stage + w->limit;
     dp_frame_id *id = cache->stage_ids + w->n;
     enum halt halt;
-    __asm__("" : "+r"(era), "+r"(end)); /* else made anew for each frame */
+    __asm__("" : "+r"(era), "+r"(end)); /* keeps them in registers; the compiler would recompute them for each frame */
 #if defined(__x86_64__)
     uintptr_t hi = sp - w->reach.lo <= w->reach.hi - w->reach.lo && sp % 8 == 0 ? w->reach.hi : 0;
 #endif
@@ -249,7 +258,7 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_sta
             base = fp;
         }
         uintptr_t words = dp_rule_usual_offset(value), also = words, cfa = base + words * 8;
-        __asm__("" : "+r"(also)); /* the return address need not wait for the CFA */
+        __asm__("" : "+r"(also)); /* the load of the return address need not wait for the CFA */
         if (__builtin_expect(cfa >= hi, 0))
             goto at_rule;
         intptr_t slot = dp_rule_usual_slot(value);
@@ -273,7 +282,7 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_sta
     return halt;
 }
 
-/* Steps from the frame entered last. False: the walk ends here, as *how says. */
+/* Steps from the frame entered last. False: the walk ends here, for the reason in *how. */
 static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk_end *how)
 {
     for (;;) {
@@ -288,7 +297,8 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
         case DP_RULE_FP_EXACT:
             if (!step_exact(w, rule) || !dp_walk_plausible(w->pc) || w->n == w->limit)
                 return false;
-            enter(w, cache, dp_unwind_cache_get(w->pc + 1, cache->generation)); /* interrupted there: nothing to join */
+            /* interrupted frame: no join is possible */
+            enter(w, cache, dp_unwind_cache_get(w->pc + 1, cache->generation));
             continue;
         case DP_RULE_END:
             w->ended = true;
@@ -305,7 +315,7 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
 
 /*
  * Steps until stage is full, the walk ends, or it has joined the stack cache for good: then *joined is the place that
- * follows stage, and the end is not known yet.
+ * follows stage, and the caller has to find the end.
  */
 static enum dp_walk_end run(struct walk *w, struct dp_stack_cache *cache, enum halt halt, uint32_t *joined)
 {
@@ -324,7 +334,7 @@ static enum dp_walk_end run(struct walk *w, struct dp_stack_cache *cache, enum h
             take_over(w, cache, at, last);
             w->candidate = &cache->frames[last + 1];
             break;
-        case AT_LIMIT: /* a zero return address ends stacks of hand-made threads */
+        case AT_LIMIT: /* a zero return address ends the stacks of threads made by raw clone */
             return dp_walk_strip(w->pc) ? DP_WALK_CUT : DP_WALK_WHOLE;
         case NO_ROW:
             code = dp_walk_strip(w->pc);
@@ -345,8 +355,7 @@ static uint32_t n_barred(const struct walk *w)
     return w->foreign || w->n_barred > w->n ? w->n : w->n_barred;
 }
 
-/* The stack cache holds the leaf side of the stack, to its last frame, and the depth allows more: steps on from there.
- */
+/* The stack cache holds the leaf side of the stack and the depth allows more frames: continues from its last frame. */
 static enum dp_walk_end run_on(struct walk *w, struct dp_stack_cache *cache, uint32_t limit)
 {
     const struct dp_stack_cache_frame *last = &cache->frames[cache->b - 1];
@@ -378,7 +387,9 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
     dp_reach_begin(&w.reach, &cache->own, site->sp);
     if (cache->own.hi != top)
         dp_stack_cache_forget(cache);
-    /* Field by field: an initializer would clear it all by one instruction that the next load has to wait for. */
+    /*
+     * Set field by field: an initializer would clear the struct by one instruction that the next load would wait for.
+     */
     w.pc = site->pc;
     w.sp = site->sp;
     w.fp = site->fp;
@@ -403,7 +414,7 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
     }
     dp_stack_cache_place(cache, joined, w.n, n_barred(&w), w.hash);
     uint32_t n = dp_stack_cache_depth(cache);
-    if (n > depth) /* what follows the last frame that counts was not looked at */
+    if (n > depth) /* the frame after the last one was not looked at */
         return dp_walk_strip(dp_stack_cache_return_address(cache, depth)) ? DP_WALK_CUT : DP_WALK_WHOLE;
     return cache->ended ? DP_WALK_WHOLE : run_on(&w, cache, depth - n);
 }

@@ -10,17 +10,17 @@ struct deltaprof_site;
 
 enum dp_walk_end {
     DP_WALK_WHOLE,     /* up to the outermost frame */
-    DP_WALK_CUT,       /* the rest is missing: depth, memory, no unwind data */
-    DP_WALK_LIBUNWIND, /* the last frame takes libunwind */
+    DP_WALK_CUT,       /* frames are missing: depth reached, unreadable memory, or no unwind data */
+    DP_WALK_LIBUNWIND, /* no rule describes the last frame: libunwind is needed */
 };
 
 /*
- * Walks from site, at most depth frames, and leaves the stack in the stack cache. There is at least one, unless
- * site->pc cannot be code. The generation is the one that dp_stack_cache_begin was given.
+ * Walks from site, at most depth frames, and leaves the stack in the stack cache. There is at least one frame, unless
+ * site->pc cannot be code. Uses the generation that dp_stack_cache_begin was given.
  */
 enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth);
 
-/* Whether an address may be one of code at all. Rule keys have room for 48 bits. */
+/* Whether an address can be code at all. Rule keys have room for 48 bits. */
 static inline bool dp_walk_plausible(uintptr_t pc)
 {
     return pc - 4096 < ((uintptr_t)1 << 48) - 4096;
@@ -31,7 +31,7 @@ static inline uintptr_t dp_walk_strip(uintptr_t pc)
 {
 #if defined(__aarch64__)
     register uintptr_t x30 __asm__("x30") = pc;
-    __asm__("hint 7" : "+r"(x30)); /* xpaclri; nothing where there is no such thing */
+    __asm__("hint 7" : "+r"(x30)); /* xpaclri; a no-op on older processors */
     return x30;
 #else
     return pc;
