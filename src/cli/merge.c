@@ -39,7 +39,7 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
     }
     dp_cli_source_fini(&source);
     struct dp_cli_out out;
-    if (!status && dp_merge_settle(&merged)) {
+    if (!status && dp_merge_choose(&merged)) {
         dp_cli_error("merge", "out of memory");
         status = DP_CLI_FAILED;
     }

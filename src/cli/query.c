@@ -307,7 +307,7 @@ int dp_cli_query_read(struct dp_cli_query *v, char **paths, size_t n)
         status = read_files(v);
     if (!status)
         status = dp_cli_query_choose_type(v);
-    if (!status && dp_merge_settle(&v->merge)) {
+    if (!status && dp_merge_choose(&v->merge)) {
         dp_cli_error(v->verb, "out of memory");
         status = DP_CLI_FAILED;
     }

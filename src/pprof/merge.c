@@ -203,7 +203,7 @@ static void forget_comments(struct dp_merge *merge, const char *beginning)
     merge->header.comments.n = n;
 }
 
-int dp_merge_settle(struct dp_merge *merge)
+int dp_merge_choose(struct dp_merge *merge)
 {
     if (room_for_rows(merge))
         return -ENOMEM;

@@ -80,7 +80,7 @@ bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);
 /* 0, -EBADMSG with the line filled in, or -ENOMEM; after an error the merge is good for fini only. */
 int dp_merge_add(struct dp_merge *, const struct dp_decode *, struct dp_merge_place, struct dp_input_error *);
 /* Once, after the last add: chooses the in-use values that count. 0 or -ENOMEM. */
-int dp_merge_settle(struct dp_merge *);
+int dp_merge_choose(struct dp_merge *);
 /* The merged profile, not gzipped; rows whose values are all 0 are left out. After settle. */
 int dp_merge_write(struct dp_merge *, dp_write_fn fn, void *ctx);
 void dp_merge_fini(struct dp_merge *);

@@ -274,7 +274,7 @@ static void derive(struct dp_stack_cache *m, uint32_t from, uint32_t to)
     m->alone[from / 64] = alone;
 }
 
-uint32_t dp_stack_cache_settle_pending(struct dp_stack_cache *m, uint32_t i)
+uint32_t dp_stack_cache_assign_pending(struct dp_stack_cache *m, uint32_t i)
 {
     uint32_t n = m->n_pending - i, from = m->at - n;
     memcpy(&m->frames[from], &m->pending[i], n * sizeof *m->frames);

@@ -83,12 +83,12 @@ void dp_stack_cache_forget(struct dp_stack_cache *cache);
 uint32_t dp_stack_cache_verify(const struct dp_stack_cache *cache, uint32_t at, uint32_t end);
 
 /* Gives places to pending frame i and the frames behind it; returns the place of i. Drops the other pending frames. */
-uint32_t dp_stack_cache_settle_pending(struct dp_stack_cache *cache, uint32_t i);
+uint32_t dp_stack_cache_assign_pending(struct dp_stack_cache *cache, uint32_t i);
 
-static inline uint32_t dp_stack_cache_settle(struct dp_stack_cache *cache, uint32_t i)
+static inline uint32_t dp_stack_cache_assign(struct dp_stack_cache *cache, uint32_t i)
 {
     if (i != cache->n_pending)
-        return dp_stack_cache_settle_pending(cache, i);
+        return dp_stack_cache_assign_pending(cache, i);
     if (cache->n_pending) /* the frame behind pending has a place already */
         cache->known.record = 0;
     cache->n_pending = 0;

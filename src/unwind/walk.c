@@ -174,7 +174,7 @@ static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uin
     if (w->n == w->limit)
         return false;
     if (c >= cache->pending && c <= cache->pending + cache->n_pending)
-        w->candidate = &cache->frames[dp_stack_cache_settle(cache, (uint32_t)(c - cache->pending))];
+        w->candidate = &cache->frames[dp_stack_cache_assign(cache, (uint32_t)(c - cache->pending))];
     *at = (uint32_t)(w->candidate - cache->frames);
     if (cache->frames[*at].fp != w->fp && cache->live[*at])
         return false;

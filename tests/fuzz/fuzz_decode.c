@@ -24,7 +24,7 @@ static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_b
     if (!result)
         result = dp_merge_add(merge, &decode, (struct dp_merge_place){DP_MERGE_NEWEST, 0}, error);
     if (!result)
-        result = dp_merge_settle(merge);
+        result = dp_merge_choose(merge);
     dp_decode_fini(&decode);
     return result;
 }
