@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode.c - the scan: top-level fields in any order, then references are looked up once all tables are known.
+ * pprof/decode.c - scans a profile: reads top-level fields in any order, then resolves references when all tables are
+ * known.
  *
  * Invariants after a scan that succeeded: every string index, id and reference is in range; ids are not 0 and occur
- * once; a sample has been seen only from outside, so dp_decode_sample checks it when it is asked for.
+ * once; the content of samples is not parsed yet; dp_decode_sample checks it.
  */
 #include "pprof/decode.h"
 

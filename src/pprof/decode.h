@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode.h - one profile.proto message taken apart: where each sample and string lies, and what the other tables
- * say, with every index and id checked.
+ * pprof/decode.h - parses one profile.proto message: notes where each sample and string lies, reads the other tables,
+ * and checks every index and id.
  *
- * Nothing is copied: strings and samples stay where they are in the caller's bytes, which must outlive the struct. Any
- * order of fields; packed or unpacked; ids of any size. References to other messages are positions in the vectors here,
- * plus one where 0 means none. Errors name the byte and the field.
+ * Nothing is copied: strings and samples stay in the caller's bytes, which must outlive the struct. Fields may come in
+ * any order, packed or unpacked; ids may have any size. References to other messages are stored as positions in the
+ * vectors here; where 0 means none, as position + 1. Errors name the byte and the field.
  */
 #pragma once
 
@@ -45,14 +45,14 @@ struct dp_decode_location {
     uint32_t mapping; /* position + 1 */
     uint32_t first_line, n_lines;
     struct dp_decode_span message;
-    bool has_unknown; /* or is_folded, which nobody here uses */
+    bool has_unknown; /* or is_folded, which is not used here */
 };
 
 struct dp_decode_line {
     uint64_t function_id;
     uint32_t function; /* position + 1 */
     int64_t line, column;
-    struct dp_decode_span unknown; /* the message, if it has fields that we do not know; else no bytes */
+    struct dp_decode_span unknown; /* the message, if it has unknown fields; else no bytes */
 };
 
 struct dp_decode_label {
@@ -61,10 +61,10 @@ struct dp_decode_label {
     struct dp_decode_span unknown;
 };
 
-/* Ids of one kind of message and where they stand: an array while ids are small, else a hash. */
+/* Maps the ids of one kind of message to positions: an array if ids are small, else a hash table. */
 struct dp_decode_ids {
     uint32_t *at;     /* position + 1; 0: no such id */
-    uint64_t *hashed; /* NULL: at[id]; else at[] belongs to these ids, by open addressing */
+    uint64_t *hashed; /* NULL: the position of id is at[id]; else a hash table: at[i] belongs to id hashed[i] */
     size_t n_at, n_mapped;
     uint64_t seed; /* of the hashes */
     bool in_order; /* the ids are 1, 2, 3, ...: position + 1 */
@@ -81,16 +81,16 @@ struct dp_decode {
     DP_VEC(struct dp_decode_location) locations;
     DP_VEC(struct dp_decode_line) lines;   /* those of a location follow each other */
     DP_VEC(uint32_t) comments;             /* strings */
-    DP_VEC(struct dp_decode_span) unknown; /* whole fields of the profile that we do not know */
+    DP_VEC(struct dp_decode_span) unknown; /* unknown fields of the profile, whole */
     struct dp_decode_value_type period_type;
     bool has_period_type;
     int64_t period, time_ns, duration_ns;
     uint32_t default_type, drop_frames, keep_frames, doc_url; /* strings */
     struct dp_decode_ids mapping_ids, function_ids, location_ids;
-    bool has_time; /* to notice a second profile behind the first */
+    bool has_time; /* detects a second profile behind the first */
 };
 
-/* What one sample says; vectors are used again and again. */
+/* The content of one sample; the vectors are reused for the next one. */
 struct dp_decode_sample {
     DP_VEC(uint32_t) locations; /* positions in decode->locations, leaf first */
     DP_VEC(int64_t) values;
@@ -99,22 +99,22 @@ struct dp_decode_sample {
 };
 
 /*
- * Goes over the message once. Zeroed, or used before. 0, -EBADMSG with the line filled in, or -ENOMEM. bytes: at most
- * DP_INPUT_LIMIT_MAX.
+ * Scans the message once. The struct is zeroed, or was used before. Returns 0; -EBADMSG with *error filled in; or
+ * -ENOMEM. bytes: at most DP_INPUT_LIMIT_MAX.
  */
 int dp_decode_scan(struct dp_decode *, const uint8_t *bytes, size_t n_bytes, struct dp_input_error *);
 void dp_decode_fini(struct dp_decode *);
 
-/* Takes sample i apart. Errors as scan's. */
+/* Parses sample i. Errors as for scan. */
 int dp_decode_sample(const struct dp_decode *, size_t i, struct dp_decode_sample *, struct dp_input_error *);
-/* The same for the values alone, of a sample known to have just the packed ones in that span. */
+/* Reads only the values of a sample, which must be exactly the packed ones in that span. */
 int dp_decode_values(const struct dp_decode *, size_t i, struct dp_decode_span, struct dp_decode_sample *,
                      struct dp_input_error *);
 void dp_decode_sample_fini(struct dp_decode_sample *);
 
 static inline const char *dp_decode_text(const struct dp_decode *d, uint32_t string, size_t *n_bytes)
 {
-    if (string >= d->strings.n) { /* only "", of a profile without strings */
+    if (string >= d->strings.n) { /* only the string "" of a profile without strings */
         *n_bytes = 0;
         return "";
     }
@@ -122,7 +122,7 @@ static inline const char *dp_decode_text(const struct dp_decode *d, uint32_t str
     return (const char *)d->bytes + d->strings.at[string].offset;
 }
 
-/* Appends to out those fields of the message whose number is above last_known. 0 or -ENOMEM. */
+/* Appends the fields with a number above last_known to out. 0 or -ENOMEM. */
 struct dp_decode_fields {
     DP_VEC(uint8_t) bytes;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode_fields.h - the fields of one message on the wire, one after the other, and what to say when one is
- * wrong. Used by decode's files only; inline, for it is their inner loop.
+ * pprof/decode_fields.h - iterates over the fields of one message on the wire, and reports errors in them. Only for the
+ * decode files; inline, because it is their inner loop.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-/* The largest string index so far: if this one is in the table, all are. */
+/* The largest string index so far: if it is in the table, all are. */
 struct largest {
     uint64_t index;
     const uint8_t *at;
@@ -19,9 +19,9 @@ struct largest {
 };
 
 struct fields {
-    const uint8_t *base; /* of the whole profile: offsets in messages count from here */
+    const uint8_t *base; /* start of the whole profile: offsets in error messages count from here */
     const uint8_t *start, *at, *end;
-    const char *message; /* its name in profile.proto */
+    const char *message; /* the message's name in profile.proto */
     struct largest *largest;
     struct dp_input_error *error;
 };
@@ -30,8 +30,8 @@ struct field {
     unsigned number;
     unsigned type;
     const uint8_t *start; /* the tag */
-    uint64_t value;       /* of a varint */
-    const uint8_t *bytes; /* of a length-prefixed one; else none */
+    uint64_t value;       /* the value of a varint */
+    const uint8_t *bytes; /* the bytes of a length-prefixed field; else none */
     size_t n_bytes;
 };
 
@@ -123,7 +123,7 @@ static inline int get_signed(const struct fields *f, const struct field *field, 
     return result;
 }
 
-/* A string index; whether it is in the table is seen when the table is known. */
+/* Reads a string index; it is checked later, when the string table is known. */
 static inline int get_string(const struct fields *f, const struct field *field, const char *name, uint32_t *to)
 {
     if (field->type != DP_WIRE_VARINT)
@@ -136,7 +136,7 @@ static inline int get_string(const struct fields *f, const struct field *field, 
     return 0;
 }
 
-/* Where the id's entry is, or would be; NULL: an array's end. */
+/* The entry of the id, or the place for it; NULL: beyond the end of an array. */
 static inline uint32_t *ids_entry(const struct dp_decode_ids *ids, uint64_t id)
 {
     if (!ids->hashed)
@@ -163,5 +163,5 @@ static inline int no_memory(struct dp_input_error *error)
 /* Whether the largest index is in the table. 0 or -EBADMSG. */
 int dp_decode_check_strings(const struct dp_decode *, const struct largest *, struct dp_input_error *);
 
-/* resolve.c: looks up every reference of the tables. 0, -EBADMSG or -ENOMEM. */
+/* decode_resolve.c: resolves every reference in the tables. 0, -EBADMSG or -ENOMEM. */
 int dp_decode_resolve(struct dp_decode *, const struct largest *, struct dp_input_error *);

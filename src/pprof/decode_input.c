@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode_input.c - reads a piece at a time and inflates it straight into place.
+ * pprof/decode_input.c - reads a profile piece by piece and inflates it directly into the result.
  *
- * The result is one mapping: samples stand before the locations and strings that they name, so a reader goes over the
- * message twice. It is read, not mapped from the file: a file that somebody truncates meanwhile would end us by SIGBUS.
+ * The result is one block of memory, because a reader goes over the message twice: samples come before the locations
+ * and strings that they refer to. The file is read, not mapped: if it were truncated meanwhile, a mapping would raise
+ * SIGBUS.
  */
 #include "pprof/decode_input.h"
 
@@ -19,7 +20,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define SLACK_BYTES ((size_t)1 << 20)
-#define BEGINNING   64 /* bytes that tell what it is */
+#define BEGINNING   64 /* bytes that are enough to recognize the format */
 
 int dp_input_fail(struct dp_input_error *error, const char *format, ...)
 {
@@ -28,7 +29,7 @@ int dp_input_fail(struct dp_input_error *error, const char *format, ...)
     if (error) {
         vsnprintf(error->line, sizeof error->line, format, args);
         for (char *at = error->line; *at;
-             at++) /* strings of a profile may hold anything; this is one line for a terminal */
+             at++) /* strings of a profile may hold any bytes; this is one line for a terminal */
             if ((unsigned char)*at < 0x20 || *at == 0x7f)
                 *at = '?';
     }
@@ -41,8 +42,8 @@ struct reader {
     size_t limit_bytes;
     struct dp_input_error *error;
     enum { START, RAW, MEMBER, BETWEEN } state;
-    int is_begun;  /* the beginning was looked at */
-    uint64_t n_in; /* bytes of the pieces before this one */
+    int is_begun;  /* the format is known */
+    uint64_t n_in; /* bytes in the pieces before this one */
     void *inflate; /* the module's state */
     const struct dp_gzip_ops *ops;
 };
@@ -121,7 +122,7 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
     return make_room(r, 0);
 }
 
-/* What people give instead of a profile. None of it can be one: the first field has a type that it never has. */
+/* Formats that people give by mistake. None can be a profile: the first byte would be a field with a wrong type. */
 static const struct {
     const char *magic, *what;
 } others[] = {
@@ -145,14 +146,14 @@ static bool is_text(const uint8_t *bytes, size_t n_bytes)
     return n_bytes >= 4;
 }
 
-/* Whether a message can begin with it: a field's number, not 0, and a wire type. */
+/* Whether a message can begin with this byte: a field number that is not 0, and a wire type. */
 static bool is_tag(uint8_t byte)
 {
     unsigned types = 1 << DP_WIRE_VARINT | 1 << DP_WIRE_FIXED64 | 1 << DP_WIRE_BYTES | 1 << DP_WIRE_FIXED32;
     return byte >> 3 && types >> (byte & 7) & 1;
 }
 
-/* Once, as soon as there are enough bytes: before a gigabyte of something else is read. */
+/* Called once, as soon as there are enough bytes: before a gigabyte of another format is read. */
 static int refuse_others(struct reader *r, int at_end)
 {
     const uint8_t *bytes = r->input->bytes.at;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * pprof/decode_input.h - the bytes of one profile, gzipped or raw, whole in memory and within a limit.
- */
+/* pprof/decode_input.h - reads one profile, gzipped or raw, whole into memory, up to a limit. */
 #pragma once
 
 #include "base/mem.h"
@@ -9,24 +7,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What was wrong with an input and where, one line without the file's name and without newline. */
+/* What is wrong with an input, and where: one line without file name and newline. */
 struct dp_input_error {
     char line[256];
 };
-/* Fills in the line; gives -EBADMSG, for the caller to return. error may be NULL. */
+/* Fills in the line; returns -EBADMSG, for the caller to pass on. error may be NULL. */
 int dp_input_fail(struct dp_input_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define DP_INPUT_LIMIT     ((size_t)1 << 30) /* bytes after inflating, unless somebody says otherwise */
+#define DP_INPUT_LIMIT     ((size_t)1 << 30) /* default limit: bytes after inflating */
 #define DP_INPUT_LIMIT_MAX ((size_t)UINT32_MAX)
 
-/* Bytes as in the profile; at.at is dp_mem's. Zero is an empty one; it can be read into again. */
+/* The uncompressed bytes of a profile, in memory of dp_mem. Zero is an empty input; an input can be read into again. */
 struct dp_input {
     DP_VEC(uint8_t) bytes;
 };
 
 /*
- * Reads fd to its end: gzip of any number of members, or a raw profile. 0; -EBADMSG: not gzip after all, truncated,
- * corrupt, or over the limit; -ENOMEM; or read's error. The line is filled in for all of them.
+ * Reads fd to its end: gzip of any number of members, or a raw profile. Returns 0; -EBADMSG: damaged gzip, truncated,
+ * or over the limit; -ENOMEM; or read's error. *error is filled in for each of them.
  */
 int dp_input_read(struct dp_input *, int fd, size_t limit_bytes, struct dp_input_error *);
 /* The same from memory. */

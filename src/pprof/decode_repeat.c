@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode_repeat.c - bytes by row, one behind the other.
+ * pprof/decode_repeat.c - keeps the bytes of one sample per row, in one buffer.
  *
- * Invariant while is_on: what is kept was accepted in a profile whose ids and indexes all mean here what they meant
- * there, so equal bytes are the same row, and nothing in them need be checked again. Bytes are kept of a row's first
- * sample only: a row that stands there twice in other bytes is taken apart as ever, and nothing grows. Producers that
- * number anew each time are not on; they pay nothing.
+ * Invariant while is_on: the kept bytes were accepted in a profile whose ids and indexes have the same meaning now. So
+ * equal bytes are the same row, and need no second check. Only the bytes of a row's first sample are kept: another
+ * sample of the row with other bytes is parsed as usual, and memory does not grow. For producers that number anew in
+ * each profile is_on stays false, at no cost.
  */
 #include "pprof/decode_repeat.h"
 
@@ -26,7 +26,7 @@ void dp_repeat_begin(struct dp_repeat *r, const struct dp_decode *d, bool ids_ho
     dp_vec_clear(&r->offsets);
 }
 
-/* The field with that tag, and behind it; NULL: it is another. */
+/* Reads the field with that tag; returns the byte behind it. NULL: another field. */
 static const uint8_t *take_field(const uint8_t *base, const uint8_t *at, const uint8_t *end, uint32_t tag,
                                  struct dp_decode_span *span)
 {
@@ -60,7 +60,10 @@ bool dp_repeat_is(const struct dp_repeat *r, const struct dp_decode *d, const st
            !memcmp(known + n_bytes[0], d->bytes + s->rest.offset, n_bytes[1]);
 }
 
-/* Locations and values may stand in pieces, and there may be fields from the future: not in a sample that is kept. */
+/*
+ * Whether `rest` consists of labels only. Samples with locations or values in several pieces, or with unknown fields,
+ * are not kept.
+ */
 static int are_labels(const struct dp_decode *d, struct dp_decode_span rest)
 {
     const uint8_t *at = d->bytes + rest.offset, *end = at + rest.n_bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode_resolve.c - decode's second half: ids to positions.
+ * pprof/decode_resolve.c - resolves the ids in a scanned profile to positions.
  *
- * Most producers number from 1 without gaps, so an id is looked up in an array; some use addresses or hashes as ids,
- * and get a hash table instead of an array that their largest id would blow up.
+ * Most producers number from 1 without gaps, so an id is looked up in an array. Some use addresses or hashes as ids;
+ * these get a hash table, because an array up to the largest id would be huge.
  */
 #include "base/hash.h"
 #include "pprof/decode_fields.h"
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Room for n ids up to `largest`, all unknown. */
+/* Makes room for n ids up to `largest`, all unknown. */
 static int ids_reset(struct dp_decode_ids *ids, size_t n, uint64_t largest)
 {
     int hashed = largest > 8 * (uint64_t)n + 1024;
@@ -43,7 +43,7 @@ static void ids_fini(struct dp_decode_ids *ids)
     *ids = (struct dp_decode_ids){0};
 }
 
-/* 0, or -EBADMSG for an id that stands there already. */
+/* Returns 0, or -EBADMSG if the id is there already. */
 static int ids_add(struct dp_decode_ids *ids, uint64_t id, size_t position)
 {
     uint32_t *entry = ids_entry(ids, id);

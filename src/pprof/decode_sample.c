@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/decode_sample.c - one sample taken apart. A profile is mostly samples, and a sample mostly location ids.
+ * pprof/decode_sample.c - parses one sample. A profile is mostly samples, and a sample mostly location ids: this is the
+ * hot loop of reading.
  */
 #include "pprof/decode_fields.h"
 
 #include <string.h>
 
-/* Ids that are still to be read, and where their positions go. */
+/* Ids still to be read, and where to write their positions. */
 struct lane {
     const uint8_t *at, *end;
     uint32_t *to;
 };
 
 /*
- * Takes two ids of one to four bytes from one word, without a branch on their lengths, which nobody could predict. 0,
- * and nothing taken: anything else, so it needs more care. The eight bytes at lane->at can be read; is_within says that
+ * Reads two ids of one to four bytes from one word, without a branch on their lengths, which could not be predicted.
+ * Returns 0 and reads nothing in all other cases. The eight bytes at lane->at must be readable; is_within says that
  * they all belong to the lane.
  */
 static inline int take_pair(struct lane *lane, int is_within, uint32_t n_locations)
@@ -25,12 +26,13 @@ static inline int take_pair(struct lane *lane, int is_within, uint32_t n_locatio
     unsigned first_end = (unsigned)__builtin_ctzll(ends), second_end = (unsigned)__builtin_ctzll(second);
     if (!is_within && second_end / 8 >= (size_t)(lane->end - lane->at))
         return 0;
-    /* x - 1 has all bits below x's lowest, and above it those of x, which are 0 in word. */
+    /* x - 1 has all bits below the lowest bit of x set; above it the bits of x, which are 0 in word. */
     uint64_t low = word & (ends - 1), high = (word & (second - 1)) >> first_end >> 1;
     if ((low | high) >> 32)
         return 0;
     uint64_t both = dp_wire_squeeze_halves(low | high << 32);
-    uint32_t a = (uint32_t)both - 1, b = (uint32_t)(both >> 32) - 1; /* 0, which is no id, becomes the largest number */
+    /* 0, which is not an id, becomes the largest number */
+    uint32_t a = (uint32_t)both - 1, b = (uint32_t)(both >> 32) - 1;
     if (a >= n_locations || b >= n_locations)
         return 0;
     lane->to[0] = a;
@@ -40,7 +42,7 @@ static inline int take_pair(struct lane *lane, int is_within, uint32_t n_locatio
     return 1;
 }
 
-/* The rest of a lane, and what take_pair leaves. */
+/* Reads the rest of a lane, one id at a time. */
 static int take_rest(const struct dp_decode *d, const struct fields *f, struct lane *lane)
 {
     while (lane->at < lane->end) {
@@ -58,9 +60,9 @@ static int take_rest(const struct dp_decode *d, const struct fields *f, struct l
 }
 
 /*
- * The inner loop of every reader. Where the next id begins is known only when the one before it ends, which a processor
- * waits for; so a long list is read from its beginning and from its middle at the same time. to has room for a number a
- * byte.
+ * The inner loop of reading. The start of an id is known only when the one before it was read, so the processor waits;
+ * therefore a long list is read from its beginning and from its middle at the same time. `to` has room for one number
+ * per byte.
  */
 static int take_packed(const struct dp_decode *d, const struct fields *f, struct lane *all)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/diff.c - two values a row and type: before and now.
+ * pprof/diff.c - subtracts successive profiles: keeps two values per row and type, before and now.
  *
- * turns[row] says which of them are true: equal to `turn`, the row is there now, and `before` is what it was one turn
- * earlier (0 if it was not there); one less, it has vanished, and `now` is what it was. So a turn costs what its
- * profile says, and nothing is cleared. Things that nobody speaks of any more leave when they are more than half of all
- * (compact.h).
+ * turns[row] says which of them are valid. turns[row] == turn: the row is in the newest profile, and `before` is its
+ * value one turn earlier (0 if it was not there). turns[row] == turn - 1: the row has vanished, and `now` is its old
+ * value. So a turn costs only the rows of its profile, and nothing has to be cleared. Unreferenced entries are removed
+ * when they are more than half of the model (model_compact.h).
  */
 #include "pprof/diff.h"
 
@@ -27,7 +27,7 @@ static bool is_flow_by_default(const char *type)
     return !strncmp(type, "alloc_", 6) || !strcmp(type, "contentions") || !strcmp(type, "delay");
 }
 
-/* Makes flows of the types with that name; how many. */
+/* Marks the types with that name as flows; returns their number. */
 static size_t choose(struct dp_diff *diff, const char *name, size_t n_name)
 {
     const struct dp_model *m = &diff->model;
@@ -62,7 +62,7 @@ static int choose_flows(struct dp_diff *diff, struct dp_input_error *error)
     return 0;
 }
 
-/* What overflows stays at the largest number, or the smallest. */
+/* Adds; a sum that overflows stays at the largest or smallest number. */
 static int64_t sum(int64_t a, int64_t b)
 {
     int64_t value;
@@ -86,7 +86,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
         diff->values.n += 2 * n_types;
     }
     int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
-    if (diff->turns.at[row] == diff->turn) { /* once more: samples of one row are summed */
+    if (diff->turns.at[row] == diff->turn) { /* a row that was seen in this turn: its samples are summed */
         for (size_t i = 0; i < n_types; i++)
             now[i] = sum(now[i], values[i]);
         return 0;
@@ -101,7 +101,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
     return 0;
 }
 
-/* A new model with the rows that are there now; theirs are the first numbers then, in the same order. */
+/* Makes a new model of the rows in the newest profile; they get the first numbers, in the same order. */
 static int compact(struct dp_diff *diff)
 {
     struct dp_compact copy;
@@ -149,7 +149,7 @@ int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_input
     return result;
 }
 
-/* The row's values to write. 0: none, the row is left out. */
+/* Computes the row's values to write. Returns 0 if the row is left out. */
 static int subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, struct dp_diff_result *found)
 {
     size_t n_types = diff->model.types.n;
@@ -173,20 +173,20 @@ static int subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, s
     return any && !(went_down && diff->negative == DP_DIFF_DROP);
 }
 
-/* The window: from the end of the profile before to the end of this one. The first is as it came. */
+/* Sets the time window: from the end of the profile before to the end of this one. The first profile keeps its own. */
 static void set_window(const struct dp_diff *diff, struct dp_write_header *header)
 {
     if (diff->turn < 2 || !header->time_ns || !diff->end_ns)
         return;
     int64_t end_ns = (int64_t)((uint64_t)header->time_ns + (uint64_t)header->duration_ns);
     header->time_ns = diff->end_ns;
-    header->duration_ns = end_ns > diff->end_ns ? end_ns - diff->end_ns : 1; /* 0 would say that it is no delta */
+    header->duration_ns = end_ns > diff->end_ns ? end_ns - diff->end_ns : 1; /* 0 would mean a cumulative profile */
 }
 
 int dp_diff_write(struct dp_diff *diff, dp_write_fn fn, void *ctx, struct dp_diff_result *found)
 {
     struct dp_write write;
-    struct dp_write_header header = diff->header; /* borrows its vectors */
+    struct dp_write_header header = diff->header; /* shares its vectors */
     *found = (struct dp_diff_result){0};
     set_window(diff, &header);
     size_t n_types = diff->model.types.n;

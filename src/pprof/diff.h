@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/diff.h - what happened between two serialised profiles of one process, and then between the second and a third,
- * ...
+ * pprof/diff.h - computes what happened between each two successive profiles of one process.
  *
  * Flows (alloc_*, contentions, delay, or those that the caller names) are subtracted; everything else is a state and is
  * taken from the newer profile as it is. Equal to google/pprof's Merge with the older one scaled by -1 on the flows and
@@ -11,11 +10,11 @@
 
 #include "pprof/model_write.h"
 
-/* What becomes of a flow that went down, which no counter does: it was reset, or the process is another. */
+/* How to treat a flow that went down. A counter never does: it was reset, or this is another process. */
 enum dp_diff_negative {
-    DP_DIFF_CLAMP, /* 0; the row's other values stand */
-    DP_DIFF_DROP,  /* the row is left out */
-    DP_DIFF_KEEP,  /* the negative number; rows that vanished are negative, too */
+    DP_DIFF_CLAMP, /* count it as 0, keep the row's other values */
+    DP_DIFF_DROP,  /* leave the row out */
+    DP_DIFF_KEEP,  /* write the negative number; rows that vanished are negative too */
 };
 
 struct dp_diff {
@@ -24,35 +23,34 @@ struct dp_diff {
     const char *flows; /* "TYPE,TYPE,..." instead of alloc_*, contentions and delay */
 
     struct dp_model model;
-    struct dp_write_header header; /* of the newest */
-    int64_t end_ns;                /* of the one before it */
-    uint32_t turn;                 /* how many have been added */
-    DP_VEC(uint8_t) is_flow;       /* by type */
-    DP_VEC(int64_t) values;        /* by row: what it was before, then what it is */
-    DP_VEC(uint32_t) turns;        /* by row: when it was there last */
-    size_t n_rows;                 /* there now */
-    size_t compact_bytes;          /* the model's size when it held nothing old */
+    struct dp_write_header header; /* of the newest profile */
+    int64_t end_ns;                /* of the profile before it */
+    uint32_t turn;                 /* number of profiles added so far */
+    DP_VEC(uint8_t) is_flow;       /* per sample type */
+    DP_VEC(int64_t) values;        /* per row: the values before, then the values now */
+    DP_VEC(uint32_t) turns;        /* per row: the turn in which it was last seen */
+    size_t n_rows;                 /* rows in the newest profile */
+    size_t compact_bytes;          /* the model's size when it held no unused entries */
 };
 
-/* What a write found. */
+/* The result of a write. */
 struct dp_diff_result {
     size_t n_rows;      /* written */
-    size_t n_went_down; /* rows with a flow that went down or vanished, whatever became of it */
+    size_t n_went_down; /* rows with a flow that went down or vanished, however treated */
 };
 
-/* Labels with this key are no part of a row. Before the first add. 0 or -ENOMEM. */
+/* Ignores labels with this key: rows that differ only in it are one row. Before the first add. 0 or -ENOMEM. */
 int dp_diff_ignore_label(struct dp_diff *, const char *key);
 
 /*
- * Takes the next profile; the one before it is what write subtracts. 0; -EBADMSG with the line filled in, or -ENOMEM:
- * after those the diff is good for fini only. -EINVAL: a type in `flows` that no profile here has, with the line filled
- * in.
+ * Adds the next profile; write subtracts the one before it. Returns 0; -EBADMSG with *error filled in, or -ENOMEM: then
+ * only fini may follow; -EINVAL with *error filled in: `flows` names a type that the profile does not have.
  */
 int dp_diff_add(struct dp_diff *, const struct dp_decode *, struct dp_input_error *);
 
 /*
- * Writes the newest less the one before, uncompressed; less nothing if it is the first. Rows of zeros are left out.
- * 0 or a negative errno; may be called again.
+ * Writes the newest profile minus the one before it (the first as it is), uncompressed. Rows of zeros are left out.
+ * Returns 0 or a negative errno; may be called again.
  */
 int dp_diff_write(struct dp_diff *, dp_write_fn fn, void *ctx, struct dp_diff_result *);
 void dp_diff_fini(struct dp_diff *);

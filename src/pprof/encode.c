@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode.c - a message whose length is sure to take one byte is put together in the output buffer, behind a place
- * for that byte; others in `body`, whose length is then known, and copied behind their tag. Only the two sets (strings,
- * functions) and the longest single message take memory that grows.
+ * pprof/encode.c - writes the messages of a profile. A short message, whose length takes one byte, is built in the
+ * output buffer, behind a place for that byte. A longer one is built in `body` and copied behind its tag and length.
+ * Only the two sets (strings, functions) and the buffer for the longest message grow.
  *
  * Field numbers are profile.proto's, in the order of its messages.
  */
@@ -70,7 +70,7 @@ void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
             e->error = e->fn(e->ctx, bytes, n_bytes);
         return;
     }
-    if (n_bytes) /* a NULL with 0 is no argument of memcpy's */
+    if (n_bytes) /* memcpy must not get NULL, not even with 0 bytes */
         memcpy(e->out + e->n_out, bytes, n_bytes);
     e->n_out += n_bytes;
 }
@@ -100,7 +100,7 @@ uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
     return e->body.at;
 }
 
-/* Begins a message of at most n_bytes and its extra fields. NULL: an error. */
+/* Begins a message of at most n_bytes and its extra fields. NULL: out of memory, or an earlier error. */
 static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
 {
     e->in_place = n_bytes + e->extra.n_bytes <= SHORT;
@@ -272,7 +272,7 @@ uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *
 
 int dp_encode_finish(struct dp_encode *e)
 {
-    string(e, NULL); /* at least "" stands in the table */
+    string(e, NULL); /* the table holds at least "" */
     dp_encode_flush(e);
     return e->error;
 }

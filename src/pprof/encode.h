@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode.h - one profile.proto message, written in one streaming pass.
+ * pprof/encode.h - writes one profile.proto message in one streaming pass.
  *
- * Source: github.com/google/pprof/proto/profile.proto. Messages are written when they are given; ids of locations and
- * functions are dense from 1 in the order given, strings are deduplicated by content, mappings come last and get the
- * ids that locations already named. Errors stick: the first one is returned by finish, later calls do nothing.
- * Memory: the string set and the function set, from dp_mem; no buffer that grows with the output.
+ * Source: github.com/google/pprof/proto/profile.proto. Each message is written when it is given. Ids of locations and
+ * functions count from 1 in the order given; strings are deduplicated by content; mappings come last and get the ids
+ * that locations already named. After an error all calls do nothing, and finish returns that error. Memory: the string
+ * set and the function set, from dp_mem; no buffer grows with the output.
  *
- * `extra` is fields of a message that this version does not know, as they came on the wire; they are written behind
- * ours.
+ * `extra` holds fields of a message that this version does not know, as they came on the wire; they are written behind
+ * the known ones.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct dp_encode_extra {
 /* fn takes the uncompressed message in pieces. NULL: no memory. */
 struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx);
 void dp_encode_free(struct dp_encode *); /* takes NULL */
-/* For another message, whatever became of the last one: as new, with the memory that it has. */
+/* Starts another message, even if the last one failed. Keeps the memory. */
 void dp_encode_reset(struct dp_encode *, dp_write_fn fn, void *ctx);
 size_t dp_encode_bytes(const struct dp_encode *); /* its memory; 0 for NULL */
 
@@ -46,15 +46,15 @@ struct dp_encode_header {
 void dp_encode_header(struct dp_encode *, const struct dp_encode_header *);
 void dp_encode_comment(struct dp_encode *, const char *text);
 
-/* Gives the extra fields of the next sample, location, function or mapping; they must live until it is given. */
+/* Sets the extra fields of the next sample, location, function or mapping; the bytes must live until that is given. */
 void dp_encode_extra(struct dp_encode *, struct dp_encode_extra extra);
-/* A field of the profile itself, as it is on the wire. */
+/* Writes a field of the profile itself, given as on the wire. */
 void dp_encode_raw(struct dp_encode *, const void *bytes, size_t n_bytes);
 
 /* Index of a string; 0 for "" and NULL. Bytes that are not UTF-8 are replaced by U+FFFD. */
 int64_t dp_encode_string(struct dp_encode *, const char *text, size_t n_bytes);
 
-/* A function, the same id for the same four values. */
+/* The id of a function: the same id for the same four values. */
 uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_name, int64_t file, int64_t start_line);
 
 struct dp_encode_line {
@@ -63,7 +63,7 @@ struct dp_encode_line {
     int64_t column;
     struct dp_encode_extra extra;
 };
-/* Always a new location: the caller knows which it has given. mapping: id that dp_encode_mapping will define. */
+/* Always writes a new location: the caller deduplicates. mapping: an id that dp_encode_mapping will define. */
 uint64_t dp_encode_location(struct dp_encode *, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
                             size_t n_lines);
 
@@ -76,8 +76,9 @@ void dp_encode_sample(struct dp_encode *, const uint64_t *locations, size_t n_lo
                       const struct dp_encode_label *labels, size_t n_labels);
 
 /*
- * A location id as a sample says it, for callers that give the same ones over and over: the bytes of its varint, and on
- * top their number; ids of 2^21 and more as they are, with 0 on top. 0: an id that does not fit, 2^24 and more.
+ * A location id in encoded form, for callers that give the same ids many times: the bytes of its varint, with their
+ * number in the top byte. Ids from 2^21 on are stored as they are, with 0 in the top byte. 0: the id does not fit, it
+ * is 2^24 or more.
  */
 static inline uint32_t dp_encode_ref(uint64_t location)
 {
@@ -97,8 +98,8 @@ struct dp_encode_mapping {
     int64_t file, build_id; /* string indices */
     int has_functions, has_filenames, has_line_numbers, has_inline_frames;
 };
-/* Ids 1, 2, ... in the order given; 1 is the main program. */
+/* Returns ids 1, 2, ... in the order given; 1 is the main program. */
 uint64_t dp_encode_mapping(struct dp_encode *, const struct dp_encode_mapping *);
 
-/* Writes what is left. 0, or the first error. */
+/* Writes the rest. Returns 0, or the first error. */
 int dp_encode_finish(struct dp_encode *);

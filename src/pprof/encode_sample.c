@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode_sample.c - samples, nearly all of a profile's bytes: their length is counted first, so that they are put
- * straight into the output buffer.
+ * pprof/encode_sample.c - writes samples, nearly all bytes of a profile. The length is computed first, so that a sample
+ * is written directly into the output buffer.
  */
 #include "pprof/encode_state.h"
 
 #include <endian.h>
 
-/* As dp_wire_put_nonzero writes it, with a tag of one byte. */
+/* The bytes that dp_wire_put_nonzero writes, with a tag of one byte. */
 static size_t nonzero_size(uint64_t value)
 {
     return value ? 1 + dp_wire_size(value) : 0;
@@ -29,8 +29,9 @@ static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
     return put_extra(at, &label->extra);
 }
 
-/* Where a message of exactly n_bytes goes, behind its tag: straight into the output buffer if it fits there. NULL: an
- * error. */
+/*
+ * Begins a message of exactly n_bytes, behind its tag: directly in the output buffer if it fits there. NULL: an error.
+ */
 static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_bytes)
 {
     size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX + DP_WIRE_SLACK;
@@ -51,7 +52,7 @@ static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)
     e->extra = (struct dp_encode_extra){0};
 }
 
-/* What stands behind a sample's locations. */
+/* The part of a sample behind its locations. */
 struct sample_rest {
     const int64_t *values;
     const struct dp_encode_label *labels;
@@ -100,7 +101,7 @@ void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_l
     end_sample(e, at, &rest);
 }
 
-/* What they write beyond their lengths, up to eight bytes in all, is written over by what comes next. */
+/* Writes up to eight bytes; the next write overwrites the bytes beyond the true lengths. */
 static inline uint8_t *put_two_refs(uint8_t *at, uint32_t first, uint32_t second)
 {
     uint64_t bytes = htole64((first & 0xffffff) | (uint64_t)(second & 0xffffff) << 8 * (first >> 24));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/encode_state.h - what encode's two files share: the encoder itself, and how a message gets out. */
+/* pprof/encode_state.h - shared by encode.c and encode_sample.c: the encoder's state, and how to output a message. */
 #pragma once
 
 #include "pprof/encode.h"
@@ -32,7 +32,7 @@ struct dp_encode {
     void *ctx;
     int error;
     size_t n_types;
-    int in_place;                 /* the message under way lies in out, not in body */
+    int in_place;                 /* the current message lies in out, not in body */
     struct dp_encode_extra extra; /* of the next message */
     struct dp_strings strings;
     DP_VEC(struct dp_encode_function) functions;
@@ -43,7 +43,7 @@ struct dp_encode {
     uint8_t out[DP_ENCODE_OUT_BYTES];
 };
 
-/* Hands what the output buffer has to fn. */
+/* Passes the output buffer's content to fn. */
 void dp_encode_flush(struct dp_encode *);
 
 /* Room in body for a message of n_bytes and its extra fields, or NULL. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/encode_utf8.c - RFC 3629's table, with a fast way through ASCII. */
+/* pprof/encode_utf8.c - checks UTF-8 by the table of RFC 3629, with a fast path for ASCII. */
 #include "pprof/encode_utf8.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the valid character at `at`, which is not ASCII; 0: there is none. */
+/* Length of the valid non-ASCII character at `at`; 0: there is none. */
 static size_t character(const unsigned char *at, size_t n)
 {
     unsigned lead = at[0], low = 0x80, high = 0xBF;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/gzip.c - one gzip stream out, through the module or as stored blocks.
+ * pprof/gzip.c - writes one gzip stream, through the module or as stored blocks.
  *
- * A stream is one mapping: this struct, an output buffer, the module's state. It can be reset and used again, so a
- * consumer pays for it once; pages of the state that a small profile does not touch cost nothing. The stored form
- * (RFC 1951, 3.2.4; RFC 1952) fills the same buffer behind a five-byte block header that is completed when it is full.
+ * A stream is one block of memory: this struct, an output buffer, the module's state. It can be reset and reused, so a
+ * consumer allocates it once; pages of the state that a small profile does not touch cost nothing. Stored blocks (RFC
+ * 1951, 3.2.4; RFC 1952) are built in the same buffer, behind a five-byte block header that is filled in when the block
+ * is complete.
  */
 #include "pprof/gzip.h"
 
@@ -24,7 +25,7 @@ struct dp_gzip {
     const struct dp_gzip_ops *ops; /* NULL: stored blocks */
     size_t mapped_bytes;
     int error;
-    size_t n_out; /* stored: bytes of the open block */
+    size_t n_out; /* for stored blocks: bytes in the current block */
     uint32_t crc, n_in;
     uint32_t crc_table[256];
     uint8_t out[OUT_BYTES];

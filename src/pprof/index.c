@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/index.c - open addressing, doubled when half full. */
+/* pprof/index.c - the hash table of index.h: open addressing, doubled when half full. */
 #include "pprof/index.h"
 
 #include "base/atomic.h"
@@ -9,7 +9,7 @@
 
 uint64_t dp_index_seed(void)
 {
-    static _Atomic uint64_t known; /* every thread would store the same */
+    static _Atomic uint64_t known; /* all threads store the same value */
     uint64_t seed = dp_load_relaxed(&known);
     const void *random = seed ? NULL : (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
     if (random) {

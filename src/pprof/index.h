@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/index.h - finds the number of a thing by its hash; the things themselves lie in the caller's arrays, numbered
- * in the order they came, and the caller compares them, for a hash is not an identity.
+ * pprof/index.h - a hash table that finds the number of an entry. The entries lie in the caller's arrays, numbered in
+ * order of arrival; the caller compares them, since equal hashes do not mean equal entries.
  *
- * It also remembers in which order they came up last time. Successive profiles of one process say nearly the same
- * in nearly the same order, so that the next one is guessed, compared once, and neither hashed nor looked for.
+ * It also remembers the order in which entries were used last time. Successive profiles of one process have nearly the
+ * same entries in nearly the same order. So the next entry is guessed and compared once; if the guess is right, nothing
+ * is hashed or searched.
  *
  *     uint32_t id = dp_index_guess(index);
  *     if (id == DP_INDEX_NONE || !same(id)) {
@@ -26,7 +27,7 @@
 #define DP_INDEX_NONE UINT32_MAX
 
 struct dp_index_entry {
-    uint32_t hash, next; /* next: number + 1 of what came up behind it last time; 0: not known */
+    uint32_t hash, next; /* next: number + 1 of the entry that followed it last time; 0: not known */
 };
 
 /* Zero is an empty one. */
@@ -34,7 +35,7 @@ struct dp_index {
     DP_VEC(struct dp_index_entry) all;
     uint32_t *slots; /* number + 1; 0: free; at most half are taken */
     size_t n_slots;
-    uint32_t first, last; /* number + 1, of this time; 0: nothing came up yet */
+    uint32_t first, last; /* number + 1, in this pass; 0: no entry was used yet */
 };
 
 struct dp_index_probe {
@@ -43,8 +44,8 @@ struct dp_index_probe {
 };
 
 /*
- * Begins every hash of what comes from outside, and each word is mixed in by itself: so nobody can prepare a file whose
- * things all have one hash, and which would take for ever.
+ * The random seed of hashes of outside data; each word is mixed in separately. So a prepared file cannot give all its
+ * entries the same hash, which would make the search quadratic.
  */
 uint64_t dp_index_seed(void);
 static inline uint64_t dp_index_hash(uint64_t hash, uint64_t word)
@@ -53,7 +54,7 @@ static inline uint64_t dp_index_hash(uint64_t hash, uint64_t word)
 }
 
 void dp_index_fini(struct dp_index *);
-void dp_index_clear(struct dp_index *); /* empty, with its memory */
+void dp_index_clear(struct dp_index *); /* makes it empty, keeps its memory */
 int dp_index_grow(struct dp_index *);
 
 static inline size_t dp_index_bytes(const struct dp_index *index) /* of memory */
@@ -61,7 +62,7 @@ static inline size_t dp_index_bytes(const struct dp_index *index) /* of memory *
     return index->all.cap * sizeof *index->all.at + index->n_slots * sizeof *index->slots;
 }
 
-/* Another time begins. */
+/* Begins another pass: the first entry is guessed again. */
 static inline void dp_index_rewind(struct dp_index *index)
 {
     index->last = 0;
@@ -86,7 +87,7 @@ static inline struct dp_index_probe dp_index_probe(const struct dp_index *index,
     return (struct dp_index_probe){(size_t)hash, (uint32_t)hash};
 }
 
-/* The next one with that hash, or NONE: then the probe stands where it would be. */
+/* The next entry with that hash, or NONE: then the probe stands at the free place. */
 static inline uint32_t dp_index_candidate(const struct dp_index *index, struct dp_index_probe *probe)
 {
     while (index->n_slots) {
@@ -100,7 +101,7 @@ static inline uint32_t dp_index_candidate(const struct dp_index *index, struct d
     return DP_INDEX_NONE;
 }
 
-/* A new number for what the probe did not find. */
+/* Adds the entry that the probe did not find; returns its number. */
 static inline uint32_t dp_index_add(struct dp_index *index, struct dp_index_probe *probe)
 {
     if (index->all.n >= UINT32_MAX - 1 || !dp_vec_room(&index->all, 1))

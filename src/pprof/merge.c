@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/merge.c - values by row; sums that overflow stay at the largest number.
+ * pprof/merge.c - merges profiles: sums values by row; a sum that overflows stays at the largest number.
  *
- * In-use values are kept apart, of the two newest profiles of each process, until all profiles have been seen: only
- * then is it known which profile of a process is its newest, and whether there is a process that has not ended.
+ * In-use values of the two newest profiles of each process are kept apart until all profiles have been added: only then
+ * the newest profile of each process is known, and whether a process has not ended.
  */
 #include "pprof/merge.h"
 
@@ -12,7 +12,7 @@
 
 struct adding {
     struct dp_merge *merge;
-    struct dp_merge_states *states; /* where in-use values go; NULL: nowhere */
+    struct dp_merge_states *states; /* receives in-use values; NULL: they are dropped */
 };
 
 bool dp_merge_is_state(const struct dp_merge *merge, size_t type)
@@ -55,12 +55,12 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
     return 0;
 }
 
-/* The process with that number, which is made when it is new; NULL: no memory. */
+/* The process with that number; added if it is new. NULL: no memory. */
 static struct dp_merge_process *process_of(struct dp_merge *merge, bool loose, uint32_t id)
 {
     size_t n = merge->processes.n;
     if (!loose && n && !merge->processes.at[n - 1].loose && merge->processes.at[n - 1].id == id)
-        return &merge->processes.at[n - 1]; /* files of one process are given in a row */
+        return &merge->processes.at[n - 1]; /* files of one process usually follow each other */
     for (size_t i = 0; i < n; i++)
         if (merge->processes.at[i].loose == loose && merge->processes.at[i].id == id)
             return &merge->processes.at[i];
@@ -102,8 +102,10 @@ bool dp_merge_says_ended(const struct dp_decode *d)
     return false;
 }
 
-/* What the main program is, before the model knows the profile's mappings: its build-id or file as a string of the
- * model. */
+/*
+ * Identifies the main program before the profile's mappings are in the model: its build-id or file, as a string of the
+ * model.
+ */
 static uint32_t main_object(struct dp_merge *merge, const struct dp_decode *d)
 {
     size_t n_bytes = 0;
@@ -114,7 +116,7 @@ static uint32_t main_object(struct dp_merge *merge, const struct dp_decode *d)
     return dp_strings_add(&merge->model.strings, text, n_bytes);
 }
 
-/* Where the profile's in-use values go: NULL with *err 0 when newer ones are there. */
+/* The place for the profile's in-use values; NULL with *err 0 if newer ones are there already. */
 static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
                                          int *err)
 {
@@ -142,7 +144,7 @@ int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_me
     if (!err)
         err = dp_model_add(&merge->model, d, add_row, &adding, error);
     if (main_before)
-        merge->model.main_mapping = main_before; /* the first profile's stays the first */
+        merge->model.main_mapping = main_before; /* the main mapping stays that of the first profile */
     if (!err && merge->n_profiles++ == 0)
         err = dp_write_header_take(&merge->header, &merge->model, d);
     else if (!err)
@@ -170,7 +172,7 @@ static bool has_ended(const struct dp_merge_process *process)
     return process->newest.is_there && process->newest.ended;
 }
 
-/* The profile of the process that counts; NULL: none. */
+/* The in-use values of the process that count; NULL: none. */
 static const struct dp_merge_states *chosen(const struct dp_merge *merge, const struct dp_merge_process *process)
 {
     if (!has_ended(process))

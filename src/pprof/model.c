@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model.c - takes a scanned profile in: strings first, then what names them, samples last, each mapped from its
- * position there to its number here.
+ * pprof/model.c - adds a scanned profile to the model: strings first, then the entries that refer to them, samples
+ * last. Each position in the profile is mapped to a number in the model.
  *
- * Speed comes from the indexes' guess: in a steady state a thing is compared with the one that followed last time, and
- * that is it. Growth comes only from what is new; compact.h is how old things leave.
+ * It is fast because of the guess of index.h: in a steady state each entry is compared with the one that followed last
+ * time, and nothing more. The model grows only by new entries; model_compact.h removes old ones.
  */
 #include "pprof/model.h"
 
@@ -26,7 +26,7 @@ int dp_model_ignore_label(struct dp_model *m, const char *key)
     return 0;
 }
 
-/* *holds becomes false if an index of the profile before means something else here. */
+/* *holds becomes false if an index has another meaning than in the profile before. */
 static int add_strings(struct dp_model *m, const struct dp_decode *d, bool *holds)
 {
     size_t n_before = m->string_map.n;
@@ -70,7 +70,7 @@ static int add_types(struct dp_model *m, const struct dp_decode *d, struct dp_in
                          d->types.n, here, m->types.n, dp_model_text(m, m->types.at[0].type));
 }
 
-/* Copies the unknown fields of a message behind its last known one. */
+/* Copies the unknown fields of a message: those above the last known number. */
 static int get_unknown(struct dp_model *m, const struct dp_decode *d, struct dp_decode_span message,
                        unsigned last_known, struct dp_model_unknown *unknown)
 {
@@ -202,7 +202,7 @@ void dp_model_sort_labels(uint32_t *key)
         qsort(&key[2 + key[0]], key[1], sizeof *key, compare_words);
 }
 
-/* Labels behind the stack in m->key; how many there are goes to key[1]. */
+/* Appends labels behind the stack in m->key; stores their number in key[1]. */
 static int add_labels(struct dp_model *m, const struct dp_decode *d)
 {
     size_t first = m->key.n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model.h - what several profiles have in common: each string, function, mapping, frame and row known once.
+ * pprof/model.h - holds several profiles together: each string, function, mapping, frame and row is stored once.
  *
- * A row is a stack and its labels. Two frames are the same if they lie in the same object (by build-id, else by file)
- * at the same place in it, wherever it was loaded; where there is no object or no address, if they have the same
- * address and the same lines. What is kept of a frame (mapping, address, lines) is the newest that has names. Values
- * are the caller's, in arrays by row. Memory: dp_mem; it grows with what is different, not with the number of profiles.
+ * A row is a stack and its labels. Two frames are the same if they lie at the same place of the same object (by
+ * build-id, else by file), wherever it was loaded. Without object or address they are the same if address and lines are
+ * equal. Mapping, address and lines of a frame are those of the newest profile that has names for it. The caller keeps
+ * the values, in arrays by row. Memory: dp_mem; it grows with the number of different entries, not of profiles.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct dp_model_mapping {
     uint64_t start, limit, offset;
     uint32_t file, build_id; /* strings */
     bool has_functions, has_filenames, has_line_numbers, has_inline_frames;
-    uint32_t object; /* the same for the same object; 0: addresses are not relative to anything */
+    uint32_t object; /* the same for the same object; 0: addresses are absolute */
     struct dp_model_unknown unknown;
 };
 
@@ -42,7 +42,7 @@ struct dp_model_line {
 struct dp_model_location {
     uint64_t place;   /* address - start + offset, or the address itself */
     uint32_t object;  /* the mapping's */
-    bool by_lines;    /* lines are part of what it is */
+    bool by_lines;    /* lines are part of its identity */
     uint32_t mapping; /* number + 1 */
     uint64_t address;
     uint32_t first_line, n_lines;
@@ -77,12 +77,12 @@ struct dp_model {
     DP_VEC(uint32_t) words;
     DP_VEC(uint8_t) unknown;
     struct dp_index mapping_index, function_index, location_index, label_index, row_index;
-    DP_VEC(uint32_t) ignored; /* strings: keys of labels that are no part of a row */
-    uint32_t main_mapping;    /* number + 1 of the newest profile's first */
-    bool is_series;           /* set by who adds successive profiles of one process: samples repeat themselves */
+    DP_VEC(uint32_t) ignored; /* strings: keys of labels that are ignored */
+    uint32_t main_mapping;    /* number + 1 of the newest profile's first mapping */
+    bool is_series;           /* set by the caller for successive profiles of one process: samples repeat */
     struct dp_repeat repeat;
 
-    /* Of the profile that is being added: its positions, as numbers here. */
+    /* For the profile that is being added: position there -> number here. */
     DP_VEC(uint32_t) string_map;
     DP_VEC(uint32_t) mapping_map;
     DP_VEC(uint32_t) function_map;
@@ -93,19 +93,19 @@ struct dp_model {
     struct dp_decode_fields fields;
 };
 
-/* Labels with this key are left out of rows from now on. 0 or -ENOMEM. */
+/* Ignores labels with this key from now on. 0 or -ENOMEM. */
 int dp_model_ignore_label(struct dp_model *, const char *key);
 
 /*
- * Adds a profile that has been scanned. row is called for each of its samples, in order, with the row's number: below
- * model->rows.n, dense, the same for the same row. Sample types must be those of the first profile. 0, -EBADMSG with
- * the line filled in (rows may have been called; throw the model away), -ENOMEM, or row's error.
+ * Adds a scanned profile. Calls row for each of its samples, in order, with the row's number: dense, below
+ * model->rows.n, the same for the same row. Sample types must be those of the first profile. Returns 0; -EBADMSG with
+ * *error filled in; -ENOMEM; or row's error. After an error the model must be discarded.
  */
 typedef int (*dp_model_row_fn)(void *ctx, uint32_t row, const int64_t *values);
 int dp_model_add(struct dp_model *, const struct dp_decode *, dp_model_row_fn row, void *ctx, struct dp_input_error *);
 void dp_model_fini(struct dp_model *);
 
-/* "alloc_objects, alloc_space", as far as there is room; "none". */
+/* Writes "alloc_objects, alloc_space", cut to n_bytes; "none" if there are no types. */
 void dp_model_type_names(const struct dp_model *, char *to, size_t n_bytes);
 
 static inline const char *dp_model_text(const struct dp_model *m, uint32_t string)

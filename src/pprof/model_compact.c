@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/model_compact.c - everything is interned again, from the row down to its strings. */
+/*
+ * pprof/model_compact.c - copies each row to keep, from the row down to its strings, by interning it in the new model.
+ */
 #include "pprof/model_compact.h"
 
 #include "pprof/model_intern.h"

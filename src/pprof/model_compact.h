@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/model_compact.h - how old things leave a model: what is still spoken of moves to a new one. */
+/* pprof/model_compact.h - removes unused entries from a model, by copying the used ones to a new model. */
 #pragma once
 
 #include "pprof/model.h"
@@ -7,16 +7,18 @@
 struct dp_compact {
     struct dp_model *from;
     struct dp_model to;
-    DP_VEC(uint32_t) locations; /* new number + 1 by the old one */
+    DP_VEC(uint32_t) locations; /* by old number: new number + 1 */
     DP_VEC(uint32_t) key;
     DP_VEC(struct dp_model_line) lines;
 };
 
-/* begin, row for each to keep (they are numbered from 0 in that order), end: the model is then the new one; with an
- * error, the old. */
+/*
+ * Call begin, then row for each row to keep (they are numbered from 0 in that order), then end. The model is then the
+ * new one, or, after an error, the old one.
+ */
 int dp_compact_begin(struct dp_compact *, struct dp_model *);
 int dp_compact_row(struct dp_compact *, uint32_t row);
 void dp_compact_end(struct dp_compact *, int error);
 
-/* Bytes of what the model holds, old or not. */
+/* Bytes of all entries of the model, used or not. */
 size_t dp_model_size(const struct dp_model *);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model_intern.c - what makes two things the same, kind by kind, and what is kept when they come again.
+ * pprof/model_intern.c - defines, for each kind of entry, which entries are the same, and which details are kept when
+ * one comes again.
  */
 #include "pprof/model_intern.h"
 
@@ -29,7 +30,7 @@ static int same_mapping(const struct dp_model_mapping *a, const struct dp_model_
            a->has_line_numbers == b->has_line_numbers && a->has_inline_frames == b->has_inline_frames;
 }
 
-/* A name that says nothing about where: "", "[anon]", "//anon" and the like, but not the vDSO's. */
+/* Whether the name identifies a file. "", "[anon]", "//anon" and the like do not; the vDSO's does. */
 static int is_object_name(const char *file)
 {
     return *file && strncmp(file, "//", 2) && (*file != '[' || !strcmp(file, "[vdso]"));
@@ -121,7 +122,7 @@ static uint64_t hash_location(const struct dp_model_location *location, const st
     return hash;
 }
 
-/* Copies the lines to the end of the model's. */
+/* Appends the lines to the model's. */
 static int keep_lines(struct dp_model *m, struct dp_model_location *location, const struct dp_model_line *lines)
 {
     if (m->lines.n + location->n_lines >= UINT32_MAX || !dp_vec_room(&m->lines, location->n_lines + 1))
@@ -139,7 +140,7 @@ static bool has_names(const struct dp_model *m, const struct dp_model_location *
     return location->n_lines && (!location->mapping || m->mappings.at[location->mapping - 1].has_functions);
 }
 
-/* The newer particulars, unless the older have names and the newer have none. */
+/* Takes the newer details, unless only the older ones have names. */
 static int refresh(struct dp_model *m, uint32_t number, struct dp_model_location *location,
                    const struct dp_model_line *lines)
 {

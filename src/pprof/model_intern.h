@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model_intern.h - the model's numbers for things given by value; the strings, functions and mappings that they
- * name are the model's already. DP_INDEX_NONE: no memory. A thing that is known keeps its number; its particulars
- * become the newer.
+ * pprof/model_intern.h - finds or adds an entry of the model and returns its number; DP_INDEX_NONE: no memory. Strings,
+ * functions and mappings that the entry refers to must be in the model. A known entry keeps its number; its details are
+ * replaced by the newer ones.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 int dp_intern_unknown(struct dp_model *, const void *bytes, size_t n_bytes, struct dp_model_unknown *);
 uint32_t dp_intern_mapping(struct dp_model *, const struct dp_model_mapping *);
 uint32_t dp_intern_function(struct dp_model *, const struct dp_model_function *);
-/* first_line, place, object and by_lines are found here. */
+/* Computes first_line, place, object and by_lines. */
 uint32_t dp_intern_location(struct dp_model *, const struct dp_model_location *, const struct dp_model_line *lines);
 uint32_t dp_intern_label(struct dp_model *, const struct dp_model_label *);
 /* key: as in the model's words. */
 uint32_t dp_intern_row(struct dp_model *, const uint32_t *key, size_t n_words);
-/* Puts a key's labels into the order in which they are compared. */
+/* Sorts a key's labels, so that keys can be compared. */
 void dp_model_sort_labels(uint32_t *key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model_write.c - a location is written before the first row that names it, a mapping gets its id then and is
- * written last.
+ * pprof/model_write.c - writes rows of a model as a profile. A location is written before the first row that refers to
+ * it; its mapping gets an id then and is written last.
  */
 #include "pprof/model_write.h"
 
@@ -37,7 +37,7 @@ int dp_write_header_take(struct dp_write_header *header, const struct dp_model *
     return 0;
 }
 
-/* Each comment once, however many there are. */
+/* Adds the comments that are not there yet. */
 static int join_comments(struct dp_write_header *header, const struct dp_model *m, const struct dp_decode *d)
 {
     size_t n_strings = dp_strings_count(&m->strings), n_known = header->has_comment.n;
@@ -80,7 +80,7 @@ void dp_write_header_fini(struct dp_write_header *header)
     *header = (struct dp_write_header){0};
 }
 
-/* Index in the output of one of the model's strings. */
+/* The index in the output of one of the model's strings. */
 static int64_t string(struct dp_write *w, uint32_t number)
 {
     uint32_t *index = &w->strings.at[number];

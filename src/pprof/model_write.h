@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/model_write.h - rows of a model as a profile: only what they name is written, numbered from 1, and the main
- * program's mapping always.
+ * pprof/model_write.h - writes rows of a model as a profile: only entries that the rows refer to, numbered from 1, and
+ * always the main program's mapping.
  */
 #pragma once
 
 #include "pprof/encode.h"
 #include "pprof/model.h"
 
-/* What a profile says about itself; strings are the model's. Zero is an empty one. */
+/* The header of a profile; strings are the model's. Zero is an empty one. */
 struct dp_write_header {
     struct dp_model_type period_type;
     bool has_period_type;
     int64_t period, time_ns, duration_ns;
     uint32_t default_type, drop_frames, keep_frames, doc_url;
     DP_VEC(uint32_t) comments;
-    DP_VEC(uint8_t) has_comment; /* by string, once profiles are joined */
+    DP_VEC(uint8_t) has_comment; /* by string; used while profiles are joined */
     DP_VEC(uint8_t) unknown;
 };
 
-/* Takes over what the profile says that was added to the model last. 0 or -ENOMEM. */
+/* Fills the header from the profile that was added to the model last. 0 or -ENOMEM. */
 int dp_write_header_take(struct dp_write_header *, const struct dp_model *, const struct dp_decode *);
-/* As google/pprof's Merge: the earliest time, the sum of durations, the longest period, every comment once, else the
- * first. */
+/*
+ * Joins headers as google/pprof's Merge does: the earliest time, the sum of durations, the longest period, each comment
+ * once; all other fields from the first profile.
+ */
 int dp_write_header_join(struct dp_write_header *, const struct dp_model *, const struct dp_decode *);
 void dp_write_header_fini(struct dp_write_header *);
 
@@ -39,7 +41,7 @@ struct dp_write {
     DP_VEC(struct dp_encode_label) labels;
 };
 
-/* 0 or a negative errno; errors of fn come from finish. The model must not change until then. */
+/* Returns 0 or a negative errno; errors of fn are returned by finish. The model must not change until then. */
 int dp_write_begin(struct dp_write *, struct dp_model *, const struct dp_write_header *, dp_write_fn fn, void *ctx);
 int dp_write_row(struct dp_write *, uint32_t row, const int64_t *values);
 int dp_write_finish(struct dp_write *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/stamp.c - makes, writes and reads stamps.
+ * pprof/stamp.c - makes, writes and reads the stamps of stamp.h.
  *
  *     1f 8b 08 04  mtime(4) xfl os  14 00  'D' 'P' 10 00  place(8) process(8)
  *     gzip, FEXTRA                  20 bytes  our field, 16 bytes: little-endian
@@ -21,10 +21,10 @@ enum { FLAGS = 3, FEXTRA = 4, FIELD_BYTES = 16 };
 static const uint8_t magic[FLAGS] = {0x1f, 0x8b, 8};
 static const uint8_t field[] = {4 + FIELD_BYTES, 0, 'D', 'P', FIELD_BYTES, 0};
 
-/* 0: not known. Forked processes need not ask again. */
+/* Identifies this boot; 0: not known. Forked processes inherit the answer. */
 static uint64_t boot(void)
 {
-    static _Atomic uint64_t known; /* relaxed: whoever asks gets the same */
+    static _Atomic uint64_t known; /* relaxed: all threads compute the same value */
     uint64_t hash = dp_load_relaxed(&known);
     if (hash)
         return hash;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/strings.c - an index over bytes that lie one string behind the other. */
+/* pprof/strings.c - a set of strings: an index (index.h) over one buffer that holds them one behind the other. */
 #include "pprof/strings.h"
 
 #include "base/hash.h"

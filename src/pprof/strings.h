@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/strings.h - a set of byte strings numbered in the order they came; number 0 is "". Memory from dp_mem. */
+/* pprof/strings.h - a set of byte strings, numbered in order of arrival; number 0 is "". Memory from dp_mem. */
 #pragma once
 
 #include "pprof/index.h"
@@ -13,10 +13,10 @@ struct dp_strings {
 
 #define DP_STRINGS_NONE DP_INDEX_NONE
 
-/* The number of the string, the same for the same bytes; DP_STRINGS_NONE: no memory, or over 4 GiB. */
+/* Returns the number of the string, the same for the same bytes; DP_STRINGS_NONE: no memory, or over 4 GiB. */
 uint32_t dp_strings_add(struct dp_strings *set, const char *bytes, size_t n_bytes);
 void dp_strings_fini(struct dp_strings *set);
-void dp_strings_clear(struct dp_strings *set); /* empty, with its memory */
+void dp_strings_clear(struct dp_strings *set); /* makes it empty, keeps its memory */
 
 static inline size_t dp_strings_bytes(const struct dp_strings *set) /* of memory */
 {
@@ -28,7 +28,7 @@ static inline size_t dp_strings_count(const struct dp_strings *set)
     return set->offsets.n;
 }
 
-/* Ends in a NUL that is not counted; valid until the next add. */
+/* The string and its length. A NUL follows it, not counted; valid until the next add. */
 static inline const char *dp_strings_at(const struct dp_strings *set, uint32_t number)
 {
     return set->bytes.at + set->offsets.at[number];

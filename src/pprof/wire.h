@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/wire.h - protobuf's wire format: varints, tags and length-prefixed fields, both ways.
+ * pprof/wire.h - reads and writes protobuf's wire format: varints, tags and length-prefixed fields.
  *
  * Source: protobuf.dev/programming-guides/encoding. Inline, because a profile is millions of small varints.
  */
@@ -23,7 +23,7 @@ static inline size_t dp_wire_size(uint64_t value)
     return (top_bit * 9 + 73) / 64; /* top_bit / 7 + 1 for all 64 */
 }
 
-/* Writes 1 to 10 bytes; the end of them. */
+/* Writes 1 to 10 bytes; returns their end. */
 static inline uint8_t *dp_wire_put(uint8_t *at, uint64_t value)
 {
     while (value >= 0x80) {
@@ -34,11 +34,11 @@ static inline uint8_t *dp_wire_put(uint8_t *at, uint64_t value)
     return at;
 }
 
-#define DP_WIRE_SLACK 8 /* bytes behind the end that dp_wire_put_id and the like may write */
+#define DP_WIRE_SLACK 8 /* bytes behind the end that dp_wire_put_id may overwrite */
 
 /*
- * The same for long runs of small numbers, whose lengths no branch predictor guesses: writes four bytes and counts
- * those that are true.
+ * The same for long runs of small numbers, whose lengths a branch could not predict: writes four bytes and advances by
+ * the varint's true length.
  */
 static inline uint8_t *dp_wire_put_id(uint8_t *at, uint64_t value)
 {
@@ -58,7 +58,7 @@ static inline uint8_t *dp_wire_put_field(uint8_t *at, unsigned field, uint64_t v
     return dp_wire_put(dp_wire_put(at, dp_wire_tag(field, DP_WIRE_VARINT)), value);
 }
 
-/* As proto3 does: a zero is not written. */
+/* Writes a varint field; as in proto3, a zero is not written. */
 static inline uint8_t *dp_wire_put_nonzero(uint8_t *at, unsigned field, uint64_t value)
 {
     return value ? dp_wire_put_field(at, field, value) : at;
@@ -71,7 +71,7 @@ static inline uint8_t *dp_wire_put_bytes(uint8_t *at, unsigned field, const void
     return at + n_bytes;
 }
 
-/* What dp_wire_get does with more than one byte. */
+/* The part of dp_wire_get for more than one byte. */
 static inline const uint8_t *dp_wire_get_long(const uint8_t *at, const uint8_t *end, uint64_t *value)
 {
     uint64_t sum = 0;
@@ -86,7 +86,9 @@ static inline const uint8_t *dp_wire_get_long(const uint8_t *at, const uint8_t *
     return NULL;
 }
 
-/* The byte behind the varint at `at`, or NULL: it does not end before `end`, or says more than 64 bits. */
+/*
+ * Reads the varint at `at`; returns the byte behind it. NULL: it does not end before `end`, or has more than 64 bits.
+ */
 static inline const uint8_t *dp_wire_get(const uint8_t *at, const uint8_t *end, uint64_t *value)
 {
     if (__builtin_expect(at < end && *at < 0x80, 1)) {
@@ -106,14 +108,14 @@ static inline uint64_t dp_wire_word(const uint8_t *at, uint64_t *ends)
     return word;
 }
 
-/* The two numbers whose bytes of seven bits the halves of the word have. */
+/* Joins the 7-bit bytes of each half of the word into a number. */
 static inline uint64_t dp_wire_squeeze_halves(uint64_t w)
 {
     w = (w & 0x007f007f007f007fu) | (w & 0x7f007f007f007f00u) >> 1;
     return (w & 0x00003fff00003fffu) | (w & 0x3fff00003fff0000u) >> 2;
 }
 
-/* The number whose bytes of seven bits the word has, all eight of them. */
+/* Joins the eight 7-bit bytes of the word into a number. */
 static inline uint64_t dp_wire_squeeze(uint64_t w)
 {
     w = dp_wire_squeeze_halves(w);
