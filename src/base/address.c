@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/address.c - see address.h. */
+/* base/address.c - parses addresses to listen at; address.h describes the syntax. */
 #include "base/address.h"
 
 #include <arpa/inet.h>

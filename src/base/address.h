@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/address.h - what `listen` may say: HOST:PORT, HOST:PORT-PORT or unix:PATH. Pure; HOST is an IP literal
- * (IPv6 in brackets), localhost (127.0.0.1) or * (every IPv4 address): no name is ever resolved.
+ * base/address.h - parses the value of `listen`: HOST:PORT, HOST:PORT-PORT or unix:PATH. Pure. HOST is an IP literal
+ * (IPv6 in brackets), localhost (127.0.0.1) or * (every IPv4 address); other names are not resolved.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct dp_endpoint_address {
         struct sockaddr_un un;
     };
     socklen_t n_bytes;
-    uint16_t first_port, last_port; /* 0 of a socket file */
+    uint16_t first_port, last_port; /* 0 for a socket file */
     bool local;                     /* loopback, or a socket file */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/atomic.h - every atomic operation of the project, with its order in its name, so that grep shows the orders in
- * use. Objects are _Atomic. A release and the acquire that meets it carry one [TAG] where they stand.
+ * base/atomic.h - all atomic operations of the project, with the memory order in the name, so that grep shows the
+ * orders in use. Objects are _Atomic. A release and the matching acquire carry the same [TAG] in a comment.
  */
 #pragma once
 
@@ -23,21 +23,22 @@
 #define dp_or_acquire(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_acquire)
 #define dp_fence_acquire()     atomic_thread_fence(memory_order_acquire)
 #define dp_fence_release()     atomic_thread_fence(memory_order_release)
-#define dp_fence_signal()      atomic_signal_fence(memory_order_seq_cst) /* against this thread's own handlers */
+/* orders accesses against this thread's signal handlers */
+#define dp_fence_signal() atomic_signal_fence(memory_order_seq_cst)
 
-/* Claims: nothing is published by it and nothing read through it. */
+/* Claims something: publishes nothing, and nothing is read through it. */
 #define dp_cas_relaxed(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed, memory_order_relaxed)
-/* Publishes what was written before; on failure what the other published can be read. */
+/* Publishes all earlier writes; on failure the data that the other thread published can be read. */
 #define dp_cas_publish(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, memory_order_acquire)
-/* Takes hold of what another published. */
+/* Acquires data that another thread published. */
 #define dp_cas_acquire(p, expected, v) \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, memory_order_relaxed)
 
 /*
- * A store of mine against a load of yours: each of two threads writes one word and then reads the other's, and at least
- * one must see what the other wrote. Only the single total order of seq_cst says that; each pair carries a [TAG] too.
+ * For two threads that each write one word and then read the other's: at least one of them must see the other's write.
+ * Only the total order of seq_cst guarantees that; each such pair carries a [TAG] too.
  */
 #define dp_load_total(p)    atomic_load_explicit((p), memory_order_seq_cst)
 #define dp_swap_total(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
@@ -45,9 +46,9 @@
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst, memory_order_seq_cst)
 
 /*
- * Adds to a word that only this thread writes, its signal handlers included; others may read it at any time. One
- * instruction where there is one, so that a handler cannot come between load and store: 1 ns against 4 for a locked
- * add.
+ * Adds to a word that only this thread and its signal handlers write; other threads may read it at any time. One
+ * instruction, where the processor has one, so that a handler cannot run between load and store. 1 ns, against 4 for a
+ * locked add.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define dp_add_own(p, v) __asm__ volatile("addq %1, %0" : "+m"(*(int64_t *)(p)) : "er"((int64_t)(v)) : "memory")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/clock.h - the time in nanoseconds; vDSO calls, fit for hooks. */
+/* base/clock.h - reads clocks in nanoseconds; vDSO calls, allowed in hooks. */
 #pragma once
 
 #include <stdint.h>

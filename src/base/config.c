@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/config.c - texts of key=value pairs, read by the table of keys (config_rows.c, config_value.c).
+ * base/config.c - parses texts of key=value pairs, by the table of keys (config_rows.c, config_value.c).
  *
- * A text is parsed into a copy, so that a bad word changes nothing. No allocation, no stdio: it runs inside a program's
- * first microseconds.
+ * A text is parsed into a copy, so that a bad word changes nothing. No allocation, no stdio: it runs in the first
+ * microseconds of a program.
  */
 #include "base/config_row.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A word without `=`: a key that lacks its value, or the directory that somebody meant. */
+/* Reports a word without `=`: a key without a value, or a directory without `out=`. */
 static void bare_word(struct dp_config_error *error, const char *word)
 {
     size_t key;
@@ -24,7 +24,7 @@ static void bare_word(struct dp_config_error *error, const char *word)
         dp_text_format(error->line, sizeof error->line, "%s: not KEY=VALUE, did you mean out=%s?", word, word);
 }
 
-/* Copies the pair at text, `\,` made a comma, and moves text behind it. False: longer than there is room for. */
+/* Copies the pair at text, with `\,` replaced by a comma, and moves text behind it. False: the pair does not fit. */
 static bool next_pair(const char **text, char *pair, size_t room)
 {
     const char *p = *text;
@@ -50,7 +50,7 @@ static int parse(struct dp_config *conf, const char *text, unsigned when, struct
     for (const char *rest = text ? text : ""; *rest;) {
         bool fits = next_pair(&rest, pair, sizeof pair);
         if (!*pair)
-            continue; /* ",," and a comma at the end: texts are pasted together */
+            continue; /* ",," and a final comma are allowed, for texts that are pasted together */
         char *equals = strchr(pair, '=');
         if (!equals) {
             bare_word(error, pair);

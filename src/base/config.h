@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/config.h - one table of keys and one pure parser, for DELTAPROF_CONF, `-o`, the API, --help and the man page.
+ * base/config.h - the configuration: one table of keys and one pure parser, for DELTAPROF_CONF, `-o`, the API, --help
+ * and the man page.
  *
  * A parse touches only the struct that it is given: no environment, no files, no log. Text is
  * "key=value,key=value"; `\,` is a comma; sizes take k M G (1024), times ns us ms s m h; `none` switches off.
@@ -20,7 +21,7 @@ enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE };
 
 /* Every key's value. Filled with the defaults by dp_config_init; `set` has a bit for each key that was given. */
 struct dp_config {
-    int64_t heap_rate;     /* bytes; 1 every, 0 off */
+    int64_t heap_rate;     /* bytes; 1: every allocation, 0: off */
     int64_t mutex_rate;    /* 1 in n; 0 off */
     int64_t block_rate_ns; /* 0 off */
     int64_t interval_ns;   /* 0 on request only */
@@ -55,23 +56,23 @@ void dp_config_init(struct dp_config *conf);
 /* Merges text into conf, key by key. 0, or -EINVAL with error filled and conf unchanged. NULL text is "". */
 int dp_config_parse(struct dp_config *conf, const char *text, struct dp_config_error *error);
 
-/* As parse, but only keys that may change while running; -EINVAL names the others. */
+/* As parse, but accepts only keys that may change while running; others give -EINVAL. */
 int dp_config_parse_live(struct dp_config *conf, const char *text, struct dp_config_error *error);
 
 /* As parse, for one consumer: symbolize, address, types, max_samples. */
 int dp_config_parse_delta(struct dp_config *conf, const char *text, struct dp_config_error *error);
 
-/* What no key can judge alone, once all texts are merged. 0, or -EINVAL with error filled. */
+/* Checks the keys against each other, after all texts were merged. 0, or -EINVAL with error filled. */
 int dp_config_check(const struct dp_config *conf, struct dp_config_error *error);
 
-/* The key was in a text that was parsed into conf; false for an unknown key too. */
+/* Whether the key was in a text that was parsed into conf; false for an unknown key. */
 bool dp_config_given(const struct dp_config *conf, const char *key);
 
 /* The table, for --help and the man page: NULL beyond the last. */
 struct dp_config_key {
     const char *key;
     const char *type;          /* SIZE, TIME, N, or the words that it takes: auto|fp|libunwind */
-    const char *value_default; /* as the reader is told */
+    const char *value_default; /* as shown to the user */
     const char *help;          /* one line */
 };
 const struct dp_config_key *dp_config_key(size_t i);

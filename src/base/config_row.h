@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/config_row.h - a key as config's own files see it: config_rows.c has the table, config_value.c reads one value
- * by its row, config.c reads texts of them.
+ * base/config_row.h - a row of the table of keys, for the config files only: config_rows.c has the table,
+ * config_value.c reads one value by its row, config.c reads texts of key=value pairs.
  */
 #pragma once
 
@@ -26,18 +26,18 @@ struct dp_config_row {
     struct dp_config_key shown;
     enum dp_config_type type;
     size_t at;           /* offset in struct dp_config */
-    int64_t min, max;    /* SIZE bytes, TIME ns, COUNT; 0 is allowed where min is negative: off or none */
+    int64_t min, max;    /* in bytes, ns or a count; if min is negative, 0 is allowed and means off or none */
     unsigned when;       /* LIVE: deltaprof_set; DELTA: deltaprof_delta_set */
-    const char *initial; /* what is in force where value_default is a sentence */
+    const char *initial; /* the true default, if value_default is a sentence */
 };
 
-/* The row of index i; NULL beyond the last. */
+/* Row i; NULL beyond the last. */
 const struct dp_config_row *dp_config_row(size_t i);
 
-/* Its index in *i; false: there is no such key. */
+/* Stores the key's index in *i. False: there is no such key. */
 bool dp_config_find(const char *key, size_t *i);
 
-/* Fills error with the key that was perhaps meant, or with all that there are. */
+/* Fills error with the most similar key, or with all keys. */
 void dp_config_unknown(struct dp_config_error *error, const char *word);
 
 /* Reads a value, shorter than DP_CONFIG_TEXT, into its field. 0, or -EINVAL with error filled: what is allowed. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * base/config_rows.c - the table of keys: where a value lies in struct dp_config, how its text is read, what range it
- * has, when it may change. Defaults are texts that go through the same readers, so what --help shows is what is in
- * force.
+ * has, when it may change. Defaults are texts that go through the same readers, so --help shows the true defaults.
  */
 #include "base/config_row.h"
 
@@ -88,7 +87,7 @@ bool dp_config_find(const char *key, size_t *i)
     return false;
 }
 
-/* How many letters must change to make one word of the other; at most 15 letters of each count. */
+/* The number of letters to change to make one word from the other; only the first 15 letters of each count. */
 static unsigned distance(const char *a, const char *b)
 {
     unsigned row[16];

@@ -53,7 +53,7 @@ static int read_number(const struct dp_config_row *row, const char *value, int64
     return 0;
 }
 
-/* The words of a choice are its shown type; their order is the enum's. */
+/* The type text of a choice lists its words, in the order of the enum. */
 static int read_choice(const struct dp_config_row *row, const char *value, unsigned *out, struct dp_config_error *error)
 {
     unsigned i = 0;
@@ -111,7 +111,7 @@ static int read_text(const struct dp_config_row *row, const char *value, char *o
                 "HOST:PORT, HOST:PORT-PORT (an IP address, [IPv6], localhost or *), unix:PATH, or none");
         return -EINVAL;
     }
-    strcpy(out, none ? "" : value); /* fits: the reader of the pair saw to it */
+    strcpy(out, none ? "" : value); /* fits: next_pair checked the length */
     return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/epoch.c - the three states of base/lock.c, with an epoch in the word.
+ * base/epoch.c - a futex lock with the three states of base/lock.c and an epoch in the word.
  *
- * [LOCK] A drop is a release and a take an acquire: what the holder wrote under the lock is seen by the next one.
- * Without it the next holder could read a vector's address from before it moved. A word of another epoch never changes
- * again except by our taking it, since its holder lives in another process.
+ * [LOCK] Unlocking is a release and locking an acquire: the next holder sees all that the last one wrote under the
+ * lock. Without it the next holder could read a vector's old address. A word of another epoch changes only when this
+ * process locks it, because its holder is in another process.
  */
 #include "base/epoch.h"
 
@@ -39,7 +39,7 @@ int dp_epoch_lock(struct dp_epoch_lock *lock, bool wait)
             return -EAGAIN;
         } else if ((seen & STATE) == WAITED || dp_cas_relaxed(&lock->word, &seen, mine | WAITED)) {
             dp_futex_wait(&lock->word, mine | WAITED, INT64_MAX);
-            want = WAITED; /* others may wait as well: only the waker's word knows */
+            want = WAITED; /* other threads may wait as well */
             seen = dp_load_relaxed(&lock->word);
         }
     }

@@ -2,8 +2,8 @@
 /*
  * base/epoch.h - a lock that a fork cannot leave locked, for objects that no atfork handler could find: consumers.
  *
- * The word holds the epoch of its holder; in a forked child every word of the parent's epoch counts as free, and the
- * first taker is told when the holder did not live to finish. Zero is a free lock.
+ * The word holds the epoch of its holder. In a forked child a word with the parent's epoch counts as free; the first
+ * thread that locks it is told if the holder did not finish. Zero is a free lock.
  */
 #pragma once
 
@@ -17,14 +17,14 @@ struct dp_epoch_lock {
 };
 
 /*
- * 0: held. 1: held, and the holder before us was left behind in the parent: what the lock protects is in no known state
- * and must be forgotten, not freed. -EAGAIN: held by another, and wait is false.
+ * Returns 0: locked. 1: locked, but the last holder stayed behind in the parent: the protected data is in an unknown
+ * state and must be dropped, not freed. -EAGAIN: another thread holds it, and wait is false.
  */
 int dp_epoch_lock(struct dp_epoch_lock *lock, bool wait);
 
-/* Gives it back. A holder that forked and goes on in the child must not (dp_epoch moved). */
+/* Unlocks. A holder that forked and continues in the child (dp_epoch changed) must not call it. */
 void dp_epoch_unlock(struct dp_epoch_lock *lock);
 
-/* How many forks ago the lock words began. */
+/* The number of forks between this process and the first one. */
 uint32_t dp_epoch(void);
 void dp_epoch_fork_child(void); /* only stores; once a fork */

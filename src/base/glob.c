@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * base/glob.c - on a mismatch the last `*` takes one byte more, which is all the going back that globs need.
- */
+/* base/glob.c - matches globs. On a mismatch the last `*` takes one byte more; globs need no other backtracking. */
 #include "base/glob.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* One glob, n bytes of it, against the whole name. */
+/* Matches one glob of n bytes against the whole name. */
 static bool matches(const char *g, size_t n, const char *name)
 {
     const char *end = g + n, *star = NULL, *from = NULL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * base/glob.h - names by globs, as `exe` says which programs are profiled.
- */
+/* base/glob.h - matches names against globs, for `exe`, which selects the programs to profile. */
 #pragma once
 
 #include <stdbool.h>

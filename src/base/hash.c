@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/hash.c - hashing of byte strings (names, build-ids); nothing hot comes here. */
+/* base/hash.c - hashes byte strings (names, build-ids); not used on hot paths. */
 #include "base/hash.h"
 
 #include <string.h>

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* base/hash.h - mixing of 64-bit words; a hash places, it never identifies. */
+/*
+ * base/hash.h - hashes of 64-bit words and byte strings. A hash only selects a place in a table; entries are always
+ * compared.
+ */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A bijective finaliser: every input bit reaches every output bit. */
+/* A bijective finaliser: every input bit affects every output bit. */
 static inline uint64_t dp_hash_mix(uint64_t x)
 {
     x ^= x >> 32;
@@ -15,5 +18,5 @@ static inline uint64_t dp_hash_mix(uint64_t x)
     return x ^ (x >> 28);
 }
 
-/* n bytes at p, seeded; equal bytes give equal hashes within one process. */
+/* Hashes n bytes at p, with a seed; equal bytes give equal hashes within one process. */
 uint64_t dp_hash_bytes(const void *p, size_t n_bytes, uint64_t seed);

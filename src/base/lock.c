@@ -6,8 +6,8 @@
  * One compare-and-swap takes the lock and names the holder. If the name were stored afterwards, a signal handler that
  * interrupts the thread between the two would not know that its own thread holds the lock, and would wait for ever.
  *
- * [LOCK] taking is an acquire and giving a release: without them the next holder could read what the last one was still
- * writing.
+ * [LOCK] locking is an acquire and unlocking a release: without them the next holder could read data that the last one
+ * was still writing.
  */
 #include "base/lock.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/lock.h - a lock of one word, for the ordinary code above the waterline.
+ * base/lock.h - a lock of one word, for code above the waterline (outside hooks).
  *
- * Not a pthread mutex: nothing interposes it, a forked child opens it with one store in its atfork handler, waiting
- * has a deadline on CLOCK_MONOTONIC, and the holder can be asked for, so that a signal handler that interrupted the
- * holder gives up at once. Zero is an open lock. Not recursive, not fair.
+ * It is not a pthread mutex, for four reasons: no hook interposes it; a forked child unlocks it with one store in its
+ * atfork handler; waiting has a deadline on CLOCK_MONOTONIC; and its word names the holder, so that a signal handler
+ * that interrupted the holder gives up at once. Zero is unlocked. Not recursive, not fair.
  */
 #pragma once
 
@@ -14,22 +14,22 @@
 #include <stdint.h>
 
 struct dp_lock {
-    _Atomic uint32_t word; /* 0: open; else the holder's thread id, and DP_LOCK_WAITED */
+    _Atomic uint32_t word; /* 0: unlocked; else the holder's thread id, and DP_LOCK_WAITED */
 };
 #define DP_LOCK_WAITED 0x80000000u
 
 void dp_lock_lock(struct dp_lock *);
 bool dp_lock_try(struct dp_lock *);
-/* deadline_ns: of dp_clock_ns. False: not taken by then, or the calling thread holds it already. Async-signal-safe. */
+/* deadline_ns: on dp_clock_ns. False: not locked by then, or the calling thread holds it already. Async-signal-safe. */
 bool dp_lock_lock_until(struct dp_lock *, int64_t deadline_ns);
 void dp_lock_unlock(struct dp_lock *);
 
-/* In a forked child, whose other threads are gone. */
+/* Unlocks in a forked child, which has no other threads. */
 static inline void dp_lock_reset(struct dp_lock *lock)
 {
     dp_store_relaxed(&lock->word, 0);
 }
 
-/* Waits until *word is no longer seen, a wake, a signal or the deadline (INT64_MAX: none). Async-signal-safe. */
+/* Waits until *word differs from `seen`, a wake, a signal or the deadline (INT64_MAX: none). Async-signal-safe. */
 void dp_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
 void dp_futex_wake(_Atomic uint32_t *word);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/log.c - one line, one write(2), to whom the host would expect it.
+ * base/log.c - writes each log line by one write(2).
  *
- * No descriptor is kept: a host that closes every number it did not open would hand ours to a file of its own, and our
- * next line would land there. A log file is opened for each line, never waiting for a FIFO's reader; fd 2 is written
- * only while fstat says that it is the file it was at init, and not while its reader is stuck. A thread with its own
- * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd, or hands it over (relay.h). Many
- * programs close their stderr in the last moment (gnulib's close_stdout): if it was a terminal, that is opened by its
- * name for the lines of the end.
+ * No descriptor is kept open: if the host closed it and opened a file under the same number, the next line would be
+ * written into that file. A log file is opened for each line, without waiting for a FIFO's reader. fd 2 is written only
+ * while fstat says that it is the file that it was at init, and not while its reader is stuck. A thread with its own
+ * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd, or passes the line on (relay.h).
+ * Many programs close stderr just before they end (gnulib's close_stdout): if it was a terminal, the terminal is opened
+ * by name for the last lines.
  */
 #include "base/log.h"
 
@@ -38,8 +38,8 @@ static struct {
     void (*fn)(void *ctx, const char *line);
     void *ctx;
 } the_log;
-static struct dp_lock fn_lock; /* fn and ctx are one pair */
-static _Atomic int n_bypass;   /* relaxed: counts handlers at work */
+static struct dp_lock fn_lock; /* protects the pair fn and ctx */
+static _Atomic int n_bypass;   /* relaxed: number of handlers that have bypass on */
 static __thread bool own_table;
 
 static bool same_file(int fd)
@@ -86,7 +86,7 @@ bool dp_log_wants_info(void)
     return the_log.info;
 }
 
-/* The terminal that fd 2 was, when the end has come and fd 2 is closed; else -1. */
+/* Opens the terminal that fd 2 was, if the process is ending and fd 2 is closed; else -1. */
 static int open_terminal(void)
 {
     if (!the_log.at_end || the_log.seccomp || !the_log.terminal[0] || fcntl(STDERR_FILENO, F_GETFD) >= 0)
@@ -122,7 +122,7 @@ void dp_log_fork_child(void)
     dp_relay_fork_child();
 }
 
-/* The host's fd 2, for a thread with its own table; -1: not allowed here. */
+/* Opens the host's fd 2, for a thread with its own table; -1: not permitted. */
 static int borrow_stderr(void)
 {
     int process = (int)syscall(PIDFD_OPEN, getpid(), 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/log.h - one write(2) a line: `deltaprof[PID]: what, where, errno name, what happens next`.
+ * base/log.h - writes log lines, each by one write(2): `deltaprof[PID]: what, where, errno name, what happens next`.
  *
- * Silent while all is well. Formats what base/text.h knows, without stdio or malloc; control characters become `?`. fd
- * 2 is written only while it is still the file it was at init, or at the end a terminal that was closed. errno is kept.
- * Context: any thread above the waterline, never a hook.
+ * Silent while all is well. Formats are those of base/text.h, without stdio or malloc; control characters become `?`.
+ * fd 2 is written only while it is still the file that it was at init. At the process's end a terminal that was closed
+ * is opened again. errno is kept. Context: any thread above the waterline, never a hook.
  */
 #pragma once
 
@@ -14,39 +14,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR }; /* INFO is said with log=info only */
+enum dp_log_level { DP_LOG_INFO, DP_LOG_ERROR }; /* INFO lines appear with log=info only */
 
 /* where: "stderr", "none", "info", or an absolute path (with a `/`), opened for appending at each line. Context: init.
  */
 void dp_log_init(const char *where);
-void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx); /* NULL: back to where */
-/* While on, lines go to `where` and not to fn, which may be no code for a signal handler. Counts; async-signal-safe. */
+void dp_log_to(void (*fn)(void *ctx, const char *line), void *ctx); /* NULL: back to `where` */
+/*
+ * While on, lines go to `where` and not to fn, which may not be safe in a signal handler. Calls nest;
+ * async-signal-safe.
+ */
 void dp_log_bypass(bool on);
 bool dp_log_wants_info(void);
-/* Lines of the process's end follow. Whether they go to stderr, and it is a terminal or was one and is closed. */
+/*
+ * Announces that the lines of the process's end follow. Returns whether they go to stderr and it is a terminal, or a
+ * closed one.
+ */
 int dp_log_end(void);
 
 /* %m is the name of errno: ENOSPC. */
 void dp_log(enum dp_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * One line per cause until the cause changes: says the line when `state` (an errno, or 0 for "well again") differs from
- * the last one said for `cause`, which is the caller's own static word. True if it was said. %m is the name of state.
+ * Logs a condition once: writes the line if `state` (an errno, or 0 for "well again") differs from the last one logged
+ * for `cause`, which is a static word of the caller. True if it was written. %m is the name of state.
  */
 struct dp_log_cause {
     _Atomic int last;
 };
 int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* A line with its newline and its NUL. */
+/* The longest line, with newline and NUL. */
 #define DP_LOG_LINE_BYTES 1600
-/* Writes one formatted line of n bytes where lines go; room for a newline and a NUL follows it. For the relay. */
+/*
+ * Writes one formatted line of n bytes to where the log goes; room for a newline and a NUL follows it. For the relay.
+ */
 void dp_log_line(char *text, size_t n_bytes);
 
-/* The calling thread is about to leave the host's descriptor table. -EPERM: it could not reach fd 2 from there, or
- * there is a callback, which will want the host's descriptors. */
+/*
+ * To be called before the calling thread leaves the host's descriptor table. -EPERM: it could not reach fd 2 from
+ * there, or there is a log callback, which may need the host's descriptors.
+ */
 int dp_log_own_table(void);
-/* From now on only write(2): a seccomp filter stands. */
+/* From now on uses only write(2): a seccomp filter is active. */
 void dp_log_before_seccomp(void);
 /* In a forked child. Only stores. */
 void dp_log_fork_child(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/mem.c - one counter against one cap. A mapping charges the counter first and gives back what it could not map,
- * so two threads at the brink may both be refused but never both succeed. The counter is relaxed: it orders nothing.
+ * base/mem.c - maps memory and counts it: one counter, one cap. A mapping is added to the counter first and subtracted
+ * again if it fails. So near the cap two threads may both be refused, but never both succeed. The counter is relaxed:
+ * it orders nothing.
  */
 #include "base/mem.h"
 
@@ -146,7 +147,7 @@ void dp_mem_unmap(void *p, size_t n_bytes)
     errno = saved;
 }
 
-/* ThreadSanitizer takes a page that mremap moved elsewhere for the one that lay there before: it sees mmap alone. */
+/* ThreadSanitizer does not know mremap: it would take a moved page for the one that lay there before. */
 #if defined(__SANITIZE_THREAD__)
 static void *move(void *p, size_t old_size, size_t new_size)
 {

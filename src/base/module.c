@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/module.c - dlopen, once per module.
+ * base/module.c - opens modules by dlopen, each once.
  *
- * No lock of ours is held over dlopen: a thread inside the loader may run a constructor that comes here, while another
- * that held our lock waited for the loader's. Two threads may open one module at the same time; the loader gives both
- * the same object, and publishing the same table twice is harmless. [OPS] the release of `ops` meets the acquire of
- * dp_module_opened, so that the table's relocated pointers are seen with its address.
+ * No lock of the profiler is held during dlopen. Otherwise this deadlock could happen: a thread inside the loader runs
+ * a constructor that comes here and waits for that lock, while its holder waits for the loader's lock. Two threads may
+ * open one module at the same time: the loader gives both the same object, and publishing the same table twice is
+ * harmless. [OPS] `ops` is stored with release and loaded with acquire in dp_module_opened, so that the table's
+ * relocated pointers are seen with its address.
  */
 #include "base/module.h"
 
@@ -25,7 +26,7 @@ static const void *fail(struct dp_module *module, const char *why)
     return NULL;
 }
 
-/* A program that asks for no loader; what a dlopen inside it opened would bring a second libc. */
+/* Whether the program was started without a loader: then dlopen would bring a second libc. */
 static bool is_static(void)
 {
     const ElfW(Phdr) *p = (const ElfW(Phdr) *)getauxval(AT_PHDR);
@@ -36,9 +37,8 @@ static bool is_static(void)
 }
 
 /*
- * Writes the absolute path of the file that this code came from. What the loader was told may be relative, or a bare
- * argv[0]: then a directory that the program has since changed to could offer a module of its own, so the kernel is
- * asked instead.
+ * Writes the absolute path of the file with this code. The loader's name may be relative, or a bare argv[0]; after a
+ * chdir it could lead to a foreign module. Then the kernel is asked instead.
  */
 static int own_file(char path[PATH_MAX])
 {
@@ -61,8 +61,10 @@ static int own_file(char path[PATH_MAX])
     return file != NULL;
 }
 
-/* Writes where the module lies: beside this code, else, for a program that has us inside, where modules are installed.
- * 0 when there is no such file. */
+/*
+ * Writes the module's path: beside this code, else, if the profiler is linked into the program, where modules are
+ * installed. 0 if there is no such file.
+ */
 static int locate(const char *dir, size_t n_dir, const char *name, char path[PATH_MAX])
 {
     static const char *const places[] = {"/deltaprof", "/modules", DP_MODULE_DIR};
@@ -75,7 +77,7 @@ static int locate(const char *dir, size_t n_dir, const char *name, char path[PAT
     return 0;
 }
 
-/* Whether the library's function is the one that the module brought, not one of the same name that the host has. */
+/* Whether the library's function is the one that the module brought, not the host's with the same name. */
 static bool is_own_library(const struct dp_module_ops *ops)
 {
     Dl_info info;
@@ -95,7 +97,7 @@ const void *dp_module_open(struct dp_module *module)
 
     if (is_static())
         return fail(module, "the program is static, and the module is not linked in");
-    /* Not by its name: the linker would warn of it in static programs. */
+    /* Found by dlsym: a direct call makes the linker warn in static programs. */
     __typeof__(dlopen) *open_object = (__typeof__(dlopen) *)dlsym(RTLD_DEFAULT, "dlopen");
     char self[PATH_MAX], path[PATH_MAX], symbol[64];
     if (!module->dir && !own_file(self))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/module.h - opens one of our modules, each a shared object of its own that brings somebody's library.
+ * base/module.h - opens the profiler's modules: shared objects, each of which links one outside library.
  *
- * Looked for in deltaprof/ (installed) or modules/ (build tree) beside the object that this code is in, unless `dir`
- * says where; RTLD_NOW | RTLD_LOCAL. A module exports one symbol, dp_module_<name>, a table of function pointers. In a
- * static build the table is linked in, and nothing is opened.
+ * A module is searched in deltaprof/ (installed) or modules/ (build tree) beside the object with this code, unless
+ * `dir` is given; opened with RTLD_NOW | RTLD_LOCAL. It exports one symbol, dp_module_<name>, a table of function
+ * pointers. In a static build the table is linked in and nothing is opened.
  */
 #pragma once
 
@@ -12,17 +12,21 @@
 
 #include <stddef.h>
 
-/* name: "gzip", "symbolize", ...; the rest is zero at first, except dir, and builtin: the table of a static build. */
+/*
+ * name: "gzip", "symbolize", ... The caller may set dir, and builtin, the table of a static build; all else begins as
+ * zero.
+ */
 struct dp_module {
     const char *name, *dir;
     const void *builtin;
-    const void *_Atomic ops;   /* the table, once it is open */
-    const char *_Atomic error; /* a static line, once opening has failed; it is not tried again */
+    const void *_Atomic ops;   /* the table, after opening */
+    const char *_Atomic error; /* a static line, after opening failed; it is not tried again */
 };
 
 /*
  * Every table begins with this. After loading, the address of the library function `probe` must lie in an object whose
- * file name contains `file`; else the host's own copy answers in its place and the module is refused.
+ * file name contains `file`. If not, the host's own copy of the library would be called instead, and the module is
+ * refused.
  */
 struct dp_module_ops {
     unsigned abi;     /* DP_MODULE_ABI */
@@ -32,8 +36,8 @@ struct dp_module_ops {
 #define DP_MODULE_ABI 1
 
 /*
- * The table, or NULL with module->error saying why. Safe from several threads; takes no lock of ours.
- * Context: above the waterline, never in a hook, never in a child forked from a process with threads.
+ * The table; opens the module if necessary. NULL: module->error has the reason. Thread-safe; takes no lock of the
+ * profiler. Context: above the waterline, never in a hook, never in a child forked from a process with threads.
  */
 const void *dp_module_open(struct dp_module *module);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/process.c - names from the auxiliary vector: AT_EXECFN is what execve was given, so redis-server is redis-server
- * although /proc/self/exe says redis-check-rdb, the target of its link, and costs no system call.
+ * base/process.c - finds the program's name in the auxiliary vector, without a system call. AT_EXECFN is the path given
+ * to execve: so redis-server is called redis-server, although /proc/self/exe names redis-check-rdb, the target of its
+ * link.
  */
 #include "base/process.h"
 
@@ -19,7 +20,8 @@
 
 enum { CLOSE_RANGE = 436 }; /* a system call that older headers do not name */
 enum { UNSHARE_FILES = 0x400, FDS_MAX = 1 << 20 };
-static _Atomic pid_t noted; /* relaxed: written before other threads are started, or alone in a forked child */
+/* relaxed: written before other threads start, or in a forked child, which has one thread */
+static _Atomic pid_t noted;
 
 void dp_process_note(void)
 {
@@ -42,7 +44,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The file behind the name; "" if it cannot be read. */
+/* The file that was really executed (a link's target, a script's interpreter); "" if it cannot be read. */
 static const char *behind(char *path, size_t room)
 {
     int saved = errno;
@@ -52,7 +54,7 @@ static const char *behind(char *path, size_t room)
     return base_name(path);
 }
 
-/* NULL: executed by descriptor, which says nothing. */
+/* NULL: executed by descriptor, without a name. */
 static const char *executed(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
@@ -91,8 +93,8 @@ bool dp_process_matches(const char *globs)
 }
 
 /*
- * The link count of /proc/self/task is 2 and one for each thread. Without /proc the kernel still answers whether there
- * is one thread: only then does it accept CLONE_THREAD in unshare, where the flag changes nothing (unshare(2)).
+ * The link count of /proc/self/task is 2 plus the number of threads. Without /proc, unshare tells whether there is one
+ * thread: only then it accepts CLONE_THREAD, where the flag changes nothing (unshare(2)).
  */
 int dp_process_threads(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/process.h - who this process is: the program's name, and whether it is still the process that was noted.
+ * base/process.h - the program's name, and whether this is still the process that was noted at start.
  *
- * A child of vfork or a raw clone shares or copies our memory without our fork handler having run: its getpid() is not
- * the noted pid, and every exit path and tick of ours then does nothing. Context: any, async-signal-safe.
+ * A child of vfork or of a raw clone shares or copies the memory, but no fork handler ran in it: its getpid() is not
+ * the noted pid. In such a child the profiler's exit paths and ticks do nothing. Context: any, async-signal-safe.
  */
 #pragma once
 
@@ -18,25 +18,25 @@ pid_t dp_process_pid(void); /* as noted; 0 before */
 bool dp_process_is_noted(void);
 
 /*
- * The base name of the file that was executed (for a script: the script), as far as it is fit for a file name: other
- * bytes than letters, digits and + - . _ @ become `_`, and so does a dot in front.
+ * The base name of the executed file (for a script: the script), made fit for a file name: bytes other than letters,
+ * digits and + - . _ @ become `_`, and so does a leading dot.
  */
 void dp_process_program(char program[DP_PROGRAM_TEXT]);
-/* Makes any name fit in the same way. */
+/* Makes any name fit for a file name in the same way. */
 void dp_process_fit_name(char *out, size_t room, const char *name);
 
 /* Whether that name, or that of the file behind it (a link's target, a script's interpreter), matches `exe`. */
 bool dp_process_matches(const char *globs);
 
 /*
- * How many threads this process has, those made by raw clone included: 1, or any larger number for several. 0: unknown,
- * without /proc. One system call, or two.
+ * Whether this process has one thread (1) or several (any larger number), raw clones included. 0: unknown, without
+ * /proc. One or two system calls.
  */
 int dp_process_threads(void);
 
 /*
- * Gives the calling thread an empty descriptor table of its own, with /dev/null as 0, 1 and 2: what a module's library
- * prints lands in no file of ours. 0; or -errno, and it shares the host's. By system calls: the libc functions may be
- * the interposer's.
+ * Gives the calling thread a separate, empty descriptor table with /dev/null as 0, 1 and 2, so that output of a
+ * module's library goes into no other file. Returns 0; or -errno: it still shares the host's table. Uses system calls
+ * directly, because the libc functions may be interposed.
  */
 int dp_process_own_descriptors(void);

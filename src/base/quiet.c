@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/quiet.c - both signals are blocked for the time, and the one that came is taken off before they are let in
- * again. One that the host had blocked before is left to it, pending or not. They are raised at the thread that writes,
- * so others are not concerned. By system call: sigtimedwait is a point where a thread may be cancelled.
+ * base/quiet.c - blocks both signals, and removes a pending one before it unblocks them. A signal that the host had
+ * blocked is left as it is, pending or not. The kernel raises these signals only in the writing thread. Direct system
+ * call: the libc function sigtimedwait is a cancellation point.
  */
 #include "base/quiet.h"
 

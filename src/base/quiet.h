@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/quiet.h - what this thread writes raises no signal: a reader that went away (SIGPIPE) or a limit on file sizes
- * (SIGXFSZ) is an errno of ours and must not end the host. Async-signal-safe; errno is kept.
+ * base/quiet.h - keeps the profiler's writes from raising signals in the host. A closed pipe (SIGPIPE) or a file size
+ * limit (SIGXFSZ) is then only an errno. Async-signal-safe; errno is kept.
  */
 #pragma once
 
 #include <signal.h>
 
-/* Between the two; does not nest. before: what end needs. */
+/* No signal is raised between begin and end; calls do not nest. before: the old mask, for end. */
 void dp_quiet_begin(sigset_t *before);
 void dp_quiet_end(const sigset_t *before);

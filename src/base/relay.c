@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/relay.c - one buffer for one line, passed from thread to thread by a word.
+ * base/relay.c - one buffer for one line; the word `state` says which thread may use it.
  *
  *     CLOSED --open--> EMPTY --line--> FILLING --> FULL --run wrote it--> EMPTY      EMPTY --close--> CLOSED
  *
- * [LINE] The text is published by FULL and read after it; it is given back by EMPTY and overwritten after that. Without
- * the first the relay would write a line of before, without the second a line would change while it is written.
+ * [LINE] FULL publishes the text, EMPTY gives the buffer back. Without the first pair the relay could write an older
+ * text; without the second a text could change while it is written.
  *
- * Progress: the one that fills never waits while it does, so FILLING is short. The log callback may be slow, and then
- * other lines are dropped after a second; no thread waits longer.
+ * Progress: a thread never waits while it fills the buffer, so FILLING is short. The log callback may be slow; other
+ * lines are then dropped after a second. No thread waits longer.
  */
 #include "base/relay.h"
 
@@ -29,7 +29,7 @@ static struct {
 } relay;
 static __thread bool used;
 
-/* Moves from EMPTY to `to` once it is EMPTY. False: closed, or not in time. */
+/* Waits for EMPTY and changes it to `to`. False: the relay is closed, or the time is over. */
 static bool move_from_empty(uint32_t to)
 {
     int64_t deadline_ns = dp_clock_ns() + PATIENCE_NS;
@@ -68,7 +68,7 @@ bool dp_relay_run(int64_t deadline_ns)
             return true;
         if (state == FULL) {
             dp_log_line(relay.text, relay.n);
-            if (dp_cas_publish(&relay.state, &state, EMPTY)) /* [LINE]; else it was closed meanwhile */
+            if (dp_cas_publish(&relay.state, &state, EMPTY)) /* [LINE]; fails if it was closed meanwhile */
                 dp_futex_wake(&relay.state);
             continue;
         }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/relay.h - log lines of threads that have left the host's descriptor table, written by a thread that has not.
+ * base/relay.h - passes log lines from threads with their own descriptor table to a thread that still uses the host's
+ * table and writes them.
  *
- * The endpoint's threads have a table of their own, so that no descriptor of theirs takes a number of the host's or is
- * closed by it. fd 2, and whatever the host's log callback uses, are in the host's table only. There is one relay in a
- * process. Context: threads of ours.
+ * The endpoint's threads have a separate descriptor table, so that their descriptors take no numbers of the host's and
+ * the host cannot close them. But fd 2, and the descriptors that a log callback uses, are in the host's table only.
+ * There is one relay in a process. Context: threads of the profiler.
  */
 #pragma once
 
@@ -12,21 +13,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before the thread that runs the relay is made; what is closed from now on ends that run. */
+/* Opens the relay, before the thread that runs it is created. A later close ends that run. */
 void dp_relay_open(void);
-/* Waits briefly until the line under way is written, then ends dp_relay_run. A second call does nothing. */
+/* Waits briefly until the current line is written, then ends dp_relay_run. A second call does nothing. */
 void dp_relay_close(void);
 bool dp_relay_is_open(void);
 
 /* Writes lines, in the calling thread, until the relay is closed (true) or deadline_ns of dp_clock_ns (false). */
 bool dp_relay_run(int64_t deadline_ns);
 
-/* The calling thread's lines go through the relay from now on. A thread that it makes has to ask for itself. */
+/* Sends the calling thread's lines through the relay from now on. Threads that it creates must call this themselves. */
 void dp_relay_use(void);
 bool dp_relay_is_used(void); /* by the calling thread */
 
-/* For the log: hands a line over. Waits at most a second for its turn; a line without a relay is dropped. */
+/* For the log: passes a line on. Waits at most a second for its turn; without an open relay the line is dropped. */
 void dp_relay_line(const char *text, size_t n_bytes);
 
-/* In a forked child the relay's thread is gone. Only stores. */
+/* Closes the relay in a forked child, where its thread does not exist. Only stores. */
 void dp_relay_fork_child(void);

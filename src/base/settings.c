@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/settings.c - `exe` is looked at before anything that costs: a program that it leaves out has then parsed its
- * configuration and done nothing more.
+ * base/settings.c - builds the configuration at start. `exe` is checked first: for an excluded program nothing is done
+ * but parsing.
  */
 #include "base/settings.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Says what is wrong with either text. */
+/* Logs an error in either text. */
 static int merge(struct dp_config *conf, const char *text)
 {
     struct dp_config_error error;
@@ -34,7 +34,7 @@ static int merge(struct dp_config *conf, const char *text)
     return err;
 }
 
-/* Makes a path absolute; `percent` doubles the % of the working directory, which are meant as they are. */
+/* Makes a path absolute. percent: doubles each % of the working directory, which is no conversion there. */
 static int absolute(char path[DP_CONFIG_TEXT], bool percent)
 {
     char here[DP_CONFIG_TEXT], whole[2 * DP_CONFIG_TEXT + 2];

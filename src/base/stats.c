@@ -20,7 +20,7 @@ int64_t dp_tally_read(enum dp_tally which)
     int64_t sum = 0;
     for (unsigned i = 0; i < DP_SHARDS; i++)
         sum += dp_load_relaxed(&dp_tallies[i].at[which]);
-    return sum < 0 ? 0 : sum; /* one shard's minus may be seen before another's plus */
+    return sum < 0 ? 0 : sum; /* a reader may see one shard's decrement before another's increment */
 }
 
 uint64_t dp_stats_read(enum dp_stat which)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/stats.h - every event that could not be kept, counted by cause. Relaxed counters: they order nothing, and a
- * reader may be a few events behind. Context: hook.
+ * base/stats.h - counts events, and losses by cause. Relaxed counters: they order nothing, and a reader may be a few
+ * events behind. Context: hook.
  */
 #pragma once
 
@@ -40,19 +40,19 @@ static inline void dp_stats_add(enum dp_stat which, uint64_t n)
 
 uint64_t dp_stats_read(enum dp_stat which);
 const char *dp_stats_words(enum dp_stat which);
-void dp_stats_reset(void); /* a forked child counts its own */
+void dp_stats_reset(void); /* in a forked child */
 
 /*
- * What moves with every event is striped over shards, a cache line each: the first DP_SHARDS_OWN are written by one
- * thread each, the others by whoever has none of its own. A tally is the sum over its shards.
+ * Counters that change with every event are split into shards of one cache line each. Each of the first DP_SHARDS_OWN
+ * shards is written by one thread; all other threads share the rest. The value is the sum over the shards.
  */
 #define DP_SHARDS     16u
 #define DP_SHARDS_OWN 8u
 
 enum dp_tally {
     DP_TALLY_SAMPLES, /* events recorded */
-    DP_TALLY_BYTES,   /* that passed the countdown */
-    DP_TALLY_LIVE,    /* entries of the live set */
+    DP_TALLY_BYTES,   /* bytes counted by countdowns */
+    DP_TALLY_LIVE,    /* entries in live_blocks */
     DP_TALLY_N
 };
 

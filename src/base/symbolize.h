@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/symbolize.h - the seam to the symbolize module (symbol tables) and the lines module (DWARF), which have the same
- * table. A process asks them about itself, and the command about files.
+ * base/symbolize.h - interface of the symbolize module (symbol tables) and the lines module (DWARF), which are alike. A
+ * profiled process uses them for itself, the command for files.
  */
 #pragma once
 
@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One line of a location: a function, or one that was inlined into it. Strings are the module's until the next call. */
+/*
+ * One line of a location: a function, or one that was inlined into it. The module owns the strings; they are valid
+ * until the next call.
+ */
 struct dp_symbol_line {
     const char *name;        /* demangled */
     const char *system_name; /* as in the symbol table */
@@ -20,7 +23,7 @@ struct dp_symbol_line {
 
 struct dp_symbolize_ops {
     struct dp_module_ops base;
-    /* A session sees one state of files; NULL: no memory. */
+    /* A session keeps files open, so it sees one state of them. NULL: no memory. */
     void *(*open)(void);
     void (*close)(void *session);
     /*
@@ -28,6 +31,6 @@ struct dp_symbolize_ops {
      * -errno.
      */
     int (*add)(void *session, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
-    /* Lines at pc, innermost first, the last is the function itself. Number of lines; 0: nothing known. */
+    /* Writes the lines at pc, innermost first; the last is the function itself. Returns their number; 0: not known. */
     int (*lookup)(void *session, int handle, uintptr_t pc, struct dp_symbol_line *lines, int max);
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/text.c - the small part of printf and strtoll that text.h promises. */
+/* base/text.c - implements the small parts of printf and strtoll that text.h describes. */
 #include "base/text.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@ struct unit {
     const char *name;
     int64_t factor;
 };
-/* ENOENT as a text; glibc has it since 2.32. */
+/* Returns an errno's name, such as "ENOENT"; glibc has it since 2.32. */
 extern const char *glibc_error_name(int error) __asm__("strerrorname_np") __attribute__((weak));
 
-/* Before, these: what files, sockets and memory refuse. */
+/* For older versions: the errors of files, sockets and memory. */
 /* clang-format off */
 #define NAMED(error) {error, #error}
 /* clang-format on */
@@ -26,7 +26,7 @@ static const struct {
               NAMED(ELOOP),   NAMED(EDQUOT),     NAMED(EADDRINUSE),     NAMED(EADDRNOTAVAIL), NAMED(EAFNOSUPPORT),
               NAMED(ENOSYS),  NAMED(EOPNOTSUPP), NAMED(EPROTONOSUPPORT)};
 
-/* Largest first: the shortest text is found by the first that divides. */
+/* Largest unit first: the first one that divides the number gives the shortest text. */
 static const struct unit sizes[] = {{"T", INT64_C(1) << 40}, {"G", 1 << 30}, {"M", 1 << 20},
                                     {"k", 1 << 10},          {"", 1},        {0}};
 static const struct unit times[] = {{"h", INT64_C(3600000000000)},
@@ -37,7 +37,7 @@ static const struct unit times[] = {{"h", INT64_C(3600000000000)},
                                     {"ns", 1},
                                     {0}};
 
-/* Digits into n, the rest of the text into *end. */
+/* Reads digits into n; *end is the rest of the text. */
 static int digits(const char *text, const char **end, int64_t *n)
 {
     int64_t value = 0;

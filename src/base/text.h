@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/text.h - numbers and lines to and from text without stdio, locale or allocation: for configuration, the log and
- * file names, in handlers and exit paths too. Context: any thread, async-signal-safe; errno is kept.
+ * base/text.h - reads and formats numbers and text without stdio, locale or allocation: for configuration, log and file
+ * names, also in signal handlers and exit paths. Context: any thread, async-signal-safe; errno is kept.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whole numbers without sign. 0; -EINVAL: not one; -ERANGE: above INT64_MAX. */
+/* Read whole numbers without sign. Return 0; -EINVAL: not a number; -ERANGE: above INT64_MAX. */
 int dp_text_read_count(const char *text, int64_t *n);
 int dp_text_read_size(const char *text, int64_t *n_bytes); /* k M G T, powers of 1024, in either case */
 int dp_text_read_time(const char *text,
@@ -22,7 +22,7 @@ void dp_text_time(char *out, size_t room, int64_t ns);
 
 /*
  * Knows %s %d %u %x %ld %lu %zu %lld %llu %% and zero-padded widths (%04u). %m is the name of `error_m` (ENOSPC). Cuts
- * at room, always with a NUL (room > 0). Returns the bytes before it.
+ * the text to room, which includes the NUL (room > 0). Returns the bytes before the NUL.
  */
 size_t dp_text_format(char *out, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, va_list args);
