@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/family.c - an append-only table of names in memory that is shared over fork.
+ * symbols/family.c - an append-only table of function names in memory that forked processes share.
  *
  *     | n_used | index: 4,096 offsets, 0 = free | entry | entry | ... |       entry = head, lines, strings
  *
- * 1. A writer takes room by an atomic add, fills it, and publishes its offset in an index word that was 0, by CAS
- *    [FAMILY]. Without the release a reader could find an entry that is not filled. A process that dies before that
- *    leaves room that nobody uses. Nothing is ever changed, moved or freed, so there is no lock to leave locked.
- * 2. A place may be entered twice, by two processes at the same time; the first that is found is used.
- * 3. Processes of a family may have different rights, so what another one wrote is not trusted: an entry is copied, and
- *    its size, offsets and strings are checked in the copy. A process that was taken over can give false names, no
- * more.
+ * 1. A writer reserves room by an atomic add, fills it, and publishes its offset in an index word that was 0, by CAS
+ *    [FAMILY]. Without the release a reader could find an entry that is not filled. If a process dies before that, its
+ *    room is wasted. Entries are never changed, moved or freed, so no lock is needed, and none can stay locked.
+ * 2. Two processes may enter the same place at the same time; readers use the first entry that they find.
+ * 3. Processes of a family may have different rights, so entries are not trusted: a reader copies an entry and checks
+ *    size, offsets and strings in the copy. A hostile process can give false names, and no more.
  *
- * Progress: every operation ends after PROBES index words. Full: names are not shared.
+ * Progress: every operation ends after PROBES index words. When the table is full, further names are not shared.
  */
 #include "symbols/family.h"
 
@@ -75,7 +74,7 @@ static uint32_t slot_of(const struct dp_family_key *key, unsigned probe)
     return (uint32_t)(dp_hash_bytes(key, sizeof *key, 0) + probe) % WORDS;
 }
 
-/* Copies what another process wrote. False: it is no entry. */
+/* Copies an entry that another process wrote. False: it is not a valid entry. */
 static bool copy(const struct shared *s, uint32_t offset, union entry *to)
 {
     if (offset % 8 || offset > ROOM_BYTES - sizeof to->head)
@@ -86,7 +85,7 @@ static bool copy(const struct shared *s, uint32_t offset, union entry *to)
         n_bytes <= sizeof to->head + n_lines * sizeof(struct line))
         return false;
     memcpy(to->bytes + sizeof to->head, s->bytes + offset + sizeof to->head, n_bytes - sizeof to->head);
-    to->bytes[n_bytes - 1] = '\0'; /* the end of the last string, whatever stands there now */
+    to->bytes[n_bytes - 1] = '\0'; /* ends the last string, even if the entry changed meanwhile */
     return true;
 }
 
@@ -125,7 +124,7 @@ int dp_family_find(const struct dp_family_key *key, struct dp_symbol_line *lines
     return -ENOENT;
 }
 
-/* Appends a string. Its offset; 0: none, or no room, and then *n_bytes is too large. */
+/* Appends a string. Returns its offset; 0: no string, or no room: then *n_bytes is larger than an entry. */
 static uint32_t append(union entry *e, size_t *n_bytes, const char *text)
 {
     if (!text)
@@ -156,7 +155,7 @@ void dp_family_put(const struct dp_family_key *key, const struct dp_symbol_line 
         return;
     e.head.n_bytes = (uint32_t)n_bytes;
     uint32_t n_taken = (uint32_t)(n_bytes + 7) & ~7u;
-    if (dp_load_relaxed(&s->n_used) > ROOM_BYTES - n_taken) /* so that it never wraps */
+    if (dp_load_relaxed(&s->n_used) > ROOM_BYTES - n_taken) /* so that n_used never wraps */
         return;
     uint32_t offset = dp_add_relaxed(&s->n_used, n_taken);
     if (offset % 8 || offset > ROOM_BYTES - n_taken)

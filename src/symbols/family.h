@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/family.h - names that a process and all processes forked from it share, so that of many short workers the
- * first one alone reads symbol tables.
+ * symbols/family.h - shares function names between a process and all processes forked from it: of many short-lived
+ * workers only the first one reads symbol tables.
  */
 #pragma once
 
@@ -11,28 +11,28 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define DP_FAMILY_ENTRY_BYTES 4096 /* a place with more names than fit is not shared */
+#define DP_FAMILY_ENTRY_BYTES 4096 /* a place with more names is not shared */
 
 /* A place in a file's code, wherever it is loaded. */
 struct dp_family_key {
     uint64_t place; /* pc - bias */
     uint32_t source;
-    uint32_t n_build_id; /* 0: files without a build-id are not shared */
+    uint32_t n_build_id; /* never 0: names of files without a build-id are not shared */
     uint8_t build_id[32];
 };
 
-/* In the parent, before a fork: makes the shared memory if there is none. One mmap; async-signal-safe. */
+/* In the parent, before a fork: maps the shared memory, if that is not done. One mmap; async-signal-safe. */
 void dp_family_fork_prepare(void);
 
-/* The key of a code frame; false: its names cannot be shared. */
+/* Makes the key of a code frame. False: its names cannot be shared. */
 bool dp_family_key(struct dp_family_key *, const struct dp_frame *frame, unsigned source);
 
 /*
- * Finds the names of a place. The number of lines, 0 for a place that is known to have no name, their strings in
- * `text`; -ENOENT. Context: any thread, async-signal-safe.
+ * Finds the names of a place; their strings are in `text`. Returns the number of lines; 0: the place is known to have
+ * no name; -ENOENT: not known. Context: any thread, async-signal-safe.
  */
 int dp_family_find(const struct dp_family_key *, struct dp_symbol_line *lines, int max,
                    char text[DP_FAMILY_ENTRY_BYTES]);
 
-/* Shares the names of a place. Does nothing where there is no shared memory, or no room in it. */
+/* Shares the names of a place. Does nothing if there is no shared memory, or no room in it. */
 void dp_family_put(const struct dp_family_key *, const struct dp_symbol_line *lines, int n);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/loader_sync.c - dl_iterate_phdr on behalf of objects/loader_scan.c, which may not call it.
+ * symbols/loader_sync.c - enters all loaded files in the table of objects, by dl_iterate_phdr, which hooks
+ * (objects/loader_scan.c) must not call.
  *
- * It spares hooks the search in memory, and gives objects their names. The loader counts what it opens and closes, so
- * nothing new costs one callback. Files in other namespaces (dlmopen) are not shown; hooks find those by themselves.
- * Nor is it called in the hook of dlclose, where the program may hold a lock that somebody inside a callback of
- * dl_iterate_phdr waits for: so a library that is closed before any report saw it, then or later, has no name.
+ * It saves hooks the search in memory, and gives objects their names. The loader counts opened and closed files, so if
+ * nothing changed the cost is one callback. Files in other namespaces (dlmopen) are not listed; hooks find those by
+ * themselves. The hook of dlclose does not call it: the program may hold a lock there that another thread, inside a
+ * callback of dl_iterate_phdr, waits for. So a library that is closed before any report saw it has no name.
  */
 #include "symbols/loader_sync.h"
 
@@ -16,7 +17,7 @@
 #include <errno.h>
 #include <link.h>
 
-static _Atomic uint64_t seen; /* opened and closed, when all was entered last; 0: never */
+static _Atomic uint64_t seen; /* the loader's counts when all files were last entered; 0: never */
 
 static int enter(struct dl_phdr_info *info, size_t n_bytes, void *counted)
 {

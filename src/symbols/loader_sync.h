@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/loader_sync.h - tells the table of objects what the loader has, where the loader cannot be asked from a hook.
+ * symbols/loader_sync.h - enters the loader's files in the table of objects, on systems where hooks cannot ask the
+ * loader.
  */
 #pragma once
 
 /*
- * Enters every file that is loaded, if any came or went since the last time. Does nothing where _dl_find_object is, nor
- * in a child forked by a process with other threads. Takes the loader's lock. Context: wherever dlopen may be called.
+ * Enters every loaded file, if a file was opened or closed since the last call. Does nothing where _dl_find_object
+ * exists, and in a child forked by a process with other threads. Takes the loader's lock. Context: any place where
+ * dlopen may be called.
  */
 void dp_loader_sync(void);

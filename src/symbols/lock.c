@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/lock.c - what a fork does to the caches: names and mappings are still true in the child and stay, unless
- * their keeper was at work when the fork came.
+ * symbols/lock.c - the lock of the caches of names and mappings. After a fork the caches are still valid in the child,
+ * unless a thread was changing them at the fork: then they are dropped.
  */
 #include "symbols/lock.h"
 
@@ -14,7 +14,7 @@
 #include <deltaprof/hooks.h>
 
 static struct dp_epoch_lock lock;
-static const void *_Atomic holder; /* relaxed: a thread asks only whether it is itself */
+static const void *_Atomic holder; /* relaxed: a thread only compares it with itself */
 
 int dp_symbols_lock(bool wait)
 {

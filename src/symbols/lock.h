@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/lock.h - the symbols lock: one for maps, symbols and what they keep, held for short steps and never while a
- * sink is called.
+ * symbols/lock.h - the symbols lock: protects maps, symbols and their caches. Held for short steps, never while a sink
+ * is called.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 0: held. -EAGAIN: another holds it, and wait is false. In a forked child the first taker forgets what was left
- * undone. */
+/*
+ * Returns 0: locked. -EAGAIN: another thread holds it, and wait is false. In a forked child the first call drops caches
+ * that were left incomplete.
+ */
 int dp_symbols_lock(bool wait);
 void dp_symbols_unlock(void);
 
-/* After -EAGAIN: sleeps for a moment. False: the deadline (dp_clock_ns) is over, or the calling thread holds the lock
- * itself, which a signal handler interrupted. */
+/*
+ * After -EAGAIN: sleeps for a moment. False: the deadline (dp_clock_ns) is over, or this is a signal handler and its
+ * own thread holds the lock.
+ */
 bool dp_report_lock_await(int64_t deadline_ns);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/maps.c - frame -> mapping, answered once a frame and remembered by frame id.
+ * symbols/maps.c - finds the mapping of a frame, once per frame, and caches it by frame id.
  *
- * A mapping belongs to an object of objects/frames.h, which is what a frame names: an address alone does not tell which
- * of two libraries that lay there one after the other was meant. The segment's bounds come from /proc/self/maps while
- * the object is loaded; of one that is gone before any report saw it, from its file if that still has the build-id; at
- * worst it is the object's whole range. Frames without an object lie in some other file's mapping, in a second mapping
- * of an object's file, which has its build-id, or in [anon].
- * Nothing here calls the loader, so it serves a forked child too.
+ * A mapping belongs to an object (objects/frames.h) and a frame names its object: an address alone does not tell which
+ * of two libraries that lay there one after the other is meant. While the object is loaded, the bounds of the segment
+ * come from /proc/self/maps. If it was unloaded before any report saw it, they come from its file, if that still has
+ * the build-id; else the object's whole range is used. Frames without an object lie in another file's mapping, in a
+ * second mapping of an object's file, which has its build-id, or in [anon]. Nothing here calls the loader, so it works
+ * in a forked child too.
  */
 #include "symbols/maps.h"
 
@@ -53,7 +53,7 @@ static const struct dp_segment *segment_at(uintptr_t pc)
     return dp_segments_find(&maps.segments, pc);
 }
 
-/* Its index, or that of ANON when there is no room. */
+/* Returns its index, or that of ANON if there is no room. */
 static uint32_t add(const struct dp_mapping *mapping)
 {
     struct dp_mapping *kept = dp_vec_push(&maps.known);
@@ -70,7 +70,10 @@ static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
     m->offset = s->offset;
 }
 
-/* The kernel shows another library there than the object: one that was closed and opened again between two looks. */
+/*
+ * Whether /proc/self/maps shows another library than the object: the object was closed and another one opened
+ * meanwhile.
+ */
 static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
@@ -79,7 +82,7 @@ static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc
            dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
 }
 
-/* The object's own segment at pc, by the best source there is. */
+/* Finds the object's segment at pc, from the best source available. */
 static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
@@ -169,7 +172,7 @@ static const char *as_run(const char *file)
     return *kept ? kept : file;
 }
 
-/* The main program first, whatever frames there are: pprof takes mapping[0] for it. */
+/* The main program always comes first: pprof takes mapping[0] for it. */
 static void init(void)
 {
     static const struct dp_mapping anon = {.limit = 0, .file = "[anon]", .build_id = ""};

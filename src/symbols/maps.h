@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/maps.h - which mapping a frame of code lies in, as /proc/self/maps shows it, kept for as long as we live.
+ * symbols/maps.h - finds the mapping of a frame of code, as /proc/self/maps shows it, and keeps it for the life of the
+ * process.
  *
- * Known mappings are never forgotten: a closed library keeps its own, and its address range may belong to another one
- * by now. Context: under the symbols lock.
+ * Known mappings are never dropped: a closed library keeps its mapping, even if its address range belongs to another
+ * library now. Context: under the symbols lock.
  */
 #pragma once
 
@@ -20,10 +21,10 @@ struct dp_mapping {
     const char *build_id; /* lower-case hex, "" if none */
 };
 
-/* Always there. MAIN is the main program; ANON is code without a file, and has no range of its own. */
+/* These exist always. MAIN is the main program; ANON is code without a file, and has no range. */
 enum { DP_MAPPING_MAIN, DP_MAPPING_ANON };
 
-/* At the start of a report: /proc/self/maps is read again if a frame asks for what is not known yet. -ENOMEM. */
+/* At the start of a report: allows reading /proc/self/maps again, if a frame needs it. -ENOMEM. */
 int dp_maps_begin(void);
 
 /* The mapping of a code frame, an index below dp_maps_count. Never fails: at worst it is DP_MAPPING_ANON. */
@@ -32,5 +33,5 @@ uint32_t dp_maps_find(dp_frame_id id);
 uint32_t dp_maps_count(void);
 struct dp_mapping dp_maps_get(uint32_t index);
 
-/* Forgets everything, unseen: a forked child whose parent was at work here. */
+/* Drops everything without reading it: for a forked child whose parent was changing it. */
 void dp_maps_abandon(void);

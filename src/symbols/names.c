@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/names.c - chunks of 64 KiB that are filled and never moved, and a hash set of pointers into them. Strings are
- * names of functions and files: few, asked for once a frame, and needed as long as the process lives.
+ * symbols/names.c - keeps strings in chunks of 64 KiB that never move, and a hash set of pointers into them. The
+ * strings are names of functions and files: few, looked up once per frame, and needed for the life of the process.
  */
 #include "symbols/names.h"
 

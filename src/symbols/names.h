@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * symbols/names.h - strings that are kept for ever, each once, at addresses that do not change.
- */
+/* symbols/names.h - keeps each string once, for ever, at an address that does not change. */
 #pragma once
 
 #include "base/mem.h"
@@ -14,5 +12,5 @@ struct dp_names {
     size_t n_slots, n;
 };
 
-/* The kept copy of text[0, n_bytes), with a NUL; NULL: no memory. */
+/* Returns the kept copy of text[0, n_bytes), with a NUL; NULL: no memory. */
 const char *dp_names_keep(struct dp_names *set, const char *text, size_t n_bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/segment.c - a reader of /proc/self/maps and of program headers, on read(2) and our own memory.
+ * symbols/segment.c - reads /proc/self/maps and program headers, by read(2), into memory of dp_mem.
  *
- * The kernel hands /proc/self/maps out in whole lines, a page or so at a time; a mapping that changes between two reads
- * may be seen before or after the change, never torn.
+ * The kernel returns /proc/self/maps in whole lines, about a page at a time. A mapping that changes between two reads
+ * is seen before or after the change, never in between.
  */
 #include "symbols/segment.h"
 
@@ -136,7 +136,7 @@ bool dp_segments_same_file(const struct dp_segments *s, const struct dp_segment 
 #define PHDRS_MAX 64
 #define NOTES_MAX 4096
 
-/* Whether these notes hold the build-id. */
+/* Whether these notes contain the build-id. */
 static bool has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id, size_t n_build_id)
 {
     _Alignas(8) char notes[NOTES_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/segment.h - where the executable segments of this process lie: from /proc/self/maps, or from an ELF file when
- * the mapping is gone. Plain system calls: fit for a forked child.
+ * symbols/segment.h - finds the executable segments of this process: in /proc/self/maps, or in an ELF file after it was
+ * unmapped. Plain system calls: safe in a forked child.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct dp_segments {
     } text;
 };
 
-/* Reads it anew. -errno: empty. */
+/* Reads /proc/self/maps again. -errno: *segments is empty. */
 int dp_segments_read(struct dp_segments *segments);
 void dp_segments_fini(struct dp_segments *segments);
 
@@ -38,7 +38,7 @@ bool dp_segments_same_file(const struct dp_segments *segments, const struct dp_s
 
 /*
  * The executable segment of the ELF file at path that would hold address when loaded at bias; page-aligned, path and
- * file unset. -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any will do).
+ * file unset. -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any is accepted).
  */
 int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias, uintptr_t address,
                        struct dp_segment *segment);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/symbol.c - names by frame id, asked for once and kept, the noes too. Each report opens the files that it
- * needs and closes them when it ends, so between reports nothing is held but the names themselves.
+ * symbols/symbol.c - caches symbols by frame id, failed look-ups included. Each report opens the files that it needs
+ * and closes them at its end, so between reports only the names are kept.
  *
  * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a
  * program does not show the profiler.
@@ -18,25 +18,26 @@
 #include <string.h>
 #include <sys/single_threaded.h>
 
-#define LINES_MAX 64 /* inlined frames of one location that are kept */
+#define LINES_MAX 64 /* the most inlined frames of one location */
 
 /* in a static build */
 extern const struct dp_symbolize_ops dp_module_symbolize __attribute__((weak));
 extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
 
-/* Where names come from. Look-ups are under the symbols lock, opening a module is not. */
+/* The sources of names. Look-ups hold the symbols lock, opening a module does not. */
 static struct dp_module modules[DP_SYMBOL_SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
 
 static struct {
     DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES]; /* NULL: not asked yet */
     struct dp_names names;
-    char *chunk; /* symbols are carved from it */
+    char *chunk; /* symbols are allocated from it */
     size_t left;
 } symbols;
 
 static const struct dp_symbol unknown = {0};
 static bool loader_unusable; /* a child forked from a process with threads: the loader may be locked for ever */
-static bool threaded;        /* there were threads when the last fork began; glibc may say otherwise in the child */
+/* other threads existed when the last fork began; in the child glibc may not know that any more */
+static bool threaded;
 
 static const struct dp_symbolize_ops *opened(int source)
 {
@@ -122,7 +123,10 @@ static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, in
 
 /* ---- asking the module ------------------------------------------------------------------------------------------ */
 
-/* The link to the file itself, which serves when its name is gone or names another; the kernel may not let us. */
+/*
+ * The link in /proc to the mapped file itself: it works if the path was removed or replaced. The kernel may refuse
+ * access.
+ */
 static void map_files_link(char *text, const struct dp_mapping *m)
 {
     text = stpcpy(text, "/proc/self/map_files/");
@@ -207,7 +211,7 @@ static int source_of(enum dp_symbolize how)
     return how == DP_SYMBOLIZE_LINES && opened(DP_SYMBOL_BY_LINES) ? DP_SYMBOL_BY_LINES : DP_SYMBOL_BY_SYMBOLS;
 }
 
-/* What is known without reading a file: here, or by another process of the family. NULL: not asked yet. */
+/* Looks in the cache, then among the names shared with the family. NULL: not known without reading a file. */
 static const struct dp_symbol *cached(int source, uint32_t frame)
 {
     const struct dp_symbol *symbol = frame < symbols.by_frame[source].n ? symbols.by_frame[source].at[frame] : NULL;
@@ -229,7 +233,7 @@ const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp
     *missed = false;
     if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
         return NULL;
-    /* Another process may have the module that this one has not. */
+    /* Another process may have the module that this one lacks. */
     const struct dp_symbol *symbol = how == DP_SYMBOLIZE_LINES ? cached(DP_SYMBOL_BY_LINES, frame) : NULL;
     if (!symbol)
         symbol = cached(DP_SYMBOL_BY_SYMBOLS, frame);
