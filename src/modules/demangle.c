@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/demangle.c - through the callback forms of libiberty's demanglers, which take no memory from anybody: its
- * others end the process when malloc fails. Their recursion limit stays on, so a hostile name costs bounded stack.
+ * modules/demangle.c - demangles names by the callback functions of libiberty, which allocate no memory. (Its other
+ * functions end the process when malloc fails.) The recursion limit stays on, so a hostile name uses a bounded amount
+ * of stack.
  */
 #include "modules/demangle.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elffile.c - files that hold symbols, opened by libelf alone: libdw would bring libdebuginfod, libcurl and TLS
- * libraries into the host as soon as it is loaded. Files are read, never mapped: one that is cut short while we read
- * gives an error here, and not a SIGBUS to the host.
+ * modules/elffile.c - opens ELF files and their debug files for their symbols. It uses libelf alone, because libdw
+ * would load libdebuginfod, libcurl and TLS libraries into the host. Files are read, never mapped: a file that is
+ * truncated meanwhile gives an error here, not a SIGBUS in the host.
  */
 #include "modules/elffile.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define BUILD_ID_MAX 64
-#define UNPACKED_MAX ((size_t)64 << 20) /* of .gnu_debugdata */
+#define UNPACKED_MAX ((size_t)64 << 20) /* limit for the unpacked .gnu_debugdata */
 
 static int open_read(const char *path)
 {
@@ -36,7 +36,7 @@ static size_t build_id_of(Elf *elf, const uint8_t **build_id)
         GElf_Nhdr note;
         size_t name, desc;
         if (!gelf_getphdr(elf, (int)i, &ph))
-            return 0; /* the count may be anything up to four billion, the table lies in the file */
+            return 0; /* the count is not trusted, it may be four billion; the table must lie in the file */
         if (ph.p_type != PT_NOTE)
             continue;
         Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_NHDR);
@@ -97,8 +97,10 @@ static int find_by_build_id(const uint8_t *build_id, size_t n_build_id, char **f
     return open_debug(path, build_id, n_build_id, found);
 }
 
-/* What a client of debuginfod (debuginfod-find, gdb) has fetched before. No server is asked here: each profile would
- * wait for it. */
+/*
+ * Looks in the cache of debuginfod's clients (debuginfod-find, gdb). No server is asked: each profile would wait for
+ * it.
+ */
 static int find_in_cache(const uint8_t *build_id, size_t n_build_id, char **found)
 {
     static const char *const places[][2] = {
@@ -117,7 +119,9 @@ static int find_in_cache(const uint8_t *build_id, size_t n_build_id, char **foun
     return -1;
 }
 
-/* Where gdb looks for it; judged by its build-id rather than by the link's checksum of the whole file. */
+/*
+ * Looks where gdb does for a .gnu_debuglink; checks the build-id, not the link's checksum, which covers the whole file.
+ */
 static int find_by_link(const char *file, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
 {
     static const char *const places[][2] = {{"", ""}, {"", "/.debug"}, {"/usr/lib/debug", ""}};
@@ -203,7 +207,7 @@ static void add_minidebuginfo(struct elffile *file)
     }
 }
 
-/* A stripped file's symbols may lie elsewhere. */
+/* Adds the other sources of a stripped file's symbols. */
 static void add_others(struct elffile *file)
 {
     Elf *elf = file->parts[0].elf;
@@ -223,7 +227,7 @@ static void add_others(struct elffile *file)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Debug files are looked for beside the file itself, so a link of /proc is read first. */
+/* Reads a link of /proc, because debug files are searched beside the true file. */
 static char *real_name(const char *path)
 {
     static const char deleted[] = " (deleted)";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elffile.h - one ELF file as the symbolize and lines modules see it: found, opened, its functions by address.
+ * modules/elffile.h - an opened ELF file with its debug files, and its functions by address. For the symbolize and
+ * lines modules.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 struct function {
     GElf_Addr start, end; /* in the process */
     const char *name;
-    unsigned char rank; /* which of several names at one address is shown */
+    unsigned char rank; /* selects one of several names at the same address */
     unsigned char sized;
 };
 
@@ -22,23 +23,22 @@ struct elfpart {
 };
 
 struct elffile {
-    char *path; /* its name, not that of a link in /proc */
+    char *path; /* the true path, not that of a link in /proc */
     uintptr_t bias;
-    struct elfpart parts[3]; /* itself, then its separate debug file and .gnu_debugdata where there are any */
+    struct elfpart parts[3]; /* the file, then its separate debug file and .gnu_debugdata, if any */
     int n_parts;
     void *unpacked;             /* .gnu_debugdata */
     struct function *functions; /* by start */
     size_t n_functions;
-    int has_functions; /* were looked for */
-    void *lines;       /* what the lines module keeps */
+    int has_functions; /* functions were read */
+    void *lines;       /* data of the lines module */
 };
 
-/* 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any). */
+/* Returns 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any is accepted). */
 int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
 void elffile_close(struct elffile *file);
 
-/* A descriptor of the separate debug file of the file at path, by .build-id directory or by `link`; -1: there is none.
- */
+/* Opens the separate debug file of the file at path, found by .build-id directory or by `link`; -1: there is none. */
 int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found);
 
 /* The function that holds pc; NULL: not known. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elfsymbols.c - functions by address, from the symbol tables of a file and its parts, sorted once a session: a
- * report asks for thousands.
+ * modules/elfsymbols.c - finds functions by address in the symbol tables of a file and its debug files. The tables are
+ * sorted once per session, because a report asks for thousands of addresses.
  */
 #include "modules/elffile.h"
 
@@ -12,7 +12,10 @@
 
 #define LOOK_BACK 32
 
-/* Of several names for one address, the one that programs use: global before weak before local, fewest underscores. */
+/*
+ * Ranks the names of one address; the best is the one that programs use: global before weak before local, fewest
+ * underscores.
+ */
 static unsigned char rank(const GElf_Sym *sym, const char *name)
 {
     unsigned bind = GELF_ST_BIND(sym->st_info);
@@ -41,10 +44,10 @@ static int by_start(const void *a, const void *b)
     return x->end < y->end ? 1 : x->end > y->end ? -1 : strcmp(x->name, y->name);
 }
 
-/* A symbol without a size reaches to the next one. */
+/* A symbol without a size extends to the next one. */
 static void close_gaps(struct function *f, size_t n)
 {
-    GElf_Addr next = 0; /* where the next symbol starts that starts elsewhere; 0: there is none */
+    GElf_Addr next = 0; /* start of the next symbol with another start; 0: there is none */
     for (size_t i = n; i-- > 0;) {
         if (i + 1 < n && f[i + 1].start != f[i].start)
             next = f[i + 1].start;
@@ -103,8 +106,8 @@ const struct function *elffile_function(struct elffile *file, GElf_Addr pc)
             hi = mid;
     }
     /*
-     * The nearest may have ended before pc, inside a larger one; and a label without a size gives way to a function
-     * that has one. At one start the better name sorts first, so it is met last.
+     * The nearest symbol may end before pc and lie inside a larger one. A function with a size is preferred to a label
+     * without one. Of symbols with the same start the better name sorts first, so this loop meets it last.
      */
     const struct function *best = NULL;
     for (size_t back = 0; back < LOOK_BACK && back < lo; back++) {

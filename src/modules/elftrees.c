@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elftrees.c - what the static libelf of elfutils 0.192 refers to and does not bring: its trees of tsearch.
+ * modules/elftrees.c - functions on search trees that the static libelf of elfutils 0.192 needs and does not contain.
  *
- * Compiled only where that is so (Debian 13). A tree is an Elf handle's own, and a handle is one thread's at a time, so
- * the lock that stands behind the root is left alone. Weak: a libelf that has them is preferred.
- * Source: elfutils 0.192, lib/eu-search.h; https://sourceware.org/bugzilla/show_bug.cgi?id=32293
+ * Compiled only where they are missing (Debian 13). A tree belongs to one Elf handle, and a handle is used by one
+ * thread at a time, so the lock behind the root is not used. Weak: a libelf that has them is preferred. Source:
+ * elfutils 0.192, lib/eu-search.h; https://sourceware.org/bugzilla/show_bug.cgi?id=32293
  */
 #include <search.h>
 #include <stddef.h>

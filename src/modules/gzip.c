@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/gzip.c - the gzip module: ISA-L's igzip behind pprof/gzip.h's table. Streaming, and no malloc in the library:
- * its state and its level buffer lie in the memory that the caller gives.
+ * modules/gzip.c - the gzip module: implements the table of pprof/gzip.h by ISA-L's igzip. The library does not call
+ * malloc: its state and level buffer lie in the caller's memory.
  *
- * Level 2: at the size of zlib's level 1 and about four times its speed on profiles.
+ * Level 2: on profiles the size of zlib's level 1, at about four times its speed.
  */
 #include "pprof/gzip.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/gzip_zlib.c - the gzip module of fully static programs, which only write: zlib, which libelf.a brings anyway,
- * since there may be no static ISA-L to link. What zlib would take from malloc lies in the state.
+ * modules/gzip_zlib.c - the gzip module of fully static programs, by zlib: there may be no static ISA-L to link, and
+ * libelf.a needs zlib anyway. It only compresses. zlib's allocations come from the state's memory.
  */
 #include "pprof/gzip.h"
 
@@ -10,7 +10,7 @@
 
 #define LEVEL        1
 #define GZIP_WRAPPER (15 + 16)   /* the largest window */
-#define MEMORY_BYTES (512 << 10) /* zlib takes 268 KB, its relatives a little more */
+#define MEMORY_BYTES (512 << 10) /* zlib takes 268 KB, compatible libraries a little more */
 
 struct deflate_state {
     z_stream stream;
@@ -30,7 +30,7 @@ static void *take(void *opaque, unsigned count, unsigned size)
 
 static void give_back(void *opaque, void *address) {}
 
-/* If it fails, so does every call of deflate. */
+/* If it fails, every call of deflate fails. */
 static void deflate_init(void *memory)
 {
     struct deflate_state *state = memory;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/lines.c - the lines module: source lines and inlined frames from DWARF, through libdw; its own module because
- * loading libdw brings much with it, and only symbolize=lines wants it.
+ * modules/lines.c - the lines module: finds source lines and inlined frames in DWARF, through libdw. It is a separate
+ * module because libdw loads many libraries, and only symbolize=lines needs it.
  *
- * One Dwfl a file: ranges of a library and of its successor at the same address may overlap, which one Dwfl would
- * refuse. Compile units are found by their own ranges: .debug_aranges is optional, and clang leaves it out. Where there
- * is no DWARF the symbol tables answer.
+ * Each file has its own Dwfl: ranges of a library and of a later one at the same address may overlap, which one Dwfl
+ * would refuse. Compile units are found by their own ranges, because .debug_aranges is optional and clang leaves it
+ * out. Without DWARF the symbol tables are used.
  */
 #include "modules/session.h"
 
@@ -104,8 +104,10 @@ static const char *call_file(Dwarf_Die *cu, Dwarf_Die *inlined)
     return dwarf_filesrc(files, number, NULL, NULL);
 }
 
-/* The DIEs around pc, innermost first, as they lie in the code: dwarf_getscopes alone leaves it where a function was
- * inlined, for the place where that was written. */
+/*
+ * The DIEs around pc, innermost first, as nested in the code. dwarf_getscopes alone does not give that: at an inlined
+ * function it continues with the scopes around the function's definition.
+ */
 static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
 {
     Dwarf_Die *lexical = NULL;
@@ -118,7 +120,10 @@ static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* The library's own searches would ask a debuginfod over the network, and each profile would wait for it. */
+/*
+ * Replaces the library's search, which would ask a debuginfod server over the network, and each profile would wait for
+ * it.
+ */
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *path,
                           const char *link, GElf_Word crc, char **found)
 {
@@ -132,7 +137,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
 static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file, Elf **elf)
 {
     (void)module, (void)userdata, (void)name, (void)base, (void)file, (void)elf;
-    return -1; /* each module is reported with its file */
+    return -1; /* not used: each module is reported with its file */
 }
 
 static const Dwfl_Callbacks callbacks = {
@@ -165,7 +170,7 @@ static void open_lines(struct elffile *file)
     dwfl_report_begin(l->dwfl);
     l->module = dwfl_report_elf(l->dwfl, "", file->path, fd, file->bias, true);
     if (!l->module)
-        close(fd); /* else it is the Dwfl's */
+        close(fd); /* on success the Dwfl owns it */
     if (dwfl_report_end(l->dwfl, NULL, NULL) || !l->module)
         return;
     collect(l);
@@ -204,7 +209,7 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
         };
         if (tag != DW_TAG_inlined_subroutine)
             break;
-        at_file = call_file(&unit->cu, die); /* where the next one rootward called it */
+        at_file = call_file(&unit->cu, die); /* the place where the next frame rootward called it */
         at_line = (int)number_of(die, DW_AT_call_line);
     }
     free(scopes);

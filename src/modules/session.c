@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/session.c - files by handle, and demangling of what the look-ups find. A session lives for one report: what
- * it opened and allocated goes with it.
+ * modules/session.c - keeps opened files by handle, and demangles the names that are found. A session lives for one
+ * report; its end closes and frees everything.
  */
 #include "modules/session.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 4096 /* of a demangled name; longer ones are clipped */
+#define NAME_BYTES 4096 /* longest demangled name; longer ones are cut */
 #define LINES_MAX  64
 
 struct session {
@@ -19,7 +19,7 @@ struct session {
     int n_files;
     dp_session_lookup_fn lookup;
     void (*close_file)(struct elffile *);
-    char *names[LINES_MAX]; /* what the last look-up demangled */
+    char *names[LINES_MAX]; /* demangled names of the last look-up */
 };
 
 void *dp_session_open(dp_session_lookup_fn lookup, void (*close_file)(struct elffile *))
@@ -72,7 +72,7 @@ int dp_session_function(struct elffile *file, uintptr_t pc, struct dp_symbol_lin
     return f != NULL;
 }
 
-/* name@@VERSION, as symbol tables of shared libraries have it, is the name of a symbol rather than of a function. */
+/* Cuts a symbol version off: symbol tables of shared libraries have name@@VERSION. */
 static const char *without_version(const char *system_name, char *name)
 {
     size_t n = strcspn(system_name, "@");

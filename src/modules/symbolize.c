@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/symbolize.c - the symbolize module: functions from .symtab and .dynsym, of the file itself, of its separate
- * debug file, or of .gnu_debugdata. libelf and liblzma, nothing else.
+ * modules/symbolize.c - the symbolize module: finds functions in .symtab and .dynsym of the file, of its separate debug
+ * file, or of .gnu_debugdata. It needs only libelf and liblzma.
  */
 #include "modules/session.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/unwind.c - libunwind, for the frames that a rule cannot say.
+ * modules/unwind.c - the unwind module: walks through libunwind, for stacks with frames that no rule describes.
  *
- * Its remote interface is used on our own process: libunwind then asks us for everything. Registers come from the
- * caller, memory through a reader that checks, unwind tables from _dl_find_object. unw_init_local and unw_backtrace
- * would call dl_iterate_phdr, whose lock another thread may hold for ever, in a forked child above all. Nothing is
- * cached: its cache has a lock. What locks it still takes (a pool of records, held for a few instructions with signals
- * blocked) are why fork waits until no walk is inside.
+ * It uses libunwind's remote interface on this process, so that libunwind asks the caller for everything: registers
+ * come from the caller, memory through a reader that checks addresses, unwind tables from _dl_find_object.
+ * unw_init_local and unw_backtrace would call dl_iterate_phdr, whose lock may stay locked for ever, above all in a
+ * forked child. libunwind's cache is off, because it has a lock. libunwind still locks a pool of records, for a few
+ * instructions with signals blocked; therefore fork waits until no walk is inside.
  *
- * Where an address has no unwind data libunwind guesses, by frame pointers; we end the walk there instead.
+ * At an address without unwind data libunwind would guess by frame pointers; this module ends the walk instead.
  */
 #include "unwind/unwinder.h"
 
@@ -24,7 +24,7 @@ static unw_addr_space_t space;
 struct walk {
     const uintptr_t *registers;
     const struct dp_unwinder_process *process;
-    bool no_data; /* since it was last cleared an address was asked for that has none */
+    bool no_data; /* an address without unwind data was looked up since this was last cleared */
 };
 
 static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need_unwind_info, void *arg)
@@ -132,7 +132,8 @@ static size_t walk(const uintptr_t *registers, uintptr_t from_sp, struct dp_unwi
         }
         w.no_data = false;
         int err = unw_step(&cursor);
-        if (err < 0 || (w.no_data && unw_is_signal_frame(&cursor) <= 0)) /* a trampoline is known without */
+        /* a signal trampoline is recognized without unwind data */
+        if (err < 0 || (w.no_data && unw_is_signal_frame(&cursor) <= 0))
             return n;
         if (err == 0) {
             *whole = true;
