@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * records.h - deltas of cumulative records that a runtime keeps itself.
+ * records.h - writes delta profiles of cumulative records that a runtime keeps itself.
  *
- * The runtime hands in all its records each time; what comes out is the gzipped pprof of what changed since the last
- * write that succeeded. Deltas are subtracted first and scaled then, as Go's profiles are. A heap record is known by
- * its stack together with its block size (bytes / objects), or by its stack alone with DELTAPROF_MIXED_SIZES. Fastest
- * when records come in the same order each time and have ids; any order is right. One object serves one source:
- * mixing these calls with deltaprof_delta_write, or the wrong kind, is -EINVAL.
+ * The runtime passes all its records in each call. The result is a gzipped pprof of the changes since the last
+ * successful write. Values are first subtracted, then scaled, as in Go's profiles. A heap record is known by its stack
+ * together with its block size (bytes / objects), or by its stack alone with DELTAPROF_MIXED_SIZES. It is fastest if
+ * records have ids and come in the same order each time, but any order is correct. One object serves one source: mixing
+ * these calls with deltaprof_delta_write, or using the wrong kind, gives -EINVAL.
  */
 #pragma once
 
@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /*
- * Cumulative counters of one stack since the runtime began. Every value of stack is a return address, the leaf first,
- * or what deltaprof_delta_set_frames names; with the top bit set it is no address of this process.
+ * Cumulative counters of one stack since the runtime began. Each value of stack, the leaf first, is a return address,
+ * or a value that the function of deltaprof_delta_set_frames names. With the top bit set it is not an address of this
+ * process.
  *
  * id is any number that the runtime keeps for this record, for example the address of its bucket; 0: none. It promises
  * the same stack and block size until deltaprof_delta_forget_ids. The stack of a record whose id was seen before is
@@ -32,7 +33,7 @@ struct deltaprof_heap_record {
     uint64_t id;
 };
 
-/* The same for waits; of a kind DELTAPROF_MUTEX or DELTAPROF_BLOCK. */
+/* The same for waits of the kind DELTAPROF_MUTEX or DELTAPROF_BLOCK. */
 struct deltaprof_block_record {
     const uintptr_t *stack;
     size_t depth;
@@ -41,16 +42,17 @@ struct deltaprof_block_record {
 };
 
 /*
- * Writes what changed since the last success; the records and stacks are only read, and only until the call returns.
- * rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. A record below what it was
- * last time has begun anew: it shows no alloc, and counts from there. Records of one key are summed. A stack deeper
- * than `depth` is cut there.
+ * Writes the changes since the last success. Records and stacks are only read, and only until the call returns.
+ * rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. A record with a smaller
+ * value than last time was reset: it shows no alloc, and counts from its new value. Records with the same key are
+ * summed. Stacks are cut to `depth` frames.
  *
- * fn NULL: nothing is written, and these records are the baseline from now on (deltaprof_delta_skip instead makes the
- * records of the next call the baseline; so does a fork, in the child: those show what is in use and no alloc).
+ * fn NULL: nothing is written, and these records become the baseline. deltaprof_delta_skip makes the records of the
+ * next call the baseline; a fork does the same in the child. Such a call shows in-use values and no alloc.
  *
- * 0; fn's error; -EINVAL: the wrong kind or source, or a NULL where records or a stack should be; -EBUSY: a write is
- * not settled; -ENOMEM: more stacks than `memory` has room for. On any error the baseline stays.
+ * Returns 0; fn's error; -EINVAL: the wrong kind or source, or NULL for records or a stack; -EBUSY: an earlier write
+ * was neither committed nor abandoned; -ENOMEM: more stacks than `memory` has room for. On any error the baseline
+ * stays.
  */
 DELTAPROF_API int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta,
                                                      const struct deltaprof_heap_record *records, size_t n_records,
@@ -65,7 +67,7 @@ DELTAPROF_API int deltaprof_delta_write_block_records(struct deltaprof_delta *de
  */
 DELTAPROF_API int deltaprof_delta_forget_ids(struct deltaprof_delta *delta);
 
-/* The same in two phases: deltaprof_delta_commit or _abandon settles it. */
+/* The same in two phases: deltaprof_delta_commit or deltaprof_delta_abandon must follow. */
 DELTAPROF_API int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta,
                                                                  const struct deltaprof_heap_record *records,
                                                                  size_t n_records, int64_t rate_bytes,
