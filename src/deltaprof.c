@@ -321,6 +321,12 @@ void deltaprof_before_exit(void)
     dp_exit_deliver(false);
 }
 
+void deltaprof_exit_begins(void)
+{
+    if (!stands_aside())
+        dp_exit_begins();
+}
+
 void deltaprof_exit_cancelled(void)
 {
     if (!stands_aside()) /* a child of vfork has its parent's memory */

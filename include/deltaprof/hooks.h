@@ -391,6 +391,10 @@ DELTAPROF_API int deltaprof_start_preloaded(void);
  */
 DELTAPROF_API void deltaprof_before_exit(void);
 
+/* The calling thread is about to call exit. If another thread is in exit already, the last delta is delivered now, or
+ * waited for, at most exit_timeout; otherwise exit delivers it after the program's handlers. */
+DELTAPROF_API void deltaprof_exit_begins(void);
+
 /* The end for which deltaprof_before_exit was called did not come (a failed exec): a later one delivers again. */
 DELTAPROF_API void deltaprof_exit_cancelled(void);
 

@@ -3,7 +3,8 @@
  * process.c - what the program does to itself, told to the library: ends, closed libraries, namespaces, rights,
  * seccomp.
  *
- * exit and quick_exit reach the library by handlers of theirs (init.c); `_exit` and exit_group have none. syscall and
+ * exit and quick_exit reach the library by handlers of theirs (init.c); `_exit` and exit_group have none. Of two
+ * threads in exit, one runs the handlers and the other may end the process under it, so exit is told too. syscall and
  * prctl are declared here with the words that they may carry, whose number we cannot know; they are passed on as they
  * came, by a jump, also because a system call may return twice.
  */
@@ -22,6 +23,7 @@ enum { CLONE3 = 435, LANDLOCK_RESTRICT_SELF = 446, LSM_SET_SELF_ATTR = 460 };
 #define PR_SET_SPECULATION_CTRL 53
 #endif
 
+DP_HOOK void dp_exit(int status) __asm__(DP_HOOK_NAME("exit")); /* not noreturn, so that it is left by a jump */
 DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn));
 DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
@@ -32,6 +34,12 @@ DP_HOOK int capset(void *header, const void *data); /* libc has it, no header of
 DP_HOOK long dp_syscall(long number, long a, long b, long c, long d,
                         DP_SYSCALL_LAST(long)) __asm__(DP_HOOK_NAME("syscall"));
 DP_HOOK int dp_prctl(int option, long a, long b, long c, long d) __asm__(DP_HOOK_NAME("prctl"));
+
+void dp_exit(int status)
+{
+    deltaprof_exit_begins();
+    DP_REAL(exit)(status);
+}
 
 void _exit(int status)
 {

@@ -81,6 +81,7 @@
 
 /* What ends or changes the process. */
 #define DP_SYMBOLS_PROCESS(F)                                            \
+    F(exit, void, (int status), (status), NULL)                          \
     F(_exit, void, (int status), (status), NULL)                         \
     F(_Exit, void, (int status), (status), NULL)                         \
     F(pthread_exit, void, (void *result), (result), NULL)                \

@@ -31,7 +31,8 @@ enum { SHORT_LIVED_NS = 1000000000 };
 
 static struct {
     _Atomic uint32_t state;
-    _Atomic int32_t by; /* thread that delivers; a thread asks only whether it is itself */
+    _Atomic int32_t by;    /* thread that delivers; a thread asks only whether it is itself */
+    _Atomic int32_t first; /* thread that called exit first; 0: none did */
     _Atomic bool armed, speaks;
     _Atomic int64_t timeout_ns;
     _Atomic int64_t forked_ns; /* when this process was forked from one that was profiled; 0: it was not */
@@ -174,6 +175,15 @@ void dp_exit_deliver(bool ordinary)
     errno = saved;
 }
 
+/* A thread that returned from main is in exit without having been noted; its delivery is seen once it has begun. */
+void dp_exit_begins(void)
+{
+    int32_t self = (int32_t)syscall(SYS_gettid), first = 0;
+    bool second = !dp_cas_acquire(&process_exit.first, &first, self) && first != self;
+    if (second || dp_load_acquire(&process_exit.state) == UNDER_WAY)
+        dp_exit_deliver(true);
+}
+
 void dp_exit_deliver_crash(void)
 {
     dp_tick_in_handler(true);
@@ -190,6 +200,7 @@ void dp_exit_cancelled(void)
 void dp_exit_fork_child(void)
 {
     dp_store_relaxed(&process_exit.state, NOT_YET);
+    dp_store_relaxed(&process_exit.first, 0);
     dp_store_relaxed(&process_exit.speaks, false);
     dp_store_relaxed(&process_exit.forked_ns, dp_clock_ns());
 }

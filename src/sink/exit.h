@@ -20,6 +20,9 @@ void dp_exit_init(const struct dp_config *conf, bool speaks);
 void dp_exit_deliver(bool ordinary);
 /* The same for a crash: the host's heap may be destroyed or locked, so the agent too writes with cached names only. */
 void dp_exit_deliver_crash(void);
+/* Before exit: delivers if another thread is in exit, because either may then end the process before the other's
+ * handlers have run. */
+void dp_exit_begins(void);
 /* The end did not come: init of a pid namespace survives its own signals. */
 void dp_exit_cancelled(void);
 

@@ -94,6 +94,11 @@ def that_threads_may_allocate_while_the_process_ends():
         ends('busy-_exit')
 
 
+def that_threads_may_call_exit_together():
+    for _ in range(5):
+        ends('exits')
+
+
 def idles(conf, out):
     """A program that allocates a little every 10 ms, once it has said so."""
     p = subprocess.Popen([victim('serve'), 'idle'], env=environment('heap_rate=1,' + conf, out), stdin=subprocess.PIPE,

@@ -94,6 +94,12 @@ static void *leave_late(void *arg)
     return NULL;
 }
 
+static void *exits(void *arg)
+{
+    exit(5);
+    return arg;
+}
+
 static void *forever(void *arg)
 {
     for (;;)
@@ -290,6 +296,12 @@ int main(int argc, char **argv)
             pthread_create(&thread, NULL, forever, NULL);
         pause_ms(50);
         return 5;
+    }
+    if (strcmp(how, "exits") == 0) { /* several threads in exit at once */
+        for (int i = 0; i < 4; i++)
+            pthread_create(&thread, NULL, exits, NULL);
+        for (;;)
+            pause();
     }
     if (strcmp(how, "busy-_exit") == 0) {
         for (int i = 0; i < 4; i++)
