@@ -27,13 +27,33 @@ class Flame {
 
     /* options: {order: heavy or name, up: the root is at the bottom, dark}. */
     show(tree, frames, options) {
+        const path = this.zoom ? this.path() : [];
         this.tree = tree;
         this.frames = frames;
         this.options = options;
-        this.zoom = 0;
-        this.selected = 0;
         this.layout();
+        this.zoom = this.find(path);
+        this.selected = Math.max(this.boxOf[this.zoom], 0);
         this.draw();
+    }
+
+    /* The frames from the root to the node that is zoomed to. */
+    path() {
+        const path = [];
+        for (let i = this.zoom; i > 0; i = this.tree.parent[i])
+            path.push(this.tree.frame[i]);
+        return path.reverse();
+    }
+
+    /* The node at a path, if it is drawn; else the root. */
+    find(path) {
+        let at = 0, n = 0;
+        for (let i = 1; i < this.tree.n && n < path.length; i++)
+            if (this.tree.parent[i] === at && this.tree.frame[i] === path[n]) {
+                at = i;
+                n++;
+            }
+        return n === path.length && this.boxOf[at] >= 0 ? at : 0;
     }
 
     layout() {

@@ -212,6 +212,8 @@ class Fold {
 
     /* Keys of labels that rows of this kind have. */
     labelKeys(kind) {
+        if (kind.labelKeys && kind.labelKeysOf === kind.nRows)
+            return kind.labelKeys;
         const used = new Set();
         for (let i = 0; i < kind.nRows; i++)
             used.add(kind.labels.data[i]);
@@ -219,7 +221,8 @@ class Fold {
         for (const n of used)
             for (const [key] of this.model.labelSets.items[n])
                 keys.add(key);
-        return [...keys].sort();
+        kind.labelKeysOf = kind.nRows;
+        return (kind.labelKeys = [...keys].sort());
     }
 }
 

@@ -2,12 +2,14 @@
 /*
  * live.js - profiles from the process that served this page.
  *
- * One cumulative profile of each kind comes first, as the tick before all others. Then deltas come under a cursor of this page
- * alone, so no other reader loses any. Each reply acknowledges the one before (`after`), so a reply that was lost is covered by
- * the next. The oldest ticks are put together when there are many, so a page that stays open for days does not grow.
+ * Deltas come under a cursor of this page alone, so no other reader loses any. The first one is everything since the start of the
+ * process; it becomes a tick of no length before all others. Each request acknowledges the reply before (`after`), so a reply that was
+ * lost is covered by the next. A cursor that the process has forgotten is followed by another, from now on. The oldest ticks are put
+ * together when there are many, so a page that stays open for days does not grow.
  */
 const KINDS = ['heap', 'mutex', 'block'];
 const POLL_MS = 5000;
+const TICKS_KEPT = 2000;
 
 class Live {
     /* base: the path of /debug/pprof/, with a slash at its end. */
@@ -16,15 +18,20 @@ class Live {
         this.base = base;
         this.onTick = onTick;
         this.onState = onState;
+        this.pid = '';
+        this.newCursor();
+        this.goesOn = false;
+    }
+
+    newCursor() {
         this.cursor = `view-${crypto.getRandomValues(new Uint32Array(2)).join('')}`;
         this.seq = {};
-        this.pid = '';
-        this.paused = false;
+        this.goesOn = true;
     }
 
     async start() {
         for (;;) {
-            if (!this.paused && !document.hidden)
+            if (!document.hidden)
                 await this.poll();
             await new Promise(resolve => setTimeout(resolve, POLL_MS));
         }
@@ -42,28 +49,28 @@ class Live {
     }
 
     async pollKind(kind) {
-        if (this.seq[kind] === undefined) {
-            const first = await this.fetch(`delta_${kind}?cursor=${this.cursor}&from=now`);
-            if (!first)
-                return;
-            this.seq[kind] = first.seq;
-            const whole = await this.fetch(kind);
-            if (whole)
-                this.add(kind, whole, true);
+        const seq = this.seq[kind];
+        const reply = await this.fetch(`delta_${kind}?cursor=${this.cursor}&after=${seq || 0}${this.goesOn ? '&from=now' : ''}`);
+        if (!reply)
             return;
-        }
-        const delta = await this.fetch(`delta_${kind}?cursor=${this.cursor}${this.seq[kind] ? `&after=${this.seq[kind]}` : ''}`);
-        if (!delta)
-            return;
-        this.add(kind, delta, false);
-        this.seq[kind] = delta.seq;
+        if (seq === undefined && !this.goesOn) /* since the start of the process: no tick of its own in time */
+            Object.assign(reply.profile, {timeNs: reply.profile.timeNs + reply.profile.durationNs, durationNs: 0});
+        this.model.addProfile(reply.profile, {kindName: kind, pid: this.pid});
+        const of = this.model.kinds.get(kind);
+        if (of.ticks.length > TICKS_KEPT)
+            of.joinOldest();
+        this.seq[kind] = reply.seq;
     }
 
     /* A reply as {profile, seq}, or null where this kind is switched off. */
     async fetch(path) {
-        const response = await fetch(this.base + path, {cache: 'no-store', credentials: 'same-origin'});
+        const response = await fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'});
         if (response.status === 404)
             return null;
+        if (response.status === 409) {
+            this.newCursor();
+            return null;
+        }
         if (!response.ok)
             throw new Error(`${path.split('?')[0]}: ${response.status} ${(await response.text()).split('\n')[0].slice(0, 200)}`);
         const pid = response.headers.get('X-Deltaprof-Pid') || '';
@@ -72,11 +79,5 @@ class Live {
         this.pid = pid;
         const bytes = await inflate(new Uint8Array(await response.arrayBuffer()));
         return {profile: decodeProfile(bytes), seq: response.headers.get('X-Deltaprof-Seq')};
-    }
-
-    add(kind, {profile}, isFirst) {
-        if (isFirst) /* since the start of the process: no tick of its own in time */
-            profile.durationNs = 0;
-        this.model.addProfile(profile, {kindName: kind, pid: this.pid});
     }
 }

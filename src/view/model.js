@@ -77,6 +77,31 @@ class Kind {
         return [first, lowerBound(this.ticks, t => t.end > to)];
     }
 
+    /*
+     * Puts the older half of the ticks together, two by two: what a row says of a stack is then said once for both, so the number of
+     * rows is bounded by the number of ticks.
+     */
+    joinOldest() {
+        const joined = new Kind(this.name, this.types);
+        const half = this.ticks.length >> 2 << 1;
+        for (let i = 0, n; i < this.ticks.length; i += n) {
+            n = i < half ? 2 : 1;
+            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows});
+            const rows = new Map();
+            const [begin, end] = this.rowsOfTicks(i, i + n);
+            for (let row = begin; row < end; row++) {
+                const key = this.labels.data[row] * 4294967296 + this.node.data[row];
+                const sums = rows.get(key) || this.values.map(() => 0);
+                this.values.forEach((v, k) => { sums[k] += v.data[row]; });
+                rows.set(key, sums);
+            }
+            for (const [key, values] of rows)
+                if (values.some(v => v !== 0))
+                    joined.addRow(key % 4294967296, Math.floor(key / 4294967296), values);
+        }
+        Object.assign(this, {ticks: joined.ticks, node: joined.node, labels: joined.labels, tick: joined.tick, values: joined.values});
+    }
+
     rowsOfTicks(first, last) {
         const row = i => (i < this.ticks.length ? this.ticks[i].firstRow : this.nRows);
         return [row(first), row(last)];
@@ -227,74 +252,4 @@ function rssOfComments(comments) {
             found[match[1]] = Number(match[2]);
     }
     return found.Total ? {rss: found.Total, anon: found.Anon || 0} : null;
-}
-
-/*
- * The pack: what `deltaprof view` makes of many files. All numbers are little varints; signed ones are zigzag.
- *
- *     strings     n, then length and bytes of each
- *     frames      n, then name, file, library (strings), line, 1 if it only passes an allocation on; numbered from 1
- *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
- *     label sets  n, then n labels, each key and value (strings)
- *     processes   n, then program, pid, host (strings)
- *     kinds       n, then name (string), n types each {type, unit (strings)}, n ticks, each: process, end in microseconds since the
- *                 tick before (signed), duration in microseconds, rss, anonymous rss (bytes), n comments (strings), n rows, each:
- *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference)
- */
-function readPack(bytes, model) {
-    const wire = new Wire(bytes);
-    const many = read => {
-        const n = wire.small();
-        const items = new Array(n);
-        for (let i = 0; i < n; i++)
-            items[i] = read(i);
-        return items;
-    };
-    const strings = many(() => {
-        const n = wire.small();
-        wire.at += n;
-        if (wire.at > wire.end)
-            throw new Error('the data ends inside a text');
-        return Wire.utf8.decode(bytes.subarray(wire.at - n, wire.at));
-    });
-    const string = () => strings[wire.small()];
-    const frames = [0, ...many(() => {
-        const name = string(), file = string(), library = string(), line = wire.small(), passes = wire.small() === 1;
-        return model.frameNumber(name, file, line, library, passes);
-    })];
-    const nodes = [0];
-    many(i => {
-        const parent = i + 1 - wire.small();
-        nodes.push(model.child(nodes[parent], frames[wire.small()]));
-    });
-    const labelSets = many(() => model.labelNumber(many(() => [string(), string()])));
-    const processes = many(() => {
-        const program = string(), pid = string(), host = string();
-        return model.processNumber(program, pid, host);
-    });
-    many(() => {
-        const name = string();
-        const types = many(() => ({type: string(), unit: string()}));
-        const kind = model.kind(name, types);
-        const values = new Array(types.length);
-        let end = 0;
-        many(() => {
-            const process = processes[wire.small()];
-            end += wire.signed();
-            const start = end - wire.small();
-            const rss = wire.small(), anon = wire.small();
-            const comments = many(string);
-            kind.ticks.push({start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments,
-                             rss: rss ? {rss, anon} : null});
-            let node = 0;
-            for (let n = wire.small(); n > 0; n--) {
-                node += wire.signed();
-                const labels = labelSets[wire.small()];
-                for (let i = 0; i < values.length; i++)
-                    values[i] = wire.signed();
-                kind.addRow(nodes[node], labels, values);
-            }
-        });
-    });
-    model.version++;
 }

@@ -69,7 +69,7 @@ function kindOfFile(name, profile) {
     if (match)
         return {program: match[1], pid: match[2], kindName: match[4]};
     const types = profile.types.map(t => t.type);
-    return {kindName: types.includes('inuse_space') || types.includes('alloc_space') ? 'heap' : types.includes('contentions') ? 'block' : types.join(', ')};
+    return {kindName: types.includes('inuse_space') || types.includes('alloc_space') ? 'heap' : types.includes('contentions') ? 'block' : types[types.length - 1]};
 }
 
 async function addFiles(files) {

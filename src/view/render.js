@@ -72,12 +72,27 @@ function controls(kind) {
     byId('range').textContent = state.a ? `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}; B: ${words}` : words;
 }
 
+/* Elements stay as they are while their choices do: a list that is open on the screen does not close. */
+function isFilled(id, items, chosen) {
+    const box = byId(id), text = JSON.stringify([items, String(chosen)]);
+    const same = box.dataset.items === text;
+    box.dataset.items = text;
+    return same;
+}
+
 function fillTabs(id, items, chosen, onChoose) {
+    if (isFilled(id, items, chosen))
+        return;
+    const focused = byId(id).contains(document.activeElement);
     byId(id).replaceChildren(...items.map(([value, name]) => element('button', {
         role: 'tab', 'aria-selected': String(value === chosen), 'data-value': value, onclick: () => onChoose(value)}, name)));
+    if (focused)
+        byId(id).querySelector('[aria-selected=true]').focus();
 }
 
 function fillSelect(id, items, chosen) {
+    if (isFilled(id, items, ''))
+        return void (byId(id).value = String(chosen));
     byId(id).replaceChildren(...items.map(([value, name]) => element('option', {value: String(value), selected: String(value) === String(chosen)}, name)));
     byId(id).value = String(chosen);
 }
@@ -88,8 +103,8 @@ function drawChart(kind) {
     const isLevel = kind.isLevel[type];
     const unit = kind.types[type].unit;
     const layers = [], lines = [];
-    for (const {label, nodes, colour} of roots(kind, type))
-        layers.push({name: label, colour, values: perTick(kind, type, nodes)});
+    const {names, layerOf} = roots(kind, type);
+    perTick(kind, type, layerOf, names.length).forEach((values, i) => layers.push({name: names[i], colour: layerColour(i), values}));
     if (isLevel && unit === 'bytes' && kind.ticks.some(t => t.rss)) {
         lines.push({name: 'RSS', colour: dark ? '#fff' : '#000', values: carried(kind.ticks.map(t => (t.rss ? t.rss.rss : NaN)))});
         lines.push({name: 'anonymous RSS', colour: dark ? '#aaa' : '#777', values: carried(kind.ticks.map(t => (t.rss ? t.rss.anon : NaN)))});
@@ -112,24 +127,25 @@ function carried(values) {
 }
 
 /*
- * The largest branches of the tree, to be stacked in the chart: the stem that all stacks share is passed by first. By node whether it
- * lies in the branch.
+ * The largest branches of the tree, to be stacked in the chart: the stem that all stacks share is passed by first. {names, layerOf: by
+ * node}; the last layer is the rest.
  */
 function roots(kind, type) {
-    const query = {...queryNow({from: -Infinity, to: Infinity}), type, mode: 'sum', fold: false, filter: null};
-    const key = `${state.kind} ${type} ${model.version} ${state.process} ${JSON.stringify(query.without)}`;
+    const without = withoutNow();
+    const key = `${state.kind} ${type} ${model.version} ${state.process} ${JSON.stringify(without)}`;
     if (roots.key === key)
-        return roots.found.map((r, i) => ({...r, colour: layerColour(i)}));
+        return roots.found;
     const size = new Float64Array(model.nNodes);
     const data = kind.values[type].data, node = kind.node.data, tick = kind.tick.data, labels = kind.labels.data;
-    const passes = folds.labelFilter(query.without);
+    const passes = folds.labelFilter(without);
     for (let i = 0; i < kind.nRows; i++)
-        if (passes[labels[i]] && (query.process < 0 || kind.ticks[tick[i]].process === query.process))
+        if (passes[labels[i]] && (state.process < 0 || kind.ticks[tick[i]].process === state.process))
             size[node[i]] += Math.abs(data[i]);
     const parent = model.parent.data;
     const total = Float64Array.from(size);
     for (let i = model.nNodes - 1; i > 0; i--)
         total[parent[i]] += total[i];
+    const whole = total[0];
     let stem = 0;
     let branches = [];
     for (;;) {
@@ -137,23 +153,24 @@ function roots(kind, type) {
         for (let i = stem + 1; i < model.nNodes; i++)
             if (parent[i] === stem && total[i] > 0)
                 branches.push(i);
-        if (branches.length !== 1 || size[stem] > 0)
+        branches.sort((a, b) => total[b] - total[a]);
+        if (!branches.length || total[branches[0]] < whole * STEM_SHARE)
             break;
         stem = branches[0];
     }
-    branches.sort((a, b) => total[b] - total[a]);
-    const of = new Int32Array(model.nNodes).fill(LAYERS_SHOWN);
-    branches.slice(0, LAYERS_SHOWN).forEach((b, i) => { of[b] = i; });
-    for (let i = 1; i < model.nNodes; i++)
-        if (of[i] === LAYERS_SHOWN && i > stem)
-            of[i] = of[parent[i]];
+    const shown = branches.slice(0, LAYERS_SHOWN);
+    const rest = shown.length;
+    const layerOf = new Int32Array(model.nNodes).fill(rest);
+    for (let i = stem + 1; i < model.nNodes; i++) {
+        const at = shown.indexOf(i);
+        layerOf[i] = at >= 0 ? at : layerOf[parent[i]];
+    }
     roots.key = key;
-    roots.found = branches.slice(0, LAYERS_SHOWN).map((b, i) => ({label: model.frames.items[model.frame.data[b]].name, nodes: of.map(n => (n === i ? 1 : 0))}));
-    roots.found.push({label: 'rest', nodes: of.map(n => (n === LAYERS_SHOWN ? 1 : 0))});
-    return roots.found.map((r, i) => ({...r, colour: layerColour(i)}));
+    roots.found = {names: [...shown.map(b => model.frames.items[model.frame.data[b]].name), 'rest'], layerOf};
+    return roots.found;
 }
 
 function layerColour(i) {
-    const [hue, saturation] = i < LAYERS_SHOWN ? HUES[i] : [0, 0];
+    const [hue, saturation] = i < (roots.found ? roots.found.names.length - 1 : 0) ? HUES[i] : [0, 0];
     return `hsl(${hue},${saturation}%,${dark ? 45 : 62}%)`;
 }

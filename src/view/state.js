@@ -9,6 +9,7 @@ const VIEWS = {flame: 'flame graph', table: 'table', locks: 'locks', leaks: 'gro
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 const LAYERS_SHOWN = 6;
+const STEM_SHARE = 0.8; /* of all: a branch that has more is looked into */
 const HEAP_DEFAULT = 'inuse_space';
 
 const model = new Model();
@@ -91,27 +92,31 @@ function treeNow() {
     if (!state.a)
         return folds.tree(queryNow());
     const lasts = range => {
-        const [first, last] = extent(kindNow());
-        return Math.max(Math.min(range.to, last) - Math.max(range.from, first), 1);
+        const {ticks} = kindNow(), [first, last] = kindNow().ticksWithin(range.from, range.to);
+        return first < last ? Math.max(ticks[last - 1].end - (first ? ticks[first - 1].end : extent(kindNow())[0]), 1) : 1;
     };
     /* Sums of ranges of different length: A as if it had lasted as long as B. */
     const scale = state.even && modeNow() !== 'level' ? lasts(state) / lasts(state.a) : 0;
     return folds.tree({...queryNow(state.a), scale}, queryNow());
 }
 
-/* By tick, the sum of a value over all rows up to there (levels) or of the tick. */
-function perTick(kind, type, nodeFilter) {
-    const values = new Float64Array(kind.ticks.length);
+/*
+ * By layer and tick, the sum of a value over all rows up to there (levels) or of the tick. layerOf: by node; without it there is one
+ * layer.
+ */
+function perTick(kind, type, layerOf = null, nLayers = 1) {
+    const layers = Array.from({length: nLayers}, () => new Float64Array(kind.ticks.length));
     const data = kind.values[type].data, tick = kind.tick.data, node = kind.node.data, labels = kind.labels.data;
     const passes = folds.labelFilter(withoutNow());
     const ofTick = kind.ticks.map(t => state.process < 0 || t.process === state.process);
     for (let i = 0; i < kind.nRows; i++)
-        if (passes[labels[i]] && ofTick[tick[i]] && (!nodeFilter || nodeFilter[node[i]]))
-            values[tick[i]] += data[i];
+        if (passes[labels[i]] && ofTick[tick[i]])
+            layers[layerOf ? layerOf[node[i]] : 0][tick[i]] += data[i];
     if (kind.isLevel[type])
-        for (let i = 1; i < values.length; i++)
-            values[i] += values[i - 1];
-    return values;
+        for (const values of layers)
+            for (let i = 1; i < values.length; i++)
+                values[i] += values[i - 1];
+    return layers;
 }
 
 /* Time: [first start, last end] of a kind. */
@@ -122,7 +127,7 @@ function extent(kind) {
 
 function peakTick(kind) {
     const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
-    const values = perTick(kind, type);
+    const [values] = perTick(kind, type);
     let best = 0;
     for (let i = 1; i < values.length; i++)
         if (values[i] > values[best])

@@ -47,7 +47,8 @@ class Table {
         }, c.name + (c.name === this.sort.name ? (this.sort.down ? ' ▾' : ' ▴') : ''))));
         const body = sorted.slice(0, ROWS_SHOWN).map(row => element('tr', {
             tabindex: '0', onclick: () => this.onPick(row), onkeydown: e => { if (e.key === 'Enter') this.onPick(row); },
-        }, ...this.columns.map(c => element('td', {class: c.isNumber ? 'number' : 'name'}, c.text(row)))));
+        }, ...this.columns.map(c => element('td', {class: c.isNumber ? 'number' : 'name', title: c.isNumber && String(Math.round(c.value(row)))},
+                                            c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
         this.parent.replaceChildren(element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
                                     left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) : '');

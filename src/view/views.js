@@ -27,7 +27,7 @@ function drawFlame() {
     const regex = searchRegex();
     flame.search(regex ? folds.matches(regex) : null);
     byId('matched').textContent = regex ? `${formatShare(matchedValue(tree, folds.matches(regex)), tree.total[0])} match` : '';
-    crumbs(0);
+    crumbs(flame.zoom);
 }
 
 /* Frames whose root is called otherwise. */
@@ -57,7 +57,8 @@ function crumbs(node) {
         path.push(i);
     const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` :
         `${formatValue(tree.total[node], unit)} ${formatShare(tree.total[node], flame.whole)}`;
-    const children = [element('b', {id: 'shown'}, words)];
+    const exact = [tree.total[node], ...(tree.totalB ? [tree.totalB[node]] : [])].map(Math.round).join(' ');
+    const children = [element('b', {id: 'shown', title: exact}, words)];
     if (node === 0 && flame.freed)
         children.push(`  (and ${formatValue(flame.freed, unit)} less than at the begin)`);
     if (node) {
@@ -156,7 +157,7 @@ function drawLeaks() {
             for (let j = i; j > 0 && names.length < 6; j = model.parent.data[j])
                 names.push(model.frames.items[model.frame.data[j]].name);
             rows.push({name: names[0], stack: names.join(' ‹ '), growth: sums[i], steady: ups[i] / PARTS, hourly: sums[i] / hours,
-                       score: sums[i] * ups[i] / PARTS});
+                       score: sums[i] * (ups[i] / PARTS) ** 3});
         }
     const number = (name, value, text) => ({name, isNumber: true, value, text});
     leaks.show([number('evidence', r => r.score, r => formatValue(r.score, 'bytes')), number('growth', r => r.growth, r => formatValue(r.growth, 'bytes')),
