@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""The page of `deltaprof view` in a real browser: each control by a click, numbers against `deltaprof top` and pprof.
+
+    test_page.py DELTAPROF
+"""
+import base64
+import glob
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+from by_hand import Case
+from random_profile import HEAP, MUTEX
+
+if not browser.CHROMIUM or not browser.DRIVER:
+    print('no chromium, or no chromedriver')
+    sys.exit(77)
+
+SECOND = 10**9
+START = 1700000000
+HOSTILE = ['<img src=x onerror="window.hurt=1">', '</script><script>window.hurt=1</script>', '"\'><b id=hurt>', 'a\u202eb\u2066c', 'x' * 5000,
+           'nul\x00in it', '\x1b[31m', '${window.hurt=1}', '__proto__', 'constructor']
+
+
+def heap_rows(n):
+    """Tick n of a server: a cache that filled up, a list that grows, work that is freed at once."""
+    return [(['operator new(unsigned long)', 'cache_fill', 'serve', 'main'], [10, 10000, min(n, 3) * 10, min(n, 3) * 10000]),
+            (['list_append', 'serve', 'main'], [5, 500, 5 * n, 500 * n]),
+            (['format', 'log_line', 'serve', 'main'], [100, 6400, 1, 64], {'thread': 'logger'})]
+
+
+class Page(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.downloads = tempfile.mkdtemp()
+        cls.browser = browser.Browser(cls.downloads)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        shutil.rmtree(cls.downloads, ignore_errors=True)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith('file://' + self.dir.name)], [])
+
+    def server(self):
+        for n in range(1, 9):
+            when = (START + 10 * (n - 1)) * SECOND
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', heap_rows(n), HEAP, when, 10 * SECOND, comment=f'#RssTotal={n << 20}')
+            self.file(f'p/server.7.{n:04}.block.pb.gz', [(['pthread_mutex_lock', 'serve', 'main'], [n, n * 1000000], {'lock': 'mutex'}),
+                                                         (['wait_for_work', 'main'], [1, 10**10], {'lock': 'cond'})], MUTEX, when, 10 * SECOND)
+            self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'checkpoint', 'main'], [n, n * 1000000])], MUTEX, when, 10 * SECOND)
+        return os.path.join(self.dir.name, 'p')
+
+    def files(self, kind, *numbers):
+        return [f'{self.dir.name}/p/server.7.{n:04}.{kind}.pb.gz' for n in numbers]
+
+    def show(self, *paths, fragment=''):
+        out = os.path.join(self.dir.name, 'page.html')
+        self.run_it('view', '-o', out, *paths)
+        self.browser.open(f'file://{out}{fragment}')
+
+    def rows(self, box='#table'):
+        """{name: [exact numbers of its columns]} of a table."""
+        return {name: numbers for name, *numbers in self.browser.js(
+            'return [...document.querySelectorAll(arguments[0] + " tbody tr")].map(r => [r.querySelector(".name").textContent,'
+            ' ...[...r.querySelectorAll(".number")].map(c => Number(c.title))])', box)}
+
+    def shown(self):
+        return [int(n) for n in self.browser.js('return document.getElementById("shown").title').split()]
+
+    def top(self, *arguments):
+        answer = json.loads(self.run_it('top', '--json', '-n0', *arguments))
+        return answer['total'], {r['name']: [r['flat'], r['cum']] for r in answer['rows']}
+
+    def flat_and_cum(self):
+        return {name: [flat, cum] for name, (flat, _, cum) in self.rows().items()}
+
+    def pixels(self, canvas='#flame'):
+        return self.browser.js('return document.querySelector(arguments[0]).toDataURL()', canvas)
+
+    def box_at(self, x, y, canvas='#flame'):
+        """What the tooltip says of a place in a flame graph."""
+        self.browser.pointer(canvas, (x, y))
+        return self.browser.text('#tip').split('\n') if not self.browser.js('return document.getElementById("tip").hidden') else None
+
+    def drag(self, first, last):
+        """The ticks from number `first` to number `last`, both counted: each is an eighth of the chart's width."""
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        self.browser.pointer('#chart', ((first - 1) * width / 8 + 3, 60), (last * width / 8 + 3, 60), button=True)
+
+    # ---- numbers ----
+
+    def test_every_value_is_what_top_says(self):
+        directory = self.server()
+        self.show(directory)
+        self.browser.click('[data-value=table]')
+        for kind, types in (('heap', HEAP), ('mutex', MUTEX)):
+            self.browser.click(f'#kinds [data-value={kind}]')
+            for name, _ in types:
+                self.browser.choose('#type', name)
+                total, rows = self.top('--kind', kind, '--type', name, directory)
+                with self.subTest(name):
+                    self.assertEqual(self.flat_and_cum(), rows)
+        self.browser.click('#kinds [data-value=heap]')
+        self.browser.click('[data-value=flame]')
+        self.browser.choose('#type', 'inuse_space')
+        self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', directory)[0]])
+
+    def test_unfolded_frames_are_those_of_top_raw(self):
+        directory = self.server()
+        self.show(directory)
+        self.browser.click('[data-value=table]')
+        self.browser.choose('#type', 'alloc_space')
+        self.browser.click('#fold')
+        self.assertEqual(self.flat_and_cum(), self.top('--raw', '--type', 'alloc_space', directory)[1])
+
+    def test_a_dragged_range_is_the_sum_of_its_files(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        before = self.pixels('#chart')
+        self.drag(3, 5)
+        self.assertNotEqual(self.pixels('#chart'), before)
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', 3, 4, 5))[0]])
+        self.browser.click('#since')
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', 6, 7, 8))[0]])
+        self.browser.click('#last')
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', 8))[0]])
+        self.browser.click('#whole')
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', *range(1, 9)))[0]])
+
+    def test_in_use_is_that_of_the_end_of_the_range_and_retained_its_growth(self):
+        self.show(self.server())
+        self.drag(3, 5)
+        at = {n: self.top('--type', 'inuse_space', *self.files('heap', n))[1] for n in (2, 5)}
+        self.assertEqual(self.shown(), [at[5]['main'][1]])
+        self.browser.choose('#mode', 'retained')
+        self.browser.click('[data-value=table]')
+        growth = {name: flat for name, (flat, _) in self.flat_and_cum().items() if flat}
+        self.assertEqual(growth, {name: at[5][name][0] - at[2][name][0] for name in ('cache_fill', 'list_append')})
+
+    def test_the_peak_is_found_and_shown_first_if_all_is_freed_at_the_end(self):
+        directory = self.server()
+        self.file('p/server.7.0009.heap.pb.gz', [(['main'], [1, 1, 1, 10])], HEAP, (START + 80) * SECOND, 10 * SECOND)
+        self.show(directory)
+        peak = self.top('--type', 'inuse_space', *self.files('heap', 8))[0]
+        self.assertEqual(self.shown(), [peak])
+        self.browser.click('#whole')
+        self.assertEqual(self.shown(), [10])
+        self.browser.click('#peak')
+        self.assertEqual(self.shown(), [peak])
+
+    def test_two_ranges_are_compared(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        self.browser.click('#kinds [data-value=block]')
+        self.drag(1, 2)
+        self.browser.click('#compare')
+        self.drag(7, 8)
+        a, b = ({n: f for n, (f, _) in self.top('--label', 'lock=mutex', *self.files('block', *numbers))[1].items()} for numbers in ((1, 2), (7, 8)))
+        self.assertEqual(self.shown(), [a['pthread_mutex_lock'], b['pthread_mutex_lock']])
+        self.assertRegex(self.browser.text('#range'), '^A: .*; B: ')
+        self.browser.click('[data-value=table]')
+        change, was, now, _ = self.rows()['pthread_mutex_lock']
+        self.assertEqual([change, was, now], [b['pthread_mutex_lock'] - a['pthread_mutex_lock'], a['pthread_mutex_lock'], b['pthread_mutex_lock']])
+        self.browser.click('#whole')
+        uneven = self.rows()['pthread_mutex_lock'][1]
+        self.browser.click('#even')
+        self.assertEqual(self.rows()['pthread_mutex_lock'][1], a['pthread_mutex_lock'])
+        self.assertEqual(uneven, a['pthread_mutex_lock'] * 4)
+
+    def test_locks_show_who_waited_beside_who_held(self):
+        directory = self.server()
+        self.show(directory)
+        self.browser.click('[data-value=locks]')
+        self.assertEqual(self.rows('#waiters')['serve'][2], 36000000)
+        self.assertEqual(self.rows('#holders')['checkpoint'][2], 36000000)
+        self.assertNotIn('wait_for_work', self.rows('#waiters'))
+        self.browser.click('#kinds [data-value=block]')
+        self.browser.click('#idle')
+        self.assertEqual(self.rows('#waiters')['wait_for_work'][0], 8 * 10**10)
+        self.browser.click('#holders tbody tr')
+        self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
+
+    def test_growth_says_what_grows_steadily(self):
+        self.show(self.server())
+        self.browser.click('[data-value=leaks]')
+        first = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => r.querySelector(".name").textContent)[0]')
+        self.assertTrue(first.startswith('list_append'), first)
+
+    def test_tables_by_everything(self):
+        self.show(self.server())
+        self.browser.click('[data-value=table]')
+        self.browser.choose('#type', 'alloc_space')
+        for by, name, flat in (('library', 'server', 8 * 16900), ('file', '(no file)', 8 * 16900), ('line', 'list_append', 4000), ('process', 'server 7', 8 * 16900),
+                               ('label thread', 'logger', 8 * 6400), ('label thread', '(no thread)', 8 * 10500)):
+            self.browser.choose('#by', by)
+            with self.subTest(by):
+                self.assertEqual(self.rows()[name][0], flat)
+
+    def test_processes_are_summed_or_shown_one_by_one(self):
+        directory = self.server()
+        self.file('p/server.8.0001.heap.pb.gz', [(['main'], [1, 111, 1, 222])], HEAP, START * SECOND, 75 * SECOND)
+        self.show(directory)
+        alone = self.top(*self.files('heap', 8))[0]
+        self.assertEqual(self.shown(), [alone + 222])
+        self.browser.choose('#process', '1' if 'server 8' == self.browser.text('#process option[value="1"]') else '0')
+        self.assertEqual(self.shown(), [222])
+
+    # ---- flames ----
+
+    def test_boxes_stand_where_their_values_say(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        width = self.browser.js('return document.getElementById("flame").clientWidth')
+        self.assertEqual(self.box_at(5, 9)[0], 'all')
+        self.assertEqual(self.box_at(5, 27)[0], 'main')
+        self.assertEqual(self.box_at(5, 63)[0], 'cache_fill')
+        self.assertEqual(self.box_at(width * 10000 / 16900 + 5, 63)[0], 'log_line')
+        self.assertEqual(self.box_at(width - 5, 63)[0], 'list_append')
+        self.assertEqual(self.box_at(5, 63)[-2].split(' kB')[1].strip(), f'{100 * 10000 / 16900:.1f} %')
+        self.browser.click('#up')
+        height = self.browser.js('return document.getElementById("flame").clientHeight')
+        self.assertEqual(self.box_at(5, height - 9)[0], 'all')
+        self.browser.click('#up')
+        self.browser.click('#order')
+        self.assertEqual([self.box_at(x, 63)[0] for x in (5, width * 10200 / 16900, width - 5)], ['cache_fill', 'list_append', 'log_line'])
+        self.browser.click('#invert')
+        self.assertEqual({self.box_at(x, 27)[0] for x in (5, width * 10200 / 16900, width - 5)}, {'cache_fill', 'list_append', 'format'})
+
+    def test_zoom_focus_and_keys(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        self.browser.pointer('#flame', (5, 63), (5, 63), button=True)
+        self.assertEqual(self.shown(), [80000])
+        self.assertEqual(self.box_at(1000, 63)[0], 'cache_fill')
+        self.browser.choose('#type', 'inuse_space')
+        self.assertEqual(self.shown(), [30000], 'the zoom stays')
+        self.browser.click('#focus')
+        self.assertEqual(self.browser.js('return document.getElementById("callersBox").hidden'), False)
+        self.assertEqual(self.box_at(5, 9)[0], 'cache_fill')
+        self.browser.click('#unfocus')
+        self.browser.keys('#flame', '\ue00c')  # Escape
+        self.assertEqual(self.shown(), [self.top(*self.files('heap', 8))[0]])
+        self.browser.keys('#flame', '\ue015\ue015\ue007')  # down, down, Enter
+        self.assertIn('serve', self.browser.text('#crumbs'))
+        self.browser.keys('body', '/')
+        self.assertEqual(self.browser.js('return document.activeElement.id'), 'search')
+
+    def test_search_and_only(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        before = self.pixels()
+        self.browser.keys('#search', 'log_|list_')
+        self.assertEqual(self.browser.text('#matched'), f'{100 * 6900 / 16900:.1f} % match')
+        self.assertNotEqual(self.pixels(), before)
+        self.browser.click('#only')
+        self.assertEqual(self.shown(), [8 * 6900])
+        self.browser.js('document.getElementById("search").value = ""')
+        self.browser.keys('#search', '((')
+        self.assertEqual(self.browser.js('return document.getElementById("search").getAttribute("aria-invalid")'), 'true')
+
+    def test_fifty_thousand_frames(self):
+        rng = random.Random(1)
+        rows = []
+        for i in range(50000 // 10):
+            rows.append(([f'f{rng.randrange(20000)}' for _ in range(10)], [1, rng.randrange(1, 1000), 1, rng.randrange(1, 1000)]))
+        self.file('big.1.0001.heap.pb.gz', rows)
+        self.show(self.dir.name)
+        self.assertEqual(self.shown(), [sum(r[1][3] for r in rows)])
+        self.browser.pointer('#flame', (3, 63), (3, 63), button=True)
+        self.assertLess(self.shown()[0], sum(r[1][3] for r in rows))
+
+    # ---- links, files, hostile names ----
+
+    def test_a_link_shows_the_same(self):
+        self.show(self.server())
+        self.browser.click('#kinds [data-value=block]')
+        self.browser.click('[data-value=table]')
+        self.drag(2, 4)
+        self.browser.keys('#search', 'lock')
+        rows = self.rows()
+        fragment = self.browser.js('return location.hash')
+        self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
+        self.assertEqual(self.rows(), rows)
+        self.assertEqual(list(rows), ['pthread_mutex_lock'])
+
+    def saved(self, what, pattern):
+        self.browser.choose('#save', what)
+        path = self.browser.wait(lambda: [p for p in glob.glob(f'{self.downloads}/{pattern}') if os.path.getsize(p)])[0]
+        with open(path, 'rb') as f:
+            data = f.read()
+        self.addCleanup(os.unlink, path)
+        return path, data
+
+    def test_what_is_seen_can_be_saved(self):
+        self.show(self.server())
+        self.browser.choose('#type', 'alloc_space')
+        self.drag(3, 5)
+        path, _ = self.saved('pprof', '*.pb.gz')
+        wanted = self.top('--type', 'alloc_space', *self.files('heap', 3, 4, 5))
+        self.assertEqual(self.top(path), wanted)
+        if shutil.which('go'):
+            done = subprocess.run(['go', 'tool', 'pprof', '-unit=B', '-top', path], capture_output=True, text=True, timeout=100, env=dict(os.environ, PPROF_TMPDIR=self.dir.name))
+            found = {line.split()[-1]: line.split()[0] for line in done.stdout.splitlines() if line.endswith(tuple(wanted[1]))}
+            self.assertEqual(found, {name: f'{flat}B' if flat else '0' for name, (flat, _) in wanted[1].items()}, done.stdout + done.stderr)
+        _, folded = self.saved('folded', '*.folded')
+        self.assertEqual(sum(int(line.rsplit(b' ', 1)[1]) for line in folded.splitlines()), wanted[0])
+        self.assertIn(b'main;serve;cache_fill 30000\n', folded)
+        _, svg = self.saved('svg', '*.svg')
+        self.assertIn(b'<title>cache_fill</title>', svg)
+        _, png = self.saved('png', '*.png')
+        self.assertEqual(png[:8], b'\x89PNG\r\n\x1a\n')
+
+    def test_hostile_names_are_text(self):
+        self.file('p/server.1.0001.heap.pb.gz', [([name, 'main'], [1, 1000, 1, 1000], {'thread': name}) for name in HOSTILE], comment='<b id=hurt>')
+        self.show(os.path.join(self.dir.name, 'p'))
+        for view in ('flame', 'table', 'leaks', 'info'):
+            self.browser.click(f'[data-value={view}]')
+        self.browser.click('[data-value=table]')
+        for by in ('function', 'label thread'):
+            self.browser.choose('#by', by)
+            self.assertLessEqual({n.replace('\x00', '\ufffd') for n in HOSTILE if n.isprintable() and 'nul' not in n}, set(self.rows()))
+        self.browser.click('[data-value=flame]')
+        for i in range(len(HOSTILE)):
+            self.box_at(i * 120 + 20, 45)
+        for name in HOSTILE[:3]:
+            self.browser.keys('#search', '\ue009a\ue000\ue003' + re.escape(name))
+        _, svg = self.saved('svg', '*.svg')
+        self.assertNotIn(b'<img', svg)
+        self.assertEqual(self.browser.js('return [window.hurt === undefined, document.getElementById("hurt"), document.images.length]'), [True, None, 0])
+
+    def test_files_are_dropped_onto_it(self):
+        self.show(self.server())
+        before = self.shown()
+        with open(self.file('extra.pb.gz', [(['main'], [1, 1, 1, 4242])], HEAP, (START + 100) * SECOND), 'rb') as f:
+            extra = base64.b64encode(f.read()).decode()
+        self.browser.js('const t = new DataTransfer(); t.items.add(new File([Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0))], "extra.pb.gz"));'
+                        't.items.add(new File(["no profile"], "broken.pb.gz")); window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', extra)
+        self.browser.wait(lambda: self.shown() == [before[0] + 4242])
+        self.assertIn('broken.pb.gz', self.browser.text('#state'))
+
+    def test_dark_and_light(self):
+        self.show(self.server())
+        paper = 'return getComputedStyle(document.body).backgroundColor'
+        light = self.browser.js(paper)
+        self.browser.click('#theme')
+        self.assertNotEqual(self.browser.js(paper), light)
+
+
+if __name__ == '__main__':
+    unittest.main()
