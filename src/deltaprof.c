@@ -197,6 +197,18 @@ int deltaprof_start_preloaded(void)
     return start_from(NULL, true);
 }
 
+int deltaprof_python_wanted(void)
+{
+    return dp_load_relaxed(&core.state) == RUNNING ? (int)core.conf.python : -ENOTCONN;
+}
+
+void deltaprof_say(const char *line)
+{
+    int64_t kept = deltaprof_guard_enter();
+    dp_log(DP_LOG_ERROR, "%s", line);
+    deltaprof_guard_exit(kept);
+}
+
 void deltaprof_announce_hooks(unsigned hooks)
 {
     dp_store_relaxed(&core.hooks, dp_load_relaxed(&core.hooks) | hooks);

@@ -380,6 +380,13 @@ DELTAPROF_API bool deltaprof_thread_begins(void);
 #define DELTAPROF_HOOKS_LOCKS  2u
 DELTAPROF_API void deltaprof_announce_hooks(unsigned sees);
 
+/* The key `python` of the configuration in force. -ENOTCONN: not started. Context: any thread, not a hook. */
+enum deltaprof_python { DELTAPROF_PYTHON_AUTO, DELTAPROF_PYTHON_FRAMES, DELTAPROF_PYTHON_OFF };
+DELTAPROF_API int deltaprof_python_wanted(void);
+
+/* Says one line in the log, for the hooks of a runtime. Context: any thread, not a hook. */
+DELTAPROF_API void deltaprof_say(const char *line);
+
 /* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to
  * on. */
 DELTAPROF_API int deltaprof_start_preloaded(void);

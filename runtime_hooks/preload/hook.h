@@ -70,6 +70,9 @@ void dp_real_resolve_cxx(void);
  * search. errno is kept. */
 void dp_before_exec(const char *path);
 
+/* Of the room beside this one: looks for a Python in the process. Context: init, after the profiler started. */
+void dp_python_attach(void);
+
 /* Bounds of libc and ld.so: what they call from may hold a lock of theirs. */
 struct dp_range {
     uintptr_t start, end;

@@ -116,6 +116,6 @@ __attribute__((constructor)) static void init(void)
     dl_iterate_phdr(look, &seen);
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
-    if (preloaded(&seen))
-        deltaprof_start_preloaded();
+    if (preloaded(&seen) && deltaprof_start_preloaded() == 0)
+        dp_python_attach();
 }

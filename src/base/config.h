@@ -17,6 +17,8 @@ enum dp_symbolize { DP_SYMBOLIZE_NONE, DP_SYMBOLIZE_FUNCTIONS, DP_SYMBOLIZE_LINE
 enum dp_address { DP_ADDRESS_RUNTIME, DP_ADDRESS_ELF };
 enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE };
 
+enum dp_python_mode { DP_PYTHON_AUTO, DP_PYTHON_FRAMES, DP_PYTHON_OFF };
+
 #define DP_CONFIG_TEXT 1024 /* longest text value, with its NUL */
 
 /* Every key's value. Filled with the defaults by dp_config_init; `set` has a bit for each key that was given. */
@@ -32,6 +34,7 @@ struct dp_config {
     int64_t exit_timeout_ns;
     int64_t cursor_ttl_ns;
     enum dp_unwind_mode unwind;
+    enum dp_python_mode python;
     enum dp_symbolize symbolize;
     enum dp_address address;
     enum dp_types types;

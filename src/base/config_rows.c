@@ -45,6 +45,8 @@ static const struct dp_config_row rows[] = {
      DP_KEY_SIZE, AT(memory), 4 << 20, INT64_C(1) << 40, 0, NULL},
     {{"unwind", "auto|fp|libunwind", "auto", "how stacks are walked: unwind tables, frame pointers, or libunwind alone"},
      DP_KEY_CHOICE, AT(unwind), 0, 0, 0, NULL},
+    {{"python", "auto|frames|off", "auto", "Python's functions and lines in stacks, and its object allocator; or only the first; or neither"},
+     DP_KEY_CHOICE, AT(python), 0, 0, 0, NULL},
     {{"symbolize", "none|functions|lines", "functions", "names in profiles: none, by symbol tables, or by DWARF"},
      DP_KEY_CHOICE, AT(symbolize), 0, 0, DP_KEY_LIVE | DP_KEY_DELTA, NULL},
     {{"address", "runtime|elf", "runtime", "addresses as in this process, or as in the ELF files (for Pyroscope)"},

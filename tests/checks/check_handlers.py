@@ -49,6 +49,8 @@ DOORS = {
     'deltaprof_start_preloaded': 'in the constructor',
     'deltaprof_heap_register': 'where a runtime starts',
     'deltaprof_frames_provide': 'where a runtime starts',
+    'deltaprof_python_wanted': 'where a runtime starts',
+    'deltaprof_say': 'where a runtime starts',
     'deltaprof_thread_begins': ORDINARY,
     'deltaprof_before_thread_exit': ORDINARY,
     'deltaprof_before_seccomp': ORDINARY,

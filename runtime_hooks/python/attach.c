@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attach.c - the beginning: is there a Python in this process, and what of it is wanted (`python=`)?
+ */
+#include "python.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+void dp_python_attach(void)
+{
+    int mode = deltaprof_python_wanted();
+    const char *version = "";
+    if (mode != DELTAPROF_PYTHON_AUTO && mode != DELTAPROF_PYTHON_FRAMES)
+        return;
+    int err = dp_python_find(&version);
+    if (err == -ENOTSUP) {
+        char line[256];
+        snprintf(line, sizeof line, "python=: Python %.60s is not known here: its functions are not named", version);
+        deltaprof_say(line);
+    }
+    if (err)
+        return;
+    deltaprof_frames_provide(dp_python_frames, NULL);
+}

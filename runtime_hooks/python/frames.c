@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * frames.c - the frame provider of CPython: which Python functions stand on the calling thread's stack.
+ *
+ * It reads what the interpreter keeps for the calling thread and calls two accessors of it, which only load words. The
+ * thread is inside a call of its own, so its frames and their code objects are alive and do not move.
+ *
+ * Each call of the interpreter's loop (_PyEval_EvalFrameDefault) runs one or more Python frames and keeps a structure
+ * on the C stack: `cframe` up to 3.11, an entry frame that is no Python frame (owner == CSTACK) later. Its address is
+ * the anchor of those Python frames.
+ *
+ *     3.10    tstate.frame -> back -> ...              one frame each:   tstate.cframe -> previous -> ...
+ *     3.11    tstate.cframe.frame -> previous -> ...   `is_entry` ends a run
+ *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
+ *
+ * What is read is checked: pointers are aligned, anchors lie on the stack, a code object has the type of code objects,
+ * lengths are bounded. Frames that have not begun are left out, as the interpreter's own tracebacks do. From the
+ * beginning of finalization on there are no Python frames.
+ *
+ * A code object's function is copied into deltaprof's table once; a cache by address remembers its id. The address may
+ * have become that of another code object since, so each hit compares the texts.
+ */
+#include "python.h"
+
+enum { OWNER_GENERATOR = 1, OWNER_C_STACK = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
+
+static uint32_t known_functions[KNOWN]; /* by the address of a code object; a guess, always checked */
+
+static uint32_t function_of(const char *code)
+{
+    char name[DP_PYTHON_TEXT], file[DP_PYTHON_TEXT];
+    struct deltaprof_function f = {.name = "?", .n_name = 1, .file = ""};
+    if (!dp_python_text(dp_python_pointer(code, dp_python.at.code_name), name, &f.name, &f.n_name) || !f.n_name) {
+        f.name = "?";
+        f.n_name = 1;
+    }
+    dp_python_text(dp_python_pointer(code, dp_python.at.code_file), file, &f.file, &f.n_file);
+    f.first_line = (uint32_t)dp_python_int(code, dp_python.at.code_first_line);
+    uint32_t *known = &known_functions[((uintptr_t)code >> 4) * 0x9E3779B97F4A7C15u >> 52];
+    uint32_t id = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (deltaprof_function_is(id, &f))
+        return id;
+    id = deltaprof_function_find(&f);
+    __atomic_store_n(known, id, __ATOMIC_RELAXED);
+    return id;
+}
+
+static uint32_t line_of(const char *code, size_t offset)
+{
+    enum { BYTES_SIZE = 16, BYTES_DATA = 32, TABLE_MAX = 1 << 24 };
+    const char *table = dp_python_pointer(code, dp_python.at.code_lines);
+    if (!dp_python_is(table, dp_python.bytes_type))
+        return 0;
+    int64_t n_bytes;
+    memcpy(&n_bytes, table + BYTES_SIZE, sizeof n_bytes);
+    if (n_bytes < 0 || n_bytes > TABLE_MAX)
+        return 0;
+    return dp_python_line_of((const uint8_t *)table + BYTES_DATA, (size_t)n_bytes,
+                             (uint32_t)dp_python_int(code, dp_python.at.code_first_line), offset);
+}
+
+/* Where the frame stands in its code, in bytes; false: it has not begun. */
+static bool place_of(const char *frame, const char *code, size_t *offset)
+{
+    if (dp_python.minor < 11) {
+        int32_t at = dp_python_int(frame, dp_python.at.frame_instruction);
+        *offset = at < 0 ? 0 : (size_t)at * 2;
+        return true;
+    }
+    intptr_t at = dp_python_pointer(frame, dp_python.at.frame_instruction) - (code + dp_python.at.code_bytes);
+    if (frame[dp_python.at.frame_owner] != OWNER_GENERATOR && at < 2 * dp_python_int(code, dp_python.at.code_traceable))
+        return false;
+    *offset = at < 0 ? 0 : (size_t)at;
+    return true;
+}
+
+/* False: no room for more. */
+static bool push(struct deltaprof_frames *out, const char *frame)
+{
+    const char *code = dp_python_pointer(frame, dp_python.at.frame_code);
+    size_t offset;
+    if (!dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
+        return true;
+    return deltaprof_frames_push(out, function_of(code), line_of(code, offset));
+}
+
+/* The anchor of a `cframe`, and the cframe of the caller. The outermost one is part of the thread state. */
+static const char *leave(struct deltaprof_frames *out, const char *cframe)
+{
+    bool there = deltaprof_frames_on_stack(out, cframe, 24);
+    deltaprof_frames_anchor(out, there ? cframe : NULL);
+    return there ? dp_python_pointer(cframe, dp_python.at.cframe_previous) : NULL;
+}
+
+static void frames_by_cframe(struct deltaprof_frames *out, const char *tstate)
+{
+    const char *cframe = dp_python_pointer(tstate, dp_python.at.tstate_cframe);
+    if (!dp_python_plausible(cframe))
+        return;
+    const char *frame = dp_python.minor < 11 ? dp_python_pointer(tstate, dp_python.at.tstate_frame)
+                                             : dp_python_pointer(cframe, dp_python.at.cframe_frame);
+    while (dp_python_plausible(frame)) {
+        bool room = push(out, frame);
+        if (!room || dp_python.minor < 11 || frame[dp_python.at.frame_entry])
+            cframe = leave(out, cframe);
+        if (!room)
+            return;
+        frame = dp_python_pointer(frame, dp_python.at.frame_previous);
+    }
+}
+
+static void frames_by_entry(struct deltaprof_frames *out, const char *tstate)
+{
+    const char *frame;
+    if (dp_python.at.tstate_cframe) {
+        const char *cframe = dp_python_pointer(tstate, dp_python.at.tstate_cframe);
+        if (!dp_python_plausible(cframe))
+            return;
+        frame = dp_python_pointer(cframe, dp_python.at.cframe_frame);
+    } else {
+        frame = dp_python_pointer(tstate, dp_python.at.tstate_frame);
+    }
+    bool room = true;
+    for (int skips = 0; dp_python_plausible(frame) && skips < SKIPS_MAX; skips += !room) {
+        if (frame[dp_python.at.frame_owner] != OWNER_C_STACK) {
+            room = room && push(out, frame);
+        } else if (deltaprof_frames_on_stack(out, frame, 80)) {
+            deltaprof_frames_anchor(out, frame);
+            if (!room)
+                return;
+        } else {
+            return;
+        }
+        frame = dp_python_pointer(frame, dp_python.at.frame_previous);
+    }
+}
+
+void dp_python_frames(void *ctx, struct deltaprof_frames *out)
+{
+    if (dp_python.finalizing())
+        return;
+    const char *tstate = dp_python.this_thread();
+    if (!tstate)
+        return;
+    if (dp_python.minor >= 12)
+        frames_by_entry(out, tstate);
+    else
+        frames_by_cframe(out, tstate);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * layout.c - finds CPython in the process, static or shared, and where its structures keep what a stack needs.
+ *
+ * Offsets come from a table by version. The offsets of a code object's fields are read from the running interpreter
+ * itself, which lists them for `inspect` (tp_members), and its size must be the one in the table: an interpreter that
+ * was built otherwise (debug, traced references, free-threaded) is told from the known one that way and left alone.
+ */
+#include "python.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+struct dp_python dp_python;
+
+/* Of PyTypeObject, unchanged since 3.8. */
+enum { TYPE_BASICSIZE = 32, TYPE_MEMBERS = 240 };
+
+/* PyMemberDef, which is public. */
+struct member {
+    const char *name;
+    int type;
+    ssize_t offset;
+    int flags;
+    const char *doc;
+};
+
+static const struct known {
+    unsigned minor;
+    __typeof__(dp_python.at) at;
+    uint16_t code_basicsize;
+} versions[] = {
+    {10,
+     {.tstate_frame = 24,
+      .tstate_cframe = 48,
+      .cframe_previous = 8,
+      .frame_code = 32,
+      .frame_previous = 24,
+      .frame_instruction = 96,
+      .str_ascii = 48,
+      .str_compact = 72},
+     176},
+    {11,
+     {.tstate_cframe = 56,
+      .cframe_frame = 8,
+      .cframe_previous = 16,
+      .frame_code = 32,
+      .frame_previous = 48,
+      .frame_instruction = 56,
+      .frame_entry = 68,
+      .frame_owner = 69,
+      .code_traceable = 168,
+      .code_bytes = 184,
+      .str_ascii = 48,
+      .str_compact = 72},
+     184},
+    {12,
+     {.tstate_cframe = 56,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 70,
+      .code_traceable = 176,
+      .code_bytes = 192,
+      .str_ascii = 40,
+      .str_compact = 56},
+     192},
+    {13,
+     {.tstate_frame = 72,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 70,
+      .code_traceable = 184,
+      .code_bytes = 200,
+      .str_ascii = 40,
+      .str_compact = 56},
+     200},
+};
+
+/* The offset of a member of code objects; 0: there is none of that name. */
+static uint16_t member_offset(const char *type, const char *name)
+{
+    const struct member *m = (const struct member *)dp_python_pointer(type, TYPE_MEMBERS);
+    for (; m && m->name; m++)
+        if (!strcmp(m->name, name))
+            return m->offset > 0 && m->offset < 1024 ? (uint16_t)m->offset : 0;
+    return 0;
+}
+
+/* "3.11.2 (main, ...)" -> 11; 0: not a 3. */
+static unsigned minor_of(const char *version)
+{
+    return !strncmp(version, "3.", 2) ? (unsigned)strtoul(version + 2, NULL, 10) : 0;
+}
+
+static int find_layout(const char *version)
+{
+    unsigned minor = minor_of(version);
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        if (versions[i].minor != minor)
+            continue;
+        const char *type = dp_python.code_type;
+        dp_python.at = versions[i].at;
+        dp_python.at.code_file = member_offset(type, "co_filename");
+        dp_python.at.code_name = member_offset(type, minor >= 11 ? "co_qualname" : "co_name");
+        dp_python.at.code_first_line = member_offset(type, "co_firstlineno");
+        dp_python.at.code_lines = member_offset(type, "co_linetable");
+        bool same = dp_python_int(type, TYPE_BASICSIZE) == versions[i].code_basicsize && dp_python.at.code_file &&
+                    dp_python.at.code_name && dp_python.at.code_first_line && dp_python.at.code_lines;
+        dp_python.minor = same ? minor : 0;
+        return same ? 0 : -ENOTSUP;
+    }
+    return -ENOTSUP;
+}
+
+int dp_python_find(const char **why)
+{
+    const char *(*get_version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+    if (!get_version) {
+        dlerror(); /* it is not the program's */
+        return -ENOENT;
+    }
+    *why = get_version();
+    dp_python.this_thread = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    dp_python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    if (!dp_python.finalizing)
+        dp_python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    dp_python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+    dp_python.str_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+    dp_python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+    if (!dp_python.this_thread || !dp_python.finalizing || !dp_python.code_type || !dp_python.str_type ||
+        !dp_python.bytes_type) {
+        dlerror();
+        return -ENOTSUP;
+    }
+    return find_layout(*why);
+}

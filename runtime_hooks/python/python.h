@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * python.h - what the parts of these hooks share: where a running CPython keeps things. A client of
+ * <deltaprof/hooks.h>.
+ */
+#pragma once
+
+#include <deltaprof/hooks.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The interpreter that was found. Written once, before a provider can read it. */
+struct dp_python {
+    unsigned minor; /* of 3.minor; 0: none was found */
+    const void *code_type, *str_type, *bytes_type;
+    void *(*this_thread)(void); /* the calling thread's state, with and without the GIL; NULL: it has none */
+    int (*finalizing)(void);
+    struct {
+        uint16_t tstate_frame, tstate_cframe;   /* 0: this version has none */
+        uint16_t cframe_frame, cframe_previous; /* while tstate_cframe is not 0 */
+        uint16_t frame_code, frame_previous, frame_instruction, frame_owner, frame_entry;
+        uint16_t code_file, code_name, code_first_line, code_lines, code_traceable, code_bytes;
+        uint16_t str_ascii, str_compact; /* characters of an ASCII string, and of another one */
+    } at;
+};
+extern struct dp_python dp_python __attribute__((visibility("hidden")));
+
+/* Finds the interpreter in the process. 0; -ENOENT: there is none; -ENOTSUP: one that is not known, *why says what.
+ * Context: init. */
+int dp_python_find(const char **why);
+
+/* Finds the interpreter and registers what `python=` wants. Context: init, after the profiler started. */
+void dp_python_attach(void);
+
+/* The frame provider. Context: hook. */
+void dp_python_frames(void *ctx, struct deltaprof_frames *frames);
+
+/* The line of an instruction `offset` bytes into a code object's bytes; 0: it has none. Context: hook. */
+uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_line, size_t offset);
+
+/* A text of at most `max` bytes; buf is used where the string is not ASCII. False: not a string that can be read.
+ * Context: hook. */
+enum { DP_PYTHON_TEXT = 640 };
+bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
+
+static inline const char *dp_python_pointer(const char *object, uint16_t offset)
+{
+    const char *value;
+    memcpy(&value, object + offset, sizeof value);
+    return value;
+}
+
+static inline int32_t dp_python_int(const char *object, uint16_t offset)
+{
+    int32_t value;
+    memcpy(&value, object + offset, sizeof value);
+    return value;
+}
+
+/* Whether an address can be that of an object: aligned and of user space. */
+static inline bool dp_python_plausible(const void *object)
+{
+    return (uintptr_t)object % 8 == 0 && (uintptr_t)object - 65536 < ((uintptr_t)1 << 47) - 65536;
+}
+
+static inline bool dp_python_is(const char *object, const void *type)
+{
+    return dp_python_plausible(object) && dp_python_pointer(object, 8) == type;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text.c - the characters of a Python string as UTF-8, read in place.
+ *
+ * An ASCII string is its own UTF-8. Others lie as 1, 2 or 4 bytes a character behind their header and are encoded
+ * into the caller's buffer; surrogates, which stand for bytes that were no text, become U+FFFD. The end of a long path
+ * says more than its beginning, so a long text loses its beginning.
+ */
+#include "python.h"
+
+enum { STR_LENGTH = 16, STR_STATE = 32, CHARACTERS_MAX = DP_PYTHON_TEXT / 4 };
+
+static size_t put(char *out, uint32_t c)
+{
+    if (c >= 0xd800 && c < 0xe000)
+        c = 0xfffd;
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 63));
+        out[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | (c >> 18 & 7));
+    out[1] = (char)(0x80 | (c >> 12 & 63));
+    out[2] = (char)(0x80 | (c >> 6 & 63));
+    out[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes)
+{
+    if (!dp_python_is(str, dp_python.str_type))
+        return false;
+    int64_t length;
+    memcpy(&length, str + STR_LENGTH, sizeof length);
+    uint32_t state = (uint32_t)dp_python_int(str, STR_STATE), kind = state >> 2 & 7;
+    bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
+    if (length < 0 || length > INT32_MAX || !compact || (kind != 1 && kind != 2 && kind != 4))
+        return false;
+    if (ascii) {
+        *text = str + dp_python.at.str_ascii;
+        *n_bytes = (uint32_t)length;
+        return true;
+    }
+    const char *at = str + dp_python.at.str_compact;
+    size_t n = 0;
+    for (int64_t i = length > CHARACTERS_MAX ? length - CHARACTERS_MAX : 0; i < length; i++) {
+        uint32_t c = 0;
+        memcpy(&c, at + (size_t)i * kind, kind); /* little-endian, as both machines are */
+        n += put(buf + n, c);
+    }
+    *text = buf;
+    *n_bytes = (uint32_t)n;
+    return true;
+}

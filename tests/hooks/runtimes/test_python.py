@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Python's functions stand in the profiles of a Python program by name, file and line, for each interpreter of the machine.
+"""
+import collections
+import glob
+import json
+import os
+import subprocess
+
+from harness import main, names_in, profiles, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+APP = os.path.join(HERE, 'victim_python.py')
+DEPTH = 512
+KNOWN = ('3.10', '3.11', '3.12', '3.13')
+
+
+def interpreters(versions=KNOWN):
+    """One of each version, by its path; the system's is among them."""
+    found = {}
+    for path in ['/usr/bin/python3'] + sorted(glob.glob('/usr/bin/python3.*[0-9]') + glob.glob('/root/.pyenv/versions/3.*/bin/python3')):
+        ask = subprocess.run([path, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], text=True, capture_output=True)
+        if ask.returncode == 0 and ask.stdout.strip() in versions:
+            found.setdefault(ask.stdout.strip() + ('' if path.startswith('/usr/bin') else ' shared'), path)
+    return found.items()
+
+
+def python_frames(sample):
+    return tuple((f.function, f.file, f.line) for f in sample.frames if f.file)
+
+
+def expected(r):
+    """{stack of the caller of grow: [objects, bytes]}, as the interpreter told it, cut as profiles are."""
+    result = collections.defaultdict(lambda: [0, 0])
+    for size, stack in json.loads(r.stdout):
+        row = result[tuple(map(tuple, stack))]
+        row[0] += 1
+        row[1] += size + 1
+    return dict(result)
+
+
+def measured(r):
+    result = collections.defaultdict(lambda: [0, 0])
+    for p in profiles(r):
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            stack = python_frames(s)
+            if stack and stack[0][0] == 'grow' and objects and size / objects >= 100000:
+                row = result[stack[1:]]
+                row[0] += objects
+                row[1] += size
+    return dict(result)
+
+
+def compare(path, conf):
+    r = run([path, APP], f'heap_rate=1,depth={DEPTH},interval=0,{conf}')
+    assert r.status == 0 and not r.stderr, r.stderr
+    want, got = expected(r), measured(r)
+    deep = [stack for stack in want if len(stack) > DEPTH]
+    assert len(deep) == 1
+    cut = [stack for stack in got if deep[0][:100] == stack[:100]]
+    assert [got[stack] for stack in cut] == [want[deep[0]]], [(len(stack), got[stack]) for stack in cut]
+    assert all(deep[0][:len(stack)] == stack for stack in cut)
+    for stack in cut + deep:
+        want.pop(stack, None)
+        got.pop(stack, None)
+    missing = [(stack, row, got.get(stack)) for stack, row in want.items() if got.get(stack) != row]
+    assert not missing, missing[0]
+    assert got == want, [stack for stack in got if stack not in want][0]
+    return r
+
+
+def that_every_line_has_what_it_allocated():
+    for version, path in interpreters():
+        print(version, flush=True)
+        compare(path, 'python=frames')
+
+
+def that_libunwind_finds_the_same_places():
+    compare('/usr/bin/python3', 'python=frames,unwind=libunwind')
+
+
+def that_an_unknown_version_is_said_once_and_runs_on():
+    for version, path in interpreters(('3.8', '3.9')):
+        r = run([path, '-c', 'print(1)'], 'heap_rate=1')
+        assert (r.status, r.stdout) == (0, '1\n') and len(r.stderr.splitlines()) == 1 and 'Python 3.' in r.stderr, r.stderr
+        assert not [s for p in profiles(r) for s in p.samples if python_frames(s)], version
+
+
+def that_threads_forks_and_the_end_of_the_interpreter_go_well():
+    """Daemon threads that run into finalization, forked workers, objects that end after their module."""
+    program = """
+import multiprocessing, os, threading, sys
+class Late:
+    def __del__(self): [bytearray(700) for _ in range(10)]
+late = Late()
+def forever():
+    while True: bytearray(3000)
+def work(n):
+    return len([bytearray(1000) for _ in range(n)])
+for _ in range(4): threading.Thread(target=forever, daemon=True).start()
+with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(work, [100] * 8))
+if os.fork() == 0:
+    work(50)
+    sys.exit(0)
+os.wait()
+"""
+    for version, path in interpreters():
+        r = run([path, '-W', 'ignore', '-c', program], 'heap_rate=1', timeout=120)
+        assert r.status == 0 and r.stdout == str([100] * 8) + '\n' and not r.stderr, (version, r.status, r.stderr)
+        assert 'work' in names_in(r), version
+
+
+def that_off_means_native_frames_only():
+    r = run(['/usr/bin/python3', APP], 'heap_rate=1,python=off')
+    assert r.status == 0 and not r.stderr, r.stderr
+    assert not [s for p in profiles(r) for s in p.samples if python_frames(s)]
+    assert 'grow' not in names_in(r)
+
+
+main(globals())

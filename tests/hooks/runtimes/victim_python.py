@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""Allocates known sizes under known Python stacks, and prints them: [[bytes, [[function, file, line], ...]], ...].
+
+grow() makes a bytearray of a size that is used once; n bytes take n + 1 from the allocator. It notes the stack of its caller as
+the interpreter tells it.
+"""
+import asyncio
+import contextlib
+import functools
+import json
+import sys
+import threading
+
+kept, notes = [], []
+next_size = 100000
+
+
+def stack_from(frame):
+    stack = []
+    while frame:
+        code = frame.f_code
+        stack.append([getattr(code, 'co_qualname', code.co_name), code.co_filename, frame.f_lineno])
+        frame = frame.f_back
+    return stack
+
+
+def grow(times=1):
+    global next_size
+    next_size += 1
+    size = next_size
+    notes.append([size, stack_from(sys._getframe(1))])
+    kept.append(bytearray(size))
+    return size
+
+
+def recursion(n):
+    if n:
+        return recursion(n - 1)
+    grow()
+
+
+def generator():
+    for _ in range(2):
+        yield grow()
+
+
+def delegating():
+    yield from generator()
+
+
+class Thing:
+    def method(self):
+        grow()
+
+    @classmethod
+    def of_class(cls):
+        return cls().method()
+
+    @property
+    def size(self):
+        return grow()
+
+    def __del__(self):
+        grow()
+
+    def __lt__(self, other):
+        grow()
+        return False
+
+
+def closure():
+    def inner():
+        return grow()
+    return inner
+
+
+def decorator(f):
+    @functools.wraps(f)
+    def wrapper(*args, **kwargs):
+        return f(*args, **kwargs)
+    return wrapper
+
+
+@decorator
+def decorated(a, *, b):
+    return grow()
+
+
+async def leaf():
+    await asyncio.sleep(0)
+    grow()
+
+
+async def coroutine():
+    await leaf()
+    await asyncio.gather(leaf(), leaf())
+    async for _ in numbers():
+        grow()
+
+
+async def numbers():
+    yield grow()
+    await asyncio.sleep(0)
+    yield grow()
+
+
+@contextlib.contextmanager
+def manager():
+    grow()
+    try:
+        yield
+    finally:
+        grow()
+
+
+def exceptions():
+    try:
+        recursion(3)
+        raise KeyError('x')
+    except KeyError:
+        grow()
+        try:
+            raise ValueError from None
+        except ValueError:
+            Thing().size
+    finally:
+        grow()
+
+
+def größe_日本():
+    grow()
+
+
+def many_lines():
+    grow(); grow()
+    grow(
+        times=2)
+    x = [grow() for _ in range(3)]
+    return (x,
+            grow(),
+            {grow(): grow()
+             for _ in range(2)})
+
+
+def main():
+    recursion(0)
+    recursion(20)
+    list(generator())
+    list(delegating())
+    Thing.of_class()
+    sorted([Thing(), Thing(), Thing()])
+    list(map(lambda x: grow(), range(2)))
+    closure()()
+    decorated(1, b=2)
+    asyncio.run(coroutine())
+    with manager():
+        grow()
+    exceptions()
+    größe_日本()
+    many_lines()
+    threads = [threading.Thread(target=recursion, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+        t.join()
+    for i in range(5):  # one name, one file, one first line; the code objects may take each other's place in memory
+        exec(compile('\n' * i + 'grow()\n' + 'grow()', '<made>', 'exec'), {'grow': grow})
+    for i in range(5):
+        scope = {'grow': grow}
+        exec(compile('def again():\n' + '    pass\n' * i + '    grow()\n', '<made>', 'exec'), scope)
+        scope['again']()
+    many_lines.__code__ = exceptions.__code__.replace(co_name='replaced', co_firstlineno=7000)
+    many_lines()
+    eval('grow()')
+
+
+main()
+
+sys.setrecursionlimit(20000)
+threading.stack_size(512 << 20)
+deep = threading.Thread(target=recursion, args=(10000,))
+deep.start()
+deep.join()
+print(json.dumps(notes))
