@@ -115,6 +115,23 @@ DELTAPROF_API int deltaprof_delta_commit(struct deltaprof_delta *delta);
 DELTAPROF_API int deltaprof_delta_abandon(struct deltaprof_delta *delta);
 
 /*
+ * Labels: from push to pop, every sample of the calling thread carries the pair key=value: its allocations, its waits,
+ * and the waits that it causes. Pairs nest; an inner pair hides an outer one of the same key. Texts are copied at the
+ * first push of a pair: at most 63 bytes of key and 128 of value. A process has room for about 900 different sets;
+ * later values become "[other]". Each set multiplies the rows of the stacks that carry it, so label by endpoint, not by
+ * request. Keys of deltaprof's own (lock, heap, fork, age, thread, bytes) and NULLs are taken and give no label. A pop
+ * without a push does nothing. Context: any, signal handlers too; about 20 ns.
+ */
+DELTAPROF_API void deltaprof_label_push(const char *key, const char *value);
+DELTAPROF_API void deltaprof_label_pop(void);
+
+/*
+ * For a runtime that runs many tasks on a thread: gives the thread a whole set of labels and returns the set that it
+ * had; 0 is no label. A set is good in every thread of the process, for ever: keep one for each task that does not run.
+ */
+DELTAPROF_API uint32_t deltaprof_labels_swap(uint32_t set);
+
+/*
  * Numbers of events, memory and losses. Counters grow for the life of the process; in a forked child they begin at the
  * fork.
  */

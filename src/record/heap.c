@@ -19,6 +19,7 @@
 #include "record/heap.h"
 
 #include "record/inherited.h"
+#include "record/labels.h"
 #include "record/store.h"
 #include "record/thread.h"
 #include "unwind/unwind.h"
@@ -135,8 +136,8 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_live_blocks_prefetch(key);
     bool held = dp_thread_hold();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
-    bool added =
-        dp_record_add(DP_KIND_HEAP, sample->heap, 0, &stack, entry.objects, (int64_t)entry.bytes, &entry.record);
+    bool added = dp_record_add(DP_KIND_HEAP, sample->heap, dp_labels_now(), &stack, entry.objects, (int64_t)entry.bytes,
+                               &entry.record);
     dp_thread_let_go(held);
     if (!added)
         return;

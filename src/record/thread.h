@@ -21,10 +21,12 @@ struct __attribute__((may_alias)) dp_thread {
     void *scratch;           /* this thread's block, or one borrowed for this event, or NULL */
     uint8_t armed;           /* a distance was drawn */
     uint8_t state;
-    uint8_t own;       /* 1 + number of the shard that nobody else writes; 0: none */
-    uint8_t ours;      /* a thread of the profiler: holds the guard for life */
-    uint32_t number;   /* spreads threads over the shared shards */
-    uint32_t spare[3]; /* a record that lost its race, by kind (table.c) */
+    uint8_t own;          /* 1 + number of the shard that nobody else writes; 0: none */
+    uint8_t ours;         /* a thread of the profiler: holds the guard for life */
+    uint32_t number;      /* spreads threads over the shared shards */
+    uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
+    uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
+    uint32_t labels_lost; /* pushes since then for which there was no room */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");

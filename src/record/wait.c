@@ -160,7 +160,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     struct dp_stack stack;
     struct event event = enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    record(DP_KIND_BLOCK, dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
+    record(DP_KIND_BLOCK, dp_labels_now() | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
     leave(event);
 }
 
@@ -184,7 +184,7 @@ __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind])
-            record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
+            record(DP_KIND_MUTEX, dp_labels_now() | dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
     leave(event);
 }
 

@@ -41,15 +41,16 @@ static struct dp_encode_label text_label(struct dp_encode *e, const char *key, c
 static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
 {
     const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
-    const struct dp_label *set;
-    size_t n = dp_labels_get(record->labels, &set), n_out = 0;
+    struct dp_label pairs[DP_EMIT_LABELS_MAX];
+    size_t n_out = 0;
     const char *heap = dp_heap_name(record->heap);
     if (heap)
         out[n_out++] = text_label(e, "heap", heap);
     if (row->entry == DP_ROW_INHERITED)
         out[n_out++] = text_label(e, "fork", "inherited");
-    for (size_t i = 0; i < n && n_out < DP_EMIT_LABELS_MAX; i++)
-        out[n_out++] = text_label(e, set[i].key, set[i].value);
+    size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
+    for (size_t i = 0; i < n; i++)
+        out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
     return n_out;
 }
 

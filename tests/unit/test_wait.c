@@ -343,15 +343,15 @@ static void every_kind_of_wait_has_its_label(void **state)
 {
     static const char *const names[] = {NULL,  "mutex", "rwlock-read", "rwlock-write", "cond",
                                         "sem", "spin",  "barrier",     "join"};
-    const struct dp_label *labels;
+    struct dp_label labels[4];
     for (unsigned kind = DELTAPROF_LOCK_MUTEX; kind <= DELTAPROF_LOCK_JOIN; kind++) {
-        assert_int_equal(dp_labels_get(dp_labels_of_lock(kind), &labels), 1);
+        assert_int_equal(dp_labels_get(dp_labels_of_lock(kind), labels, 4), 1);
         assert_string_equal(labels->key, "lock");
         assert_string_equal(labels->value, names[kind]);
     }
-    assert_int_equal(dp_labels_get(0, &labels), 0);
+    assert_int_equal(dp_labels_get(0, labels, 4), 0);
     assert_int_equal(dp_labels_of_lock(9), 0);
-    assert_int_equal(dp_labels_get(9, &labels), 0);
+    assert_int_equal(dp_labels_get(9, labels, 4), 0);
 }
 
 int main(void)
