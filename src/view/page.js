@@ -137,6 +137,6 @@ async function main() {
         live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say});
         live.start();
     }
-    document.documentElement.dataset.ready = '1';
+    document.documentElement.dataset.ready = String(Math.round(performance.now())); /* in ms */
 }
 main();

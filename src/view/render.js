@@ -43,7 +43,7 @@ function render() {
 }
 
 function controls(kind) {
-    fillTabs('kinds', [...model.kinds.keys()].map(k => [k, k]), state.kind, k => set({kind: k, type: '', charted: ''}));
+    fillTabs('kinds', [...model.kinds.keys()].sort((a, b) => KINDS.indexOf(a) - KINDS.indexOf(b)).map(k => [k, k]), state.kind, k => set({kind: k, type: '', charted: ''}));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || model.kinds.has('block') || model.kinds.has('mutex')) &&
                                                         (v !== 'leaks' || state.kind === 'heap'));
     fillTabs('tabs', views, state.view, v => set({view: v}));
@@ -68,7 +68,7 @@ function controls(kind) {
     byId('search').setAttribute('aria-invalid', String(Boolean(state.search) && !searchRegex()));
     const [first, last] = extent(kind);
     const from = Math.max(state.from, first), to = Math.min(state.to, last);
-    const words = `${formatTime(from, true)} to ${formatTime(to)} (${formatValue((to - from) * 1e6, 'nanoseconds')})`;
+    const words = `${formatTime(from, true)} to ${formatTime(to, new Date(from).toDateString() !== new Date(to).toDateString())} (${formatValue((to - from) * 1e6, 'nanoseconds')})`;
     byId('range').textContent = state.a ? `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}; B: ${words}` : words;
 }
 
@@ -146,17 +146,21 @@ function roots(kind, type) {
     for (let i = model.nNodes - 1; i > 0; i--)
         total[parent[i]] += total[i];
     const whole = total[0];
-    let stem = 0;
-    let branches = [];
-    for (;;) {
-        branches = [];
-        for (let i = stem + 1; i < model.nNodes; i++)
-            if (parent[i] === stem && total[i] > 0)
-                branches.push(i);
-        branches.sort((a, b) => total[b] - total[a]);
-        if (!branches.length || total[branches[0]] < whole * STEM_SHARE)
+    const callees = of => {
+        const found = [];
+        for (let i = of + 1; i < model.nNodes; i++)
+            if (parent[i] === of && total[i] > 0)
+                found.push(i);
+        return found.sort((x, y) => total[y] - total[x]);
+    };
+    let stem = -1;
+    let branches = [0];
+    while (total[branches[0]] >= whole * STEM_SHARE) {
+        const next = callees(branches[0]);
+        if (!next.length)
             break;
         stem = branches[0];
+        branches = next;
     }
     const shown = branches.slice(0, LAYERS_SHOWN);
     const rest = shown.length;

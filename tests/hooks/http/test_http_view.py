@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""The live page, in a real browser: what it shows of a process is what the process did."""
+import os
+import sys
+import tempfile
+
+from harness import main, need, new_directory, victim
+from http_client import Server
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'view'))
+import browser  # noqa: E402
+
+
+def opened(server, address, check):
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as downloads:
+        b = browser.Browser(downloads)
+        try:
+            b.open(address)
+            b.wait(lambda: b.js('return (document.getElementById("shown") || {}).title'))
+            check(b)
+            # A process that has no room for one more reply says 503; the page asks again.
+            complaints = [line for line in b.complaints() if 'status of 503' not in line]
+            assert complaints == [], complaints
+            foreign = [url for url in b.requests() if not url.replace('x:secret@', '').startswith(f'http://127.0.0.1:{server.port}/debug/pprof/')]
+            assert foreign == [], foreign
+        finally:
+            b.close()
+
+
+def shows_the_process(server):
+    def check(b):
+        b.wait(lambda: abs(int(b.js('return document.getElementById("shown").title')) - server.profile('heap').total('inuse_space')) <= 1 << 20)
+        assert b.text('#title').endswith(str(server.process.pid)), b.text('#title')
+        assert b.js('return document.getElementById("legend").textContent').endswith('RSSanonymous RSS')
+        ticks = 'document.querySelector("[data-value=info]").click(); return document.getElementById("info").textContent.split(" ")[0]'
+        b.wait(lambda: int(b.js(ticks)) >= 3)  # deltas follow the first reply
+        assert b.text('#state') == '', b.text('#state')
+    return check
+
+
+def that_the_page_follows_its_process():
+    with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
+        before = s.profile('delta_heap?cursor=other')
+        opened(s, s.url('/debug/pprof/view'), shows_the_process(s))
+        assert before.samples
+
+
+def that_a_token_given_once_serves_the_page_too():
+    token = os.path.join(new_directory(), 'token')
+    with open(token, 'w') as f:
+        f.write('secret\n')
+    with Server([victim('serve'), 'idle'], f'heap_rate=1,token={token}', ready=None) as s:
+        browser.Browser.wait(lambda: listens(s))
+        opened(s, f'http://x:secret@127.0.0.1:{s.port}/debug/pprof/view',
+               lambda b: b.wait(lambda: int(b.js('return document.getElementById("shown").title')) > 0))
+
+
+def listens(server):
+    try:
+        return server.ask('/debug/pprof/')[0] == 401
+    except OSError:
+        return False
+
+
+def that_the_index_says_where_it_is():
+    with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as downloads:
+            b = browser.Browser(downloads)
+            try:
+                b.call('POST', b.session + '/url', {'url': s.url('/debug/pprof/')})
+                assert f'go tool pprof -http=: http://127.0.0.1:{s.port}/debug/pprof/heap' in b.text('body'), b.text('body')
+                b.click('a[href=view]')
+                b.wait(lambda: b.js('return (document.getElementById("shown") || {}).title'))
+                assert [line for line in b.complaints() if 'status of 503' not in line] == []
+            finally:
+                b.close()
+
+
+if __name__ == '__main__':
+    if not browser.CHROMIUM or not browser.DRIVER:
+        print('no chromium, or no chromedriver')
+        sys.exit(77)
+    main(globals())
