@@ -117,15 +117,38 @@ void dp_mem_reserve(size_t n_bytes)
 
 void *dp_mem_table(size_t n_bytes)
 {
-    size_t size = pages(n_bytes);
-    if (size < n_bytes || size > reserved.left)
-        return dp_mem_map(n_bytes);
-    if (charge(size))
+    return dp_mem_table_growing(n_bytes, n_bytes);
+}
+
+void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes)
+{
+    size_t size = pages(most_bytes);
+    void *p = NULL;
+    if (size < most_bytes || charge(pages(n_bytes)))
         return NULL;
-    void *p = reserved.at;
-    reserved.at += size;
-    reserved.left -= size;
+    if (size <= reserved.left) {
+        p = reserved.at;
+        reserved.at += size;
+        reserved.left -= size;
+    } else if (!(p = dp_mem_map_unused(most_bytes))) {
+        dp_mem_uncharge(n_bytes);
+    }
     return p;
+}
+
+bool dp_mem_charge_spare(size_t n_bytes)
+{
+    size_t size = pages(n_bytes), most = dp_load_relaxed(&cap) / 10 * 7, now = dp_load_relaxed(&used);
+    do {
+        if (now > most || size > most - now)
+            return false;
+    } while (!dp_cas_relaxed(&used, &now, now + size));
+    return true;
+}
+
+void dp_mem_uncharge(size_t n_bytes)
+{
+    dp_sub_relaxed(&used, pages(n_bytes));
 }
 
 void dp_mem_huge(void *p, size_t n_bytes)

@@ -32,6 +32,13 @@ void *dp_mem_map_unused(size_t n_bytes);
 void dp_mem_reserve(size_t n_bytes);
 void *dp_mem_table(size_t n_bytes);
 
+/* A table that may grow: address space for most_bytes, of which n_bytes are charged now. Context: init, one thread. */
+void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes);
+/* Charges n_bytes more of a growing table, if three tenths of the cap are still free afterwards: reports need those.
+ * False: there is not as much to spare. uncharge takes it back. */
+bool dp_mem_charge_spare(size_t n_bytes);
+void dp_mem_uncharge(size_t n_bytes);
+
 /*
  * Lets whole 2 MiB pieces of a table use huge pages, where the system has them: for a large table with random accesses,
  * which would miss the TLB. The price: one touched entry makes 2 MiB resident. Pages touched before do not change.

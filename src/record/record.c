@@ -25,13 +25,13 @@ int dp_record_init(const struct dp_config *conf)
         return -ENOMEM;
     begun = true;
     dp_mem_cap((size_t)conf->memory);
-    size_t floor = (size_t)conf->memory / 10 * 6;
+    size_t floor = (size_t)conf->memory / 10 * 6, spare = (size_t)conf->memory / 10;
     int err = 0;
-    dp_mem_reserve(floor);
+    dp_mem_reserve(floor + spare);
     if ((err = dp_frames_init(floor / 100 * 7)) || (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
-        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) || (err = dp_table_init(floor / 100 * 51)) ||
-        (err = dp_live_blocks_init(floor / 100 * 26)))
+        (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) ||
+        (err = dp_table_init(floor / 100 * 51, spare)) || (err = dp_live_blocks_init(floor / 100 * 26)))
         return err;
     dp_wait_init(); /* without its table holders stay unknown, no more */
     dp_record_open();

@@ -29,6 +29,10 @@
  * 6. Stripes are given out by one thread at a time (`promoting`, tried once, never waited for), the fuller the pool the
  *    hotter a record must be.
  *
+ * Growth. Stacks and heap records have more address space than memory: `cap` of their places are charged, and where
+ * they are full, a step more is charged if there is memory to spare. A thread whose places lie across the old end
+ * leaves them unused and takes others. Everything there is zero until it is used, so readers need not know of it.
+ *
  * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss what was
  * added after it began. Full (ids, frames or a run of PROBES words): record 0, counted by cause.
  */
@@ -44,21 +48,29 @@
 
 #define PROBES     64u
 #define LOAD_LIMIT 5 / 8 /* ids per index word, at most */
+#define GROW_BYTES (64u << 10)
 
 struct counters {
     _Atomic int64_t n, v, free_n, free_v;
 };
 _Static_assert(sizeof(struct counters) == 32, "two records a cache line");
 
+/* Ids of records, or places of frames, given out from the lowest on. */
+struct places {
+    uint32_t most;                      /* all are below */
+    uint32_t each_bytes;                /* what one is charged */
+    _Atomic uint32_t cap;               /* that many are charged; relaxed: they are mapped from the start */
+    _Alignas(64) _Atomic uint32_t next; /* the next one; may run over cap */
+};
+
 struct table {
     _Atomic uint32_t *index;
     uint32_t index_mask;
     uint32_t id_mask; /* low bits of an index word */
-    uint32_t cap;     /* ids are below */
     struct dp_record *records;
     struct counters *counters;
     struct dp_table_base *base;
-    _Alignas(64) _Atomic uint32_t next; /* the next id; may run over cap */
+    struct places ids;
 };
 
 static struct table tables[DP_KINDS];
@@ -79,37 +91,56 @@ static struct {
 /* Frames of all stacks of all kinds, each stack once a record. */
 static struct {
     dp_frame_id *frames;
-    uint32_t cap;
-    _Alignas(64) _Atomic uint32_t next;
+    struct places places;
 } stacks;
 
 #define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct counters) + sizeof(struct dp_table_base))
 
-static int table_init(struct table *table, size_t budget_bytes)
+static size_t at_most(size_t n, size_t most)
 {
-    size_t wanted = budget_bytes / (PER_RECORD_BYTES + 8), words = 64;
+    return n < most ? n : most;
+}
+
+static int table_init(struct table *table, size_t budget_bytes, size_t spare_bytes)
+{
+    size_t wanted = (budget_bytes + spare_bytes) / (PER_RECORD_BYTES + 8), words = 64;
     while (words * LOAD_LIMIT < wanted && words < 1u << 30)
         words *= 2;
     if (budget_bytes < words * 4 + PER_RECORD_BYTES)
         return -ENOMEM;
-    size_t records = (budget_bytes - words * 4) / PER_RECORD_BYTES;
-    if (records > words * LOAD_LIMIT)
-        records = words * LOAD_LIMIT;
+    size_t now = (budget_bytes - words * 4) / PER_RECORD_BYTES, limit = words * LOAD_LIMIT;
+    size_t most = at_most(now + spare_bytes / PER_RECORD_BYTES, limit);
+    now = at_most(now, limit);
     table->index = dp_mem_table(words * 4);
-    table->records = dp_mem_table(records * sizeof *table->records);
-    table->counters = dp_mem_table(records * sizeof *table->counters);
-    table->base = dp_mem_table(records * sizeof *table->base);
+    table->records = dp_mem_table_growing(now * sizeof *table->records, most * sizeof *table->records);
+    table->counters = dp_mem_table_growing(now * sizeof *table->counters, most * sizeof *table->counters);
+    table->base = dp_mem_table_growing(now * sizeof *table->base, most * sizeof *table->base);
     if (!table->index || !table->records || !table->counters || !table->base)
         return -ENOMEM;
     table->index_mask = (uint32_t)words - 1;
-    table->cap = (uint32_t)records;
+    table->ids.most = (uint32_t)most;
+    table->ids.each_bytes = PER_RECORD_BYTES;
+    dp_store_relaxed(&table->ids.cap, (uint32_t)now);
     table->id_mask = 1;
-    while (table->id_mask < table->cap)
+    while (table->id_mask < table->ids.most)
         table->id_mask = table->id_mask << 1 | 1;
     return 0;
 }
 
-int dp_table_init(size_t budget_bytes)
+static int stacks_init(size_t budget_bytes, size_t spare_bytes)
+{
+    stacks.frames = dp_mem_table_growing(budget_bytes, budget_bytes + spare_bytes);
+    if (!stacks.frames)
+        return -ENOMEM;
+    stacks.places.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
+    stacks.places.each_bytes = sizeof(dp_frame_id);
+    dp_store_relaxed(&stacks.places.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
+    stacks.frames[0] = DP_FRAME_OVERFLOW;
+    dp_store_relaxed(&stacks.places.next, 1);
+    return 0;
+}
+
+int dp_table_init(size_t budget_bytes, size_t spare_bytes)
 {
     size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct counters));
     stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
@@ -119,29 +150,47 @@ int dp_table_init(size_t budget_bytes)
     budget_bytes -= budget_bytes / 32;
     size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
     size_t share[DP_KINDS] = {records_bytes / 4 * 3, records_bytes / 8, records_bytes / 8};
-    stacks.frames = dp_mem_table(stack_bytes);
-    if (!stacks.frames)
+    size_t spare[DP_KINDS] = {spare_bytes / 5};
+    if (stacks_init(stack_bytes, spare_bytes - spare[DP_KIND_HEAP]))
         return -ENOMEM;
-    stacks.cap =
-        stack_bytes / sizeof(dp_frame_id) > 1u << 31 ? 1u << 31 : (uint32_t)(stack_bytes / sizeof(dp_frame_id));
-    stacks.frames[0] = DP_FRAME_OVERFLOW;
-    dp_store_relaxed(&stacks.next, 1);
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
-        if (table_init(&tables[kind], share[kind]))
+        if (table_init(&tables[kind], share[kind], spare[kind]))
             return -ENOMEM;
         tables[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
-        dp_store_relaxed(&tables[kind].next, 1);
+        dp_store_relaxed(&tables[kind].ids.next, 1);
     }
     return 0;
 }
 
-/* Takes n of *next, below cap. The plain look first keeps a full counter from running on and wrapping. */
-static bool reserve(_Atomic uint32_t *next, uint32_t cap, uint32_t n, uint32_t *at)
+/* Charges a step more behind cap. False: there is no room, or no memory to spare. */
+static bool grow(struct places *places, uint32_t cap)
 {
-    if (dp_load_relaxed(next) > cap - n)
+    uint32_t step = GROW_BYTES / places->each_bytes;
+    if (cap == places->most)
         return false;
-    *at = dp_add_relaxed(next, n);
-    return *at <= cap - n;
+    if (step > places->most - cap)
+        step = places->most - cap;
+    size_t bytes = (size_t)step * places->each_bytes;
+    if (!dp_mem_charge_spare(bytes))
+        return false;
+    if (!dp_cas_relaxed(&places->cap, &cap, cap + step)) /* another thread was first */
+        dp_mem_uncharge(bytes);
+    return true;
+}
+
+/* Takes n places. The plain look first keeps a full counter from running on and wrapping. */
+static bool reserve(struct places *places, uint32_t n, uint32_t *at)
+{
+    for (;;) {
+        uint32_t cap = dp_load_relaxed(&places->cap);
+        if (dp_load_relaxed(&places->next) <= cap - n) {
+            *at = dp_add_relaxed(&places->next, n);
+            if (*at <= cap - n)
+                return true;
+        } else if (!grow(places, cap)) {
+            return false;
+        }
+    }
 }
 
 /* memcmp in line: a call would cost as much again. */
@@ -173,11 +222,14 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     struct table *table = &tables[kind];
     uint32_t *spare = &dp_thread_self()->spare[kind];
     uint32_t id = *spare, at;
-    if (id && table->records[id].depth >= stack->depth)
-        at = table->records[id].stack;
-    else if (!reserve(&stacks.next, stacks.cap, stack->depth, &at) ||
-             (!id && !reserve(&table->next, table->cap, 1, &id)))
+    if (!id && !reserve(&table->ids, 1, &id))
         return 0;
+    if (table->records[id].depth >= stack->depth) {
+        at = table->records[id].stack;
+    } else if (!reserve(&stacks.places, stack->depth, &at)) {
+        *spare = id;
+        return 0;
+    }
     *spare = 0;
     memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){.hash = hash,
@@ -301,8 +353,8 @@ void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
 
 uint32_t dp_table_count(unsigned kind)
 {
-    uint32_t next = dp_load_relaxed(&tables[kind].next);
-    return next < tables[kind].cap ? next : tables[kind].cap;
+    uint32_t next = dp_load_relaxed(&tables[kind].ids.next), most = tables[kind].ids.most;
+    return next < most ? next : most;
 }
 
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
@@ -341,7 +393,7 @@ void dp_table_set_base(void)
 {
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
         struct table *table = &tables[kind];
-        uint32_t count = table->cap ? dp_table_count(kind) : 0;
+        uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
         for (uint32_t id = 0; id < count; id++) {
             struct dp_counts counts;
             dp_table_read(kind, id, &counts);

@@ -29,8 +29,11 @@ struct dp_record {
     uint32_t spare;
 };
 
-/* budget_bytes of dp_mem for the records and stacks of all kinds. -ENOMEM: nothing is mapped. Context: init. */
-int dp_table_init(size_t budget_bytes);
+/*
+ * budget_bytes of dp_mem for the records and stacks of all kinds; later up to spare_bytes more, for stacks and heap
+ * records, as long as dp_mem has them to spare. -ENOMEM: nothing is mapped. Context: init.
+ */
+int dp_table_init(size_t budget_bytes, size_t spare_bytes);
 
 /* The record of this key, made when it is new; 0 ([overflow], counted) when there is no room. Context: hook. */
 dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack);

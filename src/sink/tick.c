@@ -109,7 +109,7 @@ void dp_tick_init(const struct dp_config *conf)
     strcpy(tick.out, conf->out);
     tick.keep = conf->keep;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
-    dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 4 : 0);
+    dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 8 : 0);
     tick.ready = false;
     int err = conf->out[0] ? ready() : 0;
     if (err)

@@ -11,11 +11,17 @@
 #include "record/table.h"
 
 #define KINDS_BYTES (4 << 20)
+#define SPARE_BYTES (1 << 20)
+
+static size_t used_at_start;
 
 static int start(void **state)
 {
     assert_int_equal(dp_table_count(DP_KIND_HEAP), 0); /* records.h is used without the tables */
-    return dp_table_init(KINDS_BYTES);
+    int err = dp_table_init(KINDS_BYTES, SPARE_BYTES);
+    used_at_start = dp_mem_used();
+    dp_mem_cap(used_at_start); /* nothing to spare */
+    return err;
 }
 
 static struct dp_stack stack_of(dp_frame_id *frames, uint32_t depth, dp_frame_id first)
@@ -156,6 +162,25 @@ static void a_full_table_says_0_counts_it_and_still_finds_what_it_has(void **sta
     assert_int_equal(dp_table_intern(DP_KIND_HEAP, 0, 1, &stack), 0);
 }
 
+static void a_full_table_grows_while_there_is_memory_to_spare(void **state)
+{
+    dp_frame_id frames[1024];
+    struct dp_stack stack = stack_of(frames, 1024, 7);
+    assert_int_equal(dp_table_intern(DP_KIND_HEAP, 0, 1, &stack), 0);
+    assert_int_equal(dp_mem_used(), used_at_start);
+    dp_mem_cap((size_t)64 << 20);
+    uint32_t made = 0;
+    while (dp_table_intern(DP_KIND_HEAP, 0, made + 1, &stack))
+        assert_true(++made < 2000);
+    assert_true(made >= SPARE_BYTES / 5 * 4 / sizeof frames - 16);
+    assert_true(dp_mem_used() > used_at_start && dp_mem_used() <= used_at_start + SPARE_BYTES);
+    for (uint32_t labels = 1; labels <= made; labels++) {
+        dp_record_id id = dp_table_intern(DP_KIND_HEAP, 0, labels, &stack);
+        assert_int_equal(dp_table_record(DP_KIND_HEAP, id)->labels, labels);
+        assert_memory_equal(dp_table_frames(dp_table_record(DP_KIND_HEAP, id)), frames, sizeof frames);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +191,7 @@ int main(void)
         cmocka_unit_test(every_frame_tells_stacks_apart),
         cmocka_unit_test(a_hot_record_counts_on),
         cmocka_unit_test(a_full_table_says_0_counts_it_and_still_finds_what_it_has),
+        cmocka_unit_test(a_full_table_grows_while_there_is_memory_to_spare),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
