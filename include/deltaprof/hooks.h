@@ -436,8 +436,9 @@ DELTAPROF_API void deltaprof_before_seccomp(void);
 
 /*
  * sigaction, for an interposer of it: with `signals` or `signal` the library stands in for SIG_DFL of some signals. The
- * host sees SIG_DFL there, and gets the stand-in where it asks for SIG_DFL; anything else that it installs wins. Calls
- * real once and returns what it did. Async-signal-safe.
+ * host sees SIG_DFL there, and gets the stand-in where it asks for SIG_DFL; anything else that it installs wins. On the
+ * signal of `signal`, a handler of the host's runs behind the library's, and the host sees its own. Calls real once and
+ * returns what it did. Async-signal-safe.
  */
 typedef int (*deltaprof_sigaction_fn)(int sig, const struct sigaction *act, struct sigaction *old);
 DELTAPROF_API int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old,

@@ -4,7 +4,7 @@
  * Likewise they see no signal stack where the library gave one.
  *
  * sigaction is the library's own question (deltaprof_sigaction). The older functions differ in flags and masks, which
- * stay libc's: each real one is called, then its answer and its SIG_DFL are put right.
+ * stay libc's: each real one is called, then its answer is put right, and what it installed is told to the library.
  */
 #include "hook.h"
 
@@ -22,12 +22,12 @@ DP_HOOK int sigaltstack(const stack_t *stack, stack_t *old)
     DP_HOOK result name parameters;                                                                           \
     DP_HOOK result name parameters                                                                            \
     {                                                                                                         \
-        struct sigaction is, seems, plain = {.sa_handler = SIG_DFL};                                          \
+        struct sigaction is, seems, now = {.sa_handler = SIG_DFL};                                            \
         if (DP_REAL(sigaction)(sig, NULL, &is) || deltaprof_sigaction(sig, NULL, &seems, DP_REAL(sigaction))) \
             return DP_REAL(name) arguments;                                                                   \
         sighandler_t old = DP_REAL(name) arguments;                                                           \
-        if (old != SIG_ERR && handler == SIG_DFL)                                                             \
-            deltaprof_sigaction(sig, &plain, NULL, DP_REAL(sigaction));                                       \
+        if (old != SIG_ERR && (handler == SIG_DFL || DP_REAL(sigaction)(sig, NULL, &now) == 0))               \
+            deltaprof_sigaction(sig, &now, NULL, DP_REAL(sigaction));                                         \
         return old == is.sa_handler ? seems.sa_handler : old;                                                 \
     }
 DP_SYMBOLS_SIGNAL(SIGNAL)

@@ -6,7 +6,7 @@
  * Programs ask what a signal does before they change it: Python gives SIGINT its KeyboardInterrupt only where it finds
  * SIG_DFL, a shell hands to its children what it found. So our handler is SIG_DFL in every answer to the host, and
  * stands in for it whenever the host asks for it; whatever else the host installs wins. exec and posix_spawn reset
- * handlers, so no other program inherits any of this.
+ * handlers, so no other program inherits any of this. The signal that asks for profiles is shared (request.c).
  *
  * SIGINT, SIGTERM and SIGHUP: after the delivery the signal is raised again with the real default, so that the wait
  * status is what it would have been. Not SA_ONSTACK: the thread's own stack is in order.
@@ -30,6 +30,7 @@
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/onstack.h"
+#include "sink/request.h"
 #include "sink/tick.h"
 
 #include <deltaprof/hooks.h>
@@ -128,22 +129,6 @@ static void on_crash(int sig, siginfo_t *info, void *context)
     errno = saved;
 }
 
-static void on_request(int sig)
-{
-    int saved = errno;
-    if (!dp_load_relaxed(&released) && dp_process_is_noted()) {
-        int64_t kept = deltaprof_guard_enter();
-        dp_log_bypass(true);
-        if (dp_agent_is_running())
-            dp_agent_ring();
-        else
-            dp_tick_last(dp_clock_ns());
-        dp_log_bypass(false);
-        deltaprof_guard_exit(kept);
-    }
-    errno = saved;
-}
-
 /* True: ours stands. */
 static bool install(int sig, const struct sigaction *action)
 {
@@ -182,17 +167,19 @@ static void install_all(void)
 
 void dp_signals_init(const struct dp_config *conf)
 {
-    struct sigaction request = ordinary(on_request);
+    struct sigaction request = ordinary(dp_request_handler());
     if (conf->signals)
         install_all();
     dp_sigstack_want(conf->signals);
-    if (conf->signal && !install(conf->signal, &request))
+    if (conf->signal && install(conf->signal, &request))
+        dp_request_init(conf->signal, &request);
+    else if (conf->signal)
         dp_log(DP_LOG_ERROR, "signal=%d: the program handles it already; it asks for nothing here", conf->signal);
 }
 
 static bool is_ours(const struct sigaction *action)
 {
-    return action->sa_handler == on_fatal || action->sa_handler == on_request || action->sa_sigaction == on_crash;
+    return action->sa_handler == on_fatal || action->sa_sigaction == on_crash || dp_request_is_ours(action);
 }
 
 static void release(int sig)
@@ -209,6 +196,7 @@ static void release(int sig)
 void dp_signals_release(void)
 {
     dp_store_relaxed(&released, true);
+    dp_request_release();
     dp_sigstack_want(false);
     for (int i = 0; i < N_FATAL; i++)
         release(fatal[i]);
@@ -224,11 +212,14 @@ void dp_signals_fork_child(void)
 int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
                       int (*real)(int, const struct sigaction *, struct sigaction *))
 {
+    const struct sigaction *asked = act;
     if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_ins[sig].sa_handler)
         act = &stand_ins[sig];
     else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
              !is_ours(act))
         dp_sigstack_want(false);
+    if (sig == dp_request_signal() && sig)
+        return dp_request_action(asked, old, real);
     int err = real(sig, act, old);
     if (err == 0 && old && is_ours(old)) {
         old->sa_handler = SIG_DFL;

@@ -69,14 +69,15 @@ POINTERS = {
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
     r'dp_onstack_call': [],  # the callers take the address
-    r'dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
+    r'request\.c:on_shared': [],  # the program's own handler
+    r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
     r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which hooks.h binds to a hook's rules
     r'dp_libunwind_walk|libunwind\.c:\w+': [],  # libunwind, which allocates nothing with accessors of ours
 }
 
 # What runs in a handler, around a fork or at the end of a thread beside what the headers and the preload object export.
-ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'signals.c:on_request', 'deltaprof.c:fork_prepare', 'deltaprof.c:fork_parent',
-           'deltaprof.c:fork_child', 'thread.c:thread_ends']
+ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'request.c:on_alone', 'request.c:on_shared', 'deltaprof.c:fork_prepare',
+           'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends']
 
 
 def run(*command):

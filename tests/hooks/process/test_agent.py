@@ -2,6 +2,7 @@
 """When the background thread comes, and that nothing hangs for it: profiles arrive while the program runs."""
 import os
 import shutil
+import signal
 import subprocess
 
 import reader
@@ -53,6 +54,21 @@ def that_a_go_program_that_allocates_in_c_is_told():
     subprocess.run(['go', 'build', '-o', program, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'victim_leak.go')], check=True,
                    env={**os.environ, 'GO111MODULE': 'off'} if 'HOME' in os.environ else {**os.environ, 'GO111MODULE': 'off', 'GOCACHE': new_directory()})
     assert 'leak' in ' '.join(names_in(writes('', program=program, conf='heap_rate=512k,interval=100ms', files=2)))
+    # The runtime has a handler for every signal: the one that asks is heard before it.
+    out = new_directory()
+    with subprocess.Popen([program], env=environment('heap_rate=512k,interval=0,signal=USR2', out), stdin=subprocess.PIPE) as p:
+        def has_answered():
+            with open(f'/proc/{p.pid}/status') as f:
+                caught = int(next(line for line in f if line.startswith('SigCgt')).split()[1], 16)
+            if caught >> (signal.SIGUSR2 - 1) & 1:
+                os.kill(p.pid, signal.SIGUSR2)
+            return len(reader.files(out)) >= 2
+        try:
+            wait_until(has_answered)
+            p.communicate(timeout=60)
+        finally:
+            p.kill()
+    assert p.returncode == 5, p.returncode
 
 
 def that_a_thread_that_no_hook_saw_counts():

@@ -4,7 +4,7 @@ import os
 import signal
 
 import reader
-from harness import HOOKS, main, profiles, run, victim
+from harness import HOOKS, main, profiles, run, same, victim
 
 STRICT = os.path.join(HOOKS, 'libstrict.so')
 
@@ -36,6 +36,16 @@ def that_a_crash_inside_malloc_takes_no_memory():
     for conf in ('interval=0', 'interval=5ms'):
         for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU):
             interrupts('signal', number, conf, -number)
+
+
+def that_a_request_is_heard_beside_a_handler_of_the_programs_own():
+    """The program sees its own handler alone, with its flags and its mask. What it ignores or waits for is its own."""
+    for how, files in (('sigaction', 1), ('siginfo', 1), ('signal', 1), ('sysv_signal', 1), ('resethand', 1), ('changes', 2),
+                       ('default', 0), ('ignore', 0), ('wait', 0)):
+        r = same([victim('request'), how], 'heap_rate=1,interval=0,signal=USR2,exit_timeout=0')
+        assert r.status == -signal.SIGKILL and 'plain' in r.stdout, (how, r.status, r.stdout)
+        assert len(reader.files(r.out)) >= min(files, 1), (how, r.stdout, reader.files(r.out))
+        assert files or not reader.files(r.out), (how, reader.files(r.out))
 
 
 main(globals())
