@@ -185,6 +185,112 @@ DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint
 DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool done, const void *ptr,
                                          const struct deltaprof_site *site);
 
+/* ---- the gate of an interposer ---------------------------------------------------------------------------------- */
+
+/*
+ * What the hooks of an interposer of the C heap read, side by side in one cache line: which of their events need no
+ * call of the library. All zeros before deltaprof_gate_open; then the library writes it while the program runs.
+ *
+ *     malloc(n):
+ *       if (!deltaprof_gate_heap_on(&gate))
+ *           return real(n);
+ *       if (!deltaprof_gate_subtract(&gate, n, &rest)) {
+ *           p = real(n);
+ *           deltaprof_gate_restore(&gate, rest);
+ *       } else {
+ *           deltaprof_sample_begin(&sample, 0, n);
+ *           p = deltaprof_gate_wants_page(&gate, &sample) ? real_memalign(4096, n) : real(n);
+ *           deltaprof_sample_end(&sample, p, &site);
+ *       }
+ *     free(p):
+ *       if (!deltaprof_gate_passes(&gate, p))
+ *           deltaprof_free(0, p);
+ *       real_free(p);
+ */
+struct deltaprof_gate {
+    uint64_t frees;            /* low half: mask for the address, 0: no address tells; high half: the library's */
+    intptr_t countdown_offset; /* of deltaprof_thread.countdown from the thread pointer */
+    uint32_t heap_on;          /* 0: no allocation can become a sample */
+    uint32_t locks_on;         /* 0: no wait can be recorded */
+};
+
+/* A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. */
+#define DELTAPROF_PAGE_BYTES 4096u
+#define DELTAPROF_PAGE_MASK  0xfefu
+
+/*
+ * From now on the library keeps this gate, which must live as long as the process. It keeps one: where there is
+ * another, or the profiler was started before, the hooks of this gate call the library for every event. gives_pages:
+ * all frees of the C heap go through the gate's hooks, and sampled blocks come from where deltaprof_sample_wants_page
+ * says. Context: init, not while another thread calls deltaprof_start.
+ */
+DELTAPROF_API void deltaprof_gate_open(struct deltaprof_gate *gate, bool gives_pages);
+
+/*
+ * Between begin and end: true if the event is a sample whose block should lie at a page boundary. If it cannot, any
+ * address will do, and all frees ask the filter while the block lives.
+ */
+DELTAPROF_API bool deltaprof_sample_wants_page(const struct deltaprof_sample *sample);
+
+/* The same, without a call where the gate gives no pages. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_wants_page(const struct deltaprof_gate *gate,
+                                                                            const struct deltaprof_sample *sample)
+{
+    return __builtin_expect(__atomic_load_n(&gate->frees, __ATOMIC_RELAXED) != 0, 1) &&
+           deltaprof_sample_wants_page(sample);
+}
+
+/* False: hooks of allocations call the real function at once. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_heap_on(const struct deltaprof_gate *gate)
+{
+    return __builtin_expect(__atomic_load_n(&gate->heap_on, __ATOMIC_RELAXED) != 0, 1);
+}
+
+/* The same of hooks that wait for locks. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_locks_on(const struct deltaprof_gate *gate)
+{
+    return __builtin_expect(__atomic_load_n(&gate->locks_on, __ATOMIC_RELAXED) != 0, 1);
+}
+
+/* True: certainly no sample is at ptr. False: perhaps one is; call deltaprof_free. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const struct deltaprof_gate *gate,
+                                                                        const void *ptr)
+{
+    uint32_t mask = (uint32_t)__atomic_load_n(&gate->frees, __ATOMIC_RELAXED);
+    return __builtin_expect(((uint32_t)(uintptr_t)ptr & mask) != 0, 1);
+}
+
+/*
+ * deltaprof_countdown_subtract and _restore by way of the gate, which is in the cache already: a shared object has to
+ * load the offset of a thread's variable from a table of its own.
+ */
+#if defined(__x86_64__) && defined(__SEG_FS) && !defined(__cplusplus)
+#define DELTAPROF_GATE_COUNTDOWN(gate) (*(int64_t __seg_fs *)(gate)->countdown_offset)
+#elif defined(__aarch64__)
+#define DELTAPROF_GATE_COUNTDOWN(gate) \
+    (*(int64_t *)(void *)((char *)__builtin_thread_pointer() + (gate)->countdown_offset))
+#else
+#define DELTAPROF_GATE_COUNTDOWN(gate) (*((void)(gate), &deltaprof_thread.countdown))
+#endif
+
+static inline __attribute__((always_inline)) bool deltaprof_gate_subtract(const struct deltaprof_gate *gate, size_t n,
+                                                                          int64_t *rest)
+{
+    uint64_t left;
+    bool due = __builtin_sub_overflow((uint64_t)DELTAPROF_GATE_COUNTDOWN(gate), (uint64_t)n + (n == 0), &left);
+    *rest = (int64_t)left;
+    if (__builtin_expect(due, 0))
+        return true;
+    DELTAPROF_GATE_COUNTDOWN(gate) = DELTAPROF_GUARDED;
+    return false;
+}
+
+static inline __attribute__((always_inline)) void deltaprof_gate_restore(const struct deltaprof_gate *gate,
+                                                                         int64_t rest)
+{
+    DELTAPROF_GATE_COUNTDOWN(gate) = rest;
+}
+
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 /*

@@ -37,6 +37,11 @@ full:
     return NULL;
 }
 
+bool dp_arena_is_unused(void)
+{
+    return !__atomic_load_n(&used, __ATOMIC_RELAXED);
+}
+
 bool dp_arena_owns(const void *ptr)
 {
     return (uintptr_t)ptr - (uintptr_t)arena < ARENA_BYTES;

@@ -41,22 +41,51 @@
 #ifdef DP_WRAP
 #include "wrap.h"
 #else
-/* The next definitions of what we take. A pointer begins as a resolver that replaces it, so no call tests anything; and
- * plain loads will do, since whoever still reads the resolver is led on by it. */
+/*
+ * The gate, then the next definitions of what we take, the C heap's first: what an unsampled event reads is one cache
+ * line. A pointer begins as a resolver that replaces it, so no call tests anything. Plain loads suffice, because a
+ * resolver forwards the call of a thread that still reads it.
+ */
 #define DP_REAL_MEMBER(name, result, parameters, arguments, version) result(*name) parameters;
-struct dp_real {
+struct __attribute__((aligned(64))) dp_real {
+    struct deltaprof_gate gate;
     DP_SYMBOLS_MALLOC(DP_REAL_MEMBER)
     DP_SYMBOLS_LIBC(DP_REAL_MEMBER)
     DP_SYMBOLS_CXX(DP_REAL_MEMBER)
 };
 extern struct dp_real dp_real __attribute__((visibility("hidden")));
 #define DP_REAL(name)                                                (dp_real.name)
+#define DP_GATE                                                      (dp_real.gate)
 #define DP_HOOK_NAME(name)                                           name
+
+/*
+ * Where operator new and delete are the C++ library's own, their pointers lead to malloc and free, and here stand the
+ * real operators new, for when malloc has no memory: they know the handlers and the exceptions. Else NULL.
+ */
+struct dp_new {
+    DP_SYMBOLS_NEW_PLAIN(DP_REAL_MEMBER)
+};
+extern struct dp_new dp_new __attribute__((visibility("hidden")));
 
 /* Resolves what libc has; takes no memory. Any context. */
 void dp_real_resolve(void);
 /* operator new and delete, if there are any yet. Context: init. */
 void dp_real_resolve_cxx(void);
+
+/*
+ * Leads operator new and delete past the C++ library to malloc and free, if they are that library's own, and if every
+ * one of them and malloc and free come to the hooks first: a program may replace some, and the library's others call
+ * those. self: this object. Context: init, after both.
+ */
+struct dp_range;
+void dp_real_shorten_cxx(const struct dp_range *self);
+
+/*
+ * Does the C heap behind us give blocks at page boundaries that it takes back in every way that a program may know?
+ * libc's does. Another allocator may be told a size by a function that is not hooked (sdallocx), and looks for the
+ * block among blocks of that size then. Context: init.
+ */
+bool dp_real_gives_pages(void);
 #endif
 
 /*

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 struct dp_range dp_libc, dp_loader;
+struct deltaprof_gate dp_hooks_gate;
 
 extern void _start(void);
 extern int main(int, char **);
@@ -25,5 +26,6 @@ __attribute__((constructor(101))) static void init(void)
     dp_loader.end = in_order ? program : UINTPTR_MAX;
     dp_libc = (struct dp_range){hooks, UINTPTR_MAX};
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
+    deltaprof_gate_open(&DP_GATE, true);
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
 }

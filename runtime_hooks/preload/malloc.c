@@ -5,7 +5,11 @@
  * A hook subtracts, sees no sample, calls the real function and writes the thread's countdown back; what is sampled
  * goes to a function of its own (DP_DUE in hook.h). Real functions that call each other (new[] calls new calls malloc)
  * find the countdown guarded, so each event counts once, for the outermost caller. Results and errno are the real
- * function's. A free asks the filter first and forgets before the memory can be handed out again.
+ * function's. A free asks first whether its block may be a sample, by address or by the filter, and forgets it before
+ * the memory can be handed out again.
+ *
+ * Where the gate (hooks.h) is open, a sample's block comes from the real memalign, and the real free takes it back like
+ * any other. A large calloc keeps the allocator's pages that are known to be zero: nothing here writes to them.
  */
 #include "allocator.h"
 #include "arena.h"
@@ -24,12 +28,30 @@ static inline size_t product(size_t count, size_t size)
     return __builtin_mul_overflow(count, size, &n) ? SIZE_MAX : n;
 }
 
-ALLOCATOR(malloc, (size_t n), (n), n)
-ALLOCATOR(calloc, (size_t count, size_t size), (count, size), product(count, size))
-ALLOCATOR(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n)
-ALLOCATOR(memalign, (size_t alignment, size_t n), (alignment, n), n)
-ALLOCATOR(valloc, (size_t n), (n), n)
-ALLOCATOR(pvalloc, (size_t n), (n), n)
+enum { ZEROED_MAX = 32 << 10, MOVED_MAX = 64 << 10 };
+
+static void *zeroed_page(size_t n)
+{
+    void *ptr = n <= ZEROED_MAX ? dp_page_block(n) : NULL;
+    return ptr ? memset(ptr, 0, n) : NULL;
+}
+
+/* An alignment for which the functions that take one may differ in what they answer is left alone. */
+static size_t page_aligned(size_t alignment)
+{
+    bool plain = alignment >= sizeof(void *) && (alignment & (alignment - 1)) == 0;
+    return plain && alignment < DELTAPROF_PAGE_BYTES ? DELTAPROF_PAGE_BYTES : alignment;
+}
+
+ALLOCATOR(malloc, (size_t n), (n), n, dp_page_block(n), NULL)
+ALLOCATOR(calloc, (size_t count, size_t size), (count, size), product(count, size), zeroed_page(product(count, size)),
+          NULL)
+ALLOCATOR(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n,
+          DP_REAL(aligned_alloc)(page_aligned(alignment), dp_page_block_size(n)), NULL)
+ALLOCATOR(memalign, (size_t alignment, size_t n), (alignment, n), n, DP_REAL(memalign)(page_aligned(alignment), n),
+          NULL)
+ALLOCATOR(valloc, (size_t n), (n), n, NULL, NULL)
+ALLOCATOR(pvalloc, (size_t n), (n), n, NULL, NULL)
 
 DP_DUE int posix_memalign_due(void **out, size_t alignment, size_t n)
 {
@@ -67,28 +89,63 @@ static void *move_from_arena(void *old, size_t n)
     return ptr;
 }
 
+/*
+ * The block that realloc made of `old`, at a page boundary if that costs little. A block that shrank in place stays:
+ * libc's never moved one, and a program may count on it.
+ */
+static void *move_to_page(void *ptr, const void *old, size_t n_old, size_t n)
+{
+    if ((ptr == old && n <= n_old) || n > MOVED_MAX || ((uintptr_t)ptr & DELTAPROF_PAGE_MASK) == 0)
+        return ptr;
+    int saved_errno = errno;
+    void *page = dp_page_block(n);
+    if (page) {
+        memcpy(page, ptr, n);
+        DP_REAL(free)(ptr);
+    }
+    errno = saved_errno;
+    return page ? page : ptr;
+}
+
 DP_DUE void *realloc_due(void *old, size_t n)
 {
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     deltaprof_realloc_begin(&sample, 0, old, n);
     DP_GUARDED();
+    bool wants_page = deltaprof_gate_wants_page(&DP_GATE, &sample);
+    size_t n_old = wants_page ? malloc_usable_size(old) : 0; /* libc's own, where there are pages to be had */
     void *ptr = dp_arena_owns(old) ? move_from_arena(old, n) : DP_REAL(realloc)(old, n);
+    if (wants_page && ptr)
+        ptr = move_to_page(ptr, old, n_old, n);
     /* A realloc to nothing frees and returns NULL; with a block that is what NULL means there. */
     deltaprof_realloc_end(&sample, ptr || (old && n == 0), ptr, &site);
     dp_edge(&site);
     return ptr;
 }
 
-DP_HOOK void *realloc(void *old, size_t n)
+/* Of a block that is no sample. */
+static inline __attribute__((always_inline)) void *realloc_other(void *old, size_t n)
 {
     int64_t rest;
-    if (deltaprof_may_be_live(0, old) || deltaprof_countdown_subtract(n, &rest))
+    if (!deltaprof_gate_heap_on(&DP_GATE))
+        return DP_REAL(realloc)(old, n);
+    if (deltaprof_gate_subtract(&DP_GATE, n, &rest))
         return realloc_due(old, n);
     DP_GUARDED();
     void *ptr = DP_REAL(realloc)(old, n);
-    deltaprof_countdown_restore(rest);
+    deltaprof_gate_restore(&DP_GATE, rest);
     return ptr;
+}
+
+DP_DUE void *realloc_asked(void *old, size_t n)
+{
+    return deltaprof_may_be_live(0, old) ? realloc_due(old, n) : realloc_other(old, n);
+}
+
+DP_HOOK void *realloc(void *old, size_t n)
+{
+    return deltaprof_gate_passes(&DP_GATE, old) ? realloc_other(old, n) : realloc_asked(old, n);
 }
 
 DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
@@ -98,31 +155,27 @@ DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    int64_t rest;
-    if (deltaprof_may_be_live(0, old) || deltaprof_countdown_subtract(n, &rest))
-        return realloc_due(old, n);
-    DP_GUARDED();
-    void *ptr = DP_REAL(realloc)(old, n);
-    deltaprof_countdown_restore(rest);
-    return ptr;
+    return deltaprof_gate_passes(&DP_GATE, old) ? realloc_other(old, n) : realloc_asked(old, n);
 }
 
 /* ---- functions that free ---- */
 
-DP_DUE void free_due(void *ptr)
+DP_DUE void free_asked(void *ptr)
 {
-    if (dp_arena_owns(ptr))
-        return;
-    deltaprof_free_sampled(0, ptr);
+    if (deltaprof_may_be_live(0, ptr)) {
+        if (dp_arena_owns(ptr))
+            return;
+        deltaprof_free_sampled(0, ptr);
+    }
     DP_REAL(free)(ptr);
 }
 
 DP_HOOK void free(void *ptr)
 {
-    if (deltaprof_may_be_live(0, ptr))
-        free_due(ptr);
-    else
+    if (deltaprof_gate_passes(&DP_GATE, ptr))
         DP_REAL(free)(ptr);
+    else
+        free_asked(ptr);
 }
 
 /* By their definition the same as free. */

@@ -28,6 +28,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,55 @@ void dp_real_resolve_cxx(void)
     if (n_missing)
         dlerror(); /* the program is not to find our misses in it */
     deltaprof_guard_exit(kept);
+}
+
+struct dp_new dp_new;
+
+#define HOOK(name, result, parameters, arguments, version) extern result name parameters;
+DP_SYMBOLS_NEW_PLAIN(HOOK)
+DP_SYMBOLS_DELETE_PLAIN(HOOK)
+
+/* Is it a function of libstdc++, libc++ or libc++abi? */
+static bool is_library(const void *function)
+{
+    static const char *const names[] = {"libstdc++.so", "libc++.so", "libc++abi.so"};
+    Dl_info info;
+    if (!dladdr(function, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/'), *base = slash ? slash + 1 : info.dli_fname;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(base, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+#define IS_ORIGINAL(name, result, parameters, arguments, version) \
+    &&dp_within(self, (uintptr_t)name) && is_library((const void *)DP_REAL(name))
+#define LEAD_NEW(name, result, parameters, arguments, version) \
+    SET(&dp_new.name, DP_REAL(name));                          \
+    SET((void **)&dp_real.name, (void *)DP_REAL(malloc));
+#define LEAD_DELETE(name, result, parameters, arguments, version) SET((void **)&dp_real.name, (void *)DP_REAL(free));
+
+/* The address of a hook, taken here, is the one that ld.so finds for the whole program. A function that is called with
+ * more arguments than it takes finds its own where they belong. */
+void dp_real_shorten_cxx(const struct dp_range *self)
+{
+    if (!__cxa_throw || !dp_within(self, (uintptr_t)malloc) || !dp_within(self, (uintptr_t)free))
+        return;
+    if (true DP_SYMBOLS_NEW_PLAIN(IS_ORIGINAL) DP_SYMBOLS_DELETE_PLAIN(IS_ORIGINAL)) {
+        DP_SYMBOLS_NEW_PLAIN(LEAD_NEW)
+        DP_SYMBOLS_DELETE_PLAIN(LEAD_DELETE)
+    }
+}
+
+bool dp_real_gives_pages(void)
+{
+    return dp_arena_is_unused() && dp_within(&dp_libc, (uintptr_t)DP_REAL(malloc)) &&
+           dp_within(&dp_libc, (uintptr_t)DP_REAL(calloc)) && dp_within(&dp_libc, (uintptr_t)DP_REAL(realloc)) &&
+           dp_within(&dp_libc, (uintptr_t)DP_REAL(memalign)) && dp_within(&dp_libc, (uintptr_t)DP_REAL(free)) &&
+           dp_within(&dp_libc, (uintptr_t)DP_REAL(aligned_alloc)) &&
+           dp_within(&dp_libc, (uintptr_t)DP_REAL(posix_memalign)) &&
+           dp_within(&dp_libc, (uintptr_t)malloc_usable_size);
 }
 
 /* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */

@@ -39,25 +39,28 @@
 
 /* operator new and delete by their mangled names: the leaf frame is then the caller of new, and no libstdc++ is needed.
  */
-#define DP_SYMBOLS_NEW(F)                                                                                             \
-    F(_Znwm, void *, (size_t n), (n), NULL)                                                                           \
-    F(_Znam, void *, (size_t n), (n), NULL)                                                                           \
-    F(_ZnwmRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL)                                       \
-    F(_ZnamRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL)                                       \
+#define DP_SYMBOLS_NEW_PLAIN(F)                                                 \
+    F(_Znwm, void *, (size_t n), (n), NULL)                                     \
+    F(_Znam, void *, (size_t n), (n), NULL)                                     \
+    F(_ZnwmRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL) \
+    F(_ZnamRKSt9nothrow_t, void *, (size_t n, const void *tag), (n, tag), NULL)
+#define DP_SYMBOLS_NEW_ALIGNED(F)                                                                                     \
     F(_ZnwmSt11align_val_t, void *, (size_t n, size_t alignment), (n, alignment), NULL)                               \
     F(_ZnamSt11align_val_t, void *, (size_t n, size_t alignment), (n, alignment), NULL)                               \
     F(_ZnwmSt11align_val_tRKSt9nothrow_t, void *, (size_t n, size_t alignment, const void *tag), (n, alignment, tag), \
       NULL)                                                                                                           \
     F(_ZnamSt11align_val_tRKSt9nothrow_t, void *, (size_t n, size_t alignment, const void *tag), (n, alignment, tag), \
       NULL)
+#define DP_SYMBOLS_NEW(F) DP_SYMBOLS_NEW_PLAIN(F) DP_SYMBOLS_NEW_ALIGNED(F)
 
-#define DP_SYMBOLS_DELETE(F)                                                                            \
-    F(_ZdlPv, void, (void *ptr), (ptr), NULL)                                                           \
-    F(_ZdaPv, void, (void *ptr), (ptr), NULL)                                                           \
-    F(_ZdlPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                                             \
-    F(_ZdaPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                                             \
-    F(_ZdlPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL)                       \
-    F(_ZdaPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL)                       \
+#define DP_SYMBOLS_DELETE_PLAIN(F)                                                \
+    F(_ZdlPv, void, (void *ptr), (ptr), NULL)                                     \
+    F(_ZdaPv, void, (void *ptr), (ptr), NULL)                                     \
+    F(_ZdlPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                       \
+    F(_ZdaPvm, void, (void *ptr, size_t n), (ptr, n), NULL)                       \
+    F(_ZdlPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL) \
+    F(_ZdaPvRKSt9nothrow_t, void, (void *ptr, const void *tag), (ptr, tag), NULL)
+#define DP_SYMBOLS_DELETE_ALIGNED(F)                                                                    \
     F(_ZdlPvSt11align_val_t, void, (void *ptr, size_t alignment), (ptr, alignment), NULL)               \
     F(_ZdaPvSt11align_val_t, void, (void *ptr, size_t alignment), (ptr, alignment), NULL)               \
     F(_ZdlPvmSt11align_val_t, void, (void *ptr, size_t n, size_t alignment), (ptr, n, alignment), NULL) \
@@ -66,6 +69,7 @@
       (ptr, alignment, tag), NULL)                                                                      \
     F(_ZdaPvSt11align_val_tRKSt9nothrow_t, void, (void *ptr, size_t alignment, const void *tag),        \
       (ptr, alignment, tag), NULL)
+#define DP_SYMBOLS_DELETE(F) DP_SYMBOLS_DELETE_PLAIN(F) DP_SYMBOLS_DELETE_ALIGNED(F)
 
 /*
  * syscall has up to seven words. On x86-64 the seventh is on the stack, and stays where it is, since we pass by with

@@ -32,3 +32,5 @@ DP_SYMBOLS_TRIES(DP_WRAP_NONE)
 
 #define DP_REAL(name)      dp_real_##name
 #define DP_HOOK_NAME(name) "__wrap_" name
+#define DP_GATE            dp_hooks_gate
+extern struct deltaprof_gate dp_hooks_gate __attribute__((visibility("hidden")));

@@ -18,6 +18,7 @@
  */
 #include "record/heap.h"
 
+#include "record/gate.h"
 #include "record/inherited.h"
 #include "record/labels.h"
 #include "record/store.h"
@@ -120,8 +121,10 @@ static void finish(struct sample *sample)
 
 /* ---- recording ---- */
 
-static void give_back(const struct dp_live_block *entry)
+/* The entry of this key left the set, or never came into it. */
+static void give_back(uintptr_t key, const struct dp_live_block *entry)
 {
+    dp_gate_remove(key);
     int64_t bytes = dp_inherited_forget(entry, dp_record_epoch());
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
@@ -142,12 +145,13 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     if (!added)
         return;
     dp_inherited_mark(&entry, dp_record_epoch());
+    dp_gate_add(key);
     bool kept = dp_live_blocks_insert(key, &entry, &stale);
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
     if (stale.objects)
-        give_back(&stale);
+        give_back(key, &stale);
     if (!kept) {
-        give_back(&entry);
+        give_back(key, &entry);
         dp_stats_add(DP_STAT_LIVE_FULL, 1);
     }
 }
@@ -180,8 +184,9 @@ __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void
 void deltaprof_free_sampled(uint32_t heap, const void *ptr)
 {
     struct dp_live_block entry;
-    if (dp_live_blocks_remove(DELTAPROF_KEY(heap, ptr), &entry))
-        give_back(&entry);
+    uintptr_t key = DELTAPROF_KEY(heap, ptr);
+    if (dp_live_blocks_remove(key, &entry))
+        give_back(key, &entry);
 }
 
 void deltaprof_heap_forget_all(uint32_t heap)
@@ -189,7 +194,7 @@ void deltaprof_heap_forget_all(uint32_t heap)
     struct dp_live_block entry;
     uint32_t at = 0;
     while (heap && dp_live_blocks_remove_next(&at, heap, &entry))
-        give_back(&entry);
+        give_back(DELTAPROF_KEY(heap, NULL), &entry);
 }
 
 void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, const void *old, size_t n_bytes)
@@ -206,7 +211,7 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
 {
     struct sample *sample = (struct sample *)opaque;
     if (sample->claimed && done) {
-        give_back(&sample->entry);
+        give_back(sample->old, &sample->entry);
         dp_live_blocks_drop(sample->slot);
     } else if (sample->claimed) {
         dp_live_blocks_unclaim(sample->old, sample->slot);
@@ -214,6 +219,12 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     if (sample->weight && done && ptr)
         keep(sample, ptr, site);
     finish(sample);
+}
+
+bool deltaprof_sample_wants_page(const struct deltaprof_sample *opaque)
+{
+    const struct sample *sample = (const struct sample *)opaque;
+    return sample->weight && !sample->heap && !dp_gate_is_shut();
 }
 
 void deltaprof_guard_reset(void)
@@ -239,6 +250,7 @@ void dp_heap_tune(int64_t rate)
         rate = DP_RATE_MAX;
     if (rate == 1)
         dp_live_blocks_crowd();
+    dp_gate_tune_heap(rate);
     dp_store_relaxed(&heap_rate, rate);
 }
 

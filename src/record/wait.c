@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "record/contended.h"
+#include "record/gate.h"
 #include "record/store.h"
 #include "record/labels.h"
 #include "record/table.h"
@@ -51,6 +52,7 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
 {
     dp_store_relaxed(&mutex_rate, on ? conf->mutex_rate : 0);
     dp_store_relaxed(&block_rate_ns, on ? conf->block_rate_ns : 0);
+    dp_gate_tune_locks(on && (conf->mutex_rate || conf->block_rate_ns));
 }
 
 void dp_wait_fork_child(void)

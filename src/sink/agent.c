@@ -30,6 +30,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "record/gate.h"
 #include "record/heap.h"
 #include "record/thread.h"
 #include "sink/file.h"
@@ -76,6 +77,7 @@ static void want_poll(void)
         dp_load_relaxed(&agent.others) ||
         (dp_load_relaxed(&agent.wanted) && !dp_load_relaxed(&agent.forbidden) && dp_load_relaxed(&agent.state) == NONE);
     __atomic_store_n(&deltaprof_poll_wanted, wanted, __ATOMIC_RELAXED); /* part of the public ABI, so not _Atomic */
+    dp_gate_keep_polling(wanted);
 }
 
 void dp_agent_keep_polling(bool wanted)

@@ -23,7 +23,7 @@ CORE, PRELOAD, HOOKS = sys.argv[-3:]
 # system call or compute.
 SAFE = set('''
 bcmp memchr memcmp memcpy memmove memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen strncmp strncpy strnlen
-strrchr strspn strstr strerrorname_np __memcpy_chk __strcpy_chk __stack_chk_fail __errno_location
+strrchr strspn strstr strerrorname_np __memcpy_chk __strcpy_chk __stack_chk_fail __errno_location malloc_usable_size
 __libc_single_threaded __libc_stack_end _dl_find_object getauxval clock_gettime getpid geteuid gettid sched_getcpu sched_yield
 syscall uname access chdir close fcntl64 fstat64 fstatat64 isatty linkat lseek64 madvise mkdir mmap64 mremap munmap open64 openat64 poll
 pread64 read readlink renameat2 stat64 unlink unlinkat write

@@ -3,6 +3,7 @@
  * Threads in the record table, the live set and the whole corridor at once: nothing is lost, nothing is counted twice,
  * and a reader that races never sees a counter shrink or more freed than allocated.
  */
+#include "record/gate.h"
 #include "record/record.h"
 #include "record/table.h"
 #include "record/live_blocks.h"
@@ -94,6 +95,8 @@ static void read_on(unsigned unused)
 /* A block is a number; who swaps it out of its place owns it. Low bits: its size. */
 static _Atomic uint64_t places[PLACES];
 static _Atomic int64_t allocated_n, allocated_v, missed;
+static struct deltaprof_gate gate;
+static size_t size_max = 5000;
 static unsigned reuse; /* addresses a thread; few: the filter's bytes and slots are used again and again */
 
 static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
@@ -103,6 +106,8 @@ static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
 
 static void drop(uint64_t held)
 {
+    if (deltaprof_gate_passes(&gate, (void *)(held >> 16)))
+        return;
     if (!deltaprof_may_be_live(0, (void *)(held >> 16)))
         atomic_fetch_add(&missed, 1); /* the filter says no while the block is in the set */
     else
@@ -132,7 +137,7 @@ static void wander(unsigned thread)
             swap_with_a_place(&random, 0);
             continue;
         }
-        size_t size = stress_random(&random) % 5000;
+        size_t size = stress_random(&random) % size_max;
         allocate(address, size);
         n++, v += (int64_t)size;
         uint64_t held = address << 16 | size;
@@ -174,11 +179,13 @@ static void run_part(void (*fn)(unsigned), unsigned n, bool (*enough)(void))
     pthread_join(reader.thread, NULL);
 }
 
-static void wander_with(unsigned addresses_a_thread, const char *name)
+/* every: each event is recorded, and the sums are known. */
+static void wander_with(unsigned addresses_a_thread, const char *name, bool every)
 {
     reuse = addresses_a_thread;
     struct dp_counts before = totals();
     uint64_t full = dp_stats_read(DP_STAT_LIVE_FULL);
+    atomic_store(&missed, 0);
     atomic_store(&allocated_n, 0);
     atomic_store(&allocated_v, 0);
     for (unsigned t = 0; t < THREADS; t++) {
@@ -194,11 +201,13 @@ static void wander_with(unsigned addresses_a_thread, const char *name)
     }
     struct dp_counts after = totals();
     full = dp_stats_read(DP_STAT_LIVE_FULL) - full;
-    CHECK(after.n - before.n == allocated_n, "%lld of %lld", (long long)(after.n - before.n), (long long)allocated_n);
-    CHECK(after.v - before.v == allocated_v);
+    CHECK(after.n > before.n);
+    CHECK(!every || after.n - before.n == allocated_n, "%lld of %lld", (long long)(after.n - before.n),
+          (long long)allocated_n);
+    CHECK(!every || after.v - before.v == allocated_v);
     CHECK(after.n == after.free_n && after.v == after.free_v, "%s: %lld blocks in use at the end, %lld missed", name,
           (long long)(after.n - after.free_n), (long long)missed);
-    CHECK(missed <= (int64_t)full, "%lld frees passed by the filter", (long long)missed);
+    CHECK(!every || missed <= (int64_t)full, "%lld frees passed by the filter", (long long)missed);
     printf("%s: %lld events, %llu found no room\n", name, (long long)allocated_n, (unsigned long long)full);
     for (unsigned t = 0; t < THREADS; t++)
         free(free_lists[t]);
@@ -307,13 +316,20 @@ int main(void)
 {
     dp_config_init(&conf);
     conf.memory = 16 << 20;
-    conf.heap_rate = 1;
+    deltaprof_gate_open(&gate, true);
     CHECK(!dp_record_init(&conf));
+    conf.heap_rate = DP_GATE_RATE_MIN;
+    dp_record_tune(&conf, true);
+    size_max = 60000;
+    wander_with(64, "samples, some of them at page boundaries", false);
+    wander_with(8192, "samples, few of them at page boundaries", false);
+    size_max = 5000;
+    conf.heap_rate = 1;
     dp_record_tune(&conf, true);
     one_stack_is_one_record();
-    wander_with(4, "few addresses");
-    wander_with(64, "some addresses");
-    wander_with(8192, "many addresses");
+    wander_with(4, "few addresses", true);
+    wander_with(64, "some addresses", true);
+    wander_with(8192, "many addresses", true);
     handlers_in_the_middle();
     a_full_table_keeps_its_totals();
     return 0;

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/gate.c - the gate of an interposer: lets frees pass by on their address alone, and all hooks while all is off.
+ *
+ * An interposer that gets a sampled block at a page boundary need not look a freed block up unless its address is at
+ * one. The word `frees` holds the mask for that test in its low half. Some samples cannot be had at a page boundary (a
+ * large calloc, a realloc in place, an allocation that a runtime reports): the high half counts those that are in the
+ * set of live blocks, and while it is not 0 the mask is 0, so that every free asks the filter.
+ *
+ *     OPEN    mask, no count     --- add ------> 0 mask, 1
+ *     COUNT   0 mask, n > 0      --- add ------> 0 mask, n + 1
+ *                                --- remove ---> 0 mask, n - 1; OPEN after the last
+ *     SHUT    0 mask, no count   for ever: the word is all zeros
+ *
+ * Each arrow is one compare-and-swap of the whole word. SHUT is what a gate begins with and what it becomes when a rate
+ * comes into force that gives no pages. Entries are not counted any more then.
+ *
+ * 1. While an entry whose address is not at a page boundary is in the set, the mask is 0. Its insert was preceded by an
+ *    add, which read or wrote a value with mask 0: a COUNT that holds its own 1 until the remove that follows its take,
+ *    or SHUT, which is never left.
+ * 2. A free of such a block never passes by. The inserting thread saw a value of 1. before the allocation returned, and
+ *    whatever handed the pointer over orders that before the free. Two loads of one word that are so ordered never go
+ *    back in its history (read-read coherence). So the free reads that value or a later one, and up to the entry's own
+ *    take, which is this free, they all have mask 0. Relaxed loads suffice, for the same reason.
+ * 3. No remove comes without its add, because whether an add counted depends on the key and on SHUT alone, and SHUT is
+ *    never left. A fork, or a jump out of a signal handler, between add and insert or between take and remove leaves
+ *    the count too high: frees ask the filter then, which is right and slower.
+ *
+ * heap_on and locks_on are sets of reasons. Only atomic or and and change them, so threads that change different
+ * reasons never undo each other's. A hook that reads an old value records one event less or asks once in vain.
+ *
+ * Only one gate is kept. Another interposer's stays SHUT.
+ */
+#include "record/gate.h"
+
+#include "record/store.h"
+
+#define OPEN  ((uint64_t)DELTAPROF_PAGE_MASK)
+#define SHUT  ((uint64_t)0)
+#define ONE   ((uint64_t)1 << 32)
+#define TRIES 64
+
+enum { RATE = 1, POLL = 2 }; /* why heap_on is not 0 */
+
+static struct deltaprof_gate no_gate;
+struct deltaprof_gate *_Atomic dp_gate = &no_gate;
+
+static inline _Atomic uint64_t *frees_of(struct deltaprof_gate *gate)
+{
+    return (_Atomic uint64_t *)&gate->frees; /* part of the public ABI, so not _Atomic there */
+}
+
+/* Under contention: claims too much rather than loop. */
+static void change(uint64_t (*next)(uint64_t))
+{
+    _Atomic uint64_t *frees = frees_of(dp_load_relaxed(&dp_gate));
+    uint64_t seen = dp_load_relaxed(frees);
+    for (int i = 0; i < TRIES; i++)
+        if (seen == SHUT || dp_cas_relaxed(frees, &seen, next(seen)))
+            return;
+    dp_store_relaxed(frees, SHUT);
+}
+
+static uint64_t one_more(uint64_t frees)
+{
+    return (frees == OPEN ? 0 : frees) + ONE;
+}
+
+static uint64_t one_less(uint64_t frees)
+{
+    return frees == ONE ? OPEN : frees - ONE;
+}
+
+void dp_gate_add_slow(void)
+{
+    change(one_more);
+}
+
+void dp_gate_remove_slow(void)
+{
+    change(one_less);
+}
+
+static void want(uint32_t *word, uint32_t why, bool wanted)
+{
+    if (wanted)
+        (void)dp_or_acq_rel((_Atomic uint32_t *)word, why);
+    else
+        (void)dp_and_release((_Atomic uint32_t *)word, ~why);
+}
+
+void dp_gate_tune_heap(int64_t rate)
+{
+    struct deltaprof_gate *gate = dp_load_relaxed(&dp_gate);
+    if (rate && rate < DP_GATE_RATE_MIN)
+        dp_store_relaxed(frees_of(gate), SHUT);
+    want(&gate->heap_on, RATE, rate != 0);
+}
+
+void dp_gate_tune_locks(bool on)
+{
+    want(&dp_load_relaxed(&dp_gate)->locks_on, RATE, on);
+}
+
+void dp_gate_keep_polling(bool wanted)
+{
+    want(&dp_load_relaxed(&dp_gate)->heap_on, POLL, wanted);
+}
+
+static intptr_t countdown_offset(void)
+{
+#if defined(__x86_64__)
+    uintptr_t pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+#else
+    uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
+#endif
+    return (intptr_t)((uintptr_t)&deltaprof_thread.countdown - pointer);
+}
+
+/* ---- hooks.h ---- */
+
+void deltaprof_gate_open(struct deltaprof_gate *gate, bool gives_pages)
+{
+    struct deltaprof_gate *none = &no_gate;
+    gate->countdown_offset = countdown_offset();
+    dp_fence_signal(); /* a hook reads the offset only when heap_on says so */
+    if (dp_record_is_ready() || !dp_cas_publish(&dp_gate, &none, gate)) {
+        want(&gate->heap_on, RATE, true);
+        want(&gate->locks_on, RATE, true);
+        return;
+    }
+    want(&gate->heap_on, no_gate.heap_on, no_gate.heap_on);
+    want(&gate->locks_on, no_gate.locks_on, no_gate.locks_on);
+    if (gives_pages)
+        dp_store_relaxed(frees_of(gate), OPEN);
+}

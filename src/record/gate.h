@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/gate.h - tells an interposer's hooks which events need no call of the library: struct deltaprof_gate.
+ */
+#pragma once
+
+#include "base/atomic.h"
+
+#include <deltaprof/hooks.h>
+
+/* Below this rate samples are too many to give each a page: at most 1 % of what is allocated. */
+#define DP_GATE_RATE_MIN ((int64_t)256 << 10)
+
+/* The gate that is kept, or one of zeros that no hook reads. For the inline functions below. */
+extern struct deltaprof_gate *_Atomic dp_gate;
+static inline bool dp_gate_is_shut(void)
+{
+    return dp_load_relaxed((_Atomic uint64_t *)&dp_load_relaxed(&dp_gate)->frees) == 0;
+}
+
+/* Does free recognize a block with this key by its address, or does the key belong to a heap that has no gate? */
+static inline bool dp_gate_knows(uintptr_t key)
+{
+    return !(key & DELTAPROF_PAGE_MASK) || key >> 56;
+}
+
+void dp_gate_add_slow(void);
+void dp_gate_remove_slow(void);
+
+/*
+ * Around the time that an entry is in the set of live blocks: add before it is inserted, remove after it was taken.
+ * Context: hook.
+ */
+static inline void dp_gate_add(uintptr_t key)
+{
+    if (__builtin_expect(!dp_gate_is_shut(), 0) && !dp_gate_knows(key))
+        dp_gate_add_slow();
+}
+static inline void dp_gate_remove(uintptr_t key)
+{
+    if (__builtin_expect(!dp_gate_is_shut(), 0) && !dp_gate_knows(key))
+        dp_gate_remove_slow();
+}
+
+/* Before a heap rate comes into force, 0: off. Before lock rates come into force, or after: any order. Any thread. */
+void dp_gate_tune_heap(int64_t rate);
+void dp_gate_tune_locks(bool on);
+
+/* While the library wants deltaprof_poll to be called, sampled paths are to be reached though the heap is off. */
+void dp_gate_keep_polling(bool wanted);
