@@ -141,13 +141,24 @@ static void read_names(struct sweep *s)
         }
 }
 
+/* Inserts tick, which is not 0, into an open-addressed set of n_slots, a power of two; false: it was there. */
+static bool insert(uint64_t *set, size_t n_slots, uint64_t tick)
+{
+    size_t at = tick & (n_slots - 1);
+    while (set[at] && set[at] != tick)
+        at = (at + 1) & (n_slots - 1);
+    bool is_new = !set[at];
+    set[at] = tick;
+    return is_new;
+}
+
 /* Files with a stamp of this place; how many ticks they are. */
 static size_t read_files(struct sweep *s)
 {
-    size_t n_ticks = 0, n_bits = 64;
-    while (n_bits < 32 * s->n_names)
-        n_bits *= 2;
-    uint64_t *seen = dp_mem_map(n_bits / 8); /* two ticks with one bit are counted as one, which is rare */
+    size_t n_ticks = 0, n_slots = 64;
+    while (n_slots < 2 * s->n_names)
+        n_slots *= 2;
+    uint64_t *seen = dp_mem_map(n_slots * sizeof *seen);
     for (size_t at = 0; seen && at < s->names.n; at += strlen(s->names.at + at) + 1) {
         const char *name = s->names.at + at, *kind;
         struct stat st;
@@ -163,11 +174,10 @@ static size_t read_files(struct sweep *s)
                               .mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec,
                               .name = (uint32_t)at,
                               .ended = has_ended(s, pid, &stamp)};
-        uint64_t bit = file->tick & (n_bits - 1);
-        n_ticks += !(seen[bit / 64] >> bit % 64 & 1);
-        seen[bit / 64] |= UINT64_C(1) << bit % 64;
+        file->tick += !file->tick;
+        n_ticks += insert(seen, n_slots, file->tick);
     }
-    dp_mem_unmap(seen, n_bits / 8);
+    dp_mem_unmap(seen, n_slots * sizeof *seen);
     return n_ticks;
 }
 

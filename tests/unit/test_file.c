@@ -261,14 +261,11 @@ static void keep_counts_what_an_earlier_process_of_this_pid_left(void **state)
     assert_true(exists("prog.7.0001.heap.pb.gz"));
 }
 
-/* A process id that no process has: of a child that has ended. */
+/* A process id that no process has: the kernel gives out none from 1 << 22 on. Each call returns another. */
 static pid_t ended(void)
 {
-    pid_t pid = fork();
-    if (!pid)
-        _exit(0);
-    waitpid(pid, NULL, 0);
-    return pid;
+    static pid_t next = 1 << 22;
+    return next++;
 }
 
 static void become(const char *program, pid_t pid, int64_t keep)
@@ -297,6 +294,20 @@ static void keep_bounds_the_directory_by_files_of_processes_that_ended(void **st
     assert_int_equal(count(), 5); /* of those that ended only the newest: with `alive` and our own they are 3 */
     assert_true(exists(alive) && exists("short.1.0001.heap.pb.gz") && exists("note.txt"));
     assert_true(exists("prog.42.0001.heap.pb.gz"));
+}
+
+static void keep_counts_each_tick_once(void **state)
+{
+    begin("out", 0);
+    for (int i = 0; i < 300; i++) {
+        become("short", ended(), 0);
+        assert_int_equal(write_one("heap", "x"), 0);
+        assert_int_equal(write_one("mutex", "x"), 0);
+        assert_int_equal(dp_files_end(&files), 2);
+    }
+    begin("out", 290);
+    tick("y");
+    assert_int_equal(count(), 289 * 2 + 1); /* the oldest 11 ticks are gone, with both of their files */
 }
 
 static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
@@ -467,6 +478,7 @@ int main(void)
         TEST(keep_deletes_the_oldest_ticks),
         TEST(keep_counts_what_an_earlier_process_of_this_pid_left),
         TEST(keep_bounds_the_directory_by_files_of_processes_that_ended),
+        TEST(keep_counts_each_tick_once),
         TEST(keep_deletes_no_file_of_another_process_of_this_name),
         TEST(what_a_killed_process_left_half_written_is_swept),
         TEST(keep_0_keeps_all),
