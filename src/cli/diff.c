@@ -42,6 +42,14 @@ struct options {
 static int add(struct options *o, const char *file, struct dp_cli_source *source)
 {
     struct dp_input_error error = {""};
+    struct stat st;
+    if (strcmp(file, "-") && !stat(file, &st) && S_ISDIR(st.st_mode)) {
+        dp_cli_error("diff",
+                     "%s: a directory; diff subtracts files of one process in their order: name them, as in "
+                     "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
+                     file, file);
+        return DP_CLI_USAGE;
+    }
     int status = dp_cli_read("diff", file, o->limit_bytes, source);
     if (status)
         return status;

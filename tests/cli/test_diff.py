@@ -181,6 +181,12 @@ class Diff(unittest.TestCase):
                 self.assertEqual(meaning(data), minus(new, old, types(self.file(paths[0])), negative))
             self.assertLess(len(data), os.path.getsize(paths[1]))
 
+    def test_a_directory_is_refused_with_what_to_do(self):
+        for arguments in ([self.dir.name, self.dir.name], ['--stream', '-o', os.path.join(self.dir.name, 'out'), self.dir.name]):
+            done = subprocess.run([DELTAPROF, 'diff', *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn('deltaprof growth takes directories', done.stderr)
+
     def test_a_long_stream_forgets_what_is_gone(self):
         rng = random.Random(SEED)
         paths, last = [], None
@@ -193,7 +199,6 @@ class Diff(unittest.TestCase):
         for i in (1, 15, 29):
             new, old = (self.file('%02d.pb.gz' % j) for j in (i, i - 1))
             self.assertEqual(meaning(self.file('out/%02d.delta.pb.gz' % i)), minus(meaning(new), meaning(old), types(new)))
-
 
 
 if __name__ == '__main__':
