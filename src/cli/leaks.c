@@ -24,9 +24,9 @@ enum { NAME_COLUMN = 4, STACK_SHOWN = 8 };
 static const char about[] =
     "Says which stacks leak, of a directory of heap profiles: whose memory in use grows from tick to tick, more than\n"
     "chance makes, and goes on growing in the second half of the time. Caches that filled up, tables that were built\n"
-    "and a load that rose are none. Stacks begin at the first function of the program's own code. At least 4 ticks "
-    "are\n"
-    "needed; of a shorter run, what was allocated again and again, never freed, and is left at its end is told.\n\n"
+    "and a load that rose are none; a data set that only grows looks like a leak and is called one. Stacks begin at\n"
+    "the first function of the program's own code. At least 4 ticks are needed; of a shorter run, what was allocated\n"
+    "again and again, never freed, and is left at its end is told.\n\n"
     "  -n N              how many leaks (default 10; 0: all)\n"
     "  --confidence N    the least confidence that is told, in percent (default 50)\n"
     "  --depth N         how many functions of a stack (default 8; 0: all)\n" DP_CLI_QUERY_HELP;
@@ -59,11 +59,6 @@ struct report {
 };
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
-
-static bool is_library(const struct report *r, const struct dp_cli_curve *curve)
-{
-    return curve->n_own >= dp_model_depth(&r->view.merge.model, curve->row);
-}
 
 static struct leak *leak_of(struct report *r, const struct dp_cli_curve *curve)
 {
@@ -126,7 +121,7 @@ static int judge(struct report *r)
             r->closest = (struct leak){.stack = curve->stack, .row_bytes = -1};
             add(&r->closest, curve, &e, bytes);
         }
-        struct tally *tally = is_library(r, curve)                                     ? &r->libraries
+        struct tally *tally = curve->n_own == DP_CLI_NO_OWN                            ? &r->libraries
                               : e.verdict == DP_CLI_FILLED || e.verdict == DP_CLI_ONCE ? &r->filled
                                                                                        : &r->steady;
         tally->n += bytes > 0;

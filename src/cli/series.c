@@ -94,7 +94,7 @@ static int find_stack(struct dp_cli_series *s, uint32_t row, uint32_t *stack)
             if (number == DP_STRINGS_NONE)
                 return -ENOMEM;
             *known = number + 1;
-            s->own_of.at[row] = (uint32_t)own;
+            s->own_of.at[row] = own < v->stack.n ? (uint32_t)own : DP_CLI_NO_OWN;
         }
     }
     *stack = *known == NO_STACK ? NO_STACK : *known - 1;

@@ -6,6 +6,7 @@
 
 #include "cli/stacks.h"
 
+#define DP_CLI_NO_OWN UINT32_MAX
 enum { DP_CLI_POINTS = 32 }; /* of a curve: ticks are joined where there are more */
 
 struct dp_cli_process {
@@ -22,7 +23,7 @@ struct dp_cli_curve {
     uint32_t stack, process; /* of stacks, of processes */
     uint32_t row;            /* a row of the model that has this stack, the largest */
     int64_t row_value;
-    size_t n_own;                                        /* frames of the row's stack before the stack begins */
+    size_t n_own; /* frames of the row's stack before the stack begins; DP_CLI_NO_OWN: none is the user's own code */
     double bytes[DP_CLI_POINTS], samples[DP_CLI_POINTS]; /* in use */
     double allocated_samples[DP_CLI_POINTS];             /* since the point before */
     double end_bytes, end_samples;                       /* in use in the file written at the end */
@@ -39,7 +40,7 @@ struct dp_cli_series {
     DP_VEC(struct dp_cli_curve) curves;
     DP_VEC(uint32_t) curve_of; /* by stack, of the process that is read: curve + 1 */
     DP_VEC(uint32_t) stack_of; /* by row: stack + 1, UINT32_MAX: not shown, 0: not known yet */
-    DP_VEC(uint32_t) own_of;   /* by row: n_own */
+    DP_VEC(uint32_t) own_of;   /* by row: n_own of a curve */
 };
 
 /* Reads the files of view->paths, which must be heap profiles. 0, or DP_CLI_FAILED after one line. */

@@ -32,12 +32,12 @@ class Site:
 
 
 class Leaks(Case):
-    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None):
+    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, **more):
         rng = random.Random(seed)
         for t in range(n_ticks):
             rows = [(site.stack, values) for site in sites if any(values := site.tick(rng, t))]
             self.file('%s.%04d.heap.pb.gz' % (name, t + 1), gzip.compress(
-                gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9)) + number(12, RATE)))
+                gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9, **more)) + number(12, RATE)))
         if end is not None:
             data = gzip.decompress(profile(end, time_ns=(10**9 + 15 * n_ticks) * 10**9))
             data += chunk(6, b'#ended') + number(13, len(parse(data).string_table)) + number(12, RATE)
@@ -103,6 +103,11 @@ class Leaks(Case):
         self.run_program([self.traffic()], end=[])
         self.assertEqual(self.leaks()['leaks'], [])
         self.assertIn('No leak: nothing grows and goes on growing.', self.run_it('leaks', self.dir.name).decode())
+
+    def test_what_libraries_keep_is_counted_together(self):
+        site = Site(['malloc', 'init', 'start'], 1 << 20, lambda t: 20 * (t < 3), lambda t, live: 0)  # malloc is folded
+        self.run_program([site], program='/usr/lib/x86_64-linux-gnu/libfoo.so')
+        self.assertRegex(self.run_it('leaks', self.dir.name).decode(), r'in 1 stack of libraries\n')
 
     def test_a_wrong_kind_is_said(self):
         path = self.file('m', [(['f'], [1, 1])], [('contentions', 'count'), ('delay', 'nanoseconds')])
