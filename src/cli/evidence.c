@@ -5,13 +5,18 @@
  * A leak is growth that does not end. So the second half of the ticks is looked at, in which caches have filled and
  * tables are built:
  *
- *  - Its growth, in sampled blocks, must be more than chance makes. If nothing leaks, the blocks in use at its two ends
- *    are two independent draws with a variance of at most their sum; if few blocks were allocated and freed in between,
- *    the draws share most of their blocks, and the variance is at most the number of those events. The smaller of the
- *    two is used: z = growth / sqrt(variance).
- *  - It must be spread: the trend (Kendall's tau) is high when every tick adds something, and low for one step, which
- *    is a load that doubled or a table that grew, and for what goes up and down.
- *  - It must go on: in the last quarter of the time it may not have slowed to a fraction of what it was.
+ *  - Its growth, in sampled blocks, must be more than chance makes. The growth is that of the line which fits best
+ *    (least squares): where each of n points has its own error of variance v, the growth along the line has a variance
+ *    of 12 v / n, and the difference of its two ends one of 2 v. If nothing leaks, the blocks in use at the two ends
+ * are two independent draws with a variance of at most their sum, as sampled counts are Poisson's; if few blocks were
+ *    allocated and freed in between, the draws share most of their blocks, and the variance is at most the number of
+ *    those events. z = growth / sqrt(the smaller of the two). A program has many stacks, and each has its chance to
+ *    look like a leak: so CHANCE standard deviations are taken off.
+ *  - It must be spread: the trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) is high when
+ * every tick adds something, and low for one step, which is a load that doubled or a table that grew, and for what goes
+ * up and down.
+ *  - It must go on: in the last quarter of the time it may not have slowed to a fraction of what it was. Both paces are
+ *    those of fitted lines; the later one gets one standard deviation on top, which chance may have hidden.
  *
  * The confidence is the product of the three, each between 0 and 1. Where a process has too few ticks, there is its end
  * at most: what was allocated again and again, never freed, and is left after the end was probably lost.
@@ -26,6 +31,7 @@ enum {
     MANY_LEFT =
         8, /* sampled blocks, none of them freed, that are left at the end of a program: no table, but a habit */
 };
+#define CHANCE     1.0 /* standard deviations of growth that prove nothing */
 #define STEP_SHARE 0.7 /* of the growth in one tick: a step, not a trend */
 
 static double clamp(double value)
@@ -47,14 +53,21 @@ static double sum(const double *values, size_t first, size_t last)
     return sum;
 }
 
-/* Growth of the samples from one point to another, as a multiple of what chance makes of it. */
-static double significance(const struct dp_cli_curve *c, size_t first, size_t last)
+/* Growth of the samples from one point to another, along the line that fits best. */
+static double fitted_growth(const struct dp_cli_process *p, const struct dp_cli_curve *c, size_t first, size_t last)
+{
+    double hours = (double)(p->times_ns[last] - p->times_ns[first]) / 3600e9;
+    return hours * dp_cli_slope_of(p->times_ns, c->samples, first, last + 1).per_hour;
+}
+
+/* The standard deviation that chance gives to the samples' growth from one point to another, 1 at least. */
+static double deviation(const struct dp_cli_curve *c, size_t first, size_t last)
 {
     double growth = c->samples[last] - c->samples[first];
     double allocated = sum(c->allocated_samples, first + 1, last + 1);
     double events = 2 * allocated - growth; /* allocations and frees */
     double level = c->samples[first] + c->samples[last];
-    return growth / sqrt(fmax(fmin(fmax(events, growth), level), 1));
+    return sqrt(fmax(fmin(fmax(events, growth), level), 1));
 }
 
 /* The largest share of the growth between two points that one step has. */
@@ -72,11 +85,11 @@ static double persistence(const struct dp_cli_process *p, const struct dp_cli_cu
     size_t last = p->n_points - 1, late = last - (last + 2) / 4, early = last / 4;
     double late_time = (double)(p->times_ns[last] - p->times_ns[late]);
     double before_time = (double)(p->times_ns[late] - p->times_ns[early]);
-    double late_growth = c->samples[last] - c->samples[late], before_growth = c->samples[late] - c->samples[early];
+    double late_growth = fitted_growth(p, c, late, last), before_growth = fitted_growth(p, c, early, late);
     if (before_growth <= 0 || late_time <= 0 || before_time <= 0)
         return late_growth > 0;
     double expected = before_growth * late_time / before_time;
-    double seen = late_growth + sqrt(fmax(late_growth, 1)); /* chance may have hidden some of it */
+    double seen = late_growth + deviation(c, late, last); /* chance may have hidden some of it */
     return clamp(2 * seen / expected - 0.5);
 }
 
@@ -110,7 +123,7 @@ struct dp_cli_evidence dp_cli_evidence_of(const struct dp_cli_process *p, const 
     size_t last = p->n_points - 1, half = last / 2;
     struct dp_cli_slope slope = dp_cli_slope_of(p->times_ns, c->bytes, half, last + 1);
     struct dp_cli_evidence evidence = {.verdict = DP_CLI_STEADY, .bytes_per_hour = slope.per_hour};
-    double late_growth = c->samples[last] - c->samples[half], early_growth = c->samples[half];
+    double late_growth = fitted_growth(p, c, half, last), early_growth = c->samples[half];
     if (late_growth <= 0 || c->bytes[last] <= c->bytes[half]) {
         evidence.verdict =
             early_growth > 0 && sum(c->allocated_samples, half + 1, last + 1) < 0.5 ? DP_CLI_ONCE : DP_CLI_STEADY;
@@ -120,7 +133,8 @@ struct dp_cli_evidence dp_cli_evidence_of(const struct dp_cli_process *p, const 
     double spread = clamp((1 - step) / (1 - fmax(STEP_SHARE, usual)));
     double trend = clamp((slope.steadiness - 0.2) / 0.6);
     double goes_on = persistence(p, c);
-    evidence.confidence = clamp(2 * probability(significance(c, half, last) - 0.5) - 1) * trend * goes_on * spread;
+    double z = late_growth / deviation(c, half, last);
+    evidence.confidence = clamp(2 * probability(z - CHANCE) - 1) * trend * goes_on * spread;
     evidence.verdict = evidence.confidence >= 0.5 ? DP_CLI_GROWING : goes_on < 0.5 ? DP_CLI_FILLED : DP_CLI_STEADY;
     evidence.since_ns = since(p, c);
     return evidence;
