@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""How often `deltaprof leaks` is right: 60 programs, half of which leak in a known place.
+
+    bench.py BUILD [tuning|held|all|short|PROGRAM...]
+
+A program works for 40 ticks of 15 seconds, ten minutes, at heap_rate=512k. It asks for profiles as soon as the work of a
+tick is done, and the times in its files are then set to those of the program: what an hour of traffic is stays an hour.
+Thresholds are tuned with one half of the programs only (`tuning`); the other half (`held`) measures what they are worth.
+A report is right if it begins with the function that leaks. precision = right reports / reports; recall = leaks that
+were found / leaks. `short` runs some clear cases and fails if one is misjudged.
+"""
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from real import REAL
+
+BUILD = os.path.abspath(sys.argv[1])
+PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
+PROGRAMS = os.path.join(BUILD, 'tests/leaks/leaks_programs')
+DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+N_TICKS, TICK_NS, START_NS = 40, 15 * 10**9, 1_700_000_000 * 10**9
+NONE = ()
+# Program: its half, and the functions that leak; a|b is one that may be inlined, as its caller is seen then.
+CASES = {
+    'error_path': ('tuning', ['read_body']),
+    'shared_cycle': ('held', ['make_session']),
+    'cache_without_eviction': ('tuning', ['cache_put']),
+    'listener_never_removed': ('held', ['subscribe']),
+    'thread_never_joined': ('tuning', ['start_transfer']),
+    'growing_vectors': ('held', ['record_metric']),
+    'log_names': ('tuning', ['open_log']),
+    'small_blocks': ('held', ['remember_peer']),
+    'one_of_workers': ('tuning', ['serve_upload']),
+    'slow_beside_churn': ('held', ['load_image']),
+    'begins_late': ('tuning', ['attach_debug_info']),
+    'plugin': ('held', ['plugin_transform']),
+    'message_text': ('tuning', ['format_message']),
+    'regex_per_request': ('held', ['match_route']),
+    'realloc_grows': ('tuning', ['append_history']),
+    'queue_without_consumer': ('held', ['publish']),
+    'tombstones': ('tuning', ['insert_key']),
+    'destructor_forgets': ('held', ['decode_image|image::image']),
+    'thread_data': ('tuning', ['thread_scratch']),
+    'snapshots_kept': ('held', ['take_snapshot']),
+    'two_leaks': ('tuning', ['copy_headers', 'copy_trailers']),
+    'exception_path': ('held', ['parse_document']),
+    'rare_and_large': ('tuning', ['load_model']),
+    'load_and_leak': ('held', ['track_session']),
+    'slowing': ('tuning', ['keep_token']),
+    'accelerating': ('held', ['queue_retry']),
+    'bursts': ('tuning', ['flush_batch']),
+    'sqlite_grows': ('held', ['*']),
+    'python_listeners': ('tuning', ['*']),
+    'redis_grows': ('held', ['*']),
+    'cache_fills': ('tuning', NONE),
+    'cache_fills_slowly': ('held', NONE),
+    'object_pool': ('tuning', NONE),
+    'request_arenas': ('held', NONE),
+    'lazy_tables': ('tuning', NONE),
+    'load_doubles': ('held', NONE),
+    'load_ramps': ('tuning', NONE),
+    'periodic_load': ('held', NONE),
+    'backlog_drains': ('tuning', NONE),
+    'fragmentation': ('held', NONE),
+    'stops_at_two_thirds': ('tuning', NONE),
+    'phases_of_start': ('held', NONE),
+    'hash_fills': ('tuning', NONE),
+    'double_buffer': ('held', NONE),
+    'random_lifetimes': ('tuning', NONE),
+    'thread_pool': ('held', NONE),
+    'garbage_collected': ('tuning', NONE),
+    'garbage_collected_rarely': ('held', NONE),
+    'memoize_bounded': ('tuning', NONE),
+    'interned_names': ('held', NONE),
+    'log_flushed': ('tuning', NONE),
+    'daily_peak': ('held', NONE),
+    'late_singletons': ('tuning', NONE),
+    'freed_by_another_thread': ('held', NONE),
+    'tokens_expire': ('tuning', NONE),
+    'retries_wander': ('held', NONE),
+    'worker_caches': ('tuning', NONE),
+    'sqlite_updates': ('held', NONE),
+    'python_steady': ('tuning', NONE),
+    'redis_steady': ('held', NONE),
+}
+SHORT = ['error_path', 'cache_without_eviction', 'one_of_workers', 'two_leaks', 'cache_fills', 'garbage_collected', 'load_ramps']
+
+
+def environment(out, more=''):
+    env = {k: v for k, v in os.environ.items() if k not in ('LD_PRELOAD', 'LD_LIBRARY_PATH', 'MALLOC_PERTURB_')}
+    env['LD_PRELOAD'] = PRELOAD
+    env['DELTAPROF_CONF'] = f'heap_rate=512k,mutex_rate=0,block_rate=0,interval=0,keep=0,exit_timeout=60s,out={out}{more}'
+    return env
+
+
+def varint(data, at):
+    """The number at `at`, and where the next thing begins."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def number(field, n):
+    out = bytearray([field << 3])
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def without(data, fields):
+    """A message without some fields that are numbers."""
+    out, at = bytearray(), 0
+    while at < len(data):
+        begin = at
+        tag, at = varint(data, at)
+        value, at = varint(data, at)
+        at += value if tag & 7 == 2 else 0
+        if tag >> 3 not in fields:
+            out += data[begin:at]
+    return bytes(out)
+
+
+def stamp(out):
+    """Sets the times of each process's files to those of ticks of 15 seconds."""
+    for name in os.listdir(out):
+        found = re.fullmatch(r'(.*)\.(\d+)\.heap\.pb\.gz', name)
+        path = os.path.join(out, name)
+        if not found:
+            os.unlink(path)
+            continue
+        with open(path, 'rb') as f:
+            data = without(gzip.decompress(f.read()), (9, 10))
+        tick = int(found[2]) - 1
+        with open(path, 'wb') as f:
+            f.write(gzip.compress(data + number(9, START_NS + tick * TICK_NS) + number(10, TICK_NS), 1))
+
+
+def record(program, out):
+    if program in REAL:
+        REAL[program](environment(out, ',signal=USR2,signals=on'), out, N_TICKS)
+    else:
+        subprocess.run([PROGRAMS, program], env=environment(out), check=True, timeout=300)
+    stamp(out)
+
+
+def judge(program):
+    """What is called a leak; None: the program is not on this machine."""
+    with tempfile.TemporaryDirectory(prefix='deltaprof-leaks-') as out:
+        if kept := os.environ.get('DP_LEAKS_KEEP'):  # a directory that is left for a look by hand
+            out = os.path.join(kept, program)
+            os.makedirs(out)
+        try:
+            record(program, out)
+        except FileNotFoundError:
+            return None
+        done = subprocess.run([DELTAPROF, 'leaks', '--json', '-n0', out], stdout=subprocess.PIPE, check=True, timeout=120)
+    return json.loads(done.stdout)['leaks']
+
+
+def is_of(report, function):
+    """'*': the program's symbols are not known on every machine, and all that it calls a leak belongs to the one leak."""
+    return function == '*' or report['function'].split('(')[0] in function.split('|')
+
+
+class Score:
+    def __init__(self):
+        self.n_reports = self.n_right = self.n_leaks = self.n_found = 0
+
+    def add(self, reports, wanted):
+        """The functions that were missed, and the reports that are wrong."""
+        wrong = [r for r in reports if not any(is_of(r, f) for f in wanted)]
+        missed = [f for f in wanted if not any(is_of(r, f) for r in reports)]
+        self.n_reports += len(reports)
+        self.n_right += len(reports) - len(wrong)
+        self.n_leaks += len(wanted)
+        self.n_found += len(wanted) - len(missed)
+        return missed, wrong
+
+    def print(self, half):
+        print(f'{half}_precision {self.n_right / max(self.n_reports, 1):.3f} of {self.n_reports} reports')
+        print(f'{half}_recall {self.n_found / max(self.n_leaks, 1):.3f} of {self.n_leaks} leaks')
+
+
+def main(chosen):
+    known = {'all': list(CASES), 'short': SHORT}
+    for half in 'tuning', 'held':
+        known[half] = [p for p, (h, _) in CASES.items() if h == half]
+    programs = [p for word in chosen or ['all'] for p in known.get(word, [word])]
+    scores, n_wrong, begin = {}, 0, time.monotonic()
+    for program in programs:
+        half, wanted = CASES[program]
+        reports = judge(program)
+        if reports is None:
+            print(f'{program}: skipped, it is not installed')
+            continue
+        missed, false = scores.setdefault(half, Score()).add(reports, wanted)
+        n_wrong += bool(missed or false)
+        words = [f'missed {f}' for f in missed] + [f'wrong: {r["function"]} ({r["confidence"]:.2f}, {r["bytes"]} bytes)' for r in false]
+        surest = max((r['confidence'] for r in reports), default=0)
+        print(f'{program}: {half}, {"; ".join(words) or "right"}' + (f' (confidence {surest:.2f})' if reports and not false else ''), flush=True)
+    for half, score in scores.items():
+        score.print(half)
+    print(f'seconds {time.monotonic() - begin:.0f}')
+    return chosen == ['short'] and n_wrong > 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * programs.h - small programs in one executable. Each is a function that does 15 seconds of a server's work and is
+ * called once a tick. State lies in globals, so that a sound program's memory stays reachable from tick to tick.
+ */
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+
+#define OWN __attribute__((noinline, noclone))
+
+enum { N_TICKS = 40 };
+
+struct program {
+    const char *name;
+    void (*work)(int tick);
+    int n_workers; /* processes that do the work; 0: the first process itself */
+};
+
+extern const program leaking_programs[], sound_programs[]; /* up to one without a name */
+
+extern int worker; /* the number of this worker process */
+
+unsigned next_random(unsigned below);
+
+/* Its first byte is written. Reports fold xmalloc into its caller. */
+static inline __attribute__((always_inline)) char *xmalloc(size_t n_bytes)
+{
+    char *fresh = static_cast<char *>(malloc(n_bytes));
+    *fresh = 1;
+    return fresh;
+}
