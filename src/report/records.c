@@ -23,60 +23,19 @@
  */
 #include "report/records.h"
 
-#include "base/hash.h"
-#include "report/stack_fingerprint.h"
+#include "report/records_index.h"
 
 #include <errno.h>
 
-#define NONE  UINT32_MAX
 #define AHEAD 8 /* records whose stacks are asked of memory in advance */
-
-struct entry {
-    struct dp_stack_fingerprint stack;
-    int64_t size; /* of a block; with it the key */
-};
-
-/* What each dump asks of an entry. */
-struct state {
-    int64_t n, v;   /* last committed */
-    uint64_t id;    /* of the last record that had one; 0: none */
-    uint32_t shown; /* the last dump that showed it */
-    uint32_t row;   /* if that row of this dump is the entry's: rows of another dump may stand there */
-};
-
-struct id_slot {
-    uint64_t id; /* 0: free */
-    uint32_t entry;
-};
-
-/* An entry whose counters began anew, and where. */
-struct begin {
-    uint32_t entry;
-    int64_t n, v;
-};
-
-struct dp_records {
-    struct {
-        struct entry *at;
-        size_t n, cap;
-    } entries;
-    DP_VEC(struct state) states; /* by entry */
-    DP_VEC(uint32_t) notes;      /* by entry: the caller's */
-    DP_VEC(struct begin) begins;
-    uint32_t *slots; /* entry + 1; 0: free */
-    size_t n_slots;
-    struct id_slot *ids;
-    size_t n_id_slots, n_ids;
-    uint32_t dump;   /* number of the one under way */
-    size_t n_plenty; /* more entries than this: time to forget stale ones */
-};
 
 struct dp_records *dp_records_new(size_t budget_bytes)
 {
     dp_stack_fingerprint_init();
     struct dp_records *r = dp_mem_map(sizeof *r);
     if (r)
-        r->n_plenty = budget_bytes / (sizeof(struct entry) + sizeof(struct state) + 3 * sizeof *r->slots);
+        r->n_plenty =
+            budget_bytes / (sizeof(struct dp_records_entry) + sizeof(struct dp_records_state) + 3 * sizeof *r->slots);
     return r;
 }
 
@@ -91,145 +50,6 @@ void dp_records_free(struct dp_records *r)
     dp_mem_unmap(r->slots, r->n_slots * sizeof *r->slots);
     dp_mem_unmap(r->ids, r->n_id_slots * sizeof *r->ids);
     dp_mem_unmap(r, sizeof *r);
-}
-
-/* ---- the index -------------------------------------------------------------------------------------------------- */
-
-struct key {
-    struct dp_stack_fingerprint stack;
-    int64_t size;
-};
-
-static inline bool is_of(const struct entry *e, const struct key *key)
-{
-    return e->size == key->size && dp_stack_fingerprint_equal(&e->stack, &key->stack);
-}
-
-/* Entries of one stack lie in one chain, whatever their size. */
-static size_t chain_of(const struct dp_records *r, const struct dp_stack_fingerprint *stack)
-{
-    return (stack->word[0] ^ stack->word[3]) & (r->n_slots - 1);
-}
-
-static uint32_t *slot_of(const struct dp_records *r, const struct key *key)
-{
-    size_t i = chain_of(r, &key->stack);
-    while (r->slots[i] && !is_of(&r->entries.at[r->slots[i] - 1], key))
-        i = (i + 1) & (r->n_slots - 1);
-    return &r->slots[i];
-}
-
-static void fill_slots(struct dp_records *r)
-{
-    for (size_t i = 0; i < r->entries.n; i++) {
-        struct key key = {r->entries.at[i].stack, r->entries.at[i].size};
-        *slot_of(r, &key) = (uint32_t)i + 1;
-    }
-}
-
-static int reindex(struct dp_records *r, size_t n_slots)
-{
-    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
-    if (!slots)
-        return -ENOMEM;
-    dp_mem_unmap(r->slots, r->n_slots * sizeof *slots);
-    r->slots = slots;
-    r->n_slots = n_slots;
-    fill_slots(r);
-    return 0;
-}
-
-static uint32_t find(const struct dp_records *r, const struct key *key)
-{
-    return r->n_slots ? *slot_of(r, key) - 1 : NONE;
-}
-
-static uint32_t insert(struct dp_records *r, const struct key *key)
-{
-    if ((r->entries.n + 1) * 4 > r->n_slots * 3 && reindex(r, r->n_slots ? r->n_slots * 2 : 1024))
-        return NONE;
-    if (!dp_vec_room(&r->entries, 1) || !dp_vec_room(&r->states, 1) || !dp_vec_room(&r->notes, 1))
-        return NONE;
-    r->entries.at[r->entries.n++] = (struct entry){.stack = key->stack, .size = key->size};
-    r->states.at[r->states.n++] = (struct state){0};
-    r->notes.at[r->notes.n++] = 0;
-    *slot_of(r, key) = (uint32_t)r->entries.n;
-    return (uint32_t)r->entries.n - 1;
-}
-
-/* ---- ids -------------------------------------------------------------------------------------------------------- */
-
-static struct id_slot *id_slot_of(struct id_slot *slots, size_t n_slots, uint64_t id)
-{
-    size_t i = dp_hash_mix(id) & (n_slots - 1);
-    while (slots[i].id && slots[i].id != id)
-        i = (i + 1) & (n_slots - 1);
-    return &slots[i];
-}
-
-/* NONE: not met yet. */
-static uint32_t find_id(const struct dp_records *r, uint64_t id)
-{
-    const struct id_slot *slot = r->n_id_slots ? id_slot_of(r->ids, r->n_id_slots, id) : NULL;
-    return slot && slot->id ? slot->entry : NONE;
-}
-
-static void clear_id_slots(struct dp_records *r)
-{
-    for (size_t i = 0; i < r->n_id_slots; i++)
-        r->ids[i].id = 0;
-    r->n_ids = 0;
-}
-
-/* Without memory for it an id is met again and again, and its stack is read each time. */
-static void add_id(struct dp_records *r, uint64_t id, uint32_t entry)
-{
-    if ((r->n_ids + 1) * 2 > r->n_id_slots) {
-        size_t n = r->n_id_slots ? r->n_id_slots * 2 : 1024;
-        struct id_slot *slots = dp_mem_map(n * sizeof *slots);
-        if (!slots)
-            return;
-        for (size_t i = 0; i < r->n_id_slots; i++)
-            if (r->ids[i].id)
-                *id_slot_of(slots, n, r->ids[i].id) = r->ids[i];
-        dp_mem_unmap(r->ids, r->n_id_slots * sizeof *slots);
-        r->ids = slots;
-        r->n_id_slots = n;
-    }
-    struct id_slot *slot = id_slot_of(r->ids, r->n_id_slots, id);
-    r->n_ids += !slot->id;
-    *slot = (struct id_slot){id, entry};
-    r->states.at[entry].id = id;
-}
-
-void dp_records_forget_ids(struct dp_records *r)
-{
-    clear_id_slots(r);
-    for (size_t i = 0; i < r->states.n; i++)
-        r->states.at[i].id = 0;
-}
-
-/* Forgets what neither this dump nor the last one showed. 0: something was. */
-static int evict(struct dp_records *r)
-{
-    size_t kept = 0, n = r->entries.n;
-    for (size_t i = 0; i < n; i++)
-        if (r->dump - r->states.at[i].shown <= 1) {
-            r->entries.at[kept] = r->entries.at[i];
-            r->states.at[kept] = r->states.at[i];
-            r->notes.at[kept++] = r->notes.at[i];
-        }
-    if (kept == n)
-        return -ENOMEM;
-    r->entries.n = r->states.n = r->notes.n = kept;
-    for (size_t i = 0; i < r->n_slots; i++)
-        r->slots[i] = 0;
-    fill_slots(r);
-    clear_id_slots(r);
-    for (size_t i = 0; i < kept; i++)
-        if (r->states.at[i].id)
-            add_id(r, r->states.at[i].id, (uint32_t)i); /* there is room: they were more before */
-    return 0;
 }
 
 /* ---- one pass --------------------------------------------------------------------------------------------------- */
@@ -303,7 +123,7 @@ static int add_row(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_
 /* A second record of the same key in this dump. */
 static int add_duplicate(struct dp_records *r, struct dp_rows *rows, size_t i, uint32_t entry, const int64_t values[4])
 {
-    const struct state *e = &r->states.at[entry];
+    const struct dp_records_state *e = &r->states.at[entry];
     const int64_t first[4] = {e->n, e->v, e->n, e->v};
     const uint32_t *row = &r->states.at[entry].row;
     if ((*row >= rows->n || rows->at[*row].entry != entry) && add_row(r, rows, i, entry, first))
@@ -315,10 +135,10 @@ static int add_duplicate(struct dp_records *r, struct dp_rows *rows, size_t i, u
 
 static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
 {
-    struct begin *begin = dp_vec_room(&r->begins, 1);
+    struct dp_records_begin *begin = dp_vec_room(&r->begins, 1);
     if (!begin)
         return -ENOMEM;
-    *begin = (struct begin){entry, n, v};
+    *begin = (struct dp_records_begin){entry, n, v};
     r->begins.n++;
     return 0;
 }
@@ -326,7 +146,8 @@ static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
 /* A heap record without an alloc: every size of its stack is to begin at 0 again, if the dump does not show it. */
 static int note_reset(struct dp_records *r, const struct dp_stack_fingerprint *stack)
 {
-    for (size_t i = r->n_slots ? chain_of(r, stack) : 0; r->n_slots && r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
+    for (size_t i = r->n_slots ? dp_records_chain(r, stack) : 0; r->n_slots && r->slots[i];
+         i = (i + 1) & (r->n_slots - 1)) {
         uint32_t at = r->slots[i] - 1;
         if (!dp_stack_fingerprint_equal(&r->entries.at[at].stack, stack) || !(r->states.at[at].n | r->states.at[at].v))
             continue;
@@ -345,7 +166,7 @@ static void drop_resets_of_the_shown(struct dp_records *r)
     r->begins.n = kept;
 }
 
-/* The entry of a record, by its stack and size. NONE with *err 0: it says nothing and has none. */
+/* The entry of a record, by its stack and size. DP_RECORDS_NONE with *err 0: it says nothing and has none. */
 static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump, size_t i, uint32_t cursor,
                                const int64_t values[4], int *err)
 {
@@ -353,17 +174,18 @@ static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump,
     size_t depth;
     *err = 0;
     dp_dump_stack(dump, i, &stack, &depth);
-    struct key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth), size_of(dump, values)};
-    if (cursor < r->entries.n && is_of(&r->entries.at[cursor], &key))
+    struct dp_records_key key = {dp_stack_fingerprint_of(stack, depth < dump->depth ? depth : dump->depth),
+                                 size_of(dump, values)};
+    if (cursor < r->entries.n && dp_records_is_of(&r->entries.at[cursor], &key))
         return cursor;
-    uint32_t at = find(r, &key);
-    if (at != NONE)
+    uint32_t at = dp_records_find(r, &key);
+    if (at != DP_RECORDS_NONE)
         return at;
     if (!(values[0] | values[1] | values[2] | values[3])) {
         *err = note_reset(r, &key.stack);
-        return NONE;
+        return DP_RECORDS_NONE;
     }
-    if ((at = insert(r, &key)) == NONE)
+    if ((at = dp_records_insert(r, &key)) == DP_RECORDS_NONE)
         *err = -ENOMEM;
     return at;
 }
@@ -372,13 +194,13 @@ static uint32_t entry_by_stack(struct dp_records *r, const struct dp_dump *dump,
 static uint32_t entry_by_id(struct dp_records *r, const struct dp_dump *dump, size_t i, uint64_t id, uint32_t cursor,
                             const int64_t values[4], int *err)
 {
-    uint32_t at = find_id(r, id);
+    uint32_t at = dp_records_find_id(r, id);
     *err = 0;
-    if (at != NONE)
+    if (at != DP_RECORDS_NONE)
         return at;
     at = entry_by_stack(r, dump, i, cursor, values, err);
-    if (at != NONE && (values[0] > 0 || dump->mixed_sizes || !dump->heap))
-        add_id(r, id, at);
+    if (at != DP_RECORDS_NONE && (values[0] > 0 || dump->mixed_sizes || !dump->heap))
+        dp_records_add_id(r, id, at);
     return at;
 }
 
@@ -404,9 +226,9 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
             at = entry_by_id(r, dump, i, id, cursor, values, &err);
         if (err)
             return err;
-        if (at == NONE)
+        if (at == DP_RECORDS_NONE)
             continue;
-        struct state *e = &r->states.at[at];
+        struct dp_records_state *e = &r->states.at[at];
         if (e->shown == r->dump) {
             if (add_duplicate(r, rows, i, at, values))
                 return -ENOMEM;
@@ -425,7 +247,7 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
 /* From sums to differences. */
 static int difference(struct dp_records *r, struct dp_row *row)
 {
-    const struct state *e = &r->states.at[row->entry];
+    const struct dp_records_state *e = &r->states.at[row->entry];
     int64_t n = row->values[0], v = row->values[1], free_n = row->values[2], free_v = row->values[3];
     bool down = n < e->n || v < e->v;
     row->values[0] = down ? 0 : minus(n, e->n);
@@ -441,12 +263,12 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
     if (++r->dump == 0) /* entries of 2^32 dumps ago would look like this one's */
         r->dump = 1;
     if (r->entries.n > r->n_plenty) {
-        evict(r);
+        dp_records_evict(r);
         if (r->entries.n > r->n_plenty / 2) /* they are in use: look again when half as many have come */
             r->n_plenty = r->entries.n + r->entries.n / 2;
     }
     int err = gather(r, dump, rows);
-    if (err == -ENOMEM && !evict(r)) {
+    if (err == -ENOMEM && !dp_records_evict(r)) {
         dp_vec_clear(rows);
         dp_vec_clear(&r->begins);
         r->dump++;
@@ -464,12 +286,12 @@ int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct
 void dp_records_commit(struct dp_records *r, const struct dp_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        struct state *e = &r->states.at[rows->at[i].entry];
+        struct dp_records_state *e = &r->states.at[rows->at[i].entry];
         e->n = plus(e->n, rows->at[i].values[0]);
         e->v = plus(e->v, rows->at[i].values[1]);
     }
     for (size_t i = 0; i < r->begins.n; i++) {
-        struct state *e = &r->states.at[r->begins.at[i].entry];
+        struct dp_records_state *e = &r->states.at[r->begins.at[i].entry];
         e->n = r->begins.at[i].n;
         e->v = r->begins.at[i].v;
     }
