@@ -85,25 +85,25 @@ class Flame {
                        end: new Int32Array(n)};
         const order = options.order === 'name' ?
             (a, b) => (frames[tree.frame[a]].name < frames[tree.frame[b]].name ? -1 : 1) : (a, b) => width[b] - width[a];
-        const stack = [[0, 0, 0]];
+        const stack = [0, 0, 0]; /* node, x, depth */
         let deepest = 0;
         while (stack.length) {
-            const [node, x, depth] = stack.pop();
+            const depth = stack.pop(), x = stack.pop(), node = stack.pop();
             const i = boxes.n++;
             boxes.node[i] = node;
             boxes.x[i] = x;
             boxes.w[i] = width[node];
             boxes.depth[i] = depth;
             deepest = Math.max(deepest, depth);
-            const kids = [...children.subarray(first[node], first[node + 1])].sort(order);
-            let at = x;
-            const places = kids.map(kid => {
-                const place = [kid, at, depth + 1];
-                at += width[kid];
-                return place;
-            });
-            for (let k = places.length - 1; k >= 0; k--)
-                stack.push(places[k]);
+            const callees = children.subarray(first[node], first[node + 1]);
+            const sorted = callees.length > 1 ? [...callees].sort(order) : callees;
+            let right = x;
+            for (const callee of sorted)
+                right += width[callee];
+            for (let k = sorted.length - 1; k >= 0; k--) { /* the leftmost comes off the stack first */
+                right -= width[sorted[k]];
+                stack.push(sorted[k], right, depth + 1);
+            }
         }
         /* Boxes stand in the order of a walk, so those within a box follow it, up to `end`. */
         const open = [];
@@ -260,17 +260,18 @@ class Flame {
     }
 }
 
-/* As much of a text as fits. */
+/* As much of a text as fits, by its mean width of a character: measuring is what drawing costs most. */
 function fitted(context, text, width) {
-    if (context.measureText(text).width <= width)
-        return text;
-    let low = 0, high = text.length;
-    while (low < high) {
-        const middle = (low + high + 1) >> 1;
-        if (context.measureText(`${text.slice(0, middle)}…`).width <= width)
-            low = middle;
-        else
-            high = middle - 1;
+    let whole = fitted.widths.get(text);
+    if (whole === undefined) {
+        if (fitted.widths.size > 50000)
+            fitted.widths.clear();
+        whole = context.measureText(text).width;
+        fitted.widths.set(text, whole);
     }
-    return low > 1 ? `${text.slice(0, low)}…` : '';
+    if (whole <= width)
+        return text;
+    const n = Math.floor((width - 12) / whole * text.length);
+    return n > 1 ? `${text.slice(0, n)}…` : '';
 }
+fitted.widths = new Map();

@@ -48,7 +48,13 @@ function hashOf(text) {
  */
 const HUES = [[41, 95], [202, 70], [164, 65], [56, 80], [205, 95], [26, 95], [327, 45], [260, 35], [90, 30], [350, 45]];
 
+/* Kept in the frame: it is asked for at every box that is drawn. */
 function frameColour(frame, dark) {
+    const key = dark ? 'darkColour' : 'lightColour';
+    return frame[key] || (frame[key] = makeColour(frame, dark));
+}
+
+function makeColour(frame, dark) {
     const [hue, saturation] = HUES[hashOf(baseName(frame.library) || frame.file) % HUES.length];
     const shade = hashOf(frame.name) % 12;
     return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;

@@ -103,8 +103,8 @@ function drawChart(kind) {
     const isLevel = kind.isLevel[type];
     const unit = kind.types[type].unit;
     const layers = [], lines = [];
-    const {names, layerOf} = roots(kind, type);
-    perTick(kind, type, layerOf, names.length).forEach((values, i) => layers.push({name: names[i], colour: layerColour(i), values}));
+    const {names, values} = roots(kind, type);
+    names.forEach((label, i) => layers.push({name: label, colour: layerColour(i), values: values[i]}));
     if (isLevel && unit === 'bytes' && kind.ticks.some(t => t.rss)) {
         lines.push({name: 'RSS', colour: dark ? '#fff' : '#000', values: carried(kind.ticks.map(t => (t.rss ? t.rss.rss : NaN)))});
         lines.push({name: 'anonymous RSS', colour: dark ? '#aaa' : '#777', values: carried(kind.ticks.map(t => (t.rss ? t.rss.anon : NaN)))});
@@ -127,8 +127,8 @@ function carried(values) {
 }
 
 /*
- * The largest branches of the tree, to be stacked in the chart: the stem that all stacks share is passed by first. {names, layerOf: by
- * node}; the last layer is the rest.
+ * The largest branches of the tree, to be stacked in the chart: the stem that all stacks share is passed by first. {names, values: by
+ * layer and tick}; the last layer is the rest.
  */
 function roots(kind, type) {
     const without = withoutNow();
@@ -170,7 +170,8 @@ function roots(kind, type) {
         layerOf[i] = at >= 0 ? at : layerOf[parent[i]];
     }
     roots.key = key;
-    roots.found = {names: [...shown.map(b => model.frames.items[model.frame.data[b]].name), 'rest'], layerOf};
+    const names = [...shown.map(b => model.frames.items[model.frame.data[b]].name), 'rest'];
+    roots.found = {names, values: perTick(kind, type, layerOf, names.length)};
     return roots.found;
 }
 

@@ -24,9 +24,10 @@ function drawFlame() {
             tree = folds.inverted(tree);
         flame.show(tree, frames, options);
     }
-    const regex = searchRegex();
-    flame.search(regex ? folds.matches(regex) : null);
-    byId('matched').textContent = regex ? `${formatShare(matchedValue(tree, folds.matches(regex)), tree.total[0])} match` : '';
+    const regex = searchRegex(), matching = regex ? folds.matches(regex) : null;
+    if (matching || flame.matching)
+        flame.search(matching);
+    byId('matched').textContent = matching ? `${formatShare(matchedValue(tree, matching), tree.total[0])} match` : '';
     crumbs(flame.zoom);
 }
 

@@ -348,6 +348,35 @@ class Page(Case):
         self.browser.wait(lambda: self.shown() == [before[0] + 4242])
         self.assertIn('broken.pb.gz', self.browser.text('#state'))
 
+    def test_joined_ticks_say_the_same_in_fewer_rows(self):
+        code = ''
+        for name in ('decode.js', 'model.js'):
+            with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'src', 'view', name), encoding='utf-8') as f:
+                code += f.read()
+        found = self.browser.js(code + """
+            const kind = new Kind('heap', [{type: 'alloc_space', unit: 'bytes'}, {type: 'inuse_space', unit: 'bytes'}]);
+            for (let t = 0; t < 2001; t++) {
+                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null});
+                for (let node = 1; node < 6; node++)
+                    kind.addRow(node, node % 2, [t + node, t % 2 ? -node : node + 1]);
+            }
+            const sums = to => {
+                const by = {};
+                for (let i = 0; i < kind.rowsOfTicks(0, kind.ticksWithin(-Infinity, to)[1])[1]; i++) {
+                    const key = [kind.node.data[i], kind.labels.data[i]];
+                    by[key] = by[key] || [0, 0];
+                    kind.values.forEach((v, k) => { by[key][k] += v.data[i]; });
+                }
+                return by;
+            };
+            const all = () => [200, 9000, 15000, 20010].map(sums);
+            const before = [all(), kind.nRows, kind.ticks.length];
+            kind.joinOldest();
+            return [...before, all(), kind.nRows, kind.ticks.length, kind.ticks[0].start, kind.ticks[0].end, kind.ticks.every((t, i) => kind.rowsOfTicks(i, i + 1)[1] - t.firstRow === 5)];
+            """)
+        self.assertEqual(found[0], found[3])
+        self.assertEqual(found[1:3] + found[4:], [10005, 2001, 7505, 1501, 0, 20, True])
+
     def test_dark_and_light(self):
         self.show(self.server())
         paper = 'return getComputedStyle(document.body).backgroundColor'
