@@ -22,4 +22,6 @@ void dp_python_attach(void)
     if (err)
         return;
     deltaprof_frames_provide(dp_python_frames, NULL);
+    if (mode == DELTAPROF_PYTHON_AUTO)
+        dp_python_wrap_allocator();
 }

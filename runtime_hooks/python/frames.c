@@ -51,8 +51,7 @@ static uint32_t line_of(const char *code, size_t offset)
     const char *table = dp_python_pointer(code, dp_python.at.code_lines);
     if (!dp_python_is(table, dp_python.bytes_type))
         return 0;
-    int64_t n_bytes;
-    memcpy(&n_bytes, table + BYTES_SIZE, sizeof n_bytes);
+    int64_t n_bytes = dp_python_long(table, BYTES_SIZE);
     if (n_bytes < 0 || n_bytes > TABLE_MAX)
         return 0;
     return dp_python_line_of((const uint8_t *)table + BYTES_DATA, (size_t)n_bytes,

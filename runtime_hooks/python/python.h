@@ -34,6 +34,9 @@ int dp_python_find(const char **why);
 /* Finds the interpreter and registers what `python=` wants. Context: init, after the profiler started. */
 void dp_python_attach(void);
 
+/* Makes the domains MEM and OBJ of the interpreter's allocator the heap `python`. Context: init, before main. */
+void dp_python_wrap_allocator(void);
+
 /* The frame provider. Context: hook. */
 void dp_python_frames(void *ctx, struct deltaprof_frames *frames);
 
@@ -45,18 +48,24 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
 enum { DP_PYTHON_TEXT = 640 };
 bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
 
+/* Loads of the interpreter's fields, whose types we do not have. */
+typedef const char *dp_python_pointer_field __attribute__((may_alias));
+typedef int32_t dp_python_int_field __attribute__((may_alias));
+typedef int64_t dp_python_long_field __attribute__((may_alias));
+
 static inline const char *dp_python_pointer(const char *object, uint16_t offset)
 {
-    const char *value;
-    memcpy(&value, object + offset, sizeof value);
-    return value;
+    return *(const dp_python_pointer_field *)(object + offset);
 }
 
 static inline int32_t dp_python_int(const char *object, uint16_t offset)
 {
-    int32_t value;
-    memcpy(&value, object + offset, sizeof value);
-    return value;
+    return *(const dp_python_int_field *)(object + offset);
+}
+
+static inline int64_t dp_python_long(const char *object, uint16_t offset)
+{
+    return *(const dp_python_long_field *)(object + offset);
 }
 
 /* Whether an address can be that of an object: aligned and of user space. */

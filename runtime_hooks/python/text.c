@@ -40,8 +40,7 @@ bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text
 {
     if (!dp_python_is(str, dp_python.str_type))
         return false;
-    int64_t length;
-    memcpy(&length, str + STR_LENGTH, sizeof length);
+    int64_t length = dp_python_long(str, STR_LENGTH);
     uint32_t state = (uint32_t)dp_python_int(str, STR_STATE), kind = state >> 2 & 7;
     bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
     if (length < 0 || length > INT32_MAX || !compact || (kind != 1 && kind != 2 && kind != 4))
@@ -54,8 +53,10 @@ bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text
     const char *at = str + dp_python.at.str_compact;
     size_t n = 0;
     for (int64_t i = length > CHARACTERS_MAX ? length - CHARACTERS_MAX : 0; i < length; i++) {
-        uint32_t c = 0;
-        memcpy(&c, at + (size_t)i * kind, kind); /* little-endian, as both machines are */
+        const uint8_t *bytes = (const uint8_t *)at + (size_t)i * kind; /* little-endian, as both machines are */
+        uint32_t c = bytes[0] | (kind > 1 ? (uint32_t)bytes[1] << 8 : 0);
+        if (kind == 4)
+            c |= (uint32_t)bytes[2] << 16;
         n += put(buf + n, c);
     }
     *text = buf;

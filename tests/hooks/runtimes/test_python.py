@@ -76,6 +76,49 @@ def that_every_line_has_what_it_allocated():
         compare(path, 'python=frames')
 
 
+def that_objects_count_once_in_the_heap_python():
+    """Known objects: of the interpreter's own blocks, and of malloc behind it. What is freed leaves in-use."""
+    program = """
+import sys
+def small(n): return [object() for _ in range(n)]
+def large(n): return [bytearray(5000) for _ in range(n)]
+def freed(n):
+    for _ in range(n): (object(), bytearray(7000))
+s = small(1000); l = large(100); freed(300)
+print(sys.getsizeof(object()), sys.getsizeof(bytearray()))
+import os; os._exit(0)
+"""
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', program], 'heap_rate=1,memory=512M')
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        size, header = map(int, r.stdout.split())
+        by = collections.defaultdict(collections.Counter)
+        for p in profiles(r):
+            for s in p.samples:
+                names = [f.function for f in s.frames if f.file]
+                leaf = s.frames[0].function or ''
+                function = next((n.split('.')[0] for n in names if n.split('.')[0] in ('small', 'large', 'freed')), None)
+                if function:
+                    assert dict(s.labels).get('heap') == 'python', (version, s)
+                    mean = s.values['alloc_space'] / s.values['alloc_objects'] if s.values['alloc_objects'] else 0
+                    by[function, mean].update(s.values)
+        def row(function, mean):
+            return tuple(by[function, mean][k] for k in ('alloc_objects', 'inuse_objects', 'inuse_space'))
+        assert row('small', size) == (1000, 1000, 1000 * size), (version, dict(by))
+        assert row('large', 5001) == (100, 100, 100 * 5001), (version, dict(by))
+        assert row('freed', 7001) == (300, 0, 0), (version, dict(by))
+
+
+def that_other_allocators_of_python_are_left_to_work():
+    """PYTHONMALLOC and -X dev take ours away, tracemalloc comes in front of it: the program runs as without us."""
+    program = "import tracemalloc; tracemalloc.start(); x = [str(i) for i in range(5000)]; del x; tracemalloc.stop(); print(sum(map(int, map(str, range(99)))))"
+    for version, path in interpreters():
+        for options, extra in (([], {'PYTHONMALLOC': 'malloc'}), (['-X', 'dev'], {}), ([], {})):
+            r = run([path, '-S'] + options + ['-c', program], 'heap_rate=4k', extra=extra)
+            assert (r.status, r.stdout, r.stderr) == (0, '4851\n', ''), (version, options, extra, r.stderr)
+            assert '<module>' in names_in(r, check=False), version
+
+
 def that_libunwind_finds_the_same_places():
     compare('/usr/bin/python3', 'python=frames,unwind=libunwind')
 
