@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hooks.h - what an interposer, or a runtime with an allocator of its own, calls for each event.
+ * hooks.h - functions that an interposer, or a runtime with its own allocator, calls for each event.
  *
- * One word a thread, `countdown`, is both the distance to the next sample and the guard: an event subtracts its
- * size; where the result stays at or above 0 nothing else happens. While a call below may enter another hook, the word
- * is guarded at INT64_MAX, so that nested events fall through and each event counts once. Zero is a valid start: the
- * first event of a thread finds itself due and is set up then. The inline functions here are the only door; our own
- * interposers come through it like anybody.
+ * Each thread has one word, `countdown`: the number of bytes to the next sample, and also the guard. An event subtracts
+ * its size; while the result is not below 0 nothing else happens. While a call may enter another hook, the countdown is
+ * guarded: it is set to INT64_MAX, so that nested events never reach a sample and each event counts once. Zero is a
+ * valid start: the first event of a thread is due at once, and sets the thread up. All events come through the inline
+ * functions here; the profiler's own interposers use them too.
  *
  * Context: everything here may be called from any thread and any hook, from signal handlers too, before and after
- * deltaprof_start, in a forked child. Nothing here allocates, locks, logs or changes errno, unless it says so.
- * Nothing here fails: what cannot be kept is counted (deltaprof_get_stats).
+ * deltaprof_start, in a forked child. No function allocates, locks, logs or changes errno, unless its comment says so.
+ * No function fails: losses are counted (deltaprof_get_stats).
  *
  *     an allocator:                        an interposer:
  *       p = carve(n);                        if (!deltaprof_countdown_subtract(n, &rest)) {
@@ -34,7 +34,7 @@ extern "C" {
 
 /* ---- the thread's countdown ------------------------------------------------------------------------------------- */
 
-/* A thread's state: the word, then what only the library reads. All zero is valid. */
+/* A thread's state: the countdown, then fields that only the library uses. All zero is valid. */
 struct deltaprof_thread {
     int64_t countdown; /* bytes to the next sample, >= 0; about INT64_MAX while guarded */
     uint64_t opaque[15];
@@ -44,9 +44,9 @@ extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribu
 #define DELTAPROF_GUARDED INT64_MAX
 
 /*
- * Takes n bytes off the countdown. False, the usual case: no sample; the countdown is guarded, call the allocator, then
- * deltaprof_countdown_restore(*rest). True: a sample is due and nothing was changed; go through deltaprof_sample_begin.
- * A request of 0 bytes counts as 1.
+ * Subtracts n bytes from the countdown. False, the usual case: no sample. The countdown is now guarded; call the
+ * allocator, then deltaprof_countdown_restore(*rest). True: a sample is due and nothing was changed; call
+ * deltaprof_sample_begin. A request of 0 bytes counts as 1.
  */
 static inline __attribute__((always_inline)) bool deltaprof_countdown_subtract(size_t n, int64_t *rest)
 {
@@ -64,16 +64,20 @@ static inline __attribute__((always_inline)) void deltaprof_countdown_restore(in
     deltaprof_thread.countdown = rest;
 }
 
-/* ---- where a stack begins --------------------------------------------------------------------------------------- */
+/* ---- sites: where a stack begins -------------------------------------------------------------------------------- */
 
-/* A frame's state as the function it called sees it: the return address into it, its stack pointer after that call
- * returns, and its frame pointer register. */
+/*
+ * The state of a calling frame: the return address into it, its stack pointer after the call returns, and its frame
+ * pointer register.
+ */
 struct deltaprof_site {
     uintptr_t pc, sp, fp;
 };
 
-/* The caller of the function that this stands in, which must not be inlined: an interposer's sample begins at whoever
- * called malloc. */
+/*
+ * The site of the caller of the function that uses this macro, which must not be inlined: a sample's stack begins at
+ * the caller of malloc.
+ */
 #if defined(__x86_64__)
 #define DELTAPROF_SITE_CALLER()                                                  \
     __extension__({                                                              \
@@ -95,20 +99,20 @@ struct deltaprof_site {
 
 /*
  * A heap is a source of blocks whose addresses are unique within it; 0 is the C heap. Registers one by name (copied;
- * shown as the label `heap`), or finds it again. Returns its id, 1 to 254; 0 when there is no room: events are then
- * counted as the C heap's. Context: any thread, not a hook.
+ * shown as the label `heap`), or finds a registered one. Returns its id, 1 to 254; 0 if there is no room: its events
+ * then count as events of the C heap. Context: any thread, not a hook.
  */
 DELTAPROF_API uint32_t deltaprof_heap_register(const char *name);
 
-/* One sampled event under way. Zero it or not; begin fills it. */
+/* The state of one sampled event between begin and end. begin fills it; it need not be zeroed. */
 struct deltaprof_sample {
     uint64_t opaque[8];
 };
 
 /*
- * The sampled path of an interposer, when deltaprof_countdown_subtract said true: begin guards the countdown and fixes
- * the weight, then the real call is made, then end records ptr (NULL: the call failed; nothing is recorded) and
- * restores the countdown.
+ * The sampled path of an interposer, after deltaprof_countdown_subtract returned true. begin guards the countdown and
+ * determines the weight; then the interposer makes the real call; then end records ptr (NULL: the call failed, nothing
+ * is recorded) and restores the countdown.
  */
 DELTAPROF_API void deltaprof_sample_begin(struct deltaprof_sample *sample, uint32_t heap, size_t n_bytes);
 DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr,
@@ -130,9 +134,9 @@ static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap,
 /* ---- frees ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A byte by address, 0 where certainly no block of interest is: 16 bytes of address space share one, and the bytes of
- * 16 MiB follow each other, from a page of the table on that is theirs by hash. mask is the last index of the table; it
- * is read first: the mask of the smaller, earlier table stays in bounds of the later.
+ * A table of bytes, found by address; 0: certainly no sampled block is there. Each byte stands for 16 bytes of address
+ * space. The bytes of 16 MiB follow each other in the table, from a page on that a hash selects. mask is the last index
+ * of the table. It is read first, because the mask of the earlier, smaller table is in bounds of the later one.
  */
 struct deltaprof_filter {
     uint64_t mask;
@@ -148,7 +152,10 @@ static inline __attribute__((always_inline)) uint64_t deltaprof_filter_index(uin
     return (start + (key >> 4)) & mask;
 }
 
-/* False: certainly nothing of ours. True: perhaps; ask deltaprof_free_sampled. NULL may say true. */
+/*
+ * Returns false if the block is certainly not sampled; true if it may be: call deltaprof_free_sampled. NULL may give
+ * true.
+ */
 static inline __attribute__((always_inline)) bool deltaprof_may_be_live(uint32_t heap, const void *ptr)
 {
     uint64_t mask = __atomic_load_n(&deltaprof_filter.mask, __ATOMIC_ACQUIRE);
@@ -157,8 +164,10 @@ static inline __attribute__((always_inline)) bool deltaprof_may_be_live(uint32_t
     return __builtin_expect(__atomic_load_n(&bytes[index], __ATOMIC_RELAXED) != 0, 0);
 }
 
-/* The block at ptr is about to be freed. Call it before the memory can be handed out again. NULL and unknown
- * addresses are no event. A free is counted even under the guard. */
+/*
+ * Records that the block at ptr is going to be freed. Call it before the memory can be allocated again. NULL and
+ * unknown addresses are ignored. A free is counted even under the guard.
+ */
 DELTAPROF_API void deltaprof_free_sampled(uint32_t heap, const void *ptr);
 
 static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, const void *ptr)
@@ -175,10 +184,10 @@ static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, 
 DELTAPROF_API void deltaprof_heap_forget_all(uint32_t heap);
 
 /*
- * A realloc is a free of the old block and an alloc of the new size by its caller. When deltaprof_may_be_live(old) or
- * deltaprof_countdown_subtract(n) says true: begin takes the old entry out and keeps its slot claimed; end counts the
- * free when done is set (the real call succeeded, or freed for size 0) and else puts the entry back; ptr as in
- * sample_end.
+ * A realloc is a free of the old block and an alloc of the new size by its caller. Use these if
+ * deltaprof_may_be_live(old) or deltaprof_countdown_subtract(n) returned true. begin takes the entry of the old block
+ * out and keeps its slot reserved. end counts the free if done is set (the real call succeeded, or freed for size 0);
+ * if not, it puts the entry back. ptr is as in deltaprof_sample_end.
  */
 DELTAPROF_API void deltaprof_realloc_begin(struct deltaprof_sample *sample, uint32_t heap, const void *old,
                                            size_t n_bytes);
@@ -294,9 +303,9 @@ static inline __attribute__((always_inline)) void deltaprof_gate_restore(const s
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A wait is told by both sides, and each gets a profile: block has the waiter's stack, mutex the stack of the holder
- * that let go, with the waiting time that passed while it held. An uncontended lock is no event and costs the holder
- * one load.
+ * Both sides of a wait report it, and each has a profile: the block profile has the waiter's stack; the mutex profile
+ * has the stack of the holder that unlocked, with the waiting time that passed while it held the lock. An uncontended
+ * lock is no event and costs the holder one load.
  *
  *     lock:
  *       if (try(l))
@@ -311,15 +320,15 @@ static inline __attribute__((always_inline)) void deltaprof_gate_restore(const s
  *       if (owes)
  *           deltaprof_lock_release_end(&owed, NULL);
  *
- * Nothing is held between the calls: a wait whose thread is cancelled, or left by longjmp, may simply be forgotten if
- * its kind has no holder (COND and after it); the others must reach deltaprof_lock_wait_end. Profiles show the kind as
- * the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier or join.
+ * Nothing stays locked between the calls. If a thread is cancelled during a wait, or leaves it by longjmp, no call is
+ * needed for kinds without a holder (COND and after it); for the other kinds deltaprof_lock_wait_end must be called.
+ * Profiles show the kind as the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier or join.
  */
 enum deltaprof_lock_kind {
     DELTAPROF_LOCK_MUTEX = 1,
     DELTAPROF_LOCK_READ = 2,
     DELTAPROF_LOCK_WRITE = 3,
-    DELTAPROF_LOCK_COND = 4, /* from here on: in the block profile only */
+    DELTAPROF_LOCK_COND = 4, /* this and the following kinds: in the block profile only */
     DELTAPROF_LOCK_SEM = 5,
     DELTAPROF_LOCK_SPIN = 6,
     DELTAPROF_LOCK_BARRIER = 7,
@@ -329,50 +338,55 @@ enum deltaprof_lock_kind {
 enum deltaprof_lock_end {
     DELTAPROF_ACQUIRED,
     DELTAPROF_TIMED_OUT,
-    DELTAPROF_NOT_WAITED, /* an error, an interruption: the wait is taken back */
+    DELTAPROF_NOT_WAITED, /* an error or an interruption: the wait is cancelled */
 };
 
-/* One wait under way, on the waiter's stack. Zero it or not; deltaprof_lock_wait_begin fills it. */
+/* The state of one wait, on the waiter's stack. deltaprof_lock_wait_begin fills it; it need not be zeroed. */
 struct deltaprof_wait {
     uint64_t opaque[4];
 };
 
 /*
- * The calling thread tried for lock, failed, and is going to wait. lock is its address, as its holder will give it;
- * NULL: holders cannot be known (another process), the wait is blamed on [unknown holder].
+ * The calling thread could not lock, and is going to wait. lock: the same address that the holder will pass. NULL: the
+ * holder cannot be known (another process); the wait is counted for [unknown holder].
  */
 DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
                                              enum deltaprof_lock_kind kind);
 
-/* That wait is over. site: where the waiter's stack begins; NULL: at the function that calls this. */
+/* Ends that wait. site: where the waiter's stack begins; NULL: at the function that calls this. */
 DELTAPROF_API void deltaprof_lock_wait_end(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
                                            const struct deltaprof_site *site);
 
-/* A counter for each set of locks, 0 where nobody waits. */
+/* A counter for each set of locks; 0: no thread waits for any of them. */
 #define DELTAPROF_LOCK_SETS      4096
 #define DELTAPROF_LOCK_SET(lock) ((unsigned)((uint64_t)(uintptr_t)(lock)*0x9E3779B97F4A7C15u >> 52))
 extern DELTAPROF_API uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 
-/* False: nobody waits for lock. True: perhaps somebody does. */
+/* False: no thread waits for lock. True: a thread may wait for it. */
 static inline __attribute__((always_inline)) bool deltaprof_lock_may_have_waiters(const void *lock)
 {
     return __builtin_expect(__atomic_load_n(&deltaprof_lock_filter[DELTAPROF_LOCK_SET(lock)], __ATOMIC_RELAXED) != 0,
                             0);
 }
 
-/* What a holder owes to those who waited for it. */
+/* The waiting time that a holder has to account for. */
 struct deltaprof_owed {
     int64_t ns[4];
 };
 
-/* The calling thread is about to release lock: fills owed. True: it owes something. */
+/* To be called before the calling thread unlocks: fills owed. True: there is waiting time to account for. */
 DELTAPROF_API bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock);
 
-/* It has released it: takes its stack, now that nobody waits for that, and records what it owes. site as above. */
+/*
+ * To be called after it has unlocked, so that no thread waits longer: captures its stack and records the waiting time.
+ * site as above.
+ */
 DELTAPROF_API void deltaprof_lock_release_end(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
 
-/* lock ceases to be one: what is still owed there is blamed on [unknown holder], and a lock that is later made at this
- * address starts with nothing. */
+/*
+ * The lock was destroyed: waiting time that is still owed is counted for [unknown holder], and a later lock at this
+ * address starts with none.
+ */
 DELTAPROF_API void deltaprof_lock_destroyed(const void *lock);
 
 /* ---- frames that a runtime names -------------------------------------------------------------------------------- */
@@ -438,7 +452,10 @@ DELTAPROF_API int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx);
 
 /* ---- guard ------------------------------------------------------------------------------------------------------ */
 
-/* Allocations of this thread between the two are no events; frees still are. Nests: give back what enter returned. */
+/*
+ * Between the two calls allocations of this thread are no events; frees still are. Nests: pass the value that enter
+ * returned to exit.
+ */
 static inline int64_t deltaprof_guard_enter(void)
 {
     int64_t kept = deltaprof_thread.countdown;
@@ -452,35 +469,37 @@ static inline void deltaprof_guard_exit(int64_t kept)
 }
 
 /*
- * A guarded countdown was left behind because the stack below was abandoned (longjmp, an exception through an
- * interposer): draws a new distance at the next event. The distance has no memory, so nothing is biased by it.
+ * To be called if a countdown stayed guarded because the stack was abandoned (longjmp, an exception through an
+ * interposer): a new distance is drawn at the next event. The distribution of distances has no memory, so this causes
+ * no bias.
  */
 DELTAPROF_API void deltaprof_guard_reset(void);
 
-/* ---- time to work ----------------------------------------------------------------------------------------------- */
+/* ---- creating the library's threads ----------------------------------------------------------------------------- */
 
-/* Not 0 while the library wants a thread that it does not have. */
+/* Not 0 while the library needs a thread that it does not have. */
 extern DELTAPROF_API uint8_t deltaprof_poll_wanted;
 
 /*
- * Makes the library's threads if the process has exactly one thread and is no longer young (100 ms, or 64 MiB). To call
- * while deltaprof_poll_wanted, after a sampled allocation, at the outer edge of its hook: the calling thread holds no
- * lock of the allocator and no lock of the loader, and the event is recorded. Never after a free or a lock event.
+ * Creates the library's threads if the process has exactly one thread and is older than 100 ms or has allocated 64 MiB.
+ * Call it while deltaprof_poll_wanted is set, after a sampled allocation was recorded, at the end of the outermost
+ * hook: the calling thread must hold no lock of the allocator or the loader. Never call it after a free or a lock
+ * event.
  */
 DELTAPROF_API void deltaprof_poll(void);
 
 /*
- * The calling thread is about to make a thread by pthread_create or clone: makes the library's threads first, if they
- * are wanted. True: it did; if the program's thread then cannot be made, deltaprof_stop_agent ends them again and the
- * program's call is worth another try.
+ * To be called before the calling thread creates a thread by pthread_create or clone: creates the library's threads
+ * first, if they are needed. True: it created them. If the program's thread then cannot be created, call
+ * deltaprof_stop_agent, which ends them, and try again.
  */
 DELTAPROF_API bool deltaprof_thread_begins(void);
 
-/* ---- process life: what an interposer tells the library --------------------------------------------------------- */
+/* ---- events of the process's life, reported by interposers ------------------------------------------------------ */
 
 /*
- * An interposer of these events is active in this process. Where there is none, and no heap was registered either,
- * deltaprof_start says so in the log.
+ * Tells the library that an interposer of these events is active in this process. If there is none, and no heap was
+ * registered, deltaprof_start logs that.
  */
 #define DELTAPROF_HOOKS_MALLOC 1u
 #define DELTAPROF_HOOKS_LOCKS  2u
@@ -493,14 +512,16 @@ DELTAPROF_API int deltaprof_python_wanted(void);
 /* Says one line in the log, for the hooks of a runtime. Context: any thread, not a hook. */
 DELTAPROF_API void deltaprof_say(const char *line);
 
-/* deltaprof_start for a process that a preload brought us into: DELTAPROF_CONF only; out defaults to `.` and signals to
- * on. */
+/*
+ * deltaprof_start for a library that came by LD_PRELOAD: configured by DELTAPROF_CONF only; `out` defaults to `.` and
+ * `signals` to on.
+ */
 DELTAPROF_API int deltaprof_start_preloaded(void);
 
 /*
- * The process is about to end by a way that runs no destructors (_exit, quick_exit, a fatal signal): delivers the last
- * delta, waiting at most exit_timeout; no lock and no malloc in the calling thread. Async-signal-safe. In a child of
- * vfork or a raw clone it does nothing. A second call does nothing.
+ * To be called before the process ends in a way that runs no destructors (_exit, quick_exit, a fatal signal): delivers
+ * the last delta, and waits for that at most exit_timeout. Uses no lock and no malloc in the calling thread.
+ * Async-signal-safe. Does nothing in a child of vfork or a raw clone, and in a second call.
  */
 DELTAPROF_API void deltaprof_before_exit(void);
 
@@ -508,35 +529,42 @@ DELTAPROF_API void deltaprof_before_exit(void);
  * waited for, at most exit_timeout; otherwise exit delivers it after the program's handlers. */
 DELTAPROF_API void deltaprof_exit_begins(void);
 
-/* The end for which deltaprof_before_exit was called did not come (a failed exec): a later one delivers again. */
+/* To be called if the process did not end after deltaprof_before_exit (a failed exec): the next call delivers again. */
 DELTAPROF_API void deltaprof_exit_cancelled(void);
 
-/* Around a real dlclose: nothing of the loader's state is cached in between; afterwards what is gone is forgotten. */
+/*
+ * Call begin before a real dlclose and end after it: facts from the loader are not cached in between, and unloaded
+ * files are dropped at the end.
+ */
 DELTAPROF_API void deltaprof_unload_begin(void);
 DELTAPROF_API void deltaprof_unload_end(void);
 
-/* The calling thread is about to end by pthread_exit. If it is the main one, the process then ends when its last other
- * thread does, ours aside; of any other thread it means nothing. */
+/*
+ * To be called before the calling thread ends by pthread_exit. If it is the main thread, the process then ends together
+ * with its last other thread, the library's threads not counted. For any other thread it does nothing.
+ */
 DELTAPROF_API void deltaprof_before_thread_exit(void);
 
-/* Before unshare and setns, which want a single-threaded process: ends the library's threads. */
+/* To be called before unshare and setns, which need a single-threaded process: ends the library's threads. */
 DELTAPROF_API void deltaprof_stop_agent(void);
 
 /*
- * Before the calling thread gives up rights that each thread has for itself (capabilities, Landlock, no_new_privs,
- * chroot, user ids by system call): ends the library's threads if they would keep them. They would not be asked to
- * follow the rights of a thread that neither is the main one nor made them.
+ * To be called before the calling thread gives up rights that belong to a single thread (capabilities, Landlock,
+ * no_new_privs, chroot, user ids by system call): ends the library's threads if they would keep these rights. It does
+ * so only if the calling thread is the main thread or the creator of the library's threads.
  */
 DELTAPROF_API void deltaprof_restrict(void);
 
-/* After the call for which deltaprof_stop_agent or deltaprof_restrict stood, in the same thread: the threads that they
- * ended come back and inherit what the calling thread may do now. */
+/*
+ * To be called after that system call, in the thread that called deltaprof_stop_agent or deltaprof_restrict: creates
+ * the ended threads again; they inherit the present rights of the calling thread.
+ */
 DELTAPROF_API void deltaprof_resume(void);
 
 /*
- * Before a seccomp filter is installed: delivers what is pending. From then on no thread is made and nothing opened,
- * and what the host still calls or its ends call makes no system call of ours; under a preload nothing is recorded
- * either.
+ * To be called before a seccomp filter is installed: delivers the pending profiles. From then on the library creates no
+ * thread, opens no file, and makes no system call in functions that the host calls or that run at its end. A preloaded
+ * library records no events either.
  */
 DELTAPROF_API void deltaprof_before_seccomp(void);
 
@@ -551,17 +579,16 @@ DELTAPROF_API int deltaprof_sigaction(int sig, const struct sigaction *act, stru
                                       deltaprof_sigaction_fn real);
 
 /*
- * sigaltstack, for an interposer of it: with `signals` a thread that has no signal stack may get one of the library's.
- * The host sees no stack there; one that it installs wins. Calls real once and returns what it did.
- * Async-signal-safe.
+ * For an interposer of sigaltstack. With `signals` a thread without a signal stack may get one from the library. The
+ * host does not see it, and may install its own instead. Calls `real` once and returns its result. Async-signal-safe.
  */
 typedef int (*deltaprof_sigaltstack_fn)(const stack_t *stack, stack_t *old);
 DELTAPROF_API int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real);
 
 /*
- * Makes deltaprof_may_be_live(0, p) true for every address of [start, start + n_bytes), for good: an interposer's
- * arena, whose blocks must not reach the real free. Works before deltaprof_start, where the table is small: watch
- * blocks as they are handed out, not the whole arena. Context: init, hook; while the process has one thread.
+ * Makes deltaprof_may_be_live(0, p) true for ever, for every address of [start, start + n_bytes). For an interposer's
+ * arena, whose blocks must not reach the real free. Works before deltaprof_start, when the table is small: mark single
+ * blocks as they are allocated, not the whole arena. Context: init, hook; while the process has one thread.
  */
 DELTAPROF_API void deltaprof_filter_mark(const void *start, size_t n_bytes);
 

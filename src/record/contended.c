@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/contended.c - one word a contended lock, so that the two lock profiles are two views of one quantity.
+ * record/contended.c - accounts waiting time to holders, in one word for each contended lock, so that both lock
+ * profiles have the same total.
  *
- * A wait is [s, e]. The block profile gives e - s to the waiter. The mutex profile gives the same time to those who
- * held the lock meanwhile: each holder that lets go pays for what passed since the last one did. For that nobody needs
- * a list of waiters. With n waiters whose waits are paid up to the times c1..cn ("cut times", at first their s),
+ * A wait is [s, e]. The block profile gives e - s to the waiter. The mutex profile gives the same time to the holders
+ * meanwhile: each holder that unlocks pays for the time since the last unlock. No list of waiters is needed for that.
+ * With n waiters whose waits are paid up to the times c1..cn ("cut times", at first their s),
  *
  *     owed(t) = (t - c1) + ... + (t - cn) = n*t - S,    S = c1 + ... + cn
  *
@@ -33,30 +34,33 @@
  *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
  *     above changes both sides by the same amount, and each is one atomic step on one word.
  *  2. The word is 0 if and only if nobody waits and nothing is owed; then paid = sum of (e - s): equal profiles.
- *  3. Nothing negative is ever paid. A release or an acquisition that would (its clock was read before another's, which
- *     came first) pays nothing and leaves S alone.
- *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and where e < S, the wait is said to end at
- *     S. That is a time which somebody read during this wait, so e moves by the time between two clock reads; if that
- *     were more than SKEW_MAX, what is owed has wrapped, and e is left alone.
- * So an event that was missed, a word used by two locks, or a lock with two words moves blame, never totals.
+ *  3. No negative time is ever paid. If a release or an acquisition would pay one (its clock was read earlier, but
+ *     another event changed the word first), it pays nothing and does not change S.
+ *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and if e < S, the wait ends at S. Another
+ *     thread read the time S during this wait, so e moves only by the time between two clock reads. If the difference
+ *     is more than SKEW_MAX, the owed time has wrapped, and e is not changed. So a missed event, a word used by two
+ *     locks, or a lock with two words changes only which holder pays, never the total.
  *
- * S is modulo 2^52, and what is owed is read as a number of [-2^48, 2^52 - 2^48): up to 48 days, shared by the waiters,
- * may be owed at once. Of more, a settle sees the remainder: multiples of 2^52 ns are missing from what was paid. So
- * that they are not lost, `open` of a slot sums, in 64 bits, what the waits that ended there took, less what was paid
- * for them. When the last waiter leaves, that is what is still owed; if it is larger by a multiple of 2^52, that
- * multiple is nobody's: [hand-over]. The sum trails the word by what other threads are about to add, and is rounded to
- * the next multiple; to be wrong it would have to trail by 26 days of waiting.
+ * S is modulo 2^52, and the owed time is read as a number of [-2^48, 2^52 - 2^48): up to 48 days, shared by the
+ * waiters, may be owed at once. If more is owed, a payment sees only the remainder: multiples of 2^52 ns are missing
+ * from it. So that they are not lost, `open_ns` of a slot sums, in 64 bits, the waits that ended there minus the time
+ * paid for them. When the last waiter leaves, this is the time still owed; if it is larger than the word's by a
+ * multiple of 2^52, that multiple goes to [hand-over]. The sum may lag behind the word by amounts that other threads
+ * have not added yet, so the difference is rounded to the nearest multiple; it would be wrong only with a lag of 26
+ * days of waiting.
  *
- * n: a wait that finds 2048 of them is refused a place, so that 2047 more may enter between a load and its add.
+ * n: a wait that finds n = 2048 gets no place, so that 2047 more may enter between a load and its add.
  *
- * Table: sets of four slots {key, word}, one cache line, by the lock's address; a key is address and kind of wait,
- * so that a rwlock's readers and writers are told apart. A slot whose word is 0 belongs to whoever changes its key
- * first; a waiter that found the old key then enters beside the new lock's, which is the shared word of above. Nothing
- * is ever freed. Two waiters may claim two slots for one lock; a release visits the whole set.
+ * Table: sets of four slots {key, word}, one cache line each, found by the lock's address. A key is address and kind of
+ * wait, so that a rwlock's readers and writers are separate. A slot whose word is 0 is free: the first thread that
+ * changes its key gets it. A waiter that has just found the old key then enters the same word as the new lock's
+ * waiters: the shared word mentioned above. Slots are never freed. Two waiters may claim two slots for one lock; a
+ * release visits the whole set.
  *
- * Filter: a byte a set, the number of its words that are not 0, kept by whoever takes a word from or to 0; so it trails
- * the words, and a holder in the gap sees nobody: a missed event. An unlock loads that byte and nothing else. Counts
- * wrap and differences still add up, so no order of updates can leave it wrong once all are done.
+ * Filter: one byte for each set, the number of its words that are not 0. A thread that changes a word from or to 0
+ * updates it afterwards; a holder that reads it in between sees no waiter: a missed event. An uncontended unlock loads
+ * only this byte. Counts may wrap; increments and decrements still add up, so after all updates the count is right, in
+ * any order.
  *
  * All atomics are relaxed: no data is published through these words, and each result depends only on the
  * modification order of its own word. Progress: enter and cancel are wait-free; a CAS fails only where another
@@ -91,7 +95,7 @@ struct slot {
 uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 static _Atomic uint8_t *const filter = (_Atomic uint8_t *)deltaprof_lock_filter;
 static struct slot *slots;       /* WAYS to a set */
-static _Atomic int64_t *open_ns; /* of each slot: the waits that ended there, less what was paid for them */
+static _Atomic int64_t *open_ns; /* for each slot: the waits that ended there minus the time paid for them */
 
 static uint64_t key_of(const void *lock, unsigned kind)
 {
@@ -110,7 +114,7 @@ static uint64_t word_of(uint64_t n, int64_t t)
     return n | (n * (uint64_t)t) << N_BITS;
 }
 
-/* n and S of one wait that is cut at t; added or taken off. */
+/* n and S of one wait with cut time t; to add or subtract. */
 static uint64_t one_at(int64_t t)
 {
     return ((uint64_t)t << N_BITS) + 1;
@@ -131,7 +135,9 @@ int dp_contended_init(void)
     return slots ? 0 : -ENOMEM;
 }
 
-/* The slot of key, or an idle one that becomes it; NULL: all busy, or taken under our eyes WAYS times. */
+/*
+ * The slot of key, or a free one that gets the key. NULL: all are in use, or other threads took WAYS free ones first.
+ */
 static struct slot *slot_for(struct slot *set, uint64_t key)
 {
     for (int tries = 0; tries < WAYS; tries++) {
@@ -167,7 +173,10 @@ dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t b
     return (dp_contended_place)(slot - slots) + 1;
 }
 
-/* A wait ended, of which ns are not paid yet, and left this word. Returns what is nobody's because the word lost it. */
+/*
+ * A wait ended with ns not paid yet, and left this word. Returns the time that the word lost by wrapping, for
+ * [hand-over].
+ */
 static int64_t ended(dp_contended_place place, int64_t ns, uint64_t word)
 {
     _Atomic int64_t *open = &open_ns[place - 1];

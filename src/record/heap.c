@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/heap.c - the heap's hooks: from an allocation or a free to a counter.
+ * record/heap.c - the heap's hooks: record allocations and frees in counters.
  *
  *     sample_begin   guards the countdown, decides, fixes the weight       -> thread, sample
  *     sample_end     walks, finds the record, adds, remembers the block    -> unwind, store, live_blocks
  *     free_sampled   takes the block back and adds its free                -> live_blocks, table
  *
  * Rules
- * 1. An alloc is added before its block enters the live set, and a free after its entry was taken: whoever finds the
- *    entry (acquire, [ENTRY] in live_blocks.c) finds the alloc counted. So in-use is never negative for any reader.
- * 2. What a sample added and what its free gives back are the same two numbers, kept in the entry.
- * 3. Below the waterline nothing allocates, locks, waits, logs or touches errno; every helper called here keeps to it.
- * 4. Signal handlers: they find the countdown guarded from begin's store on, so their allocs fall through; their frees
- *    work, because every structure is valid between any two instructions. A handler between the inline load of the
- *    countdown and its store may have its own bytes forgotten: a few bytes of a distance that is random anyway.
- * 5. The countdown is set last. Nothing after it belongs to the event.
+ * 1. An alloc is added before its block enters live_blocks, and a free after its entry was taken. So a thread that
+ *    finds the entry (acquire, [ENTRY] in live_blocks.c) finds the alloc counted, and no reader sees a negative in-use
+ *    value.
+ * 2. A free subtracts the same two numbers that its sample added; they are kept in the entry.
+ * 3. Hooks, and all functions that they call, do not allocate, lock, wait, log or change errno.
+ * 4. Signal handlers find the countdown guarded from begin's store on, so their allocs are no events. Their frees work,
+ *    because every structure is valid between any two instructions. If a handler runs between the inline load of the
+ *    countdown and its store, its bytes are not subtracted: a few bytes of a distance that is random anyway.
+ * 5. The countdown is restored last, after all work of the event.
  */
 #include "record/heap.h"
 
@@ -25,13 +26,13 @@
 #include "record/thread.h"
 #include "unwind/unwind.h"
 
-#define REARM_BYTES ((int64_t)1 << 20) /* between two looks at a profiler that is off */
+#define REARM_BYTES ((int64_t)1 << 20) /* while the profiler is off: bytes between two checks whether it is on */
 
 static _Atomic int64_t heap_rate; /* 0: off */
 
-/* What deltaprof_sample holds between begin and end. */
+/* The content of deltaprof_sample between begin and end. */
 struct __attribute__((may_alias)) sample {
-    int64_t rest; /* the word after this event; below 0: draw a new distance */
+    int64_t rest; /* the countdown after this event; below 0: draw a new distance */
     uint64_t bytes;
     uint32_t weight; /* 0: not a sample */
     uint8_t heap;
@@ -53,13 +54,13 @@ static int64_t draw(struct dp_thread *thread)
     return thread->drawn;
 }
 
-/* begin for an event that may be a sample or not, with the countdown guarded and `left` what it said. */
+/* begin for an event that may be a sample or not; the countdown is guarded, `left` is its old value. */
 static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct dp_thread *thread, int64_t left,
                                                   size_t n_bytes)
 {
     uint64_t want = (uint64_t)n_bytes + (n_bytes == 0);
     dp_thread_set_up(thread);
-    if (n_bytes >= DP_BYTES_MAX) { /* the next event draws a distance, in the call, after it, or after its exception */
+    if (n_bytes >= DP_BYTES_MAX) { /* the next event draws a distance, whether it comes in the real call or after it */
         sample->rest = -1;
         thread->armed = 0;
         dp_fence_signal();
@@ -70,7 +71,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
         left = draw(thread);
     if (want > (uint64_t)left) {
         dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left + (int64_t)n_bytes);
-        if (!thread->rate) { /* it was off: this event is the first of a new distance */
+        if (!thread->rate) { /* the profiler was off: a new distance begins with this event */
             left = draw(thread);
             thread->drawn -= (int64_t)n_bytes;
         }
@@ -85,7 +86,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     sample->bytes = sample->weight * (uint64_t)n_bytes;
 }
 
-/* Guards the countdown and fills rest and weight. Nothing is due under the guard. */
+/* Guards the countdown and fills rest and weight. Under the guard no sample is due. */
 static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
 {
     struct dp_thread *thread = dp_thread_self();
@@ -103,7 +104,7 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
         begin_drawn(sample, thread, left, n_bytes);
         return;
     }
-    /* Every event, now and when the distance was drawn: it was 0, and so is the next. */
+    /* Every event is sampled, now and when the distance was drawn: that was 0, and so is the next. */
     dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), (int64_t)n_bytes);
     sample->rest = 0;
     sample->weight = 1;
@@ -130,7 +131,7 @@ static void give_back(uintptr_t key, const struct dp_live_block *entry)
     dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
 }
 
-/* The block exists. */
+/* Remembers the block, which exists now. */
 static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site)
 {
     struct dp_live_block entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;

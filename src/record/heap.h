@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/heap.h - the heap's events, seen from the core. The hooks themselves come in by <deltaprof/hooks.h>, whose
- * heap functions heap.c implements.
+ * record/heap.h - settings and counters of the heap's hooks, for the core. The hooks themselves are declared in
+ * <deltaprof/hooks.h>; heap.c implements them.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Mean bytes between samples, from the next drawn distance on; 0: nothing new is sampled. Any thread. */
+/* Sets the mean bytes between samples, from the next drawn distance on; 0: no new samples. Any thread. */
 void dp_heap_tune(int64_t rate);
 int64_t dp_record_heap_rate(void);
 
-/* The calling thread draws a new distance at its next event: changed rates hold for it at once. Not under the guard. */
+/*
+ * Makes the calling thread draw a new distance at its next event, so that changed rates apply at once. Not under the
+ * guard.
+ */
 void dp_record_rearm(void);
 
 /*
- * Bytes that passed the countdowns so far, sampled or not, for "no sample" messages: behind by what threads took since
- * their last sample, except the calling one after flush_bytes, which does nothing under the guard.
+ * All bytes allocated so far, sampled or not, for "no sample" messages. Bytes since the last sample of a thread are
+ * missing, except those of the calling thread after flush_bytes, which does nothing under the guard.
  */
 void dp_record_flush_bytes(void);
 uint64_t dp_record_bytes_seen(void);

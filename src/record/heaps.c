@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/heaps.c - the names of heaps, by id; append-only, so that a name found once stays where it is.
+ * record/heaps.c - keeps the names of heaps, by id; append-only, so a name never moves.
  *
- * A slot goes EMPTY -> WRITING -> NAMED, the last with release [NAME]: else a reader could compare half a name. Two
- * threads that register one new name at once must get one id: each waits for the slots before its own to be NAMED,
- * which takes a copy of 32 bytes, and the higher one yields to the lower. The wait is bounded, because in a forked
- * child the writer may not exist.
+ * A slot goes EMPTY -> WRITING -> NAMED, the last step with release [NAME]: else a reader could compare an incomplete
+ * name. Two threads that register the same new name at once must get one id. So each waits until the slots before its
+ * own are NAMED (the time to copy 32 bytes), and if one of them has the same name, uses that. The wait is bounded,
+ * because in a forked child the writer may not exist.
  */
 #include "record/heaps.h"
 

@@ -2,9 +2,9 @@
 /*
  * record/inherited.c - counts the frees of a forked process's own blocks, by record.
  *
- * What is inherited and still in use is base - (all frees - own frees), base being what the record's allocs stood at
- * when the process found its zero. So a free of an inherited block, which may come at any time, needs no count of its
- * own. Only records that were there at the fork are counted: blocks with a later record are all the process's own.
+ * The inherited blocks that are still in use are base - (all frees - own frees), where base is the record's allocs at
+ * the fork. So frees of inherited blocks, which may come at any time, need no counter. Only records that existed at the
+ * fork are counted: blocks of later records are all own.
  */
 #include "record/inherited.h"
 
@@ -14,12 +14,12 @@
 
 static struct {
     struct {
-        _Atomic int64_t n, v; /* relaxed: a reader may miss the newest */
+        _Atomic int64_t n, v; /* relaxed: a reader may miss the newest events */
     } * at;
     uint32_t n, cap;
 } own_freed;
 
-/* There are no own blocks yet, so nothing is added meanwhile. */
+/* No own blocks exist yet, so nothing is added meanwhile. */
 void dp_inherited_begin(void)
 {
     uint32_t n = dp_table_count(DP_KIND_HEAP);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/inherited.h - tells the blocks that a forked process shares with its parent from those of its own.
+ * record/inherited.h - separates the blocks that a forked process inherited from its parent from those that it
+ * allocated itself.
  */
 #pragma once
 
@@ -8,8 +9,8 @@
 #include "record/thread.h"
 
 /*
- * In the live set the upper 16 bits of an entry's bytes say how many forks lie behind the process that allocated the
- * block, modulo 2^16. A block that was inherited over exactly 65,536 forks is taken for an own one.
+ * In live_blocks the upper 16 bits of an entry's bytes hold the fork count of the process that allocated the block,
+ * modulo 2^16. A block that was inherited over exactly 65,536 forks counts as own.
  */
 #define DP_INHERITED_SHIFT 48
 _Static_assert((uint64_t)DP_BYTES_MAX <= (uint64_t)1 << DP_INHERITED_SHIFT, "bytes of one block fit below");
@@ -19,13 +20,16 @@ static inline void dp_inherited_mark(struct dp_live_block *entry, uint32_t epoch
     entry->bytes |= (uint64_t)epoch << DP_INHERITED_SHIFT;
 }
 
-/* In a forked child, before its first own event: the records that there are now may have inherited blocks. */
+/* In a forked child, before its first own event: only records that exist now may have inherited blocks. */
 void dp_inherited_begin(void);
 
-/* A block of its own was freed. Context: hook. */
+/* Counts the free of a block that this process allocated. Context: hook. */
 void dp_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v);
 
-/* The bytes of an entry whose block is freed, before the free is counted. */
+/*
+ * Returns the bytes of a freed block's entry, and counts the free if the block is own. Before the free is counted in
+ * its record.
+ */
 static inline int64_t dp_inherited_forget(const struct dp_live_block *entry, uint32_t epoch)
 {
     int64_t bytes = (int64_t)(entry->bytes & (((uint64_t)1 << DP_INHERITED_SHIFT) - 1));
@@ -34,5 +38,5 @@ static inline int64_t dp_inherited_forget(const struct dp_live_block *entry, uin
     return bytes;
 }
 
-/* How much of what `counts` says is in use was inherited; 0 in the first process, and where there was no memory. */
+/* The inherited part of the in-use values of `counts`; 0 in the first process, and if there was no memory. */
 void dp_inherited_read(dp_record_id id, const struct dp_counts *counts, int64_t *n, int64_t *v);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/live_blocks.c - the set of live sampled blocks, and its filter.
+ * record/live_blocks.c - the table of sampled blocks in use, and its filter.
  *
- * Shape. A filter byte stands for 16 bytes of address space (many such, by hash). The byte's index alone determines
- * five buckets of eight slots: a home, and four far from it and each other for what spills; and in each bucket one slot
- * to look at first. Homes lie as the blocks do: 128 bytes of address space share one, a slot for every 16 of them, and
- * what follows there follows here, round and round. So what is near in the heap is near here; blocks of 16 MiB of heap,
- * or of as much as the set is large, never take each other's slot, and nearly every search is one compare. Key and
- * value stand side by side: an entry is one cache line, seldom two. Nothing is ever moved, so nobody can miss an entry
- * that is there; a removed entry leaves an empty slot and no tombstone; every search ends after 8 slots, or 40 where
- * the byte says that something spilled.
+ * Layout. A filter byte stands for 16 bytes of address space (for many such, by hash). The byte's index alone
+ * determines five buckets of eight slots: a home bucket, and four others, far from it and from each other, for entries
+ * that do not fit in the home; and in each bucket the slot to look at first. Homes lie in the order of addresses: 128
+ * bytes of address space share a home, with one slot for every 16 bytes, and the next 128 bytes have the next home,
+ * cyclically. So blocks that are near in the heap are near here. Blocks within 16 MiB of heap, or within as many bytes
+ * as the table covers, never take each other's slot, and nearly every search is one compare. Key and value stand side
+ * by side: an entry is in one cache line, seldom two. Entries never move, so no search can miss one. A removed entry
+ * leaves an empty slot and no tombstone. Every search ends after 8 slots, or after 40 if the byte has SPILLED.
  *
- * Where every block is recorded, what a free waits for is this: the set is half again as large as the heap, and as
- * cold. Huge pages spare it the page tables (redis under SET, 16 at a time: 1,230 -> 984 ns a request more than without
- * us), and then a page of them is nearly full, because homes lie in a row.
+ * If every block is recorded, frees wait for cache misses in this table, which is half again as large as the heap. Huge
+ * pages save the misses in page tables (redis under SET, 16 at a time: the extra cost of a request falls from 1,230 to
+ * 984 ns). The huge pages are then nearly full, because homes lie in a row.
  *
  *     key word:     0 --CAS--> BUSY --[ENTRY]--> key --take [ENTRY]--> 0
  *                               a value is being written
@@ -21,30 +21,30 @@
  *     filter byte:  0 --insert--> PRESENT (| SPILLED) --miss--> | CLEANING --> 0, or back if something was found
  *                   WATCHED: for ever
  *
- * 1. A value is written by who turned an empty slot BUSY, and read by who frees the block: a block is freed once, so an
- *    entry has one taker, who needs no atomic exchange and does not wait for the line before it goes on to the real
- *    free. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after it; else a taker could
- *    read the value of the slot's last tenant, or a new tenant write it while the taker still reads. A program that
- *    frees a block in two threads at once has it counted twice, or loses the entry of the slot's next tenant; readers
- *    of the counters still see nothing below 0 (table.c).
+ * 1. A value is written by the thread that turned an empty slot BUSY, and read by the thread that frees the block. A
+ *    block is freed once, so only one thread takes an entry; it needs no atomic exchange and does not wait for the
+ *    cache line. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after it. Else a free
+ *    could read the value of the slot's last entry, or a new value could be written while the free still reads. If a
+ *    program frees a block in two threads at once, it is counted twice, or the slot's next entry is lost; readers of
+ *    the counters still see nothing below 0 (table.c).
  * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0, and
- *    has SPILLED if the entry lies outside its home bucket. A free in another thread is ordered after insert by
- *    whatever handed the pointer over, so the plain load of deltaprof_may_be_live suffices.
- * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is a store and leaves the byte
- *    alone, and the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0), looks
- *    at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns its
- *    slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
- *    makes the cleaner's last CAS fail. [CLEAN]: both sides write one and then read the other, in the total order;
- *    with less, the cleaner could see the slot still empty and the inserter the byte still PRESENT, and the entry would
- *    stand behind a byte that is 0: its free would pass by, and in-use stay too high for ever.
- *    One cleaner at a time (`cleaning`, tried once and never waited for): with two, the first could clear on what it
- *    saw long ago while the second has just found the new entry. The word holds the time of the claim, because a jump
- *    out of a signal handler may leave one behind: after a minute another thread takes it over, and a cleaner clears
- *    only while the claim is its own.
- * 4. A BUSY slot counts as something of every byte: a cleaner leaves such bytes alone.
+ *    has SPILLED if the entry lies outside its home bucket. A free in another thread comes after insert, because the
+ *    program had to synchronize to pass the pointer; so the plain load of deltaprof_may_be_live suffices.
+ * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is one store and does not
+ *    change the byte, so the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0),
+ *    looks at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns
+ *    its slot BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the byte, which
+ *    makes the cleaner's last CAS fail. [CLEAN]: each side writes one word and then reads the other, in the total order
+ *    (seq_cst). With a weaker order the cleaner could see the slot still empty and the inserter the byte still PRESENT.
+ *    The entry would then stand behind a byte that is 0: its free would not be noticed, and in-use would stay too high
+ *    for ever. Only one thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first
+ *    could clear the byte by an old observation while the second has just found a new entry. The word holds the time of
+ *    the claim, because a longjmp out of a signal handler may leave a claim behind: after a minute another thread takes
+ *    it over, and a cleaner clears only while it still has the claim.
+ * 4. A BUSY slot may belong to any byte: a cleaner does not clear a byte with such a slot.
  *
- * Signal handlers find BUSY slots of the code that they interrupted and pass over them. A forked child keeps a BUSY
- * slot for each sibling that was here at the fork.
+ * Signal handlers skip BUSY slots of the code that they interrupted. A forked child keeps a BUSY slot for each other
+ * thread that was in here at the fork.
  */
 #include "record/live_blocks.h"
 
@@ -54,10 +54,10 @@
 #include <deltaprof/hooks.h>
 #include <errno.h>
 
-#define SLOTS    8u /* of a bucket, and filter bytes with one home */
-#define BUCKETS  5u /* that a key may lie in */
+#define SLOTS    8u /* slots of a bucket, and filter bytes with the same home */
+#define BUCKETS  5u /* buckets where a key may lie */
 #define BUSY     (~(uint64_t)0)
-#define MIN_BITS 12 /* of the filter: a page */
+#define MIN_BITS 12 /* smallest filter: a page */
 
 enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
 
@@ -70,7 +70,7 @@ struct slot {
     _Atomic uint64_t bytes;
 };
 
-/* Before init, and where the profiler never starts: only watched blocks stand in here. */
+/* Used before init, and if the profiler never starts: holds only watched blocks. */
 static _Atomic uint8_t first_filter[1 << MIN_BITS];
 struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
 
@@ -80,7 +80,7 @@ static struct {
     uint64_t filter_mask;
     uint32_t n_buckets;
     uint64_t one_bucket;                    /* 2^64 / n_buckets, rounded up */
-    _Alignas(64) _Atomic uint32_t cleaning; /* what is above is only read */
+    _Alignas(64) _Atomic uint32_t cleaning; /* the fields above are only read */
 } live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};
 
 static struct {
@@ -105,7 +105,9 @@ static inline struct slot *slot_at(size_t number)
     return &dp_load_relaxed(&live.slots)[number];
 }
 
-/* The slots of the i-th bucket that a key of this place may lie in: the home, then far from it and each other. */
+/*
+ * The slots of the i-th bucket for a key of this place: first the home, then buckets far from it and from each other.
+ */
 static inline struct slot *bucket_at(struct place place, unsigned i)
 {
     uint64_t at = place.home;
@@ -116,7 +118,7 @@ static inline struct slot *bucket_at(struct place place, unsigned i)
     return slot_at(at * SLOTS);
 }
 
-/* Where a key of this place lies unless that was taken. */
+/* The slot where a key of this place lies, unless it was in use. */
 static inline struct slot *first_slot(struct place place)
 {
     return slot_at((size_t)place.home * SLOTS + place.byte % SLOTS);
@@ -124,7 +126,7 @@ static inline struct slot *first_slot(struct place place)
 
 int dp_live_blocks_init(size_t budget_bytes)
 {
-    /* About an eighth is the filter's, a power of two: two bytes a slot or more, most of them 0. */
+    /* The filter gets about an eighth, a power of two: at least two bytes per slot, most of them 0. */
     unsigned filter_bits = MIN_BITS;
     while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
         filter_bits++;
@@ -141,7 +143,7 @@ int dp_live_blocks_init(size_t budget_bytes)
     live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
     live.n_buckets = (uint32_t)n_buckets;
     live.one_bucket = UINT64_MAX / n_buckets + 1;
-    /* A free may read the old mask and then the new table: watched blocks stand where it looks then, too. */
+    /* A free may read the old mask and then the new table: so watched blocks are entered at the old index too. */
     for (size_t i = 0; i < sizeof first_filter; i++)
         if (dp_load_relaxed(&first_filter[i]))
             dp_store_relaxed(&filter[i], WATCHED);
@@ -172,7 +174,7 @@ void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
         dp_store_relaxed(&live.filter[deltaprof_filter_index(at, live.filter_mask)], WATCHED);
 }
 
-/* The filter byte of an entry whose slot is BUSY: PRESENT, and SPILLED if wanted, and not CLEANING. */
+/* Sets the filter byte of an entry whose slot is BUSY: PRESENT, SPILLED if wanted, and not CLEANING. */
 static void show(uint32_t byte, uint8_t wanted)
 {
     _Atomic uint8_t *at = &live.filter[byte];
@@ -180,10 +182,10 @@ static void show(uint32_t byte, uint8_t wanted)
     if ((seen & WATCHED) || (seen & (wanted | CLEANING)) == wanted)
         return;
     if (!dp_cas_total(at, &seen, (uint8_t)((seen & SPILLED) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
-        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] claims too much rather than loop */
+        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] sets too many bits instead of looping */
 }
 
-/* Something of this byte, or something unknown, stands in the first n of its buckets. */
+/* Whether the first n buckets hold an entry of this byte, or an unknown one (BUSY). */
 static bool holds(struct place place, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -197,7 +199,7 @@ static bool holds(struct place place, unsigned n)
     return false;
 }
 
-/* A search found nothing at this byte: clears it if nothing else is there. Most often something is, in its home. */
+/* After a search that found nothing: clears the byte if no entry needs it. Most often one does, in the home. */
 static void clean(struct place place)
 {
     _Atomic uint8_t *at = &live.filter[place.byte];
@@ -224,7 +226,7 @@ static inline void read_value(const struct slot *slot, struct dp_live_block *ent
     entry->bytes = dp_load_relaxed(&slot->bytes);
 }
 
-/* Of a key that is not where it is looked for first; NULL: not there. */
+/* Finds the slot of a key that is not in its first slot. NULL: not there. */
 static __attribute__((noinline)) struct slot *find_elsewhere(struct place place, uintptr_t key)
 {
     unsigned n = dp_load_relaxed(&live.filter[place.byte]) & (SPILLED | WATCHED) ? BUCKETS : 1;
@@ -308,7 +310,7 @@ static inline bool put(struct slot *slot, uintptr_t key, const struct dp_live_bl
     return true;
 }
 
-/* The first slot is taken, perhaps by an entry of this key that should be gone: freed where no hook saw it. */
+/* Inserts if the first slot is in use, perhaps by an old entry of this key, whose block was freed without a hook. */
 static __attribute__((noinline)) bool insert_elsewhere(struct place place, uintptr_t key,
                                                        const struct dp_live_block *entry, struct dp_live_block *stale)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/record.c - starts, retunes, forks and counts what this room and the two below it hold.
+ * record/record.c - starts, changes, forks and counts the recording: all tables of this room and of objects/ and
+ * unwind/.
  */
 #include "record/record.h"
 
@@ -18,7 +19,7 @@
 
 int dp_record_init(const struct dp_config *conf)
 {
-    static bool begun; /* a second try after -ENOMEM would map twice */
+    static bool begun; /* a second try after -ENOMEM would map memory twice */
     if (dp_record_is_ready())
         return 0;
     if (begun)
@@ -33,7 +34,7 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) ||
         (err = dp_table_init(floor / 100 * 51, spare)) || (err = dp_live_blocks_init(floor / 100 * 26)))
         return err;
-    dp_wait_init(); /* without its table holders stay unknown, no more */
+    dp_wait_init(); /* may fail: then holders of locks stay unknown */
     dp_record_open();
     return 0;
 }

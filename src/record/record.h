@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * record/record.h - what starts, retunes and stops the recording of events, seen from the core.
- */
+/* record/record.h - starts, changes and stops the recording of events, for the core. */
 #pragma once
 
 #include "base/config.h"
@@ -9,16 +7,20 @@
 #include <deltaprof/deltaprof.h>
 #include <stdbool.h>
 
-/* Maps the tables within memory, once; later calls only retune. -ENOMEM: nothing. Context: init. */
+/*
+ * Maps the tables within `memory`, once; later calls only change settings. -ENOMEM: nothing is recorded. Context: init.
+ */
 int dp_record_init(const struct dp_config *conf);
 
-/* Rates in force from the next event on. A rate of 0, or `on` false: nothing new is recorded. Any thread. */
+/* Sets the rates, from the next event on. A rate of 0, or `on` false: no new events of that kind. Any thread. */
 void dp_record_tune(const struct dp_config *conf, bool on);
 
-/* fork, in the order of pthread_atfork. The child's handler only stores. */
+/* Fork handlers, in the order of pthread_atfork. The child's handler only stores. */
 void dp_record_fork_prepare(void);
 void dp_record_fork_parent(void);
 void dp_record_fork_child(void);
 
-/* What stats of the tables stand at now: samples, records, live and the losses; the rest of *stats is left alone. */
+/*
+ * Fills in the counters of the tables: samples, records, live and the losses; other fields of *stats are not changed.
+ */
 void dp_record_stats(struct deltaprof_stats *stats);

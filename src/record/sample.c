@@ -4,9 +4,9 @@
  *
  * Statistics. X = -rate * ln u is exponential; P(floor(X) < n) = P(X < n) = 1 - exp(-n / rate) for an integer n, so the
  * floor costs no bias. E[weight * [sampled]] = p * 1/p = 1. Var of the count that n allocations of one size give is
- * n * ((1 - p) / p + r / p), r <= 1/4 the variance of the rounding: the bound that the tests hold.
+ * n * ((1 - p) / p + r / p), where r <= 1/4 is the variance of the rounding: the bound that the tests use.
  *
- * The logarithm and the exponential are ours because the core links libc alone. They run once a sample.
+ * Logarithm and exponential are written here because the core links only libc. They run once per sample.
  */
 #include "record/sample.h"
 

@@ -7,9 +7,9 @@
  * N_STACKS numbers have one. The region is mapped once, by the first thread. It costs address space, and memory only
  * where a signal handler ran; it is therefore not counted in `memory`. The lowest page of each stack is inaccessible.
  *
- * A handler that the host registered with SA_ONSTACK runs on a stack of ours if its thread has no other: it has
- * STACK_BYTES there. A program that registers such a handler cares for signal stacks itself, so from then on no
- * further thread gets one (sink/signals.c).
+ * If the host registers a handler with SA_ONSTACK, it runs on one of these stacks in a thread without another, with
+ * STACK_BYTES of room. A program that registers such a handler manages signal stacks itself, so from then on no further
+ * thread gets one (sink/signals.c).
  */
 #include "record/sigstack.h"
 
@@ -26,7 +26,7 @@
 enum { N_STACKS = 64, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
 
 static char *_Atomic region; /* [REGION] published by the compare-and-swap that stores it */
-static _Atomic bool wanted;  /* relaxed: a thread that misses a change does as it would have a moment earlier */
+static _Atomic bool wanted;  /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
 
 void dp_sigstack_want(bool on)
 {
@@ -52,7 +52,7 @@ static char *map_region(void)
     return at;
 }
 
-/* By system call: the libc function may be the interposer's, which hides these stacks. */
+/* By system call: the libc function may be interposed by a hook that hides these stacks. */
 static bool get(stack_t *now)
 {
     return syscall(SYS_sigaltstack, NULL, now) == 0;
@@ -77,7 +77,8 @@ void dp_sigstack_enter(unsigned slot)
 bool dp_sigstack_leave(void)
 {
     if (!dp_load_relaxed(&wanted) || !dp_load_relaxed(&region))
-        return true; /* behind a seccomp filter the question could kill; nothing is handed to a new thread either */
+        /* under a seccomp filter the system call could kill the process; then the stack is given to no other thread */
+        return true;
     int saved = errno;
     stack_t now, none = {.ss_flags = SS_DISABLE};
     bool left = !get(&now) || !dp_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;

@@ -10,11 +10,13 @@
 /* Whether threads that are set up from now on get a signal stack. Async-signal-safe. */
 void dp_sigstack_want(bool on);
 
-/* Gives the calling thread stack number `slot`, if it has no signal stack and there is such a number. Context: hook. */
+/* Gives the calling thread signal stack number `slot`, if the thread has none and that number exists. Context: hook. */
 void dp_sigstack_enter(unsigned slot);
 
-/* Takes it back, if it is still the thread's. False: the thread runs on it. Context: hook, end of a thread. */
+/*
+ * Takes the stack back, if the thread still has it. False: the thread is running on it. Context: hook, end of a thread.
+ */
 bool dp_sigstack_leave(void);
 
-/* A stack of ours begins here. */
+/* Whether one of these stacks begins at sp. */
 bool dp_sigstack_is_ours(const void *sp);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/store.c - the record store: what every kind of event adds to, and its zero in a forked child.
+ * record/store.c - the record store: adds events of every kind to records, and keeps the zero of a forked child.
  *
- * A child's zero (fork). The counters go on in the child as they stood, so that frees of inherited blocks have
- * something to subtract from. What its consumers subtract is a copy of (n, v) taken before its first own event is
- * added: `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by
- * the fork handler, because most children exec. Events of other threads during the copy would land on one side of it by
- * chance, so they let the copier go first: they give the processor up, FORK_YIELDS times at most (it may be preempted,
- * and of lower priority for ever), and are then not recorded and counted as FORK_RACES. Frees go on, they are no part
- * of the zero. [ZERO]: the copy is published with release; else a report could subtract a base that is half the last
- * one's.
+ * The zero. In a forked child the counters keep their values, so that frees of inherited blocks have a value to
+ * subtract from. The child's consumers subtract its zero: a copy of (n, v) made before its first own event is added.
+ * `zero` goes OWN -> (fork) -> WANTED -> COPYING -> OWN. The copy is made by the first event or report, not by the fork
+ * handler, because most children exec. Events of other threads during the copy could fall on either side of it, so they
+ * wait: they yield, at most FORK_YIELDS times (the copying thread may be preempted for long), and are then not
+ * recorded, but counted as FORK_RACES. Frees do not wait, they are not part of the zero. [ZERO]: the copy is published
+ * with release; else a report could subtract an incomplete copy.
  */
 #include "record/store.h"
 

@@ -9,32 +9,35 @@
 
 enum { DP_ZERO_OWN, DP_ZERO_WANTED, DP_ZERO_COPYING };
 
-/* Here for the inline functions below only. */
+/* Declared here only for the inline functions below. */
 extern struct dp_record_state {
-    _Atomic uint32_t ready; /* tables are there */
+    _Atomic uint32_t ready; /* the tables are mapped */
     _Atomic uint32_t zero;
     _Atomic uint32_t epoch;
 } dp_record_state;
 
-/* Every table is mapped: hooks may use them from now on. Context: init. */
+/* Lets hooks use the tables, which must all be mapped. Context: init. */
 void dp_record_open(void);
 static inline bool dp_record_is_ready(void)
 {
-    return dp_load_acquire(&dp_record_state.ready); /* [READY]: who sees it finds every table */
+    return dp_load_acquire(&dp_record_state.ready); /* [READY]: a thread that sees 1 finds every table */
 }
 
-/* 0 in the process that started; +1 with every fork on the way here. */
+/* The fork count: 0 in the process that started the profiler; a child has its parent's + 1. */
 static inline uint32_t dp_record_epoch(void)
 {
     return dp_load_relaxed(&dp_record_state.epoch);
 }
 
-/* In a forked child's atfork handler: its zero is wanted. Only stores. Returns the new epoch. */
+/*
+ * In a forked child's atfork handler: requests the copy of its zero (the counters at the fork). Only stores. Returns
+ * the new epoch.
+ */
 uint32_t dp_record_fork_begin(void);
 
 /*
- * In a forked child the first event or report copies its zero, the counters as they stood at the fork. False: another
- * thread is copying; ask again before reading counters.
+ * In a forked child the first event or report copies its zero. False: another thread is copying; call again before
+ * reading counters.
  */
 bool dp_record_fork_copy_zero_slow(void);
 static inline bool dp_record_fork_copy_zero(void)
@@ -43,16 +46,17 @@ static inline bool dp_record_fork_copy_zero(void)
            dp_record_fork_copy_zero_slow();
 }
 
-/* Gives the processor up until the zero is copied. False, counted: it took too long, and the event is lost. */
+/* Yields until the zero is copied. False: it took too long; the event is lost, and counted as lost. */
 bool dp_record_fork_wait(void) __attribute__((cold));
 
-/* The child's zero of a record, for readers: 0 in a process that was not forked, or for an id beyond the fork's count.
+/*
+ * The zero of a record, for readers: 0 in a process that was not forked, and for a record that is newer than the fork.
  */
 void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
 
 /*
- * Adds (n, v) to the record of this stack, made if it is new. False: nothing was kept (there are no tables yet, or a
- * forked child is just copying its zero). Context: hook, with the countdown guarded.
+ * Adds (n, v) to the record of this stack; makes the record if it is new. False: nothing was recorded (the tables are
+ * not mapped yet, or a forked child is copying its zero). Context: hook, with the countdown guarded.
  */
 static inline bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, int64_t n,
                                  int64_t v, dp_record_id *id)

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/table.c - one table a kind: an index by hash, records by id, counters by id.
+ * record/table.c - tables of records, one for each kind: an index by hash, records by id, counters by id.
  *
- * A record is found through an index of 32-bit words, {tag, id}: as many low bits as an id needs, and above them a tag
- * of the hash, so that a probe that misses seldom touches a record. 0 is an empty word (record 0 is never looked up).
- * The hash only places: heap, labels, depth and every frame are compared. Counters stand apart from records, so that a
- * report walks 32 bytes a record.
+ * A record is found through an index of 32-bit words, {tag, id}: the id in as many low bits as it needs, and above it a
+ * part of the hash, so that a probe that misses seldom reads a record. 0 is an empty word (record 0 is never looked
+ * up). The hash only selects a place: heap, labels, depth and every frame are compared. Counters are separate from
+ * records, so that a report reads only 32 bytes per record.
  *
  * States of a record:     unused --next++--> being filled --CAS of an index word [RECORD]--> found --add--> counted
  *
  * 1. An index word goes from 0 to its final value once. A record and its frames are written before that, by one thread.
- * 2. Ids are given out before the CAS, so two threads that meet on a new stack both fill a record and one of them
- *    loses: it keeps its record for the next new stack it sees. Until then nobody finds that id and its counters are
- *    0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe nor fork-safe.
+ * 2. An id is taken before the CAS, so if two threads meet the same new stack, both fill a record and one of them
+ *    loses. It keeps its record for the next new stack that it meets. Until then no search finds that id, and its
+ *    counters are 0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe nor
+ *    fork-safe.
  * 3. Counters only grow. A free is added with release after its alloc was added, and read with acquire before the
  *    alloc is [COUNT]. Without it a reader could see the free and not its alloc: in-use would be negative.
  * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
  *    read its record and frames. Without it, it could read a record that still looks empty.
  *
- * Hot records. One stack that eight threads allocate from would have them fight for one cache line. A record whose
- * events were counted thousands of times one by one is given stripes: a copy of its counters in each shard (thread.h),
- * where eight threads are the only writers and need no locked add. The number of its stripes stands in the upper bits
- * of n, 0 for none, and is set once. What was added before stays; a reader adds it all up.
+ * Hot records. If eight threads allocate from one stack, they compete for the cache line of its counters. So a record
+ * that was counted thousands of times gets stripes: a copy of its counters in each shard (thread.h). Eight of the
+ * shards have one writing thread each, which needs no locked add. The number of the record's stripes stands in the
+ * upper bits of n (0: none) and is set once. Earlier counts stay where they are; a reader adds up all parts.
  *
- * 5. A reader looks for the stripes' number before it sums frees and again before it sums allocs. If it turns up in
- *    between, some frees are missed and no alloc whose free was seen: that free's adder had found the number, or
- *    found its entry after somebody who had [COUNT].
- * 6. Stripes are given out by one thread at a time (`promoting`, tried once, never waited for), the fuller the pool the
+ * 5. A reader loads the stripes' number before it sums frees and again before it sums allocs. If the number appears in
+ *    between, some frees are missed, but no alloc whose free was seen: the thread that added that free knew the number,
+ *    or took its entry from a thread that knew it [COUNT].
+ * 6. Only one thread assigns stripes at a time (`promoting` is tried once, never waited for). The fuller the pool, the
  *    hotter a record must be.
  *
  * Growth. Stacks and heap records have more address space than memory: `cap` of their places are charged, and where
  * they are full, a step more is charged if there is memory to spare. A thread whose places lie across the old end
  * leaves them unused and takes others. Everything there is zero until it is used, so readers need not know of it.
  *
- * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss what was
- * added after it began. Full (ids, frames or a run of PROBES words): record 0, counted by cause.
+ * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss events that
+ * were added after it began. If ids, frames or PROBES words in a row are used up, record 0 is used, and the loss is
+ * counted by cause.
  */
 #include "record/table.h"
 
@@ -75,10 +77,11 @@ struct table {
 
 static struct table tables[DP_KINDS];
 
-#define STRIPES_SHIFT 52 /* of n: below it the count (14 years of 10^7 a second), above it 1 + the stripes' number */
+/* n has the count below this bit (14 years of 10^7 a second), and above it 1 + the stripes' number */
+#define STRIPES_SHIFT 52
 #define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
-#define HOT_EVENTS    4096 /* a power of two: every so many a record is looked at */
-#define HOT_DOUBLINGS 8    /* of what it takes, from an empty pool to a full one */
+#define HOT_EVENTS    4096 /* a power of two: events between two checks whether a record is hot */
+#define HOT_DOUBLINGS 8    /* how often the threshold doubles from an empty pool to a full one */
 #define STRIPES_MAX   2046u
 
 static struct {
@@ -88,7 +91,7 @@ static struct {
     _Alignas(64) _Atomic uint32_t promoting;
 } stripes;
 
-/* Frames of all stacks of all kinds, each stack once a record. */
+/* The frames of the stacks of all records of all kinds. */
 static struct {
     dp_frame_id *frames;
     struct places places;
@@ -193,7 +196,7 @@ static bool reserve(struct places *places, uint32_t n, uint32_t *at)
     }
 }
 
-/* memcmp in line: a call would cost as much again. */
+/* memcmp, inline: a call would double the cost. */
 static inline bool same_frames(const dp_frame_id *a, const dp_frame_id *b, uint32_t n)
 {
     for (; n >= 4; n -= 4, a += 4, b += 4) {
@@ -216,7 +219,7 @@ static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t h
            same_frames(&stacks.frames[record->stack], stack->frames, stack->depth);
 }
 
-/* A record for this stack that nobody can find yet. */
+/* Fills a record for this stack; no search finds it yet. */
 static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
 {
     struct table *table = &tables[kind];
@@ -261,7 +264,7 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
             if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
                 return full();
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
-                return mine;                             /* else `seen` is what the winner put there */
+                return mine;                             /* if it failed, `seen` is the winner's word */
         }
         if ((seen & ~table->id_mask) == tag &&
             same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
@@ -285,7 +288,7 @@ dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const
     uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
     uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
     dp_record_id id = seen & table->id_mask;
-    /* Nearly always it is the first that is looked at. */
+    /* Nearly always the first word is the right one. */
     if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
         __builtin_expect(!same(&table->records[id], hash, heap, labels, stack), 0))
         return find_or_make(kind, hash, heap, labels, stack);
@@ -374,7 +377,10 @@ void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
         counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
         counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
     }
-    /* Threads of a raw clone may share one TLS and so one shard, and lose each other's adds. Even then: */
+    /*
+     * Threads of a raw clone may share one TLS, and so one shard, and lose each other's adds. Even then in-use must not
+     * be negative:
+     */
     if (__builtin_expect(counts->free_n > counts->n || counts->free_v > counts->v, 0))
         counts->free_n = counts->n, counts->free_v = counts->v;
 }

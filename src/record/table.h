@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/table.h - growing counters by (kind, heap, labels, stack).
+ * record/table.h - tables of records: counters that only grow, by (kind, heap, labels, stack).
  *
- * One table a kind, each with dense record ids from 0; 0 is its [overflow] row, present from the start. Fixed
- * capacity, append-only, lock-free. Counters only grow, and are touched only through add and read.
+ * One table for each kind, with dense record ids from 0; 0 is its [overflow] row, which always exists. Fixed capacity,
+ * append-only, lock-free. Counters are accessed only through add and read.
  */
 #pragma once
 
@@ -35,17 +35,17 @@ struct dp_record {
  */
 int dp_table_init(size_t budget_bytes, size_t spare_bytes);
 
-/* The record of this key, made when it is new; 0 ([overflow], counted) when there is no room. Context: hook. */
+/* The record of this key; made if it is new. 0 ([overflow], counted) if there is no room. Context: hook. */
 dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack);
 
-/* Context: hook. A free is added with release, after its alloc. */
+/* Adds to a record's counters. A free is added with release, after its alloc. Context: hook. */
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 
 /*
- * Readers, any thread. read takes free before alloc, so alloc - free >= 0. Ids below the count whose counters are not
- * all 0 are complete: only of those may the record be asked for. (An id may be still in the making, or have lost a
- * race on its stack: its counters are 0, perhaps for ever.)
+ * For readers, any thread. read loads free before alloc, so alloc - free >= 0. The record of an id below the count may
+ * be read only if its counters are not all 0: then it is complete. (An id may belong to a record that is being filled,
+ * or that lost a race for its stack: its counters are 0, perhaps for ever.)
  */
 uint32_t dp_table_count(unsigned kind);
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts);
@@ -53,8 +53,8 @@ const struct dp_record *dp_table_record(unsigned kind, dp_record_id id);
 const dp_frame_id *dp_table_frames(const struct dp_record *record);
 
 /*
- * A forked child's zero: n and v of each record as they were at set_base; 0 in the first process. Only
- * store.c calls set_base; dp_record_fork_base is what readers ask.
+ * The zero of a forked child: n and v of each record at set_base; 0 in the first process. Only store.c calls set_base;
+ * readers call dp_record_fork_base.
  */
 struct dp_table_base {
     int64_t n, v;
@@ -62,5 +62,5 @@ struct dp_table_base {
 void dp_table_set_base(void);
 void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
 
-/* In a forked child: a sibling may have been at work. Only stores. */
+/* In a forked child: resets the work of threads that do not exist in it. Only stores. */
 void dp_table_fork_child(void);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/thread.c - the pool of scratch blocks, and who has which.
+ * record/thread.c - the pool of scratch blocks: assigns blocks to threads.
  *
- * A block holds what a capture needs and TLS must not: the frame buffer and the stack cache. There are few (`memory`),
- * so a thread keeps one if it gets one and a pthread key hands it back at its end; the last quarter is only lent, for
- * one event, to threads that came too late, have no key, or are past their key's destructor. Who gets none keeps the
- * leaf.
+ * A block holds the frame buffer and the stack cache of a thread, which are too large for TLS. Their number is limited
+ * by `memory`. A thread that gets one keeps it until its end, when the destructor of a pthread key returns it. The last
+ * quarter of the blocks is only lent, for one event, to threads that came too late, have no key, or are past their
+ * key's destructor. A thread without a block records only the leaf.
  *
- * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific callocs
- * for later ones, inside somebody's malloc.
+ * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific calls
+ * calloc for later ones, which is forbidden inside a malloc hook.
  *
- * A kept block with a number below DP_SHARDS_OWN also makes its thread the only writer of that shard of the striped
- * counters, which then need no locked add.
+ * A thread that keeps a block with a number below DP_SHARDS_OWN is also the only writer of that shard of the striped
+ * counters, and needs no locked add there.
  *
- * A block that is lent stands in the key too: a walk that is left by longjmp never gives it back, and then the thread
- * keeps it until its end.
+ * A lent block is stored in the key too: if a longjmp leaves the walk, the block is not returned, and the thread keeps
+ * it until its end.
  *
  * Hooks may run while the pool is made. `blocks` is stored last, with release, and loaded first, with acquire [POOL]:
  * else a thread could find the blocks and a key of 0, which is another's, and overwrite its value.
  *
- * Bits of `used`: claimed with acquire, given back with release [BLOCK]: else the next owner could write the block
- * while the last one's stores are still on their way. A claim that loses its race is tried a few times and then does
- * without. A signal handler that interrupts set_up finds SETTING_UP and borrows.
+ * Bits of `used` are set with acquire and cleared with release [BLOCK]: else the next owner could write the block
+ * before the last owner's stores are visible. A claim that loses a race is tried a few times; then the thread goes
+ * without a block. A signal handler that interrupts set_up finds SETTING_UP and borrows a block.
  */
 #include "record/thread.h"
 
@@ -85,7 +85,7 @@ static void give_back(void *block)
     dp_and_release(&pool.used[number / 64], ~((uint64_t)1 << (number % 64))); /* [BLOCK] */
 }
 
-/* The key's destructor. Frees may follow in later destructors, allocs too: they borrow. */
+/* The key's destructor. Later destructors may still allocate: those events borrow a block. */
 static void thread_ends(void *block)
 {
     struct dp_thread *self = dp_thread_self();
@@ -94,9 +94,9 @@ static void thread_ends(void *block)
     self->scratch = NULL;
     dp_fence_signal();
     if (!dp_sigstack_leave())
-        return; /* the thread ends on its signal stack: nobody else may get it, so the block is lost too */
+        return; /* the thread ends on its signal stack: no other thread may get that stack, so the block is lost too */
     int saved = errno;
-    madvise(block, pool.block_bytes, MADV_DONTNEED); /* its pages go back, and it reads as zeros */
+    madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
     errno = saved;
     give_back(block);
 }
@@ -109,7 +109,7 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
     char *blocks = dp_mem_table(pool.n_blocks * pool.block_bytes);
     if (!blocks)
         return -ENOMEM;
-    pool.n_kept = 0; /* all are lent, unless a key can hand them back */
+    pool.n_kept = 0; /* without a key no block can be returned, so all are only lent */
     if (!pthread_key_create(&pool.key, thread_ends)) {
         pool.have_key = pool.key < KEYS_IN_THREAD;
         if (pool.have_key)
@@ -167,8 +167,7 @@ bool dp_thread_hold_slow(void)
     if (!block)
         return false;
     memset(block, 0, FRESH_BYTES);
-    if (pool.have_key &&
-        !pthread_getspecific(pool.key)) /* else a set_up that this event interrupted has put it there */
+    if (pool.have_key && !pthread_getspecific(pool.key)) /* not set by a set_up that this event interrupted */
         pthread_setspecific(pool.key, block);
     self->scratch = block;
     return true;

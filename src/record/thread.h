@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/thread.h - what the library knows about the calling thread: the whole of struct deltaprof_thread, and its
- * block of scratch memory.
+ * record/thread.h - the state of the calling thread: all fields of struct deltaprof_thread, and the thread's block of
+ * scratch memory.
  */
 #pragma once
 
@@ -12,17 +12,17 @@
 
 enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
 
-/* Lies over deltaprof_thread; may_alias, because the hooks' inline functions know it by the other name. */
+/* Has the memory of deltaprof_thread; may_alias, because the inline functions of hooks.h access it by that type. */
 struct __attribute__((may_alias)) dp_thread {
     int64_t countdown;       /* deltaprof_thread.countdown */
-    int64_t rate;            /* in force when the countdown was drawn; 0: the profiler was off */
+    int64_t rate;            /* the rate when the countdown was drawn; 0: the profiler was off */
     int64_t drawn;           /* the countdown as it was drawn */
     struct dp_random random; /* state 0: not seeded */
     void *scratch;           /* this thread's block, or one borrowed for this event, or NULL */
     uint8_t armed;           /* a distance was drawn */
     uint8_t state;
-    uint8_t own;          /* 1 + number of the shard that nobody else writes; 0: none */
-    uint8_t ours;         /* a thread of the profiler: holds the guard for life */
+    uint8_t own;          /* 1 + number of the shard that only this thread writes; 0: none */
+    uint8_t ours;         /* a thread of the profiler: always guarded */
     uint32_t number;      /* spreads threads over the shared shards */
     uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
     uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
@@ -31,8 +31,10 @@ struct __attribute__((may_alias)) dp_thread {
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
 
-/* From here up the countdown says "guarded". It falls by what is asked for under the guard, so a request that no
- * address space can meet, and that ends in an exception, is made without guarding. */
+/*
+ * A countdown from here up is guarded. Requests under the guard still decrease it, so a request too large for any
+ * address space, which ends in an exception, is made without guarding.
+ */
 #define DP_GUARDED_FLOOR ((int64_t)1 << 62)
 #define DP_BYTES_MAX     ((size_t)1 << 48)
 
@@ -46,7 +48,7 @@ static inline bool dp_thread_guarded(const struct dp_thread *thread)
     return thread->countdown >= DP_GUARDED_FLOOR;
 }
 
-/* The shard that this thread adds to; below DP_SHARDS_OWN it is the only one that does. */
+/* The shard that this thread adds to. If it is below DP_SHARDS_OWN, no other thread adds to it. */
 static inline unsigned dp_thread_shard(const struct dp_thread *thread)
 {
     return thread->own ? thread->own - 1u : DP_SHARDS_OWN + thread->number % (DP_SHARDS - DP_SHARDS_OWN);
@@ -55,8 +57,10 @@ static inline unsigned dp_thread_shard(const struct dp_thread *thread)
 /* Maps the pool: blocks of block_bytes within budget_bytes, at least two. -ENOMEM: none. Context: init, once. */
 int dp_thread_init(size_t block_bytes, size_t budget_bytes);
 
-/* Seeds the thread's generator and gets it a block and a shard, where there are any left. Once a thread; cheap after.
- * Context: hook. */
+/*
+ * Seeds the thread's generator and gets it a block and a shard, if any are left. Works once per thread; cheap later.
+ * Context: hook.
+ */
 void dp_thread_set_up_slow(struct dp_thread *thread);
 static inline void dp_thread_set_up(struct dp_thread *thread)
 {
@@ -65,16 +69,16 @@ static inline void dp_thread_set_up(struct dp_thread *thread)
 }
 
 /*
- * The block that a capture may write in: at least block_bytes, kept from one capture of this thread to the next, and
- * its first 64 bytes zero when it comes new. NULL: none is left, keep the leaf only. Context: hook, the countdown
- * guarded, between hold and let_go.
+ * The block for a capture: at least block_bytes, the same for each capture of this thread; the first 64 bytes of a new
+ * block are zero. NULL: none is left, only the leaf can be kept. Context: hook, with the countdown guarded, between
+ * hold and let_go.
  */
 static inline void *dp_thread_scratch(void)
 {
     return dp_thread_self()->scratch;
 }
 
-/* Makes sure of a block for one event: the thread's own, else a borrowed one. Give the result to let_go after it. */
+/* Gets a block for one event: the thread's own, else a borrowed one. Pass the result to let_go after the event. */
 bool dp_thread_hold_slow(void);
 static inline bool dp_thread_hold(void)
 {
@@ -90,12 +94,12 @@ static inline void dp_thread_let_go(bool held)
 /* 64 random bits, for decisions of this thread. Context: hook. */
 uint64_t dp_thread_random(void);
 
-/* The calling thread is the profiler's own: its countdown is guarded for good, and guard_reset leaves it so. */
+/* Marks the calling thread as one of the profiler: its countdown stays guarded, even after guard_reset. */
 void dp_thread_is_ours(void);
 
 /*
- * In a forked child: the other threads' blocks are free again, and this thread's draws differ from its parent's. It
- * draws a distance at its next event: with the parent's countdown, all children of one parent would sample at the same
- * place. A distance has no memory, so a new one biases nothing. Only stores.
+ * In a forked child: frees the blocks of other threads, and makes this thread's random numbers differ from its
+ * parent's. The thread draws a distance at its next event: with the parent's countdown, all children of one parent
+ * would sample at the same place. The distribution has no memory, so this causes no bias. Only stores.
  */
 void dp_thread_fork_child(uint64_t salt);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/wait.c - the hot corridor of locks: a wait or a release -> weight -> stack -> table; held keeps who is owed.
+ * record/wait.c - the hooks of locks: record waits and releases. Steps: weight, stack, table; contended.c keeps the
+ * time that holders owe.
  *
- * What a wait costs is two clock reads and two atomic steps on its lock's word, both while it would have waited anyway
- * or just after; the stack of a waiter is taken only if its wait is to be recorded, that of a holder after it let go.
- * Nothing is kept in the thread between the calls, and the thread's countdown is guarded only while a stack is taken,
- * never while the host waits: a cancelled or abandoned wait leaves nothing behind but, for a kind with a holder, its
- * place.
+ * A wait costs two clock reads and two atomic steps on its lock's word, while the thread waits anyway or just after.
+ * The stack of a waiter is captured only if its wait is recorded; that of a holder after it unlocked. No state is kept
+ * in the thread between the calls, and the countdown is guarded only while a stack is captured, never while the host
+ * waits. So a cancelled or abandoned wait leaves nothing behind except, for a kind with a holder, its place.
  *
- * A thread whose countdown is guarded (inside an allocator's real function, our own threads, a walk that a signal
- * interrupted) tells nothing: the walk below has one user a thread. To held that is a missed event.
+ * A thread whose countdown is guarded (inside the real allocator, a thread of the profiler, a walk that a signal
+ * interrupted) records nothing, because the walk's memory has one user per thread. For contended.c that is a missed
+ * event.
  *
- * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. What is nobody's costs no
- * stack and is never sampled.
+ * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. Time without a known holder
+ * is recorded on a synthetic frame: it needs no stack, so it is always recorded.
  *
- * Rates are relaxed atomics, each read once an event: they order nothing.
+ * Rates are relaxed atomics, each read once per event: they order nothing.
  */
 #include "record/wait.h"
 
@@ -30,13 +31,13 @@
 
 #include <deltaprof/hooks.h>
 
-/* What struct deltaprof_wait holds. */
+/* The content of struct deltaprof_wait. */
 struct __attribute__((may_alias)) wait {
     int64_t begin_ns;
     dp_contended_place place;
     uint32_t epoch;
     uint8_t kind;   /* 0: no event */
-    uint8_t blamed; /* the mutex profile hears of it too */
+    uint8_t blamed; /* counts in the mutex profile too */
 };
 _Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
 _Static_assert(sizeof(struct deltaprof_owed) == DP_CONTENDED_KINDS * sizeof(int64_t), "owed");
@@ -65,7 +66,7 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     *delay_ns = wait_ns;
     if (wait_ns >= rate_ns || rate_ns <= 1)
         return 1;
-    /* One draw serves twice: below wait it decides, and its place there rounds the count. rate < 2^63. */
+    /* One draw is used twice: whether it is below wait_ns decides; if so, its value rounds the count. rate < 2^63. */
     uint64_t draw = (uint64_t)((unsigned __int128)random * (uint64_t)rate_ns >> 64);
     if (draw >= (uint64_t)wait_ns)
         return 0;
@@ -73,7 +74,7 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
-/* An event of this thread from here to leave(): the countdown is guarded, and there is a block to capture in. */
+/* An event of this thread from enter() to leave(): the countdown is guarded, and a block for the capture is held. */
 struct event {
     int64_t kept;
     bool held;
@@ -101,7 +102,7 @@ static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack,
     dp_record_add(kind, 0, labels, stack, n, delay_ns, &id);
 }
 
-/* Waiting time that no holder's stack can be had for. */
+/* Records waiting time without a holder's stack. */
 static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
@@ -126,7 +127,7 @@ void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock, enu
         wait->place = dp_contended_enter(lock, kind, wait->begin_ns);
 }
 
-/* The mutex profile's half: *end_ns may move on. */
+/* Ends the wait for the mutex profile; may move *end_ns forward. */
 static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     bool on = dp_load_relaxed(&mutex_rate) != 0;
@@ -148,7 +149,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
 {
     const struct wait *wait = (const struct wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
-        return; /* a signal handler forked in the middle: it was the parent's wait, the child's words do not have it */
+        return; /* a signal handler forked during the wait: the child's words do not have this wait of the parent */
     int64_t end_ns = dp_clock_ns();
     if (wait->blamed)
         unenter(wait, end, &end_ns);
