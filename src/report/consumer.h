@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/consumer.h - what a consumer is inside, for the two rooms that write from one: profile.c (what the hooks
- * recorded) and records.c (what a runtime handed in).
+ * report/consumer.h - the struct of a consumer, for the two files that write its profiles: profile.c (events recorded
+ * by hooks) and runtime_source.c (records of a runtime).
  */
 #pragma once
 
@@ -19,42 +19,42 @@ enum dp_consumer_source { DP_SOURCE_NONE, DP_SOURCE_HOOKS, DP_SOURCE_RECORDS };
 
 struct dp_consumer {
     struct dp_epoch_lock lock;
-    uint32_t epoch; /* dp_epoch in which what follows was made */
+    uint32_t epoch; /* dp_epoch at which the fields below were set */
     unsigned kind;
     bool mixed_sizes;
-    bool pending;      /* a write waits to be settled */
-    bool skip_next;    /* records: the next dump is taken as the baseline */
-    bool showed_inuse; /* hooks: the last one delivered had blocks in use, so an empty one says something */
+    bool pending;      /* a write waits for commit or abandon */
+    bool skip_next;    /* records: the next dump becomes the baseline */
+    bool showed_inuse; /* hooks: the last delivered profile had blocks in use, so an empty one is news */
     enum dp_consumer_source source;
-    bool follows; /* symbolize is the process's, whenever a report begins */
+    bool follows; /* symbolize follows the process's setting at the begin of each report */
     enum dp_symbolize symbolize;
     enum dp_address address;
     enum dp_types types;
     int64_t max_samples;
-    struct dp_window_edge from, to;   /* last success; end of the pending write */
-    struct dp_write_buffers *buffers; /* of the write under way; its rows then pending; else NULL */
+    struct dp_window_edge from, to;   /* last success; end of the pending write's window */
+    struct dp_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
     struct dp_baseline base;          /* hooks */
     struct dp_records *records;       /* records; NULL until the first dump */
     struct dp_values values;          /* records */
-    size_t depth;                     /* records: leafmost frames that count */
-    size_t memory_bytes;              /* what `memory` allows in all */
+    size_t depth;                     /* records: number of leafmost frames used */
+    size_t memory_bytes;              /* the value of `memory` */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };
 
-/* Locks it, and begins anew in a forked child. 0, or -EAGAIN. */
+/* Locks the consumer; in a forked child it starts anew. 0, or -EAGAIN. */
 int dp_consumer_lock(struct dp_consumer *c, bool wait);
 void dp_consumer_unlock(struct dp_consumer *c);
 
-/* Before a write: the write buffers without rows. -ENOMEM. */
+/* Before a write: gets write buffers without rows. -ENOMEM. */
 int dp_consumer_get_buffers(struct dp_consumer *c);
-/* After it: nothing is pending, the write buffers are for others. */
+/* After a write: nothing is pending, the write buffers are given back. */
 void dp_consumer_put_buffers(struct dp_consumer *c);
 
 /*
- * Writes the write buffers' rows as the profile of [c->from, now): the part that both sources share. 0; 1 (no row,
- * DP_WRITE_SKIP_EMPTY); or an error, -ECANCELED when the sink forked and this is the child: then c is not to be
- * touched, nor left.
+ * Writes the rows in the write buffers as the profile of [c->from, now): the part that both sources share. Returns 0; 1
+ * (no row, DP_WRITE_SKIP_EMPTY); or an error. -ECANCELED: the sink forked and this is the child; then c must not be
+ * used or unlocked.
  */
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *emission,
                      const struct dp_emit_source *source, dp_write_fn fn, void *ctx, struct dp_profile_info *info);

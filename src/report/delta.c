@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/delta.c - snapshot and subtraction in one visit: counters and baseline are two dense arrays in the same order,
- * so a record that did not change costs two sequential loads and no branch that misses.
+ * report/delta.c - computes what changed since a baseline: reads the counters and subtracts in one pass. Counters and
+ * baseline are two dense arrays in the same order, so a record that did not change costs two sequential loads and no
+ * mispredicted branch.
  *
- * 1. Rows hold differences, and commit adds them: what moves the baseline is what was delivered, however the counters
- *    went on meanwhile.
- * 2. An event adds to two counters, its bytes first, and a scan may come between the two. A row without any object
- *    leaves such bytes to the next scan. A row with objects shows them now, and their object in the next row: the sums
- *    over all scans are exact, one row may be an event ahead in bytes.
+ * 1. Rows hold differences, and commit adds them to the baseline: so the baseline moves by exactly what was delivered,
+ *    even if the counters changed meanwhile.
+ * 2. An event adds to two counters, its bytes first, and a scan may run between the two adds. A row without any object
+ *    leaves such bytes to the next scan. A row with objects shows the bytes now, and the object in the next scan: the
+ *    sums over all scans are exact, but one row may have the bytes of one event too many.
  * 3. The baseline is grown before anything is delivered, so commit cannot fail.
  */
 #include "report/delta.h"
@@ -39,7 +40,7 @@ static int grow(unsigned kind, struct dp_baseline *base, size_t n)
     return 0;
 }
 
-/* The row of one record against its baseline; false: nothing to say. */
+/* Computes the row of one record against its baseline. False: nothing changed and nothing is in use. */
 static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_entry *b, bool heap, struct dp_row *row)
 {
     int64_t n = c->n - b->n, v = c->v - b->v, in_n = 0, in_v = 0;
@@ -66,7 +67,7 @@ static int keep(struct dp_rows *rows, const struct dp_row *row)
     return kept ? 0 : -ENOMEM;
 }
 
-/* Moves what the process has from before its fork out of the row into one of its own. */
+/* Moves memory inherited from before the fork out of the row into a separate row. */
 static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts, struct dp_row *row)
 {
     struct dp_row inherited = {.id = row->id, .entry = DP_ROW_INHERITED};
@@ -81,7 +82,7 @@ static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts,
 int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
 {
     while (!dp_record_fork_copy_zero())
-        sched_yield(); /* another thread is copying: microseconds */
+        sched_yield(); /* another thread is copying the zero: microseconds */
     uint32_t n = dp_table_count(kind);
     int err = base ? grow(kind, base, n) : 0;
     bool forked = kind == DP_KIND_HEAP && dp_record_epoch();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report/delta.h - what changed in the record table since a baseline, as rows.
- */
+/* report/delta.h - computes the changes in the record table since a baseline, as rows. */
 #pragma once
 
 #include "base/mem.h"
 #include "report/kinds.h"
 
-/* One sample to be: which record, and its values in the order of its kind's types. A forked process has a second row of
- * a record for what it inherited and still holds: values[0] and [1] are 0 there. */
+/*
+ * A row becomes one sample: the record, and its values in the order of its kind's types. In a forked process a record
+ * may have a second row, for inherited memory that is still in use: values[0] and [1] are 0 there.
+ */
 struct dp_row {
     uint32_t id;    /* record id; for records of a runtime, index into the dump */
-    uint32_t entry; /* of a runtime's record: what is known of it; of a hooked one: 0, or DP_ROW_INHERITED */
+    uint32_t entry; /* for a runtime's record: its entry in records.c; for a hooked one: 0, or DP_ROW_INHERITED */
     int64_t values[DP_VALUES_MAX];
 };
 
@@ -22,7 +22,7 @@ struct dp_rows {
     size_t n, cap;
 };
 
-/* What a consumer delivered last, by record id. */
+/* The values that a consumer delivered last, by record id. */
 struct dp_baseline_entry {
     int64_t n, v;
 };
@@ -32,9 +32,9 @@ struct dp_baseline {
 };
 
 /*
- * Appends the rows of kind that changed since base or are in use, in one visit in memory order. base grows to the
- * records that there are now, new ones beginning at the fork; NULL: since start (or the fork). -ENOMEM: rows are
- * incomplete and must be dropped; base still says the same.
+ * Appends the rows of kind that changed since base or are in use, in one pass in memory order. base grows to the
+ * present number of records; new entries have the values at the fork. base NULL: since start (or the fork). -ENOMEM:
+ * rows are incomplete and must be dropped; the values in base are unchanged.
  */
 int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows);
 

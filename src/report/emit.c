@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/emit.c - header, comments, a sample a row, mappings: one streaming pass through the encoder into gzip. What
- * max_samples folds is known before the pass, so folded rows cost no location.
+ * report/emit.c - writes a profile: header, comments, one sample per row, mappings, in one streaming pass through the
+ * encoder into gzip. The rows that max_samples folds are chosen before the pass, so they cost no locations.
  */
 #include "report/emit.h"
 
@@ -34,7 +34,7 @@ static void scaled(const struct pass *p, const struct dp_row *row, int64_t *valu
     dp_scale_heap(&values[2], &values[3], p->emission->scale_rate);
 }
 
-/* What a row counts for when the smallest are folded: its bytes, or its delay. */
+/* The weight by which the smallest rows are folded: bytes, or delay. */
 static int64_t weight(const struct pass *p, const int64_t *values)
 {
     const struct dp_kind *kind = &p->emission->kind;
@@ -77,7 +77,7 @@ static void header(const struct pass *p)
     dp_encode_header(p->encode, &h);
 }
 
-/* "N words", without stdio: a profile may be written on the way out of a crash. */
+/* Writes the comment "N words", without stdio: the profile may be written in a crash handler. */
 static void count_comment(struct dp_encode *encode, uint64_t n, const char *words)
 {
     char line[192], *p = line + 24;
@@ -96,7 +96,7 @@ static void bytes_comment(struct dp_encode *encode, const char *name, int64_t n_
     dp_encode_comment(encode, line);
 }
 
-/* Losses are for people to see; a comment that begins with # is hidden from them. */
+/* Losses are shown to users; pprof hides a comment that begins with #. */
 static void comments(const struct pass *p)
 {
     dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
@@ -174,7 +174,7 @@ static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
     return dp_gzip_write(gzip, bytes, n_bytes);
 }
 
-/* The write buffers' encoder, at the beginning of a message that goes to fn. */
+/* The encoder of the write buffers, at the beginning of a message that goes to fn. */
 static struct dp_encode *encode_to(struct dp_write_buffers *buffers, dp_write_fn fn, void *ctx)
 {
     if (buffers->encode)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report/emit.h - rows to the bytes of one profile.
- */
+/* report/emit.h - writes rows as the bytes of one profile. */
 #pragma once
 
 #include "report/resident.h"
@@ -12,13 +10,13 @@
 #define DP_EMIT_FAR        16
 #define DP_EMIT_NEAR       8
 
-/* Where the rows come from: what stands behind an id. */
+/* The source of the rows: finds the stack and labels of a row's id. */
 struct dp_emit_source {
-    /* Fills refs (DP_EMIT_STACK_MAX), leaf first; how many. */
+    /* Fills refs (DP_EMIT_STACK_MAX), leaf first; returns their number. */
     size_t (*stack)(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs);
-    /* Asks memory for what stack will want of a row some rows on, `distance` of them. */
+    /* Prefetches what `stack` reads, for the row that is `distance` rows ahead. */
     void (*ahead)(void *ctx, const struct dp_row *row, int distance);
-    /* Fills labels (DP_EMIT_LABELS_MAX); how many. */
+    /* Fills labels (DP_EMIT_LABELS_MAX); returns their number. */
     size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
     void *ctx;
 };
@@ -27,7 +25,7 @@ struct dp_emission {
     struct dp_kind kind;
     struct dp_location_settings locations;
     int64_t max_samples; /* 0: all */
-    int64_t scale_rate;  /* of a runtime's heap records; 0: values are what they say */
+    int64_t scale_rate;  /* for a runtime's heap records; 0: values are not scaled */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     const char *default_type;     /* NULL: the last */
@@ -38,6 +36,9 @@ struct dp_emission {
     struct dp_resident resident; /* zeros: not told */
 };
 
-/* Writes the profile of the write buffers' rows through fn. 0, fn's error, -ENOMEM, or -EAGAIN (locations.no_wait). */
+/*
+ * Writes the rows in the write buffers as a profile, through fn. 0, fn's error, -ENOMEM, or -EAGAIN
+ * (locations.no_wait).
+ */
 int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
             dp_write_fn fn, void *ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/fold.c - the n-th largest weight by quickselect (Hoare's FIND), linear on average and in place; rows are then
- * kept or folded in their own order, in one more pass by the caller.
+ * report/fold.c - finds the n-th largest weight by quickselect (Hoare's FIND), in place and in linear time on average.
+ * The caller then keeps or folds rows in their own order, in one more pass.
  */
 #include "report/fold.h"
 
@@ -12,7 +12,7 @@ static void swap(int64_t *a, int64_t *b)
     *b = t;
 }
 
-/* Orders w so that w[k] is what a descending sort would put there. */
+/* Reorders w so that w[k] has the value that a descending sort would put there. */
 static int64_t select_kth(int64_t *w, size_t n, size_t k)
 {
     size_t lo = 0, hi = n - 1;

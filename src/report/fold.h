@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report/fold.h - which rows max_samples keeps, and the sum of those that it folds into [other].
- */
+/* report/fold.h - chooses the rows that max_samples keeps; the others are folded into [other]. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,12 +7,12 @@
 #include <stdint.h>
 
 struct dp_fold {
-    int64_t least; /* weights above it stay */
-    size_t ties;   /* and this many rows of just this weight */
+    int64_t least; /* rows with a larger weight are kept */
+    size_t ties;   /* and this many rows of exactly this weight */
 };
 
-/* Keeps the n_keep heaviest of n weights, which come back in another order. */
+/* Plans to keep the n_keep heaviest of n weights; reorders weights. */
 void dp_fold_plan(struct dp_fold *fold, int64_t *weights, size_t n, size_t n_keep);
 
-/* Asked once for each row, in any order. */
+/* To be called once for each row, in any order. */
 bool dp_fold_keeps(struct dp_fold *fold, int64_t weight);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * report/kinds.c - sample types by kind. A heap row is {alloc_objects, alloc_space, inuse_objects, inuse_space}, a lock
- * row {contentions, delay}; `types` cuts heap rows to one half and leaves locks alone.
+ * row {contentions, delay}; the key `types` selects one half of heap rows, and has no effect on locks.
  */
 #include "report/kinds.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report/kinds.h - what the profile of each kind says about its values, as Go's profiles do.
- */
+/* report/kinds.h - describes the values of each kind of profile: types, units and period, as in Go's profiles. */
 #pragma once
 
 #include "base/config.h"
@@ -9,7 +7,7 @@
 
 #define DP_VALUES_MAX 4
 
-/* A kind as one consumer wants it: the columns `first` .. `first + n_types - 1` of its rows. */
+/* A kind with the types that one consumer asked for: the columns `first` .. `first + n_types - 1` of its rows. */
 struct dp_kind {
     const struct dp_encode_value_type *types;
     size_t first, n_types;

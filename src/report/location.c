@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/location.c - each frame is resolved once a profile: 4 bytes a frame of scratch tell which were met, and 4 a
- * frame that was met which to clear afterwards.
+ * report/location.c - turns frames into the locations of a profile; each frame is resolved once per profile. 4 bytes
+ * per known frame hold its location, and a list of the frames met says which to clear afterwards.
  *
- * Ids of mappings are dealt out on first use, because locations name them before mappings are written; id 1 is the main
- * program's, in whichever variant comes first. A mapping splits in two, with and without Lines, so that has_functions
- * is true of every location of its mapping: pprof then trusts it, and Pyroscope drops addresses by it.
+ * A mapping gets its id at first use, because locations refer to mappings before these are written; id 1 is the main
+ * program's, in the variant that comes first. A mapping is split into two variants, with and without Lines, so that
+ * has_functions is true for all its locations or for none: pprof then trusts it, and Pyroscope drops addresses by it.
  */
 #include "report/location.h"
 
@@ -39,7 +39,7 @@ static int widen(struct dp_locations *l, uint32_t index)
     return 0;
 }
 
-/* Only what was touched is put back to 0. */
+/* Resets only the entries that were used. */
 static void forget(struct dp_locations *l)
 {
     for (size_t i = 0; i < l->met.n; i++)
@@ -72,7 +72,7 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
 
 /* ---- mapping ids ------------------------------------------------------------------------------------------------ */
 
-/* Deals out the id of a variant that is used for the first time. */
+/* Gives an id to a variant that is used for the first time. */
 static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_mapping *has)
 {
     static const struct dp_mapping anon = {.file = "[anon]", .build_id = ""};
@@ -96,7 +96,7 @@ static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_map
     return id;
 }
 
-/* The id of a mapping in the variant asked for; narrows what all its locations have. 0: an error. */
+/* The id of a mapping in the given variant; also updates which properties all its locations have. 0: an error. */
 static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapping *has)
 {
     if (widen(l, has->index))
@@ -114,7 +114,7 @@ static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapp
 /* ---- locations -------------------------------------------------------------------------------------------------- */
 
 #define LINES_MAX   64
-#define PLACE_BYTES 300 /* a file name's 255, and a place */
+#define PLACE_BYTES 300 /* 255 for a file name, and the place */
 
 static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_line *line)
 {
@@ -127,7 +127,7 @@ static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_lin
 
 /*
  * A place without a name is written as a function OBJECT+0xPLACE, because readers leave out locations without
- * functions. Its mapping does not say has_functions, so that a reader that has symbols still looks the place up.
+ * functions. Its mapping does not have has_functions, so that a reader with symbols still looks the place up.
  */
 static void name_place(const struct dp_mapping *map, uint64_t pc, char *name, size_t n_bytes)
 {
@@ -173,13 +173,13 @@ uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const stru
     return give(l, DP_MAPPING_ANON, address, &line, name->function != NULL);
 }
 
-/* What the caches say of a frame of code. */
+/* The cached facts about a frame of code. */
 struct found {
     dp_frame_id id;
     uint32_t index;
     const struct dp_symbol *symbol;
 };
-#define FOUND_MAX 64 /* look-ups under one holding of the lock */
+#define FOUND_MAX 64 /* look-ups while the lock is held once */
 
 static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
 {
@@ -217,13 +217,13 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
     dp_symbols_unlock();
     for (size_t i = 0; i < n && !l->error; i++) {
         const struct dp_symbol *s = found[i].symbol;
-        if (!l->by_frame.at[found[i].id]) /* a frame may stand in a stack twice */
+        if (!l->by_frame.at[found[i].id]) /* a frame may occur twice in a stack */
             remember(l, found[i].id,
                      give(l, found[i].index, dp_frame_get(found[i].id)->pc, s ? s->lines : NULL, s ? s->n_lines : 0));
     }
 }
 
-/* The name of a frame that is no code: one of ours, or one that a runtime gave. */
+/* The name of a frame that is not code: a synthetic one, or one that a runtime gave. */
 static struct deltaprof_frame_name name_of(dp_frame_id id, const struct dp_frame *frame)
 {
     if (frame->type != DP_FRAME_NAMED)
@@ -233,7 +233,7 @@ static struct deltaprof_frame_name name_of(dp_frame_id id, const struct dp_frame
         .function = f.name, .file = *f.file ? f.file : NULL, .line = (uint32_t)frame->pc, .start_line = f.first_line};
 }
 
-/* Gives the locations of frames that were not met yet. */
+/* Makes the locations of frames that were not met yet. */
 static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
 {
     struct found found[FOUND_MAX];
@@ -258,7 +258,7 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
         look_up(l, found, n_found);
 }
 
-/* Makes by_frame a power of two that is more than any of the ids that were put together in bits. */
+/* Grows by_frame to a power of two above all ids; `bits` is the or of the ids. */
 static int cover(struct dp_locations *l, dp_frame_id bits)
 {
     size_t want = 1024, least = dp_frames_count();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/location.h - frames to location ids of one profile, written when they are first met; then the mappings.
+ * report/location.h - turns frames into location ids of one profile. A location is written when its frame is first met;
+ * mappings follow at the end.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 
 #include <deltaprof/deltaprof.h>
 
-/* A mapping of the profile: which, in which variant, and what all its locations have. */
+/* A mapping of the profile: index, variant, and the properties that all its locations have. */
 struct dp_location_mapping {
     struct dp_mapping map;
     uint32_t index; /* of symbols/maps.h */
@@ -22,37 +23,40 @@ struct dp_location_mapping {
 struct dp_location_settings {
     enum dp_symbolize symbolize;
     enum dp_address address;
-    bool no_wait; /* -EAGAIN where the symbols lock is held */
+    bool no_wait; /* -EAGAIN if another thread holds the symbols lock */
 };
 
-/* Zeroed is a valid start. Between begin and end nobody but the functions here writes it. */
+/* Zeroed is a valid start. Between begin and end only the functions here write it. */
 struct dp_locations {
     struct dp_encode *encode;
     struct dp_location_settings settings;
     int error;
-    uint32_t n_missed; /* no_wait: frames whose names were not known and not asked for */
+    uint32_t n_missed; /* no_wait: frames whose names are not known and were not looked up */
     struct dp_symbol_files files;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
-    DP_VEC(dp_frame_id) met;   /* those of by_frame that are not 0 */
+    DP_VEC(dp_frame_id) met;   /* the frames with a location in by_frame */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
 };
 
-/* Begins a profile, whose locations go to encode. 0; or -errno: then end is not called. */
+/* Begins a profile; its locations are written to encode. Returns 0, or -errno: then end must not be called. */
 int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const struct dp_location_settings *settings);
 
 /*
- * The locations of a stack, as dp_encode_refs. Takes the symbols lock for look-ups, once a call. After an error, which
- * end returns, some are 0.
+ * The locations of a stack, as dp_encode_refs. Locks the symbols lock for look-ups, once per call. After an error,
+ * which end returns, some are 0.
  */
 void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);
 uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 
-/* A location of its own each time: an address in [anon] under a name that a runtime gave, or none. 0 after an error. */
+/*
+ * Makes a new location in each call: an address in [anon] with the name that a runtime gave, or without one. 0 after an
+ * error.
+ */
 uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
 
-/* Writes the mappings; only its memory stays, for the next profile. 0, or the first error here. */
+/* Writes the mappings and clears all but the memory. Returns 0, or the first error of this profile. */
 int dp_locations_end(struct dp_locations *);
 void dp_locations_fini(struct dp_locations *);
 size_t dp_locations_bytes(const struct dp_locations *); /* its memory */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/profile.c - the cold corridor: snapshot and delta (delta.c), then rows to bytes (emit.c), and the two phases
- * around them.
+ * report/profile.c - writes the profiles of a consumer: computes the delta (delta.c), writes its rows (emit.c), then
+ * commits or abandons.
  *
- * 1. A consumer's lock is held for its whole write, sink calls included, and no other lock is then: a slow sink delays
- *    nobody else.
- * 2. What a write delivered stays in `rows`, a private copy, until it is settled; commit adds it to the baseline. A
- *    write that failed drops it, and the next one covers its time as well.
- * 3. In a forked child the consumer begins anew at its first use: baseline the fork, nothing pending. If its lock was
- *    held when the fork came, its memory is in no known state and is left behind, not freed. A sink that forks comes
- *    back in the child with the parent's write under way: that write ends with -ECANCELED and touches nothing.
+ * 1. A consumer's lock is held for its whole write, sink calls included, and no other lock is held then: a slow sink
+ *    delays no other consumer.
+ * 2. The delivered values stay in `rows`, a private copy, until commit adds them to the baseline or abandon drops them.
+ *    A failed write drops them, and the next one covers its time as well.
+ * 3. In a forked child a consumer starts anew at its first use: its baseline is the fork, nothing is pending. If its
+ *    lock was held at the fork, its memory is in an unknown state and is dropped, not freed. If a sink forks, it
+ *    returns in the child too, inside the parent's write: there the write ends with -ECANCELED and changes nothing.
  */
 #include "report/profile.h"
 
@@ -30,7 +30,7 @@
 /* The settings of reports, which a running process may change: kept here and read when a report begins. */
 static struct dp_config defaults;
 static struct dp_lock defaults_lock;
-static struct dp_window_edge origin; /* where the first window begins: the start, or the fork */
+static struct dp_window_edge origin; /* begin of the first window: the start, or the fork */
 
 static struct dp_window_edge now(void)
 {
@@ -58,7 +58,10 @@ void dp_report_settings(struct dp_config *conf)
     dp_lock_unlock(&defaults_lock);
 }
 
-/* A report begins. Where it may not wait, and the settings are changed right now, the last ones serve. */
+/*
+ * To be called when a report begins: takes over the settings. If it may not wait and the settings are being changed,
+ * the last ones stay.
+ */
 static void follow(struct dp_consumer *c, bool wait)
 {
     if (!c->follows)
@@ -122,7 +125,7 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->depth = defaults.depth ? (size_t)defaults.depth : 128;
     c->memory_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20);
     c->epoch = dp_epoch();
-    c->from = origin.wall_ns ? origin : now(); /* a runtime that never started us has records all the same */
+    c->from = origin.wall_ns ? origin : now(); /* a runtime may use records.h without deltaprof_start */
     dp_consumer_configure(c, conf ? conf : &defaults);
     c->follows = !conf;
     dp_lock_unlock(&defaults_lock);
@@ -170,7 +173,7 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_mem_unmap(c, sizeof *c);
 }
 
-/* ---- entering and leaving --------------------------------------------------------------------------------------- */
+/* ---- locking and unlocking -------------------------------------------------------------------------------------- */
 
 int dp_consumer_lock(struct dp_consumer *c, bool wait)
 {
@@ -187,7 +190,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->epoch = dp_epoch();
         dp_consumer_put_buffers(c);
         c->showed_inuse = false;
-        c->skip_next = true; /* a runtime's counters go on in the child: what they stand at first is its zero */
+        c->skip_next = true; /* a runtime's counters keep their values in the child: the first dump is its zero */
         c->from = origin;
         dp_vec_clear(&c->base);
     }
@@ -206,7 +209,7 @@ int dp_consumer_get_buffers(struct dp_consumer *c)
     return c->buffers ? 0 : -ENOMEM;
 }
 
-/* Between writes a consumer keeps its baseline only. */
+/* Between writes a consumer keeps only its baseline. */
 void dp_consumer_put_buffers(struct dp_consumer *c)
 {
     dp_write_buffers_put(c->buffers, c->memory_bytes / 16);
@@ -214,9 +217,9 @@ void dp_consumer_put_buffers(struct dp_consumer *c)
     c->pending = false;
 }
 
-/* ---- the corridor ----------------------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-/* The sum of what rows have in use. */
+/* The sum of the in-use bytes of all rows. */
 static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e)
 {
     int64_t sum = 0;
@@ -268,7 +271,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
     e.allocated_bytes = (int64_t)dp_record_bytes_seen();
     if (flags & DP_WRITE_RESIDENT && e.tells_allocated)
-        dp_resident_read(&e.resident); /* what is not known is not told */
+        dp_resident_read(&e.resident); /* if it fails, the comments are left out */
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
     dp_objects_recheck();
@@ -288,8 +291,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     return err;
 }
 
-/* A cumulative profile has nothing to settle, so it must not meet a delta that has: it is written by a consumer of its
- * own. */
+/* A cumulative profile needs no commit, so it must not disturb a pending delta: a separate consumer writes it. */
 static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx,
                             struct dp_profile_info *info)
 {
@@ -326,7 +328,7 @@ int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, voi
     return err;
 }
 
-/* ---- settling --------------------------------------------------------------------------------------------------- */
+/* ---- commit and abandon ----------------------------------------------------------------------------------------- */
 
 static bool shows_inuse(const struct dp_rows *rows)
 {
@@ -371,7 +373,7 @@ int dp_consumer_abandon(struct dp_consumer *c)
 static int skip(struct dp_consumer *c)
 {
     dp_consumer_put_buffers(c);
-    c->skip_next = true; /* should records come */
+    c->skip_next = true; /* for the case that records follow */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
     c->to = now();

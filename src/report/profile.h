@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/profile.h - the cold corridor seen from the sinks: a consumer, and a profile of what it has not had yet.
+ * report/profile.h - consumers, for the sinks: writes a profile of the events that a consumer has not had yet.
  *
- * A consumer has its own lock, held for a whole write, its own baseline (16 bytes a record) and a private pending copy.
- * One global lock covers short steps only (maps, symbols) and is never held while fn runs. A consumer made before a
- * fork starts anew in the child: its baseline is then the fork. Context: above the waterline.
+ * A consumer has its own lock, held during a whole write, its own baseline (16 bytes per record) and a private pending
+ * copy. One global lock covers short steps only (maps, symbols) and is never held while fn runs. In a forked child
+ * every consumer starts anew: its baseline is the fork. Context: above the waterline.
  */
 #pragma once
 
@@ -15,15 +15,17 @@
 
 struct dp_consumer; /* struct deltaprof_delta is one */
 
-/* kind: enum deltaprof_kind, perhaps with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types,
- * max_samples. */
+/*
+ * kind: enum deltaprof_kind, possibly or'ed with DELTAPROF_MIXED_SIZES. conf: defaults of symbolize, address, types,
+ * max_samples.
+ */
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf);
-/* symbolize, address, types and max_samples from now on. */
+/* Sets symbolize, address, types and max_samples. */
 void dp_consumer_configure(struct dp_consumer *, const struct dp_config *conf);
 void dp_consumer_configuration(const struct dp_consumer *,
-                               struct dp_config *conf);              /* fills those; the rest are defaults */
-enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* of its last report */
-/* Values of a runtime's stacks are named by fn; NULL: they are addresses. */
+                               struct dp_config *conf);              /* fills those fields; the others are defaults */
+enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* the value used by its last report */
+/* fn names the values of a runtime's stacks; NULL: they are addresses. */
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */
 
@@ -37,34 +39,42 @@ enum dp_write_flags {
     DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
 };
 
-/* What was written, for names and headers. */
+/* Facts about a written profile, for file names and HTTP headers. */
 struct dp_profile_info {
     int64_t from_ns, to_ns; /* wall clock: [last success, now) */
     size_t n_rows;
-    int64_t inuse_bytes; /* of heap profiles of the hooks; -1: another kind, or not among the types */
-    size_t n_missed;     /* DP_WRITE_NO_WAIT: frames whose names a write that waits might know */
+    int64_t inuse_bytes; /* for heap profiles of hooks; -1: another kind, or inuse_space not among the types */
+    size_t n_missed;     /* DP_WRITE_NO_WAIT: frames that a write that waits might name */
 };
 
 /*
- * Writes, uncommitted. 0, 1 (SKIP_EMPTY), -EBUSY (the last one is not settled), or fn's error (then
- * abandoned already). -ECANCELED: fn forked, this is the child, and the write was the parent's. info may be NULL.
+ * Writes, uncommitted. Returns 0; 1 (SKIP_EMPTY); -EBUSY (the last write was neither committed nor abandoned); fn's
+ * error (then abandoned already); or -ECANCELED: fn forked, this is the child, and the write was the parent's. info may
+ * be NULL.
  */
 int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info);
 int dp_consumer_commit(struct dp_consumer *);
 int dp_consumer_abandon(struct dp_consumer *);
-/* Makes now the baseline; what is pending is dropped. */
+/* Makes the present state the baseline; drops a pending write. */
 int dp_consumer_skip(struct dp_consumer *);
 
 /* Once, after dp_record_init. */
 int dp_report_init(const struct dp_config *conf);
-/* The settings from now on. symbolize is that of each consumer that was not given one; the others are defaults. */
+/*
+ * Changes the settings. symbolize applies to each consumer without its own value; the others are defaults for new
+ * consumers.
+ */
 void dp_report_tune(const struct dp_config *conf);
-/* The settings as they are now: what a single reply changes is read over them. */
+/* The present settings; a single reply's own settings are merged into them. */
 void dp_report_settings(struct dp_config *conf);
-/* Opens now what reports need, while this process may: a child forked from one with threads may not. Takes the loader's
- * lock. */
+/*
+ * Opens the modules that reports need, while that is possible: a child forked from a process with threads cannot open
+ * any. Takes the loader's lock.
+ */
 void dp_report_load(const struct dp_config *conf);
 void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
-/* In a forked child, before its first report: caches, locks and sessions of the parent are dropped unseen. Only stores.
+/*
+ * In a forked child, before its first report: drops caches, locks and sessions of the parent without reading them. Only
+ * stores.
  */
 void dp_report_fork_child(void);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/records.c - matching a dump with the last one.
+ * report/records.c - subtracts successive dumps of a runtime's records.
  *
  * An entry is a key (40 bytes), the values last committed with the record's id (32), a note (4), and 5 to 11 bytes of
- * the index. Entries stand in the order in which they were first met, and a cursor expects after each match the next
- * one: runtimes hand their records in the same order each time, so a dump is two sequential scans, of which one word an
- * entry is written, and the indexes are asked only where the order broke.
+ * the index. Entries stand in the order in which they were first met, and after each match a cursor expects the next
+ * entry. Runtimes pass their records in the same order each time, so a dump costs two sequential scans, which write one
+ * word per entry, and the indexes are searched only where the order differs.
  *
- * An id is a short cut to an entry, no key. When an id is first met, the entry is found by its stack, as it is without
- * ids. From then on the id alone leads to it, and the stack is not read. So ids may begin anew at any time without a
- * loss (dp_records_forget_ids), and records of one key with different ids are still summed.
+ * An id is a short cut to an entry, not a key. When an id is first met, the entry is found by its stack, as without
+ * ids. Later the id alone finds it, and the stack is not read. So ids may be renumbered at any time without a loss
+ * (dp_records_forget_ids), and records of one key with different ids are still summed.
  *
- * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. A
- *    record that changed nothing has no row until its second comes; its values were then those of the entry.
- * 2. A counter below the last one means that the runtime began anew: no alloc, and the lower value is the baseline.
- *    A heap record without an alloc has no block size: it speaks for all sizes of its stack that the dump leaves out.
- * 3. A stack that is left out keeps its entry, since it may come back with the values it had. Only when entries take
- *    more than their budget, or there is no memory for a new one, are those forgotten that neither this dump nor the
- *    last one showed.
- * 4. Entries change only by commit, which takes what the pass wrote down; a failed write leaves no trace but entries
- *    whose values are still 0.
+ * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. An
+ *    unchanged record has no row until a second record of its key comes; its values are then those of the entry.
+ * 2. A counter smaller than before means that the runtime reset it: no alloc, and the lower value is the baseline. A
+ *    heap record without an alloc has no block size: it stands for all sizes of its stack that are not in the dump.
+ * 3. A stack that is missing in a dump keeps its entry, since it may come back with its old values. Entries are removed
+ *    only if they exceed their budget or there is no memory for a new one, and only those that were neither in this
+ *    dump nor in the last one.
+ * 4. Only commit changes entries, to the values that the pass noted; a failed write leaves no trace but new entries
+ *    with the value 0.
  */
 #include "report/records.h"
 
@@ -27,7 +27,7 @@
 
 #include <errno.h>
 
-#define AHEAD 8 /* records whose stacks are asked of memory in advance */
+#define AHEAD 8 /* records ahead whose stacks are prefetched */
 
 struct dp_records *dp_records_new(size_t budget_bytes)
 {
@@ -54,7 +54,7 @@ void dp_records_free(struct dp_records *r)
 
 /* ---- one pass --------------------------------------------------------------------------------------------------- */
 
-/* Adds without undefined overflow: the numbers are the runtime's. */
+/* Adds without undefined overflow: the runtime's numbers are not trusted. */
 static inline int64_t plus(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -65,7 +65,7 @@ static inline int64_t minus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-/* values: {n, v, n and v of what was freed}. */
+/* values: {n, v, n freed, v freed}. */
 static inline void values_of(const struct dp_dump *dump, size_t i, int64_t values[4])
 {
     if (dump->heap) {
@@ -76,11 +76,11 @@ static inline void values_of(const struct dp_dump *dump, size_t i, int64_t value
         values[3] = h->free_bytes;
         return;
     }
-    values[0] = values[2] = dump->block[i].contentions; /* nothing is in use */
+    values[0] = values[2] = dump->block[i].contentions; /* locks have no in-use values */
     values[1] = values[3] = dump->block[i].delay_ns;
 }
 
-/* Of a block of the record; 0: not part of its key. */
+/* The block size of a record; 0: not part of its key. */
 static inline int64_t size_of(const struct dp_dump *dump, const int64_t values[4])
 {
     return !dump->heap || dump->mixed_sizes || values[0] <= 0 ? 0 : values[1] / values[0];
@@ -143,7 +143,7 @@ static int begin_at(struct dp_records *r, uint32_t entry, int64_t n, int64_t v)
     return 0;
 }
 
-/* A heap record without an alloc: every size of its stack is to begin at 0 again, if the dump does not show it. */
+/* For a heap record without an alloc: notes that every size of its stack that is not in the dump was reset to 0. */
 static int note_reset(struct dp_records *r, const struct dp_stack_fingerprint *stack)
 {
     for (size_t i = r->n_slots ? dp_records_chain(r, stack) : 0; r->n_slots && r->slots[i];
@@ -204,7 +204,7 @@ static uint32_t entry_by_id(struct dp_records *r, const struct dp_dump *dump, si
     return at;
 }
 
-/* Fills rows with each key's sums, and begins with the resets. */
+/* Fills rows with the sums of each key, and notes the resets. */
 static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
 {
     uint32_t cursor = 0;
@@ -244,7 +244,7 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
     return 0;
 }
 
-/* From sums to differences. */
+/* Turns the sums of a row into differences. */
 static int difference(struct dp_records *r, struct dp_row *row)
 {
     const struct dp_records_state *e = &r->states.at[row->entry];
@@ -260,11 +260,11 @@ static int difference(struct dp_records *r, struct dp_row *row)
 int dp_records_subtract(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
 {
     dp_vec_clear(&r->begins);
-    if (++r->dump == 0) /* entries of 2^32 dumps ago would look like this one's */
+    if (++r->dump == 0) /* entries of 2^32 dumps ago would look like entries of this one */
         r->dump = 1;
     if (r->entries.n > r->n_plenty) {
         dp_records_evict(r);
-        if (r->entries.n > r->n_plenty / 2) /* they are in use: look again when half as many have come */
+        if (r->entries.n > r->n_plenty / 2) /* most are in use: try again when the number has grown by half */
             r->n_plenty = r->entries.n + r->entries.n / 2;
     }
     int err = gather(r, dump, rows);

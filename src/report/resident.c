@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* The number at *at, which moves behind it and one more character. */
+/* Reads the number at *at and moves *at behind the character after it. */
 static int64_t number(const char **at)
 {
     int64_t n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/runtime_source.c - stacks of values instead of frame ids: a stack is kept as numbers of values, a value is
- * asked for once a profile, and its frame is known from the last one. An address becomes a frame like any of ours, so
- * mappings and names come from the same caches; what the runtime names itself is asked for in each profile, and taken
- * as it is.
+ * report/runtime_source.c - writes profiles of a runtime's records, whose stacks consist of values instead of frame
+ * ids. Each distinct value has a number, and a stack is kept as numbers. A value is resolved once per profile, and its
+ * frame is kept for the next one. An address becomes an ordinary frame, so mappings and names come from the same
+ * caches; values that the runtime names itself are asked for in each profile.
  */
 #include "report/runtime_source.h"
 
@@ -20,13 +20,13 @@
 struct runtime_source {
     struct dp_consumer *consumer;
     const struct dp_dump *dump;
-    dp_object_id object;            /* of the last address */
-    uint32_t numbers[DP_STACK_MAX]; /* of the values of a stack that is not kept */
+    dp_object_id object;            /* object of the last address */
+    uint32_t numbers[DP_STACK_MAX]; /* numbers of the values of a stack that is not kept */
 };
 
 /* ---- values to locations ---------------------------------------------------------------------------------------- */
 
-/* As dp_frame_intern, which asks the loader for the object: neighbours are mostly of the same one. */
+/* As dp_frame_intern, but asks the loader only if the address is in another object than the last one. */
 static dp_frame_id intern(struct runtime_source *h, uintptr_t pc)
 {
     const struct dp_object *o = h->object ? dp_object_get(h->object) : NULL;
@@ -38,7 +38,7 @@ static dp_frame_id intern(struct runtime_source *h, uintptr_t pc)
     return id;
 }
 
-/* A value's frame, kept if its object is known. */
+/* The frame of a value; kept if its object is known. */
 static dp_frame_id frame_of(struct runtime_source *h, struct dp_value *value)
 {
     if (value->frame)
@@ -60,7 +60,7 @@ static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, struct
             return dp_locations_named(l, value, &name);
         pc = value;
     }
-    /* frames that are kept are those of value - 1 */
+    /* only frames of value - 1 are kept */
     dp_frame_id id = runtime ? 0 : pc == value ? intern(h, pc) : frame_of(h, v);
     return id ? dp_locations_frame(l, id) : dp_locations_named(l, runtime ? value : pc, &name);
 }
@@ -80,8 +80,8 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
 #define MET_MAX 64
 
 /*
- * Gives new frames of a stack their locations, so that the symbols lock is taken once and not for each. What is left is
- * for ref_of.
+ * Makes the locations of the new frames of a stack together, so that the symbols lock is locked only once. ref_of
+ * handles the rest.
  */
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
@@ -107,7 +107,7 @@ static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_
 
 /*
  * The numbers of the row's stack, of *n values; NULL: no memory. A kept stack has the depth with which it was kept, so
- * a runtime that breaks its promise about an id misleads itself and no memory is read beyond it.
+ * if a runtime reuses an id wrongly, its profile is wrong, but no memory out of bounds is read.
  */
 static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack,
                                   size_t *depth)
@@ -190,7 +190,7 @@ static int check(const struct dp_consumer *c, const struct dp_dump *dump)
     return 0;
 }
 
-/* The dump becomes the baseline: its allocs are not delivered here, what is in use is. */
+/* The dump becomes the baseline: its allocs are not delivered, but its in-use values are. */
 static void skip(struct dp_consumer *c)
 {
     struct dp_rows *rows = &c->buffers->rows;

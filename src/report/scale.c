@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/scale.c - Go's unsampling, value for value, without libm: the core needs libc only.
+ * report/scale.c - scales sampled values exactly as Go does, without libm: the core needs only libc.
  *
  * exp(-x) is 2^-k * exp(-r) with r = x - k ln 2, |r| <= ln 2 / 2, and the series of exp(-r) - 1 (14 terms leave less
  * than 1e-17). 1 - exp(-x) is then put together from exp(-r) - 1, so that small x loses no digits.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/scale.h - from sampled counters of a runtime to estimates of all events. Our own hooks need none of it: their
- * weights are fixed when the sample is taken.
+ * report/scale.h - turns sampled counters of a runtime into estimates of all events. Hooks do not need it: their
+ * samples have weights.
  */
 #pragma once
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/stack_fingerprint.c - NH with two Toeplitz shifts, on 64-bit words.
+ * report/stack_fingerprint.c - computes fingerprints of stacks by the universal hash NH with two Toeplitz shifts, on
+ * 64-bit words.
  *
  * Source: Black, Halevi, Krawczyk, Krovetz, Rogaway, "UMAC: Fast and Secure Message Authentication", section 4: the sum
  * of (m[2i] + k[2i]) * (m[2i+1] + k[2i+1]), with w-bit additions and a 2w-bit sum, collides with probability 2^-w for
  * messages of one length, and t shifts of the key with 2^-wt. The length is a word of the message here. Where the
  * processor multiplies polynomials, the same in GF(2)[x] (Lemire and Kaser, "Faster 64-bit universal hashing using
  * carry-less multiplications", CLNH, the same bounds): four instructions for two words, so that a stack is read as fast
- * as memory gives it. A process uses one of the two for its life.
+ * as memory gives it. A process always uses the same one of the two.
  */
 #include "report/stack_fingerprint.h"
 
@@ -28,12 +29,12 @@ __extension__ typedef unsigned __int128 wide;
 static uint64_t key[KEY_WORDS];
 static bool polynomials; /* fixed with the key */
 static bool has_polynomials(void);
-static _Atomic int state; /* 0 no key, 1 somebody makes it, 2 there */
+static _Atomic int state; /* 0: no key, 1: a thread is making it, 2: ready */
 
 /*
- * [KEY] the release of state 2 meets the acquire of whoever goes on, or it could hash with a key half made. A child
- * forked while another thread was at it makes its own: whoever finds state 1 for long takes over, which is right since
- * nothing was hashed yet.
+ * [KEY] state 2 is stored with release and loaded with acquire; else a thread could hash with an incomplete key. If the
+ * process was forked while another thread was making the key, state stays 1: a thread that waited long makes a key
+ * itself. That is correct, since no fingerprint exists yet.
  */
 void dp_stack_fingerprint_init(void)
 {
@@ -54,7 +55,7 @@ void dp_stack_fingerprint_init(void)
             break;
         have += (size_t)got;
     }
-    uint64_t seed = (uint64_t)dp_clock_wall_ns() ^ (uintptr_t)&have; /* where getrandom is forbidden */
+    uint64_t seed = (uint64_t)dp_clock_wall_ns() ^ (uintptr_t)&have; /* if getrandom is forbidden */
     for (size_t i = have / sizeof *key; i < KEY_WORDS; i++)
         key[i] = dp_hash_mix(seed += 0x9E3779B97F4A7C15u);
     errno = saved;
@@ -118,8 +119,10 @@ POLYNOMIALS static struct dp_stack_fingerprint by_polynomials(const uintptr_t *s
     return out;
 }
 
-/* Asked of the processor itself: __builtin_cpu_supports brings a constructor of libgcc's, whose dozen of CPUIDs are
- * exits to the hypervisor in a virtual machine, 100 us of every process that loads us. */
+/*
+ * Executes CPUID directly: __builtin_cpu_supports brings a constructor of libgcc with a dozen CPUIDs. In a virtual
+ * machine each one exits to the hypervisor: 100 us in every process that loads this library.
+ */
 static bool has_polynomials(void)
 {
     unsigned a, b, c = 0, d;

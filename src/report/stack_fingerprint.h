@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/stack_fingerprint.h - a stack of a runtime, in 32 bytes that stand for it.
+ * report/stack_fingerprint.h - 32 bytes that identify a stack of a runtime.
  *
- * Not a hash that is compared and hoped for: two different stacks have the same key with a probability of 2^-128, for
- * any pair and whoever chose it, because the key is a universal hash under secret random numbers of this process.
+ * Two different stacks have the same fingerprint with a probability of only 2^-128, even if an attacker chose them,
+ * because it is a universal hash under secret random numbers of this process. So fingerprints are compared instead of
+ * stacks.
  */
 #pragma once
 
@@ -15,7 +16,7 @@ struct dp_stack_fingerprint {
     uint64_t word[4];
 };
 
-/* Before the first key; cheap when done already. Any thread. */
+/* To be called before the first fingerprint; cheap if already done. Any thread. */
 void dp_stack_fingerprint_init(void);
 
 /* depth at most DP_STACK_MAX. */

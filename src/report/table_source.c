@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * report/table_source.c - a record's frames become locations, its heap and label set become text labels.
- */
+/* report/table_source.c - turns the frames of a record into locations, and its heap and label set into text labels. */
 #include "report/table_source.h"
 
 #include "record/heaps.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/text.c - rows as lines, without the encoder.
+ * report/text.c - writes profiles and names as text, without the encoder.
  *
- * Source of the form: google/pprof, profile/legacy_profile.go. Its reader multiplies what a heap_v2 header's rate tells
- * it to; our values are weights already, so the header says a rate of 1. It takes 1 off every address, so addresses are
- * return addresses here. Frames without an address are left out; a row of nothing else keeps its values.
+ * Source of the format: google/pprof, profile/legacy_profile.go. Its reader scales values by the rate in a heap_v2
+ * header; the values here are scaled already, so the header has a rate of 1. The reader subtracts 1 from every address,
+ * so return addresses are written. Frames without an address are left out; a row with only such frames keeps its
+ * values.
  */
 #include "report/text.h"
 
@@ -63,7 +64,9 @@ static int write_row(unsigned kind, const struct dp_row *row, dp_write_fn fn, vo
     return err ? err : fn(ctx, "\n", 1);
 }
 
-/* Dashes end the rows of the one form, where a bare word would be taken for a row; the other has its own word. */
+/*
+ * Ends the rows: with dashes in the one format, where a word would be taken for a row, and with a keyword in the other.
+ */
 static int write_mapped(unsigned kind, dp_write_fn fn, void *ctx)
 {
     int err = say(fn, ctx, kind == DP_KIND_HEAP ? "\nMAPPED_LIBRARIES:\n" : "\n--- Memory map: ---\n");
@@ -114,7 +117,7 @@ void dp_text_total(unsigned kind, struct dp_text_totals *totals)
     dp_vec_fini(&rows);
 }
 
-/* The name of a frame's code; 0: none. */
+/* Finds the name of a frame's code; 0: none. */
 static size_t name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
 {
     dp_symbols_lock(true);

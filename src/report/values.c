@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/values.c - a stack is looked up value by value when it is first written, and kept as numbers, 4 bytes a frame;
- * then it costs one load a frame, from an array so small that it stays in the cache.
+ * report/values.c - numbers the values in a runtime's stacks. When a stack is first written, each value is looked up;
+ * then the stack is kept as numbers, 4 bytes per frame. Later it costs one load per frame, from an array that is small
+ * enough for the cache.
  *
- * 1. A number is a value's for as long as the table lives; the table is dropped as a whole and built again by what
- *    comes.
- * 2. A frame is kept while the generation of objects stays, which moves when one was unloaded. A value without an
- *    object has no frame to keep: a library may be mapped there next time.
- * 3. Locations last for one profile, and a list of those given makes forgetting them cost what giving them did.
+ * 1. A value keeps its number as long as the table lives; the table is only dropped as a whole, and then built again.
+ * 2. A value keeps its frame until the generation of objects changes, after an unload. A frame without an object is not
+ *    kept: a library may be mapped there next time.
+ * 3. Locations are valid for one profile; a list of the numbers that have one makes clearing them cheap.
  */
 #include "report/values.h"
 
@@ -25,10 +25,10 @@ void dp_values_begin(struct dp_values *v)
     if (unloading || generation != v->generation)
         for (size_t i = 0; i < v->all.n; i++)
             v->all.at[i].frame = 0;
-    v->generation = unloading ? 0 : generation; /* 0 is none: they are forgotten next time */
+    v->generation = unloading ? 0 : generation; /* 0: no generation, the frames are dropped next time */
 }
 
-/* The value's slot, or the free one where it would go. */
+/* The value's slot, or the free slot for it. */
 static uint32_t *slot_of(const struct dp_values *v, uintptr_t value)
 {
     size_t i = dp_hash_mix(value) & (v->n_slots - 1);

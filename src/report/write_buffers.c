@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/write_buffers.c - new memory costs about a microsecond a page, which is most of what a small profile costs: so
- * one set stays, its pages with it. Consumers are many and write one after the other; two that write at a time have two
- * kits, and one of them is given up.
+ * report/write_buffers.c - keeps one set of write buffers for the next write. New memory costs about a microsecond per
+ * page, which is most of the cost of a small profile. Consumers mostly write one after the other; if two write at the
+ * same time, each has a set, and one set is freed afterwards.
  *
- * [BUFFERS] A get is an acquire and a put a release: the next writer finds what the last one left as it left it. In a
- * forked child the write buffers of a writer that did not come along are lost, and its memory with it.
+ * [BUFFERS] A get is an acquire and a put a release: the next writer sees all that the last one wrote. If another
+ * thread was writing at a fork, its set is lost in the child, with its memory.
  */
 #include "report/write_buffers.h"
 

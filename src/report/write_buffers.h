@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/write_buffers.h - what a write works with: rows, the set of locations, encoder, gzip stream. One set is kept
- * between writes, for whichever consumer comes next.
+ * report/write_buffers.h - the buffers of a write: rows, locations, encoder, gzip stream. One set is kept between
+ * writes, for the next consumer.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 #include "report/location.h"
 
 struct dp_write_buffers {
-    struct dp_rows rows; /* of the write under way, then pending */
+    struct dp_rows rows; /* rows of the current write, then of the pending one */
     struct dp_locations locations;
-    struct dp_encode *encode; /* NULL until wanted, as gzip */
+    struct dp_encode *encode; /* NULL until it is used, as gzip */
     struct dp_gzip *gzip;
 };
 
-/* The one that was kept, or another; without rows. NULL: no memory. */
+/* Returns the kept set, or a new one; without rows. NULL: no memory. */
 struct dp_write_buffers *dp_write_buffers_get(void);
 
-/* Kept if none is and it takes at most keep_bytes; else its memory goes back. Takes NULL. */
+/* Keeps the set if none is kept and it has at most keep_bytes; else frees it. Takes NULL. */
 void dp_write_buffers_put(struct dp_write_buffers *, size_t keep_bytes);
