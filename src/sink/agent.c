@@ -2,22 +2,21 @@
 /*
  * sink/agent.c - the background thread that writes profiles every `interval`.
  *
- * It is made as spawn.c makes threads and holds the guard for life. Where the kernel allows it, the thread has a
- * descriptor table and a working directory of its own. The table starts empty: a copy of the host's table would keep
- * sockets and pipes open that the host closes. Elsewhere the thread shares the host's table and stays above its numbers
- * (file.c).
+ * spawn.c creates it, and it is always guarded. If the kernel allows it, the thread has its own descriptor table and
+ * working directory. The table starts empty: a copy of the host's table would keep sockets and pipes open that the host
+ * closes. If not, the thread shares the host's table and uses high numbers there (file.c).
  *
- * Who makes it: pthread_create takes locks of the loader, so no hook may call it while another thread could hold them
- * and want a lock of the calling thread. The thread therefore comes
+ * When it is created: pthread_create takes locks of the loader. A hook must not call it while another thread could hold
+ * these locks and wait for a lock of the calling thread. The thread is therefore created
  *  - from deltaprof_start, deltaprof_set, and from the constructor if there are threads already or `listen` is set;
- *  - just before a thread that the host makes: the host enters the loader there itself, with the same locks held;
- *  - from a sampled allocation, at the outer edge of its hook, if the process has one thread (deltaprof_poll). The
- *    process must have lived for AGE_NS or allocated AGE_BYTES: short programs pay for no thread.
+ *  - just before the host creates a thread: the host itself enters the loader there, with the same locks held;
+ *  - after a sampled allocation, at the end of its outermost hook, if the process has one thread (deltaprof_poll). The
+ *    process must be older than AGE_NS or have allocated AGE_BYTES: short programs need no thread.
  *
- * The bell is a futex that moves whenever there is something to look at. `asked` counts requests for a tick, `served`
- * the requests that a finished tick covers; a thread that asked waits until `served` has come as far. [SERVED] is
- * released after a tick and acquired by the waiting thread: it then reads what the tick wrote. [STATE] RUNNING is
- * published after the thread's handle, for quiesce to join.
+ * `bell` is a futex that changes to wake the thread. `asked` counts requests for a tick, `served` the requests that
+ * finished ticks cover; a requesting thread waits until `served` has reached its number. [SERVED] `served` is stored
+ * with release after a tick and loaded with acquire: the waiting thread then sees all that the tick wrote. [STATE]
+ * RUNNING is published after the thread's handle, so that quiesce can join it.
  *
  *     NONE --start--> STARTING --> RUNNING --quiesce--> NONE      any --fork, in the child--> NONE
  *
@@ -50,7 +49,7 @@ enum { NONE, STARTING, RUNNING };
 enum { GO_ON, QUIT, QUITTING };
 enum { LOOK_NS = 100000000, LOOK_RARELY_NS = 1000000000 };
 enum { AGE_NS = 100000000, AGE_BYTES = 64 << 20, BYTES_EVERY = 64, RETRY_NS = 1000000000 };
-enum { STACK_BYTES = 512 << 10 }; /* the symbol module's libraries are ordinary code */
+enum { STACK_BYTES = 512 << 10 }; /* for the libraries of the symbol modules, which are ordinary code */
 
 static struct {
     _Atomic uint32_t state;
@@ -58,14 +57,14 @@ static struct {
     _Atomic uint32_t asked, served;
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
-    _Atomic int64_t poll_ns;  /* when a sampled allocation may make the thread */
+    _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
-    _Atomic bool shares; /* the host's descriptors */
+    _Atomic bool shares; /* shares the host's descriptor table */
     _Atomic bool main_left;
-    _Atomic int32_t tid, maker; /* thread ids: of the agent, and of the thread that made it */
+    _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
     pthread_t thread;
-    struct dp_lock life; /* start and quiesce, one at a time */
+    struct dp_lock life; /* held by start and by quiesce */
 } agent;
 static struct dp_log_cause cause;
 
@@ -134,7 +133,7 @@ bool dp_agent_may_poll(void)
     uint32_t n = dp_load_relaxed(&agent.n_young);
     if (!n)
         return false;
-    dp_store_relaxed(&agent.n_young, n == UINT32_MAX ? 1 : n + 1); /* a count that is lost does no harm */
+    dp_store_relaxed(&agent.n_young, n == UINT32_MAX ? 1 : n + 1); /* a lost count does no harm */
     return n % BYTES_EVERY == 0 && dp_record_bytes_seen() >= AGE_BYTES;
 }
 
@@ -151,7 +150,7 @@ int32_t dp_agent_maker(void)
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
 
-/* unshare by system call: the libc function may be the interposer's, which would end us for it. */
+/* unshare by system call: the libc function may be the interposed one, which would end this thread. */
 static void own_descriptors(void)
 {
     if (dp_load_relaxed(&agent.shares))
@@ -159,7 +158,7 @@ static void own_descriptors(void)
     if (dp_log_own_table() == 0)
         dp_process_own_descriptors();
     if (syscall(SYS_unshare, 0x200 /* CLONE_FS */) == 0)
-        (void)!chdir("/"); /* no file system stays busy for us */
+        (void)!chdir("/"); /* so that this thread keeps no file system busy */
 }
 
 static bool tick_is_due(uint32_t asked)
@@ -169,17 +168,19 @@ static bool tick_is_due(uint32_t asked)
     return dp_clock_ns() >= dp_load_relaxed(&agent.next_ns);
 }
 
-/* The next multiple that lies ahead: ticks that were missed are not made up for. */
+/* The next multiple in the future: missed ticks are not repeated. */
 static void plan_next(void)
 {
     int64_t interval = dp_load_relaxed(&agent.interval_ns), next = dp_load_relaxed(&agent.next_ns), now = dp_clock_ns();
     if (next > now || next == INT64_MAX)
         return;
     int64_t later = interval ? next + interval * ((now - next) / interval + 1) : INT64_MAX;
-    dp_cas_relaxed(&agent.next_ns, &next, later); /* not if tune came in between */
+    dp_cas_relaxed(&agent.next_ns, &next, later); /* fails if tune came in between */
 }
 
-/* The leader is a zombie and there is nobody else: /proc/self/stat, state and num_threads. */
+/*
+ * Whether the main thread is a zombie and no other thread of the host exists: /proc/self/stat, state and num_threads.
+ */
 static bool is_alone(void)
 {
     char text[512];
@@ -188,7 +189,7 @@ static bool is_alone(void)
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *p = strrchr(text, ')'); /* behind the name, which may hold anything */
+    const char *p = strrchr(text, ')'); /* behind the name, which may contain any bytes */
     if (!p || p[1] != ' ' || p[2] != 'Z')
         return false;
     dp_store_relaxed(&agent.main_left, true);
@@ -258,7 +259,7 @@ int dp_agent_start(void)
     return err ? err : makes;
 }
 
-/* ---- those who want something of it ----------------------------------------------------------------------------- */
+/* ---- requests from other threads -------------------------------------------------------------------------------- */
 
 void dp_agent_ring(void)
 {
@@ -280,7 +281,7 @@ bool dp_agent_finish(int64_t deadline_ns)
     return true;
 }
 
-/* After the join the kernel may still count the thread for a moment, and unshare would fail for it. */
+/* After the join the kernel may still count the thread for a moment, and unshare would fail because of it. */
 static void wait_until_gone(int32_t tid, int64_t deadline_ns)
 {
     while (syscall(SYS_tgkill, getpid(), tid, 0) == 0 && dp_clock_ns() < deadline_ns)
@@ -301,7 +302,7 @@ bool dp_agent_quiesce(int64_t deadline_ns)
         ring();
         while (dp_load_relaxed(&agent.quit) == QUIT && dp_clock_ns() < deadline_ns)
             dp_futex_wait(&agent.quit, QUIT, deadline_ns);
-        if (!dp_cas_relaxed(&agent.quit, &quit, GO_ON)) /* else it is late, and goes on */
+        if (!dp_cas_relaxed(&agent.quit, &quit, GO_ON)) /* if it succeeds, the thread is late and continues */
             gone = pthread_join(agent.thread, NULL) == 0;
         if (gone) {
             wait_until_gone(dp_load_relaxed(&agent.tid), deadline_ns);
@@ -341,7 +342,7 @@ void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
-    dp_store_relaxed(&agent.main_left, false); /* whoever forked is main now */
+    dp_store_relaxed(&agent.main_left, false); /* the thread that forked is the main one now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_ns() + interval : INT64_MAX);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/exit.c - exit, _exit, quick_exit and three signals all come here, in any order, from any thread, perhaps from
- * inside each other.
+ * sink/exit.c - delivers the last profiles when the process ends. exit, _exit, quick_exit and signals all come here, in
+ * any order, from any thread, perhaps nested.
  *
- * Where there is an agent the caller only wakes it and waits. Where there is none it writes itself: with try-locks and
- * the modules that are open, because it may be a crash handler; only plain exit, and that only if this thread is not
- * inside an allocator (its countdown is not guarded), may open modules first, so that short programs have names in
- * their profile.
+ * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
+ * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of
+ * short programs have names, and only if this thread is not inside an allocator (its countdown is not guarded).
  */
 #include "sink/exit.h"
 
@@ -31,11 +30,11 @@ enum { SHORT_LIVED_NS = 1000000000 };
 
 static struct {
     _Atomic uint32_t state;
-    _Atomic int32_t by;    /* thread that delivers; a thread asks only whether it is itself */
+    _Atomic int32_t by;    /* the delivering thread; a thread only compares it with itself */
     _Atomic int32_t first; /* thread that called exit first; 0: none did */
     _Atomic bool armed, speaks;
     _Atomic int64_t timeout_ns;
-    _Atomic int64_t forked_ns; /* when this process was forked from one that was profiled; 0: it was not */
+    _Atomic int64_t forked_ns; /* when this process was forked from a profiled one; 0: it was not */
 } process_exit;
 
 void dp_exit_init(const struct dp_config *conf, bool speaks)
@@ -65,7 +64,7 @@ static void say_no_sample(void)
         return;
     }
     while (better * 128 <= seen)
-        better *= 2; /* about a hundred samples */
+        better *= 2; /* aims at about a hundred samples */
     dp_text_size(rate_text, sizeof rate_text, rate);
     dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
     dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
@@ -73,7 +72,7 @@ static void say_no_sample(void)
            rate_text, better_text);
 }
 
-/* One line: files, samples, and every loss. */
+/* Logs one line: files, samples, and every loss. */
 static void talk(void)
 {
     if (!dp_load_relaxed(&process_exit.speaks) || !(dp_log_wants_info() || dp_log_end()))
@@ -83,7 +82,7 @@ static void talk(void)
         say_no_sample();
         return;
     }
-    static char losses[900]; /* once a process; a crash handler has little stack */
+    static char losses[900]; /* used once per process; a crash handler has little stack */
     size_t n = 0;
     losses[0] = '\0';
     for (int i = 0; i < DP_STAT_N; i++) {
@@ -103,15 +102,17 @@ static void talk(void)
         dp_log(DP_LOG_ERROR, "%s -> deltaprof leaks %s", summary, dp_tick_directory());
 }
 
-/* A worker that was forked to do one thing. Programs may start thousands of them, and to open a module and read symbols
- * takes longer than most of them live. */
+/*
+ * Whether this is a worker that was forked a short time ago. Programs may start thousands of them, and opening a module
+ * and reading symbols takes longer than most of them live.
+ */
 static bool is_short_lived(void)
 {
     int64_t forked_ns = dp_load_relaxed(&process_exit.forked_ns);
     return forked_ns && dp_clock_ns() - forked_ns < SHORT_LIVED_NS;
 }
 
-/* False: somebody else is at work on the profiles, and was not done by the deadline. */
+/* False: another thread is writing the profiles, and was not done by the deadline. */
 static bool write_in_time(bool may_load, int64_t deadline_ns)
 {
     if (dp_agent_finish(deadline_ns))
@@ -123,7 +124,9 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
     return (is_short_lived() ? dp_tick_known(deadline_ns) : dp_tick(deadline_ns)) != -EBUSY;
 }
 
-/* Not by the host's callback, which may be what the other thread is stuck in, or want a lock that this one holds. */
+/*
+ * Not through the host's log callback: the other thread may be stuck in it, or it may need a lock that this one holds.
+ */
 static void say_late(void)
 {
     char timeout[32];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * sink/exit.h - the last delta, and what is said at the end.
- */
+/* sink/exit.h - delivers the last delta, and logs the summary at the end. */
 #pragma once
 
 #include "base/config.h"
@@ -9,27 +7,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* speaks: this is the process that `deltaprof run` started. Context: init. */
+/* speaks: log a summary, because this is the process that `deltaprof run` started. Context: init. */
 void dp_exit_init(const struct dp_config *conf, bool speaks);
 
 /*
- * Delivers what is pending, within exit_timeout, once a process; whoever comes second waits for the first. ordinary:
- * exit, where modules may still be opened; else async-signal-safe, no lock that is not tried, no malloc. Nothing in a
+ * Delivers pending profiles, within exit_timeout, once per process; a second thread waits for the first. ordinary: in
+ * exit, where modules may still be opened; else async-signal-safe: locks are only tried, no malloc. Does nothing in a
  * child of vfork or a raw clone.
  */
 void dp_exit_deliver(bool ordinary);
-/* The same for a crash: the host's heap may be destroyed or locked, so the agent too writes with cached names only. */
+/* The same for a crash: the host's heap may be corrupt or locked, so the agent too uses only cached names. */
 void dp_exit_deliver_crash(void);
 /* Before exit: delivers if another thread is in exit, because either may then end the process before the other's
  * handlers have run. */
 void dp_exit_begins(void);
-/* The end did not come: init of a pid namespace survives its own signals. */
+/* To be called if the process did not end: init of a pid namespace survives its own signals. */
 void dp_exit_cancelled(void);
 
 /* Nothing is delivered from now on. */
 void dp_exit_forbid(void);
 
-/* dp_clock_ns at which exit goes on. Any context. */
+/* The dp_clock_ns at which exit continues without waiting. Any context. */
 int64_t dp_exit_deadline(void);
 
 /* Only stores. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/file.c - a file gets its name when it is complete.
+ * sink/file.c - writes profiles to files. A file gets its final name when it is complete.
  *
- * Written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or linked
- * where the file system cannot: two processes whose PROGRAM and PID are the same (containers that share a directory)
- * meet in EEXIST, and the later one takes the next SEQ. Everything is done relative to a descriptor of the directory,
- * so that one tick lands in one place even while somebody moves it. Descriptors are put at 512 and above: a host that
- * counts on the lowest free number gets it.
+ * It is written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or
+ * linked if the file system does not support that. If two processes have the same PROGRAM and PID (containers that
+ * share a directory), the later one gets EEXIST and uses the next SEQ. All paths are relative to a descriptor of the
+ * directory, so that the files of a tick stay together even if the directory is moved. Descriptors are moved to 512 and
+ * above: a host that expects the lowest free number gets it.
  */
 #include "sink/file.h"
 
@@ -77,7 +77,7 @@ int dp_file_out_of_the_way(int fd)
 
 /* ---- SEQ -------------------------------------------------------------------------------------------------------- */
 
-/* The SEQ of one of our names, PROGRAM.PID.SEQ.KIND.pb.gz; 0: another name. */
+/* The SEQ of a name PROGRAM.PID.SEQ.KIND.pb.gz of this process; 0: another name. */
 static uint32_t seq_of(const struct dp_files *files, const char *name)
 {
     char prefix[DP_PROGRAM_TEXT + 16];
@@ -95,7 +95,7 @@ static uint32_t seq_of(const struct dp_files *files, const char *name)
     return seq;
 }
 
-/* The highest SEQ there is. */
+/* The highest SEQ in the directory. */
 static uint32_t scan(const struct dp_files *files)
 {
     union {
@@ -126,14 +126,15 @@ static int open_directory(struct dp_files *files)
     files->dir_fd = fd;
     if (!files->stamp.process)
         files->stamp = dp_stamp_make(files->pid);
-    if (!files->seq && !files->forked) /* a forked process may be one of thousands: it looks when its name is taken */
+    /* a forked process may be one of thousands: it scans only if its name is in use */
+    if (!files->seq && !files->forked)
         files->seq = scan(files);
     files->next = files->seq + 1;
     files->n_kept = 0;
     return 0;
 }
 
-/* Deletes the tick that is one more than `keep`, if this process wrote it. */
+/* Deletes the oldest tick beyond `keep`, if this process wrote it. */
 static void delete_tick(const struct dp_files *files, uint32_t seq)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -145,7 +146,7 @@ static void delete_tick(const struct dp_files *files, uint32_t seq)
     }
 }
 
-/* A sweep reads the whole directory: not at each tick, and of short workers only one in some. */
+/* A sweep reads the whole directory, so it is not done at each tick, and only by some of many short workers. */
 static bool sweep_is_due(const struct dp_files *files)
 {
     uint64_t some = files->keep / 4 < SWEEP_TICKS ? (uint64_t)files->keep / 4 + 1 : SWEEP_TICKS;
@@ -242,7 +243,7 @@ int dp_file_keep(struct dp_file *file)
     struct dp_files *files = file->files;
     if (!file->open)
         return 0;
-    int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS tells of a full disk here */
+    int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS reports a full disk here */
     file->fd = -1;
     for (int tries = 0; err == -EEXIST && tries < 16; tries++) {
         char name[NAME_TEXT];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/file.h - profiles as files: OUT/PROGRAM.PID.SEQ.KIND.pb.gz, complete or not there.
+ * sink/file.h - writes profiles as files OUT/PROGRAM.PID.SEQ.KIND.pb.gz; a file is complete or does not exist.
  *
- * A tick: dp_file_write for each kind's bytes, then dp_file_keep (it has its final name) or dp_file_drop (it is gone),
- * then dp_files_end. The directory is opened, and a temporary file made, by the first byte: a kind with no row leaves
- * nothing. SEQ is common to the kinds of a tick and follows the highest there is for PROGRAM.PID. No file is ever
- * replaced. Context: above the waterline, one thread at a time; neither malloc nor locks, so exit paths may use it too.
+ * A tick calls, for each kind, dp_file_write, then dp_file_keep (gives the final name) or dp_file_drop (deletes it);
+ * then dp_files_end once. The first byte opens the directory and makes a temporary file: a kind without rows leaves no
+ * file. All kinds of a tick have the same SEQ, one above the highest for PROGRAM.PID. No file is ever replaced.
+ * Context: above the waterline, one thread at a time; neither malloc nor locks, so exit paths may use it too.
  */
 #pragma once
 
@@ -21,17 +21,17 @@ struct dp_files {
     char program[DP_PROGRAM_TEXT];
     pid_t pid;
     int64_t keep;    /* ticks; 0 all */
-    uint32_t seq;    /* of the last tick that left a file, or the highest found; 0: not looked for yet, or none */
+    uint32_t seq;    /* of the last tick with a file, or the highest found; 0: not searched yet, or none */
     uint32_t next;   /* this tick's; 0: the directory is not open */
     unsigned n_kept; /* files of this tick */
     int dir_fd;
     struct dp_stamp stamp; /* of this process; made with the first file */
     uint32_t first;        /* the first SEQ that this process wrote; 0: none */
-    uint32_t n_ticks;      /* that left a file */
-    bool forked;           /* set by the caller after init: one of many, perhaps */
+    uint32_t n_ticks;      /* ticks with a file */
+    bool forked;           /* set by the caller after init: this may be one of many processes */
 };
 
-/* One kind's file of one tick. Zero it, then set the first two. */
+/* The file of one kind in one tick. Zero it, then set the first two fields. */
 struct dp_file {
     struct dp_files *files;
     const char *kind;
@@ -40,7 +40,10 @@ struct dp_file {
     char temporary[192];
 };
 
-/* The descriptor, moved above the host's numbers if the limit allows; a negative one is handed through. */
+/*
+ * Moves the descriptor above the host's numbers, if the limit allows, and returns it; a negative one is returned as it
+ * is.
+ */
 int dp_file_out_of_the_way(int fd);
 
 /* Expands %e %p %h %% of out, an absolute path. -ENAMETOOLONG. */
@@ -53,5 +56,8 @@ int dp_file_write(void *file, const void *bytes, size_t n_bytes); /* a dp_write_
 int dp_file_keep(struct dp_file *file);                           /* 0 too if nothing was written */
 void dp_file_drop(struct dp_file *file);
 
-/* Ends the tick: closes the directory and deletes the files of ticks beyond `keep`. Files kept in this tick. */
+/*
+ * Ends the tick: closes the directory and deletes the files of ticks beyond `keep`. Returns the number of files kept in
+ * this tick.
+ */
 unsigned dp_files_end(struct dp_files *files);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/onstack.c - one frame that keeps the old stack pointer in its frame pointer. The unwind table says so, so that a
- * debugger, or a signal's walk, finds the way back.
+ * sink/onstack.c - switches the stack and calls a function: one frame keeps the old stack pointer in its frame pointer.
+ * The unwind table describes that, so that a debugger, or a walk in a signal handler, can go on to the old stack.
  */
 #include "sink/onstack.h"
 

@@ -4,20 +4,21 @@
  * signal.
  *
  * Programs ask what a signal does before they change it: Python gives SIGINT its KeyboardInterrupt only where it finds
- * SIG_DFL, a shell hands to its children what it found. So our handler is SIG_DFL in every answer to the host, and
- * stands in for it whenever the host asks for it; whatever else the host installs wins. exec and posix_spawn reset
- * handlers, so no other program inherits any of this. The signal that asks for profiles is shared (request.c).
+ * SIG_DFL, a shell hands to its children what it found. So the host is told SIG_DFL where this handler is installed,
+ * and when it sets SIG_DFL, this handler is set; any other handler of the host is installed as usual. exec and
+ * posix_spawn reset handlers, so other programs inherit nothing. The signal that asks for profiles is shared
+ * (request.c).
  *
  * SIGINT, SIGTERM and SIGHUP: after the delivery the signal is raised again with the real default, so that the wait
- * status is what it would have been. Not SA_ONSTACK: the thread's own stack is in order.
+ * status is unchanged. Not SA_ONSTACK: the thread's own stack is intact.
  *
- * Crashes (SIGSEGV, SIGABRT, ...): the heap may be destroyed, and its locks held, so only what is safe in a handler is
- * done, by the agent too. The handler then queues the signal again as it came, with its si_code and address, and
- * returns: the signal is blocked until then, and the kernel delivers it with the interrupted context in place. So the
- * core dump shows the registers and the signal of the crash, and not this handler. All other signals are blocked, for
- * this handler leaves the signal stack that it may have begun on, and the next one would begin there again.
- * One thread delivers; another that crashes meanwhile waits for it to die, so that the first crash is the one reported.
- * A crash inside the delivery itself ends the process by the first signal.
+ * Crashes (SIGSEGV, SIGABRT, ...): the heap may be corrupt and its locks held, so only async-signal-safe calls are
+ * made, by the agent too. The handler then queues the same signal again, with its si_code and address, and returns. The
+ * signal is blocked until then, and the kernel delivers it in the interrupted context. So the core dump shows the
+ * registers and the signal of the crash, not this handler. All other signals are blocked, because this handler switches
+ * away from the signal stack that it may have begun on, and another handler would overwrite that stack. One thread
+ * delivers; another that crashes meanwhile waits for it to die, so that the first crash is the one reported. A crash
+ * inside the delivery itself ends the process by the first signal.
  */
 #include "sink/signals.h"
 
@@ -43,16 +44,16 @@ static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU, SIGSYS};
 enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
-/* What stands in for SIG_DFL, by signal; sa_handler 0: nothing. Written at init and by release only. */
+/* The handlers that replace SIG_DFL, by signal; sa_handler 0: none. Written only at init and by release. */
 static struct sigaction stand_ins[_NSIG];
-static _Atomic bool released; /* relaxed: a filter that another thread installs is not awaited here */
+static _Atomic bool released; /* relaxed: not ordered with a seccomp filter that another thread installs */
 
 static struct {
-    _Atomic int32_t by; /* thread that delivers; 0: none. relaxed: a thread asks only whether it is itself */
+    _Atomic int32_t by; /* the delivering thread; 0: none. relaxed: a thread only compares it with itself */
     int sig;            /* its signal */
 } crash;
 
-/* By system call: the libc function may be the interposer's, which would put us back. */
+/* By system call: the libc function may be the interposed one, which would set this handler again. */
 static void set_default(int sig)
 {
     struct {
@@ -79,7 +80,7 @@ static void on_fatal(int sig)
     int saved = errno;
     dp_exit_deliver(false);
     raise_again(sig);
-    /* Still here: init of a pid namespace, which a default action does not kill. */
+    /* Still alive: this is init of a pid namespace, which a default action does not kill. */
     sigaction(sig, &stand_ins[sig], NULL);
     dp_exit_cancelled();
     errno = saved;
@@ -91,7 +92,7 @@ static void deliver_crash(void *unused)
     dp_exit_deliver_crash();
 }
 
-/* Returns when the last profiles are written, or are not going to be. */
+/* Returns when the last profiles are written, or will not be written. */
 static void before_crash(int sig)
 {
     static char stack[64 << 10]; /* the thread's signal stack may be 2k */
@@ -114,7 +115,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
     (void)context;
     int saved = errno;
     pid_t pid = getpid(), self = (pid_t)syscall(SYS_gettid);
-    /* The kernel keeps init of a pid namespace from dying of a signal that was sent. */
+    /* The kernel does not let init of a pid namespace die of a signal that was sent by kill. */
     if (pid == 1 && info->si_code <= 0)
         return;
     if (!dp_load_relaxed(&released) && dp_process_is_noted())
@@ -129,12 +130,12 @@ static void on_crash(int sig, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* True: ours stands. */
+/* True: the action is installed. */
 static bool install(int sig, const struct sigaction *action)
 {
     struct sigaction old, *ours = &stand_ins[sig];
     if (ours->sa_handler)
-        return true; /* started before */
+        return true; /* installed by an earlier start */
     if (sigaction(sig, NULL, &old) || old.sa_handler != SIG_DFL)
         return false;
     *ours = *action;
@@ -159,7 +160,8 @@ static void install_all(void)
         install(fatal[i], &end);
     sigfillset(&crashed.sa_mask);
     for (int i = 0; i < N_CRASHES; i++)
-        if (crashes[i] != SIGXCPU) /* comes again every second; a crash in the delivery must not be blocked */
+        /* SIGXCPU comes again every second; a crash during the delivery must not be blocked */
+        if (crashes[i] != SIGXCPU)
             sigdelset(&crashed.sa_mask, crashes[i]);
     for (int i = 0; i < N_CRASHES; i++)
         install(crashes[i], &crashed);
@@ -188,7 +190,7 @@ static void release(int sig)
     if (!stand_ins[sig].sa_handler)
         return;
     stand_ins[sig].sa_handler = NULL;
-    /* Ours looks like SIG_DFL where sigaction is the interposer's. */
+    /* An interposed sigaction reports this handler as SIG_DFL. */
     if (sigaction(sig, NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
         set_default(sig);
 }

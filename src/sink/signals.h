@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/signals.h - handlers of ours where the host has none: SIGINT, SIGTERM, SIGHUP and the signals of a crash deliver
- * before they kill, and one signal asks for a tick.
+ * sink/signals.h - installs signal handlers where the host has none. SIGINT, SIGTERM, SIGHUP and the signals of a crash
+ * deliver the last profiles before they kill; one configurable signal asks for a tick.
  */
 #pragma once
 
@@ -9,18 +9,24 @@
 
 #include <signal.h>
 
-/* Installs what conf asks for, each only where SIG_DFL stands. Context: init. */
+/* Installs the handlers that conf asks for, each only if the signal is at SIG_DFL. Context: init. */
 void dp_signals_init(const struct dp_config *conf);
 
-/* The real defaults again, for good; who asks for profiles is not heard any more. Context: before a seccomp filter. */
+/*
+ * Restores the real defaults, for ever; the signal that asks for a tick is ignored from then on. Context: before a
+ * seccomp filter.
+ */
 void dp_signals_release(void);
 
-/* The host's sigaction: sees SIG_DFL where a handler of ours stands, and gets it back where it asks for SIG_DFL. */
+/*
+ * The host's sigaction: shows SIG_DFL instead of the profiler's handler, and installs that handler when the host sets
+ * SIG_DFL.
+ */
 int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *old,
                       int (*real)(int, const struct sigaction *, struct sigaction *));
 
-/* The host's sigaltstack: sees no stack where the thread has one of ours. */
+/* The host's sigaltstack: shows no stack if the thread has one of the profiler. */
 int dp_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *));
 
-/* A forked child: no thread of it crashed yet. Only stores. */
+/* In a forked child: no thread has crashed. Only stores. */
 void dp_signals_fork_child(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/spawn.c - signals are blocked around the making, since a thread inherits its maker's mask: none of the host's
- * handlers ever runs on a stack of ours.
+ * sink/spawn.c - creates the profiler's threads with all signals blocked. A thread inherits its creator's mask, so
+ * signals are blocked around the creation: no handler of the host ever runs on a stack of the profiler.
  */
 #include "sink/spawn.h"
 

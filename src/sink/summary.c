@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/summary.c - the highest in-use of all ticks and the last one.
+ * sink/summary.c - keeps the highest in-use value of all ticks and the last one, for the line at the end.
  *
- * The text is made on the way out of a process, perhaps in a signal handler, where localtime may not be called; and the
- * program's own use of it must not be disturbed. So the offset of local time comes from `deltaprof run`.
+ * The text is made when the process ends, perhaps in a signal handler, where localtime may not be called. So the offset
+ * of local time comes from `deltaprof run`.
  */
 #include "sink/summary.h"
 
@@ -40,7 +40,7 @@ void dp_summary_tick(int64_t inuse_bytes, int64_t time_ns)
     dp_store_relaxed(&summary.has_tick, true);
 }
 
-/* "148 MB": three figures at least, without a fraction. */
+/* "148 MB": at least three digits, without a fraction. */
 static void size_text(char *to, size_t n_bytes, int64_t bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};

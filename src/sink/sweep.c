@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/sweep.c - reads the names of a directory, and the stamps of its files only where there are too many.
+ * sink/sweep.c - deletes old profiles of ended processes. It reads the names in the directory, and the stamps of files
+ * only if there are too many.
  *
- * Two processes may sweep at the same time: each deletes the oldest, and what is gone already is no error.
+ * Two processes may sweep at the same time: each deletes the oldest, and it is no error if a file is already deleted.
  */
 #include "sink/sweep.h"
 
@@ -24,7 +25,7 @@ enum { MOST_TICKS = 256 };
 struct file {
     uint64_t tick; /* hash of process, SEQ and program */
     int64_t mtime_ns;
-    uint32_t name; /* in names */
+    uint32_t name; /* offset in names */
     bool ended;
 };
 
@@ -32,7 +33,7 @@ struct sweep {
     int dir_fd;
     const struct dp_stamp *self;
     pid_t pid;
-    DP_VEC(char) names; /* with their NULs */
+    DP_VEC(char) names; /* each with its NUL */
     DP_VEC(struct file) files;
     size_t n_names;
 };
@@ -86,7 +87,7 @@ static pid_t pid_of_temporary(const char *name)
     return number(pid, '.');
 }
 
-/* By system call: the libc function may be the interposer's. */
+/* By system call: the libc function may be interposed. */
 static bool has_ended(const struct sweep *s, pid_t pid, const struct dp_stamp *stamp)
 {
     if (!s->self->place || stamp->place != s->self->place || stamp->process == s->self->process)
@@ -94,7 +95,7 @@ static bool has_ended(const struct sweep *s, pid_t pid, const struct dp_stamp *s
     return pid == s->pid || (syscall(SYS_kill, pid, 0) && errno == ESRCH);
 }
 
-/* A regular file of this user. */
+/* Whether this is a regular file of this user. */
 static bool is_own(const struct sweep *s, const char *name, struct stat *st)
 {
     return !fstatat(s->dir_fd, name, st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st->st_mode) && st->st_uid == geteuid();
@@ -152,7 +153,7 @@ static bool insert(uint64_t *set, size_t n_slots, uint64_t tick)
     return is_new;
 }
 
-/* Files with a stamp of this place; how many ticks they are. */
+/* Reads the stamps; keeps files of this place and returns the number of their ticks. */
 static size_t read_files(struct sweep *s)
 {
     size_t n_ticks = 0, n_slots = 64;
@@ -181,7 +182,7 @@ static size_t read_files(struct sweep *s)
     return n_ticks;
 }
 
-/* False: no process that has ended has a file left. */
+/* False: no ended process has a file left. */
 static bool delete_oldest(struct sweep *s)
 {
     const struct file *oldest = NULL;

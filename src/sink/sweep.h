@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * sink/sweep.h - deletes what processes that have ended left in a directory of profiles, beyond what is to be kept.
- */
+/* sink/sweep.h - deletes files of ended processes from a directory of profiles, beyond the number to keep. */
 #pragma once
 
 #include "pprof/stamp.h"
@@ -11,8 +9,8 @@
 
 /*
  * Deletes temporary files of processes that were killed, and, while the directory holds more than `keep` ticks (0: any
- * number), the oldest ticks of processes that have ended, a few hundred at most. Only files whose stamp says that they
- * come from this pid namespace and boot: there a process id tells whether the process has ended. self, pid: of the
- * calling process, whose own ticks count but stay. Context: as sink/file.h.
+ * number), the oldest ticks of processes that have ended, a few hundred at most. Only files with a stamp of this pid
+ * namespace and boot, because only there a process id tells whether the process has ended. self, pid: of the calling
+ * process; its own ticks count but are not deleted. Context: as sink/file.h.
  */
 void dp_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep);

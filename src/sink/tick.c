@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/tick.c - the one place where profiles meet files.
+ * sink/tick.c - performs a tick: writes a profile of each kind to a file.
  *
- * One lock is held for the whole tick, by the agent or by whoever emits; nobody below waits for it, and fork does not:
- * a child opens it again and forgets what its parent's tick was doing.
+ * One lock is held for the whole tick, by the agent or by the thread that calls deltaprof_emit. No other code waits for
+ * it, and fork does not either: a child unlocks it and drops its parent's tick.
  */
 #include "sink/tick.h"
 
@@ -32,17 +32,17 @@ static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
 
 static struct {
     struct dp_lock lock;
-    char out[DP_CONFIG_TEXT]; /* as configured */
+    char out[DP_CONFIG_TEXT]; /* `out` as configured */
     int64_t keep;
     _Atomic bool has_sink;
     struct dp_files files;
-    bool forked;                                    /* this process was */
-    bool ready;                                     /* files is this process's */
-    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was made, or found, at start */
+    bool forked;                                    /* this process was forked */
+    bool ready;                                     /* `files` is set up for this process */
+    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
     struct dp_consumer *consumers[DP_KINDS];
-    bool has_file[DP_KINDS];  /* this process wrote one */
-    _Atomic uint64_t n_files; /* relaxed: a number to tell */
-    _Atomic bool is_last;     /* relaxed: of who waits for the tick */
+    bool has_file[DP_KINDS];  /* this process wrote a file of the kind */
+    _Atomic uint64_t n_files; /* relaxed: only for the summary */
+    _Atomic bool is_last;     /* relaxed: set by the thread that waits for the tick */
     _Atomic bool in_handler;  /* relaxed: stored before the agent is rung */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
@@ -72,7 +72,7 @@ const char *dp_tick_directory(void)
     return tick.files.dir;
 }
 
-/* Once a process: the directory's name may hold its pid. */
+/* Sets up `files`, once per process: the directory's name may contain the pid. */
 static int ready(void)
 {
     if (tick.ready)
@@ -81,7 +81,10 @@ static int ready(void)
     dp_process_program(program);
     int err = dp_files_init(&tick.files, tick.out, program, dp_process_pid(), tick.keep);
     tick.files.forked = tick.forked;
-    /* Made once: one that vanishes later is missed, not replaced. A forked child's name may hold its own pid. */
+    /*
+     * Created once: if the directory vanishes later, that is an error, and it is not created again. A forked child's
+     * name may contain its own pid.
+     */
     if (err == 0 && strcmp(tick.made, tick.files.dir) != 0) {
         err = dp_files_make_directory(&tick.files);
         if (err == 0)
@@ -95,7 +98,7 @@ static void say(int err)
 {
     bool lost = dp_load_relaxed(&tick.is_last);
     if (err && lost)
-        dp_store_relaxed(&cause.last, 0); /* said again: what was pending is lost now */
+        dp_store_relaxed(&cause.last, 0); /* logged again: the pending profiles are lost now */
     if (err)
         dp_log_once(&cause, -err, "no profiles in %s for uid %u: %m; they %s", tick.files.dir, (unsigned)geteuid(),
                     lost ? "are lost" : "stay pending");
@@ -117,7 +120,7 @@ void dp_tick_init(const struct dp_config *conf)
     dp_lock_unlock(&tick.lock);
 }
 
-/* Nothing was ever recorded: no consumer is made, and no memory taken. */
+/* Nothing was ever recorded: then no consumer is made, and no memory used. */
 static bool is_empty(unsigned kind)
 {
     struct dp_counts overflow = {0};
@@ -128,9 +131,7 @@ static bool is_empty(unsigned kind)
     return overflow.n == 0;
 }
 
-enum {
-    TRY_KNOWN = 1 << 16
-}; /* a flag beside enum dp_write_flags: first with the names that are known, then with all */
+enum { TRY_KNOWN = 1 << 16 }; /* an extra flag: write first with known names only, then with all */
 
 static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsigned flags, int64_t deadline_ns,
                       size_t *n_missed)
@@ -148,7 +149,7 @@ static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsign
     return err;
 }
 
-/* deadline_ns: how long a write without waiting is tried again while another thread holds the symbols lock. */
+/* deadline_ns: until then a write with DP_WRITE_NO_WAIT is repeated while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
     if (is_empty(kind))
@@ -162,7 +163,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last))
         flags |= DP_WRITE_ENDED;
-    /* The end is told even where there is nothing else to tell: the newest heap file is what is in use. */
+    /* The last heap file is written even without changes, because it must say that the process ended. */
     if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
@@ -210,7 +211,9 @@ static int write_all(unsigned flags, int64_t deadline_ns)
     return err;
 }
 
-/* False: nothing to write. A forked child tells nothing of what it inherited, until it samples: that is its parent's.
+/*
+ * False: nothing to write. A forked child writes nothing about inherited memory until it samples: its parent reports
+ * that.
  */
 static bool has_work(void)
 {
@@ -258,7 +261,7 @@ static void write_last(void *arg)
 
 int dp_tick_last(int64_t deadline_ns)
 {
-    static char stack[64 << 10]; /* a crash handler's may be 8k; a report takes 18 */
+    static char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
     struct last last = {.deadline_ns = deadline_ns};
     if (!has_work())
         return 0;
