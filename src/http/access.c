@@ -3,8 +3,8 @@
  * http/access.c - checks the Host, the site that a browser asks for, and the token.
  *
  * The token is the first line of a file, read again whenever the file's identity, size or time changed, so that a
- * secret can be rotated under a running process. It is compared without an early end; how long it is can be measured,
- * what it is cannot.
+ * secret can be rotated under a running process. It is compared in constant time: a client can measure its length, but
+ * not its content.
  */
 #include "http/access.h"
 
@@ -90,7 +90,7 @@ static int sextet(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The password of Basic: what follows the first colon of the decoded text. */
+/* The password of Basic authentication: the decoded text after the first colon. */
 static bool password(const char *text, char *out, size_t size, size_t *n_out)
 {
     uint32_t bits = 0;
@@ -118,14 +118,16 @@ static bool password(const char *text, char *out, size_t size, size_t *n_out)
     return past_colon;
 }
 
-/* "http://HOST" with the very Host that was asked; "null" is a page without a site. */
+/* Whether origin is "http://HOST" with the request's Host; "null" is a page without a site. */
 static bool is_own_origin(const char *origin, const char *host)
 {
     const char *at = strstr(origin, "://");
     return at && host && !strcasecmp(at + 3, host);
 }
 
-/* Sec-Fetch-Site is the browser's own judgement; browsers that do not send it send Origin, but not with every GET. */
+/*
+ * Browsers say in Sec-Fetch-Site whether the page is of another site; older ones send Origin, but not with every GET.
+ */
 static bool is_of_another_site(const struct dp_access_headers *h)
 {
     if (h->fetch_site)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* http/answer.c - the endpoint for hosts that may wait: one call, which pulls the reply and hands it on. */
+/*
+ * http/answer.c - answers a request in one call, for hosts that may wait: reads the reply and passes it to the host's
+ * functions.
+ */
 #include <deltaprof/http.h>
 
 #include <errno.h>

@@ -7,15 +7,16 @@
  * B1. Only the producer moves `head`, only the reader moves `tail`; head - tail bytes lie in the ring, at most its
  * size.
  *
- * B2. `state` collects ENDED (the producer's last touch, unless GONE was there), LEFT (the reader wants no more) and
- *     GONE (the reader's last touch). Whoever sets the second of ENDED and GONE frees the ring; a reader whose LEFT
- *     finds ENDED is the last and frees it at once. ENDED that finds LEFT hands the producer's arg to orphan.
+ * B2. `state` collects three bits: ENDED (the producer's last access, unless GONE was set), LEFT (the reader wants no
+ * more) and GONE (the reader's last access). The thread that sets the second of ENDED and GONE frees the ring. A reader
+ * that sets LEFT and finds ENDED is the last and frees it at once. A producer that sets ENDED and finds LEFT passes its
+ * arg to orphan.
  *
- * B3. The reader calls nothing that waits. The producer waits only on `tail`, and a reader that leaves wakes it.
+ * B3. The reader never waits. The producer waits only on `tail`, and a reader that leaves wakes it.
  *
- * Memory order: [FILL] the producer's bytes are published by head, and read after it; without it the reader would take
- * bytes of the ring's last round. [DRAIN] the reader's taking is published by tail; without it the producer would
- * overwrite bytes that are still being copied. [WAKE] stands at push. [STATE] the result is published with `ended`.
+ * Memory order: [FILL] `head` publishes the producer's bytes; without it the reader could copy old bytes of the ring.
+ * [DRAIN] `tail` publishes that the reader has copied bytes; without it the producer could overwrite bytes that are
+ * still being copied. [WAKE] is explained at push. [STATE] ENDED publishes the result.
  */
 #include "http/body.h"
 
@@ -38,13 +39,13 @@ enum { ENDED = 1, LEFT = 2, GONE = 4 };
 
 struct dp_body {
     _Atomic uint32_t head, tail; /* modulo 2^32; [FILL] and [DRAIN] */
-    _Atomic uint32_t wake;       /* moves with every drain and with leaving: what the producer sleeps on */
+    _Atomic uint32_t wake;       /* changes with each drain and when the reader leaves; the producer sleeps on it */
     _Atomic uint32_t state;      /* B2 */
-    int result;                  /* of produce; valid once ENDED [STATE] */
+    int result;                  /* result of produce; valid after ENDED [STATE] */
     int (*produce)(void *arg, dp_write_fn fn, void *ctx);
     void (*orphan)(void *arg, int result);
     void *arg;
-    bool relayed; /* its maker's descriptors are its own, and so are the producer's */
+    bool relayed; /* the creating thread has its own descriptor table, so the producer has one too */
     uint8_t ring[RING_BYTES];
 };
 
@@ -55,7 +56,9 @@ static int push(void *ctx, const void *bytes, size_t n_bytes)
     struct dp_body *b = ctx;
     const uint8_t *from = bytes;
     while (n_bytes) {
-        /* [WAKE] read before what it stands for: a drain or a leave that is missed below moved it, and no sleep begins
+        /*
+         * [WAKE] read before tail and state: if a drain or a leave is missed below, wake has changed, and no sleep
+         * begins
          */
         uint32_t wake = dp_load_acquire(&b->wake);
         if (dp_load_acquire(&b->state) & LEFT)
@@ -94,7 +97,7 @@ static void *run(void *arg)
     void (*orphan)(void *, int) = b->orphan;
     void *of_the_reply = b->arg;
     int result = b->result = b->produce(b->arg, push, b);
-    /* [STATE] result is written before; a reader that sees ENDED reads it */
+    /* [STATE] result is written before ENDED; a reader that sees ENDED reads it */
     uint32_t before = dp_or_acq_rel(&b->state, ENDED);
     if (before & GONE)
         drop(b);
@@ -139,7 +142,7 @@ ssize_t dp_body_read(struct dp_body *b, void *buf, size_t n_bytes)
 {
     uint8_t *to = buf;
     size_t n = 0;
-    uint32_t state = dp_load_acquire(&b->state); /* before head: what was pushed before ENDED is then seen */
+    uint32_t state = dp_load_acquire(&b->state); /* before head: all bytes pushed before ENDED are then visible */
     uint32_t tail = dp_load_relaxed(&b->tail), head = dp_load_acquire(&b->head); /* [FILL] */
     while (n < n_bytes && head != tail) {
         uint32_t at = tail % RING_BYTES, piece = head - tail;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/cursor.c - a bounded array of cursors under one lock that covers only looking up and marking.
+ * http/cursor.c - keeps the cursors of the endpoint in an array of fixed size. One lock protects only look-ups and
+ * marking.
  *
- * A cursor is {settled, sent, open}: `settled` is the last reply whose bytes are known to have arrived, `sent` the last
- * one that was begun, `open` says that sent's write ended well and only the client knows whether it arrived. The
- * consumer holds the matching pending copy, so commit and abandon are the only two ways on:
+ * A cursor is {settled, sent, open}: `settled` is the last reply that is known to have arrived; `sent` is the last one
+ * that was begun; `open` means that the write of `sent` succeeded and only the client knows whether it arrived. The
+ * consumer holds the pending copy of `sent`, which is then committed or abandoned:
  *
  *     settled --write--> open --after=sent--> settled (committed)
  *                             --anything else--> settled (abandoned; the next reply covers that time as well)
  *
- * The shared default cursor of each kind has a place of its own that nothing takes. A named cursor that is idle beyond
- * its time to live is freed; when all places are used, or no memory is left for a new one, the idle cursor that was
- * used least recently is. So asking under many names costs other named cursors their baseline, never the endpoint.
+ * The shared default cursor of each kind has its own place. A named cursor that is idle longer than its time to live is
+ * freed. If all places are used, or there is no memory for a new cursor, the least recently used idle one is freed. So
+ * a client that uses many names can make other named cursors lose their baseline, but cannot break the endpoint.
  */
 #include "http/cursor.h"
 
@@ -43,7 +44,7 @@ void dp_cursor_init(int64_t ttl)
     dp_lock_unlock(&lock);
 }
 
-/* A cursor that was made; NULL: there is none. */
+/* Finds an existing cursor; NULL: there is none. */
 static struct dp_cursor *find(unsigned kind, const char *name)
 {
     if (!*name)
@@ -67,7 +68,7 @@ static void forget_expired(int64_t now)
             forget(&named[i]);
 }
 
-/* Forgets the idle cursor that was used least recently. False: every named cursor is taken. */
+/* Frees the least recently used idle cursor. False: every named cursor is in use. */
 static bool forget_oldest(void)
 {
     struct dp_cursor *oldest = NULL;

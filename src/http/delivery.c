@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/delivery.c - a delta stands on its cursor's consumer, which stays taken until the end; what is cumulative, or a
- * window, on a consumer made for it alone. Only bytes that arrived move a baseline: a write that failed has abandoned
- * its rows already, one that was lost abandons them here, and one that its client will acknowledge leaves them open.
+ * http/delivery.c - writes one profile for a client and settles its baseline. A delta uses its cursor's consumer, which
+ * stays taken until the end; a cumulative profile or a window gets a separate consumer. Only bytes that arrived move a
+ * baseline: a failed write has abandoned its rows already; a lost one abandons them here; one that the client will
+ * acknowledge leaves them open.
  */
 #include "http/delivery.h"
 
@@ -10,7 +11,7 @@
 
 #include <errno.h>
 
-/* The settings as they are now, with what the request changes of them. */
+/* The present settings, changed by the request. */
 static int settings(struct dp_config *conf, const struct dp_request *q)
 {
     struct dp_config_error why;
@@ -69,7 +70,7 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_writ
     if (q->text)
         return dp_text_write_profile(q->kind, fn, ctx);
     struct dp_config conf;
-    if (settings(&conf, q) == 0) /* as it was when the request came */
+    if (settings(&conf, q) == 0) /* as at the time of the request */
         dp_consumer_configure(d->consumer, &conf);
     unsigned flags =
         (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0) | DP_WRITE_RESIDENT;

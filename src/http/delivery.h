@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/delivery.h - one profile on its way to one client: whose baseline it stands on, and what becomes of that.
+ * http/delivery.h - delivers one profile to one client: takes the baseline, writes, and then moves the baseline or
+ * leaves it.
  *
- * Zero is one that holds nothing. Context: any thread above the waterline, one at a time.
+ * Zero: holds nothing. Context: any thread above the waterline, one at a time.
  */
 #pragma once
 
@@ -11,19 +12,19 @@
 #include "report/profile.h"
 
 struct dp_delivery {
-    struct dp_consumer *consumer; /* the cursor's, or one for this profile alone; NULL: no profile */
+    struct dp_consumer *consumer; /* the cursor's, or one for this profile only; NULL: no profile */
     struct dp_cursor *cursor;     /* NULL: none */
     uint64_t seq;                 /* of the reply, for X-Deltaprof-Seq */
 };
 
 /*
- * Takes what the request needs: a HEAD nothing. 200, or the status that refuses with *message, and then nothing is
- * held. The settings are read when the write begins.
+ * Takes the consumer that the request needs; none for HEAD. Returns 200, or the status of a refusal with *message; then
+ * nothing is held. The settings are read when the write begins.
  */
 int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const char **message);
 
-/* Writes the profile. 0, or what dp_consumer_write says; fn's error too. */
+/* Writes the profile. Returns as dp_consumer_write does; fn's error too. */
 int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_write_fn fn, void *ctx);
 
-/* Settles and gives back. written: the write ended well; arrived: and its bytes reached the client. */
+/* Settles the cursor and releases all. written: the write succeeded; arrived: and its bytes reached the client. */
 void dp_delivery_end(struct dp_delivery *, const struct dp_request *, bool written, bool arrived);

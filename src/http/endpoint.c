@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/endpoint.c - a request in, a reply that is pulled out; no sockets.
+ * http/endpoint.c - answers requests for profiles: takes a request and gives a reply that the host reads; no sockets.
  *
- * A reply is in one of three shapes: a text kept whole (errors, the index, cmdline: a few kilobytes), a window that has
- * to pass (?seconds=), or a body that a thread of ours makes while the host pulls it through a ring of 64 KiB. The
- * host's thread never serialises, symbolises or waits.
+ * A reply is in one of three states: a text kept in memory (errors, the index, cmdline: a few kilobytes), a window that
+ * has to pass (?seconds=), or a body that a thread of the profiler makes while the host reads it through a ring of 64
+ * KiB. The host's thread never serialises, symbolises or waits.
  *
- * The status waits until the profile has ended or half fills the ring. A profile that fails before that is answered
- * with 503 and a line of text; one that fails later, or whose host has asked for the status already, is cut.
+ * The status waits until the profile has ended or half fills the ring. If the profile fails before that, the reply is
+ * 503 with a line of text; if it fails later, or the host has already read the status, the body is cut off.
  *
- * Who owns a reply: the host, until it ends it. If its producer is still at work then, the producer becomes the owner,
- * finds its write failing, and settles the cursor as lost (release_reply on its thread). So an end never waits.
+ * Ownership: the host owns a reply until it ends it. If the producer is still at work then, the producer becomes the
+ * owner: its next write fails, and it settles the cursor as lost (release_reply on its thread). So an end never waits.
  *
- * Delivered means that produce ended well, that read gave its end, and that the host says so. Anything less leaves the
- * baseline where it was.
+ * Delivered means that produce succeeded, that read returned the end, and that the host said so. Otherwise the baseline
+ * stays.
  */
 #include "http/endpoint.h"
 
@@ -38,8 +38,8 @@
 
 #define REPLIES_MAX    128
 #define BODY_MAX_BYTES (1u << 20)
-#define POLL_NS        1000000  /* while a producer is at work and the ring is empty */
-#define BUSY_NS        10000000 /* until a body's turn may come */
+#define POLL_NS        1000000  /* time to the next read while a producer is at work and the ring is empty */
+#define BUSY_NS        10000000 /* time to the next try while too many bodies are at work */
 #define N_HEADERS      9
 
 struct deltaprof_http_reply {
@@ -58,14 +58,14 @@ struct deltaprof_http_reply {
     int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
     struct dp_body *body;
     bool has_body, ended;
-    bool settled;      /* the status is final */
-    _Atomic bool told; /* relaxed, the reply is one thread's: the host has asked for the status already */
+    bool settled;      /* the status is fixed */
+    _Atomic bool told; /* the host has read the status already; relaxed: one thread uses the reply */
     int result;
 
     struct dp_delivery delivery;
 };
 
-static bool cmdline; /* may be told */
+static bool cmdline; /* whether cmdline may be served */
 static _Atomic bool started, seccomp;
 static _Atomic unsigned n_replies;
 
@@ -73,7 +73,7 @@ void dp_endpoint_init(const struct dp_config *conf)
 {
     cmdline = conf->cmdline;
     dp_cursor_init(conf->cursor_ttl_ns);
-    dp_store_release(&started, true); /* [START] cmdline is known for whoever sees it */
+    dp_store_release(&started, true); /* [START] a thread that sees it also sees cmdline */
 }
 
 void dp_endpoint_before_seccomp(void)
@@ -113,7 +113,7 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
     r->request.message = message;
 }
 
-/* Anything that stands in a profile's way becomes the reply. */
+/* Any error becomes the reply. */
 static void prepare_profile(struct deltaprof_http_reply *r)
 {
     const struct dp_request *q = &r->request;
@@ -129,11 +129,11 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
-/* A reader of a reply that is cut off does not learn why: the log says it. */
+/* Logs why a reply is cut off, because its reader cannot know. */
 static void note(const struct deltaprof_http_reply *r, int error)
 {
     static struct dp_log_cause cause;
-    if (error == -EPIPE || error == -ECANCELED) /* nobody's to mend: the client left, or this is a fork's child */
+    if (error == -EPIPE || error == -ECANCELED) /* no fault: the client left, or this is a forked child */
         return;
     dp_log_once(&cause, -error,
                 error ? "a profile for the endpoint: %m, its reply failed" : "profiles are served again");
@@ -148,7 +148,9 @@ static int produce(void *arg, dp_write_fn fn, void *ctx)
     return error;
 }
 
-/* Settles and frees. `arrived`: see the top. Runs on the host's thread, or on the producer's for an orphan. */
+/*
+ * Settles and frees the reply. `arrived`: see the top. Runs on the host's thread, or, for an orphan, on the producer's.
+ */
 static void release_reply(struct deltaprof_http_reply *r, bool arrived)
 {
     dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
@@ -165,7 +167,7 @@ static void orphaned(void *arg, int result)
     release_reply(r, false);
 }
 
-/* While too many bodies are under way, a window stays open a little longer; without one the reply is refused. */
+/* While too many bodies are at work, a window stays open a little longer; a reply without a window is refused. */
 static void start_body(struct deltaprof_http_reply *r)
 {
     int error = 0;
@@ -219,14 +221,14 @@ static void write_headers(struct deltaprof_http_reply *r)
     add_header(r, "X-Deltaprof-Pid", r->pid_text);
 }
 
-/* The line of an error is kept in the reply itself: there may be no memory for it. */
+/* An error's line is stored in the reply itself, because there may be no memory for it. */
 static void write_line(struct deltaprof_http_reply *r)
 {
     dp_vec_clear(&r->text);
     snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
 }
 
-/* Makes the status final, once the body is settled. */
+/* Fixes the status, when the body is settled. */
 static void settle(struct deltaprof_http_reply *r)
 {
     int result = r->result;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/endpoint.h - what the core tells the endpoint; the requests themselves come in by <deltaprof/http.h>.
+ * http/endpoint.h - starts and stops the endpoint, for the core. The functions for requests are declared in
+ * <deltaprof/http.h>.
  */
 #pragma once
 
@@ -8,9 +9,9 @@
 
 #include <stdbool.h>
 
-/* From now on requests are answered; before it, with 503. */
+/* Makes the endpoint answer requests; before, the answer is 503. */
 void dp_endpoint_init(const struct dp_config *conf);
-/* No thread is made from now on: profiles are answered with 503. */
+/* From now on no thread is created: requests for profiles get 503. */
 void dp_endpoint_before_seccomp(void);
-/* Replies and cursors of the parent are abandoned. Only stores. */
+/* In a forked child: abandons replies and cursors of the parent. Only stores. */
 void dp_endpoint_fork_child(void);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/listen.c - two threads: one that serves `listen`, and one that starts it, stops it, and writes its log lines.
+ * http/listen.c - runs the HTTP server of `listen` in two threads: one serves; the other starts and stops it and writes
+ * its log lines.
  *
- * The thread that serves has a descriptor table of its own, emptied of the host's: a socket that the host closes does
- * not stay open in ours, the host can neither close nor reuse a descriptor of the endpoint, and its own numbers are
- * what they would be without us. Where the kernel does not allow such a table nothing is served. The host's fd 2, and
- * its log callback, can be reached from the host's table only: so a second thread stays there, opens nothing, and
- * writes the lines that the first one hands over (base/relay.h).
+ * The serving thread has a separate, empty descriptor table. So a socket that the host closes does not stay open here,
+ * the host can neither close nor reuse a descriptor of the endpoint, and the host's descriptor numbers are the same as
+ * without the profiler. If the kernel does not allow such a table, nothing is served. The host's fd 2, and the
+ * descriptors of its log callback, are in the host's table only: so the second thread keeps that table, opens nothing,
+ * and writes the lines that the first one passes on (base/relay.h).
  *
  * Stopping closes the relay. The second thread then sends the first one a signal that is blocked everywhere and read
- * through a signalfd, and joins it. A signal that the whole process got can be read there too, so the relay decides.
+ * through a signalfd, and joins it. A signal sent to the whole process can be read there too, so the state of the relay
+ * decides.
  */
 #include "http/listen.h"
 
@@ -44,7 +46,7 @@
 #define MAX_CONNECTIONS 64
 #define REQUEST_S       10
 #define REPLY_S         120
-/* What a reader that dies may have left unread and yet counts as delivered: little, without after=. */
+/* The most that a dying reader may leave unread although it counts as delivered (without after=): so it is small. */
 #define SEND_BUFFER_BYTES (32 << 10)
 #define STACK_BYTES       (256u << 10)
 #define STOP_SIGNAL       SIGURG
@@ -55,12 +57,12 @@ static struct dp_module module = {.name = "http"};
 static struct {
     char listen[DP_CONFIG_TEXT], token[DP_CONFIG_TEXT];
     bool forked, library_is_ours;
-    bool has_failed;    /* this process, or one that it was forked from, said that it is not served */
+    bool has_failed;    /* this process, or an ancestor, logged that the address is not served */
     bool every_program; /* exe= names none */
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
-    _Atomic int64_t due_ns; /* when it may bind: a second after a start, a fork or a stop */
+    _Atomic int64_t due_ns; /* time when it may bind: a second after a start, a fork or a stop */
 } endpoint;
 
 static const struct dp_server_calls calls = {
@@ -75,7 +77,7 @@ static const struct dp_server_calls calls = {
     .unmap = dp_mem_unmap,
 };
 
-/* A socket file that refuses connections is left over from a process that is gone. One with a full queue is alive. */
+/* Removes a socket file that refuses connections: its process has ended. A socket with a full queue is in use. */
 static void forget_dead_socket(const struct dp_endpoint_address *address)
 {
     struct stat was;
@@ -92,14 +94,14 @@ static void forget_dead_socket(const struct dp_endpoint_address *address)
 static int bind_and_listen(int fd, const struct dp_endpoint_address *address)
 {
     bool is_file = address->any.sa_family == AF_UNIX;
-    if (is_file && fchmod(fd, 0600)) /* from its first moment on */
+    if (is_file && fchmod(fd, 0600)) /* before it listens */
         return -errno;
     if (bind(fd, &address->any, address->n_bytes) || (is_file && chmod(address->un.sun_path, 0600)) || listen(fd, 64))
         return -errno;
     return 0;
 }
 
-/* A listening socket, or -errno. */
+/* Opens a listening socket; or -errno. */
 static int open_socket(const struct dp_endpoint_address *address)
 {
     int one = 1, buffer_bytes = SEND_BUFFER_BYTES; /* connections inherit it */
@@ -115,8 +117,10 @@ static int open_socket(const struct dp_endpoint_address *address)
     return err;
 }
 
-/* On the first port that is free. Two processes may both bind a port, and one of them then fails to listen: a socket
- * that was bound stays bound, so each port is tried with a new one. */
+/*
+ * Listens on the first free port. Two processes may bind the same port, and then one of them fails to listen. A bound
+ * socket cannot be bound again, so each port is tried with a new socket.
+ */
 static int open_first(struct dp_endpoint_address *address)
 {
     if (address->any.sa_family == AF_UNIX) {
@@ -140,8 +144,10 @@ static void say_where(const struct dp_endpoint_address *address)
                (unsigned)ntohs(address->in.sin_port));
 }
 
-/* A forked child that finds the port taken is one of many, and the address is served. A child whose parent could not
- * serve fails as the parent did, which has said so. */
+/*
+ * Logs that the address is not served. Not in a forked child that finds the port in use: the address is served by
+ * another process. And not in a child whose parent failed too, and logged it.
+ */
 static void say_not_served(int err)
 {
     char name[16], program[DP_PROGRAM_TEXT];
@@ -223,7 +229,7 @@ static void *serve_apart(void *unused)
     return unused;
 }
 
-/* A program that only waits for another one leaves the address to it, and looks again a second later. */
+/* A program that only waits for another one leaves the address to that program, and tries again a second later. */
 static bool gives_way(void)
 {
     if (!endpoint.every_program || !dp_wrapper_only_waits())
@@ -291,14 +297,14 @@ void dp_listen_init(const struct dp_config *conf)
 {
     if (&dp_module_http)
         module.builtin = &dp_module_http;
-    /* A program that has the library is its user too, and its settings stay. */
+    /* If the program has linked the library too, the library's process-wide settings are left alone. */
     endpoint.library_is_ours = !dlsym(RTLD_DEFAULT, "MHD_set_panic_func");
     if (!dp_module_open(&module)) {
         dp_log(DP_LOG_ERROR, "listen=%s, module http: %s, profiles are not served", conf->listen,
                dp_load_acquire(&module.error));
         return;
     }
-    dp_report_load(conf); /* the thread makes this a process with threads, whose children may open nothing */
+    dp_report_load(conf); /* with this thread the process has threads, and its children may not open modules */
     strcpy(endpoint.listen, conf->listen);
     strcpy(endpoint.token, conf->token);
     endpoint.every_program = strcmp(conf->exe, "*") == 0;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * http/listen.h - the embedded endpoint: a thread of ours that serves `listen`.
- */
+/* http/listen.h - the embedded endpoint: threads of the profiler that serve the address of `listen`. */
 #pragma once
 
 #include "base/config.h"
@@ -9,19 +7,21 @@
 #include <stdbool.h>
 
 /*
- * Opens the http module, so that a forked child has it without the loader, and starts the thread, which binds after a
- * second. An address that cannot be served is one line in the log. Context: init.
+ * Opens the http module, so that a forked child need not call the loader, and starts the thread, which binds after a
+ * second. If an address cannot be served, one line is logged. Context: init.
  */
 void dp_listen_init(const struct dp_config *conf);
 
-/* Makes the thread if it is wanted and there is none, since a fork or a stop; it binds a second after that. True: it
- * was made now. Context: where threads may be made. */
+/*
+ * Creates the thread if it is needed and missing, after a fork or a stop; it binds a second later. True: created now.
+ * Context: where threads may be created.
+ */
 bool dp_listen_start(void);
 
 /* Ends the thread and waits for it. False: there was none. */
 bool dp_listen_stop(void);
-/* The same, for good. */
+/* The same, and it is never started again. */
 void dp_listen_forbid(void);
 
-/* No thread lives on in a forked child. Only stores. */
+/* Resets the state in a forked child, which has no such thread. Only stores. */
 void dp_listen_fork_child(void);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/page.c - texts small enough to be written in one go, and the address-to-name list that pprof asks for.
+ * http/page.c - writes the endpoint's text replies: the index page, the command line, and the names of addresses for
+ * pprof.
  *
- * The index shows no argument and no path of the process: whoever sees it may see the profiles, not the environment.
+ * The index shows no argument and no path of the process: its readers may see profiles, but not the environment.
  */
 #include "http/page.h"
 
@@ -34,7 +35,7 @@ static int say(dp_write_fn fn, void *ctx, const char *format, ...)
     return fn(ctx, line, (size_t)n);
 }
 
-/* Three figures of a number of bytes: "1.53 MB". */
+/* A number of bytes with three digits: "1.53 MB". */
 static const char *bytes_text(char text[32], int64_t n_bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
@@ -55,7 +56,8 @@ static const char style[] =
     "pre { background: #8882; padding: .5em; overflow-x: auto; user-select: all; }\n"
     ":root { color-scheme: light dark; }\n";
 
-/* The page's own address goes into the commands, in the browser: the process does not know the name that it has there.
+/*
+ * The browser inserts the page's address into the commands: the process does not know under which name it is reached.
  */
 static const char script[] = "for (const e of document.querySelectorAll('.here'))\n"
                              "  e.textContent = location.origin + location.pathname;\n";
@@ -148,7 +150,7 @@ int dp_page_cmdline(dp_write_fn fn, void *ctx)
     return error;
 }
 
-/* The next "0x..." of [*at, end); 0 at the end. */
+/* Reads the next "0x..." of [*at, end); 0 at the end. */
 static uintptr_t next_address(const char **at, const char *end)
 {
     const char *p = *at;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/request.c - from a request line to what is asked for.
+ * http/request.c - parses the method and the target of a request.
  *
- * Everything is decided here, before a cursor or a table is touched, so that a bad request moves nothing and a fuzzer
- * reaches every branch without a socket. Parameters that scrapers send along (gc, and seconds for a delta) and unknown
- * ones are ignored; a known one with a bad value is an error that names what is allowed.
+ * All checks are done here, before a cursor or a table is used, so that a bad request changes nothing and a fuzzer
+ * reaches every branch without a socket. Parameters that scrapers add (gc, and seconds for a delta) and unknown ones
+ * are ignored; a known one with a bad value is an error that names the allowed values.
  */
 #include "http/request.h"
 
@@ -23,7 +23,7 @@ static const struct dp_request_profile profiles[] = {
     {"block", DELTAPROF_BLOCK, false, false, "where threads waited, since start"},
 };
 
-/* gperftools' paths, which its pprof asks for. */
+/* The paths that the pprof of gperftools uses. */
 static const struct {
     const char *path, *name;
 } aliases[] = {
@@ -56,7 +56,7 @@ static int hex(char c)
     return -1;
 }
 
-/* Decodes %XX and + of [from, to) into text; false: too long, malformed, or a NUL inside. */
+/* Decodes %XX and + of [from, to) into text. False: too long, malformed, or a NUL inside. */
 static bool decode(const char *from, const char *to, char *text, size_t size)
 {
     size_t n = 0;
@@ -183,7 +183,7 @@ static void parameters(struct dp_request *r, const char *query)
         refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex and block");
 }
 
-/* The rightmost mount point in the path: the host may have put anything before it. */
+/* Finds the last mount point in the path: the host may use any prefix. */
 static const char *mounted(const char *path, const char *end, const char *mount)
 {
     size_t n = strlen(mount);

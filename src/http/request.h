@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * http/request.h - what a request asks for, judged from its method and target alone: pure, no state, no memory.
- */
+/* http/request.h - parses a request from its method and target alone: pure, no state, no memory. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,10 +40,10 @@ struct dp_request {
     const char *query; /* of GET symbol; points into target */
 };
 
-/* The words that errors use for a bad value stay static; target must outlive request->query. */
+/* Error messages are static; target must outlive request->query. */
 void dp_request_parse(struct dp_request *request, const char *method, const char *target);
 
-/* One row of what can be asked for, for the index page; NULL beyond the last. */
+/* The profiles that can be requested, for the index page; NULL beyond the last. */
 struct dp_request_profile {
     const char *name;
     unsigned kind;

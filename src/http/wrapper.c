@@ -2,10 +2,10 @@
 /*
  * http/wrapper.c - recognizes a process that only waits for the program that it started.
  *
- * Such a wrapper and its program get the same configuration, so both want the same port. The port belongs to the
- * program. A wrapper is known by three things in /proc: the system call in which the main thread waits (for a child, or
- * for a signal, never for input), the number of threads, and a child that has executed a program. A forked child that
- * executed nothing has its parent's stack at the same address; after an execution the kernel has placed another stack.
+ * Such a wrapper and its program get the same configuration, so both would serve the same port, which should belong to
+ * the program. Three facts in /proc identify a wrapper: the system call in which the main thread waits (for a child or
+ * a signal, never for input), the number of threads, and a child that has executed a program. A forked child that
+ * executed nothing has its stack at the same address as its parent; exec places a new stack.
  *
  * An ancestor has an endpoint if one of its threads has the name of the endpoint's thread.
  */
@@ -27,7 +27,7 @@
 enum { GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
 enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) */
 
-/* The file's text, cut to the room; "" if it cannot be read. */
+/* Reads the file's text, cut to the room; "" if it cannot be read. */
 static void read_text(char *text, size_t room, const char *path)
 {
     int fd = dp_file_out_of_the_way(open(path, O_RDONLY | O_CLOEXEC));
@@ -44,7 +44,7 @@ static void read_stat(char text[STAT_TEXT], pid_t pid)
     read_text(text, STAT_TEXT, path);
 }
 
-/* A numeric field behind the name, which may hold anything; 0: there is none. */
+/* A numeric field of stat, after the name, which may contain any bytes; 0: there is none. */
 static uint64_t field(const char *stat, int number)
 {
     const char *at = strrchr(stat, ')');
@@ -59,7 +59,7 @@ static bool waits_for_child_or_signal(void)
     dp_text_format(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
     read_text(text, sizeof text, path);
     if (text[0] < '0' || text[0] > '9')
-        return false; /* it runs, or /proc does not say */
+        return false; /* it is running, or /proc gives no answer */
     long number = strtol(text, NULL, 10);
     return number == SYS_wait4 || number == SYS_waitid || number == SYS_rt_sigsuspend || number == SYS_rt_sigtimedwait;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/wrapper.h - programs that start other programs, and the address of `listen` that they share with them. Context:
- * a thread of ours; reads /proc.
+ * http/wrapper.h - recognizes programs that only start another program and share the address of `listen` with it.
+ * Context: a thread of the profiler; reads /proc.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 #include <sys/types.h>
 
 /*
- * Whether this process has done nothing but start a program and waits for its end, as timeout, `sh -c` and tini do: its
- * one thread, ours aside, waits for a child or a signal, and a child runs another program. False where /proc does not
- * say.
+ * Whether this process only started a program and waits for its end, as timeout, `sh -c` and tini do: its one thread
+ * (the profiler's not counted) waits for a child or a signal, and a child runs another program. False if /proc gives no
+ * answer.
  */
 bool dp_wrapper_only_waits(void);
 
-/* The nearest ancestor with an endpoint of its own, and the name of its program; 0: none. */
+/* The nearest ancestor with an endpoint, and the name of its program; 0: none. */
 pid_t dp_wrapper_server_above(char name[16]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/http.c - libmicrohttpd driven from one thread of ours, by its epoll descriptor.
+ * modules/http.c - the http module: runs libmicrohttpd in the calling thread, through its epoll descriptor.
  *
- * The library's own threads are not used: they would have no guard and a descriptor table of the host's. A reply that
- * has nothing to give yet suspends its connection, and this loop resumes it when its time has come. Two limits are
- * ours, since the library counts silence only: a client may neither dribble its request nor its reading for ever; once
- * a second those beyond their time are shut down, which the library then sees as a closed connection. A client that
- * closes its side while it waits for a window has left, as Go's server sees it too: its reply is given up.
+ * The library's own threads are not used: they would not be guarded, and would use the host's descriptor table. If a
+ * reply has no bytes yet, its connection is suspended, and this loop resumes it later. The library limits only the time
+ * without any byte, so this file adds two limits: for the whole time to send a request, and to read a reply. Once a
+ * second, connections beyond a limit are shut down; the library then sees a closed connection. A client that closes its
+ * sending side while it waits for a window counts as gone, as in Go's server: its reply is dropped.
  */
 #include "http/server.h"
 
@@ -21,9 +21,9 @@
 #include <sys/socket.h>
 
 #define BLOCK_BYTES   16384
-#define UPLOAD_BYTES  (1u << 20) /* of one request */
-#define UPLOADS_BYTES (4u << 20) /* of all that are under way */
-#define WATCH_NS      100000000  /* a client that waits longer is watched: it may leave */
+#define UPLOAD_BYTES  (1u << 20) /* limit for the body of one request */
+#define UPLOADS_BYTES (4u << 20) /* limit for the bodies of all current requests */
+#define WATCH_NS      100000000  /* a client that waits longer is checked for leaving */
 #define CLIENTS_MAX   64
 
 struct client {
@@ -31,21 +31,22 @@ struct client {
     struct MHD_Connection *connection;
     struct server *server;
     struct deltaprof_http_reply *reply;
-    char *target; /* as it came, percent-encoded */
+    char *target; /* as received, percent-encoded */
     char *upload;
-    size_t n_upload, upload_cap, announced; /* what its request may bring, counted in the server's */
+    /* bytes that its request may still send, counted in the server's `announced` */
+    size_t n_upload, upload_cap, announced;
     int too_long;
-    int64_t since_ns;  /* of the phase that it is in: sending a request, or reading a reply */
+    int64_t since_ns;  /* start of its phase: sending a request, or reading a reply */
     int64_t resume_ns; /* suspended until; 0: not suspended */
     int reading, ended;
-    int watched, gone; /* closed its side while it waited */
+    int watched, gone; /* gone: closed its side while it waited */
 };
 
 struct server {
     const struct dp_server_conf *conf;
     struct client *clients;
-    size_t announced; /* bytes of bodies that requests may still bring or have brought */
-    int one_left;     /* since the library last ran */
+    size_t announced; /* bytes of request bodies that came or may come */
+    int one_left;     /* a client left since the library last ran */
 };
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, int status, const char *message)
@@ -120,7 +121,7 @@ static enum MHD_Result answer_reply(struct client *c)
     return result;
 }
 
-/* ---- bodies of requests: counted before they come, kept in the profiler's own memory ----------------------------- */
+/* ---- bodies of requests: counted before they come, kept in memory of dp_mem -------------------------------------- */
 
 static void forget_upload(struct client *c)
 {
@@ -131,7 +132,9 @@ static void forget_upload(struct client *c)
     c->too_long = 0;
 }
 
-/* 200; or the status that refuses a body before it comes. One without a length may be as long as any. */
+/*
+ * Returns 200, or the status that refuses the body before it comes. A body without a length counts as the longest one.
+ */
 static int announce_upload(struct client *c, const char *length, int chunked, const char **message)
 {
     unsigned long long n = chunked ? UPLOAD_BYTES : length ? strtoull(length, NULL, 10) : 0;
@@ -175,7 +178,7 @@ static struct client *client_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* The library cuts the query off and decodes; the endpoint wants the target as it came. */
+/* Keeps the target as received: the library cuts the query off and decodes, but the endpoint needs it whole. */
 static void *take_target(void *ctx, const char *uri, struct MHD_Connection *connection)
 {
     struct client *c = client_of(connection);
@@ -202,7 +205,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
     (void)version;
     if (!c)
         return MHD_NO;
-    if (!*request) { /* headers are complete */
+    if (!*request) { /* the headers are complete */
         *request = c;
         forget_upload(c);
         const char *message = "";
@@ -259,7 +262,7 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         struct client *c = calloc(1, sizeof *c);
         if (!c)
-            return; /* its requests find no client and are closed */
+            return; /* its requests have no client and are closed */
         c->connection = connection;
         c->server = server;
         c->since_ns = dp_clock_ns();
@@ -288,7 +291,7 @@ static int socket_of(const struct client *c)
     return info ? info->connect_fd : -1;
 }
 
-/* The library does not look at a suspended connection: whether its client closed it is asked here. */
+/* Checks whether clients of suspended connections have closed them; the library does not look at those. */
 static nfds_t watch(const struct server *server, struct pollfd *fds, struct client **watched)
 {
     nfds_t n = 0;
@@ -301,7 +304,10 @@ static nfds_t watch(const struct server *server, struct pollfd *fds, struct clie
     return n;
 }
 
-/* Resumes who has waited long enough and shuts down who has taken too long. When to look again, in ns from now. */
+/*
+ * Resumes connections whose time has come, and shuts down those beyond a limit. Returns when to call it again, in ns
+ * from now.
+ */
 static int64_t sweep(struct server *server)
 {
     int64_t now = dp_clock_ns(), next = INT64_MAX;
@@ -349,7 +355,7 @@ static int serve(void *arg)
         MHD_UNSIGNED_LONG_LONG wait_ms;
         if (MHD_get_timeout(daemon, &wait_ms) == MHD_YES && (int64_t)wait_ms * 1000000 < wait_ns)
             wait_ns = (int64_t)wait_ms * 1000000;
-        if (server->one_left) /* at its limit the library stops to accept, and takes that up again when it runs next */
+        if (server->one_left) /* at its limit the library stops accepting; it accepts again when it runs next */
             wait_ns = 0;
         server->one_left = 0;
         struct pollfd fds[2 + CLIENTS_MAX] = {{.fd = info->epoll_fd, .events = POLLIN},
@@ -360,7 +366,7 @@ static int serve(void *arg)
         int n = ppoll(fds, 2 + n_watched, wait_ns == INT64_MAX ? NULL : &wait, NULL);
         for (nfds_t i = 0; n > 0 && i < n_watched; i++)
             if (fds[2 + i].revents)
-                watched[i]->gone = watched[i]->resume_ns = 1; /* long past */
+                watched[i]->gone = watched[i]->resume_ns = 1; /* 1: a time long ago */
         if (n < 0 && errno != EINTR)
             error = -errno;
         else if (n > 0 && fds[0].revents & POLLNVAL)
@@ -370,7 +376,7 @@ static int serve(void *arg)
         if (!error && MHD_run(daemon) != MHD_YES)
             error = -EIO;
     }
-    /* A suspended connection may not be there when the library stops. */
+    /* No connection may be suspended when the library stops. */
     for (struct client *c = server->clients; c; c = c->next) {
         if (c->resume_ns) {
             c->resume_ns = 0;
@@ -384,10 +390,10 @@ static int serve(void *arg)
 
 static int run(const struct dp_server_conf *conf)
 {
-    static struct server server; /* one at a time; a long jump leaves it whole */
+    static struct server server; /* one server at a time; static, so that it survives a long jump */
     server = (struct server){.conf = conf};
     int err = dp_http_survive(serve, &server, conf->library_is_ours);
-    if (err == -ENOTRECOVERABLE) /* clients and daemon stay as they are: the library's lists still hold them */
+    if (err == -ENOTRECOVERABLE) /* clients and daemon are not freed: the library's lists still refer to them */
         for (struct client *c = server.clients; c; c = c->next)
             conf->calls->end(c->reply, 0);
     return err;

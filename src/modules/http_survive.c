@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/http_survive.c - libmicrohttpd's panic function: it is called when the library finds its own state broken,
- * must not return, and by default ends the process. Our thread leaves the library by a long jump instead. The function
- * stands for the whole process, so a server of the host's gets what the library would have done.
+ * modules/http_survive.c - replaces libmicrohttpd's panic function, so that a panic does not end the process. The
+ * library calls it when its own state is broken; it must not return, and by default it ends the process. Here the
+ * profiler's thread leaves the library by a long jump instead. There is one panic function per process; for a server of
+ * the host it still does what the library does by default.
  */
 #include "modules/http_survive.h"
 
@@ -17,7 +18,7 @@
 
 static struct {
     pthread_t thread;
-    _Atomic bool serves; /* released with thread and out set; a panic of another thread may read it */
+    _Atomic bool serves; /* stored with release after thread and out; a panic of another thread may read it */
     jmp_buf out;
 } server;
 
