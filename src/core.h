@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * core.h - what the core (deltaprof.c) does for the public API that stands elsewhere.
- */
+/* core.h - functions of the core (deltaprof.c) for the part of the public API in deltas.c. */
 #pragma once
 
 /*
- * The tables, for a runtime that has records of its own and never starts us: its stacks want frames and mappings too.
- * Does nothing once they are there; what it lacks for want of memory, its callers find out themselves.
+ * Sets up the tables, for a runtime that uses records.h without deltaprof_start: its stacks need frames and mappings
+ * too. Does nothing if they exist. It reports no error: callers notice missing tables.
  */
 void dp_core_init_once(void);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deltaprof.c - the core: the public API but for deltas (deltas.c), and the only file that knows all floors.
+ * deltaprof.c - the core: the public API except deltas (deltas.c). It is the only file that uses all rooms.
  *
- * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers what needs registering, in an
- * order in which every later step finds the earlier ones done; a later start only changes rates. `exe` is looked at
- * before anything else: a program that it leaves out costs a parse of its configuration and nothing more.
+ * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers handlers, in an order in which
+ * each step can rely on the earlier ones; a later start only changes rates. `exe` is checked first: in an excluded
+ * program nothing is done but parsing the configuration.
  *
- * fork: the handlers here are the only ones. In the child each room below opens its locks and drops its parent's state
- * by plain stores; nothing is allocated, freed, waited for or sent.
+ * fork: the handlers here are the only ones. In the child each room unlocks its locks and drops its parent's state by
+ * plain stores; nothing is allocated, freed, waited for or sent.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
@@ -47,12 +47,12 @@ enum { IDLE, RUNNING, STOPPED };
 static struct {
     struct dp_lock lock;
     _Atomic int state;
-    bool initialized; /* tables and handlers are there */
+    bool initialized; /* tables and handlers exist */
     struct dp_config conf;
     _Atomic unsigned hooks;
-    bool alone;           /* started by a preload: nobody but our sinks takes deltas */
-    _Atomic bool seccomp; /* stays so in children, as filters do */
-    _Atomic bool paused;  /* deltaprof_stop_agent ended threads that deltaprof_resume brings back */
+    bool alone;           /* started by a preload: only the library's own sinks take deltas */
+    _Atomic bool seccomp; /* inherited by children, as filters are */
+    _Atomic bool paused;  /* deltaprof_stop_agent ended threads; deltaprof_resume creates them again */
 } core;
 
 const char *deltaprof_version(void)
@@ -91,7 +91,7 @@ static void fork_child(void)
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
 
-/* Once a process: what stays for its life. */
+/* Sets up what lasts for the life of the process; runs once. */
 static int init_once(const struct dp_config *conf)
 {
     if (core.initialized)
@@ -118,7 +118,7 @@ void dp_core_init_once(void)
         dp_config_init(&conf);
         if (dp_config_parse(&conf, secure_getenv("DELTAPROF_CONF"), &error) == 0) {
             dp_log_init(conf.log);
-            init_once(&conf); /* what it lacks for want of memory, new says */
+            init_once(&conf); /* if memory is missing, dp_consumer_new fails */
         }
     }
     dp_lock_unlock(&core.lock);
@@ -157,7 +157,8 @@ static int start(const struct dp_config *conf, bool preloaded)
     say_start(conf);
     if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
         dp_agent_start();
-    if (!dp_load_relaxed(&core.hooks) && !dp_heap_name(1)) /* who names a heap reports it, and knows */
+    /* no warning if a heap is registered: a runtime reports its allocations */
+    if (!dp_load_relaxed(&core.hooks) && !dp_heap_name(1))
         dp_log(DP_LOG_ERROR,
                "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
     return 0;
@@ -184,7 +185,7 @@ static int start_from(const char *text, bool preloaded)
     if (err == 0)
         dp_record_rearm();
     errno = saved;
-    return err > 0 ? 0 : err; /* left out by `exe`: the caller need not mind */
+    return err > 0 ? 0 : err; /* excluded by `exe`: no error for the caller */
 }
 
 int deltaprof_start(const char *conf)
@@ -263,7 +264,10 @@ int deltaprof_set(const char *text)
     return err;
 }
 
-/* There is nothing to do here: not started; confined, where to ask who we are may already kill; a child of vfork. */
+/*
+ * Whether the profiler must do nothing: not started; under seccomp, where even getpid() may be fatal; in a child of
+ * vfork.
+ */
 static bool stands_aside(void)
 {
     return dp_load_relaxed(&core.state) == IDLE || dp_load_relaxed(&core.seccomp) || !dp_process_is_noted();
@@ -295,13 +299,13 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
     int64_t kept = deltaprof_guard_enter();
     dp_log_to(fn, ctx);
     if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_exit_deadline()))
-        dp_agent_start(); /* it comes back among the host's descriptors, which fn may need */
+        dp_agent_start(); /* the new agent shares the host's descriptors, which fn may need */
     deltaprof_guard_exit(kept);
 }
 
 /* ---- process life ----------------------------------------------------------------------------------------------- */
 
-/* Makes what is wanted and missing. True: at least one thread was made. */
+/* Creates the threads that are needed and missing. True: at least one was created. */
 static bool make_threads(void)
 {
     int saved = errno;
@@ -396,7 +400,7 @@ void deltaprof_before_thread_exit(void)
     if (stands_aside() || syscall(SYS_gettid) != getpid())
         return;
     int64_t kept = deltaprof_guard_enter();
-    dp_listen_forbid(); /* a thread of ours would keep the process alive after its last own one */
+    dp_listen_forbid(); /* a thread of the profiler would keep the process alive after the host's last one */
     dp_agent_before_thread_exit(dp_exit_deadline());
     deltaprof_guard_exit(kept);
 }
@@ -406,7 +410,7 @@ void deltaprof_before_seccomp(void)
     if (stands_aside() || dp_agent_is_self())
         return;
     if (dp_swap_acq_rel(&core.seccomp, true))
-        return; /* another thread is at it */
+        return; /* another thread is doing it */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_exit_deadline();
@@ -420,7 +424,7 @@ void deltaprof_before_seccomp(void)
     dp_signals_release();
     dp_lock_lock(&core.lock);
     if (core.alone)
-        dp_record_tune(&core.conf, false); /* nobody would ever read it, and a stack is walked by system calls */
+        dp_record_tune(&core.conf, false); /* no sink could write the records, and walking a stack needs system calls */
     dp_lock_unlock(&core.lock);
     if (dp_tick_has_sink() && (core.conf.heap_rate || core.conf.mutex_rate || core.conf.block_rate_ns))
         dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deltas.c - deltas by their public names: struct deltaprof_delta is a consumer (report/profile.h), and what a caller
- * may get wrong is refused here.
+ * deltas.c - the public functions of deltas: struct deltaprof_delta is a consumer (report/profile.h). Wrong arguments
+ * are refused here.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/records.h>

@@ -10,8 +10,8 @@
  * Bounds: a row is taken only below the capacity of the arena, and a probe looks at PROBES slots; beyond either the
  * table counts as full and the function is unknown (0).
  *
- * [FUNCTION] a release of the id, met by the acquire of the thread that finds it; without it that thread could compare
- * texts that are not there yet.
+ * [FUNCTION] the id is stored with release and loaded with acquire; without it a thread could compare texts that are
+ * not written yet.
  */
 #include "objects/functions.h"
 
@@ -53,14 +53,14 @@ int dp_functions_init(size_t budget_bytes)
     return 0;
 }
 
-/* The texts cut to what a row holds: never in the middle of a character. */
+/* Cuts the texts to the size of a row, never in the middle of a character. */
 static struct deltaprof_function clip(const struct deltaprof_function *f)
 {
     struct deltaprof_function out = *f;
     if (out.n_name > DP_FUNCTION_NAME_MAX)
         for (out.n_name = DP_FUNCTION_NAME_MAX; out.n_name && (out.name[out.n_name] & 0xc0) == 0x80;)
             out.n_name--;
-    if (out.n_file > DP_FUNCTION_FILE_MAX) /* the end of a path says more than its beginning */
+    if (out.n_file > DP_FUNCTION_FILE_MAX) /* the end of a path is more useful than its beginning */
         for (out.file += out.n_file - DP_FUNCTION_FILE_MAX, out.n_file = DP_FUNCTION_FILE_MAX;
              out.n_file && (*out.file & 0xc0) == 0x80; out.file++)
             out.n_file--;
@@ -74,7 +74,7 @@ static bool is(uint32_t id, const struct deltaprof_function *f)
            !memcmp(row->text, f->name, f->n_name) && !memcmp(row->text + f->n_name + 1, f->file, f->n_file);
 }
 
-/* 0: the arena is full. */
+/* Appends a row; returns its id. 0: the arena is full. */
 static uint32_t append(const struct deltaprof_function *f)
 {
     uint32_t n = (uint32_t)((sizeof(struct row) + f->n_name + f->n_file + 2 + UNIT - 1) / UNIT);

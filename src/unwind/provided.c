@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind/provided.c - puts the frames of runtimes in the place of the native frames that ran them.
+ * unwind/provided.c - replaces native frames by the frames of runtimes that they execute.
  *
  * A provider gives runs of frames, the innermost first, and for each run an anchor: an address on the C stack. A native
  * frame i covers [sp of i, sp of i + 1); the outermost frame has no known end and covers nothing. Both sequences lead
@@ -14,10 +14,10 @@
  * A run whose anchor no native frame covers (the walk was cut, or the frames are of another stack) keeps its order: it
  * is appended at the root end and its frames are counted. A run without frames leaves its native frame as it is.
  *
- * The memo of the stack cache knows native frames only. A runtime's line changes while the native stack stays the same,
- * so providers are asked for each sample, and a merged stack carries no memo.
+ * The stack cache holds native frames only. A runtime's line changes while the native stack stays the same, so
+ * providers are asked for each sample, and a merged stack has no `known` record.
  *
- * Memory: what this needs lies in the stack cache's staging area, which is free between two walks.
+ * Memory: this uses the stack cache's staging area, which is free between two walks.
  */
 #include "unwind/provided.h"
 
@@ -137,7 +137,7 @@ static void put(struct merge *m, dp_frame_id id)
         m->cut = true;
 }
 
-/* The frames of the next run; their number. */
+/* Appends the frames of the next run; returns their number. */
 static uint32_t put_run(struct merge *m)
 {
     uint32_t at = m->run ? m->from->runs[m->run - 1].end : 0, end = m->from->runs[m->run++].end;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * unwind/provided.h - frames that runtimes name, put into a walked stack. Context: hook.
- */
+/* unwind/provided.h - puts frames that runtimes name into a walked stack. Context: hook. */
 #pragma once
 
 #include "unwind/stack_cache.h"
@@ -17,7 +15,7 @@ struct dp_native_stack {
     const uintptr_t *sps;
 };
 
-/* Some runtime registered. */
+/* Whether a runtime has registered a provider. */
 bool dp_provided_any(void);
 
 /*
@@ -27,5 +25,5 @@ bool dp_provided_any(void);
 bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stack *native, uintptr_t sp, unsigned depth,
                        struct dp_stack *out);
 
-/* Room for depth sps beside a walk through libunwind or by frame pointers. */
+/* Room for the sps of `depth` frames during a walk through libunwind or by frame pointers. */
 uintptr_t *dp_provided_sps(struct dp_stack_cache *cache, unsigned depth);
