@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * allocator.h - the hook of a function that returns a new block, or NULL.
- */
+/* allocator.h - macros for the hooks of functions that return a new block, or NULL. */
 #pragma once
 
 #include "hook.h"

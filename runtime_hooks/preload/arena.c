@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena.c - a bump allocator in static memory, for the few calls that dlsym makes while we look for malloc.
+ * arena.c - a bump allocator in static memory, for the few allocations that dlsym makes during the search for the real
+ * malloc.
  *
- * Each block has its size in the word before it. Blocks outlive the search (glibc keeps its error text, for one), so
- * free and realloc must know them for ever: they stand in the filter, and cost other frees nothing.
+ * Each block has its size in the word before it. Blocks outlive the search (glibc keeps its error text, for example),
+ * so free and realloc must always recognize them: they are marked in the filter, which costs other frees nothing.
  */
 #include "arena.h"
 
@@ -21,7 +22,7 @@ void *dp_arena_alloc(size_t alignment, size_t n_bytes)
         alignment = 16;
     if (n_bytes > ARENA_BYTES || alignment > 4096)
         goto full;
-    /* Taken whole, alignment and all, so that one add is enough for any number of threads. */
+    /* Includes room for the alignment, so that a single atomic add reserves the block. */
     size_t want = (n_bytes + alignment + 2 * sizeof(size_t) + 15) & ~(size_t)15;
     size_t at = __atomic_fetch_add(&used, want, __ATOMIC_RELAXED);
     if (at + want > ARENA_BYTES) {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * arena.h - memory for the calls that come before the real functions are known: dlsym itself may want some.
- */
+/* arena.h - memory for allocations before the real functions are known: dlsym itself may allocate. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zeroed, never given back; the filter says "perhaps" for it from now on. NULL: it is used up. Any thread. */
+/* Allocates zeroed memory that is never freed and is marked in the filter. NULL: the arena is used up. Any thread. */
 void *dp_arena_alloc(size_t alignment, size_t n_bytes);
 
 bool dp_arena_is_unused(void);
 bool dp_arena_owns(const void *ptr);
-size_t dp_arena_size(const void *ptr); /* as it was asked for */
+size_t dp_arena_size(const void *ptr); /* the size as requested */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exec.c - a process that becomes another program delivers what it has, as one that ends does.
+ * exec.c - hooks of exec: a process that executes another program delivers its last profiles, as one that ends does.
  *
- * Only if it sampled something since it began: most processes that exec are children that forked a moment ago, and what
- * they inherited is their parent's to tell. Not in a child of vfork, which the library knows by its pid.
+ * Only if it has samples of its own: most processes that exec were forked a moment ago, and their parent reports the
+ * inherited memory. Not in a child of vfork, which the library recognizes by its pid.
  *
- * An exec may fail, and a later end delivers again; that is said before the call, for then the lists of execl and its
- * kin pass by untouched, by a jump, as syscall's words do (symbols.h).
+ * An exec may fail; then the end of the process must deliver again. The library is told so before the call, because the
+ * hook passes execl's arguments on unchanged by a jump, as for syscall (symbols.h), and does not return.
  */
 #include "hook.h"
 
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Not inlined: a frame with stats in it is one that clang does not jump out of. */
+/* Not inlined: with `stats` in the frame clang would not make the tail call. */
 __attribute__((noinline)) void dp_before_exec(const char *path)
 {
     struct deltaprof_stats stats;
@@ -44,7 +44,7 @@ EXEC(execl, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST())
 EXEC(execle, path, (const char *path, DP_EXEC_LIST(long)), (path, DP_EXEC_LIST()))
 EXEC(execlp, NULL, (const char *file, DP_EXEC_LIST(long)), (file, DP_EXEC_LIST()))
 
-/* No row of symbols.h: an old libc lacks it, and what is not there must not be searched for (real.c). */
+/* Not in symbols.h: an old libc lacks it, and missing functions must not be searched for (real.c). */
 DP_HOOK int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags);
 int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - no guarded countdown stays behind when a stack is abandoned: by unwinding, or by longjmp.
+ * guard.c - resets a guarded countdown when its stack is abandoned, by unwinding or by longjmp.
  *
- * Hooks are C, so an exception passes them by without running anything of theirs. DP_GUARDED names this personality in
- * their unwind entries; the unwinder calls it for each such frame that it drops. It needs nothing of libgcc_s. The
- * distance that is drawn anew has no memory, so nothing is biased by it.
+ * Hooks are C, so an exception that passes through them runs no code of theirs. DP_GUARDED names the personality
+ * function below in their unwind entries; the unwinder calls it for each such frame that it drops. It uses no function
+ * of libgcc_s. The distribution of distances has no memory, so the new one causes no bias.
  */
 #include "hook.h"
 
@@ -19,11 +19,13 @@ static _Unwind_Reason_Code unwound(int version, _Unwind_Action actions, _Unwind_
     return _URC_CONTINUE_UNWIND;
 }
 
-/* What `.cfi_personality 0x9b` points to: a word that holds the function's address. */
+/* The word with the function's address that `.cfi_personality 0x9b` refers to. */
 extern const _Unwind_Personality_Fn dp_guard_personality;
 __attribute__((used)) const _Unwind_Personality_Fn dp_guard_personality = unwound;
 
-/* A jump out of a handler that interrupted a hook leaves the hook for good; any other finds the word as it should be.
+/*
+ * Resets the countdown: a longjmp out of a handler that interrupted a hook abandons the hook. For any other jump the
+ * countdown is not guarded.
  */
 static inline void jumping(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * init.c - the constructor: finds the real functions, says what we see, and starts the profiler if a preload brought
- * us.
+ * init.c - the constructor: finds the real functions, tells the library which events are hooked, and starts the
+ * profiler if the object came by a preload.
  *
- * Linked into a program we wait for its deltaprof_start. In a process with a sanitizer we stay passive: its
- * interceptors and ours would each take the other's calls for the program's.
+ * If the object is linked into a program, it waits for deltaprof_start. In a process with a sanitizer the hooks stay
+ * passive: the sanitizer's interceptors and these hooks would each take the other's calls for the program's.
  */
 #include "hook.h"
 
@@ -21,7 +21,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Does some word of LD_PRELOAD name this file? */
+/* Whether a word of LD_PRELOAD names this file. */
 static bool named_by_environment(const char *file)
 {
     const char *words = secure_getenv("LD_PRELOAD");
@@ -37,14 +37,14 @@ static bool named_by_environment(const char *file)
 }
 
 /*
- * What the loader's list says, in the order of loading. Asked by dl_iterate_phdr, which every glibc has; here its lock
- * is ours, since constructors run under the loader's.
+ * Facts from the loader's list, in the order of loading. Read by dl_iterate_phdr, which every glibc has; constructors
+ * run under the loader's lock, so this cannot deadlock.
  */
 struct seen {
     struct dp_range self;
     const char *self_name; /* "": part of the program itself */
-    bool ahead;            /* we come before libc */
-    bool needed;           /* somebody names us as something that it needs: then we were linked */
+    bool ahead;            /* this object comes before libc */
+    bool needed;           /* an object lists this one as needed: then it was linked */
 };
 
 static bool needs(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic, const char *soname)
@@ -53,7 +53,7 @@ static bool needs(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic, co
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_STRTAB)
             strings = (const char *)d->d_un.d_ptr;
-    /* The vdso's table is not relocated; it needs nobody. */
+    /* The vdso's table is not relocated; it needs no other object. */
     for (const ElfW(Dyn) *d = dynamic; (uintptr_t)strings > info->dlpi_addr && d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_NEEDED && strcmp(base_name(strings + d->d_un.d_val), soname) == 0)
             return true;
@@ -87,7 +87,10 @@ static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
     return 0;
 }
 
-/* LD_PRELOAD says so; or (/etc/ld.so.preload, ld.so --preload) we were loaded ahead of libc and nobody asked for us. */
+/*
+ * Whether this object was preloaded: LD_PRELOAD names it; or (/etc/ld.so.preload, ld.so --preload) it was loaded before
+ * libc and no object needs it.
+ */
 static bool preloaded(const struct seen *seen)
 {
     if (!seen->self_name || !*seen->self_name)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * init_static.c - the constructor of the hooks in a static program, in place of init.c.
+ * init_static.c - the constructor of the hooks in a static program, instead of init.c.
  *
- * libc is part of the program there. What tells it from the program's own code is the order of the link: cold code of
- * all, what runs once (main may stand there, nothing of libc's does), _start, the program, these hooks, libraries that
- * were named after them, libc. Where the order is another one, all code is taken for libc's, and nothing is started out
- * of a hook (dp_edge).
+ * There libc is part of the program. Only the order of linking separates its code from the program's: cold code of all
+ * files, startup code (main may be there, but no libc code), _start, the program, these hooks, libraries named after
+ * them, libc. If the order is different, all code counts as libc's, and no thread is started from a hook (dp_edge).
  */
 #include "hook.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h - what the hooks of all locks share.
+ * lock.h - macros for the hooks of all locks.
  *
- * A lock hook tries first; whatever the try answers but "busy" is the answer, so that an uncontended lock costs what it
- * costs without us. The waiting call and the release that sees waiters stand in DP_DUE functions (hook.h). No hook
- * keeps anything while the real call waits but its own stack, so that cancellation may unwind it. tries are not hooked:
- * they wait for nothing and let nothing go.
+ * A lock hook first calls the try function; any answer but "busy" is the result, so that an uncontended lock costs no
+ * more than without hooks. The waiting call, and the unlock that sees waiters, are DP_DUE functions (hook.h). While the
+ * real call waits, a hook holds nothing but its stack, so that cancellation may unwind it. Try functions are not
+ * hooked: they neither wait nor unlock.
  *
- * While the process has one thread there is nobody to wait for, and the real function is called at once.
+ * While the process has one thread no other thread can hold a lock, and the real function is called at once.
  *
  * One expansion. MUTEX(pthread_mutex_lock, (pthread_mutex_t *m), (m), true) of mutex.c, by WAITING and TRYING, and
  * RELEASING(pthread_mutex_unlock, (pthread_mutex_t *m), (m), m) are, shortened:
@@ -37,7 +37,10 @@
 #include <sys/single_threaded.h>
 #include <time.h>
 
-/* May a timed call try first? A bad clock or time is an error even where the lock is free: the real call says so. */
+/*
+ * Whether a timed call may try first. A bad clock or time is an error even if the lock is free: the real call reports
+ * it.
+ */
 static inline bool may_try(clockid_t clock, const struct timespec *t)
 {
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && t && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
@@ -58,8 +61,8 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 }
 
 /*
- * A waiting call: name##_wait parameters does the real one as a wait of this kind. lock: what its holder will give to
- * deltaprof_lock_release_begin.
+ * Defines name##_wait, which makes the real call and reports it as a wait of this kind. lock: the address that its
+ * holder will pass to deltaprof_lock_release_begin.
  */
 #define WAITING(name, parameters, arguments, lock, kind, end) \
     DP_DUE int name##_wait parameters                         \
@@ -72,12 +75,12 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
         return result;                                        \
     }
 
-enum { AT_ONCE = -1 }; /* no function here answers so */
+enum { AT_ONCE = -1 }; /* returned by no pthread function */
 
 /*
- * The hook of a waiting call: alone, the real one; else name##_tried, which waits only where its try says busy, and
- * calls the real one where that says AT_ONCE. It stands apart so that the way of a process with one thread needs no
- * frame.
+ * Defines the hook of a waiting call. With one thread it calls the real function; else name##_tried, which waits only
+ * if the try function returns busy, and calls the real function if it returns AT_ONCE. It is a separate function so
+ * that the path with one thread needs no frame.
  */
 #define TRYING(name, parameters, arguments, try_allowed, try, busy)                       \
     DP_DUE int name##_tried parameters                                                    \
@@ -94,7 +97,7 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         return name##_tried arguments;                                                    \
     }
 
-/* A release: one load where nobody waits. */
+/* Defines the hook of an unlock: one load if no thread waits. */
 #define RELEASING(name, parameters, arguments, lock)                          \
     DP_DUE int name##_seen parameters                                         \
     {                                                                         \
@@ -113,7 +116,7 @@ enum { AT_ONCE = -1 }; /* no function here answers so */
         return DP_REAL(name) arguments;                                       \
     }
 
-/* A lock that is no more: what is owed there ends with it. */
+/* Defines the hook that destroys a lock: reports the end of the lock. */
 #define DESTROYING(name, type, lock)                              \
     DP_HOOK int name(type *lock)                                  \
     {                                                             \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mutex.c - pthread_mutex_* and mtx_* as lock events.
+ * mutex.c - hooks of pthread_mutex_* and mtx_*, which report lock events.
  *
- * A try tells recursive, error-checking and priority-inheriting mutexes apart as well as the lock would: it answers
- * EAGAIN and EINVAL itself, and EBUSY where an error-checking lock would say EDEADLK, which then the real lock says.
- * A robust mutex is not tried: glibc's try (2.36) of one that is not recoverable leaves it locked, and the next lock
- * would hang. Its owner is looked at instead. glibc's mtx_t is a pthread_mutex_t.
+ * trylock works for recursive, error-checking and priority-inheriting mutexes: it returns EAGAIN and EINVAL like lock,
+ * and EBUSY where an error-checking lock returns EDEADLK, which the real lock then does. A robust mutex is not tried:
+ * glibc's trylock (2.36) of one that is not recoverable leaves it locked, and the next lock would hang. Its owner field
+ * is read instead. glibc's mtx_t is a pthread_mutex_t.
  */
 #include "lock.h"
 
-/* The address that the unlock will give, or NULL: the holder may be in another process. */
+/* The address that the unlock will pass; NULL: the holder may be in another process. */
 static inline const void *mutex(const pthread_mutex_t *m)
 {
     return m->__data.__kind & 0x80 ? NULL : m;
@@ -17,7 +17,7 @@ static inline const void *mutex(const pthread_mutex_t *m)
 
 enum { ROBUST = 0x10, OWNER = 0x3fffffff }; /* bits of __kind and __lock */
 
-/* Stands for a try: EBUSY if it must be waited for. Else the answer, or AT_ONCE: the real lock has it. */
+/* Like trylock: EBUSY if the lock has to wait; else the result, or AT_ONCE: call the real lock. */
 static inline int try(pthread_mutex_t *m)
 {
     if (__builtin_expect(m->__data.__kind & ROBUST, 0))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process.c - what the program does to itself, told to the library: ends, closed libraries, namespaces, rights,
+ * process.c - hooks that tell the library about events of the process: end, closed libraries, namespaces, rights,
  * seccomp.
  *
- * exit and quick_exit reach the library by handlers of theirs (init.c); `_exit` and exit_group have none. Of two
- * threads in exit, one runs the handlers and the other may end the process under it, so exit is told too. syscall and
- * prctl are declared here with the words that they may carry, whose number we cannot know; they are passed on as they
- * came, by a jump, also because a system call may return twice.
+ * exit and quick_exit call handlers (init.c); `_exit` and exit_group do not. If two threads call exit, one runs the
+ * handlers and the other may end the process meanwhile, so exit has a hook too. syscall and prctl are declared here
+ * with the largest number of arguments, because the true number is not known. Arguments are passed on unchanged, by a
+ * jump, also because a system call may return twice.
  */
 #include "hook.h"
 
@@ -30,7 +30,7 @@ DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
 DP_HOOK void thrd_exit(int result) __attribute__((noreturn));
 DP_HOOK int daemon(int nochdir, int noclose);
 DP_HOOK int dlclose(void *handle);
-DP_HOOK int capset(void *header, const void *data); /* libc has it, no header of libc does */
+DP_HOOK int capset(void *header, const void *data); /* in libc, but in no header of libc */
 DP_HOOK long dp_syscall(long number, long a, long b, long c, long d,
                         DP_SYSCALL_LAST(long)) __asm__(DP_HOOK_NAME("syscall"));
 DP_HOOK int dp_prctl(int option, long a, long b, long c, long d) __asm__(DP_HOOK_NAME("prctl"));
@@ -67,7 +67,7 @@ void thrd_exit(int result)
     __builtin_unreachable();
 }
 
-/* The parent ends inside libc, by an _exit that nobody sees; what it did so far is told before. */
+/* The parent ends inside libc, by an _exit that no hook sees; so its profiles are delivered before. */
 int daemon(int nochdir, int noclose)
 {
     deltaprof_emit();
@@ -83,9 +83,9 @@ int dlclose(void *handle)
 }
 
 /*
- * Each thread has these for itself: name spaces, the root directory, capabilities. Our threads end before the call,
- * because some of these calls want a process with one thread; the calling thread then makes them again, so that they
- * have what it has now.
+ * These belong to each thread separately: namespaces, the root directory, capabilities. The library's threads end
+ * before the call, because some of these calls need a process with one thread; the calling thread then creates them
+ * again, so that they inherit its present state.
  */
 #define PAUSING(name, pause, parameters, arguments) \
     DP_HOOK int name parameters                     \
@@ -101,15 +101,17 @@ PAUSING(setns, deltaprof_stop_agent, (int fd, int type), (fd, type))
 PAUSING(chroot, deltaprof_restrict, (const char *path), (path))
 PAUSING(capset, deltaprof_restrict, (void *header, const void *data), (header, data))
 
-/* Options of prctl by which the calling thread, and none else, gives up something. */
+/* Whether the option of prctl takes rights from the calling thread alone. */
 static inline bool lessens(long option, long a)
 {
     return option == PR_SET_NO_NEW_PRIVS || option == PR_CAPBSET_DROP || option == PR_SET_SECUREBITS ||
            option == PR_SET_SPECULATION_CTRL || (option == PR_CAP_AMBIENT && a != PR_CAP_AMBIENT_IS_SET);
 }
 
-/* The same by system call: user and group ids too, which libc's functions change in every thread, but not a change of
- * the effective id alone, which is taken back later. */
+/*
+ * The same for system calls. Includes user and group ids, which libc's functions change in every thread; but not a
+ * change of the effective id alone, which programs undo later.
+ */
 static bool restricts(long number, long a, long b, long c)
 {
     switch (number) {
@@ -134,7 +136,10 @@ static bool restricts(long number, long a, long b, long c)
     }
 }
 
-/* A filter of NULL is how programs, and libseccomp in their name, ask whether there is such a thing. */
+/*
+ * Whether the call installs a filter. With a filter of NULL, programs and libseccomp only ask whether the kernel
+ * supports it.
+ */
 static inline bool confines(long number, long a, long b, long c)
 {
     if (number == SYS_seccomp)
@@ -150,7 +155,10 @@ static __attribute__((noinline)) int prctl_pausing(int option, long a, long b, l
     return result;
 }
 
-/* Told before the filter stands: afterwards a thread of ours might already die of what it opens. */
+/*
+ * Tells the library before the filter is active: afterwards a thread of the library could be killed when it opens a
+ * file.
+ */
 int dp_prctl(int option, long a, long b, long c, long d)
 {
     if (lessens(option, a))
@@ -160,7 +168,7 @@ int dp_prctl(int option, long a, long b, long c, long d)
     return DP_REAL(prctl)(option, a, b, c, d);
 }
 
-/* All of these have at most five words, which are in registers. */
+/* All of these have at most five arguments, which are in registers. */
 static __attribute__((noinline)) long syscall_pausing(long number, long a, long b, long c, long d,
                                                       DP_SYSCALL_LAST(long))
 {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * real.c - the next definition of each function that we take.
+ * real.c - finds the real function behind each hook: its next definition.
  *
- * RTLD_NEXT, so that a jemalloc, tcmalloc or mimalloc behind us keeps serving the program, and never __libc_malloc.
- * Each pointer begins as a resolver that finds all of them and calls on: ld.so calls malloc before any constructor ran.
+ * It uses RTLD_NEXT, so that a jemalloc, tcmalloc or mimalloc of the program keeps serving it, and never __libc_malloc.
+ * Each pointer first points to a resolver that finds all functions and forwards the call: ld.so calls malloc before any
+ * constructor runs.
  *
- * While the search for the malloc group is under way the resolvers of that group answer from the arena, whoever calls;
- * they do not wait, because the caller may be dlsym in our own thread. The group changes over at once, when all of it
- * is known, so no block meets the free of another allocator. Two threads that search at once store the same.
+ * During the search for the malloc group the resolvers of that group use the arena, in any thread; they do not wait,
+ * because the caller may be dlsym in the searching thread. The pointers of the group are replaced together, when all
+ * are known, so no block is freed by another allocator. Two threads that search at the same time store the same values.
  *
- * A search that finds nothing takes memory for its error text, and the first to need a real function may be an
- * allocator that takes its own lock for the first time: a jemalloc inside the program hangs there. So the common search
- * asks only for what every libc has, and operator new and delete are for the constructor.
+ * A search that finds nothing allocates its error text. The first call of a real function may come from an allocator
+ * that holds its own lock: a jemalloc inside the program would then hang. So the common search looks only for functions
+ * that every libc has; the constructor searches operator new and delete.
  *
- * Before glibc 2.34 dlsym takes memory even when it finds: built there, the common search goes past it, to the function
- * that it stands on, which is in no header. That one wants the loader's lock held, and goes without: it is the first
- * call of the process.
+ * Before glibc 2.34 dlsym allocates even when it succeeds. Built there, the common search calls the function below
+ * dlsym, which is in no header. That function requires the loader's lock; it is called without it, because no other
+ * thread can be in the loader at the first call of the process.
  *
- * operator new and delete may be missing there: a C program opens a C++ plugin with RTLD_LOCAL, whose references come
- * to us all the same because we stand in the global scope. They are then looked for when first called, in the objects
- * that are loaded, and what defines them is kept loaded. That search takes the loader's lock inside a hook, once; a
- * constructor that waits for a thread of its own which is the first to call new is the price.
+ * operator new and delete may be missing at that time: if a C program opens a C++ plugin with RTLD_LOCAL, the plugin's
+ * references come to these hooks, because they are in the global scope. The functions are then searched at their first
+ * call, in the loaded objects, and the object that defines them is kept loaded. That search takes the loader's lock
+ * inside a hook, once. The price: a constructor that waits for a thread which is the first to call new would hang.
  */
 #include "arena.h"
 #include "hook.h"
@@ -85,7 +86,7 @@ static void *first_memalign(size_t alignment, size_t n)
 static void *first_realloc(void *old, size_t n)
 {
     if (resolving())
-        return old ? NULL : dp_arena_alloc(0, n); /* the arena's own blocks do not come here */
+        return old ? NULL : dp_arena_alloc(0, n); /* blocks of the arena do not come here */
     dp_real_resolve();
     return DP_REAL(realloc)(old, n);
 }
@@ -93,7 +94,7 @@ static void *first_realloc(void *old, size_t n)
 static void first_free(void *ptr)
 {
     if (resolving())
-        return; /* a block of another thread's, at worst lost */
+        return; /* a block of another thread; at worst it is leaked */
     dp_real_resolve();
     DP_REAL(free)(ptr);
 }
@@ -105,7 +106,7 @@ struct dp_real dp_real = {DP_SYMBOLS_MALLOC(FIRST) DP_SYMBOLS_LIBC(FIRST) DP_SYM
 
 #define SET(slot, value) __atomic_store_n((slot), (value), __ATOMIC_RELAXED)
 
-/* is_first: by the common search, before anything else of this process can be in the loader. */
+/* is_first: in the common search, before other code of this process can be in the loader. */
 #if __GLIBC_PREREQ(2, 34)
 static void *look(const char *name, const char *version, bool is_first)
 {
@@ -113,7 +114,7 @@ static void *look(const char *name, const char *version, bool is_first)
     return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 }
 #else
-/* dlsym's and dlvsym's own, and what keeps them from ending the program where there is no such function. */
+/* The functions below dlsym and dlvsym, and the one that catches their error where a function is missing. */
 extern void *older_dlsym(void *handle, const char *name, const void *caller) __asm__("_dl_sym") __attribute__((weak));
 extern void *older_dlvsym(void *handle, const char *name, const char *version, const void *caller) __asm__("_dl_vsym")
     __attribute__((weak));
@@ -144,7 +145,7 @@ static void *look(const char *name, const char *version, bool is_first)
 }
 #endif
 
-/* 1 when it was found and stored. */
+/* Returns 1 if the function was found and stored. */
 static int next(const char *name, const char *version, void **slot, bool is_first)
 {
 #if !defined(__x86_64__)
@@ -164,7 +165,7 @@ static int next(const char *name, const char *version, void **slot, bool is_firs
     n_missing += !next(#name, version, (void **)&found.name, is_first);
 #define TAKE(name, result, parameters, arguments, version) SET(&dp_real.name, found.name);
 
-/* There when libstdc++ or libc++ is in the global scope: a C program is spared twenty searches. */
+/* Not NULL if libstdc++ or libc++ is in the global scope: saves a C program twenty searches. */
 extern void __cxa_throw(void) __attribute__((weak));
 
 void dp_real_resolve(void)
@@ -200,7 +201,7 @@ void dp_real_resolve_cxx(void)
     int64_t kept = deltaprof_guard_enter();
     DP_SYMBOLS_CXX(NEXT)
     if (n_missing)
-        dlerror(); /* the program is not to find our misses in it */
+        dlerror(); /* the program must not see errors of this search */
     deltaprof_guard_exit(kept);
 }
 
@@ -253,7 +254,7 @@ bool dp_real_gives_pages(void)
            dp_within(&dp_libc, (uintptr_t)malloc_usable_size);
 }
 
-/* In the objects that are loaded, in their order: whose reference led here is one of them, or needs one of them. */
+/* Searches the loaded objects, in their order: the object with the reference is one of them, or needs one of them. */
 static void *find_loaded(const char *name)
 {
     void *found = NULL;
@@ -264,7 +265,8 @@ static void *find_loaded(const char *name)
         Dl_info mine, info;
         found = dlsym(object, name);
         if (found && dladdr((void *)dp_real_resolve, &mine) && dladdr(found, &info) && mine.dli_fbase != info.dli_fbase)
-            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* kept: our pointer leads there */
+            /* keeps the object loaded, because the pointer leads into it */
+            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
         else
             found = NULL;
         dlclose(object);
@@ -272,7 +274,10 @@ static void *find_loaded(const char *name)
     return found;
 }
 
-/* Stores the function called name that stands neither in libc nor in the global scope, or ends as ld.so would. */
+/*
+ * Finds a function that is neither in libc nor in the global scope and stores it; if there is none, ends the process as
+ * ld.so would.
+ */
 static void find(const char *name, void **slot)
 {
     int saved_errno = errno;

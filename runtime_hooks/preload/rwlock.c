@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rwlock.c - pthread_rwlock_* as lock events. Readers are many holders: each that lets go while somebody waits pays for
- * what passed since the last one did.
+ * rwlock.c - hooks of pthread_rwlock_*, which report lock events. A lock may have many reading holders: each one that
+ * unlocks while a thread waits accounts for the time since the last unlock.
  */
 #include "lock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signal.c - programs see SIG_DFL where the library stands in for it, and get the stand-in where they ask for SIG_DFL.
- * Likewise they see no signal stack where the library gave one.
+ * signal.c - hooks of sigaction, signal and sigaltstack. Programs see SIG_DFL where the library has installed its
+ * handler, and get that handler if they set SIG_DFL. They see no signal stack if the library gave the thread one.
  *
  * sigaction is the library's own question (deltaprof_sigaction). The older functions differ in flags and masks, which
  * stay libc's: each real one is called, then its answer is put right, and what it installed is told to the library.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols.h - every function that is taken or called past a hook, once: F(name, result, (parameters), (arguments),
- * version).
+ * symbols.h - the list of all functions that are hooked, or whose real version is called: F(name, result, (parameters),
+ * (arguments), version).
  *
- * real.c makes of each row the pointer to the next definition, and wrap.h, in a static program, the name that the
- * linker leads to it. version is the symbol version to ask for on x86-64, NULL where the default one is right: a plain
- * lookup finds the oldest of pthread_cond_*, which works on another structure.
+ * For each row real.c defines the pointer to the next definition, and wrap.h, in a static program, the name that the
+ * linker gives the real function. version is the symbol version to look up on x86-64, NULL for the default: a plain
+ * lookup of pthread_cond_* would find the oldest version, which works on another structure.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <threads.h>
 
-/* What takes memory out of the C heap and gives it back; resolved first, with the arena below them. */
+/* Functions that allocate and free memory of the C heap; resolved first, with the help of the arena. */
 #define DP_SYMBOLS_MALLOC(F)                                                \
     F(malloc, void *, (size_t n), (n), NULL)                                \
     F(calloc, void *, (size_t count, size_t size), (count, size), NULL)     \
@@ -30,7 +30,7 @@
     F(valloc, void *, (size_t n), (n), NULL)                                                    \
     F(pvalloc, void *, (size_t n), (n), NULL)
 
-/* What is made of the others alone. */
+/* Functions whose hooks need only the others. */
 #define DP_SYMBOLS_DERIVED(F)                                                                 \
     F(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size), NULL) \
     F(cfree, void, (void *ptr), (ptr), NULL)                                                  \
@@ -72,8 +72,9 @@
 #define DP_SYMBOLS_DELETE(F) DP_SYMBOLS_DELETE_PLAIN(F) DP_SYMBOLS_DELETE_ALIGNED(F)
 
 /*
- * syscall has up to seven words. On x86-64 the seventh is on the stack, and stays where it is, since we pass by with
- * jumps: to declare it would be to write it back, over what is a variable of the caller when there are fewer words.
+ * syscall has up to seven arguments. On x86-64 the seventh is on the stack, and stays there, because the hook jumps to
+ * the real function. If it were declared, the compiler could write it back, over a variable of the caller if there are
+ * fewer arguments.
  */
 #if defined(__x86_64__)
 #define DP_SYSCALL_LAST(type) type e
@@ -83,7 +84,7 @@
 #define DP_CLONE_LIST(type)   type a, type b, type c
 #endif
 
-/* What ends or changes the process. */
+/* Functions that end or change the process. */
 #define DP_SYMBOLS_PROCESS(F)                                            \
     F(exit, void, (int status), (status), NULL)                          \
     F(_exit, void, (int status), (status), NULL)                         \
@@ -97,13 +98,13 @@
     F(chroot, int, (const char *path), (path), NULL)                     \
     F(capset, int, (void *header, const void *data), (header, data), NULL)
 
-/* What makes threads. */
+/* Functions that create threads. */
 #define DP_SYMBOLS_THREADS(F)                                                                                 \
     F(pthread_create, int, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), \
       (thread, attr, run, arg), NULL)                                                                         \
     F(thrd_create, int, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), NULL)
 
-/* The same, of functions that libc declares with `...`. */
+/* The same, for functions that libc declares with `...`. */
 #define DP_SYMBOLS_WORDS(F)                                                                       \
     F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL)       \
     F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),        \
@@ -111,21 +112,21 @@
     F(clone, int, (int (*run)(void *), void *stack, int flags, void *arg, DP_CLONE_LIST(void *)), \
       (run, stack, flags, arg, DP_CLONE_LIST()), NULL)
 
-/* What abandons a stack. */
+/* Functions that abandon a stack. */
 #define DP_SYMBOLS_JUMP(F)                                                            \
     F(longjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)    \
     F(_longjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)   \
     F(siglongjmp, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL) \
     F(__longjmp_chk, void, (struct __jmp_buf_tag env[1], int value), (env, value), NULL)
 
-/* As many words of execl's list as there are registers for; the others, on the stack, stay where they are. */
+/* The arguments of execl that are in registers; the others stay on the stack. */
 #if defined(__x86_64__)
 #define DP_EXEC_LIST(type) type a, type b, type c, type d, type e
 #else
 #define DP_EXEC_LIST(type) type a, type b, type c, type d, type e, type f, type g
 #endif
 
-/* What becomes another program, and what asks what a signal does. */
+/* Functions that execute another program, and functions that set or read signal actions. */
 #define DP_SYMBOLS_EXEC(F)                                                                                \
     F(execve, int, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), NULL)  \
     F(execv, int, (const char *path, char *const argv[]), (path, argv), NULL)                             \
@@ -147,7 +148,7 @@
     F(sigaction, int, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old), NULL) \
     F(sigaltstack, int, (const stack_t *stack, stack_t *old), (stack, old), NULL)
 
-/* What threads wait in, and what ends a holder's tenure. */
+/* Functions in which threads wait, and functions that unlock. */
 #define DP_SYMBOLS_LOCKS(F)                                                                                            \
     F(pthread_mutex_lock, int, (pthread_mutex_t * m), (m), NULL)                                                       \
     F(pthread_mutex_timedlock, int, (pthread_mutex_t * m, const struct timespec *t), (m, t), NULL)                     \
@@ -187,7 +188,7 @@
       (thread, value, clock, t), NULL)                                                                                 \
     F(thrd_join, int, (thrd_t thread, int *value), (thread, value), NULL)
 
-/* What tells whether there is anything to wait for; called, never taken. */
+/* Functions that tell whether a lock would wait; called, never hooked. */
 #define DP_SYMBOLS_TRIES(F)                                             \
     F(pthread_mutex_trylock, int, (pthread_mutex_t * m), (m), NULL)     \
     F(mtx_trylock, int, (mtx_t * m), (m), NULL)                         \
@@ -197,7 +198,7 @@
     F(pthread_spin_trylock, int, (pthread_spinlock_t * l), (l), NULL)   \
     F(pthread_tryjoin_np, int, (pthread_t thread, void **value), (thread, value), NULL)
 
-/* What is resolved after the malloc group: all of it in libc, but for new and delete. */
+/* Functions resolved after the malloc group: all are in libc, except new and delete. */
 #define DP_SYMBOLS_TAKEN(F) \
     DP_SYMBOLS_ALIGNED(F)   \
     DP_SYMBOLS_PROCESS(F)   \

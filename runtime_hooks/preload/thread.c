@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread.c - calls that make threads: the library's threads come first, in the same call.
+ * thread.c - hooks of functions that create threads: the library's threads are created first, in the same call.
  *
- * To make a thread takes locks of the loader, so no hook of malloc or of a lock may do it in a process with threads.
- * Here the program is about to take the same locks itself, and holds no others than it would without us.
+ * Creating a thread takes locks of the loader, so no hook of malloc or of a lock may do it in a process with threads.
+ * Here the program itself is going to take the same locks, so there is no new risk of a deadlock.
  *
- * If the program's thread cannot be made while ours was just made, ours may have taken the last place: it ends, and the
- * program's call is made once more.
+ * If the program's thread cannot be created right after a thread of the library, the latter may have taken the last
+ * place: it ends, and the program's call is repeated.
  */
 #include "hook.h"
 
@@ -35,7 +35,7 @@ MAKING(pthread_create,
        (thread, attr, run, arg), 0)
 MAKING(thrd_create, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), thrd_success)
 
-/* Passed on by a jump, as syscall is (symbols.h): the last word is on the stack, if there is one. */
+/* Passed on by a jump, as syscall is (symbols.h): the last argument, if there is one, is on the stack. */
 DP_HOOK int dp_clone(int (*run)(void *), void *stack, int flags, void *arg,
                      DP_CLONE_LIST(void *)) __asm__(DP_HOOK_NAME("clone"));
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.c - what has waiters but no holder: conditions, semaphores, spin locks, barriers, joins. Block profile only.
+ * wait.c - hooks of functions that wait without a holder: conditions, semaphores, spin locks, barriers, joins. Block
+ * profile only.
  */
 #include "lock.h"
 
-/* ---- conditions -----------------------------------------------------------------------------------------------------
+/*
+ * ---- conditions -----------------------------------------------------------------------------------------------------
  *
- * libc unlocks and locks the mutex inside, unseen, so the holder's tenure ends here. Its stack is taken at once, under
- * the lock: afterwards it would be too late by the whole wait. The relock is part of the wait.
+ * libc unlocks and locks the mutex inside, where no hook sees it, so the unlock is reported here. Its stack is captured
+ * before, under the lock: afterwards would be too late by the whole wait. The relock is part of the wait.
  */
 
 static void let_go(const void *m, const struct deltaprof_site *site)
@@ -44,13 +46,14 @@ CONDITION(cnd_wait, (cnd_t * c, mtx_t *m), (c, m), end_of_c11)
 CONDITION(cnd_timedwait, (cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict t), (c, m, t),
           end_of_c11)
 
-/* ---- semaphores -----------------------------------------------------------------------------------------------------
+/*
+ * ---- semaphores -----------------------------------------------------------------------------------------------------
  *
- * Often shared between processes of one thread each, so these are watched there too. They are cancellation points even
- * when they need not wait; a try is none.
+ * Semaphores are often shared between processes with one thread, so they are hooked there too. Waiting for one is a
+ * cancellation point even if it is free; trying is not.
  */
 
-/* True: *s was taken. False, with errno as it was: it must be waited for. */
+/* True: *s was decremented. False, errno unchanged: the thread has to wait. */
 static inline bool taken(sem_t *s)
 {
     int saved_errno = errno;
@@ -90,7 +93,7 @@ DP_HOOK int pthread_spin_lock(pthread_spinlock_t *l)
     return __builtin_expect(result == EBUSY, 0) ? pthread_spin_lock_wait(l) : result;
 }
 
-/* glibc gives PTHREAD_BARRIER_SERIAL_THREAD to the last that comes, which does not wait. */
+/* glibc returns PTHREAD_BARRIER_SERIAL_THREAD to the last thread, which does not wait. */
 WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), NULL, DELTAPROF_LOCK_BARRIER, end_of)
 
 DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)

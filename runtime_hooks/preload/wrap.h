@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wrap.h - the hooks in a program that is linked fully static, where there is no next definition to look for.
+ * wrap.h - names of the hooks in a fully static program, where no next definition can be searched.
  *
- * The linker's --wrap=NAME leads every call of NAME, libc's own too, to __wrap_NAME, which is our hook, and __real_NAME
- * to the NAME of libc.a. So the hooks, which the sources call NAME, get the one name here, and DP_REAL the other.
+ * The linker's --wrap=NAME changes every call of NAME, libc's own too, to __wrap_NAME, which is the hook; __real_NAME
+ * is the NAME of libc.a. The sources call the hooks NAME; so here they get the name __wrap_NAME, and DP_REAL the name
+ * __real_NAME.
  */
 #pragma once
 
@@ -25,7 +26,7 @@ DP_SYMBOLS_SIGACTION(DP_WRAP_BOTH)
 DP_SYMBOLS_LOCKS(DP_WRAP_BOTH)
 DP_SYMBOLS_CXX(DP_WRAP_BOTH)
 
-/* What no hook stands before. */
+/* Functions without a hook. */
 #define DP_WRAP_NONE(name, result, parameters, arguments, version) \
     extern result dp_real_##name parameters __asm__(#name);
 DP_SYMBOLS_TRIES(DP_WRAP_NONE)
