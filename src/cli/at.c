@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/at.c - finds the files of a time: the newest of each process that is not younger, without processes that had
- * ended by then.
+ * cli/at.c - chooses files for `--at`: for each process the newest file that is not later than the given time, without
+ * processes that had ended by then.
  *
- * The peak is the time at which all processes together had most in use, as their files tell it.
+ * The peak is the time at which all processes together had the most bytes in use, according to their files.
  */
 #include "cli/at.h"
 
@@ -70,7 +70,7 @@ void dp_cli_at_text(char *to, size_t n_bytes, int64_t time_ns)
         *to = '\0';
 }
 
-/* ---- what the files say ----------------------------------------------------------------------------------------- */
+/* ---- reading the files ------------------------------------------------------------------------------------------ */
 
 static bool is_type(const struct dp_decode *d, size_t type, const char *name)
 {
@@ -79,7 +79,7 @@ static bool is_type(const struct dp_decode *d, size_t type, const char *name)
     return n == strlen(name) && !memcmp(text, name, n);
 }
 
-/* The sum of inuse_space; 0 where there is no such type. */
+/* The sum of inuse_space; 0 if there is no such type. */
 static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_input_error *error)
 {
     size_t type = 0;
@@ -106,7 +106,7 @@ static int read_moment(struct dp_cli_query *v, struct dp_cli_source *source, str
     int status = dp_cli_read(v->verb, path, v->limit_bytes, source);
     if (status)
         return status;
-    moment->time_ns = source->decode.time_ns + source->decode.duration_ns; /* of what is in use: the end */
+    moment->time_ns = source->decode.time_ns + source->decode.duration_ns; /* in-use values are those at the end */
     moment->ended = dp_merge_says_ended(&source->decode);
     int err = v->at == DP_CLI_AT_PEAK ? sum_inuse(&source->decode, &moment->inuse, &error) : 0;
     return err ? dp_cli_refuse(v->verb, path, err, &error) : 0;
@@ -120,7 +120,7 @@ static int by_time(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Numbers the processes, by name; files of other names are one process. */
+/* Numbers the processes, by file name; files with other names count as one process. */
 static int number_processes(struct dp_cli_query *v, struct moments *ms)
 {
     struct dp_cli_file *names = calloc(v->paths.n + 1, sizeof *names);
@@ -136,7 +136,7 @@ static int number_processes(struct dp_cli_query *v, struct moments *ms)
         ms->at[names[i].position].process = ms->n_processes + 1;
         ms->at[names[i].position].seq = names[i].seq;
     }
-    ms->n_processes += 2; /* 0 is that of the other names */
+    ms->n_processes += 2; /* 0 is the process of the other names */
     free(names);
     return 0;
 }
@@ -162,7 +162,7 @@ static int64_t peak_time(const struct moments *ms)
     return time_ns;
 }
 
-/* A clock time without a date is of the day of the newest file, or of the day before. */
+/* A time without a date means the day of the newest file, or the day before. */
 static int64_t wanted_time(const struct moments *ms, const char *text)
 {
     struct tm tm, newest;
@@ -177,13 +177,15 @@ static int64_t wanted_time(const struct moments *ms, const char *text)
         tm.tm_mon = newest.tm_mon;
         tm.tm_mday = newest.tm_mday;
         struct tm that_day = tm;
-        if (mktime(&that_day) > seconds + 12 * 3600) /* a little later than the newest file is that day, too */
+        if (mktime(&that_day) > seconds + 12 * 3600) /* a time a little later than the newest file means the same day */
             tm.tm_mday--;
     }
-    return ((int64_t)mktime(&tm) + 1) * 1000000000 - 1; /* to the end of that second */
+    return ((int64_t)mktime(&tm) + 1) * 1000000000 - 1; /* the end of that second */
 }
 
-/* Marks of each process its newest file at time_ns; of two, the one with the higher number: a clock may go back. */
+/*
+ * Marks for each process its newest file at time_ns; of two, the one with the higher SEQ, because clocks may go back.
+ */
 static void choose_until(const struct moments *ms, int64_t time_ns, size_t *chosen)
 {
     for (size_t i = 0; i < ms->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/at.h - `--at WHEN`: of each process, the one file that shows it at that time. */
+/* cli/at.h - `--at WHEN`: chooses for each process the file that shows its state at that time. */
 #pragma once
 
 #include "cli/query.h"
@@ -7,7 +7,7 @@
 /* Reads WHEN into *at, DP_CLI_AT_. 0, or DP_CLI_USAGE after one line. */
 int dp_cli_at_parse(const char *verb, const char *text, int *at);
 
-/* Leaves of v->paths the files of that time. 0, or DP_CLI_FAILED after one line: there is none. */
+/* Reduces v->paths to the files of that time. 0, or DP_CLI_FAILED after one line: there is none. */
 int dp_cli_at_choose(struct dp_cli_query *);
 
 /* The time of a file as people write it, in local time; "" for 0. */

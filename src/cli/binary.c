@@ -2,8 +2,8 @@
 /*
  * cli/binary.c - reads headers, needed libraries and symbol names of a program on disk.
  *
- * The file is somebody's: every offset is checked against its size, and what is out of bounds counts as absent. Only
- * names are looked for, so a few hundred lines of a general library would buy nothing here.
+ * The file is not trusted: every offset is checked against the file's size, and data out of bounds counts as missing.
+ * Only names are needed, so no ELF library is used.
  */
 #include "cli/binary.h"
 
@@ -35,7 +35,7 @@ static const void *at(const struct image *image, uint64_t offset, uint64_t n_byt
     return image->bytes + offset;
 }
 
-/* The string at offset of a table; "" out of bounds or without an end. */
+/* The string at an offset of a table; "" if it is out of bounds or has no NUL. */
 static const char *string(const struct image *image, uint64_t table, uint64_t n_table, uint64_t offset)
 {
     if (table > image->n_bytes || n_table > image->n_bytes - table || offset >= n_table)
@@ -60,7 +60,7 @@ static bool names_sanitizer_library(const char *name)
     return false;
 }
 
-/* A sanitizer that is linked in exports its own allocator and leaves these behind. */
+/* Whether the name shows that a sanitizer is linked in, with its own allocator. */
 static bool names_sanitizer_symbol(const char *name)
 {
     static const char *const symbols[] = {"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init", "__tsan_init"};
@@ -104,7 +104,8 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         bool defined = symbol[i].st_shndx != SHN_UNDEF;
         if (!*name || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
             continue;
-        bool asks = !defined && ELF64_ST_BIND(symbol[i].st_info) == STB_WEAK; /* whether there is one */
+        /* a weak reference: the program only asks whether it exists */
+        bool asks = !defined && ELF64_ST_BIND(symbol[i].st_info) == STB_WEAK;
         if (names_sanitizer_symbol(name) && !asks) {
             copy(elf->sanitizer, sizeof elf->sanitizer, name);
         } else if (!strcmp(name, "malloc") && defined) {

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/binary.h - what `run` must know of an ELF file before it starts it.
- */
+/* cli/binary.h - reads the facts about an ELF file that `run` needs before it starts it. */
 #pragma once
 
 #include <stdbool.h>
 
 struct dp_binary {
     bool is_elf;
-    bool is_ours;        /* the class, byte order and machine that this program has */
+    bool is_ours;        /* same class, byte order and machine as this program */
     char interp[256];    /* PT_INTERP; "" for a static program */
-    char sanitizer[64];  /* the library or symbol that shows one; "" none */
-    char own_malloc[64]; /* a name of malloc that no preload sees; "" none */
+    char sanitizer[64];  /* the library or symbol that shows a sanitizer; "" none */
+    char own_malloc[64]; /* the name of a malloc function that a preload cannot hook; "" none */
     bool own_exported;   /* own_malloc is "malloc" itself, exported: libraries get it too */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/calltree.c - a node a path; children are found by a hash of parent and name, and sorted once at the end.
+ * cli/calltree.c - builds a call tree, with one node per path. Children are found by a hash of parent and name, and
+ * sorted once at the end.
  *
- * Nothing here calls itself: a stack in a profile may be as deep as somebody wants.
+ * No function here is recursive: a stack in a profile may be arbitrarily deep.
  */
 #include "cli/calltree.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/calltree.h - stacks as a tree: from the root of the stacks down to what they call, or from a function up to its
- * callers.
+ * cli/calltree.h - stacks as a tree: from the root of the stacks down to the called functions, or from a function up to
+ * its callers.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct dp_cli_calltree_node {
     uint32_t name;        /* of the view's frames' strings */
-    uint32_t parent;      /* number of the node; 0: the root, which is its own */
+    uint32_t parent;      /* number of the parent; 0: the root, which is its own parent */
     uint32_t child, next; /* the first child and the next sibling; 0: none */
     int64_t cum, flat;
 };

@@ -2,10 +2,10 @@
 /*
  * cli/check.c - `deltaprof check`: a budget for growth, for CI.
  *
- * A heap profile says how many bytes its process allocated in all, counted and not sampled. Where both sides do, and
- * nothing of them is filtered away, these are compared. Else the sums of samples are, which chance moves: a block of s
- * bytes that is sampled with probability p adds a variance of s^2 (1 - p) / p to a sum. A budget is broken if the
- * growth reaches it, and if growth of that size is not what chance makes: more than CERTAIN standard deviations.
+ * A heap profile may contain the exact number of bytes that its process allocated. If both sides have it, and no filter
+ * is used, these numbers are compared. Otherwise sums of samples are compared, which vary by chance: a block of s bytes
+ * that is sampled with probability p adds a variance of s^2 (1 - p) / p to a sum. A budget is broken if the growth
+ * reaches it and is more than CERTAIN standard deviations, so that it is not chance.
  */
 #include "cli/cli.h"
 #include "cli/growth.h"
@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CERTAIN 4.0  /* one in thirty thousand checks of equal programs is wrong */
-#define REACHED 0.98 /* of a budget: what a program allocates at its start dilutes what it does more of */
+#define CERTAIN 4.0 /* one in thirty thousand checks of equal programs is wrong */
+/* part of a budget that counts as reached: allocations at the start of a program dilute its growth */
+#define REACHED 0.98
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6 };
 
 static const char about[] =
@@ -63,13 +64,13 @@ static struct side measure(struct dp_cli_query *v)
     return side;
 }
 
-/* Prints the verdict; whether the budget is broken. */
+/* Prints the result. Returns whether the budget is broken. */
 static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, double percent)
 {
     struct side old = measure(old_view), new = measure(new_view);
     char before[32], after[32];
     const char *unit = dp_cli_query_unit(new_view);
-    if (old.is_exact != new.is_exact) { /* compare like with like */
+    if (old.is_exact != new.is_exact) { /* compare samples with samples */
         old_view->allocated = new_view->allocated = 0;
         old = measure(old_view);
         new = measure(new_view);
@@ -90,7 +91,7 @@ static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, 
 static int check(struct dp_cli_query *old, struct dp_cli_query *new, char **paths, double percent)
 {
     struct dp_cli_growth g = {.n_files = 0};
-    if (!new->type_name) /* the first of them that a file has */
+    if (!new->type_name) /* the first of these types that a file has */
         new->preferred = old->preferred = "alloc_space";
     int status = dp_cli_growth_pair(&g, old, new, paths);
     bool is_broken = !status && judge(old, new, percent);

@@ -2,8 +2,8 @@
 /*
  * cli/cli.h - the verbs of `deltaprof`, one file each.
  *
- * A verb gets its own name as argv[0] and returns the exit status: 0, 1 for what could not be done, 2 for what was not
- * understood; run never returns when all is well. What goes wrong is one line on stderr through dp_cli_error.
+ * A verb gets its name as argv[0] and returns the exit status: 0; 1 if something could not be done; 2 for wrong usage.
+ * `run` does not return on success. Errors are one line on stderr, through dp_cli_error.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ int dp_cli_view(int argc, char **argv);
 int dp_cli_merge(int argc, char **argv);
 int dp_cli_diff(int argc, char **argv);
 
-/* The table in main.c: NULL for a name that is no verb. */
+/* Looks in the table of main.c; NULL if the name is not a verb. */
 const struct dp_cli_verb *dp_cli_verb(const char *name);
 
 /* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/count.c - two passes over the merged rows: first what is counted of them, then who has most.
- */
+/* cli/count.c - counts values by function (or line, file, library, label) over the merged rows, then sorts. */
 #include "cli/count.h"
 
 #include <errno.h>
@@ -22,7 +20,7 @@ static struct dp_cli_node *node_named(struct dp_cli_count *c, const char *name)
     return number == DP_STRINGS_NONE ? NULL : &c->nodes.at[number];
 }
 
-/* What a frame is counted as. */
+/* The name under which a frame is counted. */
 static void describe(const struct dp_cli_count *c, const struct dp_cli_frame *frame, char *text, size_t n_bytes)
 {
     const struct dp_cli_frames *f = &c->view->frames;
@@ -119,7 +117,7 @@ struct order {
     bool by_cum;
 };
 
-/* What has most first; the same order each time. */
+/* Largest first; equal values in a fixed order. */
 static int compare_nodes(const void *a, const void *b, void *ctx)
 {
     const struct order *order = ctx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/count.h - which functions have how much of a type: `flat` is what a function has itself (the innermost frame of
- * the leaf that is shown), `cum` is that and all it called; a function that stands in a stack many times counts once.
- * Instead of functions it can be lines, files, libraries or the values of a label.
+ * cli/count.h - counts how much of a sample type each function has. `flat` is the value of the function itself, as the
+ * innermost shown frame; `cum` includes all that it called. A function that occurs in a stack several times counts
+ * once. Values can also be counted by line, file, library or the value of a label.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ enum dp_cli_by { DP_CLI_BY_FUNCTION, DP_CLI_BY_LINE, DP_CLI_BY_FILE, DP_CLI_BY_L
 
 struct dp_cli_node {
     uint32_t name;     /* in names */
-    uint32_t last_row; /* + 1: where cum was counted last */
+    uint32_t last_row; /* row + 1 where cum was counted last */
     int64_t flat, cum;
 };
 
@@ -23,15 +23,16 @@ struct dp_cli_count {
     const char *key; /* of DP_CLI_BY_LABEL */
     bool by_cum;     /* the order: cum first */
 
-    int64_t total, weight; /* the sum, and that of absolute values: what percentages are of, as go tool pprof's */
-    int64_t shown;         /* the sum over rows that --focus, --ignore and --hide left; weight and total are of all */
-    size_t n_rows;         /* that were counted */
+    int64_t total, weight; /* the sum, and the sum of absolute values: the base of percentages, as in go tool pprof */
+    /* the sum over rows that pass --focus, --ignore and --hide; weight and total are over all rows */
+    int64_t shown;
+    size_t n_rows; /* that were counted */
     struct dp_strings names;
     DP_VEC(struct dp_cli_node) nodes; /* by name until they are sorted */
     DP_VEC(uint32_t) of_frame;        /* node + 1; 0: not known yet */
 };
 
 int dp_cli_count_rows(struct dp_cli_count *); /* 0 or -ENOMEM */
-/* Leaves those nodes that have something, the largest first. */
+/* Keeps only nodes with a value that is not 0, the largest first. */
 void dp_cli_count_sort(struct dp_cli_count *);
 void dp_cli_count_fini(struct dp_cli_count *);

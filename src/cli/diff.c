@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/diff.c - `deltaprof diff`: the delta of two profiles of a process, or of each in a row of them and the one
- * before.
+ * cli/diff.c - `deltaprof diff`: writes the delta of two profiles of a process, or, of a series, of each profile and
+ * the one before it.
  */
 #include "cli/cli.h"
 #include "cli/files.h"
@@ -36,7 +36,7 @@ struct options {
     const char *path;
     size_t limit_bytes;
     int stream, first, first_full;
-    struct dp_strings written; /* of this stream: one name for two files would cost the first one's delta */
+    struct dp_strings written; /* names written so far: two files with the same name would overwrite a delta */
 };
 
 static int add(struct options *o, const char *file, struct dp_cli_source *source)
@@ -153,7 +153,7 @@ static int diff_stream(struct options *o, char **files, size_t n)
     return status;
 }
 
-/* One of the words of a list that ends in NULL: its position, or -1. */
+/* The position of value in a list that ends in NULL, or -1. */
 static int choice(const char *option, const char *value, const char *const *words)
 {
     for (int i = 0; words[i]; i++)

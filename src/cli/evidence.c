@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/evidence.c - tells a leak from a cache, a table, a load that rose, and chance.
+ * cli/evidence.c - decides whether growth is a leak, or a cache, a table, a higher load, or chance.
  *
- * A leak is growth that does not end. So the second half of the ticks is looked at, in which caches have filled and
- * tables are built:
+ * A leak is growth that does not end. So only the second half of the ticks is used, when caches have filled and tables
+ * are built. Three conditions:
  *
  *  - Its growth, in sampled blocks, must be more than chance makes. The growth is that of the line which fits best
  *    (least squares): where each of n points has its own error of variance v, the growth along the line has a variance
@@ -15,11 +15,12 @@
  *  - It must be spread: the trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) is high when
  * every tick adds something, and low for one step, which is a load that doubled or a table that grew, and for what goes
  * up and down.
- *  - It must go on: in the last quarter of the time it may not have slowed to a fraction of what it was. Both paces are
- *    those of fitted lines; the later one gets one standard deviation on top, which chance may have hidden.
+ *  - The growth must continue: in the last quarter of the time it must not have slowed to a fraction of its earlier
+ *    pace. Both paces are those of fitted lines; the later one gets one standard deviation on top, which chance may
+ *    have hidden.
  *
- * The confidence is the product of the three, each between 0 and 1. Where a process has too few ticks, there is its end
- * at most: what was allocated again and again, never freed, and is left after the end was probably lost.
+ * The confidence is the product of the three, each between 0 and 1. If a process has too few ticks, only its end can be
+ * used: memory that was allocated repeatedly, never freed, and is in use at the end was probably leaked.
  */
 #include "cli/evidence.h"
 
@@ -28,8 +29,7 @@
 #include <math.h>
 
 enum {
-    MANY_LEFT =
-        8, /* sampled blocks, none of them freed, that are left at the end of a program: no table, but a habit */
+    MANY_LEFT = 8, /* sampled blocks in use at the end of a program, none ever freed: too many for a table */
 };
 #define CHANCE     1.0 /* standard deviations of growth that prove nothing */
 #define STEP_SHARE 0.7 /* of the growth in one tick: a step, not a trend */
@@ -39,7 +39,7 @@ static double clamp(double value)
     return value < 0 ? 0 : value > 1 ? 1 : value;
 }
 
-/* The probability that chance alone does not make so much: 0.5 at z = 0. */
+/* The probability that chance alone gives less than z: 0.5 at z = 0. */
 static double probability(double z)
 {
     return 0.5 * erfc(-z / sqrt(2));
@@ -70,7 +70,7 @@ static double deviation(const struct dp_cli_curve *c, size_t first, size_t last)
     return sqrt(fmax(fmin(fmax(events, growth), level), 1));
 }
 
-/* The largest share of the growth between two points that one step has. */
+/* The largest share of a single step in the growth between two points. */
 static double largest_step(const struct dp_cli_curve *c, size_t first, size_t last)
 {
     double growth = c->bytes[last] - c->bytes[first], largest = 0;
@@ -79,7 +79,7 @@ static double largest_step(const struct dp_cli_curve *c, size_t first, size_t la
     return growth > 0 ? largest / growth : 1;
 }
 
-/* How much of its earlier pace the growth has in the last quarter: 1 all of it, 0 none. */
+/* The pace of the growth in the last quarter, relative to its earlier pace: 1 the same, 0 no growth. */
 static double persistence(const struct dp_cli_process *p, const struct dp_cli_curve *c)
 {
     size_t last = p->n_points - 1, late = last - (last + 2) / 4, early = last / 4;
@@ -93,7 +93,7 @@ static double persistence(const struct dp_cli_process *p, const struct dp_cli_cu
     return clamp(2 * seen / expected - 0.5);
 }
 
-/* The point from which on it grew: nineteen twentieths of the growth are yet to come. */
+/* The time at which the growth began: 95 % of the growth comes after it. */
 static int64_t since(const struct dp_cli_process *p, const struct dp_cli_curve *c)
 {
     size_t last = p->n_points - 1, at = 0;

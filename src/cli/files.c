@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/files.c - reads profiles, and finds out by their names which are of one process.
- */
+/* cli/files.c - reads profiles, and groups them by process, by their names. */
 #include "cli/files.h"
 
 #include "cli/cli.h"
@@ -19,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static size_t memory_bytes; /* the cap */
+static size_t memory_bytes; /* cap of memory */
 
-static mode_t modes = 0777; /* what all files that were read allow */
+static mode_t modes = 0777; /* permissions that all files read so far have */
 
-/* The number in a file of one; SIZE_MAX: none, or "max". */
+/* Reads a file with one number; SIZE_MAX: no number, or "max". */
 static size_t read_number(const char *path)
 {
     unsigned long long value;
@@ -34,7 +32,7 @@ static size_t read_number(const char *path)
     return number;
 }
 
-/* The least that a control group of this process allows, from its own up to the root; SIZE_MAX: none does. */
+/* The smallest limit of the control groups of this process, up to the root; SIZE_MAX: no limit. */
 static size_t group_bytes(const char *root, const char *file, char *group)
 {
     size_t least = SIZE_MAX;
@@ -48,7 +46,7 @@ static size_t group_bytes(const char *root, const char *file, char *group)
     return least;
 }
 
-/* The machine's memory, or what control groups leave of it. */
+/* The machine's memory, or the limit of control groups if that is smaller. */
 static size_t machine_bytes(void)
 {
     size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -82,7 +80,7 @@ void dp_cli_files_init(void)
 {
     set_memory(DP_INPUT_LIMIT);
     opterr = 0;
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like another */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is then an ordinary error */
 }
 
 int dp_cli_bad_option(char **argv, int option)
@@ -107,7 +105,7 @@ int dp_cli_limit(const char *verb, const char *text, size_t *limit_bytes)
         dp_cli_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
         return DP_CLI_USAGE;
     }
-    *limit_bytes = n << shift > DP_INPUT_LIMIT_MAX ? DP_INPUT_LIMIT_MAX : (size_t)n << shift; /* 4G is one more */
+    *limit_bytes = n << shift > DP_INPUT_LIMIT_MAX ? DP_INPUT_LIMIT_MAX : (size_t)n << shift; /* 4G is one byte more */
     set_memory(*limit_bytes);
     return 0;
 }
@@ -146,7 +144,7 @@ int dp_cli_refuse(const char *verb, const char *file, int result, const struct d
     if (result == -ENOMEM)
         dp_cli_error(verb, "%s: more than %zu MiB of memory needed; a higher --limit allows more",
                      dp_cli_file_name(file), memory_bytes >> 20);
-    else /* where a byte is at fault, somebody may have taken another file for a profile */
+    else /* with a bad byte, the file may not be a profile at all */
         dp_cli_error(verb, "%s: %s%s", dp_cli_file_name(file),
                      strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
     return DP_CLI_FAILED;
@@ -195,7 +193,7 @@ const char *dp_cli_file_program(const char *file, size_t *n_bytes)
     return name.program;
 }
 
-/* Processes side by side, the newest file first. */
+/* Groups files by process, the newest first. */
 static int compare_names(const void *a, const void *b)
 {
     const struct dp_cli_file *x = a, *y = b;
@@ -225,7 +223,7 @@ size_t dp_cli_files_sort(char **files, size_t n, struct dp_cli_file *names)
         struct dp_stamp stamp = {0};
         if (!dp_cli_file_parse(files[i], &names[n_names]))
             continue;
-        dp_stamp_read(AT_FDCWD, files[i], &stamp); /* what cannot be read is told when it is read as a profile */
+        dp_stamp_read(AT_FDCWD, files[i], &stamp); /* errors are reported later, when it is read as a profile */
         names[n_names].stamp = stamp.process;
         names[n_names++].position = i;
     }

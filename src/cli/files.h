@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/files.h - profiles out of files, for the verbs that read them. What goes wrong is said on stderr, in one line
- * with the file's name, and comes back as an exit status.
+ * cli/files.h - reads profiles from files, for all verbs. Errors are printed on stderr, in one line with the file's
+ * name, and returned as an exit status.
  */
 #pragma once
 
@@ -39,10 +39,10 @@ int dp_cli_refuse(const char *verb, const char *file, int result, const struct d
 /* The permissions that all files have which were read so far: what is made of them allows no more. */
 mode_t dp_cli_read_modes(void);
 
-/* What a file is called in messages. */
+/* The name of a file in messages. */
 const char *dp_cli_file_name(const char *file);
 
-/* A file's name PROGRAM.PID.SEQ.KIND.pb.gz taken apart. */
+/* The parts of a file name PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct dp_cli_file {
     const char *file;    /* as it was given */
     const char *program; /* in file */
@@ -51,11 +51,11 @@ struct dp_cli_file {
     const char *kind; /* in file: KIND and the rest of the name */
     size_t n_kind;
     unsigned long long seq;
-    uint64_t stamp;  /* of the process that wrote it, 0: not known; set by sort */
+    uint64_t stamp;  /* identifies the process that wrote it; 0: not known; set by sort */
     size_t position; /* set by sort */
 };
 
-/* False: the file is named otherwise. */
+/* False: the file has another form of name. */
 bool dp_cli_file_parse(const char *file, struct dp_cli_file *);
 /* Whether two files are of one process and one kind. */
 bool dp_cli_file_is_same(const struct dp_cli_file *, const struct dp_cli_file *);

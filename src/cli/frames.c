@@ -2,9 +2,9 @@
 /*
  * cli/frames.c - resolves each location once, when it is first needed.
  *
- * What a profile says about a location stands, unless the file that it lies in is here with the same build-id and knows
- * more: source lines, or functions that were inlined. A location without any name is called OBJECT+0xPLACE. A writer
- * that could not name a place calls it like that too, and leaves has_functions of the mapping unset.
+ * The profile's own lines of a location are used, unless its file exists here with the same build-id and has more:
+ * source lines, or inlined functions. A location without any name is called OBJECT+0xPLACE. Writers that cannot name a
+ * place use the same form, and leave has_functions of the mapping unset.
  */
 #include "cli/frames.h"
 
@@ -65,7 +65,7 @@ static bool begins(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-/* Libraries that came with the system, by where they lie. */
+/* Whether the path belongs to a library of the system. */
 static bool is_system_path(const char *path)
 {
     return begins(path, "/lib/") || begins(path, "/lib64/") || begins(path, "/usr/lib/") ||
@@ -73,7 +73,7 @@ static bool is_system_path(const char *path)
            begins(path, "[vdso]") || strstr(path, "/site-packages/") || strstr(path, "/lib/python3");
 }
 
-/* A function of a library that was inlined into the program, or made from a template there. */
+/* Whether this is the source of a library function that was inlined into the program or instantiated there. */
 static bool is_library_source(const char *file)
 {
     return begins(file, "/usr/include/") || begins(file, "/usr/lib/gcc/") || strstr(file, "/include/c++/");
@@ -153,7 +153,7 @@ static int push_found(struct dp_cli_frames *f, const struct dp_model_location *l
     return err;
 }
 
-/* Whether the profile has lines of the location that a look-up in its file cannot better. */
+/* Whether the profile's lines of the location are complete, so that a look-up in its file is not needed. */
 static bool is_complete(const struct dp_model *m, const struct dp_model_location *l)
 {
     if (!l->n_lines)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/frames.h - the functions of a location as they are shown: named, with file and line as far as they are known, and
- * with what they are to the user.
+ * cli/frames.h - the functions of a location as they are shown: name, file and line if known, and whether they are the
+ * user's own code.
  *
- * Where the profile has functions only, the files on this machine are asked for inlined frames and lines (DWARF).
+ * If the profile has only functions, inlined frames and lines are read from the files on this machine (DWARF).
  */
 #pragma once
 

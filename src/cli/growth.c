@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/growth.c - `deltaprof growth`: what each stack has more than before.
+ * cli/growth.c - `deltaprof growth`: shows by how much each stack grew.
  *
- * Of two arguments each is read as top reads it, and stacks are compared by the names of their functions, so that two
- * builds of a program can be compared. Of one directory the first and the last tick of each process are compared, and
- * the ticks between them give the slope and tell how steady it is.
+ * With two arguments, each is read as by `top`, and stacks are compared by the names of their functions, so that two
+ * builds of a program can be compared. With one directory, the first and the last tick of each process are compared;
+ * the ticks in between give the slope and its steadiness.
  */
 #include "cli/growth.h"
 
@@ -115,7 +115,7 @@ void dp_cli_growth_fini(struct dp_cli_growth *g)
 
 /* ---- the ticks of a directory ----------------------------------------------------------------------------------- */
 
-/* Whether a process counts: it goes on, or all have ended. */
+/* Whether a process counts: it has not ended, or all have ended. */
 static bool counts(const struct dp_cli_series *s, uint32_t process)
 {
     bool all_ended = true;

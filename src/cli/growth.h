@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/growth.h - what each stack has more than before, for `growth` and `check`. */
+/* cli/growth.h - compares stacks with an earlier state, for `growth` and `check`. */
 #pragma once
 
 #include "cli/series.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/heading.c - the lines around a table: a reader of the table alone must know what the numbers are of.
- */
+/* cli/heading.c - prints the lines above and below a table, so that a reader knows what its numbers mean. */
 #include "cli/heading.h"
 
 #include "cli/at.h"
@@ -45,7 +43,7 @@ static void print_programs(const struct dp_strings *programs)
         putchar('\n');
 }
 
-/* Which files what is in use comes from. */
+/* Prints from which files the in-use values come. */
 static void print_processes(const struct dp_cli_query *v)
 {
     const struct dp_merge *merge = &v->merge;
@@ -94,7 +92,7 @@ void dp_cli_heading(const struct dp_cli_query *v)
 
 /* ---- nothing to show -------------------------------------------------------------------------------------------- */
 
-/* Another type of the profile that has something, the most useful one first; NULL: none. */
+/* Another type of the profile with values, the most useful one first; NULL: none. */
 static const char *other_type(const struct dp_cli_query *v)
 {
     static const char *const order[] = {"inuse_space", "alloc_space", "delay", "contentions", "alloc_objects"};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/heading.h - what stands over a table and under it, the same for all verbs. */
+/* cli/heading.h - prints the lines above and below a table, the same for all verbs. */
 #pragma once
 
 #include "cli/query.h"
 
-/* Program, type, where the values come from, and what was chosen of them. */
+/* Prints program, type, the source of the values, and the filters. */
 void dp_cli_heading(const struct dp_cli_query *);
 
-/* If no sample has anything of the type: says why, and what to ask instead. n_rows: samples with something. */
+/* If no sample has a value of the type: prints why, and what to try instead. n_rows: samples with a value. */
 void dp_cli_heading_empty(const struct dp_cli_query *, size_t n_rows);
 
-/* What the profiles say that they lost. */
+/* Prints the losses recorded in the profiles. */
 void dp_cli_heading_losses(const struct dp_cli_query *);
 
 double dp_cli_percent(int64_t part, int64_t whole);

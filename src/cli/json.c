@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/json.c - strings are escaped as RFC 8259 has it; whatever a profile holds, the output is valid JSON.
- */
+/* cli/json.c - writes JSON; strings are escaped as in RFC 8259. The output is valid JSON for any profile. */
 #include "cli/json.h"
 
 #include "pprof/encode_utf8.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/leaks.c - `deltaprof leaks`: the verdict.
+ * cli/leaks.c - `deltaprof leaks`: lists the stacks that probably leak.
  *
- * Stacks are taken from the first frame of the user's own code on: what libraries do below it is one stack. Stacks with
- * no such frame belong to libraries; what those allocated once is counted together. The same stack in several processes
- * is one leak.
+ * A stack begins at the first frame of the user's own code: stacks that differ only in library frames below it are the
+ * same. Stacks without such a frame belong to libraries; their one-time allocations are counted together. The same
+ * stack in several processes is one leak.
  */
 #include "cli/cli.h"
 #include "cli/evidence.h"
@@ -37,7 +37,7 @@ struct leak {
     double bytes, bytes_per_hour, confidence;
     int64_t since_ns;
     size_t n_processes;
-    bool is_left; /* told by the end of the process alone */
+    bool is_left; /* known only from the end of the process */
     double row_bytes;
 };
 
@@ -55,7 +55,7 @@ struct report {
     DP_VEC(uint32_t) of_stack; /* leak + 1 */
     double in_use;
     struct tally filled, steady, libraries;
-    struct leak closest; /* the best of those that are no leaks */
+    struct leak closest; /* the most suspicious of the others */
 };
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static int judge(struct report *r)
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
         if (e.verdict == DP_CLI_LEFT)
             bytes = curve->end_bytes;
-        if (all_ended || !process->ended) /* what has ended is not in use */
+        if (all_ended || !process->ended) /* memory of an ended process is not in use */
             r->in_use += bytes;
         bool is_leak = e.confidence >= r->least && (e.verdict == DP_CLI_LEFT || e.bytes_per_hour > 0);
         if (is_leak) {
@@ -130,7 +130,7 @@ static int judge(struct report *r)
     return 0;
 }
 
-/* What costs most by the hour first, as far as it is sure. */
+/* Sorts by bytes per hour times confidence. */
 static int by_weight(const void *a, const void *b)
 {
     const struct leak *x = a, *y = b;
@@ -189,7 +189,7 @@ static void print_stack(const struct report *r, size_t from)
 {
     const struct dp_cli_query *v = &r->view;
     size_t n_columns = dp_cli_columns(), n = v->stack.n - from;
-    for (size_t i = 0; i < n; i++) /* what starts main is of no interest */
+    for (size_t i = 0; i < n; i++) /* skips the frames that call main */
         if (!strcmp(dp_cli_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
             n = i + 1;
     size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;

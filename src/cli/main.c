@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/main.c - `deltaprof VERB ...`: finds the verb, and says what there is.
- */
+/* cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
 #include "cli/cli.h"
 #include "cli/units.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/merge.c - `deltaprof merge`: many profiles as one.
- */
+/* cli/merge.c - `deltaprof merge`: merges many profiles into one. */
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/out.h"

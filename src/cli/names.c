@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/names.c - a process that ends by a signal or _exit before its first tick has opened no module, and a child forked
- * from threads may not; their profiles have addresses only. The module that names things in processes names them here,
- * when first needed.
+ * cli/names.c - finds names for profiles that have only addresses. Such profiles come from a process that ends by a
+ * signal or _exit before its first tick, which has opened no module, and from a child of a process with threads, which
+ * cannot open one. The same module is used here, opened when first needed.
  *
- * Only a file whose build-id is the profile's is believed: a program that was built again since has other functions at
- * the same places. A place is an offset in the file; its program headers tell the address that symbols have.
+ * Only a file with the profile's build-id is used: a newer build has other functions at the same places. A place is an
+ * offset in the file; the program headers give the address that symbols use.
  */
 #include "cli/names.h"
 
@@ -26,7 +26,7 @@ struct dp_cli_object {
     Elf64_Phdr headers[MAX_HEADERS];
 };
 
-/* The lines module has symbol tables too; where its library is missing, the symbolize module has just those. */
+/* The lines module reads symbol tables too; if its library is missing, the symbolize module reads only those. */
 static bool open_module(struct dp_cli_names *names)
 {
     static char dir[PATH_MAX];
@@ -42,7 +42,7 @@ static bool open_module(struct dp_cli_names *names)
     return names->session != NULL;
 }
 
-/* Bytes of a build-id in hexadecimal; 0: it is none. */
+/* Reads a hexadecimal build-id; returns its bytes. 0: it is not one. */
 static size_t read_build_id(const char *hex, uint8_t bytes[MAX_BUILD_ID])
 {
     static const char digits[] = "0123456789abcdef";
@@ -75,7 +75,7 @@ static size_t read_headers(const char *path, Elf64_Phdr headers[MAX_HEADERS])
     return n_bytes / sizeof *headers;
 }
 
-/* A profile may be anybody's, and to open a device may be to use it. */
+/* Whether the path is a regular file. Profiles are not trusted, and opening a device may have effects. */
 static bool is_file(const char *path)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/names.h - functions, inlined frames and lines of places in a profile, from the files that it says they lie in.
+ * cli/names.h - finds functions, inlined frames and lines of places in a profile, in the files that the profile names.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/out.c - nothing is opened before every input has been read and found sound, so there is never half an output.
+ * cli/out.c - writes an output file. It is opened only after every input was read and checked, and appears only when
+ * complete.
  */
 #include "cli/out.h"
 
@@ -29,7 +30,7 @@ static void remove_and_die(int signal_number)
     raise(signal_number); /* SA_RESETHAND: the default action, when this returns */
 }
 
-/* A signal that is ignored stays so. */
+/* A signal that is ignored stays ignored. */
 static void remove_when_killed(char *path)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -66,7 +67,7 @@ static int open_file(struct dp_cli_out *out)
     mode_t mode = dp_cli_read_modes();
     if (is_there)
         mode &= st.st_mode;
-    for (int try = 0; out->target && try < TRIES; try++) { /* a process of this number may have left one */
+    for (int try = 0; out->target && try < TRIES; try++) { /* an earlier process with this pid may have left one */
         free(out->temporary);
         if (asprintf(&out->temporary, "%s.%d-%d.tmp", out->target, (int)getpid(), try) < 0) {
             out->temporary = NULL;
@@ -74,7 +75,7 @@ static int open_file(struct dp_cli_out *out)
         }
         if (!access(out->temporary, F_OK))
             continue;
-        remove_when_killed(out->temporary); /* before it is there: not a moment of it may be missed */
+        remove_when_killed(out->temporary); /* before the file exists, so that no moment is missed */
         int fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode | S_IWUSR);
         if (fd >= 0 || errno != EEXIST)
             return fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/out.h - a file that appears whole or not at all: written under another name beside its own, which is gone when
- * the process is ended by a signal. What goes wrong is said on stderr and comes back as an exit status.
+ * cli/out.h - writes a file that appears complete or not at all: it is written under a temporary name in the same
+ * directory, and removed if a signal ends the process. Errors are printed on stderr and returned as an exit status.
  */
 #pragma once
 
@@ -16,10 +16,10 @@ struct dp_cli_out {
 };
 
 /*
- * path NULL or "-" is standard output. A pipe or a device is written straight; a terminal is refused with DP_CLI_USAGE.
+ * path NULL or "-" is standard output. A pipe or a device is written directly; a terminal is refused with DP_CLI_USAGE.
  */
 int dp_cli_out_open(struct dp_cli_out *, const char *verb, const char *path);       /* of a profile: gzipped */
 int dp_cli_out_open_plain(struct dp_cli_out *, const char *verb, const char *path); /* of anything else */
 int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes); /* a dp_write_fn for uncompressed bytes */
-/* Puts it in its place if result is 0, else removes it. 0 or DP_CLI_FAILED. */
+/* Gives the file its name if result is 0, else removes it. 0 or DP_CLI_FAILED. */
 int dp_cli_out_close(struct dp_cli_out *, int result);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/pack.c - profiles become ticks of differences.
+ * cli/pack.c - encodes profiles as ticks, each with the differences to the tick before.
  *
  * Strings, frames, stacks (nodes of a tree), label sets and processes are numbered by dp_strings, whose strings may be
- * any bytes: a node's are its caller and its frame. Number 0, the empty string, is the root, the frame of the root, and
- * no labels.
+ * any bytes: the bytes of a node are its caller and its frame. Number 0, the empty string, means the root, the frame of
+ * the root, and no labels.
  *
  * A tick's rows are encoded when its profile is added. Ticks of several processes are put in the order of time at the
  * end: a row says only by how much its process's value changed, so the order of ticks of other processes does not
@@ -150,7 +150,7 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
     return 0;
 }
 
-/* Rows that had something in use and are not in this profile have nothing now. */
+/* Sets rows to 0 that had memory in use and are not in this profile. */
 static int touch_missing(struct dp_cli_pack_kind *kind)
 {
     size_t n_types = kind->model.types.n;

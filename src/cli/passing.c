@@ -2,15 +2,15 @@
 /*
  * cli/passing.c - the list of functions that only pass an allocation on.
  *
- * C names are matched whole. Of the C++ library it is what allocates inside of containers: names of the implementation
- * in std begin with an underscore. What a user calls, std::vector::push_back, stays.
+ * C names are matched whole. In the C++ library these are the functions that allocate inside containers: internal names
+ * of std begin with an underscore. Functions that users call, such as std::vector::push_back, are not in the list.
  */
 #include "cli/passing.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* A name that ends in '*' is the beginning of one. */
+/* A name that ends in '*' is a prefix. */
 static const char *const names[] = {
     "malloc",
     "calloc",

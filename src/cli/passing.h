@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/passing.h - functions that only pass an allocation on: the caller is whom a user looks for. */
+/* cli/passing.h - recognizes functions that only pass an allocation on: users want to see their caller. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/paths.h - the profiles that a command line names: files, directories with all that lies in them, and globs.
- */
+/* cli/paths.h - finds the profiles that a command line names: files, directories with all their files, and globs. */
 #pragma once
 
 #include <stddef.h>

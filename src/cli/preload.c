@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/preload.c - finds libdeltaprof_preload.so and the modules from where this program is.
+ * cli/preload.c - finds libdeltaprof_preload.so and the modules, starting from the directory of this program.
  *
- * First as installed together (bin/ and lib/ may have moved as a whole), then as built together, then where the build
- * was told that it would be. ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so such a path is
- * refused.
+ * It looks first where they are installed relative to this program (the whole installation may have been moved), then
+ * in the build tree, then in the configured directory. ld.so splits LD_PRELOAD at blanks and colons and knows no
+ * quoting, so such a path is refused.
  */
 #include "cli/preload.h"
 
@@ -17,7 +17,7 @@
 
 #define NAME "libdeltaprof_preload.so"
 
-/* The first place that there is a file of that name in, or -ENOENT; self gets the directory of this program. */
+/* Finds the first place that has a file of that name; -ENOENT if none has. self gets the directory of this program. */
 static int find(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX], char dir[PATH_MAX])
 {
     char candidate[2 * PATH_MAX];

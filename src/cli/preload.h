@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/preload.h - where the library is that `run` preloads, and where modules are. */
+/* cli/preload.h - finds the library that `run` preloads, and the modules. */
 #pragma once
 
 #include <limits.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/program.c - finds COMMAND as execvp would, follows #! to the ELF file that the kernel will start, and judges
- * that.
+ * cli/program.c - finds COMMAND as execvp would, follows #! to the ELF file that the kernel will start, and checks
+ * whether a preload works in it.
  *
- * A preload that cannot work is silent: ld.so drops it from setuid programs, another C library cannot load it, a static
- * program has no loader. So everything that can be known from the files is said here, before anything is started.
+ * A preload that does not work gives no error: ld.so ignores it for setuid programs, another C library cannot load it,
+ * a static program has no loader. So all that can be known from the files is reported here, before the program starts.
  */
 #include "cli/program.h"
 
@@ -108,7 +108,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Why ld.so would drop LD_PRELOAD, or NULL. */
+/* The reason why ld.so would ignore LD_PRELOAD, or NULL. */
 static const char *is_privileged(const char *path)
 {
     struct stat st;
@@ -164,7 +164,7 @@ int dp_program_find(struct dp_program *program, const char *command, char *why, 
         char line[512], script[PATH_MAX];
         int error = dp_binary_read(program->binary, &program->elf);
         if (error == -EACCES)
-            return 0; /* may be executed but not read: the kernel will tell */
+            return 0; /* executable but not readable: the kernel will report errors */
         if (error)
             return refuse(why, n_why, "%s: %s", program->binary, strerror(-error));
         if (program->elf.is_elf)

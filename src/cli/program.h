@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/program.h - which file COMMAND means, and whether a preload can work in it.
- */
+/* cli/program.h - finds the file of COMMAND, and checks whether a preload can work in it. */
 #pragma once
 
 #include "cli/binary.h"
@@ -17,7 +15,7 @@ struct dp_program {
 };
 
 #define DP_PROGRAM_ABSENT  127 /* no such command */
-#define DP_PROGRAM_REFUSED 126 /* there, but not to be run, or not with a preload */
+#define DP_PROGRAM_REFUSED 126 /* it exists, but cannot be run, or not with a preload */
 
 /* 0 and program filled, or one of the exit statuses above with the reason in why. */
 int dp_program_find(struct dp_program *program, const char *command, char *why, size_t n_why);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/query.c - options, files and type of a verb that shows profiles.
- */
+/* cli/query.c - handles options, files and sample type of the verbs that show profiles. */
 #include "cli/query.h"
 
 #include "cli/at.h"
@@ -106,7 +104,10 @@ int dp_cli_query_option(struct dp_cli_query *v, char **argv, int option)
 
 /* ---- files ------------------------------------------------------------------------------------------------------ */
 
-/* As the file is called: the main mapping of a program that was started through a link has the name of another. */
+/*
+ * Takes PROGRAM from the file's name: if a program was started through a link, its main mapping has the name of the
+ * target.
+ */
 static int add_program(struct dp_strings *programs, const char *path, const struct dp_decode *d)
 {
     size_t n_bytes = 0;
@@ -139,7 +140,7 @@ static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
     return 0;
 }
 
-/* The bytes that a process allocated in all, as its file tells; -1: it does not. */
+/* The bytes that a process allocated in all, if its file contains that number; else -1. */
 static int64_t allocated_of(const struct dp_decode *d)
 {
     static const char head[] = DP_MERGE_ALLOCATED;
@@ -262,7 +263,7 @@ bool dp_cli_query_has_labels(const struct dp_cli_query *v, uint32_t row)
     return true;
 }
 
-/* Says which labels there are instead. */
+/* Prints which labels exist. */
 static int refuse_label(const struct dp_cli_query *v, const char *wanted)
 {
     const struct dp_model *m = &v->merge.model;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/query.h - what the verbs that show profiles have in common: their options, the files, the sample type, and which
- * frames of which rows are shown.
+ * cli/query.h - the common part of the verbs that show profiles: options, files, sample type, and which frames of which
+ * rows are shown.
  */
 #pragma once
 
@@ -35,12 +35,12 @@ struct dp_cli_query {
     struct dp_cli_paths paths;
     struct dp_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */
-    struct dp_strings losses;   /* comments in which a file says what it lost; 0 is "" */
+    struct dp_strings losses;   /* comments of files about losses; 0 is "" */
     size_t type;
     struct dp_cli_frames frames;
-    int64_t allocated; /* bytes that all processes allocated, counted; 0: not all files tell */
+    int64_t allocated; /* exact number of bytes that all processes allocated; 0: not all files have it */
 
-    /* Of the row that dp_cli_query_row was asked for last: frames, the leaf first. */
+    /* The frames of the row of the last dp_cli_query_row, the leaf first. */
     DP_VEC(uint32_t) stack;
 };
 
@@ -94,12 +94,12 @@ enum {
 
 /* Room for as many labels as there are arguments. 0, or DP_CLI_FAILED after one line. */
 int dp_cli_query_init(struct dp_cli_query *, const char *verb, int argc);
-/* Takes one option of DP_CLI_QUERY_OPTIONS, or says what is wrong with it. 0 or DP_CLI_USAGE. */
+/* Takes one option of DP_CLI_QUERY_OPTIONS, or prints what is wrong with it. 0 or DP_CLI_USAGE. */
 int dp_cli_query_option(struct dp_cli_query *, char **argv, int option);
 
 /*
- * Reads the profiles that the paths name, and settles type and labels. 0, or DP_CLI_FAILED after one line: also for a
- * type or label that no profile has.
+ * Reads the profiles that the paths name, and determines type and labels. 0, or DP_CLI_FAILED after one line, also for
+ * a type or label that no profile has.
  */
 int dp_cli_query_read(struct dp_cli_query *, char **paths, size_t n);
 /* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_CLI_FAILED. */

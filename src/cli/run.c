@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/run.c - `deltaprof run`: sets LD_PRELOAD and DELTAPROF_CONF, then becomes COMMAND.
+ * cli/run.c - `deltaprof run`: sets LD_PRELOAD and DELTAPROF_CONF, then executes COMMAND.
  *
- * Everything that can be known to fail is said before anything is started; afterwards nothing of this program is left,
- * so COMMAND keeps its pid, its terminal and its exit status. Paths in the configuration are made absolute here,
- * because children that change their directory inherit it.
+ * Errors that can be known are reported before the start. exec then replaces this process, so COMMAND has its pid, its
+ * terminal and its exit status. Paths in the configuration are made absolute here, because children that change their
+ * directory inherit it.
  */
 #include "cli/cli.h"
 
@@ -83,7 +83,7 @@ static int make_absolute(struct text *text, const struct dp_config *conf)
 {
     char dir[PATH_MAX];
     if (!getcwd(dir, sizeof dir))
-        return 0; /* removed under our feet: an absolute `out` still works */
+        return 0; /* the working directory was removed: an absolute `out` still works */
     int error = 0;
     const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
     if (*out && *out != '/')
@@ -107,7 +107,7 @@ static bool is_key(const char *word)
     return false;
 }
 
-/* One -o: -EINVAL with the reason said. */
+/* Handles one -o. -EINVAL: the reason was printed. */
 static int option(struct text *text, const char *words)
 {
     struct dp_config conf;
@@ -170,7 +170,7 @@ static int set_environment(const char *library, const char *conf)
     return error ? -errno : 0;
 }
 
-/* What the hooks will not see of a program that brings a malloc. */
+/* Warns about allocations that hooks cannot see in a program with its own malloc. */
 static void warn(const struct dp_program *program)
 {
     const struct dp_binary *elf = &program->elf;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/series.c - reads the files of a process in their order, and keeps of each stack a curve of at most DP_CLI_POINTS
- * points: of what is in use, the newest file of a group counts; what was allocated is summed.
+ * cli/series.c - reads the files of a process in order, and keeps for each stack a curve of at most DP_CLI_POINTS
+ * points. If there are more files, they are grouped: in-use values are those of the newest file of a group; allocations
+ * are summed.
  *
- * The number of samples behind a value follows from it: a block of s bytes is sampled with probability
- * 1 - exp(-s / rate), and is counted with the inverse of that as its weight.
+ * The number of samples is computed from a value: a block of s bytes is sampled with probability 1 - exp(-s / rate),
+ * and has the inverse of that as its weight.
  */
 #include "cli/series.h"
 
@@ -42,7 +43,7 @@ static int type_named(const struct dp_model *m, const char *name)
 size_t dp_cli_own_frame(const struct dp_cli_query *v)
 {
     const struct dp_cli_frame *frames = v->frames.at.at;
-    for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, its functions are what users know */
+    for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, users know the runtime's functions */
         if (frames[v->stack.at[i]].is_runtime && !frames[v->stack.at[i]].is_foreign)
             return i;
     for (size_t i = 0; i < v->stack.n; i++)

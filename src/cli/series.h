@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/series.h - what each stack had in use from tick to tick, and allocated in between, process by process.
- */
+/* cli/series.h - the in-use values of each stack at each tick, and its allocations in between, by process. */
 #pragma once
 
 #include "cli/stacks.h"
@@ -18,7 +16,7 @@ struct dp_cli_process {
     double allocated[DP_CLI_POINTS]; /* bytes that all its stacks allocated by then since the point before */
 };
 
-/* A stack in a process. Samples: how many sampled blocks the values stand for, which is what chance works on. */
+/* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */
 struct dp_cli_curve {
     uint32_t stack, process; /* of stacks, of processes */
     uint32_t row;            /* a row of the model that has this stack, the largest */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/shorten.c - each step takes something out of the text and leaves a whole name.
+ * cli/shorten.c - shortens names of C++ and Rust functions: each step removes a part and leaves a valid name.
  *
- * "operator<", "operator()" and the like are no brackets; "(anonymous namespace)" and the parameters of a lambda, in
- * {lambda(int)#1}, are parts of names.
+ * The signs in "operator<", "operator()" and the like are not brackets; "(anonymous namespace)" and the parameters of a
+ * lambda, as in {lambda(int)#1}, are parts of names.
  */
 #include "cli/shorten.h"
 
@@ -104,7 +104,7 @@ static bool cut_parameters(char *name)
     return !is_part;
 }
 
-/* Takes out a return type, which only templates have in front: what a blank outside of all brackets ends. */
+/* Removes a return type (only templates have one): the text up to a blank outside of all brackets. */
 static void cut_return_type(char *name)
 {
     int depth = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/shorten.h - names of C++ and Rust functions without what makes them long. */
+/* cli/shorten.h - shortens names of C++ and Rust functions. */
 #pragma once
 
 /*

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/slope.c - least squares for the slope, Kendall's tau for the trend: tau does not mind outliers. */
+/*
+ * cli/slope.c - computes the slope by least squares and the trend by Kendall's tau, which is robust against outliers.
+ */
 #include "cli/slope.h"
 
 struct dp_cli_slope dp_cli_slope_of(const int64_t *times_ns, const double *values, size_t first, size_t last)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/slope.h - how a curve goes up. */
+/* cli/slope.h - computes how fast and how steadily a curve rises. */
 #pragma once
 
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/stack.c - the frames of a row that are shown: what --focus and --ignore choose, without what --hide leaves out,
- * and with the functions that only pass an allocation on folded into their caller.
+ * cli/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide, and folds
+ * functions that only pass an allocation on into their caller.
  *
- * As in pprof: a stack is chosen by any of its functions, files and libraries, also by those that are hidden or folded;
- * and a stack of which nothing is left is not shown.
+ * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
+ * stack without any frame left is not shown.
  */
 #include "cli/query.h"
 

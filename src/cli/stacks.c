@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/stacks.c - a stack is a string in a set of strings.
- */
+/* cli/stacks.c - numbers stacks: each stack is a string in a set of strings. */
 #include "cli/stacks.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/stacks.h - stacks by the names of their frames: the same in another process, and in another build of the program.
+ * cli/stacks.h - identifies stacks by the names of their frames: so they are the same in another process and in another
+ * build of the program.
  */
 #pragma once
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cli/top.c - `deltaprof top`: which functions have most of it, for a terminal.
- */
+/* cli/top.c - `deltaprof top`: lists the functions with the largest values. */
 #include "cli/cli.h"
 #include "cli/count.h"
 #include "cli/heading.h"
@@ -33,7 +31,7 @@ static void print_table(struct dp_cli_count *c, size_t n_wanted)
     const char *unit = dp_cli_query_unit(c->view);
     size_t n = c->nodes.n, n_shown = n_wanted && n_wanted < n ? n_wanted : n;
     size_t n_columns = dp_cli_columns();
-    if (n_columns) /* to a terminal, names are cut to what its lines have left */
+    if (n_columns) /* on a terminal, names are cut to the width of the line */
         n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     int64_t shown = 0, sum = 0;
     for (size_t i = 0; i < n_shown; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/tree.c - `deltaprof tree`: who calls whom, for a terminal of 80 columns.
+ * cli/tree.c - `deltaprof tree`: prints a call tree, for a terminal of 80 columns.
  *
- * A function that is the only one to be called with all that its caller has stands below it, without numbers and
- * without a step to the right: most of a deep stack is such a chain. What has less than --min of the whole is counted
+ * If a caller's whole value belongs to one called function, that function is printed below it without numbers and
+ * without indentation: most of a deep stack is such a chain. Nodes with less than --min of the total are counted
  * together.
  */
 #include "cli/calltree.h"
@@ -364,7 +364,7 @@ int dp_cli_tree(int argc, char **argv)
         dp_cli_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
         status = DP_CLI_USAGE;
     }
-    s.view.raw |= s.has_callers || s.has_callees; /* a function that is folded may be the one that is asked for */
+    s.view.raw |= s.has_callers || s.has_callees; /* a folded function may be the one that the user asks for */
     if (!status)
         status = show(&s, argv + optind, (size_t)(argc - optind));
     if (s.has_callers)

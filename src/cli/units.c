@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/units.c - the same units as `go tool pprof` writes. */
+/* cli/units.c - formats values and names for terminals, with the same units as `go tool pprof`. */
 #include "cli/units.h"
 
 #include "pprof/encode_utf8.h"

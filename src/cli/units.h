@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli/units.h - values and names as people read them. */
+/* cli/units.h - formats values and names for people. */
 #pragma once
 
 #include <stddef.h>
@@ -10,11 +10,11 @@
 void dp_cli_unit(char *to, size_t n_bytes, int64_t value, const char *unit);
 
 /*
- * Names come from files, and a terminal obeys control characters, those of C1 (U+0080 to U+009F) too: they and what is
- * not UTF-8 become '?'.
+ * Replaces by '?' control characters, which a terminal would obey (also U+0080 to U+009F), and bytes that are not
+ * UTF-8: names come from untrusted files.
  */
 void dp_cli_clean(char *text);
-/* Writes it cleaned, with its middle left out if it is wider than n_columns; n_columns 0: whole. */
+/* Writes the cleaned name; if it is wider than n_columns, its middle is left out. n_columns 0: writes it whole. */
 void dp_cli_print_name(FILE *to, const char *name, size_t n_columns);
-/* Columns of the terminal that standard output is; 0: it is none. Before names are printed into them. */
+/* The width of the terminal on standard output; 0: it is not a terminal. To be called before names are printed. */
 size_t dp_cli_columns(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/view.c - `deltaprof view`: the profiles of a time as one HTML page.
+ * cli/view.c - `deltaprof view`: writes many profiles as one HTML page.
  *
- * The page is the one that src/view/ makes, with a pack of all profiles in it: gzipped, in base64. It asks no other
- * machine for anything. Profiles go into the pack process by process, in the order of time: by the sequence numbers in
- * their names, or, of files that are named otherwise, by the times in them. Those are read twice.
+ * The page is the one that src/view/ makes, with a pack of all profiles in it: gzipped, in base64. It loads nothing
+ * from other machines. Profiles go into the pack by process and time: ordered by the sequence numbers in their names,
+ * or, for other names, by the times in the files, which are then read twice.
  */
 #include "cli/cli.h"
 #include "cli/files.h"
@@ -157,7 +157,7 @@ static int by_process_and_time(const void *a, const void *b)
     return order ? order : (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* Standard input is read once: what it is is found out when it is read, and it is the only one of its kind then. */
+/* Standard input can be read only once, so its kind is determined while it is read. */
 static int add_all_loose(struct view *v)
 {
     int status = 0;
