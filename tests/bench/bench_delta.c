@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three ways to the same delta, on the same records, in one run: OG writes the whole cumulative profile; fastdelta
- * writes it and then subtracts serialised profiles; deltaprof subtracts the raw counters, from its own table (`table`)
- * or from records that a runtime hands in, without ids (`records`) and with (`ids`). Output is gzipped and thrown away;
- * names are off, since all ways would pay the same for them. Prints `name value unit`: medians of processor time in ms,
- * and sizes in bytes.
+ * Compares three ways to make the same delta, on the same records, in one run: OG writes the whole cumulative profile;
+ * fastdelta writes it and then subtracts serialised profiles; deltaprof subtracts the raw counters, from its own table
+ * (`table`) or from records that a runtime hands in, without ids (`records`) and with (`ids`). Output is gzipped and
+ * discarded; names are off, since they would cost the same in all ways. Prints `name value unit`: medians of processor
+ * time in ms, and sizes in bytes.
  *
  * DP_BENCH_WORLD=N, DP_BENCH_WAY=NAME and DP_BENCH_SHARE=PERCENT run one of them alone.
  *
@@ -99,7 +99,7 @@ static void change_share(void)
 {
     for (size_t k = 0; k < world.n_changed; k++) {
         change(world.next, true);
-        world.next = (world.next + 7919) % world.n; /* scattered, each in turn: 7919 is a prime beyond no n here */
+        world.next = (world.next + 7919) % world.n; /* scattered: steps by 7919, a prime that divides no n used here */
     }
 }
 
@@ -250,7 +250,7 @@ int main(void)
         if (only && atoi(only) != (int)worlds[i].n)
             continue;
         fflush(stdout);
-        pid_t pid = fork(); /* a table is made once a process */
+        pid_t pid = fork(); /* the table can be made only once per process */
         if (pid == 0) {
             run(worlds[i].n, worlds[i].seeds);
             exit(0);

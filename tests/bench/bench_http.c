@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one delta_heap costs through http.h, from begin to end: the 100,000 records of bench_delta, of which none, 2 %
- * or all changed since the cursor's last reply, and nothing is in use. It is made on a thread of ours while this one
- * pulls; medians of the processor time of both and of the time that passed, in ms, then the size, and the most that the
- * profiler had mapped beyond what it has between replies.
+ * Measures one delta_heap through http.h, from begin to end: the 100,000 records of bench_delta, of which none, 2 % or
+ * all changed since the cursor's last reply; nothing is in use. A thread of the profiler makes it while this thread
+ * reads. Prints the medians of the processor time of both threads and of the elapsed time, in ms, then the size, and
+ * the most memory that the profiler mapped beyond its memory between replies.
  */
 #include "bench.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_unwind.c - what a stack costs a frame, in code without frame pointers:
+ * bench_unwind.c - measures the cost of a walk per frame, in code without frame pointers:
  *
  *     new        every frame differs from the last walk (the whole stack has moved)
  *     repeated   the stack of the last walk, but for the leaf
@@ -8,7 +8,7 @@
  *     fp         frame pointers, in the same code built with them, addresses only
  *     miss       one address for which the rule has to be made
  *
- * What a walk costs whatever its depth is taken off by comparing with a depth of one.
+ * The fixed cost of a walk is subtracted: the cost at a depth of one.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -55,7 +55,7 @@ static void leaf_new(void *ctx)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Two places that call by turns: the leaf differs, the rest repeats. */
+/* Two call sites in turns: the leaf differs, the rest repeats. */
 static void leaf_repeated(void *ctx)
 {
     struct run *r = ctx;
@@ -118,7 +118,7 @@ static void leaf_fp(void *ctx)
 typedef void (*leaf_fn)(void *);
 typedef void (*chain_fn)(int, int, leaf_fn, void *);
 
-/* These are a few hundred nanoseconds of pure computation: the least disturbed round tells most. */
+/* These are a few hundred nanoseconds of pure computation, so the fastest round is the best estimate. */
 static double best(const double *values, int n)
 {
     double least = values[0];

@@ -2,7 +2,7 @@
 /*
  * trivial.c - an interposer of malloc and free that does nothing: the least that any interposer costs.
  *
- * It stands beside the profiler in the benchmarks. The pointers begin as resolvers, as those of the profiler do.
+ * The benchmarks compare the profiler with it. Pointers first point to resolvers, as in the profiler.
  */
 #include <dlfcn.h>
 #include <stddef.h>

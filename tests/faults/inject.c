@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject.c - makes one system call of deltaprof's fail. To be preloaded behind it, into a program that does not use
+ * inject.c - makes one system call of deltaprof fail. To be preloaded behind it, into a program that does not use
  * syscall(2), mmap and the like through the libraries named below.
  *
- * Each function here stands in front of libc's. It looks at its return address: calls from deltaprof's libraries, its
- * modules and the libraries that only they bring are counted by place (library, offset of the caller), in a file that
- * all processes of a run map; all other calls go through unseen. INJECT_FILE names that file, and INJECT says which
- * call fails:
+ * Each function here is called instead of libc's. It checks its return address: calls from deltaprof's libraries, its
+ * modules and the libraries that only they load are counted by place (library, offset of the caller), in a file that
+ * all processes of a run map; all other calls are passed on uncounted. INJECT_FILE names that file, and INJECT says
+ * which call fails:
  *
  *     place LIBRARY OFFSET once|always     the first call from there, or each one
  *     from N                               the Nth call of all, and each one after it
  *     nth N                                the Nth call of all, alone
  *
- * The errno is what a full, limited or sandboxed system gives. Calls go to the kernel directly: a function of libc may
- * be what is called here, before libc is ready.
+ * The errno is one that a full, limited or sandboxed system returns. Calls go to the kernel directly: a function of
+ * libc may be what is called here, before libc is ready.
  */
 #undef _FILE_OFFSET_BITS /* both names of a function are defined here */
 #include <dlfcn.h>
@@ -85,7 +85,7 @@ static void begin(void)
     const char *file = getenv("INJECT_FILE"), *what = getenv("INJECT");
     long fd = file ? kernel(SYS_openat, AT_FDCWD, (long)file, O_RDWR | O_CLOEXEC, 0, 0, 0) : -1;
     if (fd < 0)
-        return; /* a program that the victim became: not ready for ever */
+        return; /* the victim executed another program: never ready */
     long at = kernel(SYS_mmap, 0, sizeof *book, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     kernel(SYS_close, fd, 0, 0, 0, 0, 0);
     if (at < 0 && at > -4096)

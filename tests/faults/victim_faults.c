@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_faults PLUGIN - a short program that uses all that a profiler takes part in, and says what it got.
+ * victim_faults PLUGIN - a short program that uses all functions that the profiler hooks, and prints their results.
  *
  * Heap, locks, threads, signals, a stack for signals, dlopen, descriptors, forks that end in four ways. What it prints
  * and its status must not depend on any failure of the profiler. It waits for the end of its standard input before it
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     fill_and_free(N_BLOCKS);
-    usleep(150000); /* a program of one thread gets its thread late */
+    usleep(150000); /* in a program with one thread the profiler creates its thread late */
     fill_and_free(N_BLOCKS);
     for (long i = 0; i < N_THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, (void *)i))

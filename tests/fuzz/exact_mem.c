@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/mem.h on malloc, with vectors exactly as large as they must be: linked before the real one, it lets ASan see a
- * step beyond, which the slack of whole pages would hide. At most 256 MiB altogether, so that running out of memory is
- * tried, too.
+ * base/mem.h implemented by malloc, with vectors of exactly the needed size. It is linked instead of the real one, so
+ * that ASan detects an access one byte beyond, which the unused part of a page would hide. At most 256 MiB in total, so
+ * that lack of memory is tested too.
  */
 #include "base/mem.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz_cfi.c - the CFI parser on any bytes. The input is: a count of table entries and an address (4 bytes each), then
- * the segment, table first. Everything that the parser reads must lie in it, so the bytes end where a page does that is
- * not there.
+ * fuzz_cfi.c - fuzzes the CFI parser with any bytes. The input is: a count of table entries and an address (4 bytes
+ * each), then the segment, table first. The parser must not read beyond it, so its last byte lies before an unmapped
+ * page.
  */
 #include "unwind/rule.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any bytes into the reader, gzipped or raw, and from there through merge to the encoder and back: what was accepted
- * must be written as a profile that is accepted, with the same sums.
+ * Fuzzes the reader with any bytes, gzipped or raw, then merges, encodes and reads again: an accepted input must be
+ * written as a profile that is accepted, with the same sums.
  */
 #include "pprof/decode_input.h"
 #include "pprof/merge.h"

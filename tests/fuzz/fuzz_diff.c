@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two raw profiles through diff; the first byte chooses what becomes of negatives, the next two say where the second
- * begins. What is written must be accepted, a profile less itself has no flow, and one that takes every sample apart
- * comes to the same as one that knows what repeats itself.
+ * Fuzzes diff with two raw profiles; the first byte selects the treatment of negative values, the next two give the
+ * start of the second profile. The output must be a valid profile; a profile minus itself has no flow; and a diff that
+ * parses every sample gives the same result as one that recognizes repeated samples.
  */
 #include "pprof/diff.h"
 #include "written.h"

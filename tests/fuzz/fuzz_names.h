@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/fuzz/fuzz_names.h - any bytes as the file that a module reads names from. The input is: two addresses (8 bytes
- * each) to look up beside some fixed ones, then the file.
+ * tests/fuzz/fuzz_names.h - fuzzes a module with any bytes as the file from which it reads names. The input is: two
+ * addresses (8 bytes each) to look up in addition to some fixed ones, then the file.
  *
- * A module may know nothing; what it names must be whole strings, and no more lines than were asked for.
+ * A module may find no names; returned names must be complete strings, and not more lines than requested.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz_object.c - what a loaded file says of itself: program headers, build-id, unwind table, and a rule out of that.
- * The input is: where the loader says that the unwind table's header is, an address (4 bytes each, relative to the
- * file), then the file as mapped, whose bytes end where nothing may be read.
+ * fuzz_object.c - fuzzes the reader of a loaded file: program headers, build-id, unwind table, and a rule made from it.
+ * The input is: the address of the unwind table's header according to the loader, a code address (4 bytes each,
+ * relative to the file), then the file as mapped; its last byte lies before an unmapped page.
  */
 #include "objects/objects.h"
 #include "unwind/rule.h"

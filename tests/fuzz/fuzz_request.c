@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stranger can send to the endpoint, without a socket: method, target, Host, Authorization, Origin and
- * Sec-Fetch-Site, a line each.
- * Whatever comes, the judgement is whole: a status that HTTP knows, text that ends, a configuration that fits; and what
- * is judged good stays good when it is asked for by its canonical words.
+ * Fuzzes the parts of a request that a client controls, without a socket: method, target, Host, Authorization, Origin
+ * and Sec-Fetch-Site, one line each. For any input the result must be complete: a valid HTTP status, terminated text, a
+ * configuration that fits. An accepted request must also be accepted in its canonical form.
  */
 #include "base/address.h"
 #include "base/config.h"

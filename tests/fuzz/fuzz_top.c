@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz_top.c - any bytes as profiles for `deltaprof top`, through the whole path of the command: files, merge, count,
+ * fuzz_top.c - fuzzes `deltaprof top` with any bytes as profiles, through the whole command: files, merge, count,
  * names, and the text for a terminal.
  *
  * The input is: flags, the length of the first profile (2 bytes), then that profile, then the second one. The command
- * must end with 0 or 1, say why if it is 1, write no control character, and give back all memory.
+ * must end with 0 or 1, print a reason if it is 1, write no control character, and free all memory.
  */
 #include "cli/cli.h"
 #include "written.h"

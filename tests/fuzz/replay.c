@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for a fuzzing engine: gives every file of the directories (or files) named to the target, once. */
+/*
+ * Replaces a fuzzing engine: passes each of the given files, and each file of the given directories, to the target
+ * once.
+ */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * tests/fuzz/written.h - what a target let a writer write, to be read again.
- */
+/* tests/fuzz/written.h - collects the output of a writer, to read it again. */
 #pragma once
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/stress/stress.h - what the stress tests share: how long to run, threads, and a check that prints and ends.
+ * tests/stress/stress.h - shared by the stress tests: run time, threads, and a check that prints and ends the test.
  * DP_STRESS_MS in the environment is the length of each part; 300 by default.
  */
 #pragma once
@@ -44,7 +44,7 @@ static inline uint64_t stress_random(uint64_t *state)
     return *state;
 }
 
-/* fn(i) for i below n, each in a thread of its own; returns when all are done. */
+/* Runs fn(i) for i below n, each in its own thread; returns when all have ended. */
 struct stress_thread {
     pthread_t thread;
     void (*fn)(unsigned);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A producer and a reader that leaves at any moment: every byte arrives in order or the producer is told, and the reply
- * is handed over exactly once. */
+/*
+ * A producer, and a reader that leaves at a random moment: every byte arrives in order or the producer gets an error,
+ * and the reply changes its owner exactly once.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
     unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 1500;
     for (unsigned seed = 1; seed <= n; seed++)
         one(seed);
-    for (int i = 0; dp_body_count(); i++) { /* a producer's last touch may be later than its orphan's */
+    for (int i = 0; dp_body_count(); i++) { /* a producer's last access may be later than its orphan call */
         CHECK(i < 60000);
         usleep(1000);
     }

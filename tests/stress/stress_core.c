@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core under everybody at once: blocks come and go while others start, stop, change, emit, quiet the agent
- * and fork. Nothing hangs, every call answers with what its comment allows, and no write is lost to an error.
+ * All functions of the core at the same time: threads allocate and free while others start, stop, change settings,
+ * emit, stop the agent and fork. No call hangs, every call returns a documented value, and no write is lost by an
+ * error.
  */
 #include <deltaprof/hooks.h>
 
@@ -111,7 +112,7 @@ static void fork_children(unsigned i)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(60); /* hung: dies of it, and the parent sees that */
+            alarm(60); /* a hang ends the child, and the parent sees that */
             deltaprof_alloc(heap, (void *)(uintptr_t)0x77777700, 100);
             int err = deltaprof_emit();
             deltaprof_before_exit();
@@ -152,5 +153,5 @@ int main(void)
     snprintf(command, sizeof command, "rm -rf %s", out);
     int err = system(command);
     fflush(NULL);
-    _exit(err); /* nobody interposes it: no last profile into what is gone */
+    _exit(err); /* not interposed here: writes no last profile into the removed directory */
 }

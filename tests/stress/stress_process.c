@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that come and go, and children forked while all are at work: counts stay exact, blocks of scratch memory come
- * back, a child counts from the fork on, finds what it inherited, and never hangs.
+ * Threads start and end, and children are forked meanwhile: counts stay exact, blocks of scratch memory are returned, a
+ * child counts from the fork on, finds its inherited blocks, and never hangs.
  */
 #include "record/record.h"
 #include "record/store.h"
@@ -27,7 +27,7 @@ static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
 static pthread_key_t late;
 static _Atomic int64_t late_runs;
 
-/* Runs after our own key's destructor in some rounds: events of a thread that has nothing any more. */
+/* Runs after the profiler's key destructor in some rounds: events of a thread that has no block any more. */
 static void at_thread_exit(void *arg)
 {
     uintptr_t round = (uintptr_t)arg;
@@ -53,7 +53,7 @@ static void threads_come_and_go(void)
     CHECK(!pthread_key_create(&late, at_thread_exit));
     struct dp_counts before = totals();
     while (stress_now_ms() < end) {
-        unsigned n = threads % 3 ? 30 : 1; /* more than may keep a block, and one alone */
+        unsigned n = threads % 3 ? 30 : 1; /* more threads than can keep a block, and a single one */
         stress_threads(n, short_life);
         threads += n;
     }
@@ -64,7 +64,7 @@ static void threads_come_and_go(void)
     printf("threads: %lld came and went, %llu events found no scratch\n", (long long)threads,
            (unsigned long long)dp_stats_read(DP_STAT_STACKS_NONE));
     uint64_t none = dp_stats_read(DP_STAT_STACKS_NONE);
-    stress_threads(1, short_life); /* all blocks came back: one thread finds what it needs */
+    stress_threads(1, short_life); /* all blocks were returned: one thread gets its block */
     CHECK(dp_stats_read(DP_STAT_STACKS_NONE) == none);
 }
 
@@ -72,7 +72,7 @@ static void threads_come_and_go(void)
 
 #define WORKERS 6u
 #define PLACES  256u
-static _Atomic uint64_t places[PLACES]; /* blocks that nobody frees but a child */
+static _Atomic uint64_t places[PLACES]; /* blocks that only a child frees */
 
 static void work(unsigned i)
 {
@@ -120,7 +120,7 @@ static void child(void)
             deltaprof_free(0, (void *)held);
     }
     struct dp_counts end = totals();
-    /* What is left is at most what each worker had in its hands. */
+    /* At most the blocks that each worker was handling are left. */
     CHECK(end.n - end.free_n <= 2 * WORKERS, "%lld left", (long long)(end.n - end.free_n));
     _exit(0);
 }
@@ -160,7 +160,7 @@ static void children_of_a_busy_parent(void)
 #define DEPTH      10u
 static pthread_barrier_t at_once;
 
-/* A stack of its own for each number below 2^DEPTH. */
+/* Gives each number below 2^DEPTH a different stack. */
 static __attribute__((noinline)) void one_of_many(unsigned depth, unsigned number)
 {
     if (!depth)
@@ -203,7 +203,7 @@ static void first_child(void)
     _exit((int)missing);
 }
 
-/* Whoever is the first copies what the parent's counters stood at, and the others let it go first. */
+/* The first thread copies the parent's counters, and the others wait for it. */
 static void first_events_of_children(void)
 {
     unsigned n_missed = 0;
@@ -219,7 +219,7 @@ static void first_events_of_children(void)
         n_missed += WEXITSTATUS(status) != 0;
     }
     printf("first events: %u of %u children missed some\n", n_missed, FORKS);
-    CHECK(n_missed <= FORKS / 20); /* the copier was preempted at it */
+    CHECK(n_missed <= FORKS / 20); /* the copying thread was preempted */
 }
 
 int main(void)
@@ -231,7 +231,7 @@ int main(void)
     dp_record_tune(&conf, true);
     threads_come_and_go();
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    bool forks = false; /* their runtimes do not survive a fork of many threads */
+    bool forks = false; /* sanitizer runtimes do not survive a fork with many threads */
 #else
     bool forks = true;
 #endif

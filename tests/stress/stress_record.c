@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads in the record table, the live set and the whole corridor at once: nothing is lost, nothing is counted twice,
- * and a reader that races never sees a counter shrink or more freed than allocated.
+ * Threads use the record table, live_blocks and the heap's hooks at the same time: no event is lost or counted twice,
+ * and a concurrent reader never sees a counter shrink or more freed than allocated.
  */
 #include "record/gate.h"
 #include "record/record.h"
@@ -92,12 +92,12 @@ static void read_on(unsigned unused)
 /* ---- blocks that wander between threads ---- */
 
 #define PLACES 16384u
-/* A block is a number; who swaps it out of its place owns it. Low bits: its size. */
+/* A block is a number; the thread that swaps it out of its place owns it. Low bits: its size. */
 static _Atomic uint64_t places[PLACES];
 static _Atomic int64_t allocated_n, allocated_v, missed;
 static struct deltaprof_gate gate;
 static size_t size_max = 5000;
-static unsigned reuse; /* addresses a thread; few: the filter's bytes and slots are used again and again */
+static unsigned reuse; /* addresses per thread; few, so that the filter's bytes and slots are reused often */
 
 static __attribute__((noinline)) void allocate(uint64_t address, size_t n_bytes)
 {
@@ -114,10 +114,10 @@ static void drop(uint64_t held)
         deltaprof_free_sampled(0, (void *)(held >> 16));
 }
 
-/* Addresses are unique while they live: each thread has its own, handed back to it by a ring of its own. */
+/* Addresses in use are unique: each thread has its own, and gets them back through its own ring. */
 static _Atomic uint64_t *free_lists[THREADS];
 
-/* Frees what stands in some place, and puts `held` there. */
+/* Frees the block in a random place, and puts `held` there. */
 static void swap_with_a_place(uint64_t *random, uint64_t held)
 {
     uint64_t other = atomic_exchange(&places[stress_random(random) % (reuse * 2)], held), address = other >> 16;
@@ -159,7 +159,7 @@ static void wander(unsigned thread)
     atomic_fetch_add(&allocated_v, v);
 }
 
-/* Until its time is over and there is enough, if that is asked. */
+/* Runs until the time is over and, if given, enough() is true. */
 static void run_part(void (*fn)(unsigned), unsigned n, bool (*enough)(void))
 {
     atomic_store(&stop, false);

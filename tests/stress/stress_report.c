@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads allocate and free while consumers write, some to sinks that fail: what each consumer was delivered adds up to
- * what happened, exactly; nothing is ever negative; and in-use is zero when everything was freed.
+ * Threads allocate and free while consumers write, some to sinks that fail. The deltas of each consumer must add up
+ * exactly to all events; no value is ever negative; in-use is zero after everything was freed.
  */
 #include "../unit/profiles.h"
 #include "record/record.h"
@@ -69,7 +69,7 @@ static void deliver(struct consumer *c, bool may_fail)
         dp_vec_fini(&c->taken.bytes);
         return;
     }
-    if (how == 1) { /* it never arrived, as was learned later */
+    if (how == 1) { /* the delivery failed, as the sink learned later */
         MUST(!dp_consumer_abandon(c->consumer));
         dp_vec_fini(&c->taken.bytes);
         return;

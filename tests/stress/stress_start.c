@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads whose hooks run while the profiler starts: each finds nothing or all of it. A thread that saw the pool of
- * scratch blocks before its key would write to key 0, which the host made first.
+ * Threads run hooks while the profiler starts: each must see either nothing or all of it. A thread that saw the pool of
+ * scratch blocks before its key would write to key 0, which belongs to the host.
  */
 #include "record/record.h"
 #include "record/thread.h"
@@ -21,7 +21,7 @@ static void allocate_on(unsigned thread)
     uint64_t address = (uint64_t)(thread + 1) << 40;
     atomic_fetch_add(&n_running, 1);
     for (unsigned after = 0; after < 1000; after += atomic_load_explicit(&started, memory_order_relaxed)) {
-        self->state = self->scratch ? self->state : DP_THREAD_NEW; /* as a thread that has just come */
+        self->state = self->scratch ? self->state : DP_THREAD_NEW; /* like a new thread */
         deltaprof_guard_exit(0);
         self->armed = 0;
         deltaprof_alloc(0, (void *)(address += 16), 100);

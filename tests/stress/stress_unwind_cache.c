@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that want more rows of the rules' cache than there are: whatever pair of words is found, it is one row. */
+/* Threads compete for too few rows of the unwind cache: a found pair of words must always come from one row. */
 #include "objects/frames.h"
 #include "objects/objects.h"
 #include "unwind/unwind_cache.h"
@@ -12,7 +12,8 @@
 #define RIVALS  8u /* addresses to a row */
 
 static uintptr_t base;
-static dp_frame_id frames[ROWS * RIVALS]; /* of the addresses; a row says which, and does not publish it */
+/* the frames of the addresses; a row holds the id, and does not publish the frame */
+static dp_frame_id frames[ROWS * RIVALS];
 static _Atomic uint64_t n_looks;
 
 static uintptr_t address(uint64_t i)
@@ -37,7 +38,7 @@ int main(void)
 {
     base = (uintptr_t)dlsym(RTLD_DEFAULT, "qsort") | 1;
     CHECK(!dp_frames_init(4 << 20) && !dp_unwind_cache_init(0, true));
-    CHECK(dp_object_find(base)); /* of an address without an object nothing is stored */
+    CHECK(dp_object_find(base)); /* for an address without an object nothing is stored */
     for (uint64_t i = 0; i < ROWS * RIVALS; i++)
         CHECK((frames[i] = dp_frame_intern(address(i) - 1)));
     stress_threads(THREADS, look);

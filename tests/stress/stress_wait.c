@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress_wait.c - invariant 5 under threads: when nobody waits, the mutex profile's delay equals the block profile's,
- * to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that share a set, locks that come
- * and go, and stacks taken all the while. And no filter byte stays behind.
+ * stress_wait.c - invariant 2 of record/contended.c under threads: when no thread waits, the mutex profile's delay
+ * equals the block profile's, to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that
+ * share a set, locks that are created and destroyed, and stacks captured meanwhile. And all filter bytes are 0 at the
+ * end.
  */
 #include "record/record.h"
 #include "record/table.h"
@@ -98,7 +99,7 @@ static void hold(uint64_t *random)
         ;
 }
 
-/* What has no holder goes through the same two calls. */
+/* Waits without a holder use the same two calls. */
 static void wait_without_holder(enum deltaprof_lock_kind kind)
 {
     struct deltaprof_wait wait;
@@ -141,7 +142,7 @@ static void work(unsigned i)
             turn(&random);
 }
 
-/* Whoever timed out after the last release left a debt: one more release of each lock pays it. */
+/* A wait that timed out after the last release left a debt: one more release of each lock pays it. */
 static void pay(void)
 {
     for (int i = 0; i < LOCKS; i++) {

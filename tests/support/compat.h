@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * compat.h - what test programs use of newer versions of glibc, on those before 2.34.
- */
+/* compat.h - functions of newer glibc versions that test programs use, for glibc before 2.34. */
 #pragma once
 
 #include <features.h>

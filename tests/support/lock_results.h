@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_results.h - tables of documented answers, as `call: result errno`. A program prints its table bare and under the
- * preload object; both must say the same, and what POSIX and glibc promise.
+ * lock_results.h - prints tables of documented results, as `call: result errno`. A program prints its table without and
+ * with the preload object; both tables must be equal, and as documented by POSIX and glibc.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ static inline const char *name_of(int code)
     return name ? name : number;
 }
 
-/* errno is 77 before each call, and must be after it unless the call reports by errno. */
+/* errno is 77 before each call, and must be 77 after it unless the call reports by errno. */
 #define SAYS(expected, call)                                             \
     do {                                                                 \
         errno = 77;                                                      \
@@ -61,7 +61,7 @@ static inline struct timespec in_ms(clockid_t clock, long ms)
 }
 static const struct timespec past = {1, 0}, bad = {1, 1000000000}, negative = {1, -1};
 
-/* Runs fn(arg) in a thread of its own, to its end. */
+/* Runs fn(arg) in a new thread and waits for its end. */
 static inline void elsewhere(void *(*fn)(void *), void *arg)
 {
     pthread_t t;
@@ -88,7 +88,7 @@ static inline void *forever(void *arg)
     return arg;
 }
 
-/* From here on the process has threads. */
+/* Makes the process one with threads. */
 static inline void have_threads(void)
 {
     pthread_t t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* locks.h - what the victims about locks share: time by their own clocks, threads, mutexes of every sort. */
+/* locks.h - shared by the victims about locks: clocks, threads, mutexes of every type. */
 #pragma once
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static inline void pass_us(long us)
         ;
 }
 
-/* Waits until the thread that says here that it now takes a lock sleeps in there. */
+/* For waiting until a thread sleeps in a lock: the thread stores its id here before it locks. */
 static _Atomic int taker;
 static inline void says_it_takes(void)
 {

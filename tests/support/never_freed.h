@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/support/never_freed.h - what an allocator needs besides a malloc of its own, when memory is never used twice
- * and the eight bytes before a block hold its size.
+ * tests/support/never_freed.h - the other allocation functions for a test allocator with its own malloc, which never
+ * reuses memory and stores the size in the eight bytes before a block.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ EXPORT void *malloc(size_t n_bytes);
 
 EXPORT void *calloc(size_t count, size_t size)
 {
-    return malloc(count * size); /* fresh: zero */
+    return malloc(count * size); /* new memory is zero */
 }
 
 EXPORT void *realloc(void *old, size_t n_bytes)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * tests/support/scratch.h - a directory of a test's own under /tmp, which it removes itself.
- */
+/* tests/support/scratch.h - makes a directory for one test under /tmp; the test removes it. */
 #pragma once
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tally.h - a victim's own book: which function allocated how much, and how much of that is still held. A block carries
- * its owner and size, so whoever frees it settles with the right function. No allocation, no stdio.
+ * tally.h - counts, inside a victim, how much each function allocated and how much of that is still in use. A block
+ * holds its owner and size, so a free is subtracted from the right function. No allocation, no stdio.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct tally {
     _Atomic int64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 };
 
-/* What stands at the start of every block. */
+/* The header of every block. */
 struct block {
     struct tally *owner;
     size_t n_bytes;
@@ -25,7 +25,7 @@ struct block {
 
 #define NOINLINE __attribute__((noinline, noclone))
 
-/* Enters a new block; the owner's name is that of the function that called malloc. */
+/* Counts a new block; the owner is the function that called malloc. */
 static inline struct block *tally_alloc(struct tally *t, void *ptr, size_t n_bytes)
 {
     struct block *b = ptr;
@@ -44,7 +44,7 @@ static inline void tally_free(struct tally *owner, size_t n_bytes)
     atomic_fetch_add(&owner->free_bytes, (int64_t)n_bytes);
 }
 
-/* One line a function: pid function alloc_objects alloc_bytes inuse_objects inuse_bytes. */
+/* Prints one line per function: pid function alloc_objects alloc_bytes inuse_objects inuse_bytes. */
 static inline void tally_print(struct tally *t, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static inline void tally_print(struct tally *t, size_t n)
     }
 }
 
-/* In a forked child: what was allocated before the fork belongs to the parent, what is held is inherited. */
+/* In a forked child: allocations before the fork belong to the parent; blocks in use are inherited. */
 static inline void tally_forked(struct tally *t, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

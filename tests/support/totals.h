@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/support/totals.h - what all heap records say together. */
+/* tests/support/totals.h - the sums over all heap records. */
 #pragma once
 
 #include "record/table.h"
 
 #include <stdlib.h>
 
-/* Ends the test where more was freed than allocated. */
+/* Ends the test if more was freed than allocated. */
 static inline struct dp_counts totals(void)
 {
     struct dp_counts sum = {0}, one;
