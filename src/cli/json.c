@@ -13,7 +13,7 @@ void dp_cli_json_string(const char *text)
     size_t n = strlen(text);
     putchar('"');
     while (n) {
-        size_t valid = dp_utf8_prefix(text, n);
+        size_t valid = dp_encode_utf8_prefix(text, n);
         for (size_t i = 0; i < valid; i++) {
             unsigned char c = (unsigned char)text[i];
             if (c == '"' || c == '\\')

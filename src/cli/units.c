@@ -79,7 +79,7 @@ static size_t character(const char *at)
     if (lead < 0x80)
         return lead >= 0x20 && lead != 0x7f;
     size_t size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    return dp_utf8_prefix(at, strnlen(at, size)) == size && !is_control(at, size) ? size : 0;
+    return dp_encode_utf8_prefix(at, strnlen(at, size)) == size && !is_control(at, size) ? size : 0;
 }
 
 void dp_cli_clean(char *text)

@@ -139,7 +139,7 @@ static int find_by_link(const char *file, const uint8_t *build_id, size_t n_buil
     return fd;
 }
 
-int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
+int dp_elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found)
 {
     int fd = n_build_id ? find_by_build_id(build_id, n_build_id, found) : -1;
     if (fd < 0 && n_build_id && link)
@@ -216,7 +216,7 @@ static void add_others(struct elffile *file)
     Elf_Data *link = section(elf, ".gnu_debuglink");
     const char *name = link && memchr(link->d_buf, 0, link->d_size) ? link->d_buf : NULL;
     char *found;
-    int fd = elffile_find_debug(file->path, build_id, n, name, &found);
+    int fd = dp_elffile_find_debug(file->path, build_id, n, name, &found);
     if (fd >= 0) {
         free(found);
         add_part(file, elf_begin(fd, ELF_C_READ, NULL), fd);
@@ -241,7 +241,7 @@ static char *real_name(const char *path)
     return strdup(buffer);
 }
 
-int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias)
+int dp_elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias)
 {
     int fd = open_read(path);
     if (fd < 0)
@@ -257,13 +257,13 @@ int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id
               : n_build_id && !has_build_id(file->parts[0].elf, build_id, n_build_id) ? -ESTALE
                                                                                       : 0;
     if (err)
-        elffile_close(file);
+        dp_elffile_close(file);
     else if (!has_symtab(file->parts[0].elf))
         add_others(file);
     return err;
 }
 
-void elffile_close(struct elffile *file)
+void dp_elffile_close(struct elffile *file)
 {
     for (int i = 0; i < file->n_parts; i++) {
         elf_end(file->parts[i].elf);

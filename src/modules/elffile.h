@@ -35,11 +35,11 @@ struct elffile {
 };
 
 /* Returns 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any is accepted). */
-int elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
-void elffile_close(struct elffile *file);
+int dp_elffile_open(struct elffile *file, const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias);
+void dp_elffile_close(struct elffile *file);
 
 /* Opens the separate debug file of the file at path, found by .build-id directory or by `link`; -1: there is none. */
-int elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found);
+int dp_elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found);
 
 /* The function that holds pc; NULL: not known. */
-const struct function *elffile_function(struct elffile *file, GElf_Addr pc);
+const struct function *dp_elffile_function(struct elffile *file, GElf_Addr pc);

@@ -93,7 +93,7 @@ static void collect(struct elffile *file)
     close_gaps(file->functions, file->n_functions);
 }
 
-const struct function *elffile_function(struct elffile *file, GElf_Addr pc)
+const struct function *dp_elffile_function(struct elffile *file, GElf_Addr pc)
 {
     if (!file->has_functions)
         collect(file);

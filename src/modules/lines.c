@@ -131,7 +131,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
     GElf_Addr address;
     int n = dwfl_module_build_id(module, &build_id, &address);
     (void)userdata, (void)name, (void)base, (void)crc;
-    return elffile_find_debug(path, build_id, n > 0 ? (size_t)n : 0, link, found);
+    return dp_elffile_find_debug(path, build_id, n > 0 ? (size_t)n : 0, link, found);
 }
 
 static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, char **file, Elf **elf)

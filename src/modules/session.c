@@ -46,7 +46,7 @@ void dp_session_close(void *session)
     for (int i = 0; i < s->n_files; i++) {
         if (s->close_file)
             s->close_file(&s->files[i]);
-        elffile_close(&s->files[i]);
+        dp_elffile_close(&s->files[i]);
     }
     forget_names(s);
     free(s->files);
@@ -60,13 +60,13 @@ int dp_session_add(void *session, const char *path, const uint8_t *build_id, siz
     if (!files)
         return -ENOMEM;
     s->files = files;
-    int err = elffile_open(&files[s->n_files], path, build_id, n_build_id, bias);
+    int err = dp_elffile_open(&files[s->n_files], path, build_id, n_build_id, bias);
     return err ? err : s->n_files++;
 }
 
 int dp_session_function(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines)
 {
-    const struct function *f = elffile_function(file, pc);
+    const struct function *f = dp_elffile_function(file, pc);
     if (f)
         lines[0] = (struct dp_symbol_line){.system_name = f->name};
     return f != NULL;

@@ -118,9 +118,9 @@ static inline int get_number(const struct fields *f, const struct field *field, 
 static inline int get_signed(const struct fields *f, const struct field *field, const char *name, int64_t *to)
 {
     uint64_t value = 0;
-    int result = get_number(f, field, name, &value);
+    int err = get_number(f, field, name, &value);
     *to = (int64_t)value;
-    return result;
+    return err;
 }
 
 /* Reads a string index; it is checked later, when the string table is known. */

@@ -63,9 +63,9 @@ static int make_room(struct reader *r, size_t n_bytes)
 
 static int take_raw(struct reader *r, const uint8_t *bytes, size_t n_bytes)
 {
-    int result = make_room(r, n_bytes);
-    if (result)
-        return result;
+    int err = make_room(r, n_bytes);
+    if (err)
+        return err;
     memcpy(r->input->bytes.at + r->input->bytes.n, bytes, n_bytes);
     r->input->bytes.n += n_bytes;
     return make_room(r, 0);
@@ -92,15 +92,15 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
     struct dp_gzip_io io = {.in = bytes, .n_in = n_bytes};
     size_t room = 1;
     while (io.n_in || room == 0) {
-        int result = 0;
+        int err = 0;
         if (r->state == BETWEEN) {
             if (*io.in != 0x1f)
                 return dp_input_fail(r->error, "byte %llu: not gzip, behind the end of gzip data",
                                      (unsigned long long)(r->n_in + (size_t)(io.in - bytes)));
-            result = begin_member(r);
+            err = begin_member(r);
         }
-        if (result || (result = make_room(r, SLACK_BYTES)))
-            return result;
+        if (err || (err = make_room(r, SLACK_BYTES)))
+            return err;
         const char *why = "";
         size_t n_before = r->input->bytes.n;
         room = r->input->bytes.cap - n_before;
@@ -173,16 +173,16 @@ static int refuse_others(struct reader *r, int at_end)
 
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
 {
-    int result = 0;
+    int err = 0;
     if (r->state == START && n_bytes) {
         r->state = bytes[0] == 0x1f ? MEMBER : RAW; /* 0x1f is no tag of a profile: wire type 7 */
         if (r->state == MEMBER)
-            result = begin_member(r);
+            err = begin_member(r);
     }
-    if (!result)
-        result = r->state == RAW ? take_raw(r, bytes, n_bytes) : take_gzip(r, bytes, n_bytes);
+    if (!err)
+        err = r->state == RAW ? take_raw(r, bytes, n_bytes) : take_gzip(r, bytes, n_bytes);
     r->n_in += n_bytes;
-    return result ? result : refuse_others(r, 0);
+    return err ? err : refuse_others(r, 0);
 }
 
 static int finish(struct reader *r)
@@ -213,24 +213,24 @@ int dp_input_read(struct dp_input *input, int fd, size_t limit_bytes, struct dp_
     struct reader r;
     begin(&r, input, limit_bytes, error);
     uint8_t *piece = dp_mem_map(PIECE_BYTES);
-    int result = piece ? 0 : no_memory(&r);
-    while (!result) {
+    int err = piece ? 0 : no_memory(&r);
+    while (!err) {
         ssize_t n = read(fd, piece, PIECE_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            result = -errno;
+            err = -errno;
             dp_input_fail(error, "%s", strerror(errno));
         } else if (n == 0) {
-            result = finish(&r);
+            err = finish(&r);
             break;
         } else {
-            result = take(&r, piece, (size_t)n);
+            err = take(&r, piece, (size_t)n);
         }
     }
     dp_mem_unmap(piece, PIECE_BYTES);
     end(&r);
-    return result;
+    return err;
 }
 
 int dp_input_copy(struct dp_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
@@ -238,11 +238,11 @@ int dp_input_copy(struct dp_input *input, const void *bytes, size_t n_bytes, siz
 {
     struct reader r;
     begin(&r, input, limit_bytes, error);
-    int result = take(&r, bytes, n_bytes);
-    if (!result)
-        result = finish(&r);
+    int err = take(&r, bytes, n_bytes);
+    if (!err)
+        err = finish(&r);
     end(&r);
-    return result;
+    return err;
 }
 
 void dp_input_fini(struct dp_input *input)

@@ -17,7 +17,7 @@
 #define LOCATIONS dp_wire_tag(1, DP_WIRE_BYTES)
 #define VALUES    dp_wire_tag(2, DP_WIRE_BYTES)
 
-void dp_repeat_begin(struct dp_repeat *r, const struct dp_decode *d, bool ids_hold)
+void dp_decode_repeat_begin(struct dp_decode_repeat *r, const struct dp_decode *d, bool ids_hold)
 {
     r->is_on = ids_hold && d->location_ids.in_order;
     if (r->is_on)
@@ -37,7 +37,8 @@ static const uint8_t *take_field(const uint8_t *base, const uint8_t *at, const u
     return at + n_bytes;
 }
 
-int dp_repeat_take(const struct dp_repeat *r, const struct dp_decode *d, size_t i, struct dp_repeat_sample *s)
+int dp_decode_repeat_take(const struct dp_decode_repeat *r, const struct dp_decode *d, size_t i,
+                          struct dp_decode_repeat_sample *s)
 {
     const uint8_t *at = d->bytes + d->samples.at[i].offset, *end = at + d->samples.at[i].n_bytes;
     if (!r->is_on || !(at = take_field(d->bytes, at, end, LOCATIONS, &s->locations)) ||
@@ -47,7 +48,8 @@ int dp_repeat_take(const struct dp_repeat *r, const struct dp_decode *d, size_t 
     return 1;
 }
 
-bool dp_repeat_is(const struct dp_repeat *r, const struct dp_decode *d, const struct dp_repeat_sample *s, uint32_t row)
+bool dp_decode_repeat_is(const struct dp_decode_repeat *r, const struct dp_decode *d,
+                         const struct dp_decode_repeat_sample *s, uint32_t row)
 {
     if (row >= r->offsets.n || !r->offsets.at[row])
         return false;
@@ -73,7 +75,8 @@ static int are_labels(const struct dp_decode *d, struct dp_decode_span rest)
     return at != NULL;
 }
 
-int dp_repeat_keep(struct dp_repeat *r, const struct dp_decode *d, const struct dp_repeat_sample *s, uint32_t row)
+int dp_decode_repeat_keep(struct dp_decode_repeat *r, const struct dp_decode *d,
+                          const struct dp_decode_repeat_sample *s, uint32_t row)
 {
     uint32_t n_bytes[2] = {s->locations.n_bytes, s->rest.n_bytes};
     size_t n_all = sizeof n_bytes + n_bytes[0] + n_bytes[1];
@@ -98,7 +101,7 @@ int dp_repeat_keep(struct dp_repeat *r, const struct dp_decode *d, const struct 
     return 0;
 }
 
-void dp_repeat_fini(struct dp_repeat *r)
+void dp_decode_repeat_fini(struct dp_decode_repeat *r)
 {
     dp_vec_fini(&r->bytes);
     dp_vec_fini(&r->offsets);

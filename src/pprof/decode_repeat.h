@@ -13,27 +13,30 @@
 #include <stdbool.h>
 
 /* Zero is empty. */
-struct dp_repeat {
+struct dp_decode_repeat {
     DP_VEC(uint8_t) bytes;    /* per row: two lengths, then the bytes of locations and labels */
     DP_VEC(uint32_t) offsets; /* per row: offset in bytes + 1; 0: not known */
     bool is_on;               /* the ids of this profile allow comparing bytes */
 };
 
 /* The parts of a sample that has exactly these parts in this order, as all supported producers write it. */
-struct dp_repeat_sample {
+struct dp_decode_repeat_sample {
     struct dp_decode_span locations, values, rest; /* rest: labels */
 };
 
 /* Begins a profile. ids_hold: every id and string index of the profile before means the same in this one. */
-void dp_repeat_begin(struct dp_repeat *, const struct dp_decode *, bool ids_hold);
+void dp_decode_repeat_begin(struct dp_decode_repeat *, const struct dp_decode *, bool ids_hold);
 
 /* Splits sample i into its parts. 0: the sample has another form, and can be neither found nor kept. */
-int dp_repeat_take(const struct dp_repeat *, const struct dp_decode *, size_t i, struct dp_repeat_sample *);
+int dp_decode_repeat_take(const struct dp_decode_repeat *, const struct dp_decode *, size_t i,
+                          struct dp_decode_repeat_sample *);
 
 /* Whether the sample has the same bytes as that row. */
-bool dp_repeat_is(const struct dp_repeat *, const struct dp_decode *, const struct dp_repeat_sample *, uint32_t row);
+bool dp_decode_repeat_is(const struct dp_decode_repeat *, const struct dp_decode *,
+                         const struct dp_decode_repeat_sample *, uint32_t row);
 
 /* Remembers the sample's bytes for that row. 0 or -ENOMEM. */
-int dp_repeat_keep(struct dp_repeat *, const struct dp_decode *, const struct dp_repeat_sample *, uint32_t row);
+int dp_decode_repeat_keep(struct dp_decode_repeat *, const struct dp_decode *, const struct dp_decode_repeat_sample *,
+                          uint32_t row);
 
-void dp_repeat_fini(struct dp_repeat *);
+void dp_decode_repeat_fini(struct dp_decode_repeat *);

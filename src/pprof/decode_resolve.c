@@ -82,9 +82,9 @@ int dp_decode_check_strings(const struct dp_decode *d, const struct largest *lar
 
 int dp_decode_resolve(struct dp_decode *d, const struct largest *largest, struct dp_input_error *error)
 {
-    int result = dp_decode_check_strings(d, largest, error);
-    if (result)
-        return result;
+    int err = dp_decode_check_strings(d, largest, error);
+    if (err)
+        return err;
     NUMBER(&d->mapping_ids, &d->mappings, "Mapping");
     NUMBER(&d->function_ids, &d->functions, "Function");
     NUMBER(&d->location_ids, &d->locations, "Location");

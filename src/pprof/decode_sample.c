@@ -79,12 +79,12 @@ static int take_packed(const struct dp_decode *d, const struct fields *f, struct
     }
     while (right.at < right.end && all_end - right.at >= 8 && take_pair(&right, 0, n_locations)) {
     }
-    int result = take_rest(d, f, &left);
-    if (!result)
-        result = take_rest(d, f, &right);
+    int err = take_rest(d, f, &left);
+    if (!err)
+        err = take_rest(d, f, &right);
     memmove(left.to, right_start, (size_t)(right.to - right_start) * sizeof *right_start);
     all->to = left.to + (right.to - right_start);
-    return result;
+    return err;
 }
 
 static int get_locations(const struct dp_decode *d, const struct fields *f, const struct field *field,
@@ -97,16 +97,16 @@ static int get_locations(const struct dp_decode *d, const struct fields *f, cons
         return no_memory(f->error);
     uint32_t *to = sample->locations.at + sample->locations.n;
     struct lane lane = {field->bytes, field->bytes + field->n_bytes, to};
-    int result;
+    int err;
     if (field->type == DP_WIRE_VARINT) {
         lane.at = dp_wire_get(field->start, d->bytes + d->n_bytes, &(uint64_t){0}); /* behind the tag */
         lane.end = f->at;
-        result = take_rest(d, f, &lane);
+        err = take_rest(d, f, &lane);
     } else {
-        result = take_packed(d, f, &lane);
+        err = take_packed(d, f, &lane);
     }
     sample->locations.n += (size_t)(lane.to - to);
-    return result;
+    return err;
 }
 
 static int get_values(const struct dp_decode *d, const struct fields *f, const struct field *field,
@@ -223,8 +223,8 @@ int dp_decode_values(const struct dp_decode *d, size_t i, struct dp_decode_span 
     struct fields f = {.base = d->bytes, .message = "Sample", .error = error};
     struct field field = {.type = DP_WIRE_BYTES, .bytes = d->bytes + values.offset, .n_bytes = values.n_bytes};
     dp_vec_clear(&sample->values);
-    int result = get_values(d, &f, &field, sample);
-    return result ? result : check_values(d, i, sample, error);
+    int err = get_values(d, &f, &field, sample);
+    return err ? err : check_values(d, i, sample, error);
 }
 
 void dp_decode_sample_fini(struct dp_decode_sample *sample)

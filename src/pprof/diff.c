@@ -104,49 +104,49 @@ static int add_row(void *ctx, uint32_t row, const int64_t *values)
 /* Makes a new model of the rows in the newest profile; they get the first numbers, in the same order. */
 static int compact(struct dp_diff *diff)
 {
-    struct dp_compact copy;
+    struct dp_model_compact copy;
     size_t n_types = diff->model.types.n, n_kept = 0;
-    int result = dp_compact_begin(&copy, &diff->model);
-    for (uint32_t row = 0; row < diff->turns.n && !result; row++) {
+    int err = dp_model_compact_begin(&copy, &diff->model);
+    for (uint32_t row = 0; row < diff->turns.n && !err; row++) {
         if (diff->turns.at[row] != diff->turn)
             continue;
-        result = dp_compact_row(&copy, row);
-        if (result)
+        err = dp_model_compact_row(&copy, row);
+        if (err)
             break;
         memmove(&diff->values.at[n_kept * 2 * n_types], &diff->values.at[row * 2 * n_types],
                 2 * n_types * sizeof *diff->values.at);
         diff->turns.at[n_kept++] = diff->turn;
     }
-    if (!result) {
+    if (!err) {
         diff->turns.n = n_kept;
         diff->values.n = n_kept * 2 * n_types;
     }
-    dp_compact_end(&copy, result);
+    dp_model_compact_end(&copy, err);
     diff->compact_bytes = dp_model_size(&diff->model);
-    return result;
+    return err;
 }
 
 int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_input_error *error)
 {
-    int result = 0;
+    int err = 0;
     if (diff->turn && dp_model_size(&diff->model) > 2 * diff->compact_bytes + COMPACT_SLACK_BYTES)
-        result = compact(diff);
+        err = compact(diff);
     if (diff->turn)
         diff->end_ns = (int64_t)((uint64_t)diff->header.time_ns + (uint64_t)diff->header.duration_ns);
     diff->turn++;
     diff->model.is_series = true;
     diff->n_rows = 0;
-    if (!result)
-        result = dp_model_add(&diff->model, d, add_row, diff, error);
-    if (!result)
-        result = dp_write_header_take(&diff->header, &diff->model, d);
-    if (!result && diff->turn == 1) {
+    if (!err)
+        err = dp_model_add(&diff->model, d, add_row, diff, error);
+    if (!err)
+        err = dp_write_header_take(&diff->header, &diff->model, d);
+    if (!err && diff->turn == 1) {
         diff->compact_bytes = dp_model_size(&diff->model);
-        result = choose_flows(diff, error);
+        err = choose_flows(diff, error);
     }
-    if (result == -ENOMEM)
+    if (err == -ENOMEM)
         dp_input_fail(error, "out of memory");
-    return result;
+    return err;
 }
 
 /* Computes the row's values to write. Returns 0 if the row is left out. */
@@ -191,20 +191,20 @@ int dp_diff_write(struct dp_diff *diff, dp_write_fn fn, void *ctx, struct dp_dif
     set_window(diff, &header);
     size_t n_types = diff->model.types.n;
     int64_t *values = dp_mem_map((n_types + 1) * sizeof *values);
-    int result = dp_write_begin(&write, &diff->model, &header, fn, ctx);
+    int err = dp_write_begin(&write, &diff->model, &header, fn, ctx);
     if (!values)
-        result = -ENOMEM;
-    for (uint32_t row = 0; row < diff->turns.n && !result; row++) {
+        err = -ENOMEM;
+    for (uint32_t row = 0; row < diff->turns.n && !err; row++) {
         if (!subtract(diff, row, values, found))
             continue;
-        result = dp_write_row(&write, row, values);
+        err = dp_write_row(&write, row, values);
         found->n_rows++;
     }
-    if (!result)
-        result = dp_write_finish(&write);
+    if (!err)
+        err = dp_write_finish(&write);
     dp_write_fini(&write);
     dp_mem_unmap(values, (n_types + 1) * sizeof *values);
-    return result;
+    return err;
 }
 
 void dp_diff_fini(struct dp_diff *diff)

@@ -136,13 +136,13 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
     if (e->error)
         return 0;
     size_t n_before = dp_strings_count(&e->strings);
-    if (text && dp_utf8_prefix(text, n_bytes) < n_bytes) {
+    if (text && dp_encode_utf8_prefix(text, n_bytes) < n_bytes) {
         char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
         if (!clean) {
             e->error = -ENOMEM;
             return 0;
         }
-        n_bytes = dp_utf8_replace(clean, text, n_bytes);
+        n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
         text = clean;
     }
     uint32_t number = dp_strings_add(&e->strings, text, text ? n_bytes : 0);

@@ -28,7 +28,7 @@ static size_t character(const unsigned char *at, size_t n)
     return size;
 }
 
-size_t dp_utf8_prefix(const char *bytes, size_t n_bytes)
+size_t dp_encode_utf8_prefix(const char *bytes, size_t n_bytes)
 {
     const unsigned char *at = (const unsigned char *)bytes;
     size_t i = 0;
@@ -46,11 +46,11 @@ size_t dp_utf8_prefix(const char *bytes, size_t n_bytes)
     return i;
 }
 
-size_t dp_utf8_replace(char *to, const char *bytes, size_t n_bytes)
+size_t dp_encode_utf8_replace(char *to, const char *bytes, size_t n_bytes)
 {
     char *start = to;
     while (n_bytes) {
-        size_t valid = dp_utf8_prefix(bytes, n_bytes);
+        size_t valid = dp_encode_utf8_prefix(bytes, n_bytes);
         memcpy(to, bytes, valid);
         to += valid;
         bytes += valid;

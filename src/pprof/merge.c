@@ -229,19 +229,19 @@ int dp_merge_write(struct dp_merge *merge, dp_write_fn fn, void *ctx)
 {
     struct dp_write write;
     size_t n_types = merge->model.types.n;
-    int result = dp_write_begin(&write, &merge->model, &merge->header, fn, ctx);
-    for (uint32_t row = 0; row < merge->model.rows.n && !result; row++) {
+    int err = dp_write_begin(&write, &merge->model, &merge->header, fn, ctx);
+    for (uint32_t row = 0; row < merge->model.rows.n && !err; row++) {
         const int64_t *values = &merge->values.at[row * n_types];
         int64_t any = 0;
         for (size_t i = 0; i < n_types; i++)
             any |= values[i];
         if (any)
-            result = dp_write_row(&write, row, values);
+            err = dp_write_row(&write, row, values);
     }
-    if (!result)
-        result = dp_write_finish(&write);
+    if (!err)
+        err = dp_write_finish(&write);
     dp_write_fini(&write);
-    return result;
+    return err;
 }
 
 void dp_merge_fini(struct dp_merge *merge)

@@ -77,7 +77,7 @@ static int get_unknown(struct dp_model *m, const struct dp_decode *d, struct dp_
     dp_vec_clear(&m->fields.bytes);
     if (dp_decode_unknown(d, message, last_known, &m->fields))
         return -ENOMEM;
-    return dp_intern_unknown(m, m->fields.bytes.at, m->fields.bytes.n, unknown);
+    return dp_model_intern_unknown(m, m->fields.bytes.at, m->fields.bytes.n, unknown);
 }
 
 static int add_mappings(struct dp_model *m, const struct dp_decode *d)
@@ -101,7 +101,7 @@ static int add_mappings(struct dp_model *m, const struct dp_decode *d)
         };
         if (from->has_unknown && get_unknown(m, d, from->message, 10, &mapping.unknown))
             return -ENOMEM;
-        uint32_t number = dp_intern_mapping(m, &mapping);
+        uint32_t number = dp_model_intern_mapping(m, &mapping);
         if (number == DP_INDEX_NONE)
             return -ENOMEM;
         m->mapping_map.at[m->mapping_map.n++] = number;
@@ -127,7 +127,7 @@ static int add_functions(struct dp_model *m, const struct dp_decode *d)
         };
         if (from->has_unknown && get_unknown(m, d, from->message, 5, &function.unknown))
             return -ENOMEM;
-        uint32_t number = dp_intern_function(m, &function);
+        uint32_t number = dp_model_intern_function(m, &function);
         if (number == DP_INDEX_NONE)
             return -ENOMEM;
         m->function_map.at[m->function_map.n++] = number;
@@ -159,7 +159,7 @@ static int add_location(struct dp_model *m, const struct dp_decode *d, const str
     }
     if (from->has_unknown && get_unknown(m, d, from->message, 4, &location.unknown))
         return -ENOMEM;
-    *number = dp_intern_location(m, &location, m->location_lines.at);
+    *number = dp_model_intern_location(m, &location, m->location_lines.at);
     return *number == DP_INDEX_NONE ? -ENOMEM : 0;
 }
 
@@ -173,9 +173,9 @@ static int add_locations(struct dp_model *m, const struct dp_decode *d, bool *ho
     dp_index_rewind(&m->location_index);
     for (size_t i = 0; i < d->locations.n; i++) {
         uint32_t number;
-        int result = add_location(m, d, &d->locations.at[i], &number);
-        if (result)
-            return result;
+        int err = add_location(m, d, &d->locations.at[i], &number);
+        if (err)
+            return err;
         *holds &= i >= n_before || m->location_map.at[i] == number;
         m->location_map.at[m->location_map.n++] = number;
     }
@@ -218,7 +218,7 @@ static int add_labels(struct dp_model *m, const struct dp_decode *d)
             continue;
         if (from->unknown.n_bytes && get_unknown(m, d, from->unknown, 4, &label.unknown))
             return -ENOMEM;
-        uint32_t number = dp_intern_label(m, &label);
+        uint32_t number = dp_model_intern_label(m, &label);
         if (number == DP_INDEX_NONE)
             return -ENOMEM;
         m->key.at[m->key.n++] = number;
@@ -232,9 +232,9 @@ static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, u
                       struct dp_input_error *error)
 {
     struct dp_decode_sample *sample = &m->sample;
-    int result = dp_decode_sample(d, i, sample, error);
-    if (result)
-        return result;
+    int err = dp_decode_sample(d, i, sample, error);
+    if (err)
+        return err;
     dp_vec_clear(&m->key);
     if (!dp_vec_room(&m->key, 2 + sample->locations.n + sample->labels.n))
         return -ENOMEM;
@@ -244,9 +244,9 @@ static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, u
     for (size_t j = 0; j < sample->locations.n; j++)
         key[2 + j] = m->location_map.at[sample->locations.at[j]];
     m->key.n = 2 + sample->locations.n;
-    if (sample->labels.n && (result = add_labels(m, d)))
-        return result;
-    *row = dp_intern_row(m, m->key.at, m->key.n);
+    if (sample->labels.n && (err = add_labels(m, d)))
+        return err;
+    *row = dp_model_intern_row(m, m->key.at, m->key.n);
     if (*row != DP_INDEX_NONE && sample->unknown.n_bytes)
         return get_unknown(m, d, sample->unknown, 3, &m->rows.at[*row].unknown);
     return *row == DP_INDEX_NONE ? -ENOMEM : 0;
@@ -255,44 +255,44 @@ static int take_apart(struct dp_model *m, const struct dp_decode *d, size_t i, u
 static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, uint32_t *row,
                       struct dp_input_error *error)
 {
-    struct dp_repeat_sample parts;
-    if (!dp_repeat_take(&m->repeat, d, i, &parts))
+    struct dp_decode_repeat_sample parts;
+    if (!dp_decode_repeat_take(&m->repeat, d, i, &parts))
         return take_apart(m, d, i, row, error);
     *row = dp_index_guess(&m->row_index);
-    if (dp_repeat_is(&m->repeat, d, &parts, *row)) {
+    if (dp_decode_repeat_is(&m->repeat, d, &parts, *row)) {
         dp_index_seen(&m->row_index, *row);
         return dp_decode_values(d, i, parts.values, &m->sample, error);
     }
-    int result = take_apart(m, d, i, row, error);
-    return result ? result : dp_repeat_keep(&m->repeat, d, &parts, *row);
+    int err = take_apart(m, d, i, row, error);
+    return err ? err : dp_decode_repeat_keep(&m->repeat, d, &parts, *row);
 }
 
 int dp_model_add(struct dp_model *m, const struct dp_decode *d, dp_model_row_fn fn, void *ctx,
                  struct dp_input_error *error)
 {
     bool holds = true;
-    int result = add_strings(m, d, &holds);
-    if (!result)
-        result = add_types(m, d, error);
-    if (!result)
-        result = add_mappings(m, d);
-    if (!result)
-        result = add_functions(m, d);
-    if (!result)
-        result = add_locations(m, d, &holds);
+    int err = add_strings(m, d, &holds);
+    if (!err)
+        err = add_types(m, d, error);
+    if (!err)
+        err = add_mappings(m, d);
+    if (!err)
+        err = add_functions(m, d);
+    if (!err)
+        err = add_locations(m, d, &holds);
     if (m->is_series)
-        dp_repeat_begin(&m->repeat, d, holds);
+        dp_decode_repeat_begin(&m->repeat, d, holds);
     dp_index_rewind(&m->label_index);
     dp_index_rewind(&m->row_index);
-    for (size_t i = 0; i < d->samples.n && !result; i++) {
+    for (size_t i = 0; i < d->samples.n && !err; i++) {
         uint32_t row;
-        result = add_sample(m, d, i, &row, error);
-        if (!result)
-            result = fn(ctx, row, m->sample.values.at);
+        err = add_sample(m, d, i, &row, error);
+        if (!err)
+            err = fn(ctx, row, m->sample.values.at);
     }
-    if (result == -ENOMEM)
+    if (err == -ENOMEM)
         dp_input_fail(error, "out of memory");
-    return result;
+    return err;
 }
 
 void dp_model_type_names(const struct dp_model *m, char *to, size_t n_bytes)
@@ -324,7 +324,7 @@ void dp_model_fini(struct dp_model *m)
     dp_vec_fini(&m->mapping_map);
     dp_vec_fini(&m->function_map);
     dp_vec_fini(&m->location_map);
-    dp_repeat_fini(&m->repeat);
+    dp_decode_repeat_fini(&m->repeat);
     dp_decode_sample_fini(&m->sample);
     dp_vec_fini(&m->key);
     dp_vec_fini(&m->location_lines);

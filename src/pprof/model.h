@@ -80,7 +80,7 @@ struct dp_model {
     DP_VEC(uint32_t) ignored; /* strings: keys of labels that are ignored */
     uint32_t main_mapping;    /* number + 1 of the newest profile's first mapping */
     bool is_series;           /* set by the caller for successive profiles of one process: samples repeat */
-    struct dp_repeat repeat;
+    struct dp_decode_repeat repeat;
 
     /* For the profile that is being added: position there -> number here. */
     DP_VEC(uint32_t) string_map;

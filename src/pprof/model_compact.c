@@ -9,21 +9,21 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t string(struct dp_compact *c, uint32_t old)
+static uint32_t string(struct dp_model_compact *c, uint32_t old)
 {
     return dp_strings_add(&c->to.strings, dp_model_text(c->from, old), dp_strings_size(&c->from->strings, old));
 }
 
-static int unknown(struct dp_compact *c, struct dp_model_unknown *unknown)
+static int unknown(struct dp_model_compact *c, struct dp_model_unknown *unknown)
 {
     struct dp_model_unknown old = *unknown;
     *unknown = (struct dp_model_unknown){0};
-    return old.n_bytes ? dp_intern_unknown(&c->to, c->from->unknown.at + old.offset, old.n_bytes, unknown) : 0;
+    return old.n_bytes ? dp_model_intern_unknown(&c->to, c->from->unknown.at + old.offset, old.n_bytes, unknown) : 0;
 }
 
-int dp_compact_begin(struct dp_compact *c, struct dp_model *from)
+int dp_model_compact_begin(struct dp_model_compact *c, struct dp_model *from)
 {
-    *c = (struct dp_compact){.from = from};
+    *c = (struct dp_model_compact){.from = from};
     if (!dp_vec_room(&c->locations, from->locations.n + 1) || !dp_vec_room(&c->to.types, from->types.n + 1) ||
         !dp_vec_room(&c->to.ignored, from->ignored.n + 1))
         return -ENOMEM;
@@ -39,17 +39,17 @@ int dp_compact_begin(struct dp_compact *c, struct dp_model *from)
     return 0;
 }
 
-static uint32_t mapping(struct dp_compact *c, uint32_t old)
+static uint32_t mapping(struct dp_model_compact *c, uint32_t old)
 {
     struct dp_model_mapping m = c->from->mappings.at[old];
     m.file = string(c, m.file);
     m.build_id = string(c, m.build_id);
     if (m.file == DP_STRINGS_NONE || m.build_id == DP_STRINGS_NONE || unknown(c, &m.unknown))
         return DP_INDEX_NONE;
-    return dp_intern_mapping(&c->to, &m);
+    return dp_model_intern_mapping(&c->to, &m);
 }
 
-static uint32_t function(struct dp_compact *c, uint32_t old)
+static uint32_t function(struct dp_model_compact *c, uint32_t old)
 {
     struct dp_model_function f = c->from->functions.at[old];
     f.name = string(c, f.name);
@@ -58,10 +58,10 @@ static uint32_t function(struct dp_compact *c, uint32_t old)
     if (f.name == DP_STRINGS_NONE || f.system_name == DP_STRINGS_NONE || f.file == DP_STRINGS_NONE ||
         unknown(c, &f.unknown))
         return DP_INDEX_NONE;
-    return dp_intern_function(&c->to, &f);
+    return dp_model_intern_function(&c->to, &f);
 }
 
-static uint32_t location(struct dp_compact *c, uint32_t old)
+static uint32_t location(struct dp_model_compact *c, uint32_t old)
 {
     uint32_t *known = &c->locations.at[old];
     if (*known)
@@ -79,12 +79,12 @@ static uint32_t location(struct dp_compact *c, uint32_t old)
     }
     if (l.mapping && (l.mapping = mapping(c, l.mapping - 1) + 1) == DP_INDEX_NONE + 1)
         return DP_INDEX_NONE;
-    uint32_t number = dp_intern_location(&c->to, &l, c->lines.at);
+    uint32_t number = dp_model_intern_location(&c->to, &l, c->lines.at);
     *known = number + 1;
     return number;
 }
 
-static uint32_t label(struct dp_compact *c, uint32_t old)
+static uint32_t label(struct dp_model_compact *c, uint32_t old)
 {
     struct dp_model_label l = c->from->labels.at[old];
     l.key = string(c, l.key);
@@ -92,10 +92,10 @@ static uint32_t label(struct dp_compact *c, uint32_t old)
     l.num_unit = string(c, l.num_unit);
     if (l.key == DP_STRINGS_NONE || l.str == DP_STRINGS_NONE || l.num_unit == DP_STRINGS_NONE || unknown(c, &l.unknown))
         return DP_INDEX_NONE;
-    return dp_intern_label(&c->to, &l);
+    return dp_model_intern_label(&c->to, &l);
 }
 
-int dp_compact_row(struct dp_compact *c, uint32_t row)
+int dp_model_compact_row(struct dp_model_compact *c, uint32_t row)
 {
     uint32_t depth = dp_model_depth(c->from, row), n_labels = dp_model_n_labels(c->from, row);
     dp_vec_clear(&c->key);
@@ -111,20 +111,20 @@ int dp_compact_row(struct dp_compact *c, uint32_t row)
         if ((key[2 + depth + i] = label(c, dp_model_labels(c->from, row)[i])) == DP_INDEX_NONE)
             return -ENOMEM;
     dp_model_sort_labels(key);
-    uint32_t number = dp_intern_row(&c->to, key, (size_t)depth + n_labels + 2);
+    uint32_t number = dp_model_intern_row(&c->to, key, (size_t)depth + n_labels + 2);
     if (number == DP_INDEX_NONE)
         return -ENOMEM;
     c->to.rows.at[number].unknown = c->from->rows.at[row].unknown;
     return unknown(c, &c->to.rows.at[number].unknown);
 }
 
-void dp_compact_end(struct dp_compact *c, int error)
+void dp_model_compact_end(struct dp_model_compact *c, int err)
 {
     dp_vec_fini(&c->locations);
     dp_vec_fini(&c->key);
     dp_vec_fini(&c->lines);
-    dp_model_fini(error ? &c->to : c->from);
-    if (!error)
+    dp_model_fini(err ? &c->to : c->from);
+    if (!err)
         *c->from = c->to;
 }
 

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-int dp_intern_unknown(struct dp_model *m, const void *bytes, size_t n_bytes, struct dp_model_unknown *unknown)
+int dp_model_intern_unknown(struct dp_model *m, const void *bytes, size_t n_bytes, struct dp_model_unknown *unknown)
 {
     if (unknown->n_bytes == n_bytes && n_bytes && !memcmp(m->unknown.at + unknown->offset, bytes, n_bytes))
         return 0;
@@ -43,7 +43,7 @@ static uint32_t object_of(const struct dp_model *m, const struct dp_model_mappin
     return is_object_name(dp_model_text(m, mapping->file)) ? mapping->file << 1 | 1 : 0;
 }
 
-uint32_t dp_intern_mapping(struct dp_model *m, const struct dp_model_mapping *mapping)
+uint32_t dp_model_intern_mapping(struct dp_model *m, const struct dp_model_mapping *mapping)
 {
     uint32_t number = dp_index_guess(&m->mapping_index);
     if (number == DP_INDEX_NONE || !same_mapping(&m->mappings.at[number], mapping)) {
@@ -73,7 +73,7 @@ static int same_function(const struct dp_model_function *a, const struct dp_mode
            a->start_line == b->start_line;
 }
 
-uint32_t dp_intern_function(struct dp_model *m, const struct dp_model_function *function)
+uint32_t dp_model_intern_function(struct dp_model *m, const struct dp_model_function *function)
 {
     uint32_t number = dp_index_guess(&m->function_index);
     if (number == DP_INDEX_NONE || !same_function(&m->functions.at[number], function)) {
@@ -159,8 +159,8 @@ static int refresh(struct dp_model *m, uint32_t number, struct dp_model_location
     return 0;
 }
 
-uint32_t dp_intern_location(struct dp_model *m, const struct dp_model_location *given,
-                            const struct dp_model_line *lines)
+uint32_t dp_model_intern_location(struct dp_model *m, const struct dp_model_location *given,
+                                  const struct dp_model_line *lines)
 {
     struct dp_model_location location = *given;
     const struct dp_model_mapping *mapping = given->mapping ? &m->mappings.at[given->mapping - 1] : NULL;
@@ -194,7 +194,7 @@ static int same_label(const struct dp_model_label *a, const struct dp_model_labe
     return a->key == b->key && a->str == b->str && a->num == b->num && a->num_unit == b->num_unit;
 }
 
-uint32_t dp_intern_label(struct dp_model *m, const struct dp_model_label *label)
+uint32_t dp_model_intern_label(struct dp_model *m, const struct dp_model_label *label)
 {
     uint32_t number = dp_index_guess(&m->label_index);
     if (number == DP_INDEX_NONE || !same_label(&m->labels.at[number], label)) {
@@ -234,7 +234,7 @@ static uint64_t hash_words(const uint32_t *words, size_t n_words)
     return dp_hash_mix(n_words ? hash ^ *words : hash);
 }
 
-uint32_t dp_intern_row(struct dp_model *m, const uint32_t *key, size_t n_words)
+uint32_t dp_model_intern_row(struct dp_model *m, const uint32_t *key, size_t n_words)
 {
     uint32_t number = dp_index_guess(&m->row_index);
     if (number == DP_INDEX_NONE || !same_row(m, number, key, n_words)) {

@@ -142,7 +142,7 @@ static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsign
         err = dp_consumer_write(consumer, flags, dp_file_write, file, &info);
         if (err < 0)
             dp_file_drop(file);
-    } while (err == -EAGAIN && dp_report_lock_await(deadline_ns));
+    } while (err == -EAGAIN && dp_symbols_lock_await(deadline_ns));
     *n_missed = info.n_missed;
     if (err >= 0 && info.inuse_bytes >= 0)
         dp_summary_tick(info.inuse_bytes, info.to_ns);

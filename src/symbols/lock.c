@@ -29,7 +29,7 @@ int dp_symbols_lock(bool wait)
     return 0;
 }
 
-bool dp_report_lock_await(int64_t deadline_ns)
+bool dp_symbols_lock_await(int64_t deadline_ns)
 {
     static _Atomic uint32_t never;
     int64_t now = dp_clock_ns(), next = now + 1000000;

@@ -19,4 +19,4 @@ void dp_symbols_unlock(void);
  * After -EAGAIN: sleeps for a moment. False: the deadline (dp_clock_ns) is over, or this is a signal handler and its
  * own thread holds the lock.
  */
-bool dp_report_lock_await(int64_t deadline_ns);
+bool dp_symbols_lock_await(int64_t deadline_ns);
