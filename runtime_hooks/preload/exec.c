@@ -2,8 +2,9 @@
 /*
  * exec.c - hooks of exec: a process that executes another program delivers its last profiles, as one that ends does.
  *
- * Only if it has samples of its own: most processes that exec were forked a moment ago, and their parent reports the
- * inherited memory. Not in a child of vfork, which the library recognizes by its pid.
+ * Nothing is delivered if the process has no samples of its own: most processes that exec were forked a moment ago, and
+ * their parent reports the inherited memory. Nothing is delivered in a child of vfork either, which the library
+ * recognizes by its pid.
  *
  * An exec may fail; then the end of the process must deliver again. The library is told so before the call, because the
  * hook passes execl's arguments on unchanged by a jump, as for syscall (symbols.h), and does not return.

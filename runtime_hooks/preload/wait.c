@@ -8,8 +8,9 @@
 /*
  * ---- conditions -----------------------------------------------------------------------------------------------------
  *
- * libc unlocks and locks the mutex inside, where no hook sees it, so the unlock is reported here. Its stack is captured
- * before, under the lock: afterwards would be too late by the whole wait. The relock is part of the wait.
+ * libc unlocks and locks the mutex inside, where no hook sees it, so the unlock is reported here. The holder's stack is
+ * captured before the call, under the lock, because the call returns only after the whole wait. The relock is part of
+ * the wait.
  */
 
 static void let_go(const void *m, const struct deltaprof_site *site)

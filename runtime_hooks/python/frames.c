@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frames.c - the frame provider of CPython: which Python functions stand on the calling thread's stack.
+ * frames.c - the frame provider of CPython: finds the Python functions on the calling thread's stack.
  *
- * It reads what the interpreter keeps for the calling thread and calls two accessors of it, which only load words. The
- * thread is inside a call of its own, so its frames and their code objects are alive and do not move.
+ * It reads the interpreter's structures of the calling thread and calls two of its accessors, which only load words.
+ * The thread itself is executing these frames, so they and their code objects stay alive and do not move.
  *
  * Each call of the interpreter's loop (_PyEval_EvalFrameDefault) runs one or more Python frames and keeps a structure
  * on the C stack: `cframe` up to 3.11, an entry frame that is no Python frame (owner == CSTACK) later. Its address is
@@ -13,9 +13,9 @@
  *     3.11    tstate.cframe.frame -> previous -> ...   `is_entry` ends a run
  *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
  *
- * What is read is checked: pointers are aligned, anchors lie on the stack, a code object has the type of code objects,
- * lengths are bounded. Frames that have not begun are left out, as the interpreter's own tracebacks do. From the
- * beginning of finalization on there are no Python frames.
+ * All values that are read are checked: pointers are aligned, anchors lie on the stack, a code object has the type of
+ * code objects, lengths are bounded. Frames that have not begun are left out, as the interpreter's own tracebacks do.
+ * From the beginning of finalization on there are no Python frames.
  *
  * A code object's function is copied into deltaprof's table once; a cache by address remembers its id. The address may
  * have become that of another code object since, so each hit compares the texts.
@@ -58,7 +58,7 @@ static uint32_t line_of(const char *code, size_t offset)
                              (uint32_t)dp_python_int(code, dp_python.at.code_first_line), offset);
 }
 
-/* Where the frame stands in its code, in bytes; false: it has not begun. */
+/* The position of the frame in its code, in bytes. False: the frame has not begun. */
 static bool place_of(const char *frame, const char *code, size_t *offset)
 {
     if (dp_python.minor < 11) {

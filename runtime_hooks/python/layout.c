@@ -3,8 +3,8 @@
  * layout.c - finds CPython in the process, static or shared, and where its structures keep what a stack needs.
  *
  * Offsets come from a table by version. The offsets of a code object's fields are read from the running interpreter
- * itself, which lists them for `inspect` (tp_members), and its size must be the one in the table: an interpreter that
- * was built otherwise (debug, traced references, free-threaded) is told from the known one that way and left alone.
+ * itself, which lists them for `inspect` (tp_members), and its size must be the one in the table: an interpreter with
+ * another build (debug, traced references, free-threaded) is recognized by that, and not read.
  */
 #include "python.h"
 
@@ -117,7 +117,7 @@ int dp_python_find(const char **why)
 {
     const char *(*get_version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
     if (!get_version) {
-        dlerror(); /* it is not the program's */
+        dlerror(); /* the program must not see this error */
         return -ENOENT;
     }
     *why = get_version();

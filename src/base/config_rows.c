@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define AT(field)  offsetof(struct dp_config, field)
-#define OR_ZERO(n) (-(n)) /* a minimum of n, or 0 */
+#define OR_ZERO(n) (-(n)) /* allowed: 0, and n or more */
 #define MS         INT64_C(1000000)
 #define HOUR       (3600000 * MS)
 
