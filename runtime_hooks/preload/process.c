@@ -23,7 +23,8 @@ enum { CLONE3 = 435, LANDLOCK_RESTRICT_SELF = 446, LSM_SET_SELF_ATTR = 460 };
 #define PR_SET_SPECULATION_CTRL 53
 #endif
 
-DP_HOOK void dp_exit(int status) __asm__(DP_HOOK_NAME("exit")); /* not noreturn, so that it is left by a jump */
+/* not declared noreturn, so that the hook ends with a jump */
+DP_HOOK void dp_exit(int status) __asm__(DP_HOOK_NAME("exit"));
 DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn));
 DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
@@ -168,7 +169,7 @@ int dp_prctl(int option, long a, long b, long c, long d)
     return DP_REAL(prctl)(option, a, b, c, d);
 }
 
-/* All of these have at most five arguments, which are in registers. */
+/* These system calls have at most five arguments, which are in registers. */
 static __attribute__((noinline)) long syscall_pausing(long number, long a, long b, long c, long d,
                                                       DP_SYSCALL_LAST(long))
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * base/quiet.c - blocks SIGPIPE and SIGXFSZ, and removes a pending one before it unblocks them. A signal that the host
- * had blocked is left as it is, pending or not. The kernel raises these signals only in the writing thread. Direct
- * system call: the libc function sigtimedwait is a cancellation point.
+ * had blocked is left as it is, pending or not. The kernel raises these signals only in the writing thread. It makes
+ * the system call directly, because the libc function sigtimedwait is a cancellation point.
  */
 #include "base/quiet.h"
 

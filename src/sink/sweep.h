@@ -9,8 +9,8 @@
 
 /*
  * Deletes temporary files of processes that were killed, and, while the directory holds more than `keep` ticks (0: any
- * number), the oldest ticks of processes that have ended, a few hundred at most. Only files with a stamp of this pid
- * namespace and boot, because only there a process id tells whether the process has ended. self, pid: of the calling
- * process; its own ticks count but are not deleted. Context: as sink/file.h.
+ * number), the oldest ticks of processes that have ended, a few hundred at most. It deletes only files with a stamp of
+ * this pid namespace and boot, because only there a process id tells whether the process has ended. self, pid: of the
+ * calling process; its own ticks count but are not deleted. Context: as sink/file.h.
  */
 void dp_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep);
