@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs under the profiler and writes, at two moments, everything so far (a consumer that was never asked before) and
- * what a consumer of its own has not had yet: DIR/all.1.pb.gz, DIR/all.2.pb.gz, DIR/delta.2.pb.gz.
+ * Runs under the profiler and writes, at two times, the profile since start (by a new consumer) and the delta of one
+ * kept consumer: DIR/all.1.pb.gz, DIR/all.2.pb.gz, DIR/delta.2.pb.gz.
  */
 #include <deltaprof/deltaprof.h>
 

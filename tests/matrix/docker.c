@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * docker PROGRAM [ARGUMENT...] - becomes PROGRAM behind the part of Docker's default filter that refuses: with EPERM,
- * what needs a capability that containers lack; with ENOSYS, clone3, so that libc falls back to clone, whose flags the
- * filter can read. Without a container.
- * Source: the profile that Docker documents, profiles/seccomp/default.json of moby/moby (its list of allowed calls).
+ * docker PROGRAM [ARGUMENT...] - executes PROGRAM under the refusing part of Docker's default seccomp filter: with
+ * EPERM, what needs a capability that containers lack; with ENOSYS, clone3, so that libc falls back to clone, whose
+ * flags the filter can read. Without a container. Source: the profile that Docker documents,
+ * profiles/seccomp/default.json of moby/moby (its list of allowed calls).
  */
 #include <linux/audit.h>
 #include <linux/filter.h>

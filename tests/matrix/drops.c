@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * drops - gives up its rights in stages, as daemons do: chroot, groups, user, capabilities, no_new_privs, a filter.
- * After each stage it allocates, and looks in /proc whether every thread of the process has given up as much as it has.
+ * After each stage it allocates, and checks in /proc that no thread of the process has more rights than the first.
  */
 #include <dirent.h>
 #include <errno.h>

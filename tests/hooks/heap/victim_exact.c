@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_exact PLUGIN [drain] - eight threads that allocate in functions of known names, free each other's blocks, grow
- * and shrink, open and close a library, and, from the first line on stdin, fork; when stdin has ended the book of every
- * process goes to stdout. With `drain` everything is freed before.
+ * and shrink, open and close a library, and, after the first line on stdin, fork. At the end of stdin each process
+ * prints its counts. With `drain` everything is freed before.
  */
 #include "../../support/tally.h"
 
@@ -188,8 +188,8 @@ static void *child_thread(void *arg)
 }
 
 /*
- * A child of a process with other threads: their books may be torn, so it speaks of its own functions only. Asked to
- * be quiet, all threads stand still, and the child answers for what it inherited as well.
+ * A child of a process with other threads: their counts may be inconsistent, so it prints only those of its own
+ * functions. If all threads are stopped before the fork, the child also prints inherited blocks.
  */
 static void child(uint64_t seed, int whole)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_family - every corner of the malloc family, one line each: what came back, and errno. No address is printed,
- * so that a run under the profiler prints the same as one without.
+ * victim_family - calls the malloc family with all special cases, and prints one line for each: result and errno. No
+ * address is printed, so that the output with and without the profiler is the same.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -14,7 +14,7 @@
 extern void free_sized(void *ptr, size_t n) __attribute__((weak));
 extern void free_aligned_sized(void *ptr, size_t alignment, size_t n) __attribute__((weak));
 
-/* Not to be seen through by the compiler. */
+/* volatile: the compiler must not know the values. */
 static size_t volatile big = SIZE_MAX, half = SIZE_MAX / 2, odd = 3, zero = 0, wide = (size_t)1 << 33;
 
 static void say(const char *what, void *ptr, int error, size_t alignment)
@@ -72,7 +72,7 @@ static void kept(const char *what, char *ptr, size_t n)
     fflush(stdout);
 }
 
-/* No block comes of it, though each is large enough to be sampled. */
+/* Each call fails, though each size is large enough to be sampled. */
 __attribute__((noinline)) static void fails(void)
 {
     void *ptr = (void *)&zero, *kept = filled_by_main;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_lock_lifecycle.c - locks in odd hours: victim_lock_lifecycle WHAT [ARGUMENT].
+ * victim_lock_lifecycle.c - locks that are destroyed, abandoned or forked: victim_lock_lifecycle WHAT [ARGUMENT].
  *
  *   life       a mutex destroyed and made anew, a holder that never lets go, a thread that dies, fork while waiting
  *   forks N    N children out of a process whose threads contend; each contends in its turn and exits
@@ -88,7 +88,7 @@ static int life(void)
     pthread_join(u, &value);
     bad |= (intptr_t)value != EOWNERDEAD;
     pthread_mutex_destroy(&m);
-    /* fork while others wait: in the child nobody does, and its own waits are as good as any. */
+    /* fork while other threads wait: in the child none waits, and its own waits are recorded normally. */
     make(&m, PTHREAD_MUTEX_NORMAL, 0, 0);
     pthread_mutex_lock(&m);
     pthread_create(&t, NULL, waits_across_fork, &m);
@@ -149,7 +149,7 @@ static int forks(long n)
     for (long i = 0; i < n; i++) {
         pid_t child = fork();
         if (child == 0) {
-            static pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER; /* the other may be held by nobody, for ever */
+            static pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER; /* the other mutex may stay locked for ever */
             mutex = fresh;
             turns = 50;
             run_threads(3, takes_turns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_own_malloc.c - brings a malloc of its own with a lock inside a lock. Whoever makes a thread while the outer
- * one is held waits for ever: a release of the inner one that somebody waited for must not.
+ * victim_own_malloc.c - has its own malloc, with a lock inside a lock. Creating a thread while the outer one is held
+ * would hang for ever: so the unlock of a contended inner lock must not create one.
  */
 #include "../../support/locks.h"
 

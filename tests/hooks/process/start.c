@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* start.c - what a victim that knows nothing of us needs when it is linked fully static: a start, by DELTAPROF_CONF. */
+/* start.c - starts the profiler by DELTAPROF_CONF in a fully static victim that does not call it itself. */
 #include <deltaprof/deltaprof.h>
 
 __attribute__((constructor)) static void start(void)

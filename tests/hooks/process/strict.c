@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strict.c - an allocator preloaded behind the profiler. When it is asked to, it raises a signal in the middle of
- * malloc; if the same thread then comes for memory before malloc goes on, it says so and ends the process: a real
- * allocator would hang there, or be destroyed.
+ * strict.c - an allocator preloaded behind the profiler. On request it raises a signal in the middle of malloc. If the
+ * same thread then allocates before malloc continues, it prints that and ends the process: a real allocator would hang
+ * or be corrupted.
  */
 #include <dlfcn.h>
 #include <signal.h>

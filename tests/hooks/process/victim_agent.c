@@ -145,7 +145,7 @@ static int waits_c11(void *arg)
     return 0;
 }
 
-/* Without a thread area of its own: nothing here may fail, which would set errno. */
+/* Shares the thread area: nothing here may fail, because that would set errno. */
 static int waits_raw(void *arg)
 {
     while (!word)
@@ -156,7 +156,7 @@ static int waits_raw(void *arg)
 enum { RAW = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM };
 static char raw_stack[64 << 10] __attribute__((aligned(16)));
 
-/* A thread that no hook sees come: the agent keeps away while there is one. */
+/* Creates a thread that no hook sees: the agent is not created while it exists. */
 static int hidden_thread(void)
 {
     int (*hidden)(int (*)(void *), void *, int, void *, ...) =
@@ -178,7 +178,7 @@ static int hidden_thread(void)
     return threads() == 2 ? 5 : 4;
 }
 
-/* Whose pthread_create fails: it fails as it would without us, and no thread stays. */
+/* pthread_create fails, as it would without the profiler, and no thread is left. */
 static int no_thread(void)
 {
     pthread_t thread;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_consumers DIRECTORY SECONDS - four threads allocate, free and realloc, for SECONDS at least; three consumers
- * take their deltas, six at least, at their own pace, and most of what they try fails: the sink gives up half way, or
- * the write is abandoned. What arrived goes to DIRECTORY/consumer.N.SEQ.heap.pb.gz; the book to stdout. Each consumer's
- * files must sum up to the book.
+ * write at least six deltas each, at different rates, and most of their writes fail: the sink stops half way, or the
+ * write is abandoned. Successful ones go to DIRECTORY/consumer.N.SEQ.heap.pb.gz, the program's own counts to stdout.
+ * Each consumer's files must add up to these counts.
  */
 #include "../../support/tally.h"
 

@@ -58,7 +58,7 @@ static void *overflow_here(void *arg)
     return arg;
 }
 
-/* glibc finds it in malloc, and aborts with the lock of the arena in its hands. */
+/* malloc detects it, and aborts while it holds the arena's lock. */
 static void corrupt(void)
 {
     char *p = malloc(24);
@@ -139,7 +139,7 @@ static int workers(int n)
     return n_wrong ? 4 : 5;
 }
 
-/* What the tracer sees of the last signal before the end is what a core dump holds. */
+/* The tracer sees the same last signal and context as a core dump would contain. */
 static int traced(const char *how)
 {
     pid_t pid = fork();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_linked CONF - linked with the preload object: nothing is profiled before it says so. */
+/* victim_linked CONF - linked with the preload object: nothing is profiled before it calls deltaprof_start. */
 #include "../../support/tally.h"
 
 #include <deltaprof/deltaprof.h>
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
         make_before();
     int result = deltaprof_start(argv[1]);
     printf("start: %d\n", result);
-    for (int i = 0; i < 20000; i++) /* past the first look of a thread that was off */
+    for (int i = 0; i < 20000; i++) /* enough for a thread to notice that the profiler is on */
         free(make_between());
     struct deltaprof_stats stats;
     deltaprof_get_stats(&stats, sizeof stats);

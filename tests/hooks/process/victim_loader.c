@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_loader - a program that allocates while the dynamic loader is busy or held.
+ * victim_loader - a program that allocates while other threads are inside the dynamic loader or hold its lock.
  *
  *     callback N      N times: one thread sits in a dl_iterate_phdr callback and wants a mutex; its holder allocates
  *     churn SECONDS PLUGIN PLUGIN...
  *                     threads open and close libraries and iconv converters, others allocate, main forks; each ten
  *                     times at least
  *
- * Its own dl_iterate_phdr stands before libc's and ends the program when anybody calls it from inside malloc or free.
+ * It defines dl_iterate_phdr itself, in front of libc's, and ends the program if it is called from inside malloc or
+ * free.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -59,7 +60,7 @@ static NOINLINE void drop(void *p)
     in_allocator = 0;
 }
 
-/* A stack that rules can say, and one that takes libunwind (its frames are aligned beyond what the caller gave). */
+/* A stack that rules can describe, and one that needs libunwind (its frames have a larger alignment). */
 static NOINLINE void plain(int depth)
 {
     if (depth == 0)
@@ -124,7 +125,7 @@ static int callback(int n)
     for (int i = 0; i < n; i++) {
         pthread_mutex_lock(&mutex);
         sem_post(&held);
-        sem_wait(&inside); /* now the loader's lock is taken, and waits for us */
+        sem_wait(&inside); /* now the other thread holds the loader's lock and waits for the mutex */
         allocate(20);
         pthread_mutex_unlock(&mutex);
         sem_wait(&done);

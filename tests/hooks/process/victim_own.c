@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_own - a program with a malloc inside, of the kind that locks itself up while it sets itself up. No event of it
- * can reach the profiler, which must not call it from its locks either.
+ * victim_own - a program with its own malloc, which holds its lock while it initializes itself. The profiler sees none
+ * of its events, and must not call it while that lock is held.
  */
 #include "../../support/never_freed.h"
 

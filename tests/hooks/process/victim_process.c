@@ -46,7 +46,10 @@ NOINLINE void *make_again(void)
     return ptr;
 }
 
-/* Children that end at once; with `after` by a signal that would deliver in the parent, who goes on with that. */
+/*
+ * Forks children that end at once; with `after`, by a signal that would deliver the parent's profiles; the parent then
+ * runs `after`.
+ */
 static int vforks(void *(*after)(void))
 {
     for (volatile int i = 0; i < 20; i++) {
@@ -121,7 +124,7 @@ static void jump_out(int signal)
 
 extern int raise_in_malloc __attribute__((weak)); /* of an allocator behind the profiler: behind.c */
 
-/* A handler jumps out of the real malloc, through the hook; what comes after must be seen as before. */
+/* A handler jumps out of the real malloc, through the hook; later events must be seen as before. */
 static int jump_out_of_hooks(void)
 {
     struct sigaction action = {.sa_handler = jump_out};
@@ -156,7 +159,7 @@ static void run_filter(void)
         _exit(7);
 }
 
-/* Only what libc does below here: who asks for its own number is killed, and in the end who asks about signals. */
+/* Allows only the calls that libc makes below: getpid kills the process; without `masks`, so does rt_sigprocmask. */
 static void run_narrow_filter(bool masks)
 {
     unsigned allowed[] = {SYS_write,    SYS_exit,          SYS_exit_group, SYS_brk,   SYS_mmap,    SYS_munmap,
@@ -208,7 +211,7 @@ static void *contend_and_leave(void *arg)
 extern char *early_kept __attribute__((weak)); /* early.c */
 extern char *early_moved __attribute__((weak));
 
-/* Blocks that were made before malloc was known are moved and freed like any. */
+/* Blocks allocated before malloc was known can be moved and freed like any others. */
 static int use_early_blocks(void)
 {
     (void)dlsym(RTLD_DEFAULT, "malloc");

@@ -41,7 +41,7 @@ static void make(void)
     nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* What /proc says of a task's rights, and its root directory. */
+/* Reads a task's rights and root directory from /proc. */
 static size_t rights(char *text, size_t room, const char *task)
 {
     static const char *const lines[] = {"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Speculation_Store"};
@@ -79,7 +79,7 @@ static int n_different(void)
     return n;
 }
 
-/* No capability but those that the next steps want. libc: by its function. */
+/* Drops all capabilities except those that the next steps need. libc: by its function. */
 static int drop_capabilities(int libc)
 {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};

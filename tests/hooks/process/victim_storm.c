@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_storm N [DIRECTORY] - forks N children out of a process whose eight other threads allocate without pause; each
- * child makes ten blocks and ends. Every fourth uses _exit, and every fourth becomes another program. DIRECTORY of the
- * profiles: each makes its first block when a tick is due, and goes on when that tick has told of it. Prints how many
- * ended well, and who parent and children are; names those that did not end within a minute.
+ * child makes ten blocks and ends. Every fourth uses _exit, and every fourth executes another program. With the
+ * DIRECTORY of the profiles, each makes its first block when a tick is due, and continues after that tick has written
+ * it. Prints how many ended normally, and the pids of parent and children; lists those that did not end within a
+ * minute.
  */
 #include "../../support/tally.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_edges HOW - allocates where a walk comes to an edge: of a stack, of what is mapped, of what has unwind data;
- * prints its book.
+ * victim_edges HOW - allocates where a walk comes to the end of a stack, of mapped memory, or of code with unwind data;
+ * prints its counts.
  */
 #include "../../support/tally.h"
 
@@ -69,7 +69,7 @@ static void in_a_thread(size_t stack_bytes, void *(*start)(void *), void *arg)
         abort();
 }
 
-/* As the first thread of a process that may use as much stack as it likes. */
+/* Executes itself with an unlimited stack. */
 static void be_unlimited(char **argv)
 {
     struct rlimit limit;
@@ -156,7 +156,7 @@ static void jump_out(void)
     }
 }
 
-/* ---- code that nobody describes --------------------------------------------------------------------------------- */
+/* ---- code without unwind data ----------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 /*

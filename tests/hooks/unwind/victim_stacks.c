@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_stacks N - N blocks, each from a stack of its own: the path down a binary tree of calls. Every 16th is held.
- * Prints objects, bytes, held objects, held bytes, and the peak of its resident memory in KiB.
+ * victim_stacks N - allocates N blocks, each from a different stack: a path in a binary tree of calls. Every 16th is
+ * held. Prints objects, bytes, held objects, held bytes, and the peak of its resident memory in KiB.
  */
 #include "../../support/tally.h"
 
