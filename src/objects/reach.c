@@ -101,10 +101,15 @@ static uintptr_t bottom_of_thread(uintptr_t self)
     return dp_reach_read(self + found);
 }
 
+static bool is_first(uintptr_t self)
+{
+    return first_thread ? self == first_thread : syscall(SYS_gettid) == getpid();
+}
+
 /* The top of the first thread's stack, if the calling thread is the first one and sp may lie on that stack; else 0. */
 static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
 {
-    if (first_thread ? self != first_thread : syscall(SYS_gettid) != getpid())
+    if (!is_first(self))
         return 0;
     uintptr_t top = &__libc_stack_end ? (uintptr_t)__libc_stack_end & ~(uintptr_t)7 : 0;
     return top - sp - 1 < FAR_BYTES ? top : 0;
@@ -117,8 +122,9 @@ static uintptr_t top_of_first(uintptr_t self, uintptr_t sp)
 static uintptr_t own_top(struct dp_own_stack *own, uintptr_t sp, uintptr_t hi)
 {
     uintptr_t self = (uintptr_t)pthread_self();
+    /* The first thread's control block has no bounds, and other words there may look like some. */
     if (!own->bottom)
-        own->bottom = bottom_of_thread(self);
+        own->bottom = is_first(self) ? BOTTOM_UNKNOWN : bottom_of_thread(self);
     if (own->bottom != BOTTOM_UNKNOWN)
         return sp - 1 - own->bottom < self - own->bottom ? self : 0;
     uintptr_t top = top_of_first(self, sp);
