@@ -212,18 +212,19 @@ DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool d
  *           deltaprof_sample_end(&sample, p, &site);
  *       }
  *     free(p):
- *       if (!deltaprof_gate_passes(&gate, p))
- *           deltaprof_free(0, p);
+ *       if (!deltaprof_gate_passes(&gate, p) && deltaprof_gate_may_be_live(&gate, p))
+ *           deltaprof_free_sampled(0, p);
  *       real_free(p);
  */
 struct deltaprof_gate {
     uint64_t frees;            /* low half: mask for the address, 0: no address tells; high half: the library's */
     intptr_t countdown_offset; /* of deltaprof_thread.countdown from the thread pointer */
-    uint32_t heap_on;          /* 0: no allocation can become a sample */
+    uint32_t heap_on;          /* 0: no allocation can become a sample; with DELTAPROF_GATE_EVERY, each does */
     uint32_t locks_on;         /* 0: no wait can be recorded */
 };
 
 /* A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. */
+#define DELTAPROF_GATE_EVERY 4u
 #define DELTAPROF_PAGE_BYTES 4096u
 #define DELTAPROF_PAGE_MASK  0xfefu
 
@@ -261,12 +262,20 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_locks_on(const 
     return __builtin_expect(__atomic_load_n(&gate->locks_on, __ATOMIC_RELAXED) != 0, 1);
 }
 
-/* True: certainly no sample is at ptr. False: perhaps one is; call deltaprof_free. */
+/* True: certainly no sample is at ptr. False: perhaps one is; ask deltaprof_gate_may_be_live. */
 static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const struct deltaprof_gate *gate,
                                                                         const void *ptr)
 {
     uint32_t mask = (uint32_t)__atomic_load_n(&gate->frees, __ATOMIC_RELAXED);
     return __builtin_expect(((uint32_t)(uintptr_t)ptr & mask) != 0, 1);
+}
+
+/* After that: false: certainly no sample. True: perhaps; ask deltaprof_free_sampled. The filter is not asked while it
+ * would say so of every block. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_may_be_live(const struct deltaprof_gate *gate,
+                                                                             const void *ptr)
+{
+    return (__atomic_load_n(&gate->heap_on, __ATOMIC_RELAXED) & DELTAPROF_GATE_EVERY) || deltaprof_may_be_live(0, ptr);
 }
 
 /*

@@ -7,14 +7,15 @@
  * real call waits, a hook holds nothing but its stack, so that cancellation may unwind it. Try functions are not
  * hooked: they neither wait nor unlock.
  *
- * While the process has one thread no other thread can hold a lock, and the real function is called at once.
+ * While the process has one thread no other thread can hold a lock, and while no wait can be recorded none needs to be
+ * measured: the real function is called at once. An unlock looks for waiters all the same.
  *
  * One expansion. MUTEX(pthread_mutex_lock, (pthread_mutex_t *m), (m), true) of mutex.c, by WAITING and TRYING, and
  * RELEASING(pthread_mutex_unlock, (pthread_mutex_t *m), (m), m) are, shortened:
  *
  *     int pthread_mutex_lock(pthread_mutex_t *m)                 int pthread_mutex_unlock(pthread_mutex_t *m)
  *     {                                                          {
- *         if (single_threaded)                                       if (!single_threaded && may_have_waiters(m))
+ *         if (single_threaded || off)                                if (!single_threaded && may_have_waiters(m))
  *             return real_lock(m);                                       return pthread_mutex_unlock_seen(m);
  *         return pthread_mutex_lock_tried(m);                        return real_unlock(m);
  *     }                                                          }
@@ -78,23 +79,23 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 enum { AT_ONCE = -1 }; /* returned by no pthread function */
 
 /*
- * Defines the hook of a waiting call. With one thread it calls the real function; else name##_tried, which waits only
- * if the try function returns busy, and calls the real function if it returns AT_ONCE. It is a separate function so
- * that the path with one thread needs no frame.
+ * Defines the hook of a waiting call. With one thread, or while off, it calls the real function; else name##_tried,
+ * which waits only if the try function returns busy, and calls the real function if it returns AT_ONCE. It is a
+ * separate function so that the path with one thread needs no frame.
  */
-#define TRYING(name, parameters, arguments, try_allowed, try, busy)                       \
-    DP_DUE int name##_tried parameters                                                    \
-    {                                                                                     \
-        int result = try;                                                                 \
-        if (__builtin_expect(result == (busy), 0))                                        \
-            return name##_wait arguments;                                                 \
-        return __builtin_expect(result == AT_ONCE, 0) ? DP_REAL(name) arguments : result; \
-    }                                                                                     \
-    DP_HOOK int name parameters                                                           \
-    {                                                                                     \
-        if (__libc_single_threaded || !(try_allowed))                                     \
-            return DP_REAL(name) arguments;                                               \
-        return name##_tried arguments;                                                    \
+#define TRYING(name, parameters, arguments, try_allowed, try, busy)                         \
+    DP_DUE int name##_tried parameters                                                      \
+    {                                                                                       \
+        int result = try;                                                                   \
+        if (__builtin_expect(result == (busy), 0))                                          \
+            return name##_wait arguments;                                                   \
+        return __builtin_expect(result == AT_ONCE, 0) ? DP_REAL(name) arguments : result;   \
+    }                                                                                       \
+    DP_HOOK int name parameters                                                             \
+    {                                                                                       \
+        if (__libc_single_threaded || !deltaprof_gate_locks_on(&DP_GATE) || !(try_allowed)) \
+            return DP_REAL(name) arguments;                                                 \
+        return name##_tried arguments;                                                      \
     }
 
 /* Defines the hook of an unlock: one load if no thread waits. */

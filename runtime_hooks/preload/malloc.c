@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) void *realloc_other(void *old, size
 
 DP_DUE void *realloc_asked(void *old, size_t n)
 {
-    return deltaprof_may_be_live(0, old) ? realloc_due(old, n) : realloc_other(old, n);
+    return deltaprof_gate_may_be_live(&DP_GATE, old) ? realloc_due(old, n) : realloc_other(old, n);
 }
 
 DP_HOOK void *realloc(void *old, size_t n)
@@ -160,9 +160,11 @@ DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
 
 /* ---- functions that free ---- */
 
+/* The real free will want the words before the block, wherever the set of live blocks is. */
 DP_DUE void free_asked(void *ptr)
 {
-    if (deltaprof_may_be_live(0, ptr)) {
+    __builtin_prefetch((const char *)ptr - 16, 1);
+    if (deltaprof_gate_may_be_live(&DP_GATE, ptr)) {
         if (dp_arena_owns(ptr))
             return;
         deltaprof_free_sampled(0, ptr);

@@ -40,7 +40,7 @@
 #define ONE   ((uint64_t)1 << 32)
 #define TRIES 64
 
-enum { RATE = 1, POLL = 2 }; /* why heap_on is not 0 */
+enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY }; /* why heap_on is not 0 */
 
 static struct deltaprof_gate no_gate;
 struct deltaprof_gate *_Atomic dp_gate = &no_gate;
@@ -94,6 +94,7 @@ void dp_gate_tune_heap(int64_t rate)
     struct deltaprof_gate *gate = dp_load_relaxed(&dp_gate);
     if (rate && rate < DP_GATE_RATE_MIN)
         dp_store_relaxed(frees_of(gate), SHUT);
+    want(&gate->heap_on, EVERY, rate == 1);
     want(&gate->heap_on, RATE, rate != 0);
 }
 

@@ -16,6 +16,7 @@
 #define MAPPED    ((void *)0x7f0000003010)
 #define ELSEWHERE ((void *)0x7f0000004560)
 #define BESIDE    ((void *)0x7f0000005670)
+#define NEVER     ((void *)0x600000001230)
 
 static struct deltaprof_gate gate, second;
 static struct dp_config conf;
@@ -143,6 +144,15 @@ static void hooks_pass_by_while_nothing_is_recorded(void **state)
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
 }
 
+static void the_filter_is_not_asked_while_every_event_is_a_sample(void **state)
+{
+    assert_false(deltaprof_gate_may_be_live(&second, NEVER));
+    second.heap_on = DELTAPROF_GATE_EVERY;
+    assert_true(deltaprof_gate_may_be_live(&second, NEVER));
+    second.heap_on = 0;
+    assert_int_equal(gate.heap_on & DELTAPROF_GATE_EVERY, 0);
+}
+
 static void a_countdown_is_reached_by_its_offset(void **state)
 {
     int64_t kept = deltaprof_guard_enter(), rest;
@@ -173,7 +183,11 @@ static void a_rate_that_gives_no_pages_shuts_the_gate(void **state)
     tune((256 << 10) - 1);
     assert_false(passes(ELSEWHERE));
     deltaprof_free(0, ELSEWHERE);
+    assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
+    tune(1);
+    assert_true(deltaprof_gate_may_be_live(&gate, NEVER));
     tune(512 << 10);
+    assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
     assert_false(passes(ELSEWHERE));
     deltaprof_sample_begin(&sample, 0, SIZE);
     assert_false(deltaprof_gate_wants_page(&gate, &sample));
@@ -190,6 +204,7 @@ int main(void)
         cmocka_unit_test(realloc_keeps_count),
         cmocka_unit_test(samples_of_the_c_heap_want_a_page),
         cmocka_unit_test(hooks_pass_by_while_nothing_is_recorded),
+        cmocka_unit_test(the_filter_is_not_asked_while_every_event_is_a_sample),
         cmocka_unit_test(a_countdown_is_reached_by_its_offset),
         cmocka_unit_test(a_second_gate_asks_for_everything),
         cmocka_unit_test(a_rate_that_gives_no_pages_shuts_the_gate),
