@@ -353,6 +353,7 @@ __attribute__((destructor)) static void at_exit(void)
 {
     dp_exit_deliver(true);
     dp_agent_forbid();
+    dp_listen_remove_file();
 }
 
 void deltaprof_unload_begin(void)

@@ -65,6 +65,14 @@ static struct {
     _Atomic int64_t due_ns; /* time when it may bind: a second after a start, a fork or a stop */
 } endpoint;
 
+/* The socket file that this process bound. */
+static struct {
+    const char *path; /* of `listen` */
+    dev_t device;
+    ino_t inode;
+    _Atomic bool is_there; /* [FILE] */
+} socket_file;
+
 static const struct dp_server_calls calls = {
     .admit = dp_access_check,
     .begin = deltaprof_http_begin,
@@ -135,6 +143,29 @@ static int open_first(struct dp_endpoint_address *address)
     return fd;
 }
 
+static void note_file(const struct dp_endpoint_address *address)
+{
+    struct stat made;
+    socket_file.path = endpoint.listen + strlen("unix:");
+    if (address->any.sa_family != AF_UNIX || lstat(socket_file.path, &made))
+        return;
+    socket_file.device = made.st_dev;
+    socket_file.inode = made.st_ino;
+    dp_store_release(&socket_file.is_there, true); /* [FILE] */
+}
+
+/* Another process may have put its own in the place of ours. */
+void dp_listen_remove_file(void)
+{
+    struct stat now;
+    int saved = errno;
+    if (dp_load_acquire(&socket_file.is_there) && dp_process_is_noted() && /* [FILE] */
+        lstat(socket_file.path, &now) == 0 && now.st_dev == socket_file.device && now.st_ino == socket_file.inode)
+        unlink(socket_file.path);
+    dp_store_relaxed(&socket_file.is_there, false);
+    errno = saved;
+}
+
 static void say_where(const struct dp_endpoint_address *address)
 {
     if (address->any.sa_family == AF_UNIX)
@@ -177,6 +208,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
         say_not_served(fd);
         return;
     }
+    note_file(&address);
     say_where(&address);
     struct dp_server_conf conf = {
         .listen_fd = fd,
@@ -193,8 +225,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
         err = ops->run(&conf);
     while (!err && read(stop_fd, &signal, sizeof signal) > 0 && dp_relay_is_open());
     close(fd);
-    if (address.any.sa_family == AF_UNIX)
-        unlink(address.un.sun_path);
+    dp_listen_remove_file();
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more",
@@ -289,7 +320,7 @@ bool dp_listen_start(void)
 
 static void due_in_a_second(void)
 {
-    dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
+    dp_store_relaxed(&endpoint.due_ns, dp_clock_coarse_ns() + AFTER_NS);
     dp_agent_keep_polling(is_missing());
 }
 
@@ -338,6 +369,7 @@ void dp_listen_fork_child(void)
 {
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
+    dp_store_relaxed(&socket_file.is_there, false);
     endpoint.forked = true;
     due_in_a_second();
 }

@@ -23,5 +23,8 @@ bool dp_listen_stop(void);
 /* The same, and it is never started again. */
 void dp_listen_forbid(void);
 
+/* Removes the socket file, if there is one and it is still this process's. Context: the end of the process. */
+void dp_listen_remove_file(void);
+
 /* Resets the state in a forked child, which has no such thread. Only stores. */
 void dp_listen_fork_child(void);

@@ -155,6 +155,7 @@ def that_a_socket_file_is_private_and_answers():
     finally:
         p.stdin.close()
         p.wait(60)
+    assert not os.path.exists(path)
 
 
 def that_no_attack_on_the_socket_hurts():
