@@ -428,7 +428,7 @@ void deltaprof_before_seccomp(void)
         dp_record_tune(&core.conf, false); /* no sink could write the records, and walking a stack needs system calls */
     dp_lock_unlock(&core.lock);
     if (dp_tick_has_sink() && (core.conf.heap_rate || core.conf.mutex_rate || core.conf.block_rate_ns))
-        dp_log(DP_LOG_ERROR, "a seccomp filter: no profile is written from here on");
+        dp_log(DP_LOG_ERROR, "a seccomp filter, or no clock (PR_SET_TSC): no profile is written from here on");
     dp_log_before_seccomp();
     deltaprof_guard_exit(kept);
     errno = saved;

@@ -571,9 +571,9 @@ DELTAPROF_API void deltaprof_restrict(void);
 DELTAPROF_API void deltaprof_resume(void);
 
 /*
- * To be called before a seccomp filter is installed: delivers the pending profiles. From then on the library creates no
- * thread, opens no file, and makes no system call in functions that the host calls or that run at its end. A preloaded
- * library records no events either.
+ * To be called before a seccomp filter is installed, or before the time stamp counter is trapped (PR_SET_TSC): delivers
+ * the pending profiles. From then on the library creates no thread, opens no file, and makes no system call in
+ * functions that the host calls or that run at its end. A preloaded library records no events either.
  */
 DELTAPROF_API void deltaprof_before_seccomp(void);
 

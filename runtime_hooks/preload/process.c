@@ -138,13 +138,15 @@ static bool restricts(long number, long a, long b, long c)
 }
 
 /*
- * Whether the call installs a filter. With a filter of NULL, programs and libseccomp only ask whether the kernel
- * supports it.
+ * Whether the call installs a filter, or traps the time stamp counter, which clock_gettime reads. With a filter of
+ * NULL, programs and libseccomp only ask whether the kernel supports it.
  */
 static inline bool confines(long number, long a, long b, long c)
 {
     if (number == SYS_seccomp)
         return a == SECCOMP_SET_MODE_STRICT || (a == SECCOMP_SET_MODE_FILTER && c);
+    if (number == SYS_prctl && a == PR_SET_TSC)
+        return b == PR_TSC_SIGSEGV;
     return number == SYS_prctl && a == PR_SET_SECCOMP && (b != SECCOMP_MODE_FILTER || c);
 }
 

@@ -29,3 +29,10 @@ static inline int64_t dp_clock_wall_ns(void)
 {
     return dp_clock_read(CLOCK_REALTIME);
 }
+
+/* The same at the kernel tick's resolution. Neither coarse clock reads the time stamp counter, which a program may have
+ * trapped (PR_SET_TSC). */
+static inline int64_t dp_clock_wall_coarse_ns(void)
+{
+    return dp_clock_read(CLOCK_REALTIME_COARSE);
+}

@@ -25,9 +25,9 @@
  */
 #include "record/thread.h"
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "record/sigstack.h"
 
 #include <errno.h>
@@ -121,9 +121,10 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
     return 0;
 }
 
+/* Without the clock: a thread's first event may come where reading the time stamp counter kills. */
 static uint64_t new_seed(const struct dp_thread *thread)
 {
-    uint64_t seed = (uint64_t)(uintptr_t)thread ^ (uint64_t)dp_clock_ns();
+    uint64_t seed = (uint64_t)(uintptr_t)thread ^ (uint64_t)dp_process_pid() << 48;
     const void *random = (const void *)getauxval(AT_RANDOM);
     uint64_t word = 0;
     if (random)

@@ -81,7 +81,7 @@ void dp_report_fork_prepare(void)
 
 void dp_report_fork_child(void)
 {
-    origin = now();
+    origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
     dp_lock_reset(&defaults_lock);
     dp_symbol_fork_child();
     dp_epoch_fork_child();

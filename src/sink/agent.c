@@ -93,7 +93,7 @@ static void ring(void)
 
 static void is_young(void)
 {
-    dp_store_relaxed(&agent.poll_ns, dp_clock_ns() + AGE_NS);
+    dp_store_relaxed(&agent.poll_ns, dp_clock_coarse_ns() + AGE_NS);
     dp_store_relaxed(&agent.n_young, 1);
 }
 
@@ -345,7 +345,7 @@ void dp_agent_fork_child(void)
     dp_store_relaxed(&agent.main_left, false); /* the thread that forked is the main one now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
-    dp_store_relaxed(&agent.next_ns, interval ? dp_clock_ns() + interval : INT64_MAX);
+    dp_store_relaxed(&agent.next_ns, interval ? dp_clock_coarse_ns() + interval : INT64_MAX);
     dp_store_relaxed(&cause.last, 0);
     is_young();
     want_poll();

@@ -205,5 +205,5 @@ void dp_exit_fork_child(void)
     dp_store_relaxed(&process_exit.state, NOT_YET);
     dp_store_relaxed(&process_exit.first, 0);
     dp_store_relaxed(&process_exit.speaks, false);
-    dp_store_relaxed(&process_exit.forked_ns, dp_clock_ns());
+    dp_store_relaxed(&process_exit.forked_ns, dp_clock_coarse_ns());
 }

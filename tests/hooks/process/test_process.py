@@ -240,6 +240,13 @@ def that_behind_a_narrow_filter_nothing_of_ours_is_called():
         assert p.wait(timeout=10) == -signal.SIGTERM
 
 
+def that_a_process_without_a_clock_lives():
+    for how in ('strict', 'clockless'):
+        for conf in WITH_AND_WITHOUT_AGENT:
+            r = run([victim('process'), how], conf + ',log=none')
+            assert r.status == 5, (how, conf, r.status)
+
+
 def that_a_limit_on_file_sizes_does_not_kill():
     for conf in WITH_AND_WITHOUT_AGENT:
         says_why('no-files', 'EFBIG; they are lost', conf=conf)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -188,6 +189,34 @@ NOINLINE void make_deep(int n)
     if (n)
         make_deep(n - 1);
     __asm__ volatile("" ::"r"(room) : "memory");
+}
+
+/* A thread whose first event comes behind strict mode, which takes the clock away and kills who calls the kernel. */
+static void *work_strictly(void *arg)
+{
+    if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0))
+        _exit(7);
+    for (int i = 0; i < 100; i++)
+        free(make_again());
+    say("worked\n");
+    syscall(SYS_exit, 0);
+    return arg;
+}
+
+/* The same without seccomp: reading the time stamp counter is a SIGSEGV. */
+static int work_without_clock(void)
+{
+#if defined(__x86_64__)
+    if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0))
+        return 7;
+#endif
+    pid_t pid = fork();
+    for (int i = 0; i < 1000; i++)
+        free(make_again());
+    if (pid == 0)
+        return 5;
+    int status;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -389,6 +418,14 @@ int main(int argc, char **argv)
         free(make_again());
         return 5;
     }
+    if (strcmp(how, "strict") == 0) {
+        mallopt(M_ARENA_MAX, 1); /* a second one would be mapped */
+        pthread_create(&thread, NULL, work_strictly, NULL);
+        pthread_join(thread, NULL);
+        _exit(5);
+    }
+    if (strcmp(how, "clockless") == 0)
+        return work_without_clock();
     if (strcmp(how, "narrow") == 0) {
         pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first to leave so loads libgcc_s */
         pthread_join(thread, NULL);
