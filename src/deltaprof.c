@@ -188,9 +188,32 @@ static int start_from(const char *text, bool preloaded)
     return err > 0 ? 0 : err; /* excluded by `exe`: no error for the caller */
 }
 
+/* libc has it, no header of libc does. */
+extern int __cxa_atexit(void (*run)(void *), void *arg, void *object);
+
+static void before_handlers(void *unused)
+{
+    (void)unused;
+    deltaprof_before_handlers();
+}
+
+/* The program's handlers of before this call run after before_handlers. Those of later are the interposer's to know. */
+static void watch_exit(void)
+{
+    static _Atomic bool watched;
+    if (!deltaprof_exit_is_watched() || dp_swap_acq_rel(&watched, true))
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    __cxa_atexit(before_handlers, NULL, NULL);
+    deltaprof_guard_exit(kept);
+}
+
 int deltaprof_start(const char *conf)
 {
-    return start_from(conf, false);
+    int err = start_from(conf, false);
+    if (err == 0)
+        watch_exit();
+    return err;
 }
 
 int deltaprof_start_preloaded(void)
@@ -330,6 +353,17 @@ bool deltaprof_thread_begins(void)
 {
     bool inside_hook = deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2;
     return deltaprof_poll_wanted && !inside_hook && !stands_aside() && make_threads();
+}
+
+bool deltaprof_exit_is_watched(void)
+{
+    return dp_load_relaxed(&core.state) == RUNNING && dp_tick_has_sink();
+}
+
+void deltaprof_before_handlers(void)
+{
+    if (!stands_aside())
+        dp_exit_before_handlers();
 }
 
 void deltaprof_before_exit(void)

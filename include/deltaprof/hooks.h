@@ -538,6 +538,17 @@ DELTAPROF_API void deltaprof_before_exit(void);
  * waited for, at most exit_timeout; otherwise exit delivers it after the program's handlers. */
 DELTAPROF_API void deltaprof_exit_begins(void);
 
+/*
+ * The process begins to end by exit, and none of its handlers and destructors ran yet: ticks, since what they free
+ * would no longer be seen. Once a process; inside an allocation, and where nothing is profiled, it does nothing.
+ * Context: where the program may wait.
+ */
+DELTAPROF_API void deltaprof_before_handlers(void);
+
+/* Whether an interposer of __cxa_atexit should see to it that deltaprof_before_handlers is called before the handler
+ * that was just registered. */
+DELTAPROF_API bool deltaprof_exit_is_watched(void);
+
 /* To be called if the process did not end after deltaprof_before_exit (a failed exec): the next call delivers again. */
 DELTAPROF_API void deltaprof_exit_cancelled(void);
 

@@ -3,10 +3,13 @@
  * process.c - hooks that tell the library about events of the process: end, closed libraries, namespaces, rights,
  * seccomp.
  *
- * exit and quick_exit call handlers (init.c); `_exit` and exit_group do not. If two threads call exit, one runs the
- * handlers and the other may end the process meanwhile, so exit has a hook too. syscall and prctl are declared here
- * with the largest number of arguments, because the true number is not known. Arguments are passed on unchanged, by a
- * jump, also because a system call may return twice.
+ * exit runs handlers in the reverse order of their registration, C++ destructors included. Its last handler is the one
+ * of the loader, which runs the destructors of objects. The library must know of the end before all of them, so it
+ * registers a handler of its own after each one of the program, and replaces the loader's by one that calls it. A
+ * handler of the library serves quick_exit, too (init.c); `_exit` and exit_group run none. If two threads call exit,
+ * one runs the handlers and the other may end the process meanwhile, so exit has a hook too. syscall and prctl are
+ * declared here with the largest number of arguments, because the true number is not known. Arguments are passed on
+ * unchanged, by a jump, also because a system call may return twice.
  */
 #include "hook.h"
 
@@ -29,6 +32,12 @@ DP_HOOK void _exit(int status) __attribute__((noreturn));
 DP_HOOK void _Exit(int status) __attribute__((noreturn));
 DP_HOOK void pthread_exit(void *result) __attribute__((noreturn));
 DP_HOOK void thrd_exit(int result) __attribute__((noreturn));
+DP_HOOK int __cxa_atexit(void (*run)(void *), void *arg, void *object);
+DP_HOOK int on_exit(void (*run)(int, void *), void *arg);
+#ifndef DP_WRAP
+DP_HOOK int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                              void (*fini_of_program)(void), void (*loader_fini)(void), void *stack_end);
+#endif
 DP_HOOK int daemon(int nochdir, int noclose);
 DP_HOOK int dlclose(void *handle);
 DP_HOOK int capset(void *header, const void *data); /* in libc, but in no header of libc */
@@ -41,6 +50,57 @@ void dp_exit(int status)
     deltaprof_exit_begins();
     DP_REAL(exit)(status);
 }
+
+static void before_handlers(void *unused)
+{
+    (void)unused;
+    deltaprof_before_handlers();
+}
+
+/* A handler of the program was registered: ours is the next. A program that opens and closes plugins for ever leaves no
+ * more than HANDLERS_MOST behind. */
+static int registered(int result)
+{
+    enum { HANDLERS_MOST = 1024 };
+    static unsigned n_handlers;
+    if (result || deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2 || !deltaprof_exit_is_watched() ||
+        __atomic_fetch_add(&n_handlers, 1, __ATOMIC_RELAXED) >= HANDLERS_MOST)
+        return result;
+    int64_t kept = deltaprof_guard_enter();
+    DP_REAL(__cxa_atexit)(before_handlers, NULL, NULL);
+    deltaprof_guard_exit(kept);
+    return result;
+}
+
+int __cxa_atexit(void (*run)(void *), void *arg, void *object)
+{
+    return registered(DP_REAL(__cxa_atexit)(run, arg, object));
+}
+
+int on_exit(void (*run)(int, void *), void *arg)
+{
+    return registered(DP_REAL(on_exit)(run, arg));
+}
+
+#ifndef DP_WRAP
+static void (*loader_fini_of_program)(void);
+
+static void fini(void)
+{
+    deltaprof_before_handlers();
+    loader_fini_of_program();
+}
+
+/* Passed on by a jump, so that no frame of ours stands below main. */
+int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini_of_program)(void), void (*loader_fini)(void), void *stack_end)
+{
+    loader_fini_of_program = loader_fini;
+    if (loader_fini && deltaprof_exit_is_watched())
+        loader_fini = fini;
+    return DP_REAL(__libc_start_main)(run, argc, argv, init, fini_of_program, loader_fini, stack_end);
+}
+#endif
 
 void _exit(int status)
 {

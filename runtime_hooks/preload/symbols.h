@@ -85,17 +85,19 @@
 #endif
 
 /* Functions that end or change the process. */
-#define DP_SYMBOLS_PROCESS(F)                                            \
-    F(exit, void, (int status), (status), NULL)                          \
-    F(_exit, void, (int status), (status), NULL)                         \
-    F(_Exit, void, (int status), (status), NULL)                         \
-    F(pthread_exit, void, (void *result), (result), NULL)                \
-    F(thrd_exit, void, (int result), (result), NULL)                     \
-    F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL) \
-    F(dlclose, int, (void *handle), (handle), NULL)                      \
-    F(unshare, int, (int flags), (flags), NULL)                          \
-    F(setns, int, (int fd, int type), (fd, type), NULL)                  \
-    F(chroot, int, (const char *path), (path), NULL)                     \
+#define DP_SYMBOLS_PROCESS(F)                                                                      \
+    F(exit, void, (int status), (status), NULL)                                                    \
+    F(_exit, void, (int status), (status), NULL)                                                   \
+    F(_Exit, void, (int status), (status), NULL)                                                   \
+    F(__cxa_atexit, int, (void (*run)(void *), void *arg, void *object), (run, arg, object), NULL) \
+    F(on_exit, int, (void (*run)(int, void *), void *arg), (run, arg), NULL)                       \
+    F(pthread_exit, void, (void *result), (result), NULL)                                          \
+    F(thrd_exit, void, (int result), (result), NULL)                                               \
+    F(daemon, int, (int nochdir, int noclose), (nochdir, noclose), NULL)                           \
+    F(dlclose, int, (void *handle), (handle), NULL)                                                \
+    F(unshare, int, (int flags), (flags), NULL)                                                    \
+    F(setns, int, (int fd, int type), (fd, type), NULL)                                            \
+    F(chroot, int, (const char *path), (path), NULL)                                               \
     F(capset, int, (void *header, const void *data), (header, data), NULL)
 
 /* Functions that create threads. */
@@ -205,5 +207,12 @@
     DP_SYMBOLS_THREADS(F)   \
     DP_SYMBOLS_WORDS(F)     \
     DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
-#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_TRIES(F)
+/* What calls main; a static program has no object behind it that could have another one. */
+#define DP_SYMBOLS_START(F)                                                                              \
+    F(__libc_start_main, int,                                                                            \
+      (int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void), \
+       void (*loader_fini)(void), void *stack_end),                                                      \
+      (run, argc, argv, init, fini, loader_fini, stack_end), NULL)
+
+#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_TRIES(F) DP_SYMBOLS_START(F)
 #define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)

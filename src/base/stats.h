@@ -53,6 +53,7 @@ enum dp_tally {
     DP_TALLY_SAMPLES, /* events recorded */
     DP_TALLY_BYTES,   /* bytes counted by countdowns */
     DP_TALLY_LIVE,    /* entries in live_blocks */
+    DP_TALLY_INUSE,   /* bytes that entries in live_blocks stand for */
     DP_TALLY_N
 };
 

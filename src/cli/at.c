@@ -21,7 +21,7 @@ struct moment {
     uint32_t process;
     int64_t time_ns, inuse;
     unsigned long long seq;
-    bool ended;
+    bool ended, is_exit;
 };
 
 struct moments {
@@ -107,7 +107,8 @@ static int read_moment(struct dp_cli_query *v, struct dp_cli_source *source, str
     if (status)
         return status;
     moment->time_ns = source->decode.time_ns + source->decode.duration_ns; /* in-use values are those at the end */
-    moment->ended = dp_merge_says_ended(&source->decode);
+    moment->is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
+    moment->ended = moment->is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
     int err = v->at == DP_CLI_AT_PEAK ? sum_inuse(&source->decode, &moment->inuse, &error) : 0;
     return err ? dp_cli_refuse(v->verb, path, err, &error) : 0;
 }
@@ -148,7 +149,7 @@ static int64_t peak_time(const struct moments *ms)
 {
     int64_t *inuse = calloc(ms->n_processes, sizeof *inuse), sum = 0, most = INT64_MIN, time_ns = 0;
     for (size_t i = 0; inuse && i < ms->n; i++) {
-        int64_t *its = &inuse[ms->at[i].process], now = ms->at[i].ended ? 0 : ms->at[i].inuse;
+        int64_t *its = &inuse[ms->at[i].process], now = ms->at[i].ended && !ms->at[i].is_exit ? 0 : ms->at[i].inuse;
         dp_merge_sum(&sum, -*its);
         dp_merge_sum(&sum, now);
         *its = now;
@@ -198,10 +199,14 @@ static void choose_until(const struct moments *ms, int64_t time_ns, size_t *chos
             chosen[p] = 0;
 }
 
+/* Marks of each process the file of before its destructors ran, or else its last. */
 static void choose_ended(const struct moments *ms, size_t *chosen)
 {
     for (size_t i = 0; i < ms->n; i++)
-        if (ms->at[i].ended)
+        if (ms->at[i].ended && !chosen[ms->at[i].process])
+            chosen[ms->at[i].process] = i + 1;
+    for (size_t i = 0; i < ms->n; i++)
+        if (ms->at[i].is_exit)
             chosen[ms->at[i].process] = i + 1;
 }
 

@@ -215,7 +215,8 @@ static size_t point_of(size_t tick, size_t n_ticks, size_t n_points)
 static int read_ended(struct dp_cli_query *v, const char *path, struct dp_cli_source *source, bool *ended)
 {
     int status = dp_cli_read(v->verb, path, v->limit_bytes, source);
-    *ended = !status && dp_merge_says_ended(&source->decode);
+    *ended =
+        !status && (dp_merge_says(&source->decode, DP_MERGE_ENDED) || dp_merge_says(&source->decode, DP_MERGE_EXIT));
     return status;
 }
 

@@ -70,36 +70,37 @@ static struct dp_merge_process *process_of(struct dp_merge *merge, bool loose, u
     return process;
 }
 
-static struct dp_merge_states *begin(struct dp_merge_states *states, int64_t time_ns, bool ended)
-{
-    dp_vec_clear(&states->values);
-    states->is_there = true;
-    states->ended = ended;
-    states->time_ns = time_ns;
-    return states;
-}
-
-static struct dp_merge_states *by_time(struct dp_merge_process *process, int64_t time_ns, bool ended)
-{
-    struct dp_merge_states *newest = &process->newest, *before = &process->before;
-    if (!newest->is_there || time_ns >= newest->time_ns) {
-        struct dp_merge_states spare = *before;
-        *before = *newest;
-        *newest = spare;
-        return begin(newest, time_ns, ended);
-    }
-    return !before->is_there || time_ns >= before->time_ns ? begin(before, time_ns, ended) : NULL;
-}
-
-bool dp_merge_says_ended(const struct dp_decode *d)
+bool dp_merge_says(const struct dp_decode *d, const char *comment)
 {
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
         const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        if (n_bytes == strlen(DP_MERGE_ENDED) && !memcmp(text, DP_MERGE_ENDED, n_bytes))
+        if (n_bytes == strlen(comment) && !memcmp(text, comment, n_bytes))
             return true;
     }
     return false;
+}
+
+static struct dp_merge_states *begin(struct dp_merge_states *states, const struct dp_decode *d)
+{
+    dp_vec_clear(&states->values);
+    states->is_there = true;
+    states->after_end = dp_merge_says(d, DP_MERGE_ENDED);
+    states->ended = states->after_end || dp_merge_says(d, DP_MERGE_EXIT);
+    states->time_ns = d->time_ns;
+    return states;
+}
+
+static struct dp_merge_states *by_time(struct dp_merge_process *process, const struct dp_decode *d)
+{
+    struct dp_merge_states *newest = &process->newest, *before = &process->before;
+    if (!newest->is_there || d->time_ns >= newest->time_ns) {
+        struct dp_merge_states spare = *before;
+        *before = *newest;
+        *newest = spare;
+        return begin(newest, d);
+    }
+    return !before->is_there || d->time_ns >= before->time_ns ? begin(before, d) : NULL;
 }
 
 /*
@@ -123,15 +124,15 @@ static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp
     *err = 0;
     if (place.state == DP_MERGE_OLDER)
         return NULL;
-    bool loose = place.state == DP_MERGE_LOOSE, ended = dp_merge_says_ended(d);
+    bool loose = place.state == DP_MERGE_LOOSE;
     struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
     if (!process) {
         *err = -ENOMEM;
         return NULL;
     }
     if (loose)
-        return by_time(process, d->time_ns, ended);
-    return begin(place.state == DP_MERGE_NEWEST ? &process->newest : &process->before, d->time_ns, ended);
+        return by_time(process, d);
+    return begin(place.state == DP_MERGE_NEWEST ? &process->newest : &process->before, d);
 }
 
 int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
@@ -179,7 +180,8 @@ static const struct dp_merge_states *chosen(const struct dp_merge *merge, const 
         return process->newest.is_there ? &process->newest : NULL;
     if (merge->n_ended < merge->processes.n)
         return NULL;
-    return process->before.is_there && !process->before.ended ? &process->before : &process->newest;
+    bool is_after = process->newest.after_end && process->before.is_there && !process->before.after_end;
+    return is_after ? &process->before : &process->newest;
 }
 
 static void add_states(struct dp_merge *merge, const struct dp_merge_states *states)

@@ -3,10 +3,11 @@
  * pprof/merge.h - merges many profiles into one. Flows (alloc_*, contentions, delay, cpu, ...) are summed. In-use
  * values (inuse_*) are a state: only the newest profile of each process counts.
  *
- * The comment #ended says that a profile is the last one of its process. Only processes that have not ended contribute
- * in-use values, each by its newest profile. If all processes have ended, each contributes the profile before its last
- * one, or the last one if there is no other. Samples with the label fork=inherited are memory that a forked process
- * shares with its parent: a sum over more than one process leaves them out.
+ * The comment #ended says that a profile is the last one of its process. #exit says that the process began to end when
+ * the profile was made; it is the last one if no other follows. Only processes that have not ended contribute
+ * in-use values, each by its newest profile. If all processes have ended, each contributes the one with #exit, or the
+ * profile before its last one, or the last one if there is no other. Samples with the label fork=inherited are memory
+ * that a forked process shares with its parent: a sum over more than one process leaves them out.
  */
 #pragma once
 
@@ -16,7 +17,8 @@
 
 #define DP_MERGE_ENDED     "#ended"      /* the comment */
 #define DP_MERGE_ALLOCATED "#allocated " /* the comment, and bytes: what the process allocated in all */
-#define DP_MERGE_FORK      "fork"        /* the label */
+#define DP_MERGE_EXIT      "#exit" /* the comment: written before the handlers and destructors of its process ran */
+#define DP_MERGE_FORK      "fork"  /* the label */
 #define DP_MERGE_INHERITED "inherited"
 
 /* Which profile of its process this is; decides whether its in-use values may count. */
@@ -39,7 +41,8 @@ struct dp_merge_state_value {
 
 /* The in-use values of one profile. */
 struct dp_merge_states {
-    bool is_there, ended;
+    bool is_there, ended; /* ended: with it, or after it without another profile */
+    bool after_end;       /* the process's destructors ran before it */
     int64_t time_ns;
     DP_VEC(struct dp_merge_state_value) values;
 };
@@ -73,8 +76,8 @@ static inline void dp_merge_sum(int64_t *sum, int64_t value)
 }
 
 bool dp_merge_is_state(const struct dp_merge *, size_t type);
-/* Whether a profile says that its process ended with it. */
-bool dp_merge_says_ended(const struct dp_decode *);
+/* Whether a profile has this comment: DP_MERGE_ENDED, DP_MERGE_EXIT. */
+bool dp_merge_says(const struct dp_decode *, const char *comment);
 /* Whether a row of the model is memory that a forked process shares with its parent. */
 bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);
 /* Returns 0, -EBADMSG with *error filled in, or -ENOMEM; after an error only fini may follow. */

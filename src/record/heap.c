@@ -22,6 +22,7 @@
 #include "record/gate.h"
 #include "record/inherited.h"
 #include "record/labels.h"
+#include "record/peak.h"
 #include "record/store.h"
 #include "record/thread.h"
 #include "unwind/unwind.h"
@@ -128,7 +129,9 @@ static void give_back(uintptr_t key, const struct dp_live_block *entry)
     dp_gate_remove(key);
     int64_t bytes = dp_inherited_forget(entry, dp_record_epoch());
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
-    dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), -1);
+    unsigned shard = dp_thread_shard(dp_thread_self());
+    dp_tally_add(DP_TALLY_LIVE, shard, -1);
+    dp_peak_subtract(shard, bytes);
 }
 
 /* Remembers the block, which exists now. */
@@ -148,7 +151,9 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_inherited_mark(&entry, dp_record_epoch());
     dp_gate_add(key);
     bool kept = dp_live_blocks_insert(key, &entry, &stale);
-    dp_tally_add(DP_TALLY_LIVE, dp_thread_shard(dp_thread_self()), 1);
+    unsigned shard = dp_thread_shard(dp_thread_self());
+    dp_tally_add(DP_TALLY_LIVE, shard, 1);
+    dp_peak_add(shard, (int64_t)sample->bytes);
     if (stale.objects)
         give_back(key, &stale);
     if (!kept) {

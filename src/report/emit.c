@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "report/fold.h"
+#include "report/profile.h"
 #include "report/scale.h"
 
 #include <errno.h>
@@ -100,8 +101,12 @@ static void bytes_comment(struct dp_encode *encode, const char *name, int64_t n_
 static void comments(const struct pass *p)
 {
     dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
-    if (p->emission->ended)
+    if (p->emission->marks & DP_WRITE_ENDED)
         dp_encode_comment(p->encode, "#ended");
+    if (p->emission->marks & DP_WRITE_EXIT)
+        dp_encode_comment(p->encode, "#exit");
+    if (p->emission->marks & DP_WRITE_PEAK)
+        dp_encode_comment(p->encode, "#peak");
     if (p->emission->tells_allocated)
         bytes_comment(p->encode, "allocated ", p->emission->allocated_bytes);
     if (p->emission->resident.all_bytes) {

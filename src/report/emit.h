@@ -30,7 +30,7 @@ struct dp_emission {
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     const char *default_type;     /* NULL: the last */
     bool raw;                     /* not compressed */
-    bool ended;                   /* the process ends with this profile */
+    unsigned marks;               /* DP_WRITE_ENDED, _EXIT, _PEAK */
     bool tells_allocated;
     int64_t allocated_bytes;     /* if so: by the process since its start, counted and not sampled */
     struct dp_resident resident; /* zeros: not told */

@@ -253,7 +253,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
     e->duration_ns = duration_ns;
     e->raw = flags & DP_WRITE_RAW;
-    e->ended = flags & DP_WRITE_ENDED;
+    e->marks = flags & (DP_WRITE_ENDED | DP_WRITE_EXIT | DP_WRITE_PEAK);
     uint32_t epoch = dp_epoch();
     int err = dp_emit(e, c->buffers, source, fn, ctx);
     if (info)

@@ -37,6 +37,8 @@ enum dp_write_flags {
     DP_WRITE_ALLOCS = 16,    /* heap: default_sample_type is alloc_space */
     DP_WRITE_ENDED = 32,     /* the comment #ended: the process ends with this profile */
     DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
+    DP_WRITE_EXIT = 128,     /* the comment #exit: the process begins to end, no handler of the program has run yet */
+    DP_WRITE_PEAK = 256,     /* the comment #peak: more is in use than in any earlier profile of the process */
 };
 
 /* Facts about a written profile, for file names and HTTP headers. */

@@ -13,6 +13,10 @@
  *  - after a sampled allocation, at the end of its outermost hook, if the process has one thread (deltaprof_poll). The
  *    process must be older than AGE_NS or have allocated AGE_BYTES: short programs need no thread.
  *
+ * Peaks: when a tenth more is in use than at the highest tick, the sampled path of an allocation (record/peak.h) wakes
+ * the thread, which ticks at once, but PEAK_EVERY_NS after its last tick at the earliest. PEAK_LEAST_BYTES, or as much
+ * as PEAK_LEAST_SAMPLES samples stand for, is the least growth: below it is noise.
+ *
  * `bell` is a futex that changes to wake the thread. `asked` counts requests for a tick, `served` the requests that
  * finished ticks cover; a requesting thread waits until `served` has reached its number. [SERVED] `served` is stored
  * with release after a tick and loaded with acquire: the waiting thread then sees all that the tick wrote. [STATE]
@@ -31,6 +35,7 @@
 #include "base/process.h"
 #include "record/gate.h"
 #include "record/heap.h"
+#include "record/peak.h"
 #include "record/thread.h"
 #include "sink/file.h"
 #include "sink/spawn.h"
@@ -49,6 +54,7 @@ enum { NONE, STARTING, RUNNING };
 enum { GO_ON, QUIT, QUITTING };
 enum { LOOK_NS = 100000000, LOOK_RARELY_NS = 1000000000 };
 enum { AGE_NS = 100000000, AGE_BYTES = 64 << 20, BYTES_EVERY = 64, RETRY_NS = 1000000000 };
+enum { PEAK_EVERY_NS = 1000000000, PEAK_LEAST_BYTES = 1 << 20, PEAK_LEAST_SAMPLES = 8 };
 enum { STACK_BYTES = 512 << 10 }; /* for the libraries of the symbol modules, which are ordinary code */
 
 static struct {
@@ -62,6 +68,9 @@ static struct {
     _Atomic bool wanted, forbidden, others;
     _Atomic bool shares; /* shares the host's descriptor table */
     _Atomic bool main_left;
+    _Atomic bool peak;          /* more is in use than at the highest tick */
+    _Atomic int64_t peak_base;  /* what a forked child inherited: no peak of its own */
+    _Atomic int64_t ticked_ns;  /* when the last tick of this thread began */
     _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */
@@ -89,6 +98,29 @@ static void ring(void)
 {
     dp_add_release(&agent.bell, 1);
     dp_futex_wake(&agent.bell);
+}
+
+/* Called by a thread of the program in the middle of an allocation. */
+static void peak_reached(void)
+{
+    dp_store_relaxed(&agent.peak, true);
+    ring();
+}
+
+/* What is in use from here on is compared with the highest tick. Without ticks by time there are none by size. */
+static void watch_peak(void)
+{
+    int64_t base = dp_load_relaxed(&agent.peak_base), highest = dp_tick_highest();
+    int64_t least = dp_record_heap_rate() * PEAK_LEAST_SAMPLES;
+    base = highest > base ? highest : base;
+    least = least > PEAK_LEAST_BYTES ? least : PEAK_LEAST_BYTES;
+    bool wanted = dp_load_relaxed(&agent.interval_ns) && base < INT64_MAX / 2;
+    dp_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, peak_reached);
+}
+
+static bool peak_is_due(int64_t now_ns)
+{
+    return dp_load_relaxed(&agent.peak) && now_ns >= dp_load_relaxed(&agent.ticked_ns) + PEAK_EVERY_NS;
 }
 
 static void is_young(void)
@@ -165,7 +197,8 @@ static bool tick_is_due(uint32_t asked)
 {
     if (asked != dp_load_relaxed(&agent.served))
         return true;
-    return dp_clock_ns() >= dp_load_relaxed(&agent.next_ns);
+    int64_t now_ns = dp_clock_ns();
+    return now_ns >= dp_load_relaxed(&agent.next_ns) || peak_is_due(now_ns);
 }
 
 /* The next multiple in the future: missed ticks are not repeated. */
@@ -201,7 +234,9 @@ static bool is_alone(void)
 
 static int64_t wake_at(void)
 {
-    int64_t next = dp_load_relaxed(&agent.next_ns);
+    int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_load_relaxed(&agent.ticked_ns) + PEAK_EVERY_NS;
+    if (dp_load_relaxed(&agent.peak) && peak_ns < next)
+        next = peak_ns;
     if (!dp_load_relaxed(&agent.shares))
         return next;
     int64_t look = dp_clock_ns() + (dp_load_relaxed(&agent.main_left) ? LOOK_NS : LOOK_RARELY_NS);
@@ -214,6 +249,7 @@ static void *run(void *unused)
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
+    watch_peak();
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
@@ -225,7 +261,10 @@ static void *run(void *unused)
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }
+        dp_store_relaxed(&agent.ticked_ns, dp_clock_ns());
+        dp_store_relaxed(&agent.peak, false);
         dp_tick(INT64_MAX);
+        watch_peak();
         plan_next();
         dp_store_release(&agent.served, asked); /* [SERVED] */
         dp_futex_wake(&agent.served);
@@ -342,6 +381,10 @@ void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
+    dp_store_relaxed(&agent.peak, false);
+    dp_store_relaxed(&agent.peak_base, dp_peak_in_use());
+    dp_store_relaxed(&agent.ticked_ns, 0);
+    dp_peak_watch(INT64_MAX, peak_reached);
     dp_store_relaxed(&agent.main_left, false); /* the thread that forked is the main one now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);

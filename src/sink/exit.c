@@ -3,6 +3,10 @@
  * sink/exit.c - delivers the last profiles when the process ends. exit, _exit, quick_exit and signals all come here, in
  * any order, from any thread, perhaps nested.
  *
+ * A program's destructors free what it held on to, so what leaks can no longer be told from what does not. The first
+ * tick of an end therefore comes before them (dp_exit_before_handlers), with the comment #exit, and the last one after
+ * them.
+ *
  * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
  * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of
  * short programs have names, and only if this thread is not inside an allocator (its countdown is not guarded).
@@ -30,8 +34,9 @@ enum { SHORT_LIVED_NS = 1000000000 };
 
 static struct {
     _Atomic uint32_t state;
-    _Atomic int32_t by;    /* the delivering thread; a thread only compares it with itself */
-    _Atomic int32_t first; /* thread that called exit first; 0: none did */
+    _Atomic int32_t by;       /* the delivering thread; a thread only compares it with itself */
+    _Atomic int32_t first;    /* thread that called exit first; 0: none did */
+    _Atomic bool begun, late; /* late: exit_timeout was used up before the handlers ran */
     _Atomic bool armed, speaks;
     _Atomic int64_t timeout_ns;
     _Atomic int64_t forked_ns; /* when this process was forked from a profiled one; 0: it was not */
@@ -157,6 +162,24 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     deltaprof_guard_exit(kept);
 }
 
+void dp_exit_before_handlers(void)
+{
+    if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() || dp_agent_is_self() ||
+        !dp_load_relaxed(&process_exit.timeout_ns) || dp_load_relaxed(&process_exit.state) != NOT_YET ||
+        is_short_lived() || deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2)
+        return;
+    bool begun = false;
+    if (!dp_cas_relaxed(&process_exit.begun, &begun, true))
+        return;
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    dp_tick_is_exit(true);
+    dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_exit_deadline()));
+    dp_tick_is_exit(false);
+    deltaprof_guard_exit(kept);
+    errno = saved;
+}
+
 void dp_exit_deliver(bool ordinary)
 {
     if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() || dp_agent_is_self())
@@ -164,7 +187,7 @@ void dp_exit_deliver(bool ordinary)
     int saved = errno;
     int32_t self = (int32_t)syscall(SYS_gettid);
     uint32_t state = NOT_YET;
-    int64_t deadline_ns = dp_exit_deadline();
+    int64_t deadline_ns = dp_load_relaxed(&process_exit.late) ? dp_clock_ns() : dp_exit_deadline();
     if (dp_cas_acquire(&process_exit.state, &state, UNDER_WAY)) {
         dp_store_relaxed(&process_exit.by, self);
         if (dp_load_relaxed(&process_exit.timeout_ns))
@@ -197,11 +220,15 @@ void dp_exit_cancelled(void)
 {
     dp_tick_is_last(false);
     dp_tick_in_handler(false);
+    dp_store_relaxed(&process_exit.begun, false);
+    dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 
 void dp_exit_fork_child(void)
 {
+    dp_store_relaxed(&process_exit.begun, false);
+    dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.state, NOT_YET);
     dp_store_relaxed(&process_exit.first, 0);
     dp_store_relaxed(&process_exit.speaks, false);

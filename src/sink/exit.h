@@ -11,6 +11,13 @@
 void dp_exit_init(const struct dp_config *conf, bool speaks);
 
 /*
+ * The process begins to end, by exit or because main returned, and none of the program's handlers and destructors ran
+ * yet: ticks, once a process, within exit_timeout. Not for a process that was forked a moment ago, nor inside an
+ * allocation. Context: ordinary code of the program.
+ */
+void dp_exit_before_handlers(void);
+
+/*
  * Delivers pending profiles, within exit_timeout, once per process; a second thread waits for the first. ordinary: in
  * exit, where modules may still be opened; else async-signal-safe: locks are only tried, no malloc. Does nothing in a
  * child of vfork or a raw clone.

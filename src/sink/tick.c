@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "base/quiet.h"
 #include "base/stats.h"
+#include "record/peak.h"
 #include "record/table.h"
 #include "report/profile.h"
 #include "sink/file.h"
@@ -30,6 +31,12 @@
 
 static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
 
+/* What the tables stood at, as far as it shows whether anything was recorded or freed in between. */
+struct standing {
+    uint64_t n_samples;
+    int64_t n_live, in_use_bytes;
+};
+
 static struct {
     struct dp_lock lock;
     char out[DP_CONFIG_TEXT]; /* `out` as configured */
@@ -43,6 +50,9 @@ static struct {
     bool has_file[DP_KINDS];  /* this process wrote a file of the kind */
     _Atomic uint64_t n_files; /* relaxed: only for the summary */
     _Atomic bool is_last;     /* relaxed: set by the thread that waits for the tick */
+    _Atomic bool is_exit;     /* relaxed: the same */
+    struct standing told;     /* at the last tick that was an exit's and was written whole; zero: none */
+    _Atomic int64_t highest;  /* sampled bytes in use at the highest tick; relaxed: a number to compare */
     _Atomic bool in_handler;  /* relaxed: stored before the agent is rung */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
@@ -60,6 +70,16 @@ uint64_t dp_tick_files(void)
 void dp_tick_is_last(bool is)
 {
     dp_store_relaxed(&tick.is_last, is);
+}
+
+void dp_tick_is_exit(bool is)
+{
+    dp_store_relaxed(&tick.is_exit, is);
+}
+
+int64_t dp_tick_highest(void)
+{
+    return dp_load_relaxed(&tick.highest);
 }
 
 void dp_tick_in_handler(bool is)
@@ -164,7 +184,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (dp_load_relaxed(&tick.is_last))
         flags |= DP_WRITE_ENDED;
     /* The last heap file is written even without changes, because it must say that the process ended. */
-    if (!(flags & DP_WRITE_ENDED && kind == DP_KIND_HEAP && tick.has_file[kind]))
+    if (!(flags & (DP_WRITE_ENDED | DP_WRITE_EXIT) && kind == DP_KIND_HEAP && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
     if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(dp_consumer_symbolize(consumer))) {
@@ -188,14 +208,28 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     return 0;
 }
 
+static struct standing standing(void)
+{
+    return (struct standing){dp_stats_read(DP_STAT_SAMPLES), dp_tally_read(DP_TALLY_LIVE), dp_peak_in_use()};
+}
+
 /* Under the lock. */
 static int write_all(unsigned flags, int64_t deadline_ns)
 {
     sigset_t before;
+    struct standing now = standing();
+    bool is_peak = now.in_use_bytes > dp_load_relaxed(&tick.highest), is_exit = dp_load_relaxed(&tick.is_exit);
+    if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
+        return 0; /* the destructors changed nothing: the tick before them was the last */
     dp_quiet_begin(&before);
     int err = ready();
+    if (is_exit)
+        flags |= DP_WRITE_EXIT;
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
-        int failed = write_kind(kind, flags, deadline_ns);
+        bool marks_peak = is_peak && kind == DP_KIND_HEAP;
+        int failed = write_kind(kind, marks_peak ? flags | DP_WRITE_PEAK : flags, deadline_ns);
+        if (marks_peak && !failed)
+            dp_store_relaxed(&tick.highest, now.in_use_bytes);
         if (failed)
             dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
         if (!err)
@@ -204,6 +238,9 @@ static int write_all(unsigned flags, int64_t deadline_ns)
     unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
     dp_quiet_end(&before);
+    tick.told = is_exit && !err ? standing() : (struct standing){0};
+    if (tick.told.n_samples)
+        tick.told.n_samples = now.n_samples; /* the loader may have freed blocks of its own when modules were opened */
     if (n_kept)
         dp_stats_add(DP_STAT_TICKS, 1);
     if (err || n_kept)
@@ -282,6 +319,9 @@ void dp_tick_fork_child(void)
     dp_summary_fork_child();
     dp_store_relaxed(&tick.n_files, 0);
     dp_store_relaxed(&tick.is_last, false);
+    dp_store_relaxed(&tick.is_exit, false);
+    tick.told = (struct standing){0};
+    dp_store_relaxed(&tick.highest, 0);
     dp_store_relaxed(&tick.in_handler, false);
     dp_store_relaxed(&cause.last, 0);
 }

@@ -46,6 +46,7 @@ DOORS = {
     'dp_agent_start': ONE_THREAD,
     'dp_listen_start': ONE_THREAD,
     'deltaprof_announce_hooks': 'in the constructor',
+    'deltaprof_before_handlers': ORDINARY,
     'deltaprof_start_preloaded': 'in the constructor',
     'deltaprof_heap_register': 'where a runtime starts',
     'deltaprof_frames_provide': 'where a runtime starts',
@@ -68,6 +69,7 @@ POINTERS = {
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
+    r'dp_peak_\w+|peak\.c:\w+': ['agent.c:peak_reached'],
     r'dp_onstack_call': [],  # the callers take the address
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What was in use when a program began to end, and at its peak, stands in a file that says so."""
+import subprocess
+
+from harness import environment, main, new_directory, profiles, reader, run, same, victim, wait_until, Run
+
+MIB = 1 << 20
+
+
+def held(p):
+    return sum(s.values['inuse_space'] for s in p.samples if any('hold' in name for name in s.names))
+
+
+def says(p, mark):
+    return mark in p.comments
+
+
+def that_the_end_is_told_before_destructors_ran():
+    for how in ('return', 'exit'):
+        for what in ('atexit', 'on_exit', 'destructor'):
+            r = same([victim('ends'), how, what], 'heap_rate=1')
+            at_exit, ended = profiles(r)
+            assert (held(at_exit), says(at_exit, '#exit'), says(at_exit, '#ended')) == (MIB, True, False), (how, what)
+            assert (held(ended), says(ended, '#exit'), says(ended, '#ended')) == (0, False, True), (how, what)
+
+
+def that_an_end_that_changes_nothing_is_told_once():
+    p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
+    assert held(p) == MIB and says(p, '#exit')
+
+
+def that_no_frame_of_ours_stands_below_main():
+    p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
+    sample, = [s for s in p.samples if any('hold' in name for name in s.names)]
+    below = sample.names[sample.names.index('main') + 1:]
+    assert not any('dp_' in name or 'deltaprof' in name for name in below) and len(below) <= 3, below
+
+
+def that_the_peak_has_a_file():
+    out = new_directory()
+    with subprocess.Popen([victim('ends'), 'peak'], env=environment('heap_rate=64k,interval=1h', out), stdin=subprocess.PIPE) as p:
+        try:
+            wait_until(lambda: any(held(f) > 50 * MIB for f in profiles(Run('', '', 0, out), check=False)))
+        finally:
+            p.communicate(timeout=60)
+    r = Run('', '', p.returncode, out)
+    marked = [f for f in profiles(r) if says(f, '#peak')]
+    assert held(marked[-1]) == max(map(held, profiles(r))) and held(profiles(r)[-1]) < 10 * MIB
+
+
+main(globals())

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_ends.c - holds memory until its end, and gives it back there in one of several ways:
+ *
+ *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none
+ *     victim_ends peak        holds 64 MiB until its standard input ends, then 1 MiB
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+static char *held;
+static bool by_destructor;
+
+static void give_back(void)
+{
+    free(held);
+    held = NULL;
+}
+
+static void give_back_too(int status, void *arg)
+{
+    (void)status;
+    (void)arg;
+    give_back();
+}
+
+__attribute__((destructor)) static void at_unload(void)
+{
+    if (by_destructor)
+        give_back();
+}
+
+__attribute__((noinline)) char *hold(size_t n_bytes)
+{
+    char *block = malloc(n_bytes);
+    memset(block, 1, n_bytes);
+    return block;
+}
+
+static int peak(void)
+{
+    char *blocks[64], c;
+    usleep(200000); /* older than a process that gets no thread */
+    for (int i = 0; i < 64; i++)
+        blocks[i] = hold(MIB);
+    while (read(0, &c, 1) > 0)
+        ;
+    for (int i = 1; i < 64; i++)
+        free(blocks[i]);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (!strcmp(argv[1], "peak"))
+        return peak();
+    const char *what = argv[2];
+    held = hold(MIB);
+    if (!strcmp(what, "atexit"))
+        atexit(give_back);
+    if (!strcmp(what, "on_exit"))
+        on_exit(give_back_too, NULL);
+    by_destructor = !strcmp(what, "destructor");
+    if (!strcmp(argv[1], "exit"))
+        exit(argc);
+    return argc;
+}
