@@ -319,7 +319,7 @@ static inline __attribute__((always_inline)) void deltaprof_gate_restore(const s
  *     lock:
  *       if (try(l))
  *           return;
- *       deltaprof_lock_wait_begin(&wait, l, kind);
+ *       deltaprof_lock_wait_begin(&wait, l, kind, NULL);
  *       wait_for(l);
  *       deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
  *
@@ -357,12 +357,13 @@ struct deltaprof_wait {
 
 /*
  * The calling thread could not lock, and is going to wait. lock: the same address that the holder will pass. NULL: the
- * holder cannot be known (another process); the wait is counted for [unknown holder].
+ * holder cannot be known (another process); the wait is counted for [unknown holder]. site: where the waiter's
+ * stack begins; NULL: at the function that calls this. The stack is captured now, so that a wait that goes on is seen.
  */
 DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
-                                             enum deltaprof_lock_kind kind);
+                                             enum deltaprof_lock_kind kind, const struct deltaprof_site *site);
 
-/* Ends that wait. site: where the waiter's stack begins; NULL: at the function that calls this. */
+/* Ends that wait. site: as above. */
 DELTAPROF_API void deltaprof_lock_wait_end(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
                                            const struct deltaprof_site *site);
 

@@ -25,7 +25,7 @@
  *             return pthread_mutex_lock_wait(m);                     if (owes)
  *         return result == AT_ONCE ? real_lock(m) : result;              lock_release_end(&owed, &site);
  *     pthread_mutex_lock_wait(m):                                    return result;
- *         lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX);
+ *         lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX, &site);
  *         result = real_lock(m);
  *         lock_wait_end(&wait, end_of(result), &site);
  *         return result;
@@ -62,15 +62,15 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 }
 
 /*
- * Defines name##_wait, which makes the real call and reports it as a wait of this kind. lock: the address that its
- * holder will pass to deltaprof_lock_release_begin.
+ * Defines name##_wait, which makes the real call and reports it as a wait of this kind. lock: its address; of a kind
+ * with a holder, the one that the holder will pass to deltaprof_lock_release_begin.
  */
 #define WAITING(name, parameters, arguments, lock, kind, end) \
     DP_DUE int name##_wait parameters                         \
     {                                                         \
         struct deltaprof_site site = DELTAPROF_SITE_CALLER(); \
         struct deltaprof_wait wait;                           \
-        deltaprof_lock_wait_begin(&wait, lock, kind);         \
+        deltaprof_lock_wait_begin(&wait, lock, kind, &site);  \
         int result = DP_REAL(name) arguments;                 \
         deltaprof_lock_wait_end(&wait, end(result), &site);   \
         return result;                                        \

@@ -26,7 +26,7 @@ static void let_go(const void *m, const struct deltaprof_site *site)
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                            \
         struct deltaprof_wait wait;                                                      \
         let_go(m, &site);                                                                \
-        deltaprof_lock_wait_begin(&wait, NULL, DELTAPROF_LOCK_COND);                     \
+        deltaprof_lock_wait_begin(&wait, c, DELTAPROF_LOCK_COND, &site);                 \
         int result = DP_REAL(name) arguments;                                            \
         deltaprof_lock_wait_end(&wait, end(result), &site);                              \
         return result;                                                                   \
@@ -70,13 +70,13 @@ static inline enum deltaprof_lock_end end_of_sem(int result)
     return result == 0 ? DELTAPROF_ACQUIRED : errno == ETIMEDOUT ? DELTAPROF_TIMED_OUT : DELTAPROF_NOT_WAITED;
 }
 
-#define SEMAPHORE(name, parameters, arguments, try_allowed)                    \
-    WAITING(name, parameters, arguments, NULL, DELTAPROF_LOCK_SEM, end_of_sem) \
-    DP_HOOK int name parameters                                                \
-    {                                                                          \
-        if (!(try_allowed))                                                    \
-            return DP_REAL(name) arguments;                                    \
-        return taken(s) ? 0 : name##_wait arguments;                           \
+#define SEMAPHORE(name, parameters, arguments, try_allowed)                 \
+    WAITING(name, parameters, arguments, s, DELTAPROF_LOCK_SEM, end_of_sem) \
+    DP_HOOK int name parameters                                             \
+    {                                                                       \
+        if (!(try_allowed))                                                 \
+            return DP_REAL(name) arguments;                                 \
+        return taken(s) ? 0 : name##_wait arguments;                        \
     }
 
 SEMAPHORE(sem_wait, (sem_t * s), (s), true)
@@ -95,7 +95,7 @@ DP_HOOK int pthread_spin_lock(pthread_spinlock_t *l)
 }
 
 /* glibc returns PTHREAD_BARRIER_SERIAL_THREAD to the last thread, which does not wait. */
-WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), NULL, DELTAPROF_LOCK_BARRIER, end_of)
+WAITING(pthread_barrier_wait, (pthread_barrier_t * b), (b), b, DELTAPROF_LOCK_BARRIER, end_of)
 
 DP_HOOK int pthread_barrier_wait(pthread_barrier_t *b)
 {

@@ -26,6 +26,7 @@
 #include "http/delivery.h"
 #include "http/page.h"
 #include "http/request.h"
+#include "report/waits.h"
 #include "view/page.h"
 
 #include <deltaprof/hooks.h>
@@ -142,8 +143,9 @@ static void note(const struct deltaprof_http_reply *r, int error)
 static int produce(void *arg, dp_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
-    int error = r->request.page == DP_PAGE_SYMBOL ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
-                                                  : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    int error = r->request.page == DP_PAGE_SYMBOL  ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
+                : r->request.page == DP_PAGE_WAITS ? dp_waits_write(fn, ctx)
+                                                   : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
     note(r, error);
     return error;
 }
@@ -265,7 +267,8 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     r->pid = getpid();
     struct dp_request *q = &r->request;
     dp_request_parse(q, request->method, request->target);
-    if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL) {
+    if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL ||
+        q->page == DP_PAGE_WAITS) {
         if (!dp_load_acquire(&started)) /* [START] */
             refuse(r, 503, "the profiler is not started");
         else if (before >= REPLIES_MAX)
@@ -273,6 +276,8 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     }
     if (q->page == DP_PAGE_PROFILE)
         prepare_profile(r);
+    if (q->page == DP_PAGE_WAITS && dp_load_relaxed(&seccomp))
+        refuse(r, 503, "the process has confined itself with a seccomp filter: its locks cannot be read any more");
     if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
         refuse(r, 404, "cmdline is switched off (cmdline=off)");
     if (q->page == DP_PAGE_SYMBOL) {
@@ -284,7 +289,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         else if (n_bytes && keep(r, text, n_bytes))
             refuse(r, 503, "no memory for the addresses");
     }
-    r->has_body = (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_SYMBOL) && !q->head;
+    r->has_body = (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_SYMBOL || q->page == DP_PAGE_WAITS) && !q->head;
     if (r->has_body && !r->window_ns)
         start_body(r);
     if (r->ended) {

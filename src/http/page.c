@@ -112,7 +112,8 @@ static int write_links(const struct dp_text_totals *of, bool cmdline, dp_write_f
                      "<p>As text: <a href=\"heap?debug=1\">heap</a>, <a href=\"mutex?debug=1\">mutex</a>, "
                      "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
                      "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
-                     "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>%s.</p>\n",
+                     "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>, "
+                     "<a href=\"waits\">waits</a>%s.</p>\n",
                      cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
 }
 

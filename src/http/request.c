@@ -217,7 +217,7 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_INDEX;
         name = "";
     } else if (word) {
-        static const char *const others[] = {"symbol", "cmdline", "view"};
+        static const char *const others[] = {"symbol", "cmdline", "view", "waits"};
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
             if (is_word(word, end, profiles[i].name))
                 name = profiles[i].name;
@@ -246,6 +246,8 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_CMDLINE;
     } else if (!strcmp(name, "view")) {
         r->page = DP_PAGE_VIEW;
+    } else if (!strcmp(name, "waits")) {
+        r->page = DP_PAGE_WAITS;
     } else if (*name) {
         r->page = DP_PAGE_PROFILE;
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {

@@ -12,6 +12,7 @@ enum dp_request_page {
     DP_PAGE_SYMBOL,
     DP_PAGE_CMDLINE,
     DP_PAGE_VIEW,
+    DP_PAGE_WAITS,
     DP_PAGE_ERROR,
 };
 

@@ -54,6 +54,22 @@ bool dp_record_fork_wait(void) __attribute__((cold));
  */
 void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v);
 
+/* Adds an event to a record that is there. */
+static inline void dp_record_count(unsigned kind, dp_record_id id, int64_t n, int64_t v)
+{
+    dp_table_add(kind, id, n, v);
+    dp_tally_add(DP_TALLY_SAMPLES, dp_thread_shard(dp_thread_self()), 1);
+}
+
+/* The record of this stack, made if it is new, without an event. False as of dp_record_add. Context: the same. */
+static inline bool dp_record_intern(unsigned kind, uint32_t labels, const struct dp_stack *stack, dp_record_id *id)
+{
+    if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
+        return false;
+    *id = dp_table_intern(kind, 0, labels, stack);
+    return true;
+}
+
 /*
  * Adds (n, v) to the record of this stack; makes the record if it is new. False: nothing was recorded (the tables are
  * not mapped yet, or a forked child is copying its zero). Context: hook, with the countdown guarded.
@@ -66,7 +82,6 @@ static inline bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, c
     if (__builtin_expect(!dp_record_fork_copy_zero(), 0) && !dp_record_fork_wait())
         return false;
     *id = dp_table_intern(kind, heap, labels, stack);
-    dp_table_add(kind, *id, n, v);
-    dp_tally_add(DP_TALLY_SAMPLES, dp_thread_shard(dp_thread_self()), 1);
+    dp_record_count(kind, *id, n, v);
     return true;
 }

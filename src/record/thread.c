@@ -29,6 +29,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "record/sigstack.h"
+#include "record/waiting.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -90,6 +91,7 @@ static void thread_ends(void *block)
 {
     struct dp_thread *self = dp_thread_self();
     self->state = DP_THREAD_ENDED;
+    dp_waiting_leave();
     self->own = 0;
     self->scratch = NULL;
     dp_fence_signal();

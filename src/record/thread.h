@@ -27,6 +27,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
     uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
     uint32_t labels_lost; /* pushes since then for which there was no room */
+    uint32_t waiting;     /* this thread's place in the table of waits under way; 0: none yet */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");

@@ -3,10 +3,12 @@
  * record/wait.c - the hooks of locks: record waits and releases. Steps: weight, stack, table; contended.c keeps the
  * time that holders owe.
  *
- * A wait costs two clock reads and two atomic steps on its lock's word, while the thread waits anyway or just after.
- * The stack of a waiter is captured only if its wait is recorded; that of a holder after it unlocked. No state is kept
- * in the thread between the calls, and the countdown is guarded only while a stack is captured, never while the host
- * waits. So a cancelled or abandoned wait leaves nothing behind except, for a kind with a holder, its place.
+ * A wait costs two clock reads, two atomic steps on its lock's word and its stack, while the thread waits anyway or
+ * just after. The stack of a holder is captured after it unlocked, that of a waiter when its wait begins, so that
+ * reports see waits that go on (waiting.h). Waits for spin locks are too short for that: their stack is captured at the
+ * end, if the wait is recorded. The countdown is guarded only while a stack is captured, never while the host waits. So
+ * a cancelled or abandoned wait leaves nothing behind except a slot in the table of waits and, for a kind with a
+ * holder, its place.
  *
  * A thread whose countdown is guarded (inside the real allocator, a thread of the profiler, a walk that a signal
  * interrupted) records nothing, because the walk's memory has one user per thread. For contended.c that is a missed
@@ -27,6 +29,7 @@
 #include "record/labels.h"
 #include "record/table.h"
 #include "record/thread.h"
+#include "record/waiting.h"
 #include "unwind/unwind.h"
 
 #include <deltaprof/hooks.h>
@@ -35,6 +38,8 @@
 struct __attribute__((may_alias)) wait {
     int64_t begin_ns;
     dp_contended_place place;
+    dp_waiting_place waiting;
+    dp_record_id record; /* of the waiter's stack, if waiting is not 0 */
     uint32_t epoch;
     uint8_t kind;   /* 0: no event */
     uint8_t blamed; /* counts in the mutex profile too */
@@ -46,6 +51,7 @@ static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
 
 int dp_wait_init(void)
 {
+    dp_waiting_init();
     return dp_contended_init();
 }
 
@@ -59,6 +65,7 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
 void dp_wait_fork_child(void)
 {
     dp_contended_fork_child();
+    dp_waiting_fork_child();
 }
 
 int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t *delay_ns)
@@ -111,7 +118,20 @@ static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
     leave(event);
 }
 
-void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock, enum deltaprof_lock_kind kind)
+/* The stack of a wait that begins; it is the same at the end. */
+static void register_wait(struct wait *wait, const void *lock, const struct deltaprof_site *site)
+{
+    struct dp_stack stack;
+    struct event event = enter();
+    dp_unwind_walk(dp_thread_scratch(), site, &stack);
+    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now() | dp_labels_of_lock(wait->kind), &stack, &wait->record))
+        wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+    leave(event);
+}
+
+__attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock,
+                                                         enum deltaprof_lock_kind kind,
+                                                         const struct deltaprof_site *site)
 {
     struct wait *wait = (struct wait *)out;
     wait->kind = 0;
@@ -121,10 +141,15 @@ void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock, enu
     wait->kind = kind;
     wait->blamed = blamed;
     wait->place = 0;
+    wait->waiting = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
         wait->place = dp_contended_enter(lock, kind, wait->begin_ns);
+    if (kind != DELTAPROF_LOCK_SPIN) {
+        struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
+        register_wait(wait, lock, site ? site : &caller);
+    }
 }
 
 /* Ends the wait for the mutex profile; may move *end_ns forward. */
@@ -150,21 +175,37 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     const struct wait *wait = (const struct wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
         return; /* a signal handler forked during the wait: the child's words do not have this wait of the parent */
-    int64_t end_ns = dp_clock_ns();
+    int64_t counted_ns = dp_waiting_end(wait->waiting, wait->begin_ns), end_ns = dp_clock_ns();
     if (wait->blamed)
         unenter(wait, end, &end_ns);
+    if (counted_ns != wait->begin_ns) { /* reports have counted it up to then, and what they counted stays */
+        if (end != DELTAPROF_NOT_WAITED && end_ns > counted_ns)
+            dp_record_count(DP_KIND_BLOCK, wait->record, 0, end_ns - counted_ns);
+        return;
+    }
     int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
     if (end == DELTAPROF_NOT_WAITED || !rate_ns)
         return;
     int64_t delay_ns, n = dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns);
     if (!n)
         return;
+    if (wait->waiting) {
+        dp_record_count(DP_KIND_BLOCK, wait->record, n, delay_ns);
+        return;
+    }
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct event event = enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     record(DP_KIND_BLOCK, dp_labels_now() | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
     leave(event);
+}
+
+void dp_wait_count_under_way(void)
+{
+    int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
+    if (rate_ns)
+        dp_waiting_count(rate_ns);
 }
 
 bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock)

@@ -10,6 +10,9 @@
 /* Maps the table of contended locks. -ENOMEM: no holder will be known. Context: init. */
 int dp_wait_init(void);
 
+/* Counts the waits that go on up to now, in the block profile. Before each report of it. */
+void dp_wait_count_under_way(void);
+
 /* Sets mutex_rate and block_rate, from the next event on; a rate of 0, or `on` false: no new events. Any thread. */
 void dp_wait_tune(const struct dp_config *conf, bool on);
 

@@ -16,6 +16,7 @@
 #include "record/store.h"
 #include "record/inherited.h"
 #include "record/table.h"
+#include "record/wait.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -48,7 +49,7 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
         in_n = c->n - c->free_n;
         in_v = c->v - c->free_v;
     }
-    v = n ? v : 0;
+    v = n || !heap ? v : 0; /* a wait that goes on adds time to a contention of before */
     in_v = in_n ? in_v : 0;
     if (__builtin_expect(!(n | v | in_n | in_v), 1))
         return false;
@@ -81,6 +82,8 @@ static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts,
 
 int dp_delta_scan(unsigned kind, struct dp_baseline *base, struct dp_rows *rows)
 {
+    if (kind == DP_KIND_BLOCK)
+        dp_wait_count_under_way();
     while (!dp_record_fork_copy_zero())
         sched_yield(); /* another thread is copying the zero: microseconds */
     uint32_t n = dp_table_count(kind);

@@ -117,8 +117,7 @@ void dp_text_total(unsigned kind, struct dp_text_totals *totals)
     dp_vec_fini(&rows);
 }
 
-/* Finds the name of a frame's code; 0: none. */
-static size_t name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
+size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
 {
     dp_symbols_lock(true);
     const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
@@ -142,7 +141,7 @@ int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, 
     for (size_t i = 0; !err && i < n; i++) {
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);
-        if (id && name_of(&files, id, addresses[i], name, sizeof name))
+        if (id && dp_text_name_of(&files, id, addresses[i], name, sizeof name))
             err = say(fn, ctx, "0x%llx %s\n", (unsigned long long)addresses[i], name);
     }
     dp_symbol_close(&files);

@@ -16,6 +16,11 @@ int dp_text_write_profile(unsigned kind, dp_write_fn fn, void *ctx);
 /* Writes a line `0xADDRESS name` for each address that is a frame of a record and has a name. 0, or fn's error. */
 int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, void *ctx);
 
+/* Writes the name of a frame's code, of at most size - 1 bytes. Returns its length, 0: it has none. After
+ * dp_maps_begin. */
+struct dp_symbol_files;
+size_t dp_text_name_of(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, char *name, size_t size);
+
 /* The number of rows of the present cumulative profile of a kind, and the sums of their values. */
 struct dp_text_totals {
     size_t n_rows;

@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "record/peak.h"
 #include "record/table.h"
+#include "record/wait.h"
 #include "report/profile.h"
 #include "sink/file.h"
 #include "sink/onstack.h"
@@ -254,7 +255,10 @@ static int write_all(unsigned flags, int64_t deadline_ns)
  */
 static bool has_work(void)
 {
-    return dp_tick_has_sink() && dp_stats_read(DP_STAT_SAMPLES);
+    if (!dp_tick_has_sink())
+        return false;
+    dp_wait_count_under_way(); /* a program may do nothing but wait */
+    return dp_stats_read(DP_STAT_SAMPLES);
 }
 
 static int do_tick(unsigned flags, int64_t deadline_ns)

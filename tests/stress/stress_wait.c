@@ -61,7 +61,7 @@ static bool lock_mutex(pthread_mutex_t *m, bool timed)
     if (pthread_mutex_trylock(m) == 0)
         return true;
     struct deltaprof_wait wait;
-    deltaprof_lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX, NULL);
     struct timespec t = soon(30);
     int result = timed ? pthread_mutex_timedlock(m, &t) : pthread_mutex_lock(m);
     deltaprof_lock_wait_end(&wait, end_of(result), NULL);
@@ -73,7 +73,7 @@ static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
     if ((write ? pthread_rwlock_trywrlock(l) : pthread_rwlock_tryrdlock(l)) == 0)
         return true;
     struct deltaprof_wait wait;
-    deltaprof_lock_wait_begin(&wait, l, write ? DELTAPROF_LOCK_WRITE : DELTAPROF_LOCK_READ);
+    deltaprof_lock_wait_begin(&wait, l, write ? DELTAPROF_LOCK_WRITE : DELTAPROF_LOCK_READ, NULL);
     struct timespec t = soon(30);
     int result = timed   ? (write ? pthread_rwlock_timedwrlock(l, &t) : pthread_rwlock_timedrdlock(l, &t))
                  : write ? pthread_rwlock_wrlock(l)
@@ -104,7 +104,7 @@ static void wait_without_holder(enum deltaprof_lock_kind kind)
 {
     struct deltaprof_wait wait;
     struct timespec t = soon(5);
-    deltaprof_lock_wait_begin(&wait, &sem, kind);
+    deltaprof_lock_wait_begin(&wait, &sem, kind, NULL);
     int result = sem_timedwait(&sem, &t) == 0 ? 0 : errno;
     if (result == 0)
         sem_post(&sem);

@@ -94,7 +94,7 @@ static void a_wait_is_charged_to_who_let_go(void **state)
     struct deltaprof_wait wait;
     mark();
     assert_false(deltaprof_lock_may_have_waiters(&locks[0]));
-    deltaprof_lock_wait_begin(&wait, &locks[0], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[0], DELTAPROF_LOCK_MUTEX, NULL);
     assert_true(deltaprof_lock_may_have_waiters(&locks[0]));
     pass_ms(5);
     assert_true(release(&locks[0]));
@@ -113,7 +113,7 @@ static void a_timeout_is_a_debt_of_the_next_release(void **state)
 {
     struct deltaprof_wait wait;
     mark();
-    deltaprof_lock_wait_begin(&wait, &locks[1], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[1], DELTAPROF_LOCK_MUTEX, NULL);
     pass_ms(2);
     deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL);
     assert_int_equal(mutex_ns(0), 0);
@@ -127,19 +127,19 @@ static void what_was_no_wait_leaves_no_trace(void **state)
 {
     struct deltaprof_wait wait, paid;
     mark();
-    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX, NULL);
     pass_ms(1);
     deltaprof_lock_wait_end(&wait, DELTAPROF_NOT_WAITED, NULL);
     assert_false(release(&locks[2]));
     assert_int_equal(mutex_ns(0), 0);
     assert_int_equal(block_ns(0), 0);
     /* If it was paid for already, the next waiter gets that for nothing. */
-    deltaprof_lock_wait_begin(&paid, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&paid, &locks[2], DELTAPROF_LOCK_MUTEX, NULL);
     pass_ms(1);
     assert_true(release(&locks[2]));
     deltaprof_lock_wait_end(&paid, DELTAPROF_NOT_WAITED, NULL);
     assert_true(mutex_ns(0) > 0);
-    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[2], DELTAPROF_LOCK_MUTEX, NULL);
     pass_ms(3);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(mutex_ns(0), block_ns(0));
@@ -149,9 +149,9 @@ static void readers_and_writers_are_told_apart(void **state)
 {
     struct deltaprof_wait reader, writer;
     mark();
-    deltaprof_lock_wait_begin(&writer, &locks[3],
-                              DELTAPROF_LOCK_WRITE); /* begins before the other, and ends after it */
-    deltaprof_lock_wait_begin(&reader, &locks[3], DELTAPROF_LOCK_READ);
+    deltaprof_lock_wait_begin(&writer, &locks[3], DELTAPROF_LOCK_WRITE,
+                              NULL); /* begins before the other, and ends after it */
+    deltaprof_lock_wait_begin(&reader, &locks[3], DELTAPROF_LOCK_READ, NULL);
     pass_ms(1);
     assert_true(release(&locks[3]));
     deltaprof_lock_wait_end(&reader, DELTAPROF_ACQUIRED, NULL);
@@ -169,7 +169,7 @@ static void what_has_no_holder_stands_in_one_profile(void **state)
     mark();
     for (unsigned kind = DELTAPROF_LOCK_COND; kind <= DELTAPROF_LOCK_JOIN; kind++) {
         struct deltaprof_wait wait;
-        deltaprof_lock_wait_begin(&wait, &locks[4], kind);
+        deltaprof_lock_wait_begin(&wait, &locks[4], kind, NULL);
         assert_false(deltaprof_lock_may_have_waiters(&locks[4]));
         deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
         assert_true(block_ns(kind) > 0);
@@ -182,7 +182,7 @@ static void an_unknown_holder_is_named_so(void **state)
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
     mark();
-    deltaprof_lock_wait_begin(&wait, NULL, DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, NULL, DELTAPROF_LOCK_MUTEX, NULL);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).n - before.n, 1);
     assert_int_equal(mutex_ns(0), block_ns(0));
@@ -193,7 +193,7 @@ static void a_lock_that_ends_takes_its_debt_along(void **state)
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
     mark();
-    deltaprof_lock_wait_begin(&wait, &locks[5], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[5], DELTAPROF_LOCK_MUTEX, NULL);
     deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL);
     assert_true(deltaprof_lock_may_have_waiters(&locks[5]));
     deltaprof_lock_destroyed(&locks[5]);
@@ -210,7 +210,7 @@ static void a_full_table_keeps_totals(void **state)
     uint64_t full = dp_stats_read(DP_STAT_LOCKS_FULL);
     mark();
     for (int i = 0; i < N; i++)
-        deltaprof_lock_wait_begin(&waits[i], &addresses[i], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&waits[i], &addresses[i], DELTAPROF_LOCK_MUTEX, NULL);
     assert_true(dp_stats_read(DP_STAT_LOCKS_FULL) > full);
     for (int i = 0; i < N; i += 2)
         release(&addresses[i]);
@@ -227,7 +227,7 @@ static void more_waiters_than_a_word_can_count_keep_totals(void **state)
     static struct deltaprof_wait waits[N];
     mark();
     for (int i = 0; i < N; i++)
-        deltaprof_lock_wait_begin(&waits[i], &locks[6], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&waits[i], &locks[6], DELTAPROF_LOCK_MUTEX, NULL);
     assert_true(release(&locks[6]));
     for (int i = 0; i < N; i++)
         deltaprof_lock_wait_end(&waits[i], i % 3 ? DELTAPROF_ACQUIRED : DELTAPROF_TIMED_OUT, NULL);
@@ -241,7 +241,7 @@ static void a_guarded_thread_tells_nothing(void **state)
     struct deltaprof_wait wait;
     mark();
     int64_t kept = deltaprof_guard_enter();
-    deltaprof_lock_wait_begin(&wait, &locks[7], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[7], DELTAPROF_LOCK_MUTEX, NULL);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     deltaprof_guard_exit(kept);
     assert_int_equal(block_ns(0), 0);
@@ -253,18 +253,18 @@ static void rates_of_0_record_nothing(void **state)
     struct deltaprof_wait wait;
     mark();
     tune(0, 1);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
     assert_false(deltaprof_lock_may_have_waiters(&locks[8]));
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) > 0 && mutex_ns(0) == 0);
     mark();
     tune(1, 0);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) == 0 && mutex_ns(0) > 0);
     mark();
     tune(0, 0);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_true(block_ns(0) == 0 && mutex_ns(0) == 0);
     tune(1, 1);
@@ -302,7 +302,7 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
     tune(rate, 1);
     for (int i = 0; i < n; i++) {
         struct deltaprof_wait wait;
-        deltaprof_lock_wait_begin(&wait, &locks[9], DELTAPROF_LOCK_READ);
+        deltaprof_lock_wait_begin(&wait, &locks[9], DELTAPROF_LOCK_READ, NULL);
         release(&locks[9]);
         deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL); /* no hand-over, which is never sampled */
     }
@@ -317,7 +317,7 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
 static void nobody_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
-    deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
+    deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX, NULL);
     pid_t child = fork();
     if (child == 0) {
         dp_record_fork_child();
@@ -327,7 +327,7 @@ static void nobody_waits_in_a_forked_child(void **state)
                                 NULL); /* forked out of a handler, in the middle of the wait */
         clear &= !deltaprof_lock_may_have_waiters(&locks[10]) && sum(DP_KIND_MUTEX, 0, 0).v == before.v;
         clear &= sum(DP_KIND_BLOCK, 0, 0).v == waited.v;
-        deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX);
+        deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX, NULL);
         clear &= release(&locks[10]);
         deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
         _exit(clear && !deltaprof_lock_may_have_waiters(&locks[10]) ? 0 : 1);

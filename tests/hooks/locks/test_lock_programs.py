@@ -72,13 +72,14 @@ def labels(total):
 
 
 def balanced(r):
-    """Per process: waits for mutexes and rwlocks are in both profiles, but for what is still unpaid at the end."""
+    """Per process: waits for mutexes and rwlocks that ended are in both profiles; those under way at the end are in the
+    block profile only."""
     for pid in {p.pid for p in profiles(r, kind='block')}:
         sums = []
         for kind in ('mutex', 'block'):
             total = reader.sum_profiles(profiles(r, kind=kind, pid=pid))
             sums.append(sum(row['delay'] for (_, pairs), row in total.items() if dict(pairs)['lock'] in ('mutex', 'rwlock-read', 'rwlock-write')))
-        assert sums[0] <= 1.1 * sums[1] + 1e7 and sums[1] <= 1.1 * sums[0] + 1e7, sums
+        assert sums[0] <= 1.1 * sums[1] + 1e7, sums
 
 
 def that_cxx_prints_the_same_and_is_named():

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""Waits under way: in the endpoint's `waits`, and in block profiles, where each is counted once in the end."""
+import http.client
+import subprocess
+
+from harness import Run, environment, free_port, main, new_directory, profiles, reader, victim, wait_until
+
+
+def waits(port):
+    c = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+    c.request('GET', '/debug/pprof/waits')
+    return c.getresponse().read().decode()
+
+
+def waiting(how, true, conf):
+    """Runs the victim until true(port, directory) answers; returns that, and the run."""
+    out, port = new_directory(), free_port()
+    with subprocess.Popen([victim('waiting'), how], env=environment(f'{conf},listen=127.0.0.1:{port}', out),
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        try:
+            answer = wait_until(lambda: true(port, out))
+            stdout, _ = p.communicate(timeout=60)
+        finally:
+            p.kill()
+    assert p.returncode == 0, p.returncode
+    return answer, Run(stdout, '', p.returncode, out)
+
+
+def that_a_deadlock_is_named():
+    def told(port, out):
+        text = waits(port)
+        return text if text.count('a deadlock') == 2 and 'is_idle' in text else None
+    text, _ = waiting('deadlock', told, 'interval=1h')
+    paragraphs = {p.split('\n    ')[1]: p for p in text.split('\n\n')[1:]}
+    a, b = paragraphs['first_then_second'], paragraphs['second_then_first']
+    for one, other in ((a, b), (b, a)):
+        assert ' s for mutex 0x' in one and f"held by {' '.join(other.split()[:2])}: a deadlock" in one, text
+    assert ' s for cond 0x' in paragraphs['is_idle'] and 'held' not in paragraphs['is_idle'], text
+
+
+def that_a_wait_that_goes_on_is_counted_once():
+    def seen(port, out):
+        return sum(row['delay'] > 0 for path in reader.files(out, 'block')
+                   for (names, _), row in reader.sum_profiles([reader.load(path)]).items() if 'waits_once' in names) >= 3
+    _, r = waiting('once', seen, 'interval=50ms')
+    rows = {kind: reader.sum_profiles(profiles(r, kind=kind)) for kind in ('block', 'mutex')}
+    once = [row for (names, _), row in rows['block'].items() if 'waits_once' in names]
+    assert sum(row['contentions'] for row in once) == 1, once
+    delay = sum(row['delay'] for row in once)
+    assert delay <= int(r.stdout), (delay, r.stdout)
+    paid = sum(row['delay'] for (_, labels), row in rows['mutex'].items() if dict(labels)['lock'] == 'mutex')
+    assert paid == delay, (paid, delay)
+
+
+main(globals())

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_waiting.c - threads that wait until the standard input ends:
+ *
+ *     victim_waiting deadlock    two threads, each for the mutex that the other one holds, and one for a condition
+ *     victim_waiting once        one for a mutex that main holds; prints how many ns its call took
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t both;
+
+static long long now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+__attribute__((noinline)) void *first_then_second(void *unused)
+{
+    pthread_mutex_lock(&first);
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&second);
+    return unused;
+}
+
+__attribute__((noinline)) void *second_then_first(void *unused)
+{
+    pthread_mutex_lock(&second);
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&first);
+    return unused;
+}
+
+__attribute__((noinline)) void *is_idle(void *unused)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    for (;;)
+        pthread_cond_wait(&never, &mutex);
+    return unused;
+}
+
+__attribute__((noinline)) void *waits_once(void *took)
+{
+    long long begin = now();
+    pthread_mutex_lock(&first);
+    *(long long *)took = now() - begin;
+    pthread_mutex_unlock(&first);
+    return NULL;
+}
+
+__attribute__((noinline)) void holds(void)
+{
+    char c;
+    while (read(0, &c, 1) > 0)
+        ;
+    pthread_mutex_unlock(&first);
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[3];
+    if (argc > 1 && !strcmp(argv[1], "once")) {
+        long long took;
+        pthread_mutex_lock(&first);
+        pthread_create(&threads[0], NULL, waits_once, &took);
+        holds();
+        pthread_join(threads[0], NULL);
+        printf("%lld\n", took);
+        return 0;
+    }
+    pthread_barrier_init(&both, NULL, 2);
+    pthread_create(&threads[0], NULL, first_then_second, NULL);
+    pthread_create(&threads[1], NULL, second_then_first, NULL);
+    pthread_create(&threads[2], NULL, is_idle, NULL);
+    char c;
+    while (read(0, &c, 1) > 0)
+        ;
+    exit(0);
+}
