@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hook.h - what every hook of the preload object is made of: its real function, its edge, its unwind entry.
+ * hook.h - the parts of every hook of the preload object: the real function, the end of the outermost hook, the unwind
+ * entry.
  *
  * The states of a thread's countdown, and what leads from one to the next:
  *
@@ -32,9 +33,9 @@
 #define DP_HOOK __attribute__((visibility("default")))
 
 /*
- * A sampled path stands in a function of its own that the hook *jumps* to, so that its frame takes the place of the
- * hook's and DELTAPROF_SITE_CALLER finds the program's: the usual path then needs no frame pointer. The build file
- * asks for the tail calls that this rests on.
+ * A sampled path is a separate function that the hook *jumps* to: its frame replaces the hook's, so
+ * DELTAPROF_SITE_CALLER finds the program's frame, and the usual path needs no frame pointer. The build file turns on
+ * the tail calls that this needs.
  */
 #define DP_DUE static __attribute__((noinline))
 
@@ -67,9 +68,9 @@ struct dp_new {
 };
 extern struct dp_new dp_new __attribute__((visibility("hidden")));
 
-/* Resolves what libc has; takes no memory. Any context. */
+/* Resolves the functions of libc; allocates no memory. Any context. */
 void dp_real_resolve(void);
-/* operator new and delete, if there are any yet. Context: init. */
+/* Resolves operator new and delete, if they exist already. Context: init. */
 void dp_real_resolve_cxx(void);
 
 /*
@@ -89,20 +90,22 @@ bool dp_real_gives_pages(void);
 #endif
 
 /*
- * Stands before a real call in a hook that guards the thread's countdown: whatever unwinds through that call (a
- * bad_alloc, a cancelled thread, an exception out of a signal handler) has the word drawn anew on its way. It is an
- * entry in the unwind table, no instruction.
+ * To be placed before a real call in a hook that guards the thread's countdown: if an unwind passes through that call
+ * (a bad_alloc, a cancelled thread, an exception out of a signal handler), the countdown is reset. It is an entry in
+ * the unwind table, not an instruction.
  */
 #define DP_GUARDED() __asm__ volatile(".cfi_personality 0x9b, dp_guard_personality")
 
-/* The process is about to become the program at path; NULL: it cannot be known. A path that leads nowhere is one of a
- * search. errno is kept. */
+/*
+ * To be called before the process executes the program at path; NULL: the path is not known. A path that does not exist
+ * is one step of a search in PATH. errno is kept.
+ */
 void dp_before_exec(const char *path);
 
 /* Of the room beside this one: looks for a Python in the process. Context: init, after the profiler started. */
 void dp_python_attach(void);
 
-/* Bounds of libc and ld.so: what they call from may hold a lock of theirs. */
+/* Address ranges of libc and ld.so: a call from there may come with one of their locks held. */
 struct dp_range {
     uintptr_t start, end;
 };
@@ -113,7 +116,10 @@ static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
     return pc - range->start < range->end - range->start;
 }
 
-/* The outer edge of a sampled allocation: the only hook in which a process with one thread may get one of ours. */
+/*
+ * The end of the outermost hook of a sampled allocation: the only hook in which the library's threads may be created,
+ * and only in a process with one thread.
+ */
 static inline void dp_edge(const struct deltaprof_site *site)
 {
     if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_GUARDED / 2 &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc.c - the malloc family, as events.
+ * malloc.c - hooks of the malloc family, which report allocations and frees.
  *
- * A hook subtracts, sees no sample, calls the real function and writes the thread's countdown back; what is sampled
- * goes to a function of its own (DP_DUE in hook.h). Real functions that call each other (new[] calls new calls malloc)
- * find the countdown guarded, so each event counts once, for the outermost caller. Results and errno are the real
- * function's. A free asks first whether its block may be a sample, by address or by the filter, and forgets it before
- * the memory can be handed out again.
+ * The usual path subtracts from the countdown, finds no sample due, calls the real function and restores the countdown;
+ * the sampled path is a separate function (DP_DUE in hook.h). Real functions that call each other (new[] calls new
+ * calls malloc) find the countdown guarded, so each event counts once, for the outermost caller. Results and errno are
+ * the real function's. A free asks first whether its block may be a sample, by address or by the filter, and forgets it
+ * before the memory can be handed out again.
  *
  * Where the gate (hooks.h) is open, a sample's block comes from the real memalign, and the real free takes it back like
  * any other. A large calloc keeps the allocator's pages that are known to be zero: nothing here writes to them.
@@ -21,7 +21,7 @@
 
 /* ---- functions that return a new block ---- */
 
-/* An overflow is a request that cannot be met: the real function says so. */
+/* An overflow becomes a size that cannot be allocated: the real function reports the error. */
 static inline size_t product(size_t count, size_t size)
 {
     size_t n;
@@ -78,7 +78,7 @@ DP_HOOK int posix_memalign(void **out, size_t alignment, size_t n)
 
 /* ---- realloc ---- */
 
-/* Out of the arena a block can only be copied. */
+/* A block of the arena can only be copied. */
 static void *move_from_arena(void *old, size_t n)
 {
     void *ptr = DP_REAL(malloc)(n);
@@ -118,7 +118,7 @@ DP_DUE void *realloc_due(void *old, size_t n)
     void *ptr = dp_arena_owns(old) ? move_from_arena(old, n) : DP_REAL(realloc)(old, n);
     if (wants_page && ptr)
         ptr = move_to_page(ptr, old, n_old, n);
-    /* A realloc to nothing frees and returns NULL; with a block that is what NULL means there. */
+    /* realloc of a block to size 0 frees it and returns NULL. */
     deltaprof_realloc_end(&sample, ptr || (old && n == 0), ptr, &site);
     dp_edge(&site);
     return ptr;
@@ -180,7 +180,7 @@ DP_HOOK void free(void *ptr)
         free_asked(ptr);
 }
 
-/* By their definition the same as free. */
+/* By definition the same as free. */
 #define FREE(name, parameters)    \
     DP_HOOK void name parameters; \
     DP_HOOK void name parameters  \

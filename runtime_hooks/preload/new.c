@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * new.c - operator new and delete, as events, in the way of malloc.c.
+ * new.c - hooks of operator new and delete; they work as those of malloc.c.
  *
  * Where they are the C++ library's own (dp_real_shorten_cxx), the real functions of the plain ones are malloc and free:
  * the library's would call those, through the hooks of malloc.c. An operator new of the library is called after malloc
  * had no memory.
  *
- * A file of its own, because in a static program it needs the C++ library (wrap.h).
+ * A separate file, because in a static program it needs the C++ library (wrap.h).
  */
 #include "allocator.h"
 
