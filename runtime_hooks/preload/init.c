@@ -121,6 +121,9 @@ __attribute__((constructor)) static void init(void)
     dp_real_shorten_cxx(&seen.self);
     deltaprof_gate_open(&DP_GATE, dp_real_gives_pages());
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
-    if (preloaded(&seen) && deltaprof_start_preloaded() == 0)
+    if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
+        int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
         dp_python_attach();
+        deltaprof_guard_exit(kept);
+    }
 }
