@@ -214,7 +214,7 @@ static void add_others(struct elffile *file)
     const uint8_t *build_id;
     size_t n = build_id_of(elf, &build_id);
     Elf_Data *link = section(elf, ".gnu_debuglink");
-    const char *name = link && memchr(link->d_buf, 0, link->d_size) ? link->d_buf : NULL;
+    const char *name = link && link->d_size && memchr(link->d_buf, 0, link->d_size) ? link->d_buf : NULL;
     char *found;
     int fd = dp_elffile_find_debug(file->path, build_id, n, name, &found);
     if (fd >= 0) {

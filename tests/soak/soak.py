@@ -146,7 +146,7 @@ def read_files(pid, sums):
 def main():
     port = free_port()
     conf = (f'heap_rate=1,mutex_rate=1,block_rate=1ns,interval={int(INTERVAL * 1000)}ms,memory={MEMORY},out={out},keep=0,'
-            f'listen=127.0.0.1:{port},cursor_ttl=1m,exit_timeout=60s,log=info')
+            f'listen=127.0.0.1:{port},cursor_ttl={max(60, int(PERIOD * 3))}s,exit_timeout=60s,log=info')
     env = dict(os.environ, LD_PRELOAD=os.path.join(build, 'runtime_hooks/preload/libdeltaprof_preload.so'), DELTAPROF_CONF=conf)
     log = tempfile.TemporaryFile('w+')
     global program
