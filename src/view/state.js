@@ -33,7 +33,9 @@ function stateToFragment() {
         parts.set('r', `${Math.round(state.from)},${Math.round(state.to)}`);
     if (state.a)
         parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)}`);
-    history.replaceState(null, '', `#${parts}`);
+    const fragment = `#${parts}`;
+    if (fragment !== (location.hash || '#')) /* browsers bear two hundred changes in ten seconds */
+        history.replaceState(null, '', fragment);
 }
 const initial = {...state};
 
