@@ -113,14 +113,15 @@ static int find_layout(const char *version)
     return -ENOTSUP;
 }
 
+/* There if a Python is in the global scope. A reference that stays open costs a program without Python no search, whose
+ * miss would leave memory of its allocator behind for the error text. */
+extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
+
 int dp_python_find(const char **why)
 {
-    const char *(*get_version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
-    if (!get_version) {
-        dlerror(); /* the program must not see this error */
+    if (!Py_GetVersion)
         return -ENOENT;
-    }
-    *why = get_version();
+    *why = Py_GetVersion();
     dp_python.this_thread = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     dp_python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
     if (!dp_python.finalizing)
