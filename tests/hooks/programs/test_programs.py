@@ -125,7 +125,8 @@ threads = [threading.Thread(target=work, args=(3000,)) for _ in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
 print(work(20000))
 '''
-    for conf in ('heap_rate=64k,interval=100ms', 'heap_rate=1,interval=100ms'):
+    # With python=auto every object is a row of its line: as many as the reader here cannot read in seconds.
+    for conf in ('heap_rate=64k,interval=100ms', 'heap_rate=1,interval=1s,python=off'):
         r = same(['/usr/bin/python3', '-c', script], conf, timeout=60)
         seen(r, 'PyObject_', 'Py_RunMain', program='python3*')
 
