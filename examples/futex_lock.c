@@ -27,7 +27,7 @@ typedef _Atomic uint32_t lock;
 __attribute__((noinline)) static void lock_wait(lock *l, const struct deltaprof_site *site)
 {
     struct deltaprof_wait wait;
-    deltaprof_lock_wait_begin(&wait, l, DELTAPROF_LOCK_MUTEX, NULL); /* the try has failed */
+    deltaprof_lock_wait_begin(&wait, l, DELTAPROF_LOCK_MUTEX, site); /* the try has failed */
     while (atomic_exchange(l, 2) != 0)
         syscall(SYS_futex, l, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, site);
