@@ -280,9 +280,10 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_may_be_live(con
 
 /*
  * deltaprof_countdown_subtract and _restore by way of the gate, which is in the cache already: a shared object has to
- * load the offset of a thread's variable from a table of its own.
+ * load the offset of a thread's variable from a table of its own. AddressSanitizer takes such an offset for an address
+ * of memory, so it gets the plain way.
  */
-#if defined(__x86_64__) && defined(__SEG_FS) && !defined(__cplusplus)
+#if defined(__x86_64__) && defined(__SEG_FS) && !defined(__cplusplus) && !defined(__SANITIZE_ADDRESS__)
 #define DELTAPROF_GATE_COUNTDOWN(gate) (*(int64_t __seg_fs *)(gate)->countdown_offset)
 #elif defined(__aarch64__)
 #define DELTAPROF_GATE_COUNTDOWN(gate) \
