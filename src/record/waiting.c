@@ -38,7 +38,6 @@ enum { N_SLOTS = 1024, CLAIM_TRIES = 8 };
 struct slot {
     _Alignas(64) _Atomic int64_t begin_ns;
     _Atomic int64_t counted_ns;
-    _Atomic int64_t told_ns; /* begin_ns of the wait that was told */
     _Atomic uintptr_t lock;
     _Atomic uintptr_t frame;
     _Atomic uint32_t record;
@@ -158,14 +157,6 @@ bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
     wait->tid = dp_load_relaxed(&slot->tid);
     dp_fence_acquire();
     return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns && !is_gone(wait->tid);
-}
-
-bool dp_waiting_mark_told(unsigned i, int64_t begin_ns)
-{
-    if (dp_load_relaxed(&slots[i].told_ns) == begin_ns || dp_load_relaxed(&slots[i].begin_ns) != begin_ns)
-        return false;
-    dp_store_relaxed(&slots[i].told_ns, begin_ns);
-    return true;
 }
 
 /* A thread that ended without notice keeps its slot until a report frees it. */

@@ -48,8 +48,5 @@ struct dp_waiting {
 unsigned dp_waiting_slots(void);
 bool dp_waiting_read(unsigned i, struct dp_waiting *wait);
 
-/* Marks the wait of slot i as told. False: it was already, or it is over. */
-bool dp_waiting_mark_told(unsigned i, int64_t begin_ns);
-
 /* Adds to the block profile what has passed of each wait that is at least least_ns old. */
 void dp_waiting_count(int64_t least_ns);
