@@ -237,17 +237,6 @@ static uint64_t comment_number(const struct dp_decode *d, const char *name)
     return 0;
 }
 
-static bool says_ended(const struct dp_decode *d)
-{
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n_bytes;
-        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        if (n_bytes == strlen(DP_MERGE_ENDED) && !memcmp(text, DP_MERGE_ENDED, n_bytes))
-            return true;
-    }
-    return false;
-}
-
 /* Comments for people; those that begin with # are for programs. */
 static int put_comments(struct dp_cli_pack *pack, const struct dp_decode *d)
 {
@@ -290,15 +279,15 @@ static int put_tick(struct dp_cli_pack *pack, size_t kind_number, int64_t end_us
     return 0;
 }
 
-/* Nothing of the kind's process is in use any more. keep: it ended, so a tick says so. */
-static int close_process(struct dp_cli_pack *pack, size_t kind_number, bool keep)
+/* Nothing of the kind's process is in use any more. If it ended, a tick says so. */
+static int close_process(struct dp_cli_pack *pack, size_t kind_number)
 {
     struct dp_cli_pack_kind *kind = &pack->kinds.at[kind_number];
     size_t n_types = kind->model.types.n;
     int err = 0;
     dp_vec_clear(&kind->touched);
     kind->tick++;
-    if (keep && !(err = touch_missing(kind)))
+    if (kind->ended && !(err = touch_missing(kind)))
         err = put_tick(pack, kind_number, kind->last_end_us + CLOSING_US, NULL);
     for (size_t i = 0; i < kind->in_use.n; i++)
         memset(&kind->before.at[kind->in_use.at[i] * n_types], 0, n_types * sizeof *kind->before.at);
@@ -343,7 +332,7 @@ int dp_cli_pack_add(struct dp_cli_pack *pack, const struct dp_decode *d, const s
     if (err)
         return err;
     struct dp_cli_pack_kind *kind = &pack->kinds.at[number];
-    if (kind->has_process && kind->process != process && (err = close_process(pack, number, false)))
+    if (kind->has_process && kind->process != process && (err = close_process(pack, number)))
         return err;
     kind->has_process = true;
     kind->process = process;
@@ -353,6 +342,15 @@ int dp_cli_pack_add(struct dp_cli_pack *pack, const struct dp_decode *d, const s
     if ((err = dp_model_add(&kind->model, d, add_row, &adding, error)) || (err = touch_missing(kind)))
         return err;
     kind->last_end_us = (d->time_ns + (d->duration_ns > 0 ? d->duration_ns : 0)) / 1000;
-    err = put_tick(pack, number, kind->last_end_us, d);
-    return err || !says_ended(d) ? err : close_process(pack, number, true);
+    kind->ended = dp_merge_says(d, DP_MERGE_ENDED) || dp_merge_says(d, DP_MERGE_EXIT);
+    return put_tick(pack, number, kind->last_end_us, d);
+}
+
+int dp_cli_pack_close(struct dp_cli_pack *pack)
+{
+    int err = 0;
+    for (size_t i = 0; i < pack->kinds.n && !err; i++)
+        if (pack->kinds.at[i].has_process)
+            err = close_process(pack, i);
+    return err;
 }

@@ -41,6 +41,7 @@ struct dp_cli_pack_kind {
     int64_t last_end_us;
     uint32_t process;
     bool has_process;
+    bool ended; /* the process's last profile says so */
 };
 
 /* Zero is an empty one. */
@@ -66,6 +67,9 @@ int dp_cli_pack_put(struct dp_cli_pack *, uint64_t n);
 int dp_cli_pack_put_signed(struct dp_cli_pack *, int64_t n);
 int dp_cli_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);
 int dp_cli_pack_intern_text(struct dp_cli_pack *, const char *text, uint32_t *number);
+
+/* Ends the process that came last: dp_cli_pack_write does it. 0 or -ENOMEM. */
+int dp_cli_pack_close(struct dp_cli_pack *);
 
 /* Writes the pack, not compressed. Once, after the last profile. 0, -ENOMEM or fn's error. */
 int dp_cli_pack_write(struct dp_cli_pack *, dp_write_fn fn, void *ctx);

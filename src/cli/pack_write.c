@@ -146,9 +146,10 @@ static int put_kinds(struct dp_cli_pack *pack)
 
 int dp_cli_pack_write(struct dp_cli_pack *pack, dp_write_fn fn, void *ctx)
 {
+    int err = dp_cli_pack_close(pack);
     /* The kinds are encoded first, because they may add names of types to the strings. */
     size_t start = pack->bytes.n;
-    int err = put_kinds(pack);
+    err = err ?: put_kinds(pack);
     size_t kinds_end = pack->bytes.n;
     err = err ?: put_strings(pack) ?: put_numbers(pack, &pack->frames, false) ?: put_numbers(pack, &pack->nodes, true);
     err = err ?: put_label_sets(pack) ?: put_numbers(pack, &pack->processes, false);

@@ -119,6 +119,18 @@ class View(Case):
         levels = [pack.sums('heap', i + 1)[('f',)][3] for i in range(len(pack.kinds['heap'][1]))]
         self.assertEqual(levels, [100, 1100, 1150, 1000, 2000])
 
+    def test_a_process_whose_last_file_says_exit_has_ended(self):
+        def one(pid, n, at, value, comment=None):
+            self.file(f'p/server.{pid}.{n:04}.heap.pb.gz', [(['f'], [1, value, 1, value])], time_ns=at * 10**9, comment=comment)
+        one(7, 1, 10, 100)
+        one(7, 2, 20, 150, '#exit')
+        one(8, 1, 15, 1000)
+        one(8, 2, 30, 2000, '#exit')
+        one(8, 3, 40, 500, '#ended')
+        pack = self.view(os.path.join(self.dir.name, 'p'))
+        levels = [pack.sums('heap', i + 1)[('f',)][3] for i in range(len(pack.kinds['heap'][1]))]
+        self.assertEqual(levels, [100, 1100, 1150, 1000, 2000, 500])
+
     def test_what_a_process_had_at_its_end_stays_if_it_is_the_last(self):
         self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 9, 1, 9])], comment='#ended')
         self.assertEqual(self.view(os.path.join(self.dir.name, 'p')).sums('heap'), {('f',): [1, 9, 1, 9]})
