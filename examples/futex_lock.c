@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * futex_lock.c - a runtime whose locks are futexes of its own, as those of Rust's std and of many schedulers are. No
- * interposer can see them; five calls of hooks.h make them part of the mutex and block profiles.
+ * futex_lock.c - a program with its own lock, made of a futex and the system call, as language runtimes have them. No
+ * interposer sees such a lock. Six functions of hooks.h report it for the mutex and block profiles.
  *
- * Linked with the core alone (pkg-config deltaprof). While nobody waits, a lock costs what it did, and an unlock one
- * load more.
+ * The program links the core library only (pkg-config deltaprof). If no thread waits, a lock costs nothing more, and an
+ * unlock one more load.
  *
  *     cc -pthread futex_lock.c $(pkg-config --cflags --libs deltaprof) && ./a.out profiles
- *     go tool pprof -top profiles/a.out.*.mutex.pb.gz      # who made others wait
- *     go tool pprof -top profiles/a.out.*.block.pb.gz      # who waited
+ *     go tool pprof -top profiles/a.out.*.mutex.pb.gz      # threads that held the lock while others waited
+ *     go tool pprof -top profiles/a.out.*.block.pb.gz      # threads that waited
  */
 #include <deltaprof/hooks.h>
 
@@ -20,14 +20,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- the lock: 0 free, 1 taken, 2 taken and somebody may sleep -------------------------------------------------- */
+/* ---- the lock: 0 unlocked, 1 locked, 2 locked and threads may wait ----------------------------------------------- */
 
 typedef _Atomic uint32_t lock;
 
 __attribute__((noinline)) static void lock_wait(lock *l, const struct deltaprof_site *site)
 {
     struct deltaprof_wait wait;
-    deltaprof_lock_wait_begin(&wait, l, DELTAPROF_LOCK_MUTEX, site); /* the try has failed */
+    deltaprof_lock_wait_begin(&wait, l, DELTAPROF_LOCK_MUTEX, site); /* after the fast path has failed */
     while (atomic_exchange(l, 2) != 0)
         syscall(SYS_futex, l, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, site);
@@ -38,24 +38,23 @@ __attribute__((noinline)) static void lock_take(lock *l)
     uint32_t free = 0;
     if (atomic_compare_exchange_strong(l, &free, 1))
         return;
-    struct deltaprof_site site = DELTAPROF_SITE_CALLER(); /* stacks begin at whoever wanted the lock */
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER(); /* stacks begin at the caller of lock_take */
     lock_wait(l, &site);
 }
 
 __attribute__((noinline)) static void lock_release(lock *l)
 {
     struct deltaprof_owed owed;
-    bool owes =
-        deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l); /* while it is still ours */
+    bool owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l); /* before the unlock */
     if (atomic_exchange(l, 0) == 2)
         syscall(SYS_futex, l, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     if (owes) {
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();
-        deltaprof_lock_release_end(&owed, &site); /* when nobody waits for that */
+        deltaprof_lock_release_end(&owed, &site); /* after the unlock, so that no thread waits for it */
     }
 }
 
-/* ---- a program that runs on it ---------------------------------------------------------------------------------- */
+/* ---- a program that uses the lock ------------------------------------------------------------------------------- */
 
 static lock pantry;
 static long n_meals;
@@ -96,7 +95,7 @@ int main(int argc, char **argv)
         pthread_create(&threads[i], NULL, i == 0 ? eats_slowly : snacks, NULL);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    deltaprof_lock_destroyed(&pantry); /* before its memory is used for something else */
+    deltaprof_lock_destroyed(&pantry); /* before its memory is reused */
     error = deltaprof_emit();
     if (error)
         fprintf(stderr, "no profile: %s\n", strerror(-error));

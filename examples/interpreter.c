@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpreter.c - a toy interpreter whose functions stand in the profile by name, file and line.
+ * interpreter.c - a toy interpreter whose functions appear in the profile with name, file and line.
  *
- * A program is an array of instructions; `run` is the interpreter's loop. A call inside the program does not call `run`
- * again, but SORT does, through a native function, as a real runtime's sort calls back its comparison. So one native
- * frame of `run` stands for several of the program's functions. The provider says which: it pushes the program's
- * frames, the innermost first, and the address of a local variable of the `run` that executes them.
+ * A program is an array of instructions; `run` is the interpreter's loop. CALL does not call `run` again. SORT calls
+ * `run` through a native function, as a real runtime's sort calls the comparison function. So one native frame of `run`
+ * executes several of the program's functions. The provider names them: it pushes the program's frames, the innermost
+ * first, and the address of a local variable in the frame of `run` that executes them.
  *
  *     cc interpreter.c $(pkg-config --cflags --libs deltaprof) && ./a.out profiles
  *     go tool pprof -traces profiles/a.out.*.heap.pb.gz
@@ -27,7 +27,7 @@ struct function {
     } code[4];
 };
 
-/* The calls of the program that are under way, the outermost first. */
+/* The active calls of the program, the outermost first. */
 static struct call {
     const struct function *function;
     const struct instruction *at;

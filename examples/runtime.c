@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime.c - a language runtime in small: it has a heap of its own, which no malloc hook could see, and reports it.
+ * runtime.c - a small language runtime that reports the allocations of its own heap, which malloc hooks cannot see.
  *
- * Linked with the core alone (pkg-config deltaprof): nothing is interposed. The two inline functions of hooks.h cost
- * an allocator a subtraction and a load when no sample is due. Its profiles go to a directory, as under `deltaprof
- * run`.
+ * The program links the core library only (pkg-config deltaprof), so no function is interposed. When no sample is due,
+ * deltaprof_alloc and deltaprof_free cost a subtraction and a load. The profiles go to a directory, as under
+ * `deltaprof run`.
  *
  *     cc runtime.c $(pkg-config --cflags --libs deltaprof) && ./a.out profiles
  *     go tool pprof -top profiles/a.out.*.heap.pb.gz
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A heap of cells, handed out in order and taken back to a list. */
+/* A heap of cells: new cells are allocated in order, freed cells go to a list and are used first. */
 struct cell {
     struct cell *next;
     char bytes[56];
@@ -36,7 +36,7 @@ __attribute__((noinline)) static struct cell *cell_new(void)
 
 __attribute__((noinline)) static void cell_free(struct cell *cell)
 {
-    deltaprof_free(heap, cell); /* before anybody else can get it */
+    deltaprof_free(heap, cell); /* before the cell can be allocated again */
     cell->next = free_cells;
     free_cells = cell;
 }
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         cell_free(garbage);
         garbage = next;
     }
-    error = deltaprof_emit(); /* with an interval, a thread of the library's does this; exit does it once more */
+    error = deltaprof_emit(); /* with an interval, a thread of the library does this; exit does it again */
     if (error)
         fprintf(stderr, "no profile: %s\n", strerror(-error));
     return error || !kept;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server.c - a program that profiles itself, and hands out a delta when somebody asks.
+ * server.c - a program that profiles itself and writes a delta on request.
  *
- * Linked with the interposers (pkg-config deltaprof-preload), so its own malloc and that of its libraries are seen; no
- * LD_PRELOAD, no files but the ones that it writes. Here "somebody asks" is a round of the loop; in a server it is the
- * handler of a request, and `put` sends to the client. A client that goes away in the middle makes put fail, and then
- * the next delta covers this time as well.
+ * The program links the interposers (pkg-config deltaprof-preload), so its own allocations and those of its libraries
+ * are seen without LD_PRELOAD. The library writes no files. Here a round of the loop stands for a request. In a real
+ * server the request's handler writes the delta, and `put` sends to the client. If the client disconnects before the
+ * end, put fails, and the next delta covers this time as well.
  *
  *     cc server.c $(pkg-config --cflags --libs deltaprof-preload) && ./a.out profile
  *     go tool pprof -top profile.0.pb.gz
@@ -22,7 +22,7 @@ static int put(void *ctx, const void *bytes, size_t n_bytes)
     return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : -EIO;
 }
 
-/* What changed since the last one that arrived. */
+/* Writes the changes since the last delta that was written completely. */
 static int answer(struct deltaprof_delta *delta, const char *path)
 {
     FILE *file = fopen(path, "wb");
@@ -49,14 +49,14 @@ __attribute__((noinline)) static void open_session(void)
 __attribute__((noinline)) static void handle_request(void)
 {
     char *copy = strdup("GET /index.html"), *rest = copy;
-    strsep(&rest, " "); /* the method; the path */
+    strsep(&rest, " "); /* splits the method from the path */
     free(copy);
 }
 
 int main(int argc, char **argv)
 {
     const char *prefix = argc > 1 ? argv[1] : "profile";
-    /* Every allocation, for the example; leave heap_rate out in a server. No out: the files are our own. */
+    /* Every allocation, for the example; leave heap_rate out in a server. No `out`: the library writes no files. */
     int error = deltaprof_start("heap_rate=1");
     struct deltaprof_delta *delta = error ? NULL : deltaprof_delta_new(DELTAPROF_HEAP);
     if (!delta) {

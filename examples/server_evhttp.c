@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server_evhttp.c - a server with one event loop (libevent's evhttp), and the profiler mounted beside its own routes.
- * The loop never waits for a profile: it pulls what is ready, and asks for a timer when nothing is.
+ * server_evhttp.c - a server with one event loop (libevent's evhttp) that also serves the profiler's endpoint.
+ * The loop never waits for a profile: it reads the bytes that are ready, and sets a timer if there are none.
  *
  *     server_evhttp PORT        then: go tool pprof -top http://127.0.0.1:PORT/debug/pprof/delta_heap
  *
- * GET /work?n=N fills a cache; GET /tree?depth=N grows a tree, one block by each of 2^(N+1) ways; GET /ping answers at
- * once.
+ * GET /work?n=N fills a cache. GET /tree?depth=N builds a binary tree; each of its nodes has a different stack. GET
+ * /ping replies at once.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/http.h>
@@ -100,13 +100,12 @@ static void ping(struct evhttp_request *request, void *ctx)
     evhttp_send_reply(request, 200, "OK", NULL);
 }
 
-/* ---- the profiler: one piece at a time, the next when the last has left ---- */
+/* ---- the profiler: sends one piece at a time, the next one when the last was sent ---- */
 
 struct exchange {
     struct evhttp_request *request;
     struct deltaprof_http_reply *reply;
     struct event *timer;
-    int closed; /* the client went away: the request is libevent's no more */
 };
 
 static void finish(struct exchange *x, int delivered)
@@ -139,7 +138,7 @@ static void pump(struct exchange *x)
         struct evhttp_connection *connection = evhttp_request_get_connection(x->request);
         evhttp_connection_set_closecb(connection, NULL, NULL);
         finish(x, 0);
-        evhttp_connection_free(connection); /* no proper end: the client sees that it is cut */
+        evhttp_connection_free(connection); /* without the last chunk, the client sees that the reply is incomplete */
     }
 }
 

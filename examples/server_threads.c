@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server_threads.c - a server with a thread for each connection (libmicrohttpd), and the profiler mounted beside its
- * own routes: everything under /debug/pprof/ goes to deltaprof, blocking, since a thread may wait here.
+ * server_threads.c - a server with a thread for each connection (libmicrohttpd) that also serves the profiler's
+ * endpoint. All requests below /debug/pprof/ go to deltaprof. A thread may wait here, so it blocks until bytes are
+ * ready.
  *
  *     server_threads PORT        then: go tool pprof -top http://127.0.0.1:PORT/debug/pprof/delta_heap
  *
- * GET /work?n=N fills a small cache and takes a lock on the way; GET / says hello.
+ * GET /work?n=N fills a small cache under a lock. GET / replies with hello.
  */
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/http.h>
@@ -48,7 +49,7 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, const char
     return result;
 }
 
-/* ---- the profiler: pulled by the connection's own thread ---- */
+/* ---- the profiler: the connection's thread reads the reply ---- */
 
 static ssize_t read_profile(void *ctx, uint64_t position, char *buf, size_t n_bytes)
 {
@@ -144,7 +145,7 @@ static void complete(void *ctx, struct MHD_Connection *connection, void **state,
     (void)connection;
     if (!request)
         return;
-    /* The cursor moves only if the client took everything. */
+    /* The cursor moves only if the whole reply was sent. */
     deltaprof_http_end(request->reply, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     free(request->target);
     free(request);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deltaprof.c - the core: the public API except deltas (deltas.c). It is the only file that uses all rooms.
+ * deltaprof.c - the core: starts, changes and stops the profiler for the public API. process.c has the functions by
+ * which interposers report what the process does, deltas.c those of deltas. These files alone use all rooms.
  *
  * A process is IDLE, RUNNING or STOPPED. The first start maps the tables and registers handlers, in an order in which
  * each step can rely on the earlier ones; a later start only changes rates. `exe` is checked first: in an excluded
@@ -18,20 +19,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "base/settings.h"
-#include "base/stats.h"
 #include "base/text.h"
+#include "config/settings.h"
 #include "http/endpoint.h"
 #include "http/listen.h"
-#include "objects/frames.h"
 #include "record/heap.h"
-#include "record/heaps.h"
 #include "record/record.h"
+#include "report/called.h"
 #include "report/profile.h"
+#include "report/settings.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/signals.h"
 #include "sink/tick.h"
+#include "store/heaps.h"
 #include "symbols/loader_sync.h"
 #include "unwind/unwind.h"
 
@@ -42,18 +43,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { IDLE, RUNNING, STOPPED };
-
-static struct {
-    struct dp_lock lock;
-    _Atomic int state;
-    bool initialized; /* tables and handlers exist */
-    struct dp_config conf;
-    _Atomic unsigned hooks;
-    bool alone;           /* started by a preload: only the library's own sinks take deltas */
-    _Atomic bool seccomp; /* inherited by children, as filters are */
-    _Atomic bool paused;  /* deltaprof_stop_agent ended threads; deltaprof_resume creates them again */
-} core;
+struct dp_core dp_core;
 
 const char *deltaprof_version(void)
 {
@@ -85,8 +75,8 @@ static void fork_child(void)
     dp_exit_fork_child();
     dp_signals_fork_child();
     dp_log_fork_child();
-    dp_store_relaxed(&core.paused, false);
-    dp_lock_reset(&core.lock);
+    dp_store_relaxed(&dp_core.paused, false);
+    dp_lock_reset(&dp_core.lock);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
@@ -94,7 +84,7 @@ static void fork_child(void)
 /* Sets up what lasts for the life of the process; runs once. */
 static int init_once(const struct dp_config *conf)
 {
-    if (core.initialized)
+    if (dp_core.initialized)
         return 0;
     dp_process_note();
     dp_mem_cap((size_t)conf->memory);
@@ -105,7 +95,7 @@ static int init_once(const struct dp_config *conf)
         err = -pthread_atfork(fork_prepare, fork_parent, fork_child);
     if (err == 0)
         dp_loader_sync();
-    core.initialized = err == 0;
+    dp_core.initialized = err == 0;
     return err;
 }
 
@@ -113,15 +103,15 @@ void dp_core_init_once(void)
 {
     struct dp_config conf;
     struct dp_config_error error;
-    dp_lock_lock(&core.lock);
-    if (!core.initialized) {
+    dp_lock_lock(&dp_core.lock);
+    if (!dp_core.initialized) {
         dp_config_init(&conf);
         if (dp_config_parse(&conf, secure_getenv("DELTAPROF_CONF"), &error) == 0) {
             dp_log_init(conf.log);
             init_once(&conf); /* if memory is missing, dp_consumer_new fails */
         }
     }
-    dp_lock_unlock(&core.lock);
+    dp_lock_unlock(&dp_core.lock);
 }
 
 static void say_start(const struct dp_config *conf)
@@ -135,18 +125,18 @@ static void say_start(const struct dp_config *conf)
 
 static int start(const struct dp_config *conf, bool preloaded)
 {
-    core.alone = preloaded;
+    dp_core.alone = preloaded;
     dp_log_init(conf->log);
     int err = init_once(conf);
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program runs on");
+        dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program continues");
         return err;
     }
     dp_report_tune(conf);
     dp_tick_init(conf);
-    dp_agent_init(conf, dp_load_relaxed(&core.hooks));
-    dp_exit_init(conf, dp_settings_by_run());
+    dp_agent_init(conf, dp_load_relaxed(&dp_core.hooks));
+    dp_exit_init(conf, dp_config_by_run());
     dp_signals_init(conf);
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
@@ -158,7 +148,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
-    if (!dp_load_relaxed(&core.hooks) && !dp_heap_name(1))
+    if (!dp_load_relaxed(&dp_core.hooks) && !dp_heap_name(1))
         dp_log(DP_LOG_ERROR,
                "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
     return 0;
@@ -168,19 +158,19 @@ static int start_from(const char *text, bool preloaded)
 {
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_lock(&core.lock);
+    dp_lock_lock(&dp_core.lock);
     struct dp_config conf;
     int err = -EALREADY;
-    if (dp_load_relaxed(&core.state) != RUNNING) {
-        err = dp_settings_make(&conf, text, preloaded);
+    if (dp_load_relaxed(&dp_core.state) != DP_CORE_RUNNING) {
+        err = dp_config_settings_make(&conf, text, preloaded);
         if (err == 0)
             err = start(&conf, preloaded);
         if (err == 0) {
-            core.conf = conf;
-            dp_store_relaxed(&core.state, RUNNING);
+            dp_core.conf = conf;
+            dp_store_relaxed(&dp_core.state, DP_CORE_RUNNING);
         }
     }
-    dp_lock_unlock(&core.lock);
+    dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
     if (err == 0)
         dp_record_rearm();
@@ -223,7 +213,7 @@ int deltaprof_start_preloaded(void)
 
 int deltaprof_python_wanted(void)
 {
-    return dp_load_relaxed(&core.state) == RUNNING ? (int)core.conf.python : -ENOTCONN;
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? (int)dp_core.conf.python : -ENOTCONN;
 }
 
 void deltaprof_say(const char *line)
@@ -235,7 +225,8 @@ void deltaprof_say(const char *line)
 
 void deltaprof_announce_hooks(unsigned hooks)
 {
-    dp_store_relaxed(&core.hooks, dp_load_relaxed(&core.hooks) | hooks);
+    dp_store_relaxed(&dp_core.hooks, dp_load_relaxed(&dp_core.hooks) | hooks);
+    dp_called_hooks_at((uintptr_t)__builtin_return_address(0));
 }
 
 /* ---- while it runs ---------------------------------------------------------------------------------------------- */
@@ -243,15 +234,15 @@ void deltaprof_announce_hooks(unsigned hooks)
 int deltaprof_stop(void)
 {
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_lock(&core.lock);
-    int err = dp_load_relaxed(&core.state) == RUNNING ? 0 : -EALREADY;
+    dp_lock_lock(&dp_core.lock);
+    int err = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? 0 : -EALREADY;
     if (err == 0) {
-        dp_record_tune(&core.conf, false);
-        dp_store_relaxed(&core.state, STOPPED);
+        dp_record_tune(&dp_core.conf, false);
+        dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
         dp_agent_retire();
         dp_agent_quiesce(dp_exit_deadline());
     }
-    dp_lock_unlock(&core.lock);
+    dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
     return err;
 }
@@ -260,61 +251,41 @@ int deltaprof_set(const char *text)
 {
     struct dp_config_error error;
     int64_t kept = deltaprof_guard_enter();
-    dp_lock_lock(&core.lock);
-    struct dp_config conf = core.conf;
-    if (dp_load_relaxed(&core.state) == IDLE)
+    dp_lock_lock(&dp_core.lock);
+    struct dp_config conf = dp_core.conf;
+    if (dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         dp_config_init(&conf);
     int err = dp_config_parse_live(&conf, text, &error);
     if (err)
         dp_log(DP_LOG_ERROR, "deltaprof_set: %s", error.line);
-    else if (dp_load_relaxed(&core.state) == IDLE)
+    else if (dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         err = -ENOTCONN;
     if (err == 0) {
-        dp_record_tune(&conf,
-                       dp_load_relaxed(&core.state) == RUNNING && !(core.alone && dp_load_relaxed(&core.seccomp)));
+        dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
+                                  !(dp_core.alone && dp_load_relaxed(&dp_core.seccomp)));
         dp_report_tune(&conf);
-        if (conf.interval_ns != core.conf.interval_ns) {
-            dp_agent_tune(conf.interval_ns);
-            if (!dp_load_relaxed(&core.seccomp) && dp_process_is_noted())
+        if (conf.interval_ns != dp_core.conf.interval_ns || conf.stuck_ns != dp_core.conf.stuck_ns) {
+            dp_agent_tune(&conf);
+            if (!dp_load_relaxed(&dp_core.seccomp) && dp_process_is_noted())
                 dp_agent_start();
         }
-        core.conf = conf;
+        dp_core.conf = conf;
     }
-    dp_lock_unlock(&core.lock);
+    dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);
     if (err == 0)
         dp_record_rearm();
     return err;
 }
 
-/*
- * Whether the profiler must do nothing: not started; under seccomp, where even getpid() may be fatal; in a child of
- * vfork.
- */
-static bool stands_aside(void)
-{
-    return dp_load_relaxed(&core.state) == IDLE || dp_load_relaxed(&core.seccomp) || !dp_process_is_noted();
-}
-
 int deltaprof_emit(void)
 {
-    if (stands_aside())
+    if (dp_core_stands_aside())
         return -ENOTCONN;
     int64_t kept = deltaprof_guard_enter();
     int err = dp_tick(INT64_MAX);
     deltaprof_guard_exit(kept);
     return err;
-}
-
-int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes)
-{
-    struct deltaprof_stats all = {0};
-    dp_record_stats(&all);
-    all.ticks = dp_stats_read(DP_STAT_TICKS);
-    all.write_errors = dp_stats_read(DP_STAT_WRITE_ERRORS);
-    memset(stats, 0, size_bytes);
-    memcpy(stats, &all, size_bytes < sizeof all ? size_bytes : sizeof all);
-    return 0;
 }
 
 void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
@@ -324,156 +295,4 @@ void deltaprof_set_log(deltaprof_log_fn fn, void *ctx)
     if (fn && dp_agent_is_running() && dp_agent_quiesce(dp_exit_deadline()))
         dp_agent_start(); /* the new agent shares the host's descriptors, which fn may need */
     deltaprof_guard_exit(kept);
-}
-
-/* ---- process life ----------------------------------------------------------------------------------------------- */
-
-/* Creates the threads that are needed and missing. True: at least one was created. */
-static bool make_threads(void)
-{
-    int saved = errno;
-    int64_t kept = deltaprof_guard_enter();
-    bool agent = dp_agent_start() > 0, listen = dp_listen_start();
-    deltaprof_guard_exit(kept);
-    errno = saved;
-    return agent || listen;
-}
-
-void deltaprof_poll(void)
-{
-    if (!dp_agent_may_poll() || stands_aside())
-        return;
-    if (dp_process_threads() == 1)
-        make_threads();
-    else
-        dp_agent_poll_later();
-}
-
-bool deltaprof_thread_begins(void)
-{
-    bool inside_hook = deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2;
-    return deltaprof_poll_wanted && !inside_hook && !stands_aside() && make_threads();
-}
-
-bool deltaprof_exit_is_watched(void)
-{
-    return dp_load_relaxed(&core.state) == RUNNING && dp_tick_has_sink();
-}
-
-void deltaprof_before_handlers(void)
-{
-    if (!stands_aside())
-        dp_exit_before_handlers();
-}
-
-void deltaprof_before_exit(void)
-{
-    dp_exit_deliver(false);
-}
-
-void deltaprof_exit_begins(void)
-{
-    if (!stands_aside())
-        dp_exit_begins();
-}
-
-void deltaprof_exit_cancelled(void)
-{
-    if (!stands_aside()) /* a child of vfork has its parent's memory */
-        dp_exit_cancelled();
-}
-
-__attribute__((destructor)) static void at_exit(void)
-{
-    dp_exit_deliver(true);
-    dp_agent_forbid();
-    dp_listen_remove_file();
-}
-
-void deltaprof_unload_begin(void)
-{
-    dp_objects_unload_begin();
-}
-
-void deltaprof_unload_end(void)
-{
-    dp_objects_unload_end();
-}
-
-void deltaprof_stop_agent(void)
-{
-    if (stands_aside() || dp_agent_is_self())
-        return;
-    int saved = errno;
-    int64_t kept = deltaprof_guard_enter();
-    bool agent = dp_agent_is_running(), listen = dp_listen_stop();
-    if (agent && !dp_agent_quiesce(dp_exit_deadline()))
-        dp_log(DP_LOG_ERROR, "the thread that ticks is stuck in a sink; the program goes on with it");
-    if (agent || listen)
-        dp_store_relaxed(&core.paused, true);
-    deltaprof_guard_exit(kept);
-    errno = saved;
-}
-
-void deltaprof_restrict(void)
-{
-    if (stands_aside())
-        return;
-    int32_t self = (int32_t)syscall(SYS_gettid);
-    if (self == dp_process_pid() || self == dp_agent_maker())
-        deltaprof_stop_agent();
-}
-
-void deltaprof_resume(void)
-{
-    if (dp_load_relaxed(&core.paused) && !stands_aside() && dp_swap_acq_rel(&core.paused, false))
-        make_threads();
-}
-
-void deltaprof_before_thread_exit(void)
-{
-    if (stands_aside() || syscall(SYS_gettid) != getpid())
-        return;
-    int64_t kept = deltaprof_guard_enter();
-    dp_listen_forbid(); /* a thread of the profiler would keep the process alive after the host's last one */
-    dp_agent_before_thread_exit(dp_exit_deadline());
-    deltaprof_guard_exit(kept);
-}
-
-void deltaprof_before_seccomp(void)
-{
-    if (stands_aside() || dp_agent_is_self())
-        return;
-    if (dp_swap_acq_rel(&core.seccomp, true))
-        return; /* another thread is doing it */
-    int saved = errno;
-    int64_t kept = deltaprof_guard_enter();
-    int64_t deadline_ns = dp_exit_deadline();
-    dp_agent_forbid();
-    dp_endpoint_before_seccomp();
-    dp_listen_forbid();
-    dp_exit_forbid();
-    if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
-        dp_tick(deadline_ns);
-    dp_agent_quiesce(deadline_ns);
-    dp_signals_release();
-    dp_lock_lock(&core.lock);
-    if (core.alone)
-        dp_record_tune(&core.conf, false); /* no sink could write the records, and walking a stack needs system calls */
-    dp_lock_unlock(&core.lock);
-    if (dp_tick_has_sink() && (core.conf.heap_rate || core.conf.mutex_rate || core.conf.block_rate_ns))
-        dp_log(DP_LOG_ERROR, "a seccomp filter, or no clock (PR_SET_TSC): no profile is written from here on");
-    dp_log_before_seccomp();
-    deltaprof_guard_exit(kept);
-    errno = saved;
-}
-
-int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real)
-{
-    return dp_signals_stack(stack, old, real);
-}
-
-int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)
-{
-    return dp_signals_action(sig, act, old, real);
 }

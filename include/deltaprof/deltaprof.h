@@ -84,8 +84,8 @@ DELTAPROF_API struct deltaprof_delta *deltaprof_delta_new(enum deltaprof_kind ki
 DELTAPROF_API void deltaprof_delta_free(struct deltaprof_delta *delta); /* takes NULL */
 
 /*
- * Sets symbolize, address, types and max_samples for this consumer. -EINVAL: another key, or a bad value, named in the
- * log.
+ * Sets symbolize, address, types, max_samples and age for this consumer. -EINVAL: another key, or a bad value, named in
+ * the log.
  */
 DELTAPROF_API int deltaprof_delta_set(struct deltaprof_delta *delta, const char *conf);
 
@@ -150,11 +150,21 @@ struct deltaprof_stats {
     uint64_t frames_full;  /* frames seen for the first time and shown as [overflow]: their table was full */
     uint64_t stacks_deep;  /* stacks that end early: they have more frames than `depth` */
     uint64_t frames_apart; /* frames of a runtime whose native frame was not found: put at the stack's root end */
+
+    /* What follows takes one pass over all records. Bytes, objects and waits are estimates by samples, since start. */
+    uint64_t in_use_bytes, in_use_objects;       /* allocated and not freed */
+    uint64_t allocated_bytes, allocated_objects; /* allocated */
+    uint64_t waits[16], wait_ns[16];             /* of threads, by enum deltaprof_lock_kind; 0: of unknown kind */
+    uint64_t holdups[16], holdup_ns[16];         /* the same by who made others wait: releases, and their time */
+    uint64_t memory_limit_bytes;                 /* the key `memory` */
+    uint64_t files_age_ns;                       /* since files had all events last; UINT64_MAX: no files are written */
+    uint64_t events_lost;                        /* events without a time: the ring of the key `events` was full */
+    uint64_t cursors_age_ns; /* since the cursor of the endpoint that is furthest behind took a delta; or UINT64_MAX */
 };
 
 /*
  * size_bytes is the caller's sizeof *stats. A smaller struct is filled up to its end; the rest of a larger one is
- * zeroed. Always returns 0.
+ * zeroed. Always returns 0. The endpoint's /debug/pprof/metrics gives the same numbers, and the age of each cursor.
  */
 DELTAPROF_API int deltaprof_get_stats(struct deltaprof_stats *stats, size_t size_bytes);
 

@@ -2,11 +2,13 @@
 /*
  * hooks.h - functions that an interposer, or a runtime with its own allocator, calls for each event.
  *
- * Each thread has one word, `countdown`: the number of bytes to the next sample, and also the guard. An event subtracts
- * its size; while the result is not below 0 nothing else happens. While a call may enter another hook, the countdown is
- * guarded: it is set to INT64_MAX, so that nested events never reach a sample and each event counts once. Zero is a
- * valid start: the first event of a thread is due at once, and sets the thread up. All events come through the inline
- * functions here; the profiler's own interposers use them too.
+ * Each thread has a word `countdown`, the number of bytes to the next sample. An event subtracts its size; while
+ * something is left nothing else happens. While a call may enter another hook, the thread is guarded: countdown is 0,
+ * and the word `guard` has the stack pointer of the hook. Every nested event is then due, and the library ignores it:
+ * each event counts once. If an event comes from a place on the stack that a nested event cannot have, the hook that
+ * guarded is gone (a fiber left this thread in the middle of malloc, and goes on in another): the library ends the
+ * guard. All zeros are a valid start: the first event of a thread is due at once, and sets the thread up. All events
+ * come through the inline functions here; the profiler's own interposers use them too.
  *
  * Context: everything here may be called from any thread and any hook, from signal handlers too, before and after
  * deltaprof_start, in a forked child. No function allocates, locks, logs or changes errno, unless its comment says so.
@@ -36,12 +38,47 @@ extern "C" {
 
 /* A thread's state: the countdown, then fields that only the library uses. All zero is valid. */
 struct deltaprof_thread {
-    int64_t countdown; /* bytes to the next sample, >= 0; about INT64_MAX while guarded */
-    uint64_t opaque[15];
+    int64_t countdown; /* bytes to the next sample, at least 1; 0: see guard */
+    uintptr_t guard;   /* where countdown is 0: not 0 if the thread is guarded; then the stack pointer of the hook */
+    uint64_t opaque[14];
 };
 extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 
-#define DELTAPROF_GUARDED INT64_MAX
+/* The guard of a thread that asked for it: it ends only where the thread says so. */
+#define DELTAPROF_GUARD_KEPT UINTPTR_MAX
+
+/* Whether allocations of this thread are no events now. */
+static inline bool deltaprof_is_guarded(void)
+{
+    return deltaprof_thread.countdown == 0 && deltaprof_thread.guard != 0;
+}
+
+/* The calling function's stack pointer, at any point after its entry. */
+static inline __attribute__((always_inline)) uintptr_t deltaprof_stack_pointer(void)
+{
+    uintptr_t sp;
+#if defined(__x86_64__)
+    __asm__("mov %%rsp, %0" : "=r"(sp));
+#else
+    __asm__("mov %0, sp" : "=r"(sp));
+#endif
+    return sp;
+}
+
+/* countdown - want; true: nothing would be left. By its flags, because compilers compare once more. */
+static inline __attribute__((always_inline)) bool deltaprof_take(int64_t countdown, uint64_t want, int64_t *rest)
+{
+    uint64_t left = (uint64_t)countdown;
+    bool due;
+#if defined(__x86_64__)
+    __asm__("sub %2, %0" : "+r"(left), "=@ccbe"(due) : "r"(want));
+#else
+    due = left <= want;
+    left -= want;
+#endif
+    *rest = (int64_t)left;
+    return __builtin_expect(due, 0);
+}
 
 /*
  * Subtracts n bytes from the countdown. False, the usual case: no sample. The countdown is now guarded; call the
@@ -50,12 +87,11 @@ extern DELTAPROF_API __thread struct deltaprof_thread deltaprof_thread __attribu
  */
 static inline __attribute__((always_inline)) bool deltaprof_countdown_subtract(size_t n, int64_t *rest)
 {
-    uint64_t left;
-    bool due = __builtin_sub_overflow((uint64_t)deltaprof_thread.countdown, (uint64_t)n + (n == 0), &left);
-    *rest = (int64_t)left;
-    if (__builtin_expect(due, 0))
+    if (deltaprof_take(deltaprof_thread.countdown, (uint64_t)n + (n == 0), rest))
         return true;
-    deltaprof_thread.countdown = DELTAPROF_GUARDED;
+    deltaprof_thread.guard = deltaprof_stack_pointer();
+    __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that finds 0 finds the guard */
+    deltaprof_thread.countdown = 0;
     return false;
 }
 
@@ -104,7 +140,8 @@ struct deltaprof_site {
  */
 DELTAPROF_API uint32_t deltaprof_heap_register(const char *name);
 
-/* The state of one sampled event between begin and end. begin fills it; it need not be zeroed. */
+/* The state of one sampled event between begin and end, on the stack of the hook. begin fills it; it need not be
+ * zeroed. */
 struct deltaprof_sample {
     uint64_t opaque[8];
 };
@@ -117,6 +154,12 @@ struct deltaprof_sample {
 DELTAPROF_API void deltaprof_sample_begin(struct deltaprof_sample *sample, uint32_t heap, size_t n_bytes);
 DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const void *ptr,
                                         const struct deltaprof_site *site);
+
+/*
+ * Between begin and end, of deltaprof_realloc too: leaves out the first n_frames of the stack, since they only pass the
+ * allocation on: for a language in which a function cannot find the site of its caller. At most 255.
+ */
+DELTAPROF_API void deltaprof_sample_leave_out(struct deltaprof_sample *sample, unsigned n_frames);
 
 /* The sampled path of deltaprof_alloc. */
 DELTAPROF_API void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes);
@@ -201,9 +244,9 @@ DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool d
  * call of the library. All zeros before deltaprof_gate_open; then the library writes it while the program runs.
  *
  *     malloc(n):
- *       if (!deltaprof_gate_heap_on(&gate))
+ *       if (!deltaprof_gate_heap_on(&gate) || (deltaprof_gate_is_leaf(&gate) && !deltaprof_gate_count(&gate, n)))
  *           return real(n);
- *       if (!deltaprof_gate_subtract(&gate, n, &rest)) {
+ *       if (!deltaprof_gate_is_leaf(&gate) && !deltaprof_gate_subtract(&gate, n, &rest)) {
  *           p = real(n);
  *           deltaprof_gate_restore(&gate, rest);
  *       } else {
@@ -219,22 +262,25 @@ DELTAPROF_API void deltaprof_realloc_end(struct deltaprof_sample *sample, bool d
 struct deltaprof_gate {
     uint64_t frees;            /* low half: mask for the address, 0: no address tells; high half: the library's */
     intptr_t countdown_offset; /* of deltaprof_thread.countdown from the thread pointer */
-    uint32_t heap_on;          /* 0: no allocation can become a sample; with DELTAPROF_GATE_EVERY, each does */
+    uint32_t heap_on;          /* 0: no allocation can become a sample; else bits, see DELTAPROF_GATE_EVERY and _LEAF */
     uint32_t locks_on;         /* 0: no wait can be recorded */
 };
 
 /* A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. */
-#define DELTAPROF_GATE_EVERY 4u
+#define DELTAPROF_GATE_EVERY 4u /* each allocation becomes a sample */
+#define DELTAPROF_GATE_LEAF  8u /* the allocator enters no hook: nothing need be guarded while it works */
 #define DELTAPROF_PAGE_BYTES 4096u
 #define DELTAPROF_PAGE_MASK  0xfefu
 
 /*
  * From now on the library keeps this gate, which must live as long as the process. It keeps one: where there is
- * another, or the profiler was started before, the hooks of this gate call the library for every event. gives_pages:
- * all frees of the C heap go through the gate's hooks, and sampled blocks come from where deltaprof_sample_wants_page
- * says. Context: init, not while another thread calls deltaprof_start.
+ * another, or the profiler was started before, the hooks of this gate call the library for every event.
+ * DELTAPROF_GIVES_PAGES: all frees of the C heap go through the gate's hooks, and sampled blocks come from where
+ * deltaprof_sample_wants_page says. DELTAPROF_IS_LEAF: no function of the allocator behind calls a hook of this gate.
+ * Context: init, not while another thread calls deltaprof_start.
  */
-DELTAPROF_API void deltaprof_gate_open(struct deltaprof_gate *gate, bool gives_pages);
+enum deltaprof_allocator { DELTAPROF_GIVES_PAGES = 1, DELTAPROF_IS_LEAF = 2 };
+DELTAPROF_API void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator);
 
 /*
  * Between begin and end: true if the event is a sample whose block should lie at a page boundary. If it cannot, any
@@ -254,6 +300,12 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_wants_page(cons
 static inline __attribute__((always_inline)) bool deltaprof_gate_heap_on(const struct deltaprof_gate *gate)
 {
     return __builtin_expect(__atomic_load_n(&gate->heap_on, __ATOMIC_RELAXED) != 0, 1);
+}
+
+/* True: the call of the allocator needs no guard; deltaprof_gate_count takes the place of deltaprof_gate_subtract. */
+static inline __attribute__((always_inline)) bool deltaprof_gate_is_leaf(const struct deltaprof_gate *gate)
+{
+    return __builtin_expect(__atomic_load_n(&gate->heap_on, __ATOMIC_RELAXED) & DELTAPROF_GATE_LEAF, 1);
 }
 
 /* The same of hooks that wait for locks. */
@@ -284,31 +336,68 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_may_be_live(con
  * of memory, so it gets the plain way.
  */
 #if defined(__x86_64__) && defined(__SEG_FS) && !defined(__cplusplus) && !defined(__SANITIZE_ADDRESS__)
-#define DELTAPROF_GATE_COUNTDOWN(gate) (*(int64_t __seg_fs *)(gate)->countdown_offset)
+#define DELTAPROF_GATE_WORD        int64_t __seg_fs
+#define DELTAPROF_GATE_WORDS(gate) ((DELTAPROF_GATE_WORD *)(gate)->countdown_offset)
 #elif defined(__aarch64__)
-#define DELTAPROF_GATE_COUNTDOWN(gate) \
-    (*(int64_t *)(void *)((char *)__builtin_thread_pointer() + (gate)->countdown_offset))
+#define DELTAPROF_GATE_WORD        int64_t
+#define DELTAPROF_GATE_WORDS(gate) ((int64_t *)(void *)((char *)__builtin_thread_pointer() + (gate)->countdown_offset))
 #else
-#define DELTAPROF_GATE_COUNTDOWN(gate) (*((void)(gate), &deltaprof_thread.countdown))
+#define DELTAPROF_GATE_WORD        int64_t
+#define DELTAPROF_GATE_WORDS(gate) ((void)(gate), (int64_t *)(void *)&deltaprof_thread)
 #endif
 
 static inline __attribute__((always_inline)) bool deltaprof_gate_subtract(const struct deltaprof_gate *gate, size_t n,
                                                                           int64_t *rest)
 {
-    uint64_t left;
-    bool due = __builtin_sub_overflow((uint64_t)DELTAPROF_GATE_COUNTDOWN(gate), (uint64_t)n + (n == 0), &left);
-    *rest = (int64_t)left;
-    if (__builtin_expect(due, 0))
+    DELTAPROF_GATE_WORD *words = DELTAPROF_GATE_WORDS(gate);
+    if (deltaprof_take(words[0], (uint64_t)n + (n == 0), rest))
         return true;
-    DELTAPROF_GATE_COUNTDOWN(gate) = DELTAPROF_GUARDED;
+    words[1] = (int64_t)deltaprof_stack_pointer();
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    words[0] = 0;
+    return false;
+}
+
+/*
+ * Of an allocator that enters no hook: subtracts n bytes from the countdown, and guards nothing, so there is nothing to
+ * restore. False, the usual case: no sample. True: a sample is due and nothing was changed, or the thread is guarded;
+ * call deltaprof_sample_begin.
+ */
+static inline __attribute__((always_inline)) bool deltaprof_gate_count(const struct deltaprof_gate *gate, size_t n)
+{
+    DELTAPROF_GATE_WORD *words = DELTAPROF_GATE_WORDS(gate);
+    int64_t rest;
+    if (deltaprof_take(words[0], (uint64_t)n + (n == 0), &rest))
+        return true;
+    words[0] = rest;
     return false;
 }
 
 static inline __attribute__((always_inline)) void deltaprof_gate_restore(const struct deltaprof_gate *gate,
                                                                          int64_t rest)
 {
-    DELTAPROF_GATE_COUNTDOWN(gate) = rest;
+    DELTAPROF_GATE_WORDS(gate)[0] = rest;
 }
+
+/* ---- mappings --------------------------------------------------------------------------------------------------- */
+
+/* Set while the key `mmap` is on: only then need an interposer report mappings. Written by the library. */
+extern DELTAPROF_API uint8_t deltaprof_maps_wanted;
+
+/*
+ * The caller whose site this is has mapped a range, after it did. It counts as a block of the heap `mmap`, with whole
+ * pages; with DELTAPROF_MAP_FILE, of the heap `mmap-file`; with DELTAPROF_MAP_RESERVED, without access, it counts only
+ * once deltaprof_map_accessible reports access to a part of it. Under the guard it does nothing.
+ */
+#define DELTAPROF_MAP_FILE     1u
+#define DELTAPROF_MAP_RESERVED 2u
+DELTAPROF_API void deltaprof_mapped(const void *start, size_t n_bytes, unsigned what,
+                                    const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_map_accessible(const void *start, size_t n_bytes, const struct deltaprof_site *site);
+
+/* A range is going to be unmapped, or mapped over, in whole or in part. Call it before the range can be mapped again.
+ */
+DELTAPROF_API void deltaprof_unmapped(const void *start, size_t n_bytes);
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
 
@@ -332,7 +421,8 @@ static inline __attribute__((always_inline)) void deltaprof_gate_restore(const s
  *
  * Nothing stays locked between the calls. If a thread is cancelled during a wait, or leaves it by longjmp, no call is
  * needed for kinds without a holder (COND and after it); for the other kinds deltaprof_lock_wait_end must be called.
- * Profiles show the kind as the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier or join.
+ * Profiles show the kind as the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join or gil;
+ * for futexes what their callers' names tell, else futex.
  */
 enum deltaprof_lock_kind {
     DELTAPROF_LOCK_MUTEX = 1,
@@ -343,6 +433,8 @@ enum deltaprof_lock_kind {
     DELTAPROF_LOCK_SPIN = 6,
     DELTAPROF_LOCK_BARRIER = 7,
     DELTAPROF_LOCK_JOIN = 8,
+    DELTAPROF_LOCK_FUTEX = 9, /* not for deltaprof_lock_wait_begin: see below */
+    DELTAPROF_LOCK_GIL = 13,  /* an interpreter's lock, with a holder as a mutex; 10 to 12 are the library's */
 };
 
 enum deltaprof_lock_end {
@@ -382,7 +474,7 @@ static inline __attribute__((always_inline)) bool deltaprof_lock_may_have_waiter
 
 /* The waiting time that a holder has to account for. */
 struct deltaprof_owed {
-    int64_t ns[4];
+    int64_t ns[5];
 };
 
 /* To be called before the calling thread unlocks: fills owed. True: there is waiting time to account for. */
@@ -399,6 +491,40 @@ DELTAPROF_API void deltaprof_lock_release_end(const struct deltaprof_owed *owed,
  * address starts with none.
  */
 DELTAPROF_API void deltaprof_lock_destroyed(const void *lock);
+
+/* ---- futexes ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * For an interposer of syscall, and for code with futex calls of its own that does not know what its callers wait for.
+ * A report tells locks from other waits by the names of the functions above the site; only waits of locks have a row in
+ * the mutex profile, for the thread that woke them. A wait inside a wait that the same thread reports is left out.
+ *
+ *     deltaprof_futex_wait_begin(&wait, word, &site);
+ *     result = futex(word, FUTEX_WAIT, ...);
+ *     deltaprof_futex_wait_end(&wait, word, result == 0 ? DELTAPROF_ACQUIRED : ...);
+ *
+ *     owes = deltaprof_futex_wake_begin(&wake, word);
+ *     result = futex(word, FUTEX_WAKE, ...);
+ *     if (owes)
+ *         deltaprof_futex_wake_end(&wake, &site);
+ *
+ * end is DELTAPROF_ACQUIRED if the thread was woken, DELTAPROF_TIMED_OUT if its wait ended by a timeout or a signal,
+ * DELTAPROF_NOT_WAITED if the word had another value. site as above. A wait that is cancelled or left by longjmp needs
+ * no call.
+ */
+DELTAPROF_API void deltaprof_futex_wait_begin(struct deltaprof_wait *wait, const void *word,
+                                              const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_futex_wait_end(struct deltaprof_wait *wait, const void *word, enum deltaprof_lock_end end);
+
+/* What a wake has to account for; need not be zeroed. */
+struct deltaprof_futex_wake {
+    uint64_t opaque[36];
+};
+
+/* To be called before the wake. True: there is waiting time to account for. */
+DELTAPROF_API bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *wake, const void *word);
+/* To be called after it, then. */
+DELTAPROF_API void deltaprof_futex_wake_end(const struct deltaprof_futex_wake *wake, const struct deltaprof_site *site);
 
 /* ---- frames that a runtime names -------------------------------------------------------------------------------- */
 
@@ -449,6 +575,20 @@ DELTAPROF_API bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32
 /* The frames pushed since the last anchor take the place of the native frame that anchor lies in. */
 DELTAPROF_API void deltaprof_frames_anchor(struct deltaprof_frames *frames, const void *anchor);
 
+/*
+ * The same where no address inside that native frame is known: they take the place of the next native frame whose code
+ * lies in [code, code + n_bytes). anchor is an address on the C stack, NULL if there is none: they are not looked for
+ * beyond the native frame that it lies in, and take its place instead.
+ */
+DELTAPROF_API void deltaprof_frames_anchor_code(struct deltaprof_frames *frames, const void *code, size_t n_bytes,
+                                                const void *anchor);
+
+/*
+ * The sample carries this label set (deltaprof_labels_swap) instead of the thread's: for a runtime that learns only
+ * here which of its tasks runs. 0: the thread's own.
+ */
+DELTAPROF_API void deltaprof_frames_labels(struct deltaprof_frames *frames, uint32_t set);
+
 /* Whether the n_bytes at address lie on the stack that the thread runs on, and may be read. False too where it is not
  * known. */
 DELTAPROF_API bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes);
@@ -470,13 +610,20 @@ DELTAPROF_API int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx);
 static inline int64_t deltaprof_guard_enter(void)
 {
     int64_t kept = deltaprof_thread.countdown;
-    deltaprof_thread.countdown = DELTAPROF_GUARDED;
+    if (kept == 0)
+        kept = (int64_t)~deltaprof_thread.guard; /* a stack pointer, 0 or GUARD_KEPT: not above 0 */
+    deltaprof_thread.guard = DELTAPROF_GUARD_KEPT;
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    deltaprof_thread.countdown = 0;
     return kept;
 }
 
 static inline void deltaprof_guard_exit(int64_t kept)
 {
-    deltaprof_thread.countdown = kept;
+    if (kept > 0)
+        deltaprof_thread.countdown = kept;
+    else
+        deltaprof_thread.guard = ~(uintptr_t)kept;
 }
 
 /*
@@ -505,6 +652,15 @@ DELTAPROF_API void deltaprof_poll(void);
  * deltaprof_stop_agent, which ends them, and try again.
  */
 DELTAPROF_API bool deltaprof_thread_begins(void);
+
+/*
+ * For an interposer of pthread_create: deltaprof_thread_starts is to be called in a new thread, before the program's
+ * function, if deltaprof_thread_starts_wanted returned true when the thread was created. With `signals` the thread then
+ * has a signal stack, if the program gave it none, so that an overflow of its stack can be reported. A few system
+ * calls. Async-signal-safe.
+ */
+DELTAPROF_API bool deltaprof_thread_starts_wanted(void);
+DELTAPROF_API void deltaprof_thread_starts(void);
 
 /* ---- events of the process's life, reported by interposers ------------------------------------------------------ */
 
@@ -551,6 +707,9 @@ DELTAPROF_API void deltaprof_before_handlers(void);
  * that was just registered. */
 DELTAPROF_API bool deltaprof_exit_is_watched(void);
 
+/* Whether an event was recorded: if not, no profile is lost when the process becomes another program. Context: any. */
+DELTAPROF_API bool deltaprof_has_samples(void);
+
 /* To be called if the process did not end after deltaprof_before_exit (a failed exec): the next call delivers again. */
 DELTAPROF_API void deltaprof_exit_cancelled(void);
 
@@ -584,11 +743,14 @@ DELTAPROF_API void deltaprof_restrict(void);
 DELTAPROF_API void deltaprof_resume(void);
 
 /*
- * To be called before a seccomp filter is installed, or before the time stamp counter is trapped (PR_SET_TSC): delivers
- * the pending profiles. From then on the library creates no thread, opens no file, and makes no system call in
- * functions that the host calls or that run at its end. A preloaded library records no events either.
+ * To be called before a seccomp filter is installed: delivers the pending profiles. From then on the library creates no
+ * thread, opens no file, and makes no system call in functions that the host calls or that run at its end. A preloaded
+ * library records no events either.
  */
 DELTAPROF_API void deltaprof_before_seccomp(void);
+
+/* The same before prctl(PR_SET_TSC, PR_TSC_SIGSEGV): from then on times are as exact as the kernel's tick. */
+DELTAPROF_API void deltaprof_before_tsc_trap(void);
 
 /*
  * sigaction, for an interposer of it: with `signals` or `signal` the library stands in for SIG_DFL of some signals. The

@@ -7,9 +7,9 @@
 #include <errno.h>
 
 /*
- * libc keeps a freed block of up to 1,032 bytes for the next request of that size. A block at a page boundary would
- * come back again and again then, and its every free would ask the filter. A larger one joins its neighbours when it is
- * freed.
+ * libc keeps a freed block of up to 1,032 bytes for the next request of that size. So it would return a small block at
+ * a page boundary again and again, and each free of it would ask the filter. A larger block is merged with its
+ * neighbours when it is freed.
  */
 enum { DP_PAGE_BLOCK_MIN = 1040 };
 
@@ -24,43 +24,52 @@ static inline void *dp_page_block(size_t n)
 }
 
 /*
- * on_page: the same block at a page boundary, for a sample, or NULL. The real function gets its chance where that is
- * not to be had. failed: what to answer when the real function answers NULL.
+ * Defines the hook `name` and its slower paths.
+ *
+ * on_page: allocates the block of a sample at a page boundary; if it is NULL, the real function is called. failed: the
+ * value to return if the real function returns NULL. is_direct: the real function belongs to the allocator behind us.
+ * So if that allocator calls no hook (deltaprof_gate_is_leaf), the real function calls none either.
  */
-#define ALLOCATOR(name, parameters, arguments, n_bytes, on_page, failed)  \
-    DP_DUE void *name##_due parameters                                    \
-    {                                                                     \
-        struct deltaprof_site site = DELTAPROF_SITE_CALLER();             \
-        struct deltaprof_sample sample;                                   \
-        deltaprof_sample_begin(&sample, 0, n_bytes);                      \
-        DP_GUARDED();                                                     \
-        void *ptr = NULL;                                                 \
-        if (deltaprof_gate_wants_page(&DP_GATE, &sample)) {               \
-            int saved_errno = errno;                                      \
-            ptr = (on_page);                                              \
-            errno = saved_errno;                                          \
-        }                                                                 \
-        if (!ptr)                                                         \
-            ptr = DP_REAL(name) arguments;                                \
-        if (!ptr)                                                         \
-            ptr = (failed);                                               \
-        deltaprof_sample_end(&sample, ptr, &site);                        \
-        dp_edge(&site);                                                   \
-        return ptr;                                                       \
-    }                                                                     \
-    DP_HOOK void *name parameters                                         \
-    {                                                                     \
-        int64_t rest;                                                     \
-        if (!deltaprof_gate_heap_on(&DP_GATE)) {                          \
-            void *block = DP_REAL(name) arguments;                        \
-            return __builtin_expect(block != NULL, 1) ? block : (failed); \
-        }                                                                 \
-        if (deltaprof_gate_subtract(&DP_GATE, n_bytes, &rest))            \
-            return name##_due arguments;                                  \
-        DP_GUARDED();                                                     \
-        void *ptr = DP_REAL(name) arguments;                              \
-        if (__builtin_expect(!ptr, 0))                                    \
-            ptr = (failed);                                               \
-        deltaprof_gate_restore(&DP_GATE, rest);                           \
-        return ptr;                                                       \
+#define ALLOCATOR(name, parameters, arguments, n_bytes, on_page, failed, is_direct) \
+    DP_DUE void *name##_due parameters                                              \
+    {                                                                               \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();                       \
+        struct deltaprof_sample sample;                                             \
+        deltaprof_sample_begin(&sample, 0, n_bytes);                                \
+        DP_GUARDED();                                                               \
+        void *ptr = NULL;                                                           \
+        if (deltaprof_gate_wants_page(&DP_GATE, &sample)) {                         \
+            int saved_errno = errno;                                                \
+            ptr = (on_page);                                                        \
+            errno = saved_errno;                                                    \
+        }                                                                           \
+        if (!ptr)                                                                   \
+            ptr = DP_REAL(name) arguments;                                          \
+        if (!ptr)                                                                   \
+            ptr = (failed);                                                         \
+        deltaprof_sample_end(&sample, ptr, &site);                                  \
+        dp_edge(&site);                                                             \
+        return ptr;                                                                 \
+    }                                                                               \
+    DP_DUE void *name##_guarded parameters                                          \
+    {                                                                               \
+        int64_t rest;                                                               \
+        if (deltaprof_gate_subtract(&DP_GATE, n_bytes, &rest))                      \
+            return name##_due arguments;                                            \
+        DP_GUARDED();                                                               \
+        void *ptr = DP_REAL(name) arguments;                                        \
+        if (__builtin_expect(!ptr, 0))                                              \
+            ptr = (failed);                                                         \
+        deltaprof_gate_restore(&DP_GATE, rest);                                     \
+        return ptr;                                                                 \
+    }                                                                               \
+    DP_HOOK void *name parameters                                                   \
+    {                                                                               \
+        bool is_leaf = deltaprof_gate_is_leaf(&DP_GATE) && (is_direct);             \
+        if (!is_leaf && deltaprof_gate_heap_on(&DP_GATE))                           \
+            return name##_guarded arguments;                                        \
+        if (is_leaf && deltaprof_gate_count(&DP_GATE, n_bytes))                     \
+            return name##_due arguments;                                            \
+        void *ptr = DP_REAL(name) arguments;                                        \
+        return __builtin_expect(ptr != NULL, 1) ? ptr : (failed);                   \
     }

@@ -15,13 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Not inlined: with `stats` in the frame clang would not make the tail call. */
 __attribute__((noinline)) void dp_before_exec(const char *path)
 {
-    struct deltaprof_stats stats;
     int saved_errno = errno;
-    deltaprof_get_stats(&stats, sizeof stats);
-    if (stats.samples && (!path || access(path, X_OK) == 0)) {
+    if (deltaprof_has_samples() && (!path || access(path, X_OK) == 0)) {
         deltaprof_before_exit();
         deltaprof_exit_cancelled();
     }

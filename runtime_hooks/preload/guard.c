@@ -29,7 +29,7 @@ __attribute__((used)) const _Unwind_Personality_Fn dp_guard_personality = unwoun
  */
 static inline void jumping(void)
 {
-    if (deltaprof_thread.countdown > DELTAPROF_GUARDED / 2)
+    if (deltaprof_is_guarded())
         deltaprof_guard_reset();
 }
 

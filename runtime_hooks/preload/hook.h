@@ -5,21 +5,23 @@
  *
  * The states of a thread's countdown, and what leads from one to the next:
  *
- *     UNDRAWN   0, no distance drawn            --- the next event is due ----------------> GUARDED
- *     COUNTING  bytes left to the next sample   --- countdown_subtract, enough are left --> GUARDED
+ *     UNDRAWN   0, no guard                     --- the next event is due ----------------> GUARDED
+ *     COUNTING  bytes left to the next sample   --- gate_count, enough are left ----------> COUNTING
+ *                                               --- countdown_subtract, enough are left --> GUARDED
  *                                               --- sample_begin, too few are left -------> GUARDED
- *     GUARDED   about INT64_MAX                 --- countdown_restore(rest) --------------> COUNTING
+ *     GUARDED   0, and the guard's place        --- countdown_restore(rest) --------------> COUNTING
  *                                               --- sample_end draws a new distance ------> COUNTING
  *                                               --- the stack is abandoned: guard_reset --> UNDRAWN
  *
- * A real function runs in GUARDED, so an event inside it finds more left than it can subtract, and is not counted
- * twice.
+ * A real function that may call another hook runs in GUARDED, so an event inside it is due, and the library ignores it:
+ * it is not counted twice. One that calls none (gate_is_leaf) runs in COUNTING, and the hook ends with a jump to it.
  *
  * What keeps the states true:
  * - tls_model("initial-exec") on deltaprof_thread (hooks.h): the countdown is one load or store beside the thread
  *   register. The general model may call __tls_get_addr, which may allocate.
- * - always_inline on countdown_subtract and countdown_restore (hooks.h): load, subtraction and store stand in the hook.
- * - may_alias on struct dp_thread (record/thread.h): the library writes the same bytes under another type.
+ * - always_inline on gate_count, countdown_subtract and countdown_restore (hooks.h): load, subtraction and store stand
+ *   in the hook.
+ * - may_alias on struct dp_thread (store/thread.h): the library writes the same bytes under another type.
  * - dp_fence_signal (record/heap.c): the compiler keeps these stores in order for a signal handler of the same thread.
  * - noinline on a sampled path (DP_DUE below): its frame takes the place of the hook's.
  * - the asm line of DP_GUARDED below: an exception or a cancellation that passes through the hook calls guard_reset.
@@ -82,11 +84,12 @@ struct dp_range;
 void dp_real_shorten_cxx(const struct dp_range *self);
 
 /*
- * Does the C heap behind us give blocks at page boundaries that it takes back in every way that a program may know?
- * libc's does. Another allocator may be told a size by a function that is not hooked (sdallocx), and looks for the
- * block among blocks of that size then. Context: init.
+ * What is true of the C heap behind us: enum deltaprof_allocator. libc's gives blocks at page boundaries and takes them
+ * back in every way that a program may know; another allocator may be told a size by a function that is not hooked
+ * (sdallocx), and looks for the block among blocks of that size then. libc's calls no hook, since 2.34, when it gave up
+ * __malloc_hook. Context: init.
  */
-bool dp_real_gives_pages(void);
+unsigned dp_real_allocator(void);
 #endif
 
 /*
@@ -103,13 +106,16 @@ bool dp_real_gives_pages(void);
 void dp_before_exec(const char *path);
 
 /* Of the room beside this one: looks for a Python in the process. Context: init, after the profiler started. */
-void dp_python_attach(void);
+DP_HOOK int deltaprof_python_attach(void);
 
 /* Address ranges of libc and ld.so: a call from there may come with one of their locks held. */
 struct dp_range {
     uintptr_t start, end;
 };
 extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
+
+/* Where CPython keeps its state; empty: there is none, or it is of no interest. */
+extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 
 static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
 {
@@ -122,7 +128,7 @@ static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
  */
 static inline void dp_edge(const struct deltaprof_site *site)
 {
-    if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_GUARDED / 2 &&
-        !dp_within(&dp_libc, site->pc) && !dp_within(&dp_loader, site->pc))
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_within(&dp_libc, site->pc) &&
+        !dp_within(&dp_loader, site->pc))
         deltaprof_poll();
 }

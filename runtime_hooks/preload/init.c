@@ -119,11 +119,11 @@ __attribute__((constructor)) static void init(void)
     dl_iterate_phdr(look, &seen);
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
     dp_real_shorten_cxx(&seen.self);
-    deltaprof_gate_open(&DP_GATE, dp_real_gives_pages());
+    deltaprof_gate_open(&DP_GATE, dp_real_allocator());
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
     if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
-        dp_python_attach();
+        deltaprof_python_attach();
         deltaprof_guard_exit(kept);
     }
 }

@@ -2,9 +2,9 @@
 /*
  * malloc.c - hooks of the malloc family, which report allocations and frees.
  *
- * The usual path subtracts from the countdown, finds no sample due, calls the real function and restores the countdown;
- * the sampled path is a separate function (DP_DUE in hook.h). Real functions that call each other (new[] calls new
- * calls malloc) find the countdown guarded, so each event counts once, for the outermost caller. Results and errno are
+ * The usual path subtracts from the countdown, finds no sample due, and jumps to the real function; the sampled path is
+ * a separate function (DP_DUE in hook.h). Where real functions may call each other (new[] calls new calls malloc), the
+ * countdown is guarded meanwhile, so each event counts once, for the outermost caller. Results and errno are
  * the real function's. A free asks first whether its block may be a sample, by address or by the filter, and forgets it
  * before the memory can be handed out again.
  *
@@ -43,15 +43,15 @@ static size_t page_aligned(size_t alignment)
     return plain && alignment < DELTAPROF_PAGE_BYTES ? DELTAPROF_PAGE_BYTES : alignment;
 }
 
-ALLOCATOR(malloc, (size_t n), (n), n, dp_page_block(n), NULL)
+ALLOCATOR(malloc, (size_t n), (n), n, dp_page_block(n), NULL, true)
 ALLOCATOR(calloc, (size_t count, size_t size), (count, size), product(count, size), zeroed_page(product(count, size)),
-          NULL)
+          NULL, true)
 ALLOCATOR(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n,
-          DP_REAL(aligned_alloc)(page_aligned(alignment), dp_page_block_size(n)), NULL)
+          DP_REAL(aligned_alloc)(page_aligned(alignment), dp_page_block_size(n)), NULL, true)
 ALLOCATOR(memalign, (size_t alignment, size_t n), (alignment, n), n, DP_REAL(memalign)(page_aligned(alignment), n),
-          NULL)
-ALLOCATOR(valloc, (size_t n), (n), n, NULL, NULL)
-ALLOCATOR(pvalloc, (size_t n), (n), n, NULL, NULL)
+          NULL, true)
+ALLOCATOR(valloc, (size_t n), (n), n, NULL, NULL, true)
+ALLOCATOR(pvalloc, (size_t n), (n), n, NULL, NULL, true)
 
 DP_DUE int posix_memalign_due(void **out, size_t alignment, size_t n)
 {
@@ -124,18 +124,26 @@ DP_DUE void *realloc_due(void *old, size_t n)
     return ptr;
 }
 
-/* Of a block that is no sample. */
-static inline __attribute__((always_inline)) void *realloc_other(void *old, size_t n)
+DP_DUE void *realloc_guarded(void *old, size_t n)
 {
     int64_t rest;
-    if (!deltaprof_gate_heap_on(&DP_GATE))
-        return DP_REAL(realloc)(old, n);
     if (deltaprof_gate_subtract(&DP_GATE, n, &rest))
         return realloc_due(old, n);
     DP_GUARDED();
     void *ptr = DP_REAL(realloc)(old, n);
     deltaprof_gate_restore(&DP_GATE, rest);
     return ptr;
+}
+
+/* Of a block that is no sample. */
+static inline __attribute__((always_inline)) void *realloc_other(void *old, size_t n)
+{
+    bool is_leaf = deltaprof_gate_is_leaf(&DP_GATE);
+    if (!is_leaf && deltaprof_gate_heap_on(&DP_GATE))
+        return realloc_guarded(old, n);
+    if (is_leaf && deltaprof_gate_count(&DP_GATE, n))
+        return realloc_due(old, n);
+    return DP_REAL(realloc)(old, n);
 }
 
 DP_DUE void *realloc_asked(void *old, size_t n)

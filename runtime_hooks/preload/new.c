@@ -13,19 +13,21 @@
 #ifdef DP_WRAP
 #define ON_PAGE                    NULL
 #define NO_MEMORY(name, arguments) NULL
+#define IS_MALLOC(name)            false
 #else
 #define ON_PAGE                    (dp_new._Znwm ? dp_page_block(n) : NULL)
 #define NO_MEMORY(name, arguments) (dp_new.name ? dp_new.name arguments : NULL)
+#define IS_MALLOC(name)            ((void *)DP_REAL(name) == (void *)DP_REAL(malloc))
 #endif
 
 #define NEW_ROW(name, result, parameters, arguments, version) \
     DP_HOOK void *name parameters;                            \
-    ALLOCATOR(name, parameters, arguments, n, ON_PAGE, NO_MEMORY(name, arguments))
+    ALLOCATOR(name, parameters, arguments, n, ON_PAGE, NO_MEMORY(name, arguments), IS_MALLOC(name))
 DP_SYMBOLS_NEW_PLAIN(NEW_ROW)
 
 #define ALIGNED_ROW(name, result, parameters, arguments, version) \
     DP_HOOK void *name parameters;                                \
-    ALLOCATOR(name, parameters, arguments, n, NULL, NULL)
+    ALLOCATOR(name, parameters, arguments, n, NULL, NULL, false)
 DP_SYMBOLS_NEW_ALIGNED(ALIGNED_ROW)
 
 #define DELETE_ROW(name, result, parameters, arguments, version) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * process.c - hooks that tell the library about events of the process: end, closed libraries, namespaces, rights,
- * seccomp.
+ * seccomp. Its hook of syscall is futex.c's, too.
  *
  * exit runs handlers in the reverse order of their registration, C++ destructors included. Its last handler is the one
  * of the loader, which runs the destructors of objects. The library must know of the end before all of them, so it
@@ -11,6 +11,7 @@
  * declared here with the largest number of arguments, because the true number is not known. Arguments are passed on
  * unchanged, by a jump, also because a system call may return twice.
  */
+#include "futex.h"
 #include "hook.h"
 
 #include <linux/seccomp.h>
@@ -63,7 +64,7 @@ static int registered(int result)
 {
     enum { HANDLERS_MOST = 1024 };
     static unsigned n_handlers;
-    if (result || deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2 || !deltaprof_exit_is_watched() ||
+    if (result || deltaprof_is_guarded() || !deltaprof_exit_is_watched() ||
         __atomic_fetch_add(&n_handlers, 1, __ATOMIC_RELAXED) >= HANDLERS_MOST)
         return result;
     int64_t kept = deltaprof_guard_enter();
@@ -226,7 +227,9 @@ int dp_prctl(int option, long a, long b, long c, long d)
 {
     if (lessens(option, a))
         return prctl_pausing(option, a, b, c, d);
-    if (confines(SYS_prctl, option, a, b))
+    if (option == PR_SET_TSC && a == PR_TSC_SIGSEGV)
+        deltaprof_before_tsc_trap();
+    else if (confines(SYS_prctl, option, a, b))
         deltaprof_before_seccomp();
     return DP_REAL(prctl)(option, a, b, c, d);
 }
@@ -260,17 +263,36 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
         dp_before_exec(NULL);
     else if (deltaprof_poll_wanted && makes_thread(number, a))
         deltaprof_thread_begins();
+    else if (number == SYS_prctl && a == PR_SET_TSC)
+        deltaprof_before_tsc_trap();
     else if (confines(number, a, b, c))
         deltaprof_before_seccomp();
     return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
 }
 
-long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
+static __attribute__((noinline)) long watched_call(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
 {
+    if (number == SYS_futex || number == SYS_FUTEX_WAIT || number == SYS_FUTEX_WAKE || number == SYS_FUTEX_WAITV)
+        return dp_syscall_futex(number, a, b, c, d, DP_SYSCALL_LAST());
     if (number == SYS_unshare || number == SYS_setns || restricts(number, a, b, c))
         return syscall_pausing(number, a, b, c, d, DP_SYSCALL_LAST());
-    if (number == SYS_exit_group || number == SYS_execve || number == SYS_execveat || number == SYS_seccomp ||
-        number == SYS_prctl || number == SYS_clone || number == CLONE3)
-        return told(number, a, b, c, d, DP_SYSCALL_LAST());
+    return told(number, a, b, c, d, DP_SYSCALL_LAST());
+}
+
+/* A bit for each system call that has a hook. */
+#define BIT(word, number) ((number) / 64 == (word) ? UINT64_C(1) << (number) % 64 : 0)
+#define WATCHED(w)                                                                                                  \
+    (BIT(w, SYS_capset) | BIT(w, SYS_chroot) | BIT(w, SYS_setgroups) | BIT(w, SYS_setuid) | BIT(w, SYS_setgid) |    \
+     BIT(w, LANDLOCK_RESTRICT_SELF) | BIT(w, LSM_SET_SELF_ATTR) | BIT(w, SYS_setreuid) | BIT(w, SYS_setregid) |     \
+     BIT(w, SYS_setresuid) | BIT(w, SYS_setresgid) | BIT(w, SYS_prctl) | BIT(w, SYS_unshare) | BIT(w, SYS_setns) |  \
+     BIT(w, SYS_exit_group) | BIT(w, SYS_execve) | BIT(w, SYS_execveat) | BIT(w, SYS_seccomp) | BIT(w, SYS_clone) | \
+     BIT(w, CLONE3) | BIT(w, SYS_futex) | BIT(w, SYS_FUTEX_WAIT) | BIT(w, SYS_FUTEX_WAKE) | BIT(w, SYS_FUTEX_WAITV))
+static const uint64_t watched[8] = {WATCHED(0), WATCHED(1), WATCHED(2), WATCHED(3),
+                                    WATCHED(4), WATCHED(5), WATCHED(6), WATCHED(7)};
+
+long dp_syscall(long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long))
+{
+    if (__builtin_expect((unsigned long)number < 512 && watched[number / 64] >> number % 64 & 1, 0))
+        return watched_call(number, a, b, c, d, DP_SYSCALL_LAST());
     return DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
 }

@@ -28,6 +28,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <malloc.h>
 #include <stdbool.h>
@@ -244,7 +245,7 @@ void dp_real_shorten_cxx(const struct dp_range *self)
     }
 }
 
-bool dp_real_gives_pages(void)
+static bool is_libc_heap(void)
 {
     return dp_arena_is_unused() && dp_within(&dp_libc, (uintptr_t)DP_REAL(malloc)) &&
            dp_within(&dp_libc, (uintptr_t)DP_REAL(calloc)) && dp_within(&dp_libc, (uintptr_t)DP_REAL(realloc)) &&
@@ -252,6 +253,14 @@ bool dp_real_gives_pages(void)
            dp_within(&dp_libc, (uintptr_t)DP_REAL(aligned_alloc)) &&
            dp_within(&dp_libc, (uintptr_t)DP_REAL(posix_memalign)) &&
            dp_within(&dp_libc, (uintptr_t)malloc_usable_size);
+}
+
+unsigned dp_real_allocator(void)
+{
+    if (!is_libc_heap())
+        return 0;
+    bool had_hooks = strverscmp(gnu_get_libc_version(), "2.34") < 0;
+    return DELTAPROF_GIVES_PAGES | (had_hooks ? 0 : DELTAPROF_IS_LEAF);
 }
 
 /* Searches the loaded objects, in their order: the object with the reference is one of them, or needs one of them. */

@@ -14,6 +14,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 #include <threads.h>
 
 /* Functions that allocate and free memory of the C heap; resolved first, with the help of the arena. */
@@ -177,6 +179,7 @@
       "GLIBC_2.3.2")                                                                                                   \
     F(pthread_cond_clockwait, int,                                                                                     \
       (pthread_cond_t * c, pthread_mutex_t * m, clockid_t clock, const struct timespec *t), (c, m, clock, t), NULL)    \
+    F(pthread_cond_signal, int, (pthread_cond_t * c), (c), "GLIBC_2.3.2")                                              \
     F(cnd_wait, int, (cnd_t * c, mtx_t * m), (c, m), NULL)                                                             \
     F(cnd_timedwait, int, (cnd_t * c, mtx_t * m, const struct timespec *t), (c, m, t), NULL)                           \
     F(sem_wait, int, (sem_t * s), (s), NULL)                                                                           \
@@ -214,5 +217,18 @@
        void (*loader_fini)(void), void *stack_end),                                                      \
       (run, argc, argv, init, fini, loader_fini, stack_end), NULL)
 
-#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_TRIES(F) DP_SYMBOLS_START(F)
+/* Functions that map memory; in a static program malloc's own calls could not be told from the program's. */
+#define DP_SYMBOLS_MAP(F)                                                                                           \
+    F(mmap, void *, (void *wanted, size_t n, int protection, int flags, int fd, off_t offset),                      \
+      (wanted, n, protection, flags, fd, offset), NULL)                                                             \
+    F(mmap64, void *, (void *wanted, size_t n, int protection, int flags, int fd, off_t offset),                    \
+      (wanted, n, protection, flags, fd, offset), NULL)                                                             \
+    F(munmap, int, (void *start, size_t n), (start, n), NULL)                                                       \
+    F(mremap, void *, (void *old, size_t n_old, size_t n, int flags, void *wanted), (old, n_old, n, flags, wanted), \
+      NULL)                                                                                                         \
+    F(mprotect, int, (void *start, size_t n, int protection), (start, n, protection), NULL)                         \
+    F(brk, int, (void *end), (end), NULL)                                                                           \
+    F(sbrk, void *, (intptr_t n), (n), NULL)
+
+#define DP_SYMBOLS_LIBC(F) DP_SYMBOLS_TAKEN(F) DP_SYMBOLS_MAP(F) DP_SYMBOLS_TRIES(F) DP_SYMBOLS_START(F)
 #define DP_SYMBOLS_CXX(F)  DP_SYMBOLS_NEW(F) DP_SYMBOLS_DELETE(F)

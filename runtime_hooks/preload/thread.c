@@ -5,6 +5,9 @@
  * Creating a thread takes locks of the loader, so no hook of malloc or of a lock may do it in a process with threads.
  * Here the program itself is going to take the same locks, so there is no new risk of a deadlock.
  *
+ * A new thread passes through a function of this file, which has the library set it up before it runs the program's
+ * function. That function is called by a jump, so its caller is libc, as always.
+ *
  * If the program's thread cannot be created right after a thread of the library, the latter may have taken the last
  * place: it ends, and the program's call is repeated.
  */
@@ -18,22 +21,81 @@ static inline bool ours_came(void)
     return __builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread_begins();
 }
 
-#define MAKING(name, parameters, arguments, success)          \
-    DP_HOOK int name parameters                               \
-    {                                                         \
-        bool ours = ours_came();                              \
-        int result = DP_REAL(name) arguments;                 \
-        if (__builtin_expect(result != success, 0) && ours) { \
-            deltaprof_stop_agent();                           \
-            result = DP_REAL(name) arguments;                 \
-        }                                                     \
-        return result;                                        \
+/* What a thread that is being created will run. A place is in use until the thread has read it. */
+union start {
+    void *(*run)(void *);
+    thrd_start_t run_c11;
+};
+static struct place {
+    unsigned char used;
+    union start start;
+    void *arg;
+} places[64];
+
+/* NULL: none is free; the thread then starts without the library, as it does where the library has no use for it. */
+static struct place *take_place(union start start, void *arg)
+{
+    if (!deltaprof_thread_starts_wanted())
+        return NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct place *place = &places[i];
+        if (__atomic_load_n(&place->used, __ATOMIC_RELAXED) || __atomic_exchange_n(&place->used, 1, __ATOMIC_ACQUIRE))
+            continue;
+        place->start = start;
+        place->arg = arg;
+        return place;
+    }
+    return NULL;
+}
+
+static void leave_place(struct place *place)
+{
+    __atomic_store_n(&place->used, 0, __ATOMIC_RELEASE);
+}
+
+static void *begin(void *at)
+{
+    struct place *place = at;
+    void *(*run)(void *) = place->start.run, *arg = place->arg;
+    leave_place(place);
+    deltaprof_thread_starts();
+    return run(arg);
+}
+
+static int begin_c11(void *at)
+{
+    struct place *place = at;
+    thrd_start_t run = place->start.run_c11;
+    void *arg = place->arg;
+    leave_place(place);
+    deltaprof_thread_starts();
+    return run(arg);
+}
+
+#define MAKING(name, parameters, member, function, arguments, success)       \
+    DP_HOOK int name parameters                                              \
+    {                                                                        \
+        bool ours = ours_came();                                             \
+        struct place *place = take_place((union start){.member = run}, arg); \
+        if (place) {                                                         \
+            run = function;                                                  \
+            arg = place;                                                     \
+        }                                                                    \
+        int result = DP_REAL(name) arguments;                                \
+        if (__builtin_expect(result != success, 0) && ours) {                \
+            deltaprof_stop_agent();                                          \
+            result = DP_REAL(name) arguments;                                \
+        }                                                                    \
+        if (__builtin_expect(result != success, 0) && place)                 \
+            leave_place(place);                                              \
+        return result;                                                       \
     }
 
 MAKING(pthread_create,
-       (pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*run)(void *), void *restrict arg),
-       (thread, attr, run, arg), 0)
-MAKING(thrd_create, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), thrd_success)
+       (pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*run)(void *), void *restrict arg), run,
+       begin, (thread, attr, run, arg), 0)
+MAKING(thrd_create, (thrd_t * thread, thrd_start_t run, void *arg), run_c11, begin_c11, (thread, run, arg),
+       thrd_success)
 
 /* Passed on by a jump, as syscall is (symbols.h): the last argument, if there is one, is on the stack. */
 DP_HOOK int dp_clone(int (*run)(void *), void *stack, int flags, void *arg,

@@ -20,13 +20,29 @@ static void let_go(const void *m, const struct deltaprof_site *site)
         deltaprof_lock_release_end(&owed, site);
 }
 
-#define CONDITION(name, parameters, arguments, end)                                      \
+/*
+ * CPython's lock is a condition and a mutex behind it, in the interpreter's state. A thread that wants the lock waits
+ * with a timeout, and the holder signals when it lets go: so the condition stands for a lock with a holder.
+ */
+static inline enum deltaprof_lock_kind kind_of(const void *c, const void *m, bool timed)
+{
+#ifdef DP_WRAP
+    return DELTAPROF_LOCK_COND;
+#else
+    bool gil = timed && dp_within(&dp_python_state, (uintptr_t)c) && m == (const pthread_cond_t *)c + 1;
+    return __builtin_expect(gil, 0) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
+#endif
+}
+
+RELEASING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
+
+#define CONDITION(name, parameters, arguments, timed, end)                               \
     DP_DUE int name##_wait parameters                                                    \
     {                                                                                    \
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                            \
         struct deltaprof_wait wait;                                                      \
         let_go(m, &site);                                                                \
-        deltaprof_lock_wait_begin(&wait, c, DELTAPROF_LOCK_COND, &site);                 \
+        deltaprof_lock_wait_begin(&wait, c, kind_of(c, m, timed), &site);                \
         int result = DP_REAL(name) arguments;                                            \
         deltaprof_lock_wait_end(&wait, end(result), &site);                              \
         return result;                                                                   \
@@ -36,15 +52,15 @@ static void let_go(const void *m, const struct deltaprof_site *site)
         return __libc_single_threaded ? DP_REAL(name) arguments : name##_wait arguments; \
     }
 
-CONDITION(pthread_cond_wait, (pthread_cond_t *restrict c, pthread_mutex_t *restrict m), (c, m), end_of)
+CONDITION(pthread_cond_wait, (pthread_cond_t *restrict c, pthread_mutex_t *restrict m), (c, m), false, end_of)
 CONDITION(pthread_cond_timedwait,
-          (pthread_cond_t *restrict c, pthread_mutex_t *restrict m, const struct timespec *restrict t), (c, m, t),
+          (pthread_cond_t *restrict c, pthread_mutex_t *restrict m, const struct timespec *restrict t), (c, m, t), true,
           end_of)
 CONDITION(pthread_cond_clockwait,
           (pthread_cond_t *restrict c, pthread_mutex_t *restrict m, clockid_t clock, const struct timespec *restrict t),
-          (c, m, clock, t), end_of)
-CONDITION(cnd_wait, (cnd_t * c, mtx_t *m), (c, m), end_of_c11)
-CONDITION(cnd_timedwait, (cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict t), (c, m, t),
+          (c, m, clock, t), true, end_of)
+CONDITION(cnd_wait, (cnd_t * c, mtx_t *m), (c, m), false, end_of_c11)
+CONDITION(cnd_timedwait, (cnd_t *restrict c, mtx_t *restrict m, const struct timespec *restrict t), (c, m, t), false,
           end_of_c11)
 
 /*

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wrap.h - names of the hooks in a fully static program, where no next definition can be searched.
+ * wrap.h - symbol names of the hooks in a fully static program. There the hooks cannot look up the next definition of
+ * a function at run time.
  *
- * The linker's --wrap=NAME changes every call of NAME, libc's own too, to __wrap_NAME, which is the hook; __real_NAME
- * is the NAME of libc.a. The sources call the hooks NAME; so here they get the name __wrap_NAME, and DP_REAL the name
- * __real_NAME.
+ * The linker's option --wrap=NAME turns every call of NAME into a call of __wrap_NAME, also inside libc. __wrap_NAME is
+ * the hook, and __real_NAME is the function of libc.a. The sources name a hook NAME. This header gives it the symbol
+ * name __wrap_NAME, and gives DP_REAL(NAME) the symbol name __real_NAME.
  */
 #pragma once
 

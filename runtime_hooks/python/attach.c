@@ -7,21 +7,26 @@
 #include <errno.h>
 #include <stdio.h>
 
-void dp_python_attach(void)
+int deltaprof_python_attach(void)
 {
+    static bool attached;
     int mode = deltaprof_python_wanted();
     const char *version = "";
     if (mode != DELTAPROF_PYTHON_AUTO && mode != DELTAPROF_PYTHON_FRAMES)
-        return;
+        return -ENOENT;
+    if (attached)
+        return dp_python.minor ? 0 : -ENOTSUP;
     int err = dp_python_find(&version);
+    attached = err != -ENOENT;
     if (err == -ENOTSUP) {
         char line[256];
         snprintf(line, sizeof line, "python=: Python %.60s is not known here: its functions are not named", version);
         deltaprof_say(line);
     }
     if (err)
-        return;
+        return err;
     deltaprof_frames_provide(dp_python_frames, NULL);
     if (mode == DELTAPROF_PYTHON_AUTO)
         dp_python_wrap_allocator();
+    return 0;
 }

@@ -141,6 +141,7 @@ void dp_python_frames(void *ctx, struct deltaprof_frames *out)
     const char *tstate = dp_python.this_thread();
     if (!tstate)
         return;
+    deltaprof_frames_labels(out, dp_python_labels_of(tstate));
     if (dp_python.minor >= 12)
         frames_by_entry(out, tstate);
     else

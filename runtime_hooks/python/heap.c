@@ -32,7 +32,7 @@ static uint32_t heap;
 /* The outer edge of a sampled allocation, where the library may make its threads. */
 static inline void edge(void)
 {
-    if (__builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread.countdown < DELTAPROF_GUARDED / 2)
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
         deltaprof_poll();
 }
 

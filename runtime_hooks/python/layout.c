@@ -10,9 +10,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 
 struct dp_python dp_python;
+struct dp_range dp_python_state;
 
 /* Of PyTypeObject, unchanged since 3.8. */
 enum { TYPE_BASICSIZE = 32, TYPE_MEMBERS = 240 };
@@ -87,7 +89,7 @@ static uint16_t member_offset(const char *type, const char *name)
     return 0;
 }
 
-/* "3.11.2 (main, ...)" -> 11; 0: not a 3. */
+/* "3.11.2 (main, ...)" -> 11; 0: not Python 3. */
 static unsigned minor_of(const char *version)
 {
     return !strncmp(version, "3.", 2) ? (unsigned)strtoul(version + 2, NULL, 10) : 0;
@@ -113,9 +115,21 @@ static int find_layout(const char *version)
     return -ENOTSUP;
 }
 
-/* There if a Python is in the global scope. A reference that stays open costs a program without Python no search, whose
- * miss would leave memory of its allocator behind for the error text. */
+/*
+ * NULL if no Python is in the global scope. Not looked up by dlsym: a search that fails stores an error text in memory
+ * of the program's allocator, which a program without Python must not pay.
+ */
 extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
+
+/* The size of _PyRuntime is that of its symbol. */
+static void find_state(void)
+{
+    const char *state = dlsym(RTLD_DEFAULT, "_PyRuntime");
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+    if (state && dladdr1(state, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol)
+        dp_python_state = (struct dp_range){(uintptr_t)state, (uintptr_t)state + symbol->st_size};
+}
 
 int dp_python_find(const char **why)
 {
@@ -134,5 +148,8 @@ int dp_python_find(const char **why)
         dlerror();
         return -ENOTSUP;
     }
-    return find_layout(*why);
+    int err = find_layout(*why);
+    if (!err)
+        find_state();
+    return err;
 }

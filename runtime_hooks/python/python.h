@@ -27,15 +27,38 @@ struct dp_python {
 };
 extern struct dp_python dp_python __attribute__((visibility("hidden")));
 
+/* The interpreter's static state, in which its lock lies; the hooks of locks read it. Zero: not known. */
+struct dp_range {
+    uintptr_t start, end;
+};
+extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
+
 /* Finds the interpreter in the process. 0; -ENOENT: there is none; -ENOTSUP: one that is not known, *why says what.
  * Context: init. */
 int dp_python_find(const char **why);
 
-/* Finds the interpreter and registers what `python=` wants. Context: init, after the profiler started. */
-void dp_python_attach(void);
+/*
+ * Finds the interpreter and registers what `python=` wants; a second call does nothing. 0; -ENOENT: there is no Python,
+ * or `python=off`; -ENOTSUP: an unknown one. Context: after the profiler started: in a constructor, or with the GIL.
+ */
+DELTAPROF_API int deltaprof_python_attach(void);
 
-/* Makes the domains MEM and OBJ of the interpreter's allocator the heap `python`. Context: init, before main. */
+/* Makes the domains MEM and OBJ of the interpreter's allocator the heap `python`. Context: as above. */
 void dp_python_wrap_allocator(void);
+
+/*
+ * From now on the value of a context variable is the label set of the code that runs in that context. context: the one
+ * that the calling thread runs in; hash: the variable's; the types are those of two kinds of nodes of its mapping. The
+ * variable lives for ever. 0; -ENOTSUP: contexts are not as expected. Context: with the GIL.
+ */
+DELTAPROF_API int deltaprof_python_labels(const void *context, const void *variable, int64_t hash,
+                                          const void *mapping_type, const void *few_type, const void *many_type);
+
+/* The label set of the calling thread's context; 0: it has none. Context: any thread that runs Python. */
+DELTAPROF_API uint32_t deltaprof_python_labels_now(void);
+
+/* The same by the thread's state. Context: hook. */
+uint32_t dp_python_labels_of(const char *tstate);
 
 /* The frame provider. Context: hook. */
 void dp_python_frames(void *ctx, struct deltaprof_frames *frames);

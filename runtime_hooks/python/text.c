@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text.c - the characters of a Python string as UTF-8, read in place.
+ * text.c - reads the characters of a Python string in place, as UTF-8.
  *
- * An ASCII string is its own UTF-8. Others lie as 1, 2 or 4 bytes a character behind their header and are encoded
- * into the caller's buffer; surrogates, which stand for bytes that were no text, become U+FFFD. The end of a long path
- * says more than its beginning, so a long text loses its beginning.
+ * An ASCII string is already UTF-8. Any other string has 1, 2 or 4 bytes for each character, behind its header. These
+ * characters are encoded into the caller's buffer. A surrogate stands for a byte that Python could not decode, and
+ * becomes U+FFFD. At most the last CHARACTERS_MAX characters are encoded: the end of a long path says more than its
+ * beginning.
  */
 #include "python.h"
 
@@ -53,7 +54,7 @@ bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text
     const char *at = str + dp_python.at.str_compact;
     size_t n = 0;
     for (int64_t i = length > CHARACTERS_MAX ? length - CHARACTERS_MAX : 0; i < length; i++) {
-        const uint8_t *bytes = (const uint8_t *)at + (size_t)i * kind; /* little-endian, as both machines are */
+        const uint8_t *bytes = (const uint8_t *)at + (size_t)i * kind; /* both machines are little-endian */
         uint32_t c = bytes[0] | (kind > 1 ? (uint32_t)bytes[1] << 8 : 0);
         if (kind == 4)
             c |= (uint32_t)bytes[2] << 16;

@@ -2,8 +2,19 @@
 /* base/clock.h - reads clocks in nanoseconds; vDSO calls, allowed in hooks. */
 #pragma once
 
+#include "base/atomic.h"
+
 #include <stdint.h>
 #include <time.h>
+
+/* Relaxed: a thread whose counter is trapped has made the change itself, or was created after it. */
+extern struct dp_clocks {
+    _Atomic clockid_t monotonic, wall;
+    _Atomic int64_t ahead_ns;
+} dp_clocks;
+
+/* To be called before a thread's time stamp counter is trapped. For the life of the process. */
+void dp_clock_avoid_counter(void);
 
 static inline int64_t dp_clock_read(clockid_t id)
 {
@@ -15,7 +26,8 @@ static inline int64_t dp_clock_read(clockid_t id)
 /* CLOCK_MONOTONIC: for waits and durations. */
 static inline int64_t dp_clock_ns(void)
 {
-    return dp_clock_read(CLOCK_MONOTONIC);
+    clockid_t id = dp_load_relaxed(&dp_clocks.monotonic);
+    return dp_clock_read(id) + dp_load_relaxed(&dp_clocks.ahead_ns);
 }
 
 /* CLOCK_MONOTONIC at the kernel tick's resolution, a quarter of the price. */
@@ -27,7 +39,7 @@ static inline int64_t dp_clock_coarse_ns(void)
 /* CLOCK_REALTIME: for time_nanos. */
 static inline int64_t dp_clock_wall_ns(void)
 {
-    return dp_clock_read(CLOCK_REALTIME);
+    return dp_clock_read(dp_load_relaxed(&dp_clocks.wall));
 }
 
 /* The same at the kernel tick's resolution. Neither coarse clock reads the time stamp counter, which a program may have

@@ -5,7 +5,10 @@
  * No descriptor is kept open: if the host closed it and opened a file under the same number, the next line would be
  * written into that file. A log file is opened for each line, without waiting for a FIFO's reader. fd 2 is written only
  * while fstat says that it is the file that it was at init, and not while its reader is stuck. A thread with its own
- * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd, or passes the line on (relay.h).
+ * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd. Where that is refused, as in
+ * containers, it opens the pipe or terminal by its name in /proc, or passes the line on (relay.h). A file on disk is
+ * not opened so: the line would not move the offset that the host writes at.
+ *
  * Many programs close stderr just before they end (gnulib's close_stdout): if it was a terminal, the terminal is opened
  * by name for the last lines.
  */
@@ -122,15 +125,25 @@ void dp_log_fork_child(void)
     dp_relay_fork_child();
 }
 
+/* /proc/self is the main thread's, whose table is the host's. */
+static int reopen_stderr(void)
+{
+    static const char path[] = "/proc/self/fd/2";
+    struct stat st;
+    if (stat(path, &st) || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+        return -1;
+    return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
 /* Opens the host's fd 2, for a thread with its own table; -1: not permitted. */
 static int borrow_stderr(void)
 {
-    int process = (int)syscall(PIDFD_OPEN, getpid(), 0);
-    if (process < 0)
-        return -1;
-    int fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
-    close(process);
-    return fd;
+    int process = (int)syscall(PIDFD_OPEN, getpid(), 0), fd = -1;
+    if (process >= 0) {
+        fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
+        close(process);
+    }
+    return fd >= 0 ? fd : reopen_stderr();
 }
 
 int dp_log_own_table(void)

@@ -3,6 +3,9 @@
  * base/mem.c - maps memory and counts it: one counter, one cap. A mapping is added to the counter first and subtracted
  * again if it fails. So near the cap two threads may both be refused, but never both succeed. The counter is relaxed:
  * it orders nothing.
+ *
+ * The mappings are listed, for reports. The list is bounded and needs no lock: a slot belongs to the thread that filled
+ * it, until that mapping ends.
  */
 #include "base/mem.h"
 
@@ -22,6 +25,40 @@ static struct {
     char *at;
     size_t left;
 } reserved;
+
+/* The mappings, in any order. The start is written last and erased first; a reader may see a length that is old. */
+static struct {
+    _Atomic uintptr_t start;
+    _Atomic size_t n_bytes;
+} mappings[DP_MEM_MAPPINGS];
+
+static void list(const void *p, size_t n_bytes)
+{
+    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++) {
+        uintptr_t none = 0;
+        if (dp_load_relaxed(&mappings[i].start) || !dp_cas_relaxed(&mappings[i].start, &none, (uintptr_t)p))
+            continue;
+        dp_store_relaxed(&mappings[i].n_bytes, n_bytes);
+        return;
+    }
+}
+
+static void unlist(const void *p)
+{
+    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
+        if (dp_load_relaxed(&mappings[i].start) == (uintptr_t)p) {
+            dp_store_relaxed(&mappings[i].n_bytes, 0);
+            dp_store_relaxed(&mappings[i].start, 0);
+            return;
+        }
+}
+
+bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes)
+{
+    *start = dp_load_relaxed(&mappings[i].start);
+    *n_bytes = dp_load_relaxed(&mappings[i].n_bytes);
+    return *start && *n_bytes;
+}
 
 static size_t pages(size_t n_bytes)
 {
@@ -66,6 +103,7 @@ static void *map(size_t size)
         return NULL;
     if (size >= HUGE_BYTES)
         madvise(p, size, MADV_NOHUGEPAGE); /* sparse tables: one touched entry must not cost 2 MiB */
+    list(p, size);
     return p;
 }
 
@@ -165,6 +203,7 @@ void dp_mem_unmap(void *p, size_t n_bytes)
     if (!p)
         return;
     int saved = errno;
+    unlist(p);
     munmap(p, pages(n_bytes));
     dp_sub_relaxed(&used, pages(n_bytes));
     errno = saved;
@@ -196,7 +235,9 @@ void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
     size_t old_size = pages(old_bytes), new_size = pages(new_bytes);
     if (new_size < new_bytes || (new_size > old_size && charge(new_size - old_size)))
         return NULL;
+    unlist(p);
     void *moved = move(p, old_size, new_size);
+    list(moved == MAP_FAILED ? p : moved, moved == MAP_FAILED ? old_size : new_size);
     if (moved == MAP_FAILED) {
         if (new_size > old_size)
             dp_sub_relaxed(&used, new_size - old_size);

@@ -58,6 +58,13 @@ bool dp_mem_yield(bool yields);
 size_t dp_mem_used(void);
 
 /*
+ * Mapping i of those that exist, for i from 0 to DP_MEM_MAPPINGS - 1, so that a report can count what is resident;
+ * false: there is none. Beyond that number mappings are not listed.
+ */
+#define DP_MEM_MAPPINGS 256u
+bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes);
+
+/*
  * A growable array in a mapping: struct { T *at; size_t n, cap; }. Zero is empty.
  *     DP_VEC(struct row) rows = {0};
  *     struct row *r = dp_vec_push(&rows);    // zeroed, or NULL

@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/glob.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +111,19 @@ int dp_process_threads(void)
     return n;
 }
 
-/* Before Linux 5.9. */
+int dp_process_open(const char *file)
+{
+    static const char *const dirs[] = {"thread-self", "self"}; /* the first from Linux 3.17 on */
+    int fd = -1;
+    for (int i = 0; i < 2 && fd < 0; i++) {
+        char path[64];
+        dp_text_format(path, sizeof path, "/proc/%s/%s", dirs[i], file);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Before Linux 5.9, and where a filter refuses close_range. */
 static int unshare_and_close(void)
 {
     struct rlimit limit;
@@ -124,7 +137,7 @@ static int unshare_and_close(void)
 int dp_process_own_descriptors(void)
 {
     if (syscall(CLOSE_RANGE, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */)) {
-        int err = errno == ENOSYS ? unshare_and_close() : -errno;
+        int err = unshare_and_close();
         if (err)
             return err;
     }

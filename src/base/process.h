@@ -35,6 +35,12 @@ bool dp_process_matches(const char *globs);
 int dp_process_threads(void);
 
 /*
+ * Opens /proc/self/FILE for reading, as the calling thread's: /proc/self is the main thread's, and shows no memory
+ * once that thread has left by pthread_exit. -1: errno.
+ */
+int dp_process_open(const char *file);
+
+/*
  * Gives the calling thread a separate, empty descriptor table with /dev/null as 0, 1 and 2, so that output of a
  * module's library goes into no other file. Returns 0; or -errno: it still shares the host's table. Uses system calls
  * directly, because the libc functions may be interposed.

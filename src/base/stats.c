@@ -15,6 +15,16 @@ const char *dp_stats_words(enum dp_stat which)
     return words[which];
 }
 
+const char *dp_stats_name(enum dp_stat which)
+{
+    static const char *const names[] = {
+#define X(name, words) #name,
+        DP_STATS(X)
+#undef X
+    };
+    return names[which];
+}
+
 int64_t dp_tally_read(enum dp_tally which)
 {
     int64_t sum = 0;

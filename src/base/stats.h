@@ -20,7 +20,9 @@
     X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")                    \
     X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known") \
     X(FORK_RACES, "events of a forked child's threads while it found its zero")                            \
+    X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (memory=)")   \
     X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                             \
+    X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                \
     X(TICKS, "ticks delivered")                                                                            \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")
 
@@ -40,7 +42,8 @@ static inline void dp_stats_add(enum dp_stat which, uint64_t n)
 
 uint64_t dp_stats_read(enum dp_stat which);
 const char *dp_stats_words(enum dp_stat which);
-void dp_stats_reset(void); /* in a forked child */
+const char *dp_stats_name(enum dp_stat which); /* as in code, OVERFLOW */
+void dp_stats_reset(void);                     /* in a forked child */
 
 /*
  * Counters that change with every event are split into shards of one cache line each. Each of the first DP_SHARDS_OWN

@@ -93,6 +93,16 @@ static void read_needed(const struct image *image, const Elf64_Phdr *phdr, size_
     }
 }
 
+/* Prefixes are of allocators' own builds; _rjem_ is that of Rust's jemalloc. */
+static bool names_own_malloc(const char *name)
+{
+    static const char *const names[] = {"je_malloc", "_rjem_malloc", "tc_malloc", "mi_malloc"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                          struct dp_binary *elf)
 {
@@ -111,11 +121,23 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         } else if (!strcmp(name, "malloc") && defined) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
             elf->own_exported |= table->sh_type == SHT_DYNSYM;
-        } else if (!*elf->own_malloc &&
-                   (!strcmp(name, "je_malloc") || !strcmp(name, "tc_malloc") || !strcmp(name, "mi_malloc"))) {
+        } else if (!*elf->own_malloc && names_own_malloc(name)) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
+        } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
+            elf->runtime = DP_RUNTIME_JAVA;
+        } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
+            elf->runtime = DP_RUNTIME_V8;
         }
     }
+}
+
+/* Go and Chromium's allocator name sections of their own, which strip leaves. */
+static void read_section_name(const char *name, struct dp_binary *elf)
+{
+    if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
+        elf->runtime = DP_RUNTIME_GO;
+    else if (!strcmp(name, "malloc_hook"))
+        elf->runtime = DP_RUNTIME_PARTITION_ALLOC;
 }
 
 static void read_image(const struct image *image, struct dp_binary *elf)
@@ -138,6 +160,9 @@ static void read_image(const struct image *image, struct dp_binary *elf)
 
     size_t n_shdr = ehdr->e_shentsize == sizeof(Elf64_Shdr) ? ehdr->e_shnum : 0;
     const Elf64_Shdr *shdr = at(image, ehdr->e_shoff, n_shdr * sizeof *shdr);
+    const Elf64_Shdr *names = shdr && ehdr->e_shstrndx < n_shdr ? &shdr[ehdr->e_shstrndx] : NULL;
+    for (size_t i = 0; names && i < n_shdr; i++)
+        read_section_name(string(image, names->sh_offset, names->sh_size, shdr[i].sh_name), elf);
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if ((shdr[i].sh_type == SHT_DYNSYM || shdr[i].sh_type == SHT_SYMTAB) && shdr[i].sh_link < n_shdr)
             read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf);

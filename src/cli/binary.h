@@ -4,13 +4,17 @@
 
 #include <stdbool.h>
 
+/* Programs whose memory is, for the most part, not that of malloc. */
+enum dp_runtime { DP_RUNTIME_NONE, DP_RUNTIME_GO, DP_RUNTIME_JAVA, DP_RUNTIME_V8, DP_RUNTIME_PARTITION_ALLOC };
+
 struct dp_binary {
     bool is_elf;
     bool is_ours;        /* same class, byte order and machine as this program */
     char interp[256];    /* PT_INTERP; "" for a static program */
     char sanitizer[64];  /* the library or symbol that shows a sanitizer; "" none */
     char own_malloc[64]; /* the name of a malloc function that a preload cannot hook; "" none */
-    bool own_exported;   /* own_malloc is "malloc" itself, exported: libraries get it too */
+    enum dp_runtime runtime;
+    bool own_exported; /* own_malloc is "malloc" itself, exported: libraries get it too */
 };
 
 /* 0 and elf filled (is_elf false for anything else), or -errno of opening or reading the file. */

@@ -9,7 +9,8 @@
  */
 #include "cli/cli.h"
 #include "cli/growth.h"
-#include "cli/units.h"
+#include "print/print.h"
+#include "print/units.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,28 +29,28 @@ static const char about[] =
     "beside their samples), of other types and with --label, --focus, --ignore and --hide they are estimates: growth\n"
     "counts if it is more than chance makes of sampled values. Profiles taken with heap_rate=1 are exact in all.\n\n"
     "  --max-growth N%   what NEW may have more than OLD, reached at 98 % of it; 0: no growth at "
-    "all\n" DP_CLI_QUERY_HELP;
+    "all\n" DP_QUERY_HELP;
 
 struct side {
     double total, variance;
     bool is_exact;
 };
 
-static struct side measure(struct dp_cli_query *v)
+static struct side measure(struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;
     struct side side = {.is_exact = false};
     int objects = -1;
     double rate = (double)v->merge.header.period;
     for (size_t i = 0; i < m->types.n; i++) {
-        const char *name = dp_model_text(m, m->types.at[i].type), *space = dp_cli_query_type(v);
+        const char *name = dp_model_text(m, m->types.at[i].type), *space = dp_query_type(v);
         size_t n = strcspn(name, "_");
         if (!strcmp(name + n, "_objects") && !strncmp(name, space, n + 1) && !strcmp(space + n, "_space"))
             objects = (int)i;
     }
     for (uint32_t row = 0; row < m->rows.n; row++) {
-        double value = (double)dp_cli_query_value(v, row);
-        if (!value || dp_cli_query_row(v, row) <= 0)
+        double value = (double)dp_query_value(v, row);
+        if (!value || dp_query_row(v, row) <= 0)
             continue;
         double n = objects < 0 ? 0 : (double)v->merge.values.at[row * m->types.n + (size_t)objects];
         side.total += value;
@@ -59,17 +60,17 @@ static struct side measure(struct dp_cli_query *v)
         }
     }
     bool is_filtered = v->n_labels || v->has_filter[0] || v->has_filter[1] || v->has_filter[2] || v->at_text;
-    if (v->allocated > 0 && !strcmp(dp_cli_query_type(v), "alloc_space") && !is_filtered)
+    if (v->allocated > 0 && !strcmp(dp_query_type(v), "alloc_space") && !is_filtered)
         side = (struct side){.total = (double)v->allocated, .is_exact = true};
     return side;
 }
 
 /* Prints the result. Returns whether the budget is broken. */
-static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, double percent)
+static bool judge(struct dp_query *old_view, struct dp_query *new_view, double percent)
 {
     struct side old = measure(old_view), new = measure(new_view);
     char before[32], after[32];
-    const char *unit = dp_cli_query_unit(new_view);
+    const char *unit = dp_query_unit(new_view);
     if (old.is_exact != new.is_exact) { /* compare samples with samples */
         old_view->allocated = new_view->allocated = 0;
         old = measure(old_view);
@@ -78,9 +79,9 @@ static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, 
     double growth = new.total - old.total, sd = sqrt(old.variance + new.variance);
     double relative = old.total > 0 ? 100 * growth / old.total : growth > 0 ? INFINITY : 0;
     bool reaches = growth > 0 && relative >= REACHED * percent, is_sure = growth > CERTAIN * sd;
-    dp_cli_unit(before, sizeof before, (int64_t)old.total, unit);
-    dp_cli_unit(after, sizeof after, (int64_t) new.total, unit);
-    printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", dp_cli_query_type(new_view), before, after, relative, percent,
+    dp_print_unit(before, sizeof before, (int64_t)old.total, unit);
+    dp_print_unit(after, sizeof after, (int64_t) new.total, unit);
+    printf("%s: %s -> %s, %+.2f%%, budget %g%%: %s\n", dp_query_type(new_view), before, after, relative, percent,
            reaches && is_sure ? "over budget" : "passed");
     if (reaches && !is_sure)
         printf("The growth is not sure: sampling alone makes up to %.2f%% of difference. heap_rate=1 is exact.\n",
@@ -88,7 +89,7 @@ static bool judge(struct dp_cli_query *old_view, struct dp_cli_query *new_view, 
     return reaches && is_sure;
 }
 
-static int check(struct dp_cli_query *old, struct dp_cli_query *new, char **paths, double percent)
+static int check(struct dp_query *old, struct dp_query *new, char **paths, double percent)
 {
     struct dp_cli_growth g = {.n_files = 0};
     if (!new->type_name) /* the first of these types that a file has */
@@ -96,11 +97,11 @@ static int check(struct dp_cli_query *old, struct dp_cli_query *new, char **path
     int status = dp_cli_growth_pair(&g, old, new, paths);
     bool is_broken = !status && judge(old, new, percent);
     if (is_broken)
-        dp_cli_growth_print(&g, dp_cli_query_unit(new), STACKS_SHOWN, FRAMES_SHOWN);
+        dp_cli_growth_print(&g, dp_query_unit(new), STACKS_SHOWN, FRAMES_SHOWN);
     dp_cli_growth_fini(&g);
     if (!status)
-        status = dp_cli_flush("check");
-    return status ? DP_CLI_USAGE : is_broken ? DP_CLI_FAILED : 0;
+        status = dp_print_flush("check");
+    return status ? DP_EXIT_USAGE : is_broken ? DP_EXIT_FAILED : 0;
 }
 
 static int take_percent(double *percent)
@@ -110,30 +111,30 @@ static int take_percent(double *percent)
     end += *end == '%';
     if (end != optarg && !*end && *percent >= 0)
         return 0;
-    dp_cli_error("check", "--max-growth %s is no percentage", optarg);
-    return DP_CLI_USAGE;
+    dp_print_error("check", "--max-growth %s is not a percentage", optarg);
+    return DP_EXIT_USAGE;
 }
 
 int dp_cli_check(int argc, char **argv)
 {
-    static const struct option options[] = {{"max-growth", required_argument, NULL, 'g'}, DP_CLI_QUERY_OPTIONS};
-    struct dp_cli_query old, new;
+    static const struct option options[] = {{"max-growth", required_argument, NULL, 'g'}, DP_QUERY_OPTIONS};
+    struct dp_query old, new;
     double percent = -1;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
-    int status = dp_cli_query_init(&new, "check", argc) ? DP_CLI_USAGE : 0;
+    dp_query_files_init();
+    int status = dp_query_init(&new, "check", argc) ? DP_EXIT_USAGE : 0;
     for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;)
-        status = option == 'g' ? take_percent(&percent) : dp_cli_query_option(&new, argv, option);
+        status = option == 'g' ? take_percent(&percent) : dp_query_option(&new, argv, option);
     if (!status && (argc - optind != 2 || percent < 0)) {
-        dp_cli_error("check", "%s: deltaprof check --max-growth N%% OLD NEW",
-                     percent < 0 ? "no budget given" : "two profiles needed");
-        status = DP_CLI_USAGE;
+        dp_print_error("check", "%s: deltaprof check --max-growth N%% OLD NEW",
+                       percent < 0 ? "no budget given" : "two profiles needed");
+        status = DP_EXIT_USAGE;
     }
-    dp_cli_query_same(&old, &new);
+    dp_query_same(&old, &new);
     if (!status)
         status = check(&old, &new, argv + optind, percent);
-    dp_cli_query_same_fini(&old);
-    dp_cli_query_fini(&new);
+    dp_query_same_fini(&old);
+    dp_query_fini(&new);
     return status;
 }

@@ -4,9 +4,10 @@
  * the one before it.
  */
 #include "cli/cli.h"
-#include "cli/files.h"
 #include "cli/out.h"
-#include "pprof/diff.h"
+#include "model/diff.h"
+#include "print/print.h"
+#include "query/files.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -39,24 +40,24 @@ struct options {
     struct dp_strings written; /* names written so far: two files with the same name would overwrite a delta */
 };
 
-static int add(struct options *o, const char *file, struct dp_cli_source *source)
+static int add(struct options *o, const char *file, struct dp_query_source *source)
 {
-    struct dp_input_error error = {""};
+    struct dp_decode_error error = {""};
     struct stat st;
     if (strcmp(file, "-") && !stat(file, &st) && S_ISDIR(st.st_mode)) {
-        dp_cli_error("diff",
-                     "%s: a directory; diff subtracts files of one process in their order: name them, as in "
-                     "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
-                     file, file);
-        return DP_CLI_USAGE;
+        dp_print_error("diff",
+                       "%s: a directory; diff subtracts files of one process in their order: name them, as in "
+                       "%s/PROGRAM.PID.*.heap.pb.gz; deltaprof growth takes directories",
+                       file, file);
+        return DP_EXIT_USAGE;
     }
-    int status = dp_cli_read("diff", file, o->limit_bytes, source);
+    int status = dp_query_read_file("diff", file, o->limit_bytes, source);
     if (status)
         return status;
     int result = dp_diff_add(&o->diff, &source->decode, &error);
     if (result)
-        status = dp_cli_refuse("diff", file, result, &error);
-    return result == -EINVAL ? DP_CLI_USAGE : status;
+        status = dp_query_refuse("diff", file, result, &error);
+    return result == -EINVAL ? DP_EXIT_USAGE : status;
 }
 
 static int write_diff(struct options *o, const char *file, const char *path)
@@ -69,19 +70,19 @@ static int write_diff(struct options *o, const char *file, const char *path)
     static const char *const what[] = {
         [DP_DIFF_CLAMP] = "written as 0", [DP_DIFF_DROP] = "left out", [DP_DIFF_KEEP] = "written as negative"};
     if (!status && found.n_went_down)
-        dp_cli_error("diff", "%s: %zu sample%s went down or vanished since the file before (another process?): %s",
-                     dp_cli_file_name(file), found.n_went_down, found.n_went_down == 1 ? "" : "s",
-                     what[o->diff.negative]);
+        dp_print_error("diff", "%s: %zu sample%s went down or vanished since the file before (another process?): %s",
+                       dp_query_file_name(file), found.n_went_down, found.n_went_down == 1 ? "" : "s",
+                       what[o->diff.negative]);
     return status;
 }
 
 static int diff_two(struct options *o, char **files)
 {
-    struct dp_cli_source source = {0};
+    struct dp_query_source source = {0};
     int status = add(o, files[0], &source);
     if (!status)
         status = add(o, files[1], &source);
-    dp_cli_source_fini(&source);
+    dp_query_source_fini(&source);
     return status ? status : write_diff(o, files[1], o->path);
 }
 
@@ -102,7 +103,7 @@ static char *delta_path(const char *dir, const char *file)
     return asprintf(&path, "%s/%.*s.delta.pb.gz", dir, (int)n, name) < 0 ? NULL : path;
 }
 
-static int stream_file(struct options *o, const char *file, struct dp_cli_source *source)
+static int stream_file(struct options *o, const char *file, struct dp_query_source *source)
 {
     int is_first = o->diff.turn == 0;
     int status = add(o, file, source);
@@ -111,11 +112,11 @@ static int stream_file(struct options *o, const char *file, struct dp_cli_source
     char *path = delta_path(o->path, file);
     size_t n_written = dp_strings_count(&o->written);
     if (!path || dp_strings_add(&o->written, path, strlen(path)) == DP_STRINGS_NONE) {
-        dp_cli_error("diff", "out of memory");
-        status = DP_CLI_FAILED;
+        dp_print_error("diff", "out of memory");
+        status = DP_EXIT_FAILED;
     } else if (dp_strings_count(&o->written) == n_written) {
-        dp_cli_error("diff", "%s: %s was written for another file of this stream", file, path);
-        status = DP_CLI_FAILED;
+        dp_print_error("diff", "%s: %s was written for another file of this stream", file, path);
+        status = DP_EXIT_FAILED;
     } else {
         status = write_diff(o, file, path);
     }
@@ -123,7 +124,7 @@ static int stream_file(struct options *o, const char *file, struct dp_cli_source
     return status;
 }
 
-static int stream_list(struct options *o, struct dp_cli_source *source)
+static int stream_list(struct options *o, struct dp_query_source *source)
 {
     char *line = NULL;
     size_t n_line = 0;
@@ -141,15 +142,15 @@ static int stream_list(struct options *o, struct dp_cli_source *source)
 
 static int diff_stream(struct options *o, char **files, size_t n)
 {
-    struct dp_cli_source source = {0};
+    struct dp_query_source source = {0};
     int status = 0;
     if (mkdir(o->path, 0777) && errno != EEXIST) {
-        dp_cli_error("diff", "%s: %s", o->path, strerror(errno));
-        return DP_CLI_FAILED;
+        dp_print_error("diff", "%s: %s", o->path, strerror(errno));
+        return DP_EXIT_FAILED;
     }
     for (size_t i = 0; i < n && !status; i++)
         status = strcmp(files[i], "-") ? stream_file(o, files[i], &source) : stream_list(o, &source);
-    dp_cli_source_fini(&source);
+    dp_query_source_fini(&source);
     return status;
 }
 
@@ -159,7 +160,7 @@ static int choice(const char *option, const char *value, const char *const *word
     for (int i = 0; words[i]; i++)
         if (!strcmp(value, words[i]))
             return i;
-    dp_cli_error("diff", "%s %s is no choice; deltaprof diff --help names them", option, value);
+    dp_print_error("diff", "%s %s is not a choice; deltaprof diff --help lists them", option, value);
     return -1;
 }
 
@@ -192,7 +193,7 @@ static int parse(struct options *o, int argc, char **argv)
             chosen = dp_diff_ignore_label(&o->diff, optarg);
             break;
         case 'l':
-            chosen = dp_cli_limit("diff", optarg, &o->limit_bytes) ? -1 : 0;
+            chosen = dp_query_limit("diff", optarg, &o->limit_bytes) ? -1 : 0;
             break;
         case 's':
             o->stream = 1;
@@ -202,19 +203,19 @@ static int parse(struct options *o, int argc, char **argv)
             o->first_full = chosen = choice("--first", optarg, firsts);
             break;
         default:
-            return dp_cli_bad_option(argv, option);
+            return dp_query_bad_option(argv, option);
         }
         if (chosen < 0)
-            return DP_CLI_USAGE;
+            return DP_EXIT_USAGE;
     }
     if (o->stream ? optind == argc || !o->path : argc - optind != 2) {
-        dp_cli_error("diff",
-                     o->stream ? "--stream needs -o DIR and at least one file" : "two files needed: OLD and NEW");
-        return DP_CLI_USAGE;
+        dp_print_error("diff",
+                       o->stream ? "--stream needs -o DIR and at least one file" : "two files needed: OLD and NEW");
+        return DP_EXIT_USAGE;
     }
     if (o->first && !o->stream) {
-        dp_cli_error("diff", "--first goes with --stream");
-        return DP_CLI_USAGE;
+        dp_print_error("diff", "--first goes with --stream");
+        return DP_EXIT_USAGE;
     }
     return 0;
 }
@@ -223,8 +224,8 @@ int dp_cli_diff(int argc, char **argv)
 {
     if (dp_cli_help(argc, argv, about))
         return 0;
-    struct options o = {.limit_bytes = DP_INPUT_LIMIT};
-    dp_cli_files_init();
+    struct options o = {.limit_bytes = DP_DECODE_LIMIT};
+    dp_query_files_init();
     int status = parse(&o, argc, argv);
     if (!status && o.stream)
         status = diff_stream(&o, argv + optind, (size_t)(argc - optind));

@@ -10,9 +10,10 @@
 
 #include "cli/cli.h"
 #include "cli/heading.h"
-#include "cli/json.h"
-#include "cli/slope.h"
-#include "cli/units.h"
+#include "print/json.h"
+#include "print/print.h"
+#include "print/units.h"
+#include "query/slope.h"
 
 #include <errno.h>
 #include <math.h>
@@ -29,7 +30,7 @@ static const char about[] =
     "steady\n"
     "it is: 100 % grows from tick to tick without exception, 0 % goes up and down.\n\n"
     "  -n N              how many stacks (default 10; 0: all)\n"
-    "  --depth N         how many functions of a stack (default 6; 0: all)\n" DP_CLI_QUERY_HELP;
+    "  --depth N         how many functions of a stack (default 6; 0: all)\n" DP_QUERY_HELP;
 
 /* ---- two profiles ----------------------------------------------------------------------------------------------- */
 
@@ -44,17 +45,17 @@ static struct dp_cli_change *change_of(struct dp_cli_growth *g, uint32_t stack)
     return &g->changes.at[stack];
 }
 
-static int add_side(struct dp_cli_growth *g, struct dp_cli_query *v, bool is_after)
+static int add_side(struct dp_cli_growth *g, struct dp_query *v, bool is_after)
 {
     int64_t *total = is_after ? &g->after : &g->before;
     for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
-        int64_t value = dp_cli_query_value(v, row);
-        int shown = value ? dp_cli_query_row(v, row) : 0;
+        int64_t value = dp_query_value(v, row);
+        int shown = value ? dp_query_row(v, row) : 0;
         if (shown < 0)
             return shown;
         if (!shown)
             continue;
-        uint32_t stack = dp_cli_stacks_add(&g->stacks, v, 0);
+        uint32_t stack = dp_query_stacks_add(&g->stacks, v, 0);
         struct dp_cli_change *change = stack == DP_STRINGS_NONE ? NULL : change_of(g, stack);
         if (!change)
             return -ENOMEM;
@@ -86,22 +87,21 @@ static void sort(struct dp_cli_growth *g)
         qsort(g->changes.at, n, sizeof *g->changes.at, by_growth);
 }
 
-int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_cli_query *old, struct dp_cli_query *new, char **paths)
+int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_query *old, struct dp_query *new, char **paths)
 {
-    int status = dp_cli_query_read(old, &paths[0], 1);
+    int status = dp_query_read(old, &paths[0], 1);
     if (!status)
-        status = dp_cli_query_read(new, &paths[1], 1);
+        status = dp_query_read(new, &paths[1], 1);
     if (status)
         return status;
-    if (strcmp(dp_cli_query_type(old), dp_cli_query_type(new)) ||
-        strcmp(dp_cli_query_unit(old), dp_cli_query_unit(new))) {
-        dp_cli_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_cli_query_type(old), paths[1],
-                     dp_cli_query_type(new));
-        return DP_CLI_FAILED;
+    if (strcmp(dp_query_type(old), dp_query_type(new)) || strcmp(dp_query_unit(old), dp_query_unit(new))) {
+        dp_print_error(new->verb, "%s has %s, %s has %s: --type chooses one", paths[0], dp_query_type(old), paths[1],
+                       dp_query_type(new));
+        return DP_EXIT_FAILED;
     }
     if (add_side(g, old, false) || add_side(g, new, true)) {
-        dp_cli_error(new->verb, "out of memory");
-        return DP_CLI_FAILED;
+        dp_print_error(new->verb, "out of memory");
+        return DP_EXIT_FAILED;
     }
     sort(g);
     return 0;
@@ -109,14 +109,14 @@ int dp_cli_growth_pair(struct dp_cli_growth *g, struct dp_cli_query *old, struct
 
 void dp_cli_growth_fini(struct dp_cli_growth *g)
 {
-    dp_cli_stacks_fini(&g->stacks);
+    dp_query_stacks_fini(&g->stacks);
     dp_vec_fini(&g->changes);
 }
 
 /* ---- the ticks of a directory ----------------------------------------------------------------------------------- */
 
 /* Whether a process counts: it has not ended, or all have ended. */
-static bool counts(const struct dp_cli_series *s, uint32_t process)
+static bool counts(const struct dp_query_series *s, uint32_t process)
 {
     bool all_ended = true;
     for (size_t i = 0; i < s->processes.n; i++)
@@ -124,18 +124,18 @@ static bool counts(const struct dp_cli_series *s, uint32_t process)
     return s->processes.at[process].n_points > 0 && (all_ended || !s->processes.at[process].ended);
 }
 
-static int take_curves(struct dp_cli_growth *g, const struct dp_cli_series *s)
+static int take_curves(struct dp_cli_growth *g, const struct dp_query_series *s)
 {
     for (size_t i = 0; i < s->curves.n; i++) {
-        const struct dp_cli_curve *curve = &s->curves.at[i];
-        const struct dp_cli_process *process = &s->processes.at[curve->process];
+        const struct dp_query_curve *curve = &s->curves.at[i];
+        const struct dp_query_process *process = &s->processes.at[curve->process];
         if (!counts(s, curve->process))
             continue;
         struct dp_cli_change *change = change_of(g, curve->stack);
         if (!change)
             return -ENOMEM;
         size_t n = process->n_points;
-        struct dp_cli_slope slope = dp_cli_slope_of(process->times_ns, curve->bytes, 0, n);
+        struct dp_query_slope slope = dp_query_slope_of(process->times_ns, curve->bytes, 0, n);
         double growth = fabs(curve->bytes[n - 1] - curve->bytes[0]);
         int64_t first = (int64_t)curve->bytes[0], last = (int64_t)curve->bytes[n - 1];
         dp_merge_sum(&change->before, first);
@@ -153,27 +153,32 @@ static int take_curves(struct dp_cli_growth *g, const struct dp_cli_series *s)
     return 0;
 }
 
-static int read_series(struct dp_cli_growth *g, struct dp_cli_query *v, char **paths, size_t n_paths)
+static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths, size_t n_paths)
 {
-    struct dp_cli_series series = {.view = v};
+    struct dp_query_series series = {.view = v};
     int status = 0;
+    if ((v->type_name && strcmp(v->type_name, "inuse_space")) || (v->kind && strcmp(v->kind, "heap"))) {
+        dp_print_error(v->verb,
+                       "--type and --kind go with two arguments, OLD NEW; else it is inuse_space of heap profiles");
+        return DP_EXIT_USAGE;
+    }
     for (size_t i = 0; i < n_paths && !status; i++)
-        status = dp_cli_paths_add(&v->paths, v->verb, paths[i]);
+        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
     if (!status)
-        status = dp_cli_paths_choose(&v->paths, v->verb, v->kind ? v->kind : NULL, "inuse_space");
+        status = dp_query_paths_choose(&v->paths, v->verb, v->kind ? v->kind : NULL, "inuse_space");
     if (!status)
-        status = dp_cli_series_read(&series);
+        status = dp_query_series_read(&series);
     if (!status && take_curves(g, &series)) {
-        dp_cli_error(v->verb, "out of memory");
-        status = DP_CLI_FAILED;
+        dp_print_error(v->verb, "out of memory");
+        status = DP_EXIT_FAILED;
     }
     dp_strings_fini(&g->stacks.keys);
     dp_vec_fini(&g->stacks.key);
     g->stacks = series.stacks;
-    series.stacks = (struct dp_cli_stacks){.key = {0}};
+    series.stacks = (struct dp_query_stacks){.key = {0}};
     g->is_series = true;
     for (size_t i = 0; i < series.processes.n; i++) {
-        const struct dp_cli_process *process = &series.processes.at[i];
+        const struct dp_query_process *process = &series.processes.at[i];
         if (!counts(&series, (uint32_t)i))
             continue;
         g->n_processes++;
@@ -182,7 +187,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_cli_query *v, char **p
         g->duration_ns = duration_ns > g->duration_ns ? duration_ns : g->duration_ns;
     }
     g->n_files = v->paths.n;
-    dp_cli_series_fini(&series);
+    dp_query_series_fini(&series);
     sort(g);
     return status;
 }
@@ -193,28 +198,28 @@ static void print_json(const struct dp_cli_growth *g, const char *unit, size_t n
 {
     char name[NAME_BYTES];
     size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n;
-    dp_cli_json_text("{", "unit", unit);
-    dp_cli_json_number(",", "total", g->after - g->before);
-    dp_cli_json_number(",", "before", g->before);
-    dp_cli_json_number(",", "after", g->after);
+    dp_print_json_text("{", "unit", unit);
+    dp_print_json_number(",", "total", g->after - g->before);
+    dp_print_json_number(",", "before", g->before);
+    dp_print_json_number(",", "after", g->after);
     fputs(",\"rows\":[", stdout);
     for (size_t i = 0; i < n; i++) {
         const struct dp_cli_change *change = &g->changes.at[i];
         const char *at = NULL;
-        dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name);
-        dp_cli_json_text(i ? ",\n{" : "\n{", "name", name);
-        dp_cli_json_number(",", "before", change->before);
-        dp_cli_json_number(",", "after", change->after);
-        dp_cli_json_number(",", "growth", change->after - change->before);
+        dp_query_stacks_next(&g->stacks, change->stack, &at, name, sizeof name);
+        dp_print_json_text(i ? ",\n{" : "\n{", "name", name);
+        dp_print_json_number(",", "before", change->before);
+        dp_print_json_number(",", "after", change->after);
+        dp_print_json_number(",", "growth", change->after - change->before);
         if (g->is_series) {
-            dp_cli_json_fraction(",", "per_hour", change->per_hour);
-            dp_cli_json_fraction(",", "steadiness", change->steadiness);
+            dp_print_json_fraction(",", "per_hour", change->per_hour);
+            dp_print_json_fraction(",", "steadiness", change->steadiness);
         }
         fputs(",\"stack\":[", stdout);
         const char *separator = "";
-        for (at = NULL; dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name); separator = ",") {
+        for (at = NULL; dp_query_stacks_next(&g->stacks, change->stack, &at, name, sizeof name); separator = ",") {
             fputs(separator, stdout);
-            dp_cli_json_string(name);
+            dp_print_json_string(name);
         }
         fputs("]}", stdout);
     }
@@ -225,19 +230,19 @@ static void print_json(const struct dp_cli_growth *g, const char *unit, size_t n
 static void signed_text(char *to, size_t n_bytes, double value, const char *unit)
 {
     to[0] = value > 0 ? '+' : '\0';
-    dp_cli_unit(to + (value > 0), n_bytes - 1, (int64_t)value, unit);
+    dp_print_unit(to + (value > 0), n_bytes - 1, (int64_t)value, unit);
 }
 
 void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t n_wanted, size_t n_frames)
 {
     char name[NAME_BYTES], growth[40], before[32], after[32];
-    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_cli_columns();
+    size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_print_columns();
     n_columns = n_columns > NAME_COLUMN + 20 ? n_columns - NAME_COLUMN : n_columns ? 20 : 0;
     for (size_t i = 0; i < n; i++) {
         const struct dp_cli_change *change = &g->changes.at[i];
         signed_text(growth, sizeof growth, (double)change->after - (double)change->before, unit);
-        dp_cli_unit(before, sizeof before, change->before, unit);
-        dp_cli_unit(after, sizeof after, change->after, unit);
+        dp_print_unit(before, sizeof before, change->before, unit);
+        dp_print_unit(after, sizeof after, change->after, unit);
         printf("%10s  %s -> %s", growth, before, after);
         if (g->is_series && g->n_points > 2) {
             signed_text(growth, sizeof growth, change->per_hour, unit);
@@ -246,13 +251,13 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
         putchar('\n');
         const char *at = NULL;
         size_t depth = 0, n_more = 0;
-        while (dp_cli_stacks_next(&g->stacks, change->stack, &at, name, sizeof name)) {
+        while (dp_query_stacks_next(&g->stacks, change->stack, &at, name, sizeof name)) {
             if (n_frames && depth++ >= n_frames) {
                 n_more++;
                 continue;
             }
             printf("%*s", NAME_COLUMN, "");
-            dp_cli_print_name(stdout, name, n_columns);
+            dp_print_name(stdout, name, n_columns);
             putchar('\n');
         }
         if (n_more)
@@ -262,26 +267,26 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
         printf("%zu more stacks changed (-n 0 shows all)\n", g->changes.n - n);
 }
 
-static void print_heading(const struct dp_cli_growth *g, const struct dp_cli_query *v, const char *type,
-                          const char *unit, char **paths)
+static void print_heading(const struct dp_cli_growth *g, const struct dp_query *v, const char *type, const char *unit,
+                          char **paths)
 {
     char total[40], before[32], after[32], duration[32];
     if (g->is_series) {
-        dp_cli_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
+        dp_print_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
         printf("In use (%s), last tick against first: %zu process%s, %zu files, %s\n", type, g->n_processes,
                g->n_processes == 1 ? "" : "es", g->n_files, duration);
     } else {
         fputs("From ", stdout);
-        dp_cli_print_name(stdout, paths[0], 0);
+        dp_print_name(stdout, paths[0], 0);
         fputs(" to ", stdout);
-        dp_cli_print_name(stdout, paths[1], 0);
+        dp_print_name(stdout, paths[1], 0);
         printf(" (%s)\n", type);
     }
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
     signed_text(total, sizeof total, (double)g->after - (double)g->before, unit);
-    dp_cli_unit(before, sizeof before, g->before, unit);
-    dp_cli_unit(after, sizeof after, g->after, unit);
+    dp_print_unit(before, sizeof before, g->before, unit);
+    dp_print_unit(after, sizeof after, g->after, unit);
     printf("%10s  %s -> %s in all\n\n", total, before, after);
 }
 
@@ -304,18 +309,18 @@ static int parse_count(const char *option, size_t *number)
     *number = strtoul(optarg, &end, 10);
     if (*optarg >= '0' && *optarg <= '9' && !*end)
         return 0;
-    dp_cli_error("growth", "%s %s is no number", option, optarg);
-    return DP_CLI_USAGE;
+    dp_print_error("growth", "%s %s is not a number", option, optarg);
+    return DP_EXIT_USAGE;
 }
 
-static int show(struct dp_cli_query *old, struct dp_cli_query *new, char **paths, size_t n_paths, size_t n_wanted,
+static int show(struct dp_query *old, struct dp_query *new, char **paths, size_t n_paths, size_t n_wanted,
                 size_t n_frames)
 {
     struct dp_cli_growth g = {.n_files = 0};
     bool is_pair = n_paths == 2;
     int status = is_pair ? dp_cli_growth_pair(&g, old, new, paths) : read_series(&g, new, paths, n_paths);
-    const char *unit = is_pair && !status ? dp_cli_query_unit(new) : "bytes";
-    const char *type = is_pair && !status ? dp_cli_query_type(new) : "inuse_space";
+    const char *unit = is_pair && !status ? dp_query_unit(new) : "bytes";
+    const char *type = is_pair && !status ? dp_query_type(new) : "inuse_space";
     if (!status && new->json) {
         print_json(&g, unit, n_wanted);
     } else if (!status) {
@@ -324,34 +329,34 @@ static int show(struct dp_cli_query *old, struct dp_cli_query *new, char **paths
         print_empty(&g);
     }
     dp_cli_growth_fini(&g);
-    return status ? status : dp_cli_flush("growth");
+    return status ? status : dp_print_flush("growth");
 }
 
 int dp_cli_growth(int argc, char **argv)
 {
-    static const struct option options[] = {{"depth", required_argument, NULL, 'd'}, DP_CLI_QUERY_OPTIONS};
-    struct dp_cli_query old, new;
+    static const struct option options[] = {{"depth", required_argument, NULL, 'd'}, DP_QUERY_OPTIONS};
+    struct dp_query old, new;
     size_t n_wanted = 10, n_frames = STACK_SHOWN;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
-    int status = dp_cli_query_init(&new, "growth", argc);
+    dp_query_files_init();
+    int status = dp_query_init(&new, "growth", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
             status = parse_count("-n", &n_wanted);
         else if (option == 'd')
             status = parse_count("--depth", &n_frames);
         else
-            status = dp_cli_query_option(&new, argv, option);
+            status = dp_query_option(&new, argv, option);
     }
     if (!status && optind == argc) {
-        dp_cli_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
-        status = DP_CLI_USAGE;
+        dp_print_error("growth", "nothing to compare: deltaprof growth OLD NEW, or growth DIR");
+        status = DP_EXIT_USAGE;
     }
-    dp_cli_query_same(&old, &new);
+    dp_query_same(&old, &new);
     if (!status)
         status = show(&old, &new, argv + optind, (size_t)(argc - optind), n_wanted, n_frames);
-    dp_cli_query_same_fini(&old);
-    dp_cli_query_fini(&new);
+    dp_query_same_fini(&old);
+    dp_query_fini(&new);
     return status;
 }

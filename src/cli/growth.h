@@ -2,7 +2,7 @@
 /* cli/growth.h - compares stacks with an earlier state, for `growth` and `check`. */
 #pragma once
 
-#include "cli/series.h"
+#include "query/series.h"
 
 struct dp_cli_change {
     uint32_t stack; /* of stacks */
@@ -13,7 +13,7 @@ struct dp_cli_change {
 
 /* Zero is an empty one. */
 struct dp_cli_growth {
-    struct dp_cli_stacks stacks;
+    struct dp_query_stacks stacks;
     DP_VEC(struct dp_cli_change) changes; /* by stack until they are sorted: the largest first */
     int64_t before, after;                /* in all */
     bool is_series;
@@ -23,9 +23,9 @@ struct dp_cli_growth {
 
 /*
  * Reads the profiles that paths[0] and paths[1] name, with the options of the two views, and compares them. 0, or
- * DP_CLI_FAILED after one line.
+ * DP_EXIT_FAILED after one line.
  */
-int dp_cli_growth_pair(struct dp_cli_growth *, struct dp_cli_query *old, struct dp_cli_query *new, char **paths);
+int dp_cli_growth_pair(struct dp_cli_growth *, struct dp_query *old, struct dp_query *new, char **paths);
 /* The n_wanted largest changes, n_frames functions of each; 0: all. */
 void dp_cli_growth_print(const struct dp_cli_growth *, const char *unit, size_t n_wanted, size_t n_frames);
 void dp_cli_growth_fini(struct dp_cli_growth *);

@@ -2,8 +2,8 @@
 /* cli/heading.c - prints the lines above and below a table, so that a reader knows what its numbers mean. */
 #include "cli/heading.h"
 
-#include "cli/at.h"
-#include "cli/units.h"
+#include "print/units.h"
+#include "query/at.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,15 +17,15 @@ double dp_cli_percent(int64_t part, int64_t whole)
     return fabs(percent) < 0.05 ? 0 : percent; /* not -0.0 */
 }
 
-static void print_when(const struct dp_cli_query *v)
+static void print_when(const struct dp_query *v)
 {
-    const struct dp_write_header *header = &v->merge.header;
+    const struct dp_model_header *header = &v->merge.header;
     char text[64];
-    dp_cli_at_text(text, sizeof text, header->time_ns);
+    dp_query_at_text(text, sizeof text, header->time_ns);
     if (*text)
         printf(", from %s", text);
     if (header->duration_ns > 0) {
-        dp_cli_unit(text, sizeof text, header->duration_ns, "nanoseconds");
+        dp_print_unit(text, sizeof text, header->duration_ns, "nanoseconds");
         printf(", %s", text);
     }
 }
@@ -35,7 +35,7 @@ static void print_programs(const struct dp_strings *programs)
     size_t n = dp_strings_count(programs), n_named = n <= MANY_PROGRAMS + 1 ? n : MANY_PROGRAMS; /* 0 is "" */
     for (uint32_t i = 1; i < n_named; i++) {
         fputs(i > 1 ? ", " : n == 2 ? "Program: " : "Programs: ", stdout);
-        dp_cli_print_name(stdout, dp_strings_at(programs, i), 0);
+        dp_print_name(stdout, dp_strings_at(programs, i), 0);
     }
     if (n > n_named)
         printf(" and %zu more", n - n_named);
@@ -44,12 +44,12 @@ static void print_programs(const struct dp_strings *programs)
 }
 
 /* Prints from which files the in-use values come. */
-static void print_processes(const struct dp_cli_query *v)
+static void print_processes(const struct dp_query *v)
 {
     const struct dp_merge *merge = &v->merge;
     size_t n_files = v->paths.n;
     bool all_ended = merge->n_ended == merge->processes.n;
-    const char *gap = dp_cli_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
+    const char *gap = dp_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
     printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
     if (v->at_text && strcmp(v->at_text, "last")) {
         printf(" at %s", v->at_text);
@@ -68,15 +68,15 @@ static void print_processes(const struct dp_cli_query *v)
 static void print_line(const char *head, const char *text)
 {
     fputs(head, stdout);
-    dp_cli_print_name(stdout, text, 0);
+    dp_print_name(stdout, text, 0);
     putchar('\n');
 }
 
-void dp_cli_heading(const struct dp_cli_query *v)
+void dp_cli_heading(const struct dp_query *v)
 {
     print_programs(&v->programs);
     fputs("Type: ", stdout);
-    dp_cli_print_name(stdout, dp_cli_query_type(v), 0);
+    dp_print_name(stdout, dp_query_type(v), 0);
     if (dp_merge_is_state(&v->merge, v->type) && (v->paths.n > 1 || v->at_text))
         print_processes(v);
     else if (v->paths.n == 1)
@@ -93,7 +93,7 @@ void dp_cli_heading(const struct dp_cli_query *v)
 /* ---- nothing to show -------------------------------------------------------------------------------------------- */
 
 /* Another type of the profile with values, the most useful one first; NULL: none. */
-static const char *other_type(const struct dp_cli_query *v)
+static const char *other_type(const struct dp_query *v)
 {
     static const char *const order[] = {"inuse_space", "alloc_space", "delay", "contentions", "alloc_objects"};
     const struct dp_model *m = &v->merge.model;
@@ -107,15 +107,15 @@ static const char *other_type(const struct dp_cli_query *v)
     return NULL;
 }
 
-static bool has_any(const struct dp_cli_query *v)
+static bool has_any(const struct dp_query *v)
 {
     for (uint32_t row = 0; row < v->merge.model.rows.n; row++)
-        if (dp_cli_query_value(v, row))
+        if (dp_query_value(v, row))
             return true;
     return false;
 }
 
-void dp_cli_heading_empty(const struct dp_cli_query *v, size_t n_rows)
+void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
 {
     if (n_rows)
         return;
@@ -142,7 +142,7 @@ void dp_cli_heading_empty(const struct dp_cli_query *v, size_t n_rows)
         printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
 }
 
-void dp_cli_heading_losses(const struct dp_cli_query *v)
+void dp_cli_heading_losses(const struct dp_query *v)
 {
     for (uint32_t i = 1; i < dp_strings_count(&v->losses); i++)
         print_line(i == 1 ? "Lost: " : "      ", dp_strings_at(&v->losses, i));

@@ -4,7 +4,7 @@
  */
 #include "cli/help.h"
 
-#include "base/config.h"
+#include "config/config.h"
 
 void dp_cli_print_keys(FILE *to)
 {

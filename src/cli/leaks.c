@@ -7,10 +7,11 @@
  * stack in several processes is one leak.
  */
 #include "cli/cli.h"
-#include "cli/evidence.h"
 #include "cli/heading.h"
-#include "cli/json.h"
-#include "cli/units.h"
+#include "print/json.h"
+#include "print/print.h"
+#include "print/units.h"
+#include "query/evidence.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,10 +27,10 @@ static const char about[] =
     "chance makes, and goes on growing in the second half of the time. Caches that filled up, tables that were built\n"
     "and a load that rose are none; a data set that only grows looks like a leak and is called one. Stacks begin at\n"
     "the first function of the program's own code. At least 4 ticks are needed; of a shorter run, what was allocated\n"
-    "again and again, never freed, and is left at its end is told.\n\n"
+    "again and again, never freed, and is left at exit is told.\n\n"
     "  -n N              how many leaks (default 10; 0: all)\n"
     "  --confidence N    the least confidence that is told, in percent (default 50)\n"
-    "  --depth N         how many functions of a stack (default 8; 0: all)\n" DP_CLI_QUERY_HELP;
+    "  --depth N         how many functions of a stack (default 8; 0: all)\n" DP_QUERY_HELP;
 
 struct leak {
     uint32_t stack, row; /* row: of the model, one that has the stack */
@@ -47,8 +48,8 @@ struct tally {
 };
 
 struct report {
-    struct dp_cli_query view;
-    struct dp_cli_series series;
+    struct dp_query view;
+    struct dp_query_series series;
     double least;
     size_t n_wanted, n_frames;
     DP_VEC(struct leak) leaks;
@@ -60,7 +61,7 @@ struct report {
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 
-static struct leak *leak_of(struct report *r, const struct dp_cli_curve *curve)
+static struct leak *leak_of(struct report *r, const struct dp_query_curve *curve)
 {
     while (r->of_stack.n <= curve->stack) {
         uint32_t *fresh = dp_vec_push(&r->of_stack);
@@ -79,12 +80,12 @@ static struct leak *leak_of(struct report *r, const struct dp_cli_curve *curve)
     return &r->leaks.at[*known - 1];
 }
 
-static void add(struct leak *leak, const struct dp_cli_curve *curve, const struct dp_cli_evidence *e, double bytes)
+static void add(struct leak *leak, const struct dp_query_curve *curve, const struct dp_query_evidence *e, double bytes)
 {
     leak->bytes += bytes;
     leak->bytes_per_hour += e->bytes_per_hour;
     leak->confidence = fmax(leak->confidence, e->confidence);
-    leak->is_left |= e->verdict == DP_CLI_LEFT;
+    leak->is_left |= e->verdict == DP_QUERY_LEFT;
     leak->n_processes++;
     if (!leak->since_ns || e->since_ns < leak->since_ns)
         leak->since_ns = e->since_ns;
@@ -101,15 +102,15 @@ static int judge(struct report *r)
     for (size_t i = 0; i < r->series.processes.n; i++)
         all_ended &= r->series.processes.at[i].ended;
     for (size_t i = 0; i < r->series.curves.n; i++) {
-        const struct dp_cli_curve *curve = &r->series.curves.at[i];
-        const struct dp_cli_process *process = &r->series.processes.at[curve->process];
-        struct dp_cli_evidence e = dp_cli_evidence_of(process, curve);
+        const struct dp_query_curve *curve = &r->series.curves.at[i];
+        const struct dp_query_process *process = &r->series.processes.at[curve->process];
+        struct dp_query_evidence e = dp_query_evidence_of(process, curve);
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
-        if (e.verdict == DP_CLI_LEFT)
+        if (e.verdict == DP_QUERY_LEFT)
             bytes = curve->end_bytes;
         if (all_ended || !process->ended) /* memory of an ended process is not in use */
             r->in_use += bytes;
-        bool is_leak = e.confidence >= r->least && (e.verdict == DP_CLI_LEFT || e.bytes_per_hour > 0);
+        bool is_leak = e.confidence >= r->least && (e.verdict == DP_QUERY_LEFT || e.bytes_per_hour > 0);
         if (is_leak) {
             struct leak *leak = leak_of(r, curve);
             if (!leak)
@@ -121,9 +122,9 @@ static int judge(struct report *r)
             r->closest = (struct leak){.stack = curve->stack, .row_bytes = -1};
             add(&r->closest, curve, &e, bytes);
         }
-        struct tally *tally = curve->n_own == DP_CLI_NO_OWN                            ? &r->libraries
-                              : e.verdict == DP_CLI_FILLED || e.verdict == DP_CLI_ONCE ? &r->filled
-                                                                                       : &r->steady;
+        struct tally *tally = curve->n_own == DP_QUERY_NO_OWN                              ? &r->libraries
+                              : e.verdict == DP_QUERY_FILLED || e.verdict == DP_QUERY_ONCE ? &r->filled
+                                                                                           : &r->steady;
         tally->n += bytes > 0;
         tally->bytes += bytes;
     }
@@ -146,23 +147,23 @@ static int by_weight(const void *a, const void *b)
 /* Fills view.stack with the frames of a leak; the first of them. */
 static int frames_of(struct report *r, const struct leak *leak, size_t *from)
 {
-    int shown = dp_cli_query_row(&r->view, leak->row);
+    int shown = dp_query_row(&r->view, leak->row);
     *from = leak->n_own < r->view.stack.n ? leak->n_own : 0;
     return shown < 0 ? shown : 0;
 }
 
-static void json_frame(const struct dp_cli_query *v, uint32_t frame, const char *separator)
+static void json_frame(const struct dp_query *v, uint32_t frame, const char *separator)
 {
-    const struct dp_cli_frame *f = &v->frames.at.at[frame];
-    dp_cli_json_text(separator, "function", dp_cli_frames_text(&v->frames, f->name));
-    dp_cli_json_text(",", "file", f->file ? dp_cli_frames_text(&v->frames, f->file) : "");
-    dp_cli_json_number(",", "line", f->line);
+    const struct dp_naming_frame *f = &v->frames.at.at[frame];
+    dp_print_json_text(separator, "function", dp_naming_frames_text(&v->frames, f->name));
+    dp_print_json_text(",", "file", f->file ? dp_naming_frames_text(&v->frames, f->file) : "");
+    dp_print_json_number(",", "line", f->line);
 }
 
 static int print_json(struct report *r, size_t n)
 {
-    const struct dp_cli_query *v = &r->view;
-    dp_cli_json_number("{", "in_use_bytes", (int64_t)r->in_use);
+    const struct dp_query *v = &r->view;
+    dp_print_json_number("{", "in_use_bytes", (int64_t)r->in_use);
     fputs(",\"leaks\":[", stdout);
     for (size_t i = 0; i < n; i++) {
         const struct leak *leak = &r->leaks.at[i];
@@ -170,10 +171,10 @@ static int print_json(struct report *r, size_t n)
         if (frames_of(r, leak, &from))
             return -ENOMEM;
         json_frame(v, v->stack.at[from], i ? ",\n{" : "\n{");
-        dp_cli_json_number(",", "bytes", (int64_t)leak->bytes);
-        dp_cli_json_number(",", "bytes_per_hour", (int64_t)leak->bytes_per_hour);
-        dp_cli_json_fraction(",", "confidence", leak->confidence);
-        dp_cli_json_number(",", "since_ns", leak->since_ns);
+        dp_print_json_number(",", "bytes", (int64_t)leak->bytes);
+        dp_print_json_number(",", "bytes_per_hour", (int64_t)leak->bytes_per_hour);
+        dp_print_json_fraction(",", "confidence", leak->confidence);
+        dp_print_json_number(",", "since_ns", leak->since_ns);
         fputs(",\"stack\":[", stdout);
         for (size_t j = from; j < v->stack.n; j++) {
             json_frame(v, v->stack.at[j], j > from ? ",{" : "{");
@@ -187,22 +188,22 @@ static int print_json(struct report *r, size_t n)
 
 static void print_stack(const struct report *r, size_t from)
 {
-    const struct dp_cli_query *v = &r->view;
-    size_t n_columns = dp_cli_columns(), n = v->stack.n - from;
+    const struct dp_query *v = &r->view;
+    size_t n_columns = dp_print_columns(), n = v->stack.n - from;
     for (size_t i = 0; i < n; i++) /* skips the frames that call main */
-        if (!strcmp(dp_cli_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
+        if (!strcmp(dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
             n = i + 1;
     size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;
     for (size_t i = from; i < from + n_shown; i++) {
-        const struct dp_cli_frame *f = &v->frames.at.at[v->stack.at[i]];
-        const char *file = f->file ? dp_cli_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+        const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[i]];
+        const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
         char place[256] = "";
         if (*file)
             snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
         size_t n_used = NAME_COLUMN + strlen(place), room = n_columns > n_used + 20 ? n_columns - n_used : 20;
         printf("%*s", NAME_COLUMN, "");
-        dp_cli_print_name(stdout, dp_cli_frames_text(&v->frames, f->name), n_columns ? room : 0);
-        dp_cli_print_name(stdout, place, 0);
+        dp_print_name(stdout, dp_naming_frames_text(&v->frames, f->name), n_columns ? room : 0);
+        dp_print_name(stdout, place, 0);
         putchar('\n');
     }
     if (n_shown < n)
@@ -215,12 +216,12 @@ static int print_leak(struct report *r, const struct leak *leak)
     time_t seconds = (time_t)(leak->since_ns / 1000000000);
     struct tm tm;
     size_t from;
-    dp_cli_unit(bytes, sizeof bytes, (int64_t)leak->bytes, "bytes");
-    dp_cli_unit(rate, sizeof rate, (int64_t)leak->bytes_per_hour, "bytes");
+    dp_print_unit(bytes, sizeof bytes, (int64_t)leak->bytes, "bytes");
+    dp_print_unit(rate, sizeof rate, (int64_t)leak->bytes_per_hour, "bytes");
     if (leak->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
     if (leak->is_left)
-        printf("%s left at the end, never freed, confidence %.0f%%\n", bytes, 100 * leak->confidence);
+        printf("%s left at exit, never freed, confidence %.0f%%\n", bytes, 100 * leak->confidence);
     else
         printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * leak->confidence);
     if (leak->n_processes > 1)
@@ -234,7 +235,7 @@ static int print_leak(struct report *r, const struct leak *leak)
 static void print_tally(const struct tally *tally, const char *words)
 {
     char bytes[32];
-    dp_cli_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
+    dp_print_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
     if (tally->n)
         printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", words);
 }
@@ -245,22 +246,22 @@ static void print_heading(const struct report *r)
     size_t most = 0;
     int64_t longest_ns = 0;
     for (size_t i = 0; i < r->series.processes.n; i++) {
-        const struct dp_cli_process *p = &r->series.processes.at[i];
+        const struct dp_query_process *p = &r->series.processes.at[i];
         most = p->n_points > most ? p->n_points : most;
         if (p->n_points && p->times_ns[p->n_points - 1] - p->start_ns > longest_ns)
             longest_ns = p->times_ns[p->n_points - 1] - p->start_ns;
     }
-    dp_cli_unit(bytes, sizeof bytes, (int64_t)r->in_use, "bytes");
-    dp_cli_unit(duration, sizeof duration, longest_ns, "nanoseconds");
+    dp_print_unit(bytes, sizeof bytes, (int64_t)r->in_use, "bytes");
+    dp_print_unit(duration, sizeof duration, longest_ns, "nanoseconds");
     if (r->series.processes.n == 1 && *r->series.processes.at[0].name)
         printf("%s: ", r->series.processes.at[0].name);
     else
         printf("%zu processes: ", r->series.processes.n);
     printf("%s in use, %zu file%s, %s\n", bytes, r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
-    if (most < DP_CLI_TICKS_NEEDED)
+    if (most < DP_QUERY_TICKS_NEEDED)
         printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
                "deltaprof run -o interval=1s -- COMMAND\n",
-               most, DP_CLI_TICKS_NEEDED);
+               most, DP_QUERY_TICKS_NEEDED);
 }
 
 static int print_all(struct report *r, size_t n)
@@ -295,17 +296,17 @@ static int print_all(struct report *r, size_t n)
 
 static int show(struct report *r, char **paths, size_t n_paths)
 {
-    struct dp_cli_query *v = &r->view;
+    struct dp_query *v = &r->view;
     int status = 0;
     for (size_t i = 0; i < n_paths && !status; i++)
-        status = dp_cli_paths_add(&v->paths, v->verb, paths[i]);
+        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
     if (!status)
-        status = dp_cli_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
+        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
     if (!status)
-        status = dp_cli_series_read(&r->series);
+        status = dp_query_series_read(&r->series);
     if (!status && !r->series.has_inuse) {
-        dp_cli_error("leaks", "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
-        status = DP_CLI_FAILED;
+        dp_print_error("leaks", "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
+        status = DP_EXIT_FAILED;
     }
     if (status)
         return status;
@@ -316,10 +317,10 @@ static int show(struct report *r, char **paths, size_t n_paths)
     if (!err)
         err = v->json ? print_json(r, n) : print_all(r, n);
     if (err) {
-        dp_cli_error("leaks", "out of memory");
-        return DP_CLI_FAILED;
+        dp_print_error("leaks", "out of memory");
+        return DP_EXIT_FAILED;
     }
-    return dp_cli_flush("leaks");
+    return dp_print_flush("leaks");
 }
 
 static int take_number(const char *option, double most, double *number)
@@ -329,20 +330,20 @@ static int take_number(const char *option, double most, double *number)
     end += *end == '%';
     if (end != optarg && !*end && *number >= 0 && *number <= most)
         return 0;
-    dp_cli_error("leaks", "%s %s is no number from 0 to %.0f", option, optarg, most);
-    return DP_CLI_USAGE;
+    dp_print_error("leaks", "%s %s is not a number from 0 to %.0f", option, optarg, most);
+    return DP_EXIT_USAGE;
 }
 
 int dp_cli_leaks(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"confidence", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'}, DP_CLI_QUERY_OPTIONS};
+        {"confidence", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'}, DP_QUERY_OPTIONS};
     struct report r = {.n_frames = 0};
     double n_wanted = 10, percent = 50, n_frames = STACK_SHOWN;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
-    int status = dp_cli_query_init(&r.view, "leaks", argc);
+    dp_query_files_init();
+    int status = dp_query_init(&r.view, "leaks", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
             status = take_number("-n", 1e9, &n_wanted);
@@ -351,11 +352,11 @@ int dp_cli_leaks(int argc, char **argv)
         else if (option == 'd')
             status = take_number("--depth", 1e9, &n_frames);
         else
-            status = dp_cli_query_option(&r.view, argv, option);
+            status = dp_query_option(&r.view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_cli_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
-        status = DP_CLI_USAGE;
+        dp_print_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
+        status = DP_EXIT_USAGE;
     }
     r.series.view = &r.view;
     r.series.from_own = true;
@@ -366,7 +367,7 @@ int dp_cli_leaks(int argc, char **argv)
         status = show(&r, argv + optind, (size_t)(argc - optind));
     dp_vec_fini(&r.leaks);
     dp_vec_fini(&r.of_stack);
-    dp_cli_series_fini(&r.series);
-    dp_cli_query_fini(&r.view);
+    dp_query_series_fini(&r.series);
+    dp_query_fini(&r.view);
     return status;
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
 #include "cli/cli.h"
-#include "cli/units.h"
+#include "print/print.h"
 
 #include <deltaprof/deltaprof.h>
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct dp_cli_verb verbs[] = {
@@ -18,7 +16,11 @@ static const struct dp_cli_verb verbs[] = {
     {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show which stacks have more than before", dp_cli_growth},
     {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "say which stacks leak", dp_cli_leaks},
     {"check", "--max-growth N% [OPTION]... OLD NEW", "fail where there is more than a budget allows", dp_cli_check},
+    {"rss", "[--json] PID [DIR] | PATH...", "say where the resident memory of a process went", dp_cli_rss},
     {"view", "PATH... [-o FILE.html]", "one HTML page that shows profiles over time", dp_cli_view},
+    {"timeline", "PATH... -o OUT", "events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
+    {"convert", "IN -o OUT", "a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
+    {"push", "DIR... --to URL [OPTION]...", "send profiles to a database as they appear", dp_cli_push},
     {"merge", "PATH... -o OUT", "many profiles as one", dp_cli_merge},
     {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "what happened between two profiles", dp_cli_diff},
 };
@@ -30,19 +32,6 @@ const struct dp_cli_verb *dp_cli_verb(const char *name)
         if (!strcmp(verbs[i].name, name))
             return &verbs[i];
     return NULL;
-}
-
-void dp_cli_error(const char *verb, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *line;
-    if (vasprintf(&line, format, args) >= 0) {
-        dp_cli_clean(line);
-        fprintf(stderr, verb ? "deltaprof %s: %s\n" : "deltaprof%s: %s\n", verb ? verb : "", line);
-        free(line);
-    }
-    va_end(args);
 }
 
 int dp_cli_help(int argc, char **argv, const char *text)
@@ -77,8 +66,8 @@ static int help(int argc, char **argv)
     }
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
     if (!verb) {
-        dp_cli_error("help", "%s is no verb; deltaprof --help names them", argv[1]);
-        return DP_CLI_USAGE;
+        dp_print_error("help", "%s is not a verb; deltaprof --help lists them", argv[1]);
+        return DP_EXIT_USAGE;
     }
     return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
 }
@@ -87,7 +76,7 @@ int main(int argc, char **argv)
 {
     if (argc < 2) {
         usage(stderr);
-        return DP_CLI_USAGE;
+        return DP_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         usage(stdout);
@@ -101,8 +90,8 @@ int main(int argc, char **argv)
     }
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
     if (!verb) {
-        dp_cli_error(NULL, "%s is no verb; deltaprof --help names them", argv[1]);
-        return DP_CLI_USAGE;
+        dp_print_error(NULL, "%s is not a verb; deltaprof --help lists them", argv[1]);
+        return DP_EXIT_USAGE;
     }
     return verb->main(argc - 1, argv + 1);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/merge.c - `deltaprof merge`: merges many profiles into one. */
 #include "cli/cli.h"
-#include "cli/files.h"
 #include "cli/out.h"
-#include "cli/paths.h"
+#include "print/print.h"
+#include "query/files.h"
+#include "query/paths.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -18,28 +19,28 @@ static const char about[] =
     "summed\n"
     "over processes; if all have ended, from the last file before the end of each.\n\n"
     "  -o OUT          where to write it; appears only when it is whole. Without: standard output\n"
-    "  --kind KIND     of a directory: heap, block or mutex (default: heap)\n"
+    "  --kind KIND     of a directory: heap, block, mutex or events (default: heap)\n"
     "  --inherited     memory that a process has from before its fork counts in a sum over processes as well\n"
     "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
 
 static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited, const char *path)
 {
     struct dp_merge merged = {.with_inherited = with_inherited};
-    struct dp_cli_source source = {0};
+    struct dp_query_source source = {0};
     struct dp_merge_place *places = calloc(n, sizeof *places);
-    int status = !places || dp_cli_places(files, n, places) ? DP_CLI_FAILED : 0;
+    int status = !places || dp_query_places(files, n, places) ? DP_EXIT_FAILED : 0;
     for (size_t i = 0; i < n && !status; i++) {
-        struct dp_input_error error;
-        status = dp_cli_read("merge", files[i], limit_bytes, &source);
+        struct dp_decode_error error;
+        status = dp_query_read_file("merge", files[i], limit_bytes, &source);
         int result = status ? 0 : dp_merge_add(&merged, &source.decode, places[i], &error);
         if (result)
-            status = dp_cli_refuse("merge", files[i], result, &error);
+            status = dp_query_refuse("merge", files[i], result, &error);
     }
-    dp_cli_source_fini(&source);
+    dp_query_source_fini(&source);
     struct dp_cli_out out;
     if (!status && dp_merge_choose(&merged)) {
-        dp_cli_error("merge", "out of memory");
-        status = DP_CLI_FAILED;
+        dp_print_error("merge", "out of memory");
+        status = DP_EXIT_FAILED;
     }
     if (!status)
         status = dp_cli_out_open(&out, "merge", path);
@@ -58,10 +59,10 @@ int dp_cli_merge(int argc, char **argv)
                                             {0}};
     const char *path = NULL, *kind = NULL;
     bool with_inherited = false;
-    size_t limit_bytes = DP_INPUT_LIMIT;
+    size_t limit_bytes = DP_DECODE_LIMIT;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
+    dp_query_files_init();
     for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
         if (option == 'o')
             path = optarg;
@@ -70,24 +71,24 @@ int dp_cli_merge(int argc, char **argv)
         else if (option == 'k')
             kind = optarg;
         else if (option != 'l')
-            return dp_cli_bad_option(argv, option);
-        else if (dp_cli_limit("merge", optarg, &limit_bytes))
-            return DP_CLI_USAGE;
+            return dp_query_bad_option(argv, option);
+        else if (dp_query_limit("merge", optarg, &limit_bytes))
+            return DP_EXIT_USAGE;
     }
     if (optind == argc) {
-        dp_cli_error("merge", "no file given: deltaprof merge FILE... -o OUT");
-        return DP_CLI_USAGE;
+        dp_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
+        return DP_EXIT_USAGE;
     }
-    struct dp_cli_paths paths = {.n = 0};
+    struct dp_query_paths paths = {.n = 0};
     int status = 0;
     for (int i = optind; i < argc && !status; i++)
-        status = dp_cli_paths_add(&paths, "merge", argv[i]);
+        status = dp_query_paths_add(&paths, "merge", argv[i]);
     if (!status)
-        status = dp_cli_paths_choose(&paths, "merge", kind, NULL);
+        status = dp_query_paths_choose(&paths, "merge", kind, NULL);
     if (!status)
         status = merge(paths.at, paths.n, limit_bytes, with_inherited, path);
     if (!status && *paths.others && !kind)
-        dp_cli_error("merge", "of several kinds of profile one was merged; the others: --kind %s", paths.others);
-    dp_cli_paths_fini(&paths);
+        dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", paths.others);
+    dp_query_paths_fini(&paths);
     return status;
 }

@@ -6,8 +6,8 @@
 #include "cli/out.h"
 
 #include "base/atomic.h"
-#include "cli/cli.h"
-#include "cli/files.h"
+#include "print/print.h"
+#include "query/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static int open_file(struct dp_cli_out *out)
     if (is_there && !S_ISREG(st.st_mode))
         return open(out->path, O_WRONLY | O_CLOEXEC);
     out->target = is_there ? realpath(out->path, NULL) : strdup(out->path);
-    mode_t mode = dp_cli_read_modes();
+    mode_t mode = dp_query_read_modes();
     if (is_there)
         mode &= st.st_mode;
     for (int try = 0; out->target && try < TRIES; try++) { /* an earlier process with this pid may have left one */
@@ -89,17 +89,17 @@ int dp_cli_out_open_plain(struct dp_cli_out *out, const char *verb, const char *
         path = NULL;
     *out = (struct dp_cli_out){.verb = verb, .path = path, .fd = STDOUT_FILENO};
     if (path && (out->fd = open_file(out)) < 0) {
-        dp_cli_error(verb, "%s: %s", errno == EEXIST ? out->temporary : path, strerror(errno));
+        dp_print_error(verb, "%s: %s", errno == EEXIST ? out->temporary : path, strerror(errno));
         dp_store_relaxed(&unfinished, NULL);
         free(out->temporary);
         free(out->target);
-        return DP_CLI_FAILED;
+        return DP_EXIT_FAILED;
     }
     if (isatty(out->fd)) {
-        dp_cli_error(verb, "this is nothing for a terminal: give -o FILE");
+        dp_print_error(verb, "the output is not for a terminal: give -o FILE");
         if (path)
             close(out->fd);
-        return DP_CLI_USAGE;
+        return DP_EXIT_USAGE;
     }
     return 0;
 }
@@ -130,10 +130,10 @@ int dp_cli_out_close(struct dp_cli_out *out, int result)
     if (result && out->temporary)
         unlink(out->temporary);
     if (result)
-        dp_cli_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
+        dp_print_error(out->verb, "%s: %s", out->path ? out->path : "standard output", strerror(-result));
     dp_store_relaxed(&unfinished, NULL);
     dp_gzip_free(out->gzip);
     free(out->temporary);
     free(out->target);
-    return result ? DP_CLI_FAILED : 0;
+    return result ? DP_EXIT_FAILED : 0;
 }

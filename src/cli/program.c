@@ -79,11 +79,11 @@ static int first_line(const char *path, char *line, size_t n_line)
     if (fd < 0)
         return -errno;
     ssize_t n = read(fd, line, n_line - 1);
-    int error = n < 0 ? -errno : 0;
+    int err = n < 0 ? -errno : 0;
     close(fd);
     line[n < 0 ? 0 : n] = 0;
     line[strcspn(line, "\n")] = 0;
-    return error;
+    return err;
 }
 
 /* The interpreter that a #! line names; `env NAME` is followed to NAME. */
@@ -137,7 +137,8 @@ static int judge(struct dp_program *program, char *why, size_t n_why)
     bool is_loader = *ours.interp && !stat(ours.interp, &loader) && !stat(file, &st) && st.st_ino == loader.st_ino &&
                      st.st_dev == loader.st_dev;
     if (!*elf->interp && !is_loader)
-        return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it", file);
+        return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it%s", file,
+                      elf->runtime == DP_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
     if (*ours.interp && *elf->interp && strcmp(base_name(elf->interp), base_name(ours.interp)))
         return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
                       elf->interp, base_name(ours.interp));
@@ -147,7 +148,7 @@ static int judge(struct dp_program *program, char *why, size_t n_why)
     if (privileged)
         return refuse(why, n_why, "%s %s: the loader ignores LD_PRELOAD for such programs", file, privileged);
     if (*elf->sanitizer)
-        return refuse(why, n_why, "%s is built with a sanitizer (%s), which wants malloc for itself", file,
+        return refuse(why, n_why, "%s is built with a sanitizer (%s), which needs malloc for itself", file,
                       elf->sanitizer);
     return 0;
 }
@@ -162,17 +163,17 @@ int dp_program_find(struct dp_program *program, const char *command, char *why, 
 
     for (int i = 0; i <= MAX_SCRIPTS; i++) {
         char line[512], script[PATH_MAX];
-        int error = dp_binary_read(program->binary, &program->elf);
-        if (error == -EACCES)
+        int err = dp_binary_read(program->binary, &program->elf);
+        if (err == -EACCES)
             return 0; /* executable but not readable: the kernel will report errors */
-        if (error)
-            return refuse(why, n_why, "%s: %s", program->binary, strerror(-error));
+        if (err)
+            return refuse(why, n_why, "%s: %s", program->binary, strerror(-err));
         if (program->elf.is_elf)
             return judge(program, why, n_why);
         memcpy(script, program->binary, sizeof script);
-        error = first_line(script, line, sizeof line);
-        if (error)
-            return refuse(why, n_why, "%s: %s", script, strerror(-error));
+        err = first_line(script, line, sizeof line);
+        if (err)
+            return refuse(why, n_why, "%s: %s", script, strerror(-err));
         if (!strncmp(line, "#!", 2)) {
             status = interpreter(script, line, program->binary, why, n_why);
             if (status)
@@ -180,7 +181,7 @@ int dp_program_find(struct dp_program *program, const char *command, char *why, 
         } else {
             program->by_shell |= i == 0;
             if (i > 0)
-                return refuse(why, n_why, "%s is no program", script);
+                return refuse(why, n_why, "%s is not a program", script);
             memcpy(program->binary, "/bin/sh", sizeof "/bin/sh");
         }
     }

@@ -7,11 +7,13 @@
  * directory inherit it.
  */
 #include "cli/cli.h"
-
-#include "base/config.h"
+#include "cli/beside.h"
 #include "cli/help.h"
 #include "cli/preload.h"
+#include "cli/futex_calls.h"
 #include "cli/program.h"
+#include "config/config.h"
+#include "print/print.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,18 +86,18 @@ static int make_absolute(struct text *text, const struct dp_config *conf)
     char dir[PATH_MAX];
     if (!getcwd(dir, sizeof dir))
         return 0; /* the working directory was removed: an absolute `out` still works */
-    int error = 0;
+    int err = 0;
     const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
     if (*out && *out != '/')
-        error = append_absolute(text, "out=", dir, out, true);
+        err = append_absolute(text, "out=", dir, out, true);
     const char *log = conf->log;
-    if (!error && *log != '/' && strchr(log, '/'))
-        error = append_absolute(text, "log=", dir, log, false);
-    if (!error && *conf->token && *conf->token != '/')
-        error = append_absolute(text, "token=", dir, conf->token, false);
-    if (!error && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
-        error = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
-    return error;
+    if (!err && *log != '/' && strchr(log, '/'))
+        err = append_absolute(text, "log=", dir, log, false);
+    if (!err && *conf->token && *conf->token != '/')
+        err = append_absolute(text, "token=", dir, conf->token, false);
+    if (!err && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
+        err = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
+    return err;
 }
 
 static bool is_key(const char *word)
@@ -115,9 +117,9 @@ static int option(struct text *text, const char *words)
     dp_config_init(&conf);
     if (dp_config_parse(&conf, words, &error)) {
         if (strpbrk(words, "=,") || is_key(words))
-            dp_cli_error("run", "-o %s", error.line);
+            dp_print_error("run", "-o %s", error.line);
         else
-            dp_cli_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
+            dp_print_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
         return -EINVAL;
     }
     return append(text, words);
@@ -133,7 +135,7 @@ static int options(int argc, char **argv, struct text *text, int *first)
             break;
         }
         if (strncmp(argv[i], "-o", 2)) {
-            dp_cli_error("run", "%s is no option; options of COMMAND stand behind it", argv[i]);
+            dp_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
             return -EINVAL;
         }
         const char *words = argv[i] + 2;
@@ -142,7 +144,7 @@ static int options(int argc, char **argv, struct text *text, int *first)
         error = option(text, words);
     }
     if (!error && i >= argc) {
-        dp_cli_error("run", "which COMMAND? usage: deltaprof run %s", dp_cli_verb("run")->arguments);
+        dp_print_error("run", "no COMMAND given: deltaprof run %s", dp_cli_verb("run")->arguments);
         return -EINVAL;
     }
     *first = i;
@@ -164,20 +166,38 @@ static int set_environment(const char *library, const char *conf)
     char offset[24] = "0";
     if (localtime_r(&now, &local))
         snprintf(offset, sizeof offset, "%ld", local.tm_gmtoff);
-    int error = setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) ||
-                setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_UTC_OFFSET", offset, 1);
+    int err = setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) ||
+              setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_UTC_OFFSET", offset, 1);
     free(preload);
-    return error ? -errno : 0;
+    return err ? -errno : 0;
 }
 
-/* Warns about allocations that hooks cannot see in a program with its own malloc. */
+/* Warns about memory that hooks cannot see, and says what shows it. */
 static void warn(const struct dp_program *program)
 {
+    static const char *const runtimes[] = {
+        [DP_RUNTIME_GO] = "is a Go program: its heap is not malloc's, only C code that it calls will be seen; "
+                          "its own net/http/pprof shows the heap",
+        [DP_RUNTIME_JAVA] = "runs a Java machine: Java's objects will not be seen, native memory and locks will; "
+                            "jcmd PID GC.class_histogram shows the objects",
+        [DP_RUNTIME_V8] = "has V8 inside: JavaScript's objects will not be seen, native memory and locks will; "
+                          "node --heap-prof shows the objects",
+        [DP_RUNTIME_PARTITION_ALLOC] = "has PartitionAlloc inside, as Chromium: what it allocates will not be seen; "
+                                       "locks will; a build with use_partition_alloc_as_malloc=false shows it",
+    };
     const struct dp_binary *elf = &program->elf;
-    if (*elf->own_malloc)
-        dp_cli_error("run", "%s has a malloc of its own inside (%s): %s", program->binary, elf->own_malloc,
-                     elf->own_exported ? "what it allocates will not be seen"
-                                       : "what it allocates through it will not be seen, only what libraries allocate");
+    bool is_rust = !strncmp(elf->own_malloc, "_rjem_", 6);
+    if (elf->runtime)
+        dp_print_error("run", "%s %s", program->binary, runtimes[elf->runtime]);
+    else if (*elf->own_malloc)
+        dp_print_error(
+            "run", "%s contains its own malloc (%s): %s; %s", program->binary, elf->own_malloc,
+            elf->own_exported ? "what it allocates will not be seen"
+                              : "what it allocates through it will not be seen, only what libraries allocate",
+            is_rust ? "the crate in runtime_hooks/rust around it shows it" : "linked as a shared library, it would be");
+    if (elf->runtime != DP_RUNTIME_GO && dp_makes_futex_calls(program->binary))
+        dp_print_error("run", "%s makes futex calls of its own, without libc: waits in them will not be seen",
+                       program->binary);
 }
 
 static void become(const struct dp_program *program, int argc, char **argv)
@@ -200,10 +220,10 @@ int dp_cli_run(int argc, char **argv)
 {
     static struct dp_program program;
     static struct dp_config conf;
-    char why[PATH_MAX + 512], library[PATH_MAX];
+    char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
     struct dp_config_error error;
     struct text text = {0};
-    int first = 0, status = DP_CLI_USAGE;
+    int first = 0, status = DP_EXIT_USAGE;
 
     if (dp_cli_help(argc, argv, about)) {
         dp_cli_print_keys(stdout);
@@ -212,8 +232,8 @@ int dp_cli_run(int argc, char **argv)
     dp_config_init(&conf);
     const char *inherited = getenv("DELTAPROF_CONF");
     if (dp_config_parse(&conf, inherited, &error)) {
-        dp_cli_error("run", "DELTAPROF_CONF: %s", error.line);
-        return DP_CLI_USAGE;
+        dp_print_error("run", "DELTAPROF_CONF: %s", error.line);
+        return DP_EXIT_USAGE;
     }
     int failed = append(&text, inherited);
     if (!failed)
@@ -224,17 +244,27 @@ int dp_cli_run(int argc, char **argv)
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
         failed = make_absolute(&text, &conf);
     if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error))) {
-        status = DP_CLI_USAGE;
-        dp_cli_error("run", "%s", error.line);
+        status = DP_EXIT_USAGE;
+        dp_print_error("run", "%s", error.line);
         goto out;
     }
-
+    if (!failed && *conf.push && dp_cli_beside_check(&conf, dir, why, sizeof why)) {
+        status = DP_EXIT_USAGE;
+        dp_print_error("run", "%s", why);
+        goto out;
+    }
     if (!failed) {
         status = dp_program_find(&program, argv[first], why, sizeof why);
         if (!status && dp_preload_find(library, why, sizeof why))
             status = DP_PROGRAM_REFUSED;
         if (status) {
-            dp_cli_error("run", "%s", why);
+            dp_print_error("run", "%s", why);
+            goto out;
+        }
+        failed = *conf.push ? dp_cli_beside_start(&conf, dir) : 0;
+        if (failed) {
+            status = DP_PROGRAM_REFUSED;
+            dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
             goto out;
         }
         failed = set_environment(library, text.bytes ? text.bytes : "");
@@ -245,7 +275,7 @@ int dp_cli_run(int argc, char **argv)
         become(&program, argc - first, argv + first);
         failed = -errno;
     }
-    dp_cli_error("run", "%s: %s", argv[first], strerror(-failed));
+    dp_print_error("run", "%s: %s", argv[first], strerror(-failed));
 out:
     free(text.bytes);
     return status;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/top.c - `deltaprof top`: lists the functions with the largest values. */
 #include "cli/cli.h"
-#include "cli/count.h"
 #include "cli/heading.h"
-#include "cli/json.h"
-#include "cli/units.h"
+#include "print/json.h"
+#include "print/print.h"
+#include "print/units.h"
+#include "query/count.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,14 +24,133 @@ static const char about[] =
     "same build-id and have debug information. On a terminal, long names have their middle left out.\n\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --cum             sorted by what a function and all that it called have\n"
-    "  --by WHAT         function (default), line, file, library, or label:KEY\n" DP_CLI_QUERY_HELP;
+    "  --by WHAT         function (default), line, file, library, or label:KEY\n"
+    "  --columns LIST    more of each function, from its own rows (with --cum, from all that it called, too): sample\n"
+    "                    types, and, of programs with age=on, lifetime: how long its blocks lived on average; and\n"
+    "                    temporary: the share of them that lived less than 1 ms\n" DP_QUERY_HELP;
 
-static void print_table(struct dp_cli_count *c, size_t n_wanted)
+/*
+ * A column is a sample type, or the quotient of two: both lie in the count's columns.
+ */
+struct column {
+    const char *name, *unit;
+    size_t above, below; /* in the count's columns; below NO_TYPE: no quotient */
+};
+enum { SHOWN_MAX = 8, NO_TYPE = -1, COLUMN_WIDTH = 12 };
+
+struct table {
+    struct dp_query_count count;
+    const char *wanted; /* the columns as they were asked for; NULL: none */
+    struct column columns[SHOWN_MAX];
+    size_t n_columns;
+    char names[256];
+};
+
+/* The count's column of a sample type. False: the profiles have none, or there are too many. */
+static bool add_type(struct dp_query_count *c, const char *name, size_t *column)
 {
+    const struct dp_model *m = &c->view->merge.model;
+    for (size_t type = 0; type < m->types.n; type++) {
+        if (strcmp(dp_model_text(m, m->types.at[type].type), name))
+            continue;
+        *column = c->n_columns;
+        c->columns[c->n_columns++] = type;
+        return true;
+    }
+    return false;
+}
+
+static int add_column(struct table *t, const char *name)
+{
+    if (t->n_columns == SHOWN_MAX) {
+        dp_print_error("top", "--columns %s: more than %d", t->wanted, SHOWN_MAX);
+        return DP_EXIT_USAGE;
+    }
+    struct column *column = &t->columns[t->n_columns];
+    bool is_share = !strcmp(name, "temporary"), is_mean = !strcmp(name, "lifetime");
+    bool found = add_type(&t->count, is_share ? "temporary_objects" : name, &column->above);
+    column->name = name;
+    column->below = (size_t)NO_TYPE;
+    if (found && (is_share || is_mean))
+        found = add_type(&t->count, "freed_objects", &column->below);
+    if (!found) {
+        dp_print_error("top", "--columns %s: %s", name,
+                       is_share || is_mean ? "no profile has lifetimes; the program needs age=on"
+                                           : "no profile has this sample type");
+        return DP_EXIT_FAILED;
+    }
+    const struct dp_model *m = &t->count.view->merge.model;
+    column->unit = dp_model_text(m, m->types.at[t->count.columns[column->above]].unit);
+    t->n_columns++;
+    return 0;
+}
+
+static int add_columns(struct table *t)
+{
+    char *rest = t->names, *name;
+    int status = 0;
+    snprintf(t->names, sizeof t->names, "%s", t->wanted ? t->wanted : "");
+    while (!status && (name = strsep(&rest, ",")) && *t->names)
+        status = add_column(t, name);
+    return status;
+}
+
+/* The column's value of a node; a share is in thousandths. False: nothing to divide by. */
+static bool column_of(const struct table *t, const struct dp_query_node *node, const struct column *column,
+                      double *value)
+{
+    *value = (double)dp_query_count_column(&t->count, node, column->above);
+    if (column->below == (size_t)NO_TYPE)
+        return true;
+    double below = (double)dp_query_count_column(&t->count, node, column->below);
+    *value = below > 0 ? *value / below : 0;
+    return below > 0;
+}
+
+static void print_columns(const struct table *t, const struct dp_query_node *node)
+{
+    for (size_t i = 0; i < t->n_columns; i++) {
+        const struct column *column = &t->columns[i];
+        char text[32] = "-";
+        double value;
+        if (!node)
+            snprintf(text, sizeof text, "%.16s", column->name);
+        else if (column_of(t, node, column, &value) && !strcmp(column->name, "temporary"))
+            snprintf(text, sizeof text, "%.1f%%", 100 * value);
+        else if (column_of(t, node, column, &value) && !strcmp(column->unit, "microseconds"))
+            dp_print_unit(text, sizeof text, (int64_t)(1000 * value), "nanoseconds");
+        else if (column_of(t, node, column, &value))
+            dp_print_unit(text, sizeof text, (int64_t)value, column->unit);
+        printf(" %*s", strlen(column->name) < COLUMN_WIDTH ? COLUMN_WIDTH : (int)strlen(column->name), text);
+    }
+}
+
+static void print_json_columns(const struct table *t, const struct dp_query_node *node)
+{
+    for (size_t i = 0; i < t->n_columns; i++) {
+        const struct column *column = &t->columns[i];
+        double value;
+        bool known = column_of(t, node, column, &value);
+        if (known && !strcmp(column->name, "temporary"))
+            dp_print_json_fraction(",", column->name, value);
+        else if (known && !strcmp(column->unit, "microseconds"))
+            dp_print_json_number(",", column->name, (int64_t)(1000 * value));
+        else if (known)
+            dp_print_json_number(",", column->name, (int64_t)value);
+    }
+}
+
+static void print_table(struct table *t, size_t n_wanted)
+{
+    struct dp_query_count *c = &t->count;
     static const char *const things[] = {"functions", "lines", "files", "libraries", "labels"};
-    const char *unit = dp_cli_query_unit(c->view);
+    const char *unit = dp_query_unit(c->view);
     size_t n = c->nodes.n, n_shown = n_wanted && n_wanted < n ? n_wanted : n;
-    size_t n_columns = dp_cli_columns();
+    size_t n_columns = dp_print_columns();
+    for (size_t i = 0; i < t->n_columns && n_columns; i++) {
+        size_t width = strlen(t->columns[i].name) < COLUMN_WIDTH ? COLUMN_WIDTH + 1 : strlen(t->columns[i].name) + 1;
+        n_columns = n_columns > width + 1 ? n_columns - width : 1;
+    }
     if (n_columns) /* on a terminal, names are cut to the width of the line */
         n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     int64_t shown = 0, sum = 0;
@@ -38,77 +158,86 @@ static void print_table(struct dp_cli_count *c, size_t n_wanted)
         dp_merge_sum(&shown, c->nodes.at[i].flat);
 
     char flat[32], cum[32];
-    dp_cli_unit(flat, sizeof flat, shown, unit);
-    dp_cli_unit(cum, sizeof cum, c->total, unit);
+    dp_print_unit(flat, sizeof flat, shown, unit);
+    dp_print_unit(cum, sizeof cum, c->total, unit);
     printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n, things[c->by], flat, cum,
            dp_cli_percent(shown, c->weight));
-    printf("%10s %6s %6s %10s %6s  %s\n", "flat", "flat%", "sum%", "cum", "cum%", "name");
+    printf("%10s %6s %6s %10s %6s", "flat", "flat%", "sum%", "cum", "cum%");
+    print_columns(t, NULL);
+    puts("  name");
     for (size_t i = 0; i < n_shown; i++) {
-        const struct dp_cli_node *node = &c->nodes.at[i];
+        const struct dp_query_node *node = &c->nodes.at[i];
         dp_merge_sum(&sum, node->flat);
-        dp_cli_unit(flat, sizeof flat, node->flat, unit);
-        dp_cli_unit(cum, sizeof cum, node->cum, unit);
-        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%  ", flat, dp_cli_percent(node->flat, c->weight),
+        dp_print_unit(flat, sizeof flat, node->flat, unit);
+        dp_print_unit(cum, sizeof cum, node->cum, unit);
+        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
                dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
-        dp_cli_print_name(stdout, dp_strings_at(&c->names, node->name), n_columns);
+        print_columns(t, node);
+        fputs("  ", stdout);
+        dp_print_name(stdout, dp_strings_at(&c->names, node->name), n_columns);
         putchar('\n');
     }
 }
 
-static void print_json(const struct dp_cli_count *c, size_t n_wanted)
+static void print_json(const struct table *t, size_t n_wanted)
 {
+    const struct dp_query_count *c = &t->count;
     size_t n_shown = n_wanted && n_wanted < c->nodes.n ? n_wanted : c->nodes.n;
-    dp_cli_json_text("{", "type", dp_cli_query_type(c->view));
-    dp_cli_json_text(",", "unit", dp_cli_query_unit(c->view));
-    dp_cli_json_number(",", "total", c->total);
+    dp_print_json_text("{", "type", dp_query_type(c->view));
+    dp_print_json_text(",", "unit", dp_query_unit(c->view));
+    dp_print_json_number(",", "total", c->total);
     fputs(",\"rows\":[", stdout);
     for (size_t i = 0; i < n_shown; i++) {
-        const struct dp_cli_node *node = &c->nodes.at[i];
-        dp_cli_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, node->name));
-        dp_cli_json_number(",", "flat", node->flat);
-        dp_cli_json_number(",", "cum", node->cum);
+        const struct dp_query_node *node = &c->nodes.at[i];
+        dp_print_json_text(i ? ",\n{" : "\n{", "name", dp_strings_at(&c->names, node->name));
+        dp_print_json_number(",", "flat", node->flat);
+        dp_print_json_number(",", "cum", node->cum);
+        print_json_columns(t, node);
         putchar('}');
     }
     puts("]}");
 }
 
-static int show(struct dp_cli_count *c, char **paths, size_t n, size_t n_wanted)
+static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
 {
-    struct dp_cli_query *v = c->view;
-    int status = dp_cli_query_read(v, paths, n);
+    struct dp_query_count *c = &t->count;
+    struct dp_query *v = c->view;
+    int status = dp_query_read(v, paths, n);
+    if (!status)
+        status = add_columns(t);
     if (status)
         return status;
-    if (dp_cli_count_rows(c)) {
-        dp_cli_error("top", "out of memory");
-        return DP_CLI_FAILED;
+    if (dp_query_count_rows(c)) {
+        dp_print_error("top", "out of memory");
+        return DP_EXIT_FAILED;
     }
-    dp_cli_count_sort(c);
+    dp_query_count_sort(c);
     if (v->json) {
-        print_json(c, n_wanted);
+        print_json(t, n_wanted);
     } else {
         dp_cli_heading(v);
-        print_table(c, n_wanted);
+        print_table(t, n_wanted);
         dp_cli_heading_empty(v, c->n_rows);
         dp_cli_heading_losses(v);
     }
-    return dp_cli_flush("top");
+    return dp_print_flush("top");
 }
 
-static int parse_by(struct dp_cli_count *c, const char *text)
+static int parse_by(struct dp_query_count *c, const char *text)
 {
     static const char *const words[] = {"function", "line", "file", "library"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(text, words[i])) {
-            c->by = (enum dp_cli_by)i;
+            c->by = (enum dp_query_by)i;
             return 0;
         }
     if (!strncmp(text, "label:", 6) && text[6]) {
-        c->by = DP_CLI_BY_LABEL;
+        c->by = DP_QUERY_BY_LABEL;
         c->key = text + 6;
         return 0;
     }
-    dp_cli_error("top", "--by %s: function, line, file, library or label:KEY", text);
-    return DP_CLI_USAGE;
+    dp_print_error("top", "--by %s: function, line, file, library or label:KEY", text);
+    return DP_EXIT_USAGE;
 }
 
 static int parse_number(const char *text, size_t *number)
@@ -117,38 +246,43 @@ static int parse_number(const char *text, size_t *number)
     *number = strtoul(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end)
         return 0;
-    dp_cli_error("top", "-n %s is no number", text);
-    return DP_CLI_USAGE;
+    dp_print_error("top", "-n %s is not a number", text);
+    return DP_EXIT_USAGE;
 }
 
 int dp_cli_top(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"cum", no_argument, NULL, 'c'}, {"by", required_argument, NULL, 'b'}, DP_CLI_QUERY_OPTIONS};
-    struct dp_cli_query view;
-    struct dp_cli_count count = {.view = &view};
+    static const struct option options[] = {{"cum", no_argument, NULL, 'c'},
+                                            {"by", required_argument, NULL, 'b'},
+                                            {"columns", required_argument, NULL, 'C'},
+                                            DP_QUERY_OPTIONS};
+    struct dp_query view;
+    struct table table = {.count = {.view = &view}};
+    struct dp_query_count *count = &table.count;
     size_t n_wanted = 20;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
-    int status = dp_cli_query_init(&view, "top", argc);
+    dp_query_files_init();
+    int status = dp_query_init(&view, "top", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
             status = parse_number(optarg, &n_wanted);
         else if (option == 'c')
-            count.by_cum = true;
+            count->by_cum = true;
         else if (option == 'b')
-            status = parse_by(&count, optarg);
+            status = parse_by(count, optarg);
+        else if (option == 'C')
+            table.wanted = optarg;
         else
-            status = dp_cli_query_option(&view, argv, option);
+            status = dp_query_option(&view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_cli_error("top", "no file given: deltaprof top [OPTION]... PATH...");
-        status = DP_CLI_USAGE;
+        dp_print_error("top", "no file given: deltaprof top [OPTION]... PATH...");
+        status = DP_EXIT_USAGE;
     }
     if (!status)
-        status = show(&count, argv + optind, (size_t)(argc - optind), n_wanted);
-    dp_cli_count_fini(&count);
-    dp_cli_query_fini(&view);
+        status = show(&table, argv + optind, (size_t)(argc - optind), n_wanted);
+    dp_query_count_fini(count);
+    dp_query_fini(&view);
     return status;
 }

@@ -6,11 +6,12 @@
  * without indentation: most of a deep stack is such a chain. Nodes with less than --min of the total are counted
  * together.
  */
-#include "cli/calltree.h"
 #include "cli/cli.h"
 #include "cli/heading.h"
-#include "cli/json.h"
-#include "cli/units.h"
+#include "print/json.h"
+#include "print/print.h"
+#include "print/units.h"
+#include "query/calltree.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,11 +27,11 @@ static const char about[] =
     "that the one above it has.\n\n"
     "  --callers REGEX   who calls the functions that match, up to the outermost\n"
     "  --callees REGEX   what the functions that match call; with either, nothing is folded\n"
-    "  --min PERCENT     what has less is counted together (default 1)\n" DP_CLI_QUERY_HELP;
+    "  --min PERCENT     what has less is counted together (default 1)\n" DP_QUERY_HELP;
 
 struct shown {
-    struct dp_cli_query view;
-    struct dp_cli_calltree tree, up; /* up: of --callers, if --callees is asked for too */
+    struct dp_query view;
+    struct dp_query_calltree tree, up; /* up: of --callers, if --callees is asked for too */
     regex_t callers, callees;
     bool has_callers, has_callees;
     const char *callers_text, *callees_text;
@@ -42,8 +43,8 @@ struct shown {
 
 static bool is_match(const struct shown *s, const regex_t *regex, size_t at)
 {
-    const struct dp_cli_frames *f = &s->view.frames;
-    return !regexec(regex, dp_cli_frames_text(f, f->at.at[s->view.stack.at[at]].name), 0, NULL, 0);
+    const struct dp_naming_frames *f = &s->view.frames;
+    return !regexec(regex, dp_naming_frames_text(f, f->at.at[s->view.stack.at[at]].name), 0, NULL, 0);
 }
 
 static int push_name(struct shown *s, size_t at)
@@ -56,7 +57,7 @@ static int push_name(struct shown *s, size_t at)
 }
 
 /* From the innermost match to its callers. */
-static int add_callers(struct shown *s, struct dp_cli_calltree *tree, int64_t value)
+static int add_callers(struct shown *s, struct dp_query_calltree *tree, int64_t value)
 {
     size_t at = 0, n = s->view.stack.n;
     while (at < n && !is_match(s, &s->callers, at))
@@ -67,7 +68,7 @@ static int add_callers(struct shown *s, struct dp_cli_calltree *tree, int64_t va
     for (; at < n; at++)
         if (push_name(s, at))
             return -ENOMEM;
-    return dp_cli_calltree_add(tree, s->path.at, s->path.n, value);
+    return dp_query_calltree_add(tree, s->path.at, s->path.n, value);
 }
 
 /* From the outermost frame, or the outermost match, to the leaf. */
@@ -82,19 +83,19 @@ static int add_callees(struct shown *s, int64_t value)
     while (at > 0)
         if (push_name(s, --at))
             return -ENOMEM;
-    return dp_cli_calltree_add(&s->tree, s->path.at, s->path.n, value);
+    return dp_query_calltree_add(&s->tree, s->path.at, s->path.n, value);
 }
 
 static int build(struct shown *s)
 {
-    struct dp_cli_query *v = &s->view;
+    struct dp_query *v = &s->view;
     for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
-        int64_t value = dp_cli_query_value(v, row);
-        if (!value || !dp_cli_query_has_labels(v, row))
+        int64_t value = dp_query_value(v, row);
+        if (!value || !dp_query_has_labels(v, row))
             continue;
         dp_merge_sum(&s->tree.total, value);
         dp_merge_sum(&s->tree.weight, value > INT64_MIN ? llabs(value) : INT64_MAX);
-        int err = dp_cli_query_row(v, row);
+        int err = dp_query_row(v, row);
         if (err > 0)
             err = s->has_callers ? add_callers(s, &s->up, value) : 0;
         else
@@ -104,8 +105,8 @@ static int build(struct shown *s)
         if (err)
             return err;
     }
-    int err = dp_cli_calltree_sort(&s->tree);
-    return err ? err : dp_cli_calltree_sort(&s->up);
+    int err = dp_query_calltree_sort(&s->tree);
+    return err ? err : dp_query_calltree_sort(&s->up);
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
@@ -119,7 +120,7 @@ struct item {
 
 struct printing {
     const struct shown *shown;
-    const struct dp_cli_calltree *tree;
+    const struct dp_query_calltree *tree;
     size_t n_columns; /* of names; 0: any */
     DP_VEC(struct item) items;
 };
@@ -127,7 +128,7 @@ struct printing {
 static void print_numbers(const struct printing *p, int64_t value)
 {
     char cum[32];
-    dp_cli_unit(cum, sizeof cum, value, dp_cli_query_unit(&p->shown->view));
+    dp_print_unit(cum, sizeof cum, value, dp_query_unit(&p->shown->view));
     printf("%10s %5.1f%%  ", cum, dp_cli_percent(value, p->shown->tree.weight));
 }
 
@@ -136,13 +137,13 @@ static void print_text(const struct printing *p, size_t indent, const char *text
     size_t width = indent < MAX_INDENT ? indent : MAX_INDENT;
     printf("%*s", (int)width, "");
     size_t room = p->n_columns > width + NAME_LEAST ? p->n_columns - width : NAME_LEAST;
-    dp_cli_print_name(stdout, text, p->n_columns ? room : 0);
+    dp_print_name(stdout, text, p->n_columns ? room : 0);
     putchar('\n');
 }
 
 static const char *name_of(const struct printing *p, uint32_t node)
 {
-    return dp_cli_frames_text(&p->shown->view.frames, p->tree->nodes.at[node].name);
+    return dp_naming_frames_text(&p->shown->view.frames, p->tree->nodes.at[node].name);
 }
 
 static bool is_small(const struct printing *p, int64_t value)
@@ -153,7 +154,7 @@ static bool is_small(const struct printing *p, int64_t value)
 /* Prints a node and the chain below it; the node at the end of the chain. */
 static uint32_t print_chain(const struct printing *p, const struct item *item)
 {
-    const struct dp_cli_calltree_node *nodes = p->tree->nodes.at;
+    const struct dp_query_calltree_node *nodes = p->tree->nodes.at;
     uint32_t at = item->node;
     print_numbers(p, nodes[at].cum);
     print_text(p, item->indent, name_of(p, at));
@@ -177,7 +178,7 @@ static int push_item(struct printing *p, struct item item)
 /* Children come off the end of the list: the largest goes there last. */
 static int push_children(struct printing *p, uint32_t node, size_t indent)
 {
-    const struct dp_cli_calltree_node *nodes = p->tree->nodes.at;
+    const struct dp_query_calltree_node *nodes = p->tree->nodes.at;
     struct item left_out = {.indent = indent};
     size_t n_before = p->items.n;
     int err = 0;
@@ -199,7 +200,7 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
     return err;
 }
 
-static int print_tree(const struct shown *s, const struct dp_cli_calltree *tree, size_t n_columns)
+static int print_tree(const struct shown *s, const struct dp_query_calltree *tree, size_t n_columns)
 {
     struct printing p = {.shown = s, .tree = tree, .n_columns = n_columns};
     int err = tree->nodes.n ? push_children(&p, 0, 0) : 0;
@@ -222,11 +223,11 @@ static int print_tree(const struct shown *s, const struct dp_cli_calltree *tree,
 static int print_all(struct shown *s)
 {
     char total[32];
-    size_t n_columns = dp_cli_columns();
+    size_t n_columns = dp_print_columns();
     if (n_columns)
         n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     dp_cli_heading(&s->view);
-    dp_cli_unit(total, sizeof total, s->tree.total, dp_cli_query_unit(&s->view));
+    dp_print_unit(total, sizeof total, s->tree.total, dp_query_unit(&s->view));
     printf("Total: %s\n", total);
     int err = 0;
     if (s->has_callers) {
@@ -246,15 +247,15 @@ static int print_all(struct shown *s)
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
-static void print_json_tree(const struct shown *s, const struct dp_cli_calltree *tree)
+static void print_json_tree(const struct shown *s, const struct dp_query_calltree *tree)
 {
-    const struct dp_cli_calltree_node *nodes = tree->nodes.at;
+    const struct dp_query_calltree_node *nodes = tree->nodes.at;
     putchar('[');
     uint32_t at = tree->nodes.n ? nodes[0].child : 0;
     while (at) {
-        dp_cli_json_text("{", "name", dp_cli_frames_text(&s->view.frames, nodes[at].name));
-        dp_cli_json_number(",", "flat", nodes[at].flat);
-        dp_cli_json_number(",", "cum", nodes[at].cum);
+        dp_print_json_text("{", "name", dp_naming_frames_text(&s->view.frames, nodes[at].name));
+        dp_print_json_number(",", "flat", nodes[at].flat);
+        dp_print_json_number(",", "cum", nodes[at].cum);
         fputs(",\"children\":[", stdout);
         if (nodes[at].child) {
             at = nodes[at].child;
@@ -276,9 +277,9 @@ static void print_json_tree(const struct shown *s, const struct dp_cli_calltree 
 
 static void print_json(const struct shown *s)
 {
-    dp_cli_json_text("{", "type", dp_cli_query_type(&s->view));
-    dp_cli_json_text(",", "unit", dp_cli_query_unit(&s->view));
-    dp_cli_json_number(",", "total", s->tree.total);
+    dp_print_json_text("{", "type", dp_query_type(&s->view));
+    dp_print_json_text(",", "unit", dp_query_unit(&s->view));
+    dp_print_json_number(",", "total", s->tree.total);
     if (s->has_callers) {
         fputs(",\"callers\":", stdout);
         print_json_tree(s, &s->up);
@@ -294,24 +295,24 @@ static void print_json(const struct shown *s)
 
 static int show(struct shown *s, char **paths, size_t n)
 {
-    int status = dp_cli_query_read(&s->view, paths, n);
+    int status = dp_query_read(&s->view, paths, n);
     if (status)
         return status;
     int err = build(s);
     if (!err && ((s->has_callers && !s->up.n_rows) || (s->has_callees && !s->tree.n_rows))) {
-        dp_cli_error("tree", "no function matches %s; deltaprof top -n0 names them all",
-                     s->has_callers && !s->up.n_rows ? s->callers_text : s->callees_text);
-        return DP_CLI_FAILED;
+        dp_print_error("tree", "no function matches %s; deltaprof top -n0 names them all",
+                       s->has_callers && !s->up.n_rows ? s->callers_text : s->callees_text);
+        return DP_EXIT_FAILED;
     }
     if (!err && s->view.json)
         print_json(s);
     else if (!err)
         err = print_all(s);
     if (err) {
-        dp_cli_error("tree", "out of memory");
-        return DP_CLI_FAILED;
+        dp_print_error("tree", "out of memory");
+        return DP_EXIT_FAILED;
     }
-    return dp_cli_flush("tree");
+    return dp_print_flush("tree");
 }
 
 static int take_function(regex_t *regex, bool *has, const char **text, const char *option)
@@ -320,8 +321,8 @@ static int take_function(regex_t *regex, bool *has, const char **text, const cha
     int err = *has ? REG_BADPAT : regcomp(regex, optarg, REG_EXTENDED | REG_NOSUB);
     if (err) {
         regerror(err, regex, why, sizeof why);
-        dp_cli_error("tree", "%s %s: %s", option, optarg, *has ? "may be given once; A|B matches both" : why);
-        return DP_CLI_USAGE;
+        dp_print_error("tree", "%s %s: %s", option, optarg, *has ? "may be given once; A|B matches both" : why);
+        return DP_EXIT_USAGE;
     }
     *has = true;
     *text = optarg;
@@ -335,8 +336,8 @@ static int take_min(double *percent)
     end += *end == '%';
     if (end != optarg && !*end && *percent >= 0 && *percent <= 100)
         return 0;
-    dp_cli_error("tree", "--min %s is no percentage", optarg);
-    return DP_CLI_USAGE;
+    dp_print_error("tree", "--min %s is not a percentage", optarg);
+    return DP_EXIT_USAGE;
 }
 
 int dp_cli_tree(int argc, char **argv)
@@ -344,12 +345,12 @@ int dp_cli_tree(int argc, char **argv)
     static const struct option options[] = {{"callers", required_argument, NULL, 'r'},
                                             {"callees", required_argument, NULL, 'e'},
                                             {"min", required_argument, NULL, 'm'},
-                                            DP_CLI_QUERY_OPTIONS};
+                                            DP_QUERY_OPTIONS};
     struct shown s = {.min_percent = 1};
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
-    int status = dp_cli_query_init(&s.view, "tree", argc);
+    dp_query_files_init();
+    int status = dp_query_init(&s.view, "tree", argc);
     for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         if (option == 'r')
             status = take_function(&s.callers, &s.has_callers, &s.callers_text, "--callers");
@@ -358,11 +359,11 @@ int dp_cli_tree(int argc, char **argv)
         else if (option == 'm')
             status = take_min(&s.min_percent);
         else
-            status = dp_cli_query_option(&s.view, argv, option);
+            status = dp_query_option(&s.view, argv, option);
     }
     if (!status && optind == argc) {
-        dp_cli_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
-        status = DP_CLI_USAGE;
+        dp_print_error("tree", "no file given: deltaprof tree [OPTION]... PATH...");
+        status = DP_EXIT_USAGE;
     }
     s.view.raw |= s.has_callers || s.has_callees; /* a folded function may be the one that the user asks for */
     if (!status)
@@ -372,8 +373,8 @@ int dp_cli_tree(int argc, char **argv)
     if (s.has_callees)
         regfree(&s.callees);
     dp_vec_fini(&s.path);
-    dp_cli_calltree_fini(&s.tree);
-    dp_cli_calltree_fini(&s.up);
-    dp_cli_query_fini(&s.view);
+    dp_query_calltree_fini(&s.tree);
+    dp_query_calltree_fini(&s.up);
+    dp_query_fini(&s.view);
     return status;
 }

@@ -7,10 +7,11 @@
  * or, for other names, by the times in the files, which are then read twice.
  */
 #include "cli/cli.h"
-#include "cli/files.h"
 #include "cli/out.h"
-#include "cli/pack.h"
-#include "cli/paths.h"
+#include "print/print.h"
+#include "query/files.h"
+#include "query/pack.h"
+#include "query/paths.h"
 #include "view/page.h"
 
 #include <errno.h>
@@ -35,12 +36,12 @@ struct loose {
 };
 
 struct view {
-    struct dp_cli_paths paths;
+    struct dp_query_paths paths;
     size_t limit_bytes;
     const char *out;
-    struct dp_cli_source source;
-    struct dp_cli_pack pack;
-    struct dp_cli_file *names;
+    struct dp_query_source source;
+    struct dp_query_pack pack;
+    struct dp_query_file *names;
     struct loose *loose;
     size_t n_names, n_loose;
     bool many_directories;
@@ -49,42 +50,42 @@ struct view {
 
 static int out_of_memory(void)
 {
-    dp_cli_error("view", "out of memory");
-    return DP_CLI_FAILED;
+    dp_print_error("view", "out of memory");
+    return DP_EXIT_FAILED;
 }
 
-static int add(struct view *v, const char *file, const struct dp_cli_pack_source *source)
+static int add(struct view *v, const char *file, const struct dp_query_pack_source *source)
 {
-    struct dp_input_error error = {""};
-    int status = dp_cli_read("view", file, v->limit_bytes, &v->source);
-    int err = status ? 0 : dp_cli_pack_add(&v->pack, &v->source.decode, source, &error);
-    return err ? dp_cli_refuse("view", file, err, &error) : status;
+    struct dp_decode_error error = {""};
+    int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
+    int err = status ? 0 : dp_query_pack_add(&v->pack, &v->source.decode, source, &error);
+    return err ? dp_query_refuse("view", file, err, &error) : status;
 }
 
 /* ---- files whose names say what they are ------------------------------------------------------------------------ */
 
-static size_t n_directory(const struct dp_cli_file *f)
+static size_t n_directory(const struct dp_query_file *f)
 {
     return f->program > f->file ? (size_t)(f->program - f->file) - 1 : 0;
 }
 
-static bool is_same_directory(const struct dp_cli_file *x, const struct dp_cli_file *y)
+static bool is_same_directory(const struct dp_query_file *x, const struct dp_query_file *y)
 {
     return n_directory(x) == n_directory(y) && !memcmp(x->file, y->file, n_directory(x));
 }
 
 /* Whether another process had the same number in the same directory. */
-static bool is_ambiguous(const struct view *v, const struct dp_cli_file *f)
+static bool is_ambiguous(const struct view *v, const struct dp_query_file *f)
 {
     for (size_t i = 0; i < v->n_names; i++) {
-        const struct dp_cli_file *other = &v->names[i];
+        const struct dp_query_file *other = &v->names[i];
         if (other->stamp != f->stamp && other->n_process == f->n_process && !memcmp(other->file, f->file, f->n_process))
             return true;
     }
     return false;
 }
 
-static int add_named(struct view *v, const struct dp_cli_file *f, bool is_new_process)
+static int add_named(struct view *v, const struct dp_query_file *f, bool is_new_process)
 {
     static char pid[48]; /* for all files of a process */
     char program[256], kind[32], directory[256] = "";
@@ -101,7 +102,7 @@ static int add_named(struct view *v, const struct dp_cli_file *f, bool is_new_pr
             snprintf(pid, sizeof pid, "%.*s", n_digits, digits);
     }
     return add(v, f->file,
-               &(struct dp_cli_pack_source){.kind = kind, .program = program, .pid = pid, .host = directory});
+               &(struct dp_query_pack_source){.kind = kind, .program = program, .pid = pid, .host = directory});
 }
 
 static int add_all_named(struct view *v)
@@ -112,7 +113,9 @@ static int add_all_named(struct view *v)
     if (v->n_names)
         snprintf(v->program, sizeof v->program, "%.*s", (int)v->names[0].n_program, v->names[0].program);
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
-        bool is_new = i + 1 == v->n_names || !dp_cli_file_is_same(&v->names[i], &v->names[i + 1]);
+        if (!strncmp(v->names[i].kind, "events.", 7))
+            continue; /* the same as the other files have, one by one */
+        bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
         status = add_named(v, &v->names[i], is_new);
     }
     return status;
@@ -163,7 +166,7 @@ static int add_all_loose(struct view *v)
     int status = 0;
     for (size_t i = 0; i < v->n_loose && !status; i++) {
         struct loose *l = &v->loose[i];
-        status = dp_cli_read("view", l->file, v->limit_bytes, &v->source);
+        status = dp_query_read_file("view", l->file, v->limit_bytes, &v->source);
         if (!status)
             describe(&v->source.decode, l);
     }
@@ -172,10 +175,10 @@ static int add_all_loose(struct view *v)
         qsort(v->loose, v->n_loose, sizeof *v->loose, by_process_and_time);
     for (size_t i = 0; i < v->n_loose && !status; i++) {
         const struct loose *l = &v->loose[i];
-        struct dp_cli_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
-        struct dp_input_error error = {""};
-        int err = once ? dp_cli_pack_add(&v->pack, &v->source.decode, &source, &error) : 0;
-        status = once ? (err ? dp_cli_refuse("view", l->file, err, &error) : 0) : add(v, l->file, &source);
+        struct dp_query_pack_source source = {.kind = l->kind, .program = l->program, .pid = "", .host = ""};
+        struct dp_decode_error error = {""};
+        int err = once ? dp_query_pack_add(&v->pack, &v->source.decode, &source, &error) : 0;
+        status = once ? (err ? dp_query_refuse("view", l->file, err, &error) : 0) : add(v, l->file, &source);
     }
     if (v->n_loose && !*v->program)
         snprintf(v->program, sizeof v->program, "%s", v->loose[0].program);
@@ -188,17 +191,17 @@ static int add_all(struct view *v)
     v->loose = malloc((v->paths.n + 1) * sizeof *v->loose);
     if (!v->names || !v->loose)
         return out_of_memory();
-    struct dp_cli_file name;
+    struct dp_query_file name;
     for (size_t i = 0; i < v->paths.n; i++) {
         bool is_input = !strcmp(v->paths.at[i], "-");
         if (is_input && v->paths.n > 1) {
-            dp_cli_error("view", "- goes with no other file");
-            return DP_CLI_USAGE;
+            dp_print_error("view", "- goes with no other file");
+            return DP_EXIT_USAGE;
         }
-        if (!dp_cli_file_parse(v->paths.at[i], &name))
+        if (!dp_query_file_parse(v->paths.at[i], &name))
             v->loose[v->n_loose++] = (struct loose){.file = v->paths.at[i]};
     }
-    v->n_names = dp_cli_files_sort(v->paths.at, v->paths.n, v->names);
+    v->n_names = dp_query_files_sort(v->paths.at, v->paths.n, v->names);
     int status = add_all_named(v);
     return status ? status : add_all_loose(v);
 }
@@ -269,7 +272,7 @@ static int write_page(struct view *v, struct dp_cli_out *out)
     if (!err && !gzip)
         err = -ENOMEM;
     if (err || (err = dp_cli_out_take(out, begin, sizeof begin - 1)) ||
-        (err = dp_cli_pack_write(&v->pack, put_gzipped, gzip)) || (err = dp_gzip_finish(gzip)) ||
+        (err = dp_query_pack_write(&v->pack, put_gzipped, gzip)) || (err = dp_gzip_finish(gzip)) ||
         (err = finish_base64(&base64)) || (err = dp_cli_out_take(out, end, sizeof end - 1)))
         goto out;
     err = dp_cli_out_take(out, dp_view_page_after, dp_view_page_after_bytes);
@@ -291,7 +294,7 @@ static int write_file(struct view *v)
     status = dp_cli_out_close(&out, write_page(v, &out));
     if (!status && is_file) {
         puts(path);
-        status = dp_cli_flush("view");
+        status = dp_print_flush("view");
     }
     return status;
 }
@@ -299,32 +302,32 @@ static int write_file(struct view *v)
 int dp_cli_view(int argc, char **argv)
 {
     static const struct option options[] = {{"limit", required_argument, NULL, 'l'}, {0}};
-    struct view v = {.limit_bytes = DP_INPUT_LIMIT};
+    struct view v = {.limit_bytes = DP_DECODE_LIMIT};
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_cli_files_init();
+    dp_query_files_init();
     int status = 0;
     for (int option; !status && (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
         if (option == 'o')
             v.out = optarg;
         else if (option == 'l')
-            status = dp_cli_limit("view", optarg, &v.limit_bytes);
+            status = dp_query_limit("view", optarg, &v.limit_bytes);
         else
-            status = dp_cli_bad_option(argv, option);
+            status = dp_query_bad_option(argv, option);
     }
     if (!status && optind == argc) {
-        dp_cli_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
-        status = DP_CLI_USAGE;
+        dp_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
+        status = DP_EXIT_USAGE;
     }
     for (int i = optind; i < argc && !status; i++)
-        status = dp_cli_paths_add(&v.paths, "view", argv[i]);
+        status = dp_query_paths_add(&v.paths, "view", argv[i]);
     if (!status)
         status = add_all(&v);
     if (!status)
         status = write_file(&v);
-    dp_cli_source_fini(&v.source);
-    dp_cli_pack_fini(&v.pack);
-    dp_cli_paths_fini(&v.paths);
+    dp_query_source_fini(&v.source);
+    dp_query_pack_fini(&v.pack);
+    dp_query_paths_fini(&v.paths);
     free(v.names);
     free(v.loose);
     return status;

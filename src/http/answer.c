@@ -21,22 +21,22 @@ int deltaprof_http_answer(const struct deltaprof_http_request *request, deltapro
 {
     struct deltaprof_http_reply *r;
     char buf[16384];
-    int error = deltaprof_http_begin(request, &r);
-    if (error)
-        return error;
+    int err = deltaprof_http_begin(request, &r);
+    if (err)
+        return err;
     wait_for(r);
-    error = head(ctx, r);
-    while (!error) {
+    err = head(ctx, r);
+    while (!err) {
         wait_for(r);
         ssize_t n = deltaprof_http_read(r, buf, sizeof buf);
         if (n == -EAGAIN)
             continue;
         if (n <= 0) {
-            error = (int)n;
+            err = (int)n;
             break;
         }
-        error = write(ctx, buf, (size_t)n);
+        err = write(ctx, buf, (size_t)n);
     }
-    deltaprof_http_end(r, !error);
-    return error;
+    deltaprof_http_end(r, !err);
+    return err;
 }

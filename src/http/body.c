@@ -24,8 +24,8 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/relay.h"
-#include "record/thread.h"
 #include "sink/spawn.h"
+#include "store/thread.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -42,7 +42,7 @@ struct dp_body {
     _Atomic uint32_t wake;       /* changes with each drain and when the reader leaves; the producer sleeps on it */
     _Atomic uint32_t state;      /* B2 */
     int result;                  /* result of produce; valid after ENDED [STATE] */
-    int (*produce)(void *arg, dp_write_fn fn, void *ctx);
+    int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx);
     void (*orphan)(void *arg, int result);
     void *arg;
     bool relayed; /* the creating thread has its own descriptor table, so the producer has one too */
@@ -106,7 +106,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx),
+struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
                               void (*orphan)(void *arg, int result), void *arg, int *error)
 {
     if (dp_add_relaxed(&n_bodies, 1) >= BODIES_MAX) {

@@ -19,7 +19,7 @@ struct dp_body;
  * many bodies at work (-EBUSY). Ownership: arg belongs to the thread until read returned the result, or close returned
  * 1.
  */
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_write_fn fn, void *ctx),
+struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
                               void (*orphan)(void *arg, int result), void *arg, int *error);
 
 /* As deltaprof_http_read. Never waits. */

@@ -10,16 +10,17 @@
  *     settled --write--> open --after=sent--> settled (committed)
  *                             --anything else--> settled (abandoned; the next reply covers that time as well)
  *
- * The shared default cursor of each kind has its own place. A named cursor that is idle longer than its time to live is
- * freed. If all places are used, or there is no memory for a new cursor, the least recently used idle one is freed. So
- * a client that uses many names can make other named cursors lose their baseline, but cannot break the endpoint.
+ * The shared default cursor of each kind has its own place, if it has no filter. Any other cursor counts as named. A
+ * named cursor that is idle longer than its time to live is freed. If all places are used, or there is no memory for a
+ * new cursor, the least recently used idle one is freed. So a client that uses many names can make other named cursors
+ * lose their baseline, but cannot break the endpoint.
  */
 #include "http/cursor.h"
 
 #include "base/clock.h"
 #include "base/lock.h"
 #include "http/request.h"
-#include "record/table.h"
+#include "store/table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 struct dp_cursor {
     struct dp_consumer *consumer; /* NULL: a free place */
     char name[DP_CURSOR_NAME_MAX + 1];
-    unsigned kind;
+    unsigned kind, locks;
     bool taken, open;
     uint64_t settled, sent;
     int64_t used_ns;
@@ -45,12 +46,13 @@ void dp_cursor_init(int64_t ttl)
 }
 
 /* Finds an existing cursor; NULL: there is none. */
-static struct dp_cursor *find(unsigned kind, const char *name)
+static struct dp_cursor *find(const struct dp_cursor_key *key)
 {
-    if (!*name)
-        return defaults[kind].consumer ? &defaults[kind] : NULL;
+    if (!*key->name && !key->locks)
+        return defaults[key->kind].consumer ? &defaults[key->kind] : NULL;
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
-        if (named[i].consumer && named[i].kind == kind && !strcmp(named[i].name, name))
+        if (named[i].consumer && named[i].kind == key->kind && named[i].locks == key->locks &&
+            !strcmp(named[i].name, key->name))
             return &named[i];
     return NULL;
 }
@@ -80,10 +82,10 @@ static bool forget_oldest(void)
     return oldest;
 }
 
-static struct dp_cursor *vacant(unsigned kind, const char *name)
+static struct dp_cursor *vacant(const struct dp_cursor_key *key)
 {
-    if (!*name)
-        return &defaults[kind];
+    if (!*key->name && !key->locks)
+        return &defaults[key->kind];
     do {
         for (size_t i = 0; i < DP_CURSORS_MAX; i++)
             if (!named[i].consumer)
@@ -92,11 +94,11 @@ static struct dp_cursor *vacant(unsigned kind, const char *name)
     return NULL;
 }
 
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, int *error)
+struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *key, bool from_now, int *error)
 {
     int64_t now = dp_clock_ns();
     dp_lock_lock(&lock);
-    struct dp_cursor *c = find(kind, name);
+    struct dp_cursor *c = find(key);
     if (c && c->taken) {
         *error = -EBUSY;
         c = NULL;
@@ -104,23 +106,25 @@ struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now,
     }
     if (!c) {
         forget_expired(now);
-        c = vacant(kind, name);
+        c = vacant(key);
         if (!c) {
             *error = -ENOSPC;
             goto out;
         }
         do
-            c->consumer = dp_consumer_new(kind, NULL);
+            c->consumer = dp_consumer_new(key->kind, NULL);
         while (!c->consumer && forget_oldest());
         if (!c->consumer) {
             *error = -ENOMEM;
             c = NULL;
             goto out;
         }
+        dp_consumer_filter(c->consumer, key->locks);
         if (from_now)
             dp_consumer_skip(c->consumer);
-        c->kind = kind;
-        strncpy(c->name, name, DP_CURSOR_NAME_MAX);
+        c->kind = key->kind;
+        c->locks = key->locks;
+        strncpy(c->name, key->name, DP_CURSOR_NAME_MAX);
     }
     c->taken = true;
     c->used_ns = now;
@@ -176,13 +180,30 @@ void dp_cursor_settle(struct dp_cursor *c, uint64_t seq, enum dp_cursor_fate fat
     }
 }
 
-uint64_t dp_cursor_peek(unsigned kind, const char *name)
+uint64_t dp_cursor_peek(const struct dp_cursor_key *key)
 {
     dp_lock_lock(&lock);
-    struct dp_cursor *c = find(kind, name);
+    struct dp_cursor *c = find(key);
     uint64_t settled = c ? c->settled : 0;
     dp_lock_unlock(&lock);
     return settled;
+}
+
+static void visit(const struct dp_cursor *c, void (*fn)(void *, const struct dp_cursor_key *, int64_t), void *ctx)
+{
+    struct dp_cursor_key key = {c->kind, c->locks, c->name};
+    if (c->consumer)
+        fn(ctx, &key, dp_consumer_covered_ns(c->consumer));
+}
+
+void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t covered_ns), void *ctx)
+{
+    dp_lock_lock(&lock);
+    for (size_t i = 0; i < DP_KINDS; i++)
+        visit(&defaults[i], fn, ctx);
+    for (size_t i = 0; i < DP_CURSORS_MAX; i++)
+        visit(&named[i], fn, ctx);
+    dp_lock_unlock(&lock);
 }
 
 void dp_cursor_fork_child(void)

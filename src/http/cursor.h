@@ -19,12 +19,22 @@ struct dp_cursor;
 void dp_cursor_init(int64_t ttl_ns);
 
 /*
- * Takes the cursor of this kind and name until dp_cursor_release ("" is the shared default, which never expires). Makes
+ * A cursor's key. Each filter has cursors of its own, so that what one filter leaves out is still pending for the
+ * others.
+ */
+struct dp_cursor_key {
+    unsigned kind;
+    unsigned locks;   /* bit k: only lock kind k; 0: all */
+    const char *name; /* "": the shared default, which never expires if it has no filter */
+};
+
+/*
+ * Takes the cursor of this key until dp_cursor_release. Makes
  * it if it is new, perhaps in place of the least recently used idle one; from_now: a new one begins now, not at start.
  * NULL and *error: -EBUSY, another reply uses it; -ENOSPC, DP_CURSORS_MAX named cursors are in use; -ENOMEM.
  */
 #define DP_CURSORS_MAX 96 /* not counting the default ones */
-struct dp_cursor *dp_cursor_take(unsigned kind, const char *name, bool from_now, int *error);
+struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *, bool from_now, int *error);
 void dp_cursor_release(struct dp_cursor *);
 
 struct dp_consumer *dp_cursor_consumer(struct dp_cursor *);
@@ -43,7 +53,12 @@ void dp_cursor_settle(struct dp_cursor *, uint64_t seq, enum dp_cursor_fate fate
  * The number of the last reply that is known to have arrived; 0: none, or no such cursor. For HEAD, which makes no
  * cursor.
  */
-uint64_t dp_cursor_peek(unsigned kind, const char *name);
+uint64_t dp_cursor_peek(const struct dp_cursor_key *);
+
+/*
+ * Calls fn for each cursor, with the end of its last delivered profile (dp_clock_ns). Under the lock: fn only stores.
+ */
+void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t covered_ns), void *ctx);
 
 /* Drops the parent's cursors in a forked child. Only stores. */
 void dp_cursor_fork_child(void);

@@ -7,6 +7,8 @@
  */
 #include "http/delivery.h"
 
+#include "report/settings.h"
+#include "store/live_blocks.h"
 #include "report/text.h"
 
 #include <errno.h>
@@ -19,6 +21,11 @@ static int settings(struct dp_config *conf, const struct dp_request *q)
     return dp_config_parse_delta(conf, q->conf, &why);
 }
 
+static struct dp_cursor_key key_of(const struct dp_request *q)
+{
+    return (struct dp_cursor_key){q->kind, q->locks, q->cursor};
+}
+
 static int begin_own(struct dp_delivery *d, const struct dp_request *q, const char **message)
 {
     d->consumer = dp_consumer_new(q->kind, NULL);
@@ -26,6 +33,7 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
         *message = "no memory for a baseline: raise memory=";
         return 503;
     }
+    dp_consumer_filter(d->consumer, q->locks);
     if (q->seconds)
         dp_consumer_skip(d->consumer);
     return 200;
@@ -33,12 +41,13 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
 
 static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const char **message)
 {
-    int error = 0;
-    struct dp_cursor *cursor = dp_cursor_take(q->kind, q->cursor, q->from_now, &error);
+    int err = 0;
+    struct dp_cursor_key key = key_of(q);
+    struct dp_cursor *cursor = dp_cursor_take(&key, q->from_now, &err);
     if (!cursor) {
-        *message = error == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
-                   : error == -ENOSPC ? "too many cursors have a reply under way"
-                                      : "no memory for a baseline: raise memory=";
+        *message = err == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
+                   : err == -ENOSPC ? "too many cursors have a reply under way"
+                                    : "no memory for a baseline: raise memory=";
         return 503;
     }
     if (dp_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
@@ -58,22 +67,28 @@ int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const c
         *message = "types, symbolize or max_samples: a value out of range";
         return 400;
     }
+    if (conf.age && !dp_live_blocks_has_births()) {
+        *message = "age: with heap_rate=1 ages are known only if the program was started with age=on";
+        return 400;
+    }
     if (q->head) {
-        d->seq = q->delta ? dp_cursor_peek(q->kind, q->cursor) : 0;
+        struct dp_cursor_key key = key_of(q);
+        d->seq = q->delta ? dp_cursor_peek(&key) : 0;
         return 200;
     }
     return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
-int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_write_fn fn, void *ctx)
+int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
 {
-    if (q->text)
-        return dp_text_write_profile(q->kind, fn, ctx);
     struct dp_config conf;
-    if (settings(&conf, q) == 0) /* as at the time of the request */
+    int err = settings(&conf, q); /* as at the time of the request */
+    if (q->text)
+        return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
+    if (err == 0)
         dp_consumer_configure(d->consumer, &conf);
-    unsigned flags =
-        (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0) | DP_WRITE_RESIDENT;
+    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0) |
+                     DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }
 

@@ -24,7 +24,7 @@ struct dp_delivery {
 int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const char **message);
 
 /* Writes the profile. Returns as dp_consumer_write does; fn's error too. */
-int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_write_fn fn, void *ctx);
+int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_pprof_write_fn fn, void *ctx);
 
 /* Settles the cursor and releases all. written: the write succeeded; arrived: and its bytes reached the client. */
 void dp_delivery_end(struct dp_delivery *, const struct dp_request *, bool written, bool arrived);

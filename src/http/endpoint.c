@@ -24,10 +24,12 @@
 #include "http/body.h"
 #include "http/cursor.h"
 #include "http/delivery.h"
+#include "http/metrics.h"
 #include "http/page.h"
+#include "http/reply_headers.h"
 #include "http/request.h"
-#include "report/waits.h"
 #include "view/page.h"
+#include "waits/page.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>
@@ -41,16 +43,11 @@
 #define BODY_MAX_BYTES (1u << 20)
 #define POLL_NS        1000000  /* time to the next read while a producer is at work and the ring is empty */
 #define BUSY_NS        10000000 /* time to the next try while too many bodies are at work */
-#define N_HEADERS      9
 
 struct deltaprof_http_reply {
     struct dp_request request;
     pid_t pid;
-    struct {
-        const char *name, *value;
-    } headers[N_HEADERS];
-    size_t n_headers;
-    char seq_text[24], pid_text[16], disposition[64];
+    struct dp_reply_headers headers;
 
     char line[160];    /* of an error */
     DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
@@ -89,14 +86,6 @@ void dp_endpoint_fork_child(void)
     dp_body_fork_child();
 }
 
-static void add_header(struct deltaprof_http_reply *r, const char *name, const char *value)
-{
-    if (r->n_headers < N_HEADERS) {
-        r->headers[r->n_headers].name = name;
-        r->headers[r->n_headers++].value = value;
-    }
-}
-
 static int keep(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct deltaprof_http_reply *r = ctx;
@@ -120,7 +109,7 @@ static void prepare_profile(struct deltaprof_http_reply *r)
     const struct dp_request *q = &r->request;
     const char *message;
     if (!q->head && dp_load_relaxed(&seccomp)) {
-        refuse(r, 503, "the process has confined itself with a seccomp filter: no profile can be made here any more");
+        refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
         return;
     }
     int status = dp_delivery_begin(&r->delivery, q, &message);
@@ -131,23 +120,23 @@ static void prepare_profile(struct deltaprof_http_reply *r)
 }
 
 /* Logs why a reply is cut off, because its reader cannot know. */
-static void note(const struct deltaprof_http_reply *r, int error)
+static void note(const struct deltaprof_http_reply *r, int err)
 {
     static struct dp_log_cause cause;
-    if (error == -EPIPE || error == -ECANCELED) /* no fault: the client left, or this is a forked child */
+    if (err == -EPIPE || err == -ECANCELED) /* no fault: the client left, or this is a forked child */
         return;
-    dp_log_once(&cause, -error,
-                error ? "a profile for the endpoint: %m, its reply failed" : "profiles are served again");
+    dp_log_once(&cause, -err,
+                err ? "cannot make a profile for the endpoint: %m; the reply failed" : "profiles are served again");
 }
 
-static int produce(void *arg, dp_write_fn fn, void *ctx)
+static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
-    int error = r->request.page == DP_PAGE_SYMBOL  ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
-                : r->request.page == DP_PAGE_WAITS ? dp_waits_write(fn, ctx)
-                                                   : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
-    note(r, error);
-    return error;
+    int err = r->request.page == DP_PAGE_SYMBOL  ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
+              : r->request.page == DP_PAGE_WAITS ? dp_waits_write(fn, ctx)
+                                                 : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    note(r, err);
+    return err;
 }
 
 /*
@@ -172,55 +161,24 @@ static void orphaned(void *arg, int result)
 /* While too many bodies are at work, a window stays open a little longer; a reply without a window is refused. */
 static void start_body(struct deltaprof_http_reply *r)
 {
-    int error = 0;
-    r->body = dp_body_start(produce, orphaned, r, &error);
-    if (r->window_ns && error == -EBUSY) {
+    int err = 0;
+    r->body = dp_body_start(produce, orphaned, r, &err);
+    if (r->window_ns && err == -EBUSY) {
         r->window_ns = dp_clock_ns() + BUSY_NS;
         return;
     }
-    if (r->window_ns && error)
-        note(r, error);
+    if (r->window_ns && err)
+        note(r, err);
     r->window_ns = 0;
-    r->ended = error;
-    r->result = error;
+    r->ended = err;
+    r->result = err;
 }
 
-static const char *why_not(int error)
+static const char *why_not(int err)
 {
-    return error == -EBUSY    ? "too many profiles are being made"
-           : error == -ENOMEM ? "no memory to make a profile with: raise memory="
-                              : "the profile could not be made; the program's log says why";
-}
-
-static void write_headers(struct deltaprof_http_reply *r)
-{
-    const struct dp_request *q = &r->request;
-    bool binary = q->page == DP_PAGE_PROFILE && !q->text;
-    add_header(r, "Content-Type",
-               binary                                                ? "application/octet-stream"
-               : q->page == DP_PAGE_INDEX || q->page == DP_PAGE_VIEW ? "text/html; charset=utf-8"
-                                                                     : "text/plain; charset=utf-8");
-    add_header(r, "X-Content-Type-Options", "nosniff");
-    add_header(r, "Cache-Control", "no-store");
-    if (q->page == DP_PAGE_VIEW)
-        add_header(r, "Content-Security-Policy", dp_view_page_policy);
-    if (binary) {
-        snprintf(r->disposition, sizeof r->disposition, "attachment; filename=\"%s.pprof.gz\"", q->name);
-        add_header(r, "Content-Disposition", r->disposition);
-    }
-    if (q->page == DP_PAGE_ERROR) {
-        add_header(r, "X-Go-Pprof", "1");
-        if (q->status == 503)
-            add_header(r, "Retry-After", "1");
-        if (q->status == 405)
-            add_header(r, "Allow", strstr(q->message, "POST") ? "GET, HEAD, POST" : "GET, HEAD");
-        if (q->status == 301)
-            add_header(r, "Location", "pprof/");
-    }
-    snprintf(r->seq_text, sizeof r->seq_text, "%llu", (unsigned long long)r->delivery.seq);
-    snprintf(r->pid_text, sizeof r->pid_text, "%d", (int)r->pid);
-    add_header(r, "X-Deltaprof-Seq", r->seq_text);
-    add_header(r, "X-Deltaprof-Pid", r->pid_text);
+    return err == -EBUSY    ? "too many profiles are being made"
+           : err == -ENOMEM ? "no memory to make a profile with: raise memory="
+                            : "the profile could not be made; the program's log says why";
 }
 
 /* An error's line is stored in the reply itself, because there may be no memory for it. */
@@ -245,8 +203,7 @@ static void settle(struct deltaprof_http_reply *r)
     r->result = result;
     refuse(r, 503, why_not(result));
     write_line(r);
-    r->n_headers = 0;
-    write_headers(r);
+    dp_reply_headers_write(&r->headers, &r->request, r->delivery.seq, r->pid);
 }
 
 int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply)
@@ -268,7 +225,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     struct dp_request *q = &r->request;
     dp_request_parse(q, request->method, request->target);
     if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL ||
-        q->page == DP_PAGE_WAITS) {
+        q->page == DP_PAGE_WAITS || q->page == DP_PAGE_METRICS) {
         if (!dp_load_acquire(&started)) /* [START] */
             refuse(r, 503, "the profiler is not started");
         else if (before >= REPLIES_MAX)
@@ -277,7 +234,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     if (q->page == DP_PAGE_PROFILE)
         prepare_profile(r);
     if (q->page == DP_PAGE_WAITS && dp_load_relaxed(&seccomp))
-        refuse(r, 503, "the process has confined itself with a seccomp filter: its locks cannot be read any more");
+        refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
     if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
         refuse(r, 404, "cmdline is switched off (cmdline=off)");
     if (q->page == DP_PAGE_SYMBOL) {
@@ -303,9 +260,11 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         dp_page_index(cmdline, keep, r);
     else if (q->page == DP_PAGE_CMDLINE)
         dp_page_cmdline(keep, r);
-    else if (q->page == DP_PAGE_ERROR)
+    else if (q->page == DP_PAGE_METRICS && dp_metrics_write(keep, r))
+        refuse(r, 503, "no memory for the metrics");
+    if (q->page == DP_PAGE_ERROR)
         write_line(r);
-    write_headers(r);
+    dp_reply_headers_write(&r->headers, q, r->delivery.seq, r->pid);
     *reply = r;
 out:
     dp_mem_yield(yielded);
@@ -348,10 +307,10 @@ int deltaprof_http_status(const struct deltaprof_http_reply *r)
 int deltaprof_http_header(const struct deltaprof_http_reply *r, size_t i, const char **name, const char **value)
 {
     dp_store_relaxed(&((struct deltaprof_http_reply *)r)->told, true);
-    if (i >= r->n_headers)
+    if (i >= r->headers.n)
         return 1;
-    *name = r->headers[i].name;
-    *value = r->headers[i].value;
+    *name = r->headers.at[i].name;
+    *value = r->headers.at[i].value;
     return 0;
 }
 

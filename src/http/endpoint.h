@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 

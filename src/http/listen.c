@@ -15,7 +15,6 @@
  */
 #include "http/listen.h"
 
-#include "base/address.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/lock.h"
@@ -23,13 +22,15 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/relay.h"
+#include "config/address.h"
 #include "http/access.h"
 #include "http/server.h"
 #include "http/wrapper.h"
-#include "record/thread.h"
 #include "report/profile.h"
+#include "report/settings.h"
 #include "sink/agent.h"
 #include "sink/spawn.h"
+#include "store/thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -86,7 +87,7 @@ static const struct dp_server_calls calls = {
 };
 
 /* Removes a socket file that refuses connections: its process has ended. A socket with a full queue is in use. */
-static void forget_dead_socket(const struct dp_endpoint_address *address)
+static void forget_dead_socket(const struct dp_config_address *address)
 {
     struct stat was;
     if (lstat(address->un.sun_path, &was) || !S_ISSOCK(was.st_mode))
@@ -99,7 +100,7 @@ static void forget_dead_socket(const struct dp_endpoint_address *address)
     close(probe);
 }
 
-static int bind_and_listen(int fd, const struct dp_endpoint_address *address)
+static int bind_and_listen(int fd, const struct dp_config_address *address)
 {
     bool is_file = address->any.sa_family == AF_UNIX;
     if (is_file && fchmod(fd, 0600)) /* before it listens */
@@ -110,7 +111,7 @@ static int bind_and_listen(int fd, const struct dp_endpoint_address *address)
 }
 
 /* Opens a listening socket; or -errno. */
-static int open_socket(const struct dp_endpoint_address *address)
+static int open_socket(const struct dp_config_address *address)
 {
     int one = 1, buffer_bytes = SEND_BUFFER_BYTES; /* connections inherit it */
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -129,7 +130,7 @@ static int open_socket(const struct dp_endpoint_address *address)
  * Listens on the first free port. Two processes may bind the same port, and then one of them fails to listen. A bound
  * socket cannot be bound again, so each port is tried with a new socket.
  */
-static int open_first(struct dp_endpoint_address *address)
+static int open_first(struct dp_config_address *address)
 {
     if (address->any.sa_family == AF_UNIX) {
         forget_dead_socket(address);
@@ -137,13 +138,13 @@ static int open_first(struct dp_endpoint_address *address)
     }
     int fd = -EADDRINUSE;
     for (unsigned port = address->first_port; fd == -EADDRINUSE && port <= address->last_port; port++) {
-        dp_endpoint_address_set_port(address, (uint16_t)port);
+        dp_config_address_set_port(address, (uint16_t)port);
         fd = open_socket(address);
     }
     return fd;
 }
 
-static void note_file(const struct dp_endpoint_address *address)
+static void note_file(const struct dp_config_address *address)
 {
     struct stat made;
     socket_file.path = endpoint.listen + strlen("unix:");
@@ -166,7 +167,7 @@ void dp_listen_remove_file(void)
     errno = saved;
 }
 
-static void say_where(const struct dp_endpoint_address *address)
+static void say_where(const struct dp_config_address *address)
 {
     if (address->any.sa_family == AF_UNIX)
         dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.listen);
@@ -189,18 +190,19 @@ static void say_not_served(int err)
     endpoint.has_failed = true;
     errno = -err;
     if (pid)
-        dp_log(DP_LOG_ERROR,
-               "listen=%s: process %d (%s), which started this one, has it; exe=%s, or a range of ports, has this one "
-               "served",
-               endpoint.listen, (int)pid, name, program);
+        dp_log(
+            DP_LOG_ERROR,
+            "listen=%s: process %d (%s), which started this one, has the port; set exe=%s or a range of ports to serve "
+            "this process",
+            endpoint.listen, (int)pid, name, program);
     else
         dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.listen);
 }
 
 static void serve(const struct dp_server_ops *ops, int stop_fd)
 {
-    struct dp_endpoint_address address;
-    if (dp_endpoint_address_parse(&address, endpoint.listen))
+    struct dp_config_address address;
+    if (dp_config_address_parse(&address, endpoint.listen))
         return;
     dp_access_init(endpoint.token, address.local && address.any.sa_family != AF_UNIX);
     int fd = open_first(&address);

@@ -2,7 +2,7 @@
 /* http/listen.h - the embedded endpoint: threads of the profiler that serve the address of `listen`. */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 

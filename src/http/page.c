@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "delta/totals.h"
 #include "http/request.h"
 #include "report/text.h"
 
@@ -22,8 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int say(dp_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int say(dp_write_fn fn, void *ctx, const char *format, ...)
+static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
 {
     char line[1024];
     va_list args;
@@ -54,15 +55,55 @@ static const char style[] =
     ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
     "code { background: #8882; padding: .1em .3em; }\n"
     "pre { background: #8882; padding: .5em; overflow-x: auto; user-select: all; }\n"
+    "svg { width: 100%; height: 60px; background: #8881; }\n"
+    "[hidden] { display: none; }\n"
     ":root { color-scheme: light dark; }\n";
 
 /*
  * The browser inserts the page's address into the commands: the process does not know under which name it is reached.
+ * Every two seconds it asks for the metrics, says what happened a second in between, and draws the memory in use.
  */
-static const char script[] = "for (const e of document.querySelectorAll('.here'))\n"
-                             "  e.textContent = location.origin + location.pathname;\n";
+static const char script[] =
+    "'use strict';\n"
+    "for (const e of document.querySelectorAll('.here'))\n"
+    "  e.textContent = location.origin + location.pathname;\n"
+    "const bytes = n => {\n"
+    "  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];\n"
+    "  let u = 0;\n"
+    "  for (; n >= 1000 && u < 4; u++) n /= 1024;\n"
+    "  return `${u && n < 100 ? n.toPrecision(3) : Math.round(n)} ${units[u]}`;\n"
+    "};\n"
+    "const points = [];\n"
+    "let last = null;\n"
+    "async function ask() {\n"
+    "  const reply = document.hidden ? null : await fetch('metrics', {cache: 'no-store'}).catch(() => null);\n"
+    "  if (!reply || !reply.ok) return;\n"
+    "  const now = {at: performance.now() / 1000, allocated: 0, inUse: 0, waited: 0};\n"
+    "  for (const line of (await reply.text()).split('\\n')) {\n"
+    "    const [name, value] = line.split(' ');\n"
+    "    if (name === 'deltaprof_in_use_bytes') now.inUse = Number(value);\n"
+    "    else if (name === 'deltaprof_allocated_bytes_total') now.allocated = Number(value);\n"
+    "    else if (/^deltaprof_wait_seconds_total/.test(name) && !/\"(cond|sem|join|park)\"/.test(name))\n"
+    "      now.waited += Number(value);\n"
+    "  }\n"
+    "  points.push(now.inUse);\n"
+    "  if (points.length > 150) points.shift();\n"
+    "  if (last) {\n"
+    "    const s = now.at - last.at;\n"
+    "    document.getElementById('now').textContent = `Now: ${bytes(now.inUse)} in use, ${\n"
+    "      bytes((now.allocated - last.allocated) / s)}/s allocated; threads wait ${\n"
+    "      ((now.waited - last.waited) / s).toFixed(3)} s/s for locks.`;\n"
+    "    const most = Math.max(...points, 1), step = 600 / (points.length - 1);\n"
+    "    document.getElementById('line').setAttribute('points',\n"
+    "      points.map((p, i) => `${(i * step).toFixed(1)},${(58 - 56 * p / most).toFixed(1)}`).join(' '));\n"
+    "    document.getElementById('chart').removeAttribute('hidden');\n"
+    "  }\n"
+    "  last = now;\n"
+    "}\n"
+    "ask();\n"
+    "setInterval(ask, 2000);\n";
 
-static int begin_index(dp_write_fn fn, void *ctx)
+static int begin_index(dp_pprof_write_fn fn, void *ctx)
 {
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
@@ -76,7 +117,7 @@ static int begin_index(dp_write_fn fn, void *ctx)
                : say(fn, ctx, "</style></head><body>\n<h1>Profiles of %s, process %d</h1>\n", program, (int)getpid());
 }
 
-static int write_sums(const struct dp_text_totals *of, dp_write_fn fn, void *ctx)
+static int write_sums(const struct dp_totals *of, dp_pprof_write_fn fn, void *ctx)
 {
     char in_use[32], allocated[32];
     int err = say(fn, ctx,
@@ -96,7 +137,13 @@ static int write_sums(const struct dp_text_totals *of, dp_write_fn fn, void *ctx
     return err ? err : say(fn, ctx, has_lost ? "</p>\n" : "Nothing was lost.</p>\n");
 }
 
-static int write_links(const struct dp_text_totals *of, bool cmdline, dp_write_fn fn, void *ctx)
+/* Filled by the script. */
+static const char chart[] = "<p id=\"now\"></p>\n<svg id=\"chart\" hidden viewBox=\"0 0 600 60\" "
+                            "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"memory in use\">"
+                            "<polyline id=\"line\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" "
+                            "vector-effect=\"non-scaling-stroke\"/></svg>\n";
+
+static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
     const struct dp_request_profile *p;
     int err = say(fn, ctx,
@@ -113,17 +160,18 @@ static int write_links(const struct dp_text_totals *of, bool cmdline, dp_write_f
                      "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
                      "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
                      "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>, "
-                     "<a href=\"waits\">waits</a>%s.</p>\n",
+                     "<a href=\"waits\">waits</a>, <a href=\"metrics\">metrics</a>%s.</p>\n",
                      cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
 }
 
-int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx)
+int dp_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
-    struct dp_text_totals of[DELTAPROF_BLOCK + 1] = {0};
+    struct dp_totals of[DELTAPROF_BLOCK + 1] = {0};
     for (unsigned kind = 0; kind <= DELTAPROF_BLOCK; kind++)
-        dp_text_total(kind, &of[kind]);
+        dp_totals_read(kind, &of[kind]);
     int err = begin_index(fn, ctx);
     err = err ? err : write_sums(of, fn, ctx);
+    err = err ? err : fn(ctx, chart, sizeof chart - 1);
     err = err ? err : write_links(of, cmdline, fn, ctx);
     if (!err)
         err = say(fn, ctx,
@@ -137,18 +185,18 @@ int dp_page_index(bool cmdline, dp_write_fn fn, void *ctx)
     return err ? err : say(fn, ctx, "</script>\n</body></html>\n");
 }
 
-int dp_page_cmdline(dp_write_fn fn, void *ctx)
+int dp_page_cmdline(dp_pprof_write_fn fn, void *ctx)
 {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     char buf[4096];
     ssize_t n;
-    int error = 0;
-    while (!error && (n = read(fd, buf, sizeof buf)) > 0)
-        error = fn(ctx, buf, (size_t)n);
+    int err = 0;
+    while (!err && (n = read(fd, buf, sizeof buf)) > 0)
+        err = fn(ctx, buf, (size_t)n);
     close(fd);
-    return error;
+    return err;
 }
 
 /* Reads the next "0x..." of [*at, end); 0 at the end. */
@@ -179,21 +227,21 @@ static uintptr_t next_address(const char **at, const char *end)
     return 0;
 }
 
-int dp_page_symbol(const char *text, size_t n_bytes, dp_write_fn fn, void *ctx)
+int dp_page_symbol(const char *text, size_t n_bytes, dp_pprof_write_fn fn, void *ctx)
 {
-    int error = say(fn, ctx, "num_symbols: 1\n");
+    int err = say(fn, ctx, "num_symbols: 1\n");
     const char *end = text ? text + n_bytes : NULL;
     DP_VEC(uintptr_t) addresses = {0};
     uintptr_t pc;
-    while (!error && text && (pc = next_address(&text, end))) {
+    while (!err && text && (pc = next_address(&text, end))) {
         uintptr_t *kept = dp_vec_push(&addresses);
         if (kept)
             *kept = pc;
         else
-            error = -ENOMEM;
+            err = -ENOMEM;
     }
-    if (!error && addresses.n)
-        error = dp_text_write_symbols(addresses.at, addresses.n, fn, ctx);
+    if (!err && addresses.n)
+        err = dp_text_write_symbols(addresses.at, addresses.n, fn, ctx);
     dp_vec_fini(&addresses);
-    return error;
+    return err;
 }

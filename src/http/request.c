@@ -8,6 +8,8 @@
  */
 #include "http/request.h"
 
+#include "record/labels.h"
+
 #include <deltaprof/deltaprof.h>
 
 #include <stdio.h>
@@ -84,9 +86,10 @@ static bool number(const char *text, uint64_t max, uint64_t *value)
     if (!*text)
         return false;
     for (; *text; text++) {
-        if (*text < '0' || *text > '9' || n > (max - (uint64_t)(*text - '0')) / 10)
+        uint64_t digit = (uint64_t)*text - '0';
+        if (digit > 9 || digit > max || n > (max - digit) / 10)
             return false;
-        n = n * 10 + (uint64_t)(*text - '0');
+        n = n * 10 + digit;
     }
     *value = n;
     return true;
@@ -113,6 +116,21 @@ static void add_conf(struct dp_request *r, const char *key, const char *value)
     snprintf(r->conf + n, sizeof r->conf - n, "%s%s=%s", n ? "," : "", key, value);
 }
 
+/* Adds the lock kinds that text names, separated by commas. False: one is unknown. */
+static bool lock_kinds(const char *text, unsigned *locks)
+{
+    for (;; text++) {
+        size_t n_bytes = strcspn(text, ",");
+        unsigned kind = dp_labels_lock_named(text, n_bytes);
+        if (!kind)
+            return false;
+        *locks |= 1u << kind;
+        text += n_bytes;
+        if (!*text)
+            return true;
+    }
+}
+
 static void parameter(struct dp_request *r, const char *key, const char *value, bool whole)
 {
     static const char *const types[] = {"all", "alloc", "inuse", NULL};
@@ -134,6 +152,12 @@ static void parameter(struct dp_request *r, const char *key, const char *value, 
             refuse(r, 400, "cursor: 1 to 64 letters, digits, '.', '_' or '-'");
         else
             strcpy(r->cursor, value);
+    } else if (!strcmp(key, "lock") && r->kind != DELTAPROF_HEAP) {
+        if (!whole || !lock_kinds(value, &r->locks))
+            refuse(
+                r, 400,
+                "lock: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join, rwlock, once, park, futex or "
+                "gil; several with ','");
     } else if (!strcmp(key, "from") && r->delta) {
         if (!whole || strcmp(value, "now"))
             refuse(r, 400, "from: only 'now'");
@@ -159,6 +183,11 @@ static void parameter(struct dp_request *r, const char *key, const char *value, 
             refuse(r, 400, "max_samples: a whole number, 0 for no limit");
         else
             add_conf(r, key, value);
+    } else if (!strcmp(key, "age")) {
+        if (!whole || !number(value, 1, &n))
+            refuse(r, 400, "age: 1, what is in use split by age, or 0");
+        else
+            add_conf(r, key, n ? "on" : "off");
     }
 }
 
@@ -168,7 +197,7 @@ static void parameters(struct dp_request *r, const char *query)
     while (*query && r->page == DP_PAGE_PROFILE) {
         const char *end = query + strcspn(query, "&");
         const char *equals = memchr(query, '=', (size_t)(end - query));
-        char key[16], value[DP_CURSOR_NAME_MAX + 2];
+        char key[16], value[128]; /* all kinds of lock are 86 bytes */
         if (decode(query, equals ? equals : end, key, sizeof key)) {
             bool whole = decode(equals ? equals + 1 : end, end, value, sizeof value);
             parameter(r, key, whole ? value : "", whole);
@@ -217,7 +246,7 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_INDEX;
         name = "";
     } else if (word) {
-        static const char *const others[] = {"symbol", "cmdline", "view", "waits"};
+        static const char *const others[] = {"symbol", "cmdline", "view", "waits", "metrics"};
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
             if (is_word(word, end, profiles[i].name))
                 name = profiles[i].name;
@@ -229,8 +258,13 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         refuse(r, 301, "the list of profiles is at pprof/");
         return;
     }
+    if (!name && word && is_word(word, end, "profile")) {
+        refuse(r, 404,
+               "there is no CPU profile: deltaprof profiles memory and locks; heap is the profile to begin with");
+        return;
+    }
     if (!name) {
-        refuse(r, 404, "unknown profile; /debug/pprof/ lists those that there are");
+        refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
         return;
     }
     r->name = name;
@@ -248,6 +282,8 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_VIEW;
     } else if (!strcmp(name, "waits")) {
         r->page = DP_PAGE_WAITS;
+    } else if (!strcmp(name, "metrics")) {
+        r->page = DP_PAGE_METRICS;
     } else if (*name) {
         r->page = DP_PAGE_PROFILE;
         for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {

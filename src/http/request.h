@@ -13,6 +13,7 @@ enum dp_request_page {
     DP_PAGE_CMDLINE,
     DP_PAGE_VIEW,
     DP_PAGE_WAITS,
+    DP_PAGE_METRICS,
     DP_PAGE_ERROR,
 };
 
@@ -33,10 +34,11 @@ struct dp_request {
     int64_t seconds;  /* 0: none */
 
     char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
+    unsigned locks;                      /* bit k: lock kind k; 0: all */
     bool from_now;
     bool acknowledges; /* after= was given */
     uint64_t after;
-    char conf[160]; /* types, symbolize and max_samples, as deltaprof_delta_set takes them */
+    char conf[160]; /* types, symbolize, max_samples and age, as deltaprof_delta_set takes them */
 
     const char *query; /* of GET symbol; points into target */
 };

@@ -7,11 +7,14 @@
  * without any byte, so this file adds two limits: for the whole time to send a request, and to read a reply. Once a
  * second, connections beyond a limit are shut down; the library then sees a closed connection. A client that closes its
  * sending side while it waits for a window counts as gone, as in Go's server: its reply is dropped.
+ *
+ * Times are those of the coarse clock. The exact one depends on a variable of the core, which a module cannot name.
  */
 #include "http/server.h"
 
 #include "base/clock.h"
 #include "modules/http_survive.h"
+#include "modules/http_upload.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -20,11 +23,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define BLOCK_BYTES   16384
-#define UPLOAD_BYTES  (1u << 20) /* limit for the body of one request */
-#define UPLOADS_BYTES (4u << 20) /* limit for the bodies of all current requests */
-#define WATCH_NS      100000000  /* a client that waits longer is checked for leaving */
-#define CLIENTS_MAX   64
+#define BLOCK_BYTES 16384
+#define WATCH_NS    100000000 /* a client that waits longer is checked for leaving */
+#define CLIENTS_MAX 64
 
 struct client {
     struct client *next, **at;
@@ -32,10 +33,7 @@ struct client {
     struct server *server;
     struct deltaprof_http_reply *reply;
     char *target; /* as received, percent-encoded */
-    char *upload;
-    /* bytes that its request may still send, counted in the server's `announced` */
-    size_t n_upload, upload_cap, announced;
-    int too_long;
+    struct dp_http_upload upload;
     int64_t since_ns;  /* start of its phase: sending a request, or reading a reply */
     int64_t resume_ns; /* suspended until; 0: not suspended */
     int reading, ended;
@@ -45,8 +43,8 @@ struct client {
 struct server {
     const struct dp_server_conf *conf;
     struct client *clients;
-    size_t announced; /* bytes of request bodies that came or may come */
-    int one_left;     /* a client left since the library last ran */
+    struct dp_http_uploads uploads;
+    int one_left; /* a client left since the library last ran */
 };
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, int status, const char *message)
@@ -72,7 +70,7 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, int status
 
 static void suspend(struct client *c, int64_t wait_ns)
 {
-    c->resume_ns = dp_clock_ns() + (wait_ns > 0 ? wait_ns : 1);
+    c->resume_ns = dp_clock_coarse_ns() + (wait_ns > 0 ? wait_ns : 1);
     c->watched = wait_ns >= WATCH_NS;
     MHD_suspend_connection(c->connection);
 }
@@ -90,7 +88,7 @@ static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes
     if (n > 0) {
         if (!c->reading) {
             c->reading = 1;
-            c->since_ns = dp_clock_ns();
+            c->since_ns = dp_clock_coarse_ns();
         }
         return n;
     }
@@ -119,57 +117,6 @@ static enum MHD_Result answer_reply(struct client *c)
     enum MHD_Result result = MHD_queue_response(c->connection, (unsigned)calls->status(c->reply), response);
     MHD_destroy_response(response);
     return result;
-}
-
-/* ---- bodies of requests: counted before they come, kept in memory of dp_mem -------------------------------------- */
-
-static void forget_upload(struct client *c)
-{
-    c->server->conf->calls->unmap(c->upload, c->upload_cap);
-    c->server->announced -= c->announced;
-    c->upload = NULL;
-    c->n_upload = c->upload_cap = c->announced = 0;
-    c->too_long = 0;
-}
-
-/*
- * Returns 200, or the status that refuses the body before it comes. A body without a length counts as the longest one.
- */
-static int announce_upload(struct client *c, const char *length, int chunked, const char **message)
-{
-    unsigned long long n = chunked ? UPLOAD_BYTES : length ? strtoull(length, NULL, 10) : 0;
-    if (n > UPLOAD_BYTES) {
-        *message = "more than 1 MiB of addresses";
-        return 413;
-    }
-    if (c->server->announced + n > UPLOADS_BYTES) {
-        *message = "too many requests with a body are under way";
-        return 503;
-    }
-    c->announced = (size_t)n;
-    c->server->announced += c->announced;
-    return 200;
-}
-
-static int keep_upload(struct client *c, const char *data, size_t n_bytes)
-{
-    if (c->n_upload + n_bytes > UPLOAD_BYTES)
-        c->too_long = 1;
-    if (c->too_long)
-        return 0;
-    if (c->n_upload + n_bytes > c->upload_cap) {
-        size_t cap = c->upload_cap ? c->upload_cap : BLOCK_BYTES;
-        while (cap < c->n_upload + n_bytes)
-            cap *= 2;
-        char *grown = c->server->conf->calls->remap(c->upload, c->upload_cap, cap);
-        if (!grown)
-            return -ENOMEM;
-        c->upload = grown;
-        c->upload_cap = cap;
-    }
-    memcpy(c->upload + c->n_upload, data, n_bytes);
-    c->n_upload += n_bytes;
-    return 0;
 }
 
 static struct client *client_of(struct MHD_Connection *connection)
@@ -207,7 +154,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         return MHD_NO;
     if (!*request) { /* the headers are complete */
         *request = c;
-        forget_upload(c);
+        dp_http_upload_drop(&c->server->uploads, &c->upload);
         const char *message = "";
         struct dp_access_headers headers = {
             .host = header_of(connection, "Host"),
@@ -217,24 +164,24 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         };
         int status = calls->admit(&headers, &message);
         if (status == 200)
-            status = announce_upload(c, header_of(connection, "Content-Length"),
-                                     header_of(connection, "Transfer-Encoding") != NULL, &message);
+            status = dp_http_upload_announce(&server->uploads, &c->upload, header_of(connection, "Content-Length"),
+                                             header_of(connection, "Transfer-Encoding") != NULL, &message);
         return status == 200 ? MHD_YES : answer_text(connection, status, message);
     }
     if (*n_upload) {
-        int error = keep_upload(c, upload, *n_upload);
+        int err = dp_http_upload_add(&server->uploads, &c->upload, upload, *n_upload);
         *n_upload = 0;
-        return error ? MHD_NO : MHD_YES;
+        return err ? MHD_NO : MHD_YES;
     }
     if (c->reply)
         return answer_reply(c);
-    if (c->too_long)
+    if (c->upload.too_long)
         return answer_text(connection, 413, "more than 1 MiB of addresses");
     struct deltaprof_http_request asked = {
-        .method = method, .target = c->target ? c->target : "", .body = c->upload, .n_body_bytes = c->n_upload};
+        .method = method, .target = c->target ? c->target : "", .body = c->upload.bytes, .n_body_bytes = c->upload.n};
     if (calls->begin(&asked, &c->reply))
         return answer_text(connection, 503, "no memory for a reply");
-    forget_upload(c);
+    dp_http_upload_drop(&c->server->uploads, &c->upload);
     return answer_reply(c);
 }
 
@@ -245,14 +192,14 @@ static void complete(void *ctx, struct MHD_Connection *connection, void **reques
     (void)request;
     if (!c)
         return;
-    forget_upload(c);
+    dp_http_upload_drop(&c->server->uploads, &c->upload);
     if (!c->reply)
         return;
     server->conf->calls->end(c->reply, how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->ended);
     c->reply = NULL;
     c->reading = c->ended = 0;
     c->resume_ns = 0;
-    c->since_ns = dp_clock_ns(); /* the next request's time begins */
+    c->since_ns = dp_clock_coarse_ns(); /* the next request's time begins */
 }
 
 static void notice(void *ctx, struct MHD_Connection *connection, void **socket_context,
@@ -265,7 +212,7 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
             return; /* its requests have no client and are closed */
         c->connection = connection;
         c->server = server;
-        c->since_ns = dp_clock_ns();
+        c->since_ns = dp_clock_coarse_ns();
         c->at = &server->clients;
         c->next = server->clients;
         if (c->next)
@@ -278,7 +225,7 @@ static void notice(void *ctx, struct MHD_Connection *connection, void **socket_c
         if (c->next)
             c->next->at = c->at;
         free(c->target);
-        forget_upload(c);
+        dp_http_upload_drop(&c->server->uploads, &c->upload);
         free(c);
         *socket_context = NULL;
         server->one_left = 1;
@@ -310,7 +257,7 @@ static nfds_t watch(const struct server *server, struct pollfd *fds, struct clie
  */
 static int64_t sweep(struct server *server)
 {
-    int64_t now = dp_clock_ns(), next = INT64_MAX;
+    int64_t now = dp_clock_coarse_ns(), next = INT64_MAX;
     for (struct client *c = server->clients; c; c = c->next) {
         if (c->resume_ns) {
             if (c->resume_ns <= now) {
@@ -349,8 +296,8 @@ static int serve(void *arg)
     if (!daemon)
         return -EIO;
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    int error = info ? 0 : -EIO;
-    while (!error) {
+    int err = info ? 0 : -EIO;
+    while (!err) {
         int64_t wait_ns = sweep(server);
         MHD_UNSIGNED_LONG_LONG wait_ms;
         if (MHD_get_timeout(daemon, &wait_ms) == MHD_YES && (int64_t)wait_ms * 1000000 < wait_ns)
@@ -368,13 +315,13 @@ static int serve(void *arg)
             if (fds[2 + i].revents)
                 watched[i]->gone = watched[i]->resume_ns = 1; /* 1: a time long ago */
         if (n < 0 && errno != EINTR)
-            error = -errno;
+            err = -errno;
         else if (n > 0 && fds[0].revents & POLLNVAL)
-            error = -EBADF;
+            err = -EBADF;
         if (n > 0 && fds[1].revents)
             break;
-        if (!error && MHD_run(daemon) != MHD_YES)
-            error = -EIO;
+        if (!err && MHD_run(daemon) != MHD_YES)
+            err = -EIO;
     }
     /* No connection may be suspended when the library stops. */
     for (struct client *c = server->clients; c; c = c->next) {
@@ -385,13 +332,13 @@ static int serve(void *arg)
     }
     MHD_quiesce_daemon(daemon); /* keeps listen_fd open */
     MHD_stop_daemon(daemon);
-    return error;
+    return err;
 }
 
 static int run(const struct dp_server_conf *conf)
 {
     static struct server server; /* one server at a time; static, so that it survives a long jump */
-    server = (struct server){.conf = conf};
+    server = (struct server){.conf = conf, .uploads.calls = conf->calls};
     int err = dp_http_survive(serve, &server, conf->library_is_ours);
     if (err == -ENOTRECOVERABLE) /* clients and daemon are not freed: the library's lists still refer to them */
         for (struct client *c = server.clients; c; c = c->next)

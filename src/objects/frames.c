@@ -146,6 +146,11 @@ uint32_t dp_frames_count(void)
     return n < capacity ? n : capacity;
 }
 
+uint32_t dp_frames_capacity(void)
+{
+    return capacity;
+}
+
 const struct dp_frame *dp_frame_get(dp_frame_id id)
 {
     return &frames[id];

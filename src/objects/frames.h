@@ -82,6 +82,7 @@ dp_object_id dp_object_find(uintptr_t pc);
  * Other ids below the count may still be zero, or be unused duplicates.
  */
 uint32_t dp_frames_count(void);
+uint32_t dp_frames_capacity(void); /* no id reaches it */
 const struct dp_frame *dp_frame_get(dp_frame_id id);
 uint32_t dp_objects_count(void); /* ids below it that no frame refers to may not be `ready` */
 const struct dp_object *dp_object_get(dp_object_id id);

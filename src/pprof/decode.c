@@ -296,7 +296,7 @@ static void clear(struct dp_decode *d)
     d->default_type = d->drop_frames = d->keep_frames = d->doc_url = 0;
 }
 
-int dp_decode_scan(struct dp_decode *d, const uint8_t *bytes, size_t n_bytes, struct dp_input_error *error)
+int dp_decode_scan(struct dp_decode *d, const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *error)
 {
     clear(d);
     d->bytes = bytes;

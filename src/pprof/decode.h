@@ -100,16 +100,16 @@ struct dp_decode_sample {
 
 /*
  * Scans the message once. The struct is zeroed, or was used before. Returns 0; -EBADMSG with *error filled in; or
- * -ENOMEM. bytes: at most DP_INPUT_LIMIT_MAX.
+ * -ENOMEM. bytes: at most DP_DECODE_LIMIT_MAX.
  */
-int dp_decode_scan(struct dp_decode *, const uint8_t *bytes, size_t n_bytes, struct dp_input_error *);
+int dp_decode_scan(struct dp_decode *, const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *);
 void dp_decode_fini(struct dp_decode *);
 
 /* Parses sample i. Errors as for scan. */
-int dp_decode_sample(const struct dp_decode *, size_t i, struct dp_decode_sample *, struct dp_input_error *);
+int dp_decode_sample(const struct dp_decode *, size_t i, struct dp_decode_sample *, struct dp_decode_error *);
 /* Reads only the values of a sample, which must be exactly the packed ones in that span. */
 int dp_decode_values(const struct dp_decode *, size_t i, struct dp_decode_span, struct dp_decode_sample *,
-                     struct dp_input_error *);
+                     struct dp_decode_error *);
 void dp_decode_sample_fini(struct dp_decode_sample *);
 
 static inline const char *dp_decode_text(const struct dp_decode *d, uint32_t string, size_t *n_bytes)

@@ -23,7 +23,7 @@ struct fields {
     const uint8_t *start, *at, *end;
     const char *message; /* the message's name in profile.proto */
     struct largest *largest;
-    struct dp_input_error *error;
+    struct dp_decode_error *error;
 };
 
 struct field {
@@ -38,30 +38,30 @@ struct field {
 static __attribute__((cold, noinline)) int fail_at(const struct fields *f, const uint8_t *at, const char *field,
                                                    const char *what)
 {
-    return dp_input_fail(f->error, "byte %zu: %s.%s %s", (size_t)(at - f->base), f->message, field, what);
+    return dp_decode_fail(f->error, "byte %zu: %s.%s %s", (size_t)(at - f->base), f->message, field, what);
 }
 
 static __attribute__((cold, noinline)) int fail_number(const struct fields *f, const uint8_t *at, const char *field,
                                                        uint64_t number, const char *what)
 {
-    return dp_input_fail(f->error, "byte %zu: %s.%s %llu %s", (size_t)(at - f->base), f->message, field,
-                         (unsigned long long)number, what);
+    return dp_decode_fail(f->error, "byte %zu: %s.%s %llu %s", (size_t)(at - f->base), f->message, field,
+                          (unsigned long long)number, what);
 }
 
 static __attribute__((cold, noinline)) int wrong_type(const struct fields *f, const struct field *field,
                                                       const char *name)
 {
-    return dp_input_fail(f->error, "byte %zu: %s.%s has wire type %u", (size_t)(field->start - f->base), f->message,
-                         name, field->type);
+    return dp_decode_fail(f->error, "byte %zu: %s.%s has wire type %u", (size_t)(field->start - f->base), f->message,
+                          name, field->type);
 }
 
 static __attribute__((cold, noinline)) int fail_field(const struct fields *f, const struct field *field,
                                                       const char *what)
 {
     if (field->start == f->base)
-        return dp_input_fail(f->error, "byte 0: not a profile");
-    return dp_input_fail(f->error, "byte %zu: field %u of a %s %s", (size_t)(field->start - f->base), field->number,
-                         f->message, what);
+        return dp_decode_fail(f->error, "byte 0: not a profile");
+    return dp_decode_fail(f->error, "byte %zu: field %u of a %s %s", (size_t)(field->start - f->base), field->number,
+                          f->message, what);
 }
 
 /* 1, 0 at the end, or -EBADMSG. */
@@ -154,14 +154,14 @@ static inline uint32_t ids_find(const struct dp_decode_ids *ids, uint64_t id)
     return *ids_entry(ids, id);
 }
 
-static inline int no_memory(struct dp_input_error *error)
+static inline int no_memory(struct dp_decode_error *error)
 {
-    dp_input_fail(error, "out of memory");
+    dp_decode_fail(error, "out of memory");
     return -ENOMEM;
 }
 
 /* Whether the largest index is in the table. 0 or -EBADMSG. */
-int dp_decode_check_strings(const struct dp_decode *, const struct largest *, struct dp_input_error *);
+int dp_decode_check_strings(const struct dp_decode *, const struct largest *, struct dp_decode_error *);
 
 /* decode_resolve.c: resolves every reference in the tables. 0, -EBADMSG or -ENOMEM. */
-int dp_decode_resolve(struct dp_decode *, const struct largest *, struct dp_input_error *);
+int dp_decode_resolve(struct dp_decode *, const struct largest *, struct dp_decode_error *);

@@ -22,7 +22,7 @@
 #define SLACK_BYTES ((size_t)1 << 20)
 #define BEGINNING   64 /* bytes that are enough to recognize the format */
 
-int dp_input_fail(struct dp_input_error *error, const char *format, ...)
+int dp_decode_fail(struct dp_decode_error *error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -38,9 +38,9 @@ int dp_input_fail(struct dp_input_error *error, const char *format, ...)
 }
 
 struct reader {
-    struct dp_input *input;
+    struct dp_decode_input *input;
     size_t limit_bytes;
-    struct dp_input_error *error;
+    struct dp_decode_error *error;
     enum { START, RAW, MEMBER, BETWEEN } state;
     int is_begun;  /* the format is known */
     uint64_t n_in; /* bytes in the pieces before this one */
@@ -50,14 +50,14 @@ struct reader {
 
 static int no_memory(struct reader *r)
 {
-    dp_input_fail(r->error, "out of memory at %zu bytes", r->input->bytes.n);
+    dp_decode_fail(r->error, "out of memory at %zu bytes", r->input->bytes.n);
     return -ENOMEM;
 }
 
 static int make_room(struct reader *r, size_t n_bytes)
 {
     if (r->input->bytes.n > r->limit_bytes)
-        return dp_input_fail(r->error, "more than %zu bytes uncompressed, the limit", r->limit_bytes);
+        return dp_decode_fail(r->error, "more than %zu bytes uncompressed, the limit", r->limit_bytes);
     return dp_vec_room(&r->input->bytes, n_bytes) ? 0 : no_memory(r);
 }
 
@@ -77,7 +77,7 @@ static int begin_member(struct reader *r)
     if (!r->ops)
         r->ops = dp_gzip_ops(&why);
     if (!r->ops)
-        return dp_input_fail(r->error, "cannot read gzip: %s", why);
+        return dp_decode_fail(r->error, "cannot read gzip: %s", why);
     if (!r->inflate)
         r->inflate = dp_mem_map(r->ops->inflate_bytes);
     if (!r->inflate)
@@ -95,8 +95,8 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
         int err = 0;
         if (r->state == BETWEEN) {
             if (*io.in != 0x1f)
-                return dp_input_fail(r->error, "byte %llu: not gzip, behind the end of gzip data",
-                                     (unsigned long long)(r->n_in + (size_t)(io.in - bytes)));
+                return dp_decode_fail(r->error, "byte %llu: not gzip, behind the end of gzip data",
+                                      (unsigned long long)(r->n_in + (size_t)(io.in - bytes)));
             err = begin_member(r);
         }
         if (err || (err = make_room(r, SLACK_BYTES)))
@@ -112,8 +112,8 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
         r->input->bytes.n = n_before + room - io.n_out;
         room = io.n_out;
         if (done < 0)
-            return dp_input_fail(r->error, "byte %llu: %s", (unsigned long long)(r->n_in + (size_t)(io.in - bytes)),
-                                 why);
+            return dp_decode_fail(r->error, "byte %llu: %s", (unsigned long long)(r->n_in + (size_t)(io.in - bytes)),
+                                  why);
         if (done) {
             r->state = BETWEEN;
             room = 1;
@@ -164,11 +164,11 @@ static int refuse_others(struct reader *r, int at_end)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n_magic = strlen(others[i].magic);
         if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
-            return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
+            return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
     }
     if (is_text(bytes, n_bytes))
-        return dp_input_fail(r->error, "not a pprof profile, gzipped or raw, but text");
-    return is_tag(bytes[0]) ? 0 : dp_input_fail(r->error, "byte 0: no field of a profile");
+        return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but text");
+    return is_tag(bytes[0]) ? 0 : dp_decode_fail(r->error, "byte 0: no field of a profile");
 }
 
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
@@ -188,17 +188,17 @@ static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)
 static int finish(struct reader *r)
 {
     if (r->state == MEMBER)
-        return dp_input_fail(r->error, "byte %llu: truncated, gzip data goes on", (unsigned long long)r->n_in);
+        return dp_decode_fail(r->error, "byte %llu: truncated, gzip data goes on", (unsigned long long)r->n_in);
     if (!r->input->bytes.n)
-        return dp_input_fail(r->error, "empty, not a pprof profile");
+        return dp_decode_fail(r->error, "empty, not a pprof profile");
     return refuse_others(r, 1);
 }
 
-static void begin(struct reader *r, struct dp_input *input, size_t limit_bytes, struct dp_input_error *error)
+static void begin(struct reader *r, struct dp_decode_input *input, size_t limit_bytes, struct dp_decode_error *error)
 {
     *r = (struct reader){.input = input, .limit_bytes = limit_bytes, .error = error};
-    if (limit_bytes > DP_INPUT_LIMIT_MAX)
-        r->limit_bytes = DP_INPUT_LIMIT_MAX;
+    if (limit_bytes > DP_DECODE_LIMIT_MAX)
+        r->limit_bytes = DP_DECODE_LIMIT_MAX;
     dp_vec_clear(&input->bytes);
 }
 
@@ -208,7 +208,7 @@ static void end(struct reader *r)
         dp_mem_unmap(r->inflate, r->ops->inflate_bytes);
 }
 
-int dp_input_read(struct dp_input *input, int fd, size_t limit_bytes, struct dp_input_error *error)
+int dp_decode_input_read(struct dp_decode_input *input, int fd, size_t limit_bytes, struct dp_decode_error *error)
 {
     struct reader r;
     begin(&r, input, limit_bytes, error);
@@ -220,7 +220,7 @@ int dp_input_read(struct dp_input *input, int fd, size_t limit_bytes, struct dp_
             continue;
         if (n < 0) {
             err = -errno;
-            dp_input_fail(error, "%s", strerror(errno));
+            dp_decode_fail(error, "%s", strerror(errno));
         } else if (n == 0) {
             err = finish(&r);
             break;
@@ -233,8 +233,8 @@ int dp_input_read(struct dp_input *input, int fd, size_t limit_bytes, struct dp_
     return err;
 }
 
-int dp_input_copy(struct dp_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
-                  struct dp_input_error *error)
+int dp_decode_input_copy(struct dp_decode_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
+                         struct dp_decode_error *error)
 {
     struct reader r;
     begin(&r, input, limit_bytes, error);
@@ -245,7 +245,7 @@ int dp_input_copy(struct dp_input *input, const void *bytes, size_t n_bytes, siz
     return err;
 }
 
-void dp_input_fini(struct dp_input *input)
+void dp_decode_input_fini(struct dp_decode_input *input)
 {
     dp_vec_fini(&input->bytes);
 }

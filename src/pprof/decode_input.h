@@ -8,17 +8,17 @@
 #include <stdint.h>
 
 /* What is wrong with an input, and where: one line without file name and newline. */
-struct dp_input_error {
+struct dp_decode_error {
     char line[256];
 };
 /* Fills in the line; returns -EBADMSG, for the caller to pass on. error may be NULL. */
-int dp_input_fail(struct dp_input_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int dp_decode_fail(struct dp_decode_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define DP_INPUT_LIMIT     ((size_t)1 << 30) /* default limit: bytes after inflating */
-#define DP_INPUT_LIMIT_MAX ((size_t)UINT32_MAX)
+#define DP_DECODE_LIMIT     ((size_t)1 << 30) /* default limit: bytes after inflating */
+#define DP_DECODE_LIMIT_MAX ((size_t)UINT32_MAX)
 
 /* The uncompressed bytes of a profile, in memory of dp_mem. Zero is an empty input; an input can be read into again. */
-struct dp_input {
+struct dp_decode_input {
     DP_VEC(uint8_t) bytes;
 };
 
@@ -26,7 +26,8 @@ struct dp_input {
  * Reads fd to its end: gzip of any number of members, or a raw profile. Returns 0; -EBADMSG: damaged gzip, truncated,
  * or over the limit; -ENOMEM; or read's error. *error is filled in for each of them.
  */
-int dp_input_read(struct dp_input *, int fd, size_t limit_bytes, struct dp_input_error *);
+int dp_decode_input_read(struct dp_decode_input *, int fd, size_t limit_bytes, struct dp_decode_error *);
 /* The same from memory. */
-int dp_input_copy(struct dp_input *, const void *bytes, size_t n_bytes, size_t limit_bytes, struct dp_input_error *);
-void dp_input_fini(struct dp_input *);
+int dp_decode_input_copy(struct dp_decode_input *, const void *bytes, size_t n_bytes, size_t limit_bytes,
+                         struct dp_decode_error *);
+void dp_decode_input_fini(struct dp_decode_input *);

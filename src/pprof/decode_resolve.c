@@ -56,31 +56,31 @@ static int ids_add(struct dp_decode_ids *ids, uint64_t id, size_t position)
     return 0;
 }
 
-#define NUMBER(ids, vec, name)                                                                          \
-    do {                                                                                                \
-        uint64_t largest_id = 0;                                                                        \
-        for (size_t i = 0; i < (vec)->n; i++)                                                           \
-            largest_id = (vec)->at[i].id > largest_id ? (vec)->at[i].id : largest_id;                   \
-        if (ids_reset((ids), (vec)->n, largest_id))                                                     \
-            return no_memory(error);                                                                    \
-        for (size_t i = 0; i < (vec)->n; i++)                                                           \
-            if (ids_add((ids), (vec)->at[i].id, i))                                                     \
-                return dp_input_fail(error, "byte %u: " name ".id %llu stands there twice",             \
-                                     (vec)->at[i].message.offset, (unsigned long long)(vec)->at[i].id); \
+#define NUMBER(ids, vec, name)                                                                           \
+    do {                                                                                                 \
+        uint64_t largest_id = 0;                                                                         \
+        for (size_t i = 0; i < (vec)->n; i++)                                                            \
+            largest_id = (vec)->at[i].id > largest_id ? (vec)->at[i].id : largest_id;                    \
+        if (ids_reset((ids), (vec)->n, largest_id))                                                      \
+            return no_memory(error);                                                                     \
+        for (size_t i = 0; i < (vec)->n; i++)                                                            \
+            if (ids_add((ids), (vec)->at[i].id, i))                                                      \
+                return dp_decode_fail(error, "byte %u: " name ".id %llu stands there twice",             \
+                                      (vec)->at[i].message.offset, (unsigned long long)(vec)->at[i].id); \
     } while (0)
 
-int dp_decode_check_strings(const struct dp_decode *d, const struct largest *largest, struct dp_input_error *error)
+int dp_decode_check_strings(const struct dp_decode *d, const struct largest *largest, struct dp_decode_error *error)
 {
     if (d->strings.n && d->strings.at[0].n_bytes)
-        return dp_input_fail(error, "byte %u: Profile.string_table does not begin with \"\"", d->strings.at[0].offset);
+        return dp_decode_fail(error, "byte %u: Profile.string_table does not begin with \"\"", d->strings.at[0].offset);
     if (largest->index && largest->index >= d->strings.n)
-        return dp_input_fail(error, "byte %zu: %s.%s %llu is no index into string_table, which has %zu",
-                             (size_t)(largest->at - d->bytes), largest->message, largest->field,
-                             (unsigned long long)largest->index, d->strings.n);
+        return dp_decode_fail(error, "byte %zu: %s.%s %llu is no index into string_table, which has %zu",
+                              (size_t)(largest->at - d->bytes), largest->message, largest->field,
+                              (unsigned long long)largest->index, d->strings.n);
     return 0;
 }
 
-int dp_decode_resolve(struct dp_decode *d, const struct largest *largest, struct dp_input_error *error)
+int dp_decode_resolve(struct dp_decode *d, const struct largest *largest, struct dp_decode_error *error)
 {
     int err = dp_decode_check_strings(d, largest, error);
     if (err)
@@ -91,17 +91,17 @@ int dp_decode_resolve(struct dp_decode *d, const struct largest *largest, struct
     for (size_t i = 0; i < d->locations.n; i++) {
         struct dp_decode_location *location = &d->locations.at[i];
         if (location->mapping_id && !(location->mapping = ids_find(&d->mapping_ids, location->mapping_id)))
-            return dp_input_fail(error, "byte %u: Location.mapping_id %llu is no mapping's", location->message.offset,
-                                 (unsigned long long)location->mapping_id);
+            return dp_decode_fail(error, "byte %u: Location.mapping_id %llu is no mapping's", location->message.offset,
+                                  (unsigned long long)location->mapping_id);
         for (uint32_t j = 0; j < location->n_lines; j++) {
             struct dp_decode_line *line = &d->lines.at[location->first_line + j];
             if (line->function_id && !(line->function = ids_find(&d->function_ids, line->function_id)))
-                return dp_input_fail(error, "byte %u: Line.function_id %llu is no function's", location->message.offset,
-                                     (unsigned long long)line->function_id);
+                return dp_decode_fail(error, "byte %u: Line.function_id %llu is no function's",
+                                      location->message.offset, (unsigned long long)line->function_id);
         }
     }
     if (d->samples.n && !d->types.n)
-        return dp_input_fail(error, "byte %u: Profile.sample without any sample_type", d->samples.at[0].offset);
+        return dp_decode_fail(error, "byte %u: Profile.sample without any sample_type", d->samples.at[0].offset);
     return 0;
 }
 

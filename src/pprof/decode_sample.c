@@ -176,15 +176,16 @@ static int get_label(struct fields outer, const struct field *field, struct dp_d
 }
 
 static int check_values(const struct dp_decode *d, size_t i, const struct dp_decode_sample *sample,
-                        struct dp_input_error *error)
+                        struct dp_decode_error *error)
 {
     if (sample->values.n == d->types.n)
         return 0;
-    return dp_input_fail(error, "byte %u: Sample.value has %zu values for %zu sample types", d->samples.at[i].offset,
-                         sample->values.n, d->types.n);
+    return dp_decode_fail(error, "byte %u: Sample.value has %zu values for %zu sample types", d->samples.at[i].offset,
+                          sample->values.n, d->types.n);
 }
 
-int dp_decode_sample(const struct dp_decode *d, size_t i, struct dp_decode_sample *sample, struct dp_input_error *error)
+int dp_decode_sample(const struct dp_decode *d, size_t i, struct dp_decode_sample *sample,
+                     struct dp_decode_error *error)
 {
     const uint8_t *start = d->bytes + d->samples.at[i].offset;
     struct largest largest = {0};
@@ -218,7 +219,7 @@ int dp_decode_sample(const struct dp_decode *d, size_t i, struct dp_decode_sampl
 }
 
 int dp_decode_values(const struct dp_decode *d, size_t i, struct dp_decode_span values, struct dp_decode_sample *sample,
-                     struct dp_input_error *error)
+                     struct dp_decode_error *error)
 {
     struct fields f = {.base = d->bytes, .message = "Sample", .error = error};
     struct field field = {.type = DP_WIRE_BYTES, .bytes = d->bytes + values.offset, .n_bytes = values.n_bytes};

@@ -16,7 +16,7 @@
 #define SHORT     127                      /* bytes of the longest message whose length takes one byte */
 #define FIELD_MAX (1 + DP_WIRE_VARINT_MAX) /* with a tag of one byte */
 
-struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
+struct dp_encode *dp_encode_new(dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_encode *e = dp_mem_map(sizeof *e);
     if (e)
@@ -24,11 +24,11 @@ struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx)
     return e;
 }
 
-void dp_encode_reset(struct dp_encode *e, dp_write_fn fn, void *ctx)
+void dp_encode_reset(struct dp_encode *e, dp_pprof_write_fn fn, void *ctx)
 {
     e->fn = fn;
     e->ctx = ctx;
-    e->error = 0;
+    e->err = 0;
     e->extra = (struct dp_encode_extra){0};
     dp_strings_clear(&e->strings);
     dp_vec_clear(&e->functions);
@@ -56,8 +56,8 @@ void dp_encode_free(struct dp_encode *e)
 
 void dp_encode_flush(struct dp_encode *e)
 {
-    if (!e->error && e->n_out)
-        e->error = e->fn(e->ctx, e->out, e->n_out);
+    if (!e->err && e->n_out)
+        e->err = e->fn(e->ctx, e->out, e->n_out);
     e->n_out = 0;
 }
 
@@ -66,8 +66,8 @@ void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
     if (n_bytes > DP_ENCODE_OUT_BYTES - e->n_out)
         dp_encode_flush(e);
     if (n_bytes > DP_ENCODE_OUT_BYTES) {
-        if (!e->error)
-            e->error = e->fn(e->ctx, bytes, n_bytes);
+        if (!e->err)
+            e->err = e->fn(e->ctx, bytes, n_bytes);
         return;
     }
     if (n_bytes) /* memcpy must not get NULL, not even with 0 bytes */
@@ -91,10 +91,10 @@ static void put_number(struct dp_encode *e, unsigned field, uint64_t value)
 
 uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
 {
-    if (e->error)
+    if (e->err)
         return NULL;
     if (!dp_vec_room(&e->body, n_bytes + e->extra.n_bytes)) {
-        e->error = -ENOMEM;
+        e->err = -ENOMEM;
         return NULL;
     }
     return e->body.at;
@@ -108,7 +108,7 @@ static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
         return dp_encode_begin(e, n_bytes);
     if (2 + SHORT > DP_ENCODE_OUT_BYTES - e->n_out)
         dp_encode_flush(e);
-    return e->error ? NULL : e->out + e->n_out + 2;
+    return e->err ? NULL : e->out + e->n_out + 2;
 }
 
 static void end(struct dp_encode *e, unsigned field, uint8_t *at)
@@ -133,13 +133,13 @@ void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
 /* The table's first entry, "", is written before the first other one. */
 int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
 {
-    if (e->error)
+    if (e->err)
         return 0;
     size_t n_before = dp_strings_count(&e->strings);
     if (text && dp_encode_utf8_prefix(text, n_bytes) < n_bytes) {
         char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
         if (!clean) {
-            e->error = -ENOMEM;
+            e->err = -ENOMEM;
             return 0;
         }
         n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
@@ -147,7 +147,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
     }
     uint32_t number = dp_strings_add(&e->strings, text, text ? n_bytes : 0);
     if (number == DP_STRINGS_NONE) {
-        e->error = -ENOMEM;
+        e->err = -ENOMEM;
         return 0;
     }
     for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
@@ -212,7 +212,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     if (!at)
         return 0;
     if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
-        e->error = -ENOMEM;
+        e->err = -ENOMEM;
         return 0;
     }
     e->functions.at[e->functions.n++] = f;
@@ -274,5 +274,5 @@ int dp_encode_finish(struct dp_encode *e)
 {
     string(e, NULL); /* the table holds at least "" */
     dp_encode_flush(e);
-    return e->error;
+    return e->err;
 }

@@ -24,10 +24,10 @@ struct dp_encode_extra {
 };
 
 /* fn takes the uncompressed message in pieces. NULL: no memory. */
-struct dp_encode *dp_encode_new(dp_write_fn fn, void *ctx);
+struct dp_encode *dp_encode_new(dp_pprof_write_fn fn, void *ctx);
 void dp_encode_free(struct dp_encode *); /* takes NULL */
 /* Starts another message, even if the last one failed. Keeps the memory. */
-void dp_encode_reset(struct dp_encode *, dp_write_fn fn, void *ctx);
+void dp_encode_reset(struct dp_encode *, dp_pprof_write_fn fn, void *ctx);
 size_t dp_encode_bytes(const struct dp_encode *); /* its memory; 0 for NULL */
 
 struct dp_encode_value_type {

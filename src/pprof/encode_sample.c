@@ -40,7 +40,7 @@ static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_byte
     e->in_place = n_most <= DP_ENCODE_OUT_BYTES;
     if (!e->in_place)
         return dp_encode_begin(e, n_bytes + DP_WIRE_SLACK);
-    return e->error ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+    return e->err ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
 }
 
 static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)

@@ -28,9 +28,9 @@ struct dp_encode_function {
 };
 
 struct dp_encode {
-    dp_write_fn fn;
+    dp_pprof_write_fn fn;
     void *ctx;
-    int error;
+    int err;
     size_t n_types;
     int in_place;                 /* the current message lies in out, not in body */
     struct dp_encode_extra extra; /* of the next message */

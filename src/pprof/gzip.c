@@ -20,11 +20,11 @@
 #define STATE_OFFSET ((sizeof(struct dp_gzip) + 63) & ~(size_t)63)
 
 struct dp_gzip {
-    dp_write_fn fn;
+    dp_pprof_write_fn fn;
     void *ctx;
     const struct dp_gzip_ops *ops; /* NULL: stored blocks */
     size_t mapped_bytes;
-    int error;
+    int err;
     size_t n_out; /* for stored blocks: bytes in the current block */
     uint32_t crc, n_in;
     uint32_t crc_table[256];
@@ -60,7 +60,7 @@ static const struct dp_gzip_ops *opened(void)
     return &dp_module_gzip ? &dp_module_gzip : dp_module_opened(&module);
 }
 
-struct dp_gzip *dp_gzip_new(dp_write_fn fn, void *ctx)
+struct dp_gzip *dp_gzip_new(dp_pprof_write_fn fn, void *ctx)
 {
     const struct dp_gzip_ops *ops = opened();
     size_t n_bytes = STATE_OFFSET + (ops ? ops->deflate_bytes : 0);
@@ -85,7 +85,7 @@ void dp_gzip_free(struct dp_gzip *gz)
         dp_mem_unmap(gz, gz->mapped_bytes);
 }
 
-struct dp_gzip *dp_gzip_again(struct dp_gzip *gz, dp_write_fn fn, void *ctx)
+struct dp_gzip *dp_gzip_again(struct dp_gzip *gz, dp_pprof_write_fn fn, void *ctx)
 {
     if (gz && gz->ops == opened()) {
         dp_gzip_reset(gz, fn, ctx);
@@ -102,16 +102,16 @@ size_t dp_gzip_bytes(const struct dp_gzip *gz)
 
 static int emit(struct dp_gzip *gz, const void *bytes, size_t n_bytes)
 {
-    if (!gz->error && n_bytes)
-        gz->error = gz->fn(gz->ctx, bytes, n_bytes);
-    return gz->error;
+    if (!gz->err && n_bytes)
+        gz->err = gz->fn(gz->ctx, bytes, n_bytes);
+    return gz->err;
 }
 
-void dp_gzip_reset(struct dp_gzip *gz, dp_write_fn fn, void *ctx)
+void dp_gzip_reset(struct dp_gzip *gz, dp_pprof_write_fn fn, void *ctx)
 {
     gz->fn = fn;
     gz->ctx = ctx;
-    gz->error = 0;
+    gz->err = 0;
     gz->n_out = 0;
     gz->n_in = 0;
     gz->crc = 0;
@@ -129,10 +129,10 @@ static int deflate(struct dp_gzip *gz, const void *bytes, size_t n_bytes, int fi
         done = gz->ops->deflate(state_of(gz), &io, finish);
         gz->n_out = OUT_BYTES - io.n_out;
         if (done < 0)
-            return gz->error = done;
+            return gz->err = done;
         if (io.n_out == 0 || done) {
             if (emit(gz, gz->out, gz->n_out))
-                return gz->error;
+                return gz->err;
             gz->n_out = 0;
         }
     } while (finish ? !done : io.n_in > 0);
@@ -152,7 +152,7 @@ static int stored_block(struct dp_gzip *gz, int last)
 static int store(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
 {
     if (gz->n_in == 0 && gz->n_out == 0 && emit(gz, header, sizeof header))
-        return gz->error;
+        return gz->err;
     while (n_bytes) {
         size_t n = BLOCK_BYTES - gz->n_out < n_bytes ? BLOCK_BYTES - gz->n_out : n_bytes;
         uint32_t crc = ~gz->crc;
@@ -165,26 +165,26 @@ static int store(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
         bytes += n;
         n_bytes -= n;
         if (gz->n_out == BLOCK_BYTES && stored_block(gz, 0))
-            return gz->error;
+            return gz->err;
     }
     return 0;
 }
 
 int dp_gzip_write(struct dp_gzip *gz, const void *bytes, size_t n_bytes)
 {
-    if (gz->error || !n_bytes)
-        return gz->error;
+    if (gz->err || !n_bytes)
+        return gz->err;
     return gz->ops ? deflate(gz, bytes, n_bytes, 0) : store(gz, bytes, n_bytes);
 }
 
 int dp_gzip_finish(struct dp_gzip *gz)
 {
-    if (gz->error)
-        return gz->error;
+    if (gz->err)
+        return gz->err;
     if (gz->ops)
         return deflate(gz, "", 0, 1);
     if (store(gz, (const uint8_t *)"", 0) || stored_block(gz, 1))
-        return gz->error;
+        return gz->err;
     uint8_t trailer[8];
     for (int i = 0; i < 4; i++) {
         trailer[i] = (uint8_t)(gz->crc >> 8 * i);

@@ -10,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int (*dp_write_fn)(void *ctx, const void *bytes, size_t n_bytes); /* 0 or -errno */
+typedef int (*dp_pprof_write_fn)(void *ctx, const void *bytes, size_t n_bytes); /* 0 or -errno */
 
-struct dp_gzip;                                         /* one output stream; memory from dp_mem */
-struct dp_gzip *dp_gzip_new(dp_write_fn fn, void *ctx); /* NULL: no memory */
+struct dp_gzip;                                               /* one output stream; memory from dp_mem */
+struct dp_gzip *dp_gzip_new(dp_pprof_write_fn fn, void *ctx); /* NULL: no memory */
 /* 0, or fn's first error; after an error only reset and free do anything. */
 int dp_gzip_write(struct dp_gzip *, const void *bytes, size_t n_bytes);
 int dp_gzip_finish(struct dp_gzip *); /* writes the trailer */
-void dp_gzip_reset(struct dp_gzip *, dp_write_fn fn, void *ctx);
+void dp_gzip_reset(struct dp_gzip *, dp_pprof_write_fn fn, void *ctx);
 /* A stream for another use, as new: the given one, or a new one if it is NULL or the module was opened since. */
-struct dp_gzip *dp_gzip_again(struct dp_gzip *, dp_write_fn fn, void *ctx);
+struct dp_gzip *dp_gzip_again(struct dp_gzip *, dp_pprof_write_fn fn, void *ctx);
 size_t dp_gzip_bytes(const struct dp_gzip *); /* its memory; 0 for NULL */
 void dp_gzip_free(struct dp_gzip *);          /* takes NULL */
 

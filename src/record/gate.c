@@ -18,10 +18,11 @@
  * 1. While an entry whose address is not at a page boundary is in the set, the mask is 0. Its insert was preceded by an
  *    add, which read or wrote a value with mask 0: a COUNT that holds its own 1 until the remove that follows its take,
  *    or SHUT, which is never left.
- * 2. A free of such a block never passes by. The inserting thread saw a value of 1. before the allocation returned, and
- *    whatever handed the pointer over orders that before the free. Two loads of one word that are so ordered never go
- *    back in its history (read-read coherence). So the free reads that value or a later one, and up to the entry's own
- *    take, which is this free, they all have mask 0. Relaxed loads suffice, for the same reason.
+ * 2. A free of such a block never passes by. The inserting thread saw a value of 1. before the allocation returned. If
+ *    another thread frees the block, the hand-over of the pointer orders that load before the load of the free. Two
+ *    loads of one word in this order never read its values backwards (read-read coherence). So the free reads that
+ * value or a later one, and up to the entry's own take, which is this free, they all have mask 0. Relaxed loads
+ * suffice, for the same reason.
  * 3. No remove comes without its add, because whether an add counted depends on the key and on SHUT alone, and SHUT is
  *    never left. A fork, or a jump out of a signal handler, between add and insert or between take and remove leaves
  *    the count too high: frees ask the filter then, which is right and slower.
@@ -33,16 +34,17 @@
  */
 #include "record/gate.h"
 
-#include "record/store.h"
+#include "store/store.h"
 
 #define OPEN  ((uint64_t)DELTAPROF_PAGE_MASK)
 #define SHUT  ((uint64_t)0)
 #define ONE   ((uint64_t)1 << 32)
 #define TRIES 64
 
-enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY }; /* why heap_on is not 0 */
+enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY, LEAF = DELTAPROF_GATE_LEAF }; /* why heap_on is not 0 */
 
 static struct deltaprof_gate no_gate;
+static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
 struct deltaprof_gate *_Atomic dp_gate = &no_gate;
 
 static inline _Atomic uint64_t *frees_of(struct deltaprof_gate *gate)
@@ -95,7 +97,7 @@ void dp_gate_tune_heap(int64_t rate)
     if (rate && rate < DP_GATE_RATE_MIN)
         dp_store_relaxed(frees_of(gate), SHUT);
     want(&gate->heap_on, EVERY, rate == 1);
-    want(&gate->heap_on, RATE, rate != 0);
+    want(&gate->heap_on, dp_load_relaxed(&at_a_rate), rate != 0);
 }
 
 void dp_gate_tune_locks(bool on)
@@ -121,7 +123,7 @@ static intptr_t countdown_offset(void)
 
 /* ---- hooks.h ---- */
 
-void deltaprof_gate_open(struct deltaprof_gate *gate, bool gives_pages)
+void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
 {
     struct deltaprof_gate *none = &no_gate;
     gate->countdown_offset = countdown_offset();
@@ -131,8 +133,10 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, bool gives_pages)
         want(&gate->locks_on, RATE, true);
         return;
     }
+    if (allocator & DELTAPROF_IS_LEAF)
+        dp_store_relaxed(&at_a_rate, RATE | LEAF);
     want(&gate->heap_on, no_gate.heap_on, no_gate.heap_on);
     want(&gate->locks_on, no_gate.locks_on, no_gate.locks_on);
-    if (gives_pages)
+    if (allocator & DELTAPROF_GIVES_PAGES)
         dp_store_relaxed(frees_of(gate), OPEN);
 }

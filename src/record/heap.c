@@ -12,19 +12,21 @@
  *    value.
  * 2. A free subtracts the same two numbers that its sample added; they are kept in the entry.
  * 3. Hooks, and all functions that they call, do not allocate, lock, wait, log or change errno.
- * 4. Signal handlers find the countdown guarded from begin's store on, so their allocs are no events. Their frees work,
- *    because every structure is valid between any two instructions. If a handler runs between the inline load of the
- *    countdown and its store, its bytes are not subtracted: a few bytes of a distance that is random anyway.
+ * 4. Signal handlers find the thread guarded from begin's stores on, so their allocs on the same stack are no events.
+ * Their frees work, because every structure is valid between any two instructions. If a handler runs between the inline
+ * load of the countdown and its store, its bytes are not subtracted: a few bytes of a distance that is random anyway.
  * 5. The countdown is restored last, after all work of the event.
  */
 #include "record/heap.h"
 
+#include "store/events.h"
 #include "record/gate.h"
-#include "record/inherited.h"
 #include "record/labels.h"
+#include "store/lifetime.h"
 #include "record/peak.h"
-#include "record/store.h"
-#include "record/thread.h"
+#include "store/inherited.h"
+#include "store/store.h"
+#include "store/thread.h"
 #include "unwind/unwind.h"
 
 #define REARM_BYTES ((int64_t)1 << 20) /* while the profiler is off: bytes between two checks whether it is on */
@@ -33,11 +35,13 @@ static _Atomic int64_t heap_rate; /* 0: off */
 
 /* The content of deltaprof_sample between begin and end. */
 struct __attribute__((may_alias)) sample {
-    int64_t rest; /* the countdown after this event; below 0: draw a new distance */
+    int64_t rest; /* the countdown after this event; below 1: draw a new distance */
     uint64_t bytes;
     uint32_t weight; /* 0: not a sample */
-    uint8_t heap;
     bool claimed;
+    bool muted; /* the thread was guarded; weight is 0, and bytes what was asked for */
+    uint8_t heap;
+    uint8_t n_left_out; /* frames at the leaf end */
     uint32_t slot;
     uintptr_t old; /* key of the claimed entry */
     struct dp_live_block entry;
@@ -50,7 +54,7 @@ static int64_t draw(struct dp_thread *thread)
 {
     int64_t rate = dp_record_is_ready() ? dp_load_relaxed(&heap_rate) : 0;
     thread->rate = rate;
-    thread->drawn = rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES;
+    thread->drawn = 1 + (rate ? dp_sample_distance(&thread->random, rate) : REARM_BYTES);
     thread->armed = 1;
     return thread->drawn;
 }
@@ -63,14 +67,12 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     dp_thread_set_up(thread);
     if (n_bytes >= DP_BYTES_MAX) { /* the next event draws a distance, whether it comes in the real call or after it */
         sample->rest = -1;
-        thread->armed = 0;
-        dp_fence_signal();
-        thread->countdown = 0;
+        dp_thread_undraw(thread);
         return;
     }
     if (!thread->armed)
         left = draw(thread);
-    if (want > (uint64_t)left) {
+    if (want >= (uint64_t)left) {
         dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left + (int64_t)n_bytes);
         if (!thread->rate) { /* the profiler was off: a new distance begins with this event */
             left = draw(thread);
@@ -78,7 +80,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
         }
     }
     sample->rest = left - (int64_t)want;
-    if (want <= (uint64_t)left)
+    if (want < (uint64_t)left)
         return;
     sample->rest = -1;
     if (!thread->rate || !dp_load_relaxed(&heap_rate))
@@ -87,7 +89,7 @@ static __attribute__((noinline)) void begin_drawn(struct sample *sample, struct 
     sample->bytes = sample->weight * (uint64_t)n_bytes;
 }
 
-/* Guards the countdown and fills rest and weight. Under the guard no sample is due. */
+/* Guards the thread for the caller's frame, in which the sample lies, and fills rest and weight. */
 static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
 {
     struct dp_thread *thread = dp_thread_self();
@@ -95,68 +97,106 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
     sample->heap = (uint8_t)heap;
     sample->weight = 0;
     sample->claimed = false;
-    if (left >= DP_GUARDED_FLOOR) {
-        sample->rest = left;
+    sample->n_left_out = 0;
+    sample->muted = left == 0 && thread->guard != 0;
+    sample->bytes = n_bytes;
+    if (sample->muted)
         return;
-    }
-    thread->countdown = DELTAPROF_GUARDED;
+    dp_thread_guard(thread, (uintptr_t)sample);
     dp_fence_signal();
     if (thread->rate != 1 || dp_load_relaxed(&heap_rate) != 1 || n_bytes >= DP_BYTES_MAX) {
         begin_drawn(sample, thread, left, n_bytes);
         return;
     }
-    /* Every event is sampled, now and when the distance was drawn: that was 0, and so is the next. */
+    /* Every event is sampled, now and when the distance was drawn: that was 1, and so is the next. */
     dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), (int64_t)n_bytes);
-    sample->rest = 0;
+    sample->rest = 1;
     sample->weight = 1;
-    sample->bytes = n_bytes;
+}
+
+/* Whether a muted event was nested in another, and is none. If the other is gone, this one begins now. */
+static __attribute__((noinline, cold)) bool is_nested(struct sample *sample, const struct deltaprof_site *site)
+{
+    if (dp_thread_is_nested(dp_thread_self(), site->sp))
+        return true;
+    begin(sample, sample->heap, sample->bytes);
+    return sample->muted;
 }
 
 /* Restores the countdown. */
 static void finish(struct sample *sample)
 {
     struct dp_thread *thread = dp_thread_self();
-    int64_t rest = sample->rest < 0 ? draw(thread) : sample->rest;
+    int64_t rest = sample->rest < 1 ? draw(thread) : sample->rest;
     dp_fence_signal();
     thread->countdown = rest;
 }
 
 /* ---- recording ---- */
 
+/* What a free counts beside its record. */
+static __attribute__((noinline, cold)) void note_free(const struct dp_live_block *entry, int64_t bytes)
+{
+    uint32_t epoch = dp_record_epoch();
+    if (epoch && dp_inherited_is_own(entry, epoch))
+        dp_inherited_add_own_free(entry->record, entry->objects, bytes);
+    dp_lifetime_ended(entry);
+}
+
 /* The entry of this key left the set, or never came into it. */
 static void give_back(uintptr_t key, const struct dp_live_block *entry)
 {
     dp_gate_remove(key);
-    int64_t bytes = dp_inherited_forget(entry, dp_record_epoch());
+    int64_t bytes = dp_inherited_bytes(entry);
+    if (dp_record_is_marked())
+        note_free(entry, bytes); /* before the free is counted in its record */
     dp_table_add_free(DP_KIND_HEAP, entry->record, entry->objects, bytes);
     unsigned shard = dp_thread_shard(dp_thread_self());
     dp_tally_add(DP_TALLY_LIVE, shard, -1);
     dp_peak_subtract(shard, bytes);
 }
 
+/* At least one frame stays. */
+static __attribute__((noinline, cold)) void leave_out(struct dp_stack *stack, uint32_t n_frames)
+{
+    uint32_t n = n_frames < stack->depth ? n_frames : stack->depth - 1;
+    stack->frames += n;
+    stack->depth -= n;
+    stack->hash = dp_stack_hash(stack->frames, stack->depth);
+    stack->known = NULL;
+}
+
 /* Remembers the block, which exists now. */
 static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site)
 {
-    struct dp_live_block entry = {.objects = sample->weight, .bytes = sample->bytes}, stale;
+    struct dp_live_block entry, stale; /* the birth is the table's to know */
     struct dp_stack stack;
+    entry.objects = sample->weight;
+    entry.bytes = sample->bytes;
     uintptr_t key = DELTAPROF_KEY(sample->heap, ptr);
-    dp_live_blocks_prefetch(key);
+    dp_thread_self()->guard |= DP_GUARD_BUSY;
+    struct dp_live_place place = dp_live_blocks_prefetch(key);
     bool held = dp_thread_hold();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
-    bool added = dp_record_add(DP_KIND_HEAP, sample->heap, dp_labels_now(), &stack, entry.objects, (int64_t)entry.bytes,
-                               &entry.record);
+    if (__builtin_expect(sample->n_left_out, 0))
+        leave_out(&stack, sample->n_left_out);
+    unsigned shard = dp_thread_shard(dp_thread_self());
+    bool added = dp_record_find(DP_KIND_HEAP, sample->heap, dp_labels_now(&stack), &stack, &entry.record);
     dp_thread_let_go(held);
     if (!added)
         return;
+    dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);
     dp_inherited_mark(&entry, dp_record_epoch());
     dp_gate_add(key);
-    bool kept = dp_live_blocks_insert(key, &entry, &stale);
-    unsigned shard = dp_thread_shard(dp_thread_self());
+    bool kept = dp_live_blocks_insert_at(place, key, &entry, &stale);
+    dp_tally_add(DP_TALLY_SAMPLES, shard, 1);
     dp_tally_add(DP_TALLY_LIVE, shard, 1);
     dp_peak_add(shard, (int64_t)sample->bytes);
+    dp_events_add(DP_KIND_HEAP, entry.record, sample->weight, (int64_t)sample->bytes, 0, 0);
     if (stale.objects)
         give_back(key, &stale);
     if (!kept) {
+        entry.born_ns = 0;
         give_back(key, &entry);
         dp_stats_add(DP_STAT_LIVE_FULL, 1);
     }
@@ -172,9 +212,16 @@ void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size
 void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, const struct deltaprof_site *site)
 {
     struct sample *sample = (struct sample *)opaque;
+    if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
+        return;
     if (sample->weight && ptr)
         keep(sample, ptr, site);
     finish(sample);
+}
+
+void deltaprof_sample_leave_out(struct deltaprof_sample *opaque, unsigned n_frames)
+{
+    ((struct sample *)opaque)->n_left_out = (uint8_t)(n_frames < UINT8_MAX ? n_frames : UINT8_MAX);
 }
 
 __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes)
@@ -182,6 +229,8 @@ __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct sample sample;
     begin(&sample, heap, n_bytes);
+    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, &site))
+        return;
     if (sample.weight && ptr)
         keep(&sample, ptr, &site);
     finish(&sample);
@@ -222,6 +271,8 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     } else if (sample->claimed) {
         dp_live_blocks_unclaim(sample->old, sample->slot);
     }
+    if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
+        return;
     if (sample->weight && done && ptr)
         keep(sample, ptr, site);
     finish(sample);
@@ -236,11 +287,8 @@ bool deltaprof_sample_wants_page(const struct deltaprof_sample *opaque)
 void deltaprof_guard_reset(void)
 {
     struct dp_thread *thread = dp_thread_self();
-    if (thread->ours || !dp_thread_guarded(thread))
-        return;
-    thread->armed = 0;
-    dp_fence_signal();
-    thread->countdown = 0;
+    if (!thread->ours && dp_thread_guarded(thread))
+        dp_thread_undraw(thread);
 }
 
 void deltaprof_filter_mark(const void *start, size_t n_bytes)
@@ -269,18 +317,15 @@ void dp_record_rearm(void)
 {
     struct dp_thread *thread = dp_thread_self();
     dp_record_flush_bytes();
-    if (dp_thread_guarded(thread))
-        return;
-    thread->armed = 0;
-    dp_fence_signal();
-    thread->countdown = 0;
+    if (!dp_thread_guarded(thread))
+        dp_thread_undraw(thread);
 }
 
 void dp_record_flush_bytes(void)
 {
     struct dp_thread *thread = dp_thread_self();
     int64_t left = thread->countdown;
-    if (!thread->armed || left >= thread->drawn)
+    if (!thread->armed || left == 0 || left >= thread->drawn)
         return;
     dp_tally_add(DP_TALLY_BYTES, dp_thread_shard(thread), thread->drawn - left);
     thread->drawn = left;

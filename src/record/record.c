@@ -7,11 +7,16 @@
 
 #include "base/mem.h"
 #include "objects/functions.h"
+#include "store/events.h"
 #include "record/heap.h"
-#include "record/live_blocks.h"
-#include "record/store.h"
-#include "record/thread.h"
+#include "record/maps.h"
+#include "record/labels.h"
 #include "record/wait.h"
+#include "store/lifetime.h"
+#include "store/live_blocks.h"
+#include "store/mappings.h"
+#include "store/store.h"
+#include "store/thread.h"
 #include "unwind/unwind.h"
 
 #include <errno.h>
@@ -28,13 +33,19 @@ int dp_record_init(const struct dp_config *conf)
     dp_mem_cap((size_t)conf->memory);
     size_t floor = (size_t)conf->memory / 10 * 6, spare = (size_t)conf->memory / 10;
     int err = 0;
+    /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
+    enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
     dp_mem_reserve(floor + spare);
     if ((err = dp_frames_init(floor / 100 * 7)) || (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) ||
-        (err = dp_table_init(floor / 100 * 51, spare)) || (err = dp_live_blocks_init(floor / 100 * 26)))
+        (err = dp_table_init(floor / 100 * 51, spare)) || (err = dp_live_blocks_init(floor / 100 * 26, births)))
         return err;
-    dp_wait_init(); /* may fail: then holders of locks stay unknown */
+    if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
+        dp_record_mark();
+    if (conf->mmap)
+        dp_maps_init(); /* may fail: then mappings are not recorded */
+    dp_wait_init();     /* may fail: then holders of locks stay unknown */
     dp_record_open();
     return 0;
 }
@@ -42,7 +53,13 @@ int dp_record_init(const struct dp_config *conf)
 void dp_record_tune(const struct dp_config *conf, bool on)
 {
     dp_heap_tune(on && conf->heap_rate > 0 ? conf->heap_rate : 0);
+    dp_lifetime_tune(on);
     dp_wait_tune(conf, on);
+    dp_labels_name_threads(conf->thread);
+    /* An eighth of the memory, less what reports need of a small one. It may fail: then there are no events. */
+    size_t events_bytes = (size_t)conf->memory / 8, reports_bytes = 512 << 10;
+    dp_events_tune(on && conf->events[0], events_bytes > reports_bytes ? events_bytes - reports_bytes : 0);
+    dp_maps_tune(on && conf->mmap && conf->heap_rate > 0);
 }
 
 void dp_record_fork_prepare(void)
@@ -61,8 +78,11 @@ void dp_record_fork_child(void)
     uint32_t epoch = dp_record_fork_begin();
     dp_stats_reset();
     dp_live_blocks_fork_child();
+    dp_lifetime_fork_child();
     dp_table_fork_child();
+    dp_mappings_fork_child();
     dp_wait_fork_child();
+    dp_events_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
 }
 

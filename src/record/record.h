@@ -2,7 +2,7 @@
 /* record/record.h - starts, changes and stops the recording of events, for the core. */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <deltaprof/deltaprof.h>
 #include <stdbool.h>

@@ -23,42 +23,35 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "record/contended.h"
+#include "store/contended.h"
+#include "record/futex_class.h"
 #include "record/gate.h"
-#include "record/store.h"
 #include "record/labels.h"
-#include "record/table.h"
-#include "record/thread.h"
-#include "record/waiting.h"
+#include "record/released.h"
+#include "store/store.h"
+#include "store/table.h"
+#include "store/thread.h"
+#include "record/wait_event.h"
+#include "store/waiting.h"
 #include "unwind/unwind.h"
 
 #include <deltaprof/hooks.h>
 
-/* The content of struct deltaprof_wait. */
-struct __attribute__((may_alias)) wait {
-    int64_t begin_ns;
-    dp_contended_place place;
-    dp_waiting_place waiting;
-    dp_record_id record; /* of the waiter's stack, if waiting is not 0 */
-    uint32_t epoch;
-    uint8_t kind;   /* 0: no event */
-    uint8_t blamed; /* counts in the mutex profile too */
-};
-_Static_assert(sizeof(struct wait) <= sizeof(struct deltaprof_wait), "wait");
 _Static_assert(sizeof(struct deltaprof_owed) == DP_CONTENDED_KINDS * sizeof(int64_t), "owed");
 
-static _Atomic int64_t mutex_rate, block_rate_ns; /* 0: off */
+struct dp_wait_rates dp_wait_rates;
 
 int dp_wait_init(void)
 {
     dp_waiting_init();
+    dp_futex_class_init();
     return dp_contended_init();
 }
 
 void dp_wait_tune(const struct dp_config *conf, bool on)
 {
-    dp_store_relaxed(&mutex_rate, on ? conf->mutex_rate : 0);
-    dp_store_relaxed(&block_rate_ns, on ? conf->block_rate_ns : 0);
+    dp_store_relaxed(&dp_wait_rates.mutex, on ? conf->mutex_rate : 0);
+    dp_store_relaxed(&dp_wait_rates.block_ns, on ? conf->block_rate_ns : 0);
     dp_gate_tune_locks(on && (conf->mutex_rate || conf->block_rate_ns));
 }
 
@@ -81,62 +74,37 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
-/* An event of this thread from enter() to leave(): the countdown is guarded, and a block for the capture is held. */
-struct event {
-    int64_t kept;
-    bool held;
-};
-
-static struct event enter(void)
+/* A kind with a holder as contended.h counts it, 0: it has none; and back. */
+static unsigned contended_kind(enum deltaprof_lock_kind kind)
 {
-    struct event event = {.kept = deltaprof_guard_enter()};
-    dp_fence_signal();
-    dp_thread_set_up(dp_thread_self());
-    event.held = dp_thread_hold();
-    return event;
+    return kind <= DELTAPROF_LOCK_WRITE ? kind : kind == DELTAPROF_LOCK_GIL ? DP_CONTENDED_KINDS - 1 : 0;
 }
 
-static void leave(struct event event)
+static unsigned public_kind(unsigned contended)
 {
-    dp_thread_let_go(event.held);
-    dp_fence_signal();
-    deltaprof_guard_exit(event.kept);
-}
-
-static void record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n, int64_t delay_ns)
-{
-    dp_record_id id;
-    dp_record_add(kind, 0, labels, stack, n, delay_ns, &id);
-}
-
-/* Records waiting time without a holder's stack. */
-static void record_synthetic(dp_frame_id frame, unsigned kind, int64_t delay_ns)
-{
-    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    struct event event = enter();
-    record(DP_KIND_MUTEX, dp_labels_of_lock(kind), &stack, 1, delay_ns);
-    leave(event);
+    return contended == DP_CONTENDED_KINDS - 1 ? DELTAPROF_LOCK_GIL : contended;
 }
 
 /* The stack of a wait that begins; it is the same at the end. */
-static void register_wait(struct wait *wait, const void *lock, const struct deltaprof_site *site)
+static void register_wait(struct dp_wait *wait, const void *lock, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
-    struct event event = enter();
+    struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
-    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now() | dp_labels_of_lock(wait->kind), &stack, &wait->record))
+    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record))
         wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
-    leave(event);
+    dp_event_leave(event);
 }
 
 __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock,
                                                          enum deltaprof_lock_kind kind,
                                                          const struct deltaprof_site *site)
 {
-    struct wait *wait = (struct wait *)out;
+    struct dp_wait *wait = (struct dp_wait *)out;
     wait->kind = 0;
-    bool blamed = kind < DP_CONTENDED_KINDS && dp_load_relaxed(&mutex_rate);
-    if ((!blamed && !dp_load_relaxed(&block_rate_ns)) || dp_thread_guarded(dp_thread_self()))
+    bool blamed = contended_kind(kind) && dp_load_relaxed(&dp_wait_rates.mutex);
+    if ((!blamed && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
+        dp_thread_is_nested(dp_thread_self(), site ? site->sp : deltaprof_stack_pointer()))
         return;
     wait->kind = kind;
     wait->blamed = blamed;
@@ -145,65 +113,86 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
-        wait->place = dp_contended_enter(lock, kind, wait->begin_ns);
+        wait->place = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
     if (kind != DELTAPROF_LOCK_SPIN) {
         struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
         register_wait(wait, lock, site ? site : &caller);
     }
 }
 
-/* Ends the wait for the mutex profile; may move *end_ns forward. */
-static void unenter(const struct wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
+/*
+ * Ends the wait for the mutex profile; may move *end_ns forward. Returns the time of a cancelled wait that holders have
+ * paid for.
+ */
+static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
-    bool on = dp_load_relaxed(&mutex_rate) != 0;
+    bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
-            record_synthetic(DP_FRAME_UNKNOWN_HOLDER, wait->kind, *end_ns - wait->begin_ns);
+            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns);
     } else if (end != DELTAPROF_NOT_WAITED) {
         int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->place, wait->begin_ns, end_ns)
                                                     : dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
         if (on && owed_ns)
-            record_synthetic(DP_FRAME_HAND_OVER, wait->kind, owed_ns);
+            dp_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns);
     } else {
-        dp_contended_cancel(wait->place, wait->begin_ns);
+        return dp_contended_cancel(wait->place, wait->begin_ns);
     }
+    return 0;
 }
 
 __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in, enum deltaprof_lock_end end,
                                                        const struct deltaprof_site *site)
 {
-    const struct wait *wait = (const struct wait *)in;
+    const struct dp_wait *wait = (const struct dp_wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
         return; /* a signal handler forked during the wait: the child's words do not have this wait of the parent */
-    int64_t counted_ns = dp_waiting_end(wait->waiting, wait->begin_ns), end_ns = dp_clock_ns();
+    int64_t counted_ns = dp_waiting_end(wait->waiting, wait->begin_ns), end_ns = dp_clock_ns(), paid_ns = 0;
+    if (counted_ns < 0) /* another wait of this thread, as of a second coroutine, has taken the place */
+        counted_ns = wait->begin_ns;
     if (wait->blamed)
-        unenter(wait, end, &end_ns);
+        paid_ns = unenter(wait, end, &end_ns);
+    if (wait->waiting || end == DELTAPROF_NOT_WAITED) {
+        dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
+        return;
+    }
+    int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
+    int64_t n = rate_ns ? dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
+    if (!n)
+        return;
+    struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
+    struct dp_stack stack;
+    struct dp_event event = dp_event_enter();
+    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
+    dp_record_id id =
+        dp_event_record(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
+    dp_events_add(DP_KIND_BLOCK, id, n, delay_ns, end_ns, end_ns - wait->begin_ns);
+    dp_event_leave(event);
+}
+
+void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
+                         int64_t paid_ns)
+{
+    int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
     if (counted_ns != wait->begin_ns) { /* reports have counted it up to then, and what they counted stays */
         if (end != DELTAPROF_NOT_WAITED && end_ns > counted_ns)
             dp_record_count(DP_KIND_BLOCK, wait->record, 0, end_ns - counted_ns);
+        if (end != DELTAPROF_NOT_WAITED)
+            dp_events_add(DP_KIND_BLOCK, wait->record, 1, end_ns - wait->begin_ns, end_ns, end_ns - wait->begin_ns);
         return;
     }
-    int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
-    if (end == DELTAPROF_NOT_WAITED || !rate_ns)
-        return;
-    int64_t delay_ns, n = dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns);
+    int64_t wait_ns = end == DELTAPROF_NOT_WAITED ? paid_ns : end_ns - wait->begin_ns;
+    int64_t n = rate_ns && wait_ns > 0 ? dp_wait_weigh(wait_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
     if (!n)
         return;
-    if (wait->waiting) {
-        dp_record_count(DP_KIND_BLOCK, wait->record, n, delay_ns);
-        return;
-    }
-    struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
-    struct dp_stack stack;
-    struct event event = enter();
-    dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    record(DP_KIND_BLOCK, dp_labels_now() | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
-    leave(event);
+    n = end == DELTAPROF_NOT_WAITED ? 0 : n;
+    dp_record_count(DP_KIND_BLOCK, wait->record, n, delay_ns);
+    dp_events_add(DP_KIND_BLOCK, wait->record, n, delay_ns, end_ns, wait_ns);
 }
 
 void dp_wait_count_under_way(void)
 {
-    int64_t rate_ns = dp_load_relaxed(&block_rate_ns);
+    int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
     if (rate_ns)
         dp_waiting_count(rate_ns);
 }
@@ -211,33 +200,39 @@ void dp_wait_count_under_way(void)
 bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock)
 {
     *owed = (struct deltaprof_owed){{0}};
-    return !dp_thread_guarded(dp_thread_self()) && dp_contended_release(lock, owed->ns) > 0;
+    bool nested = dp_thread_is_nested(dp_thread_self(), deltaprof_stack_pointer());
+    bool owes = !nested && dp_contended_release(lock, owed->ns) > 0;
+    owed->ns[0] = (int64_t)(uintptr_t)lock; /* no kind is 0: free for the lock */
+    return owes;
 }
 
 __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof_owed *owed,
                                                           const struct deltaprof_site *site)
 {
-    int64_t rate = dp_load_relaxed(&mutex_rate);
-    if (!rate || dp_thread_guarded(dp_thread_self()))
+    int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex);
+    if (!rate || dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
         return;
     if (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate)
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct event event = enter();
+    struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind])
-            record(DP_KIND_MUTEX, dp_labels_now() | dp_labels_of_lock(kind), &stack, rate, rate * owed->ns[kind]);
-    leave(event);
+            dp_released_note((uintptr_t)owed->ns[0],
+                             dp_event_record(DP_KIND_MUTEX,
+                                             dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, rate,
+                                             rate * owed->ns[kind]));
+    dp_event_leave(event);
 }
 
 void deltaprof_lock_destroyed(const void *lock)
 {
     struct deltaprof_owed owed;
-    if (!deltaprof_lock_release_begin(&owed, lock) || !dp_load_relaxed(&mutex_rate))
+    if (!deltaprof_lock_release_begin(&owed, lock) || !dp_load_relaxed(&dp_wait_rates.mutex))
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])
-            record_synthetic(DP_FRAME_UNKNOWN_HOLDER, kind, owed.ns[kind]);
+            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind]);
 }

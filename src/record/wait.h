@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 /* Maps the table of contended locks. -ENOMEM: no holder will be known. Context: init. */
 int dp_wait_init(void);

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/consumer.h - the struct of a consumer, for the two files that write its profiles: profile.c (events recorded
- * by hooks) and runtime_source.c (records of a runtime).
+ * report/consumer.h - the struct of a consumer, for consumer.c and the two files that write its profiles: profile.c
+ * (events recorded by hooks) and runtime_source.c (records of a runtime).
  */
 #pragma once
 
 #include "base/epoch.h"
+#include "delta/records.h"
+#include "delta/values.h"
 #include "report/emit.h"
 #include "report/profile.h"
-#include "report/records.h"
-#include "report/values.h"
-
-struct dp_window_edge {
-    int64_t wall_ns, mono_ns;
-};
+#include "report/settings.h"
 
 enum dp_consumer_source { DP_SOURCE_NONE, DP_SOURCE_HOOKS, DP_SOURCE_RECORDS };
 
@@ -21,6 +18,7 @@ struct dp_consumer {
     struct dp_epoch_lock lock;
     uint32_t epoch; /* dp_epoch at which the fields below were set */
     unsigned kind;
+    unsigned locks; /* bit k: the rows of lock kind k; 0: all rows */
     bool mixed_sizes;
     bool pending;      /* a write waits for commit or abandon */
     bool skip_next;    /* records: the next dump becomes the baseline */
@@ -31,13 +29,16 @@ struct dp_consumer {
     enum dp_address address;
     enum dp_types types;
     int64_t max_samples;
-    struct dp_window_edge from, to;   /* last success; end of the pending write's window */
-    struct dp_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
-    struct dp_baseline base;          /* hooks */
-    struct dp_records *records;       /* records; NULL until the first dump */
-    struct dp_values values;          /* records */
-    size_t depth;                     /* records: number of leafmost frames used */
-    size_t memory_bytes;              /* the value of `memory` */
+    bool age;
+    struct dp_window_edge from, to;          /* last success; end of the pending write's window */
+    _Atomic int64_t covered_ns;              /* from.mono_ns, for other threads; relaxed: one number */
+    struct dp_report_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
+    struct dp_baseline base;                 /* hooks */
+    struct dp_age_baseline lives;            /* hooks, with `age` */
+    struct dp_records *records;              /* records; NULL until the first dump */
+    struct dp_values values;                 /* records */
+    size_t depth;                            /* records: number of leafmost frames used */
+    size_t memory_bytes;                     /* the value of `memory` */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };
@@ -57,4 +58,5 @@ void dp_consumer_put_buffers(struct dp_consumer *c);
  * used or unlocked.
  */
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *emission,
-                     const struct dp_emit_source *source, dp_write_fn fn, void *ctx, struct dp_profile_info *info);
+                     const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx,
+                     struct dp_profile_info *info);

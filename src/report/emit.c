@@ -7,9 +7,10 @@
 
 #include "base/stats.h"
 #include "base/text.h"
+#include "delta/scale.h"
 #include "report/fold.h"
 #include "report/profile.h"
-#include "report/scale.h"
+#include "store/heaps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,9 +22,22 @@ struct pass {
     struct dp_encode *encode;
     struct dp_locations *locations;
     struct dp_fold fold;
-    int64_t other[DP_VALUES_MAX]; /* sum of the folded rows */
+    const struct dp_age_lives *lives;
+    size_t next_life;
+    int64_t other[DP_TYPES_MAX]; /* sum of the folded rows */
     bool folded;
 };
+
+/* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
+static void add_life(struct pass *p, const struct dp_row *row, int64_t *values)
+{
+    const struct dp_age_lives *lives = p->lives;
+    memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
+    while (p->next_life < lives->n && lives->at[p->next_life].id < row->id)
+        p->next_life++;
+    if (p->next_life < lives->n && lives->at[p->next_life].id == row->id && !row->entry)
+        memcpy(values + DP_VALUES_MAX, lives->at[p->next_life].values, DP_AGE_VALUES * sizeof *values);
+}
 
 /* The row's values as they are written. */
 static void scaled(const struct pass *p, const struct dp_row *row, int64_t *values)
@@ -40,7 +54,7 @@ static int64_t weight(const struct pass *p, const int64_t *values)
 {
     const struct dp_kind *kind = &p->emission->kind;
     int64_t sum = 0;
-    for (size_t i = 1; i < kind->n_types; i += 2)
+    for (size_t i = 1; i < kind->n_types && i < DP_VALUES_MAX; i += 2)
         sum += values[kind->first + i];
     return sum;
 }
@@ -97,9 +111,52 @@ static void bytes_comment(struct dp_encode *encode, const char *name, int64_t n_
     dp_encode_comment(encode, line);
 }
 
-/* Losses are shown to users; pprof hides a comment that begins with #. */
+static void seconds_comment(struct dp_encode *encode, int64_t covered_ns, int64_t stated_ns)
+{
+    char line[160];
+    dp_text_format(line, sizeof line,
+                   "covers %lld s, stated as the last %lld s: databases refuse a profile that began an hour ago",
+                   (long long)(covered_ns / 1000000000), (long long)(stated_ns / 1000000000));
+    dp_encode_comment(encode, line);
+}
+
+static void part_comment(struct dp_encode *encode, const char *name, const char *more, int64_t n_bytes)
+{
+    char line[128];
+    if (n_bytes <= 0)
+        return;
+    dp_text_format(line, sizeof line, "#RssPart %s%s=%lld", name, more, (long long)n_bytes);
+    dp_encode_comment(encode, line);
+}
+
+/* `deltaprof rss` shows these names. */
+static void parts_comments(struct dp_encode *encode, const struct dp_resident_parts *parts)
+{
+    char name[64];
+    part_comment(encode, "malloc, in use", "", parts->in_use_bytes[0]);
+    for (uint32_t heap = 1; heap < DP_RESIDENT_HEAPS; heap++) {
+        const char *its = dp_heap_name(heap);
+        dp_text_format(name, sizeof name, "heap %s", its ? its : "");
+        part_comment(encode, name, ", in use", parts->in_use_bytes[heap]);
+    }
+    part_comment(encode, "malloc, held but not in use", "", parts->held_bytes);
+    part_comment(encode, "mmap", "", parts->mapped_bytes);
+    part_comment(encode, "stacks of threads", "", parts->stacks_bytes);
+    part_comment(encode, "private pages of files", "", parts->files_bytes);
+    part_comment(encode, "the profiler", "", parts->self_bytes);
+    bytes_comment(encode, "RssError=", parts->error_bytes);
+    bytes_comment(encode, "RssAbsent=", parts->absent_bytes);
+}
+
+/* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */
 static void comments(const struct pass *p)
 {
+    if (p->emission->kind.title)
+        dp_encode_comment(p->encode, p->emission->kind.title);
+    if (p->emission->summary[0])
+        dp_encode_comment(p->encode, p->emission->summary);
+    if (p->emission->covered_ns)
+        seconds_comment(p->encode, p->emission->covered_ns, p->emission->duration_ns);
     dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
     if (p->emission->marks & DP_WRITE_ENDED)
         dp_encode_comment(p->encode, "#ended");
@@ -113,6 +170,8 @@ static void comments(const struct pass *p)
         bytes_comment(p->encode, "RssTotal=", p->emission->resident.all_bytes);
         bytes_comment(p->encode, "RssAnon=", p->emission->resident.anon_bytes);
     }
+    if (p->emission->has_parts)
+        parts_comments(p->encode, &p->emission->parts);
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
         if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)
@@ -134,18 +193,20 @@ static void samples(struct pass *p)
     const struct dp_emit_source *source = p->source;
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
-    for (size_t i = 0; i < p->rows->n && !p->locations->error; i++) {
+    for (size_t i = 0; i < p->rows->n && !p->locations->err; i++) {
         const struct dp_row *row = &p->rows->at[i];
-        int64_t values[DP_VALUES_MAX];
+        int64_t values[DP_TYPES_MAX];
         if (i + DP_EMIT_FAR < p->rows->n)
             source->ahead(source->ctx, row + DP_EMIT_FAR, DP_EMIT_FAR);
         if (i + DP_EMIT_NEAR < p->rows->n)
             source->ahead(source->ctx, row + DP_EMIT_NEAR, DP_EMIT_NEAR);
         scaled(p, row, values);
+        if (kind->n_types > DP_VALUES_MAX)
+            add_life(p, row, values);
         if (nothing(values + kind->first, kind->n_types))
             continue;
         if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values))) {
-            for (size_t v = 0; v < DP_VALUES_MAX; v++)
+            for (size_t v = 0; v < kind->first + kind->n_types; v++)
                 p->other[v] += values[v];
             continue;
         }
@@ -174,31 +235,11 @@ static int profile(struct pass *p)
     return err ? err : encoded;
 }
 
-static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
+int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,
+            const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx)
 {
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
-/* The encoder of the write buffers, at the beginning of a message that goes to fn. */
-static struct dp_encode *encode_to(struct dp_write_buffers *buffers, dp_write_fn fn, void *ctx)
-{
-    if (buffers->encode)
-        dp_encode_reset(buffers->encode, fn, ctx);
-    else
-        buffers->encode = dp_encode_new(fn, ctx);
-    return buffers->encode;
-}
-
-int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
-            dp_write_fn fn, void *ctx)
-{
-    struct pass p = {.emission = emission, .rows = &buffers->rows, .source = source, .locations = &buffers->locations};
-    if (emission->raw) {
-        p.encode = encode_to(buffers, fn, ctx);
-        return p.encode ? profile(&p) : -ENOMEM;
-    }
-    buffers->gzip = dp_gzip_again(buffers->gzip, fn, ctx);
-    p.encode = buffers->gzip ? encode_to(buffers, to_gzip, buffers->gzip) : NULL;
-    int err = p.encode ? profile(&p) : -ENOMEM;
-    return err ? err : dp_gzip_finish(buffers->gzip);
+    struct pass p = {.emission = emission, .rows = &buffers->rows, .lives = &buffers->lives, .source = source};
+    p.locations = &buffers->locations;
+    p.encode = dp_report_write_buffers_open(buffers, emission->raw, fn, ctx);
+    return dp_report_write_buffers_close(buffers, emission->raw, p.encode ? profile(&p) : -ENOMEM);
 }

@@ -28,17 +28,21 @@ struct dp_emission {
     int64_t scale_rate;  /* for a runtime's heap records; 0: values are not scaled */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
+    int64_t covered_ns;           /* the true duration, if duration_ns is shorter; 0: it is not */
     const char *default_type;     /* NULL: the last */
     bool raw;                     /* not compressed */
     unsigned marks;               /* DP_WRITE_ENDED, _EXIT, _PEAK */
+    char summary[256];            /* comment for people; "": none */
     bool tells_allocated;
     int64_t allocated_bytes;     /* if so: by the process since its start, counted and not sampled */
     struct dp_resident resident; /* zeros: not told */
+    bool has_parts;
+    struct dp_resident_parts parts; /* of the resident memory */
 };
 
 /*
  * Writes the rows in the write buffers as a profile, through fn. 0, fn's error, -ENOMEM, or -EAGAIN
  * (locations.no_wait).
  */
-int dp_emit(const struct dp_emission *emission, struct dp_write_buffers *buffers, const struct dp_emit_source *source,
-            dp_write_fn fn, void *ctx);
+int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,
+            const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx);

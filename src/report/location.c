@@ -21,8 +21,8 @@
 
 static uint32_t fail(struct dp_locations *l, int err)
 {
-    if (!l->error)
-        l->error = err;
+    if (!l->err)
+        l->err = err;
     return 0;
 }
 
@@ -53,7 +53,7 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
 {
     l->encode = encode;
     l->settings = *settings;
-    l->error = 0;
+    l->err = 0;
     l->n_missed = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
@@ -215,7 +215,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
         found[i].symbol = symbol_of(l, &found[i]);
     }
     dp_symbols_unlock();
-    for (size_t i = 0; i < n && !l->error; i++) {
+    for (size_t i = 0; i < n && !l->err; i++) {
         const struct dp_symbol *s = found[i].symbol;
         if (!l->by_frame.at[found[i].id]) /* a frame may occur twice in a stack */
             remember(l, found[i].id,
@@ -238,7 +238,7 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
 {
     struct found found[FOUND_MAX];
     size_t n_found = 0;
-    for (size_t i = 0; i < n && !l->error; i++) {
+    for (size_t i = 0; i < n && !l->err; i++) {
         dp_frame_id id = frames[i];
         if (l->by_frame.at[id])
             continue;
@@ -254,7 +254,7 @@ static void meet(struct dp_locations *l, const dp_frame_id *frames, size_t n)
             n_found = 0;
         }
     }
-    if (n_found && !l->error)
+    if (n_found && !l->err)
         look_up(l, found, n_found);
 }
 
@@ -329,12 +329,12 @@ static void write_mapping(struct dp_locations *l, const struct dp_location_mappi
 
 int dp_locations_end(struct dp_locations *l)
 {
-    for (size_t i = 0; !l->error && i < l->mappings.n; i++)
+    for (size_t i = 0; !l->err && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
     if (!l->settings.no_wait) /* then no file was opened */
         dp_symbol_close(&l->files);
     forget(l);
-    return l->error;
+    return l->err;
 }
 
 void dp_locations_fini(struct dp_locations *l)

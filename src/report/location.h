@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "base/config.h"
 #include "base/mem.h"
+#include "config/config.h"
 #include "pprof/encode.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
@@ -30,7 +30,7 @@ struct dp_location_settings {
 struct dp_locations {
     struct dp_encode *encode;
     struct dp_location_settings settings;
-    int error;
+    int err;
     uint32_t n_missed; /* no_wait: frames whose names are not known and were not looked up */
     struct dp_symbol_files files;
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */

@@ -16,47 +16,23 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "delta/title.h"
 #include "record/heap.h"
-#include "record/table.h"
 #include "report/consumer.h"
+#include "report/lock_rows.h"
+#include "report/settings.h"
 #include "report/table_source.h"
+#include "store/lifetime.h"
+#include "store/table.h"
 #include "symbols/loader_sync.h"
 #include "symbols/symbol.h"
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
-/* The settings of reports, which a running process may change: kept here and read when a report begins. */
-static struct dp_config defaults;
-static struct dp_lock defaults_lock;
-static struct dp_window_edge origin; /* begin of the first window: the start, or the fork */
-
-static struct dp_window_edge now(void)
-{
-    return (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
-}
-
-int dp_report_init(const struct dp_config *conf)
-{
-    origin = now();
-    dp_report_tune(conf);
-    return 0;
-}
-
-void dp_report_tune(const struct dp_config *conf)
-{
-    dp_lock_lock(&defaults_lock);
-    defaults = *conf;
-    dp_lock_unlock(&defaults_lock);
-}
-
-void dp_report_settings(struct dp_config *conf)
-{
-    dp_lock_lock(&defaults_lock);
-    *conf = defaults;
-    dp_lock_unlock(&defaults_lock);
-}
+#define STATED_MOST_NS (50 * 60 * INT64_C(1000000000)) /* Pyroscope refuses profiles that began an hour ago */
 
 /*
  * To be called when a report begins: takes over the settings. If it may not wait and the settings are being changed,
@@ -66,43 +42,18 @@ static void follow(struct dp_consumer *c, bool wait)
 {
     if (!c->follows)
         return;
-    if (wait)
-        dp_lock_lock(&defaults_lock);
-    else if (!dp_lock_try(&defaults_lock))
+    const struct dp_config *defaults = dp_report_settings_lock(wait);
+    if (!defaults)
         return;
-    c->symbolize = defaults.symbolize;
-    dp_lock_unlock(&defaults_lock);
+    c->symbolize = defaults->symbolize;
+    dp_report_settings_unlock();
 }
 
-void dp_report_fork_prepare(void)
+/* The next window begins there. */
+static void begin_at(struct dp_consumer *c, struct dp_window_edge edge)
 {
-    dp_symbol_fork_prepare();
-}
-
-void dp_report_fork_child(void)
-{
-    origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
-    dp_lock_reset(&defaults_lock);
-    dp_symbol_fork_child();
-    dp_epoch_fork_child();
-}
-
-static void load_gzip(void)
-{
-    static struct dp_log_cause cause;
-    const char *why = "";
-    if (dp_symbol_loader_unusable())
-        return;
-    int64_t kept = deltaprof_guard_enter();
-    if (dp_gzip_load(&why))
-        dp_log_once(&cause, 1, "profiles are not compressed: module gzip: %s", why);
-    deltaprof_guard_exit(kept);
-}
-
-void dp_report_load(const struct dp_config *conf)
-{
-    dp_symbol_load(conf->symbolize);
-    load_gzip();
+    c->from = edge;
+    dp_store_relaxed(&c->covered_ns, edge.mono_ns);
 }
 
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
@@ -121,44 +72,16 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     }
     c->kind = kind;
     c->mixed_sizes = mixed;
-    dp_lock_lock(&defaults_lock);
-    c->depth = defaults.depth ? (size_t)defaults.depth : 128;
-    c->memory_bytes = (size_t)(defaults.memory ? defaults.memory : 64 << 20);
+    const struct dp_config *defaults = dp_report_settings_lock(true);
+    struct dp_window_edge origin = dp_report_origin();
+    c->depth = defaults->depth ? (size_t)defaults->depth : 128;
+    c->memory_bytes = (size_t)(defaults->memory ? defaults->memory : 64 << 20);
     c->epoch = dp_epoch();
-    c->from = origin.wall_ns ? origin : now(); /* a runtime may use records.h without deltaprof_start */
-    dp_consumer_configure(c, conf ? conf : &defaults);
+    begin_at(c, origin.wall_ns ? origin : dp_report_now()); /* a runtime may use records.h without deltaprof_start */
+    dp_consumer_configure(c, conf ? conf : defaults);
     c->follows = !conf;
-    dp_lock_unlock(&defaults_lock);
+    dp_report_settings_unlock();
     return c;
-}
-
-void dp_consumer_configure(struct dp_consumer *c, const struct dp_config *conf)
-{
-    c->follows &= !dp_config_given(conf, "symbolize");
-    c->symbolize = conf->symbolize;
-    c->address = conf->address;
-    c->types = conf->types;
-    c->max_samples = conf->max_samples;
-}
-
-void dp_consumer_configuration(const struct dp_consumer *c, struct dp_config *conf)
-{
-    dp_config_init(conf);
-    conf->symbolize = c->symbolize;
-    conf->address = c->address;
-    conf->types = c->types;
-    conf->max_samples = c->max_samples;
-}
-
-enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *c)
-{
-    return c->symbolize;
-}
-
-void dp_consumer_set_frames(struct dp_consumer *c, deltaprof_name_fn fn, void *ctx)
-{
-    c->name_fn = fn;
-    c->name_ctx = ctx;
 }
 
 void dp_consumer_free(struct dp_consumer *c)
@@ -168,6 +91,7 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_consumer_lock(c, true);
     dp_consumer_put_buffers(c);
     dp_vec_fini(&c->base);
+    dp_vec_fini(&c->lives);
     dp_records_free(c->records);
     dp_values_fini(&c->values);
     dp_mem_unmap(c, sizeof *c);
@@ -183,6 +107,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
     if (taken == 1) {
         c->buffers = NULL;
         memset(&c->base, 0, sizeof c->base);
+        memset(&c->lives, 0, sizeof c->lives);
         memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
@@ -191,8 +116,9 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         dp_consumer_put_buffers(c);
         c->showed_inuse = false;
         c->skip_next = true; /* a runtime's counters keep their values in the child: the first dump is its zero */
-        c->from = origin;
+        begin_at(c, dp_report_origin());
         dp_vec_clear(&c->base);
+        dp_vec_clear(&c->lives);
     }
     follow(c, wait);
     return 0;
@@ -201,20 +127,6 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
 void dp_consumer_unlock(struct dp_consumer *c)
 {
     dp_epoch_unlock(&c->lock);
-}
-
-int dp_consumer_get_buffers(struct dp_consumer *c)
-{
-    c->buffers = dp_write_buffers_get();
-    return c->buffers ? 0 : -ENOMEM;
-}
-
-/* Between writes a consumer keeps only its baseline. */
-void dp_consumer_put_buffers(struct dp_consumer *c)
-{
-    dp_write_buffers_put(c->buffers, c->memory_bytes / 16);
-    c->buffers = NULL;
-    c->pending = false;
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
@@ -231,18 +143,18 @@ static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e
 }
 
 int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *e, const struct dp_emit_source *source,
-                     dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+                     dp_pprof_write_fn fn, void *ctx, struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     if (info)
-        *info = (struct dp_profile_info){cumulative ? origin.wall_ns : c->from.wall_ns, c->to.wall_ns,
+        *info = (struct dp_profile_info){cumulative ? dp_report_origin().wall_ns : c->from.wall_ns, c->to.wall_ns,
                                          c->buffers->rows.n, inuse_of(c, e), 0};
     if (!c->buffers->rows.n && !c->showed_inuse && (flags & DP_WRITE_SKIP_EMPTY))
         return 1;
     if (c->buffers->rows.n && !(flags & DP_WRITE_NO_WAIT))
         dp_symbol_load(c->symbolize);
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
-        load_gzip();
+        dp_report_load_gzip();
     int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;
     if (cumulative || e->kind.inuse_only)
         duration_ns = 0;
@@ -252,6 +164,11 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     e->max_samples = c->max_samples;
     e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
     e->duration_ns = duration_ns;
+    if (duration_ns && flags & DP_WRITE_SCRAPED && c->to.wall_ns - c->from.wall_ns > STATED_MOST_NS) {
+        e->covered_ns = c->to.wall_ns - c->from.wall_ns;
+        e->time_ns = c->to.wall_ns - STATED_MOST_NS;
+        e->duration_ns = duration_ns < STATED_MOST_NS ? duration_ns : STATED_MOST_NS;
+    }
     e->raw = flags & DP_WRITE_RAW;
     e->marks = flags & (DP_WRITE_ENDED | DP_WRITE_EXIT | DP_WRITE_PEAK);
     uint32_t epoch = dp_epoch();
@@ -261,7 +178,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     return epoch == dp_epoch() ? err : -ECANCELED;
 }
 
-static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn fn, void *ctx,
+                        struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
@@ -270,17 +188,27 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
     dp_kind_describe(c->kind, c->types, &e.kind);
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
     e.allocated_bytes = (int64_t)dp_record_bytes_seen();
-    if (flags & DP_WRITE_RESIDENT && e.tells_allocated)
-        dp_resident_read(&e.resident); /* if it fails, the comments are left out */
+    bool has_inuse = e.kind.first + e.kind.n_types == DP_VALUES_MAX;
+    if (flags & DP_WRITE_RESIDENT && e.tells_allocated) /* if it fails, the comments are left out */
+        e.has_parts = !dp_resident_read(&e.resident) && has_inuse &&
+                      !dp_resident_divide(&e.resident, dp_report_stack_bytes(), &e.parts);
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
         e.default_type = "alloc_space";
+    bool by_age = c->age && c->kind == DELTAPROF_HEAP && dp_live_blocks_has_births();
+    if (by_age && dp_lifetime_is_kept() && dp_kind_add_lifetimes(&e.kind) && !e.default_type)
+        e.default_type = "inuse_space";
     dp_objects_recheck();
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_loader_sync();
-    c->to = now();
+    c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_delta_scan(c->kind, cumulative ? NULL : &c->base, &c->buffers->rows);
+        err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, flags & DP_WRITE_NO_WAIT, cumulative ? NULL : &c->base,
+                                &c->buffers->rows);
+    if (!err && flags & DP_WRITE_SCRAPED)
+        dp_title_sum(c->kind, c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
+    if (!err && by_age)
+        err = dp_age_split(&c->buffers->rows, cumulative ? NULL : &c->lives, &c->buffers->lives);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (err == -ECANCELED)
@@ -292,20 +220,23 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_write_fn fn, v
 }
 
 /* A cumulative profile needs no commit, so it must not disturb a pending delta: a separate consumer writes it. */
-static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx,
+static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn fn, void *ctx,
                             struct dp_profile_info *info)
 {
     struct dp_consumer once = {.kind = c->kind,
+                               .locks = c->locks,
                                .source = DP_SOURCE_HOOKS,
                                .symbolize = c->symbolize,
                                .address = c->address,
                                .types = c->types,
                                .max_samples = c->max_samples,
+                               .age = c->age,
                                .memory_bytes = c->memory_bytes};
     return write_locked(&once, flags, fn, ctx, info);
 }
 
-int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info)
+int dp_consumer_write(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn fn, void *ctx,
+                      struct dp_profile_info *info)
 {
     if (flags & DP_WRITE_CUMULATIVE) {
         follow(c, true);
@@ -344,8 +275,9 @@ static void commit(struct dp_consumer *c)
         dp_records_commit(c->records, &c->buffers->rows);
     else
         dp_delta_commit(&c->base, &c->buffers->rows);
+    dp_age_commit(&c->lives, &c->buffers->lives);
     c->showed_inuse = shows_inuse(&c->buffers->rows);
-    c->from = c->to;
+    begin_at(c, c->to);
 }
 
 static int finish(struct dp_consumer *c, bool success)
@@ -376,10 +308,12 @@ static int skip(struct dp_consumer *c)
     c->skip_next = true; /* for the case that records follow */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
-    c->to = now();
+    c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_delta_scan(c->kind, &c->base, &c->buffers->rows);
+        err = dp_delta_scan(c->kind, c->locks, &c->base, &c->buffers->rows);
+    if (!err && c->age)
+        err = dp_age_read_lives(&c->lives, &c->buffers->lives);
     if (!err)
         commit(c);
     dp_consumer_put_buffers(c);

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 #include "pprof/gzip.h"
 
 #include <deltaprof/deltaprof.h>
@@ -27,6 +27,10 @@ void dp_consumer_configuration(const struct dp_consumer *,
 enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* the value used by its last report */
 /* fn names the values of a runtime's stacks; NULL: they are addresses. */
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
+/* Before the first write: bit k selects the events of lock kind k, in mutex and block profiles; 0: all events. */
+void dp_consumer_filter(struct dp_consumer *, unsigned locks);
+/* When the last delivered profile ended (dp_clock_ns); before the first: the begin of the first. Any thread. */
+int64_t dp_consumer_covered_ns(const struct dp_consumer *);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */
 
 enum dp_write_flags {
@@ -39,6 +43,7 @@ enum dp_write_flags {
     DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
     DP_WRITE_EXIT = 128,     /* the comment #exit: the process begins to end, no handler of the program has run yet */
     DP_WRITE_PEAK = 256,     /* the comment #peak: more is in use than in any earlier profile of the process */
+    DP_WRITE_SCRAPED = 512,  /* for a database: a comment sums up; a window of more than 50 minutes is stated shorter */
 };
 
 /* Facts about a written profile, for file names and HTTP headers. */
@@ -54,29 +59,9 @@ struct dp_profile_info {
  * error (then abandoned already); or -ECANCELED: fn forked, this is the child, and the write was the parent's. info may
  * be NULL.
  */
-int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_write_fn fn, void *ctx, struct dp_profile_info *info);
+int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_pprof_write_fn fn, void *ctx,
+                      struct dp_profile_info *info);
 int dp_consumer_commit(struct dp_consumer *);
 int dp_consumer_abandon(struct dp_consumer *);
 /* Makes the present state the baseline; drops a pending write. */
 int dp_consumer_skip(struct dp_consumer *);
-
-/* Once, after dp_record_init. */
-int dp_report_init(const struct dp_config *conf);
-/*
- * Changes the settings. symbolize applies to each consumer without its own value; the others are defaults for new
- * consumers.
- */
-void dp_report_tune(const struct dp_config *conf);
-/* The present settings; a single reply's own settings are merged into them. */
-void dp_report_settings(struct dp_config *conf);
-/*
- * Opens the modules that reports need, while that is possible: a child forked from a process with threads cannot open
- * any. Takes the loader's lock.
- */
-void dp_report_load(const struct dp_config *conf);
-void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
-/*
- * In a forked child, before its first report: drops caches, locks and sessions of the parent without reading them. Only
- * stores.
- */
-void dp_report_fork_child(void);

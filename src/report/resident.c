@@ -5,8 +5,9 @@
  */
 #include "report/resident.h"
 
+#include "base/process.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ static int64_t number(const char **at)
 int dp_resident_read(struct dp_resident *resident)
 {
     char line[128];
-    int saved = errno, fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    int saved = errno, fd = dp_process_open("statm");
     ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     int err = n < 0 ? -errno : 0;
     if (fd >= 0)

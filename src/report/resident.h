@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* report/resident.h - reads how much memory of the process is resident, to compare a profile with the output of ps. */
+/*
+ * report/resident.h - reads how much memory of the process is resident, and of which parts it consists, to compare a
+ * profile with the output of ps.
+ */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct dp_resident {
@@ -10,3 +14,22 @@ struct dp_resident {
 
 /* Returns 0; or a negative errno and zeros: the kernel gives no answer. Context: above the waterline; opens a file. */
 int dp_resident_read(struct dp_resident *);
+
+#define DP_RESIDENT_HEAPS 256
+
+/* Resident bytes, and what is in use by heap: estimates, as all that is sampled. */
+struct dp_resident_parts {
+    int64_t in_use_bytes[DP_RESIDENT_HEAPS]; /* by heap id; 0 is malloc */
+    int64_t error_bytes;                     /* standard deviation of their sum */
+    int64_t absent_bytes;                    /* allocated in large blocks, but never touched */
+    int64_t held_bytes;                      /* of mappings that hold blocks, beyond what is in use */
+    int64_t mapped_bytes;                    /* of mappings that the program made, where they are recorded */
+    int64_t stacks_bytes, files_bytes, self_bytes;
+};
+
+/*
+ * Divides the anon_bytes of `resident`. stack_bytes: the size of threads' stacks by default. Returns 0; or a negative
+ * errno: not known. Costs about 10 ms for a gigabyte that is resident, and not more for what is larger: of that, parts
+ * are looked at.
+ */
+int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, struct dp_resident_parts *parts);

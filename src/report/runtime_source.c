@@ -72,8 +72,8 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
     if (ref)
         return ref;
     ref = resolve(h, l, &values->all.at[number]);
-    if (ref && dp_values_meet(values, number, ref) && !l->error)
-        l->error = -ENOMEM;
+    if (ref && dp_values_meet(values, number, ref) && !l->err)
+        l->err = -ENOMEM;
     return ref;
 }
 
@@ -154,7 +154,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     size_t n = cut ? h->dump->depth : depth;
     const uint32_t *numbers = numbers_of(h, row, values, &n);
     if (!numbers) {
-        l->error = l->error ? l->error : -ENOMEM;
+        l->err = l->err ? l->err : -ENOMEM;
         return 0;
     }
     bool all = dp_values_refs(&h->consumer->values, numbers, n, refs);
@@ -199,7 +199,8 @@ static void skip(struct dp_consumer *c)
         rows->at[i].values[0] = rows->at[i].values[1] = 0;
 }
 
-static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
+static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_pprof_write_fn fn,
+                      void *ctx)
 {
     bool heap = c->kind == DELTAPROF_HEAP;
     struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1,
@@ -230,7 +231,8 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     return err;
 }
 
-int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t rate_bytes, dp_write_fn fn, void *ctx)
+int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t rate_bytes, dp_pprof_write_fn fn,
+                           void *ctx)
 {
     dump.mixed_sizes = c->mixed_sizes;
     dump.depth = c->depth;

@@ -2,15 +2,16 @@
 /* report/runtime_source.h - writes a consumer's profile of records that a runtime passed in. */
 #pragma once
 
+#include "delta/records.h"
 #include "report/profile.h"
-#include "report/records.h"
 
 /*
  * Writes the changes, uncommitted, as dp_consumer_write does. Fills in the dump's mixed_sizes and depth. fn NULL:
  * nothing is written, and the dump becomes the baseline at once. -EINVAL: the wrong kind, a consumer of hooks, or NULL
  * for records or a stack. -ENOMEM: too many stacks for `memory`; the baseline stays.
  */
-int dp_consumer_write_dump(struct dp_consumer *, struct dp_dump dump, int64_t rate_bytes, dp_write_fn fn, void *ctx);
+int dp_consumer_write_dump(struct dp_consumer *, struct dp_dump dump, int64_t rate_bytes, dp_pprof_write_fn fn,
+                           void *ctx);
 
 /* Forgets all ids: later records may use the same ids for other stacks. */
 void dp_consumer_forget_ids(struct dp_consumer *);

@@ -2,9 +2,13 @@
 /* report/table_source.c - turns the frames of a record into locations, and its heap and label set into text labels. */
 #include "report/table_source.h"
 
-#include "record/heaps.h"
+#include "record/futex_class.h"
 #include "record/labels.h"
-#include "record/table.h"
+#include "delta/age.h"
+#include "report/called.h"
+#include "report/lock_names.h"
+#include "store/heaps.h"
+#include "store/table.h"
 
 #include <string.h>
 
@@ -23,8 +27,15 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
 static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
 {
     const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
-    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
-    dp_locations_stack(l, dp_table_frames(record), n, refs);
+    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, inside = dp_lock_frames_inside(record);
+    dp_frame_id called = dp_lock_frame_called(record);
+    if (!called && !record->heap && n && !dp_labels_is_futex(record->labels))
+        called = dp_called_tail(dp_table_frames(record)[0]);
+    size_t before = 0;
+    if (called && (inside || n < DP_STACK_MAX))
+        refs[before++] = dp_locations_frame(l, called);
+    dp_locations_stack(l, dp_table_frames(record) + inside, n - inside, refs + before);
+    n += before - inside;
     if (record->cut)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     return n;
@@ -44,9 +55,14 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     const char *heap = dp_heap_name(record->heap);
     if (heap)
         out[n_out++] = text_label(e, "heap", heap);
-    if (row->entry == DP_ROW_INHERITED)
+    if (row->entry & DP_ROW_INHERITED)
         out[n_out++] = text_label(e, "fork", "inherited");
+    if (dp_age_of_row(row))
+        out[n_out++] = text_label(e, "age", dp_age_of_row(row));
     size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
+    bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
+    if (n && futex)
+        pairs[0].value = dp_labels_lock_name(dp_futex_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
     for (size_t i = 0; i < n; i++)
         out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
     return n_out;

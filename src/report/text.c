@@ -4,29 +4,31 @@
  *
  * Source of the format: google/pprof, profile/legacy_profile.go. Its reader scales values by the rate in a heap_v2
  * header; the values here are scaled already, so the header has a rate of 1. The reader subtracts 1 from every address,
- * so return addresses are written. Frames without an address are left out; a row with only such frames keeps its
- * values.
+ * so return addresses are written. Frames without an address are left out of a row; a row with only such frames keeps
+ * its values. Behind each row, lines that begin with # name its frames; the reader skips them.
  */
 #include "report/text.h"
 
+#include "base/process.h"
 #include "base/text.h"
-#include "record/table.h"
-#include "report/delta.h"
-#include "report/kinds.h"
+#include "delta/delta.h"
+#include "delta/kinds.h"
+#include "report/lock_rows.h"
+#include "report/text_frames.h"
+#include "store/table.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LINE_BYTES 512
 
-static int say(dp_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int say(dp_write_fn fn, void *ctx, const char *format, ...)
+static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
 {
     char line[LINE_BYTES];
     va_list args;
@@ -36,7 +38,7 @@ static int say(dp_write_fn fn, void *ctx, const char *format, ...)
     return fn(ctx, line, n);
 }
 
-static int write_header(unsigned kind, const struct dp_rows *rows, dp_write_fn fn, void *ctx)
+static int write_header(unsigned kind, const struct dp_rows *rows, dp_pprof_write_fn fn, void *ctx)
 {
     int64_t sum[DP_VALUES_MAX] = {0};
     if (kind != DP_KIND_HEAP)
@@ -48,7 +50,7 @@ static int write_header(unsigned kind, const struct dp_rows *rows, dp_write_fn f
                (long long)sum[0], (long long)sum[1]);
 }
 
-static int write_row(unsigned kind, const struct dp_row *row, dp_write_fn fn, void *ctx)
+static int write_row(unsigned kind, const struct dp_row *row, dp_pprof_write_fn fn, void *ctx)
 {
     const int64_t *v = row->values;
     int err = kind == DP_KIND_HEAP ? say(fn, ctx, "%lld: %lld [%lld: %lld] @", (long long)v[2], (long long)v[3],
@@ -67,10 +69,10 @@ static int write_row(unsigned kind, const struct dp_row *row, dp_write_fn fn, vo
 /*
  * Ends the rows: with dashes in the one format, where a word would be taken for a row, and with a keyword in the other.
  */
-static int write_mapped(unsigned kind, dp_write_fn fn, void *ctx)
+static int write_mapped(unsigned kind, dp_pprof_write_fn fn, void *ctx)
 {
     int err = say(fn, ctx, kind == DP_KIND_HEAP ? "\nMAPPED_LIBRARIES:\n" : "\n--- Memory map: ---\n");
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int fd = dp_process_open("maps");
     char buf[4096];
     ssize_t n;
     while (!err && fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
@@ -80,41 +82,37 @@ static int write_mapped(unsigned kind, dp_write_fn fn, void *ctx)
     return err;
 }
 
-int dp_text_write_profile(unsigned kind, dp_write_fn fn, void *ctx)
+static int begin_names(enum dp_symbolize how)
+{
+    dp_symbol_load(how);
+    dp_symbols_lock(true);
+    int err = dp_maps_begin();
+    dp_symbols_unlock();
+    return err;
+}
+
+int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_rows rows = {0};
     struct dp_kind described;
+    struct dp_symbol_files files = {0};
     int err = dp_kind_describe(kind, DP_TYPES_ALL, &described);
     if (!err)
-        err = dp_delta_scan(kind, NULL, &rows);
+        err = dp_lock_rows_scan(kind, locks, how, false, NULL, &rows);
     if (!err)
         err = write_header(kind, &rows, fn, ctx);
-    for (size_t i = 0; !err && i < rows.n; i++)
+    if (!err)
+        err = begin_names(how);
+    for (size_t i = 0; !err && i < rows.n; i++) {
         err = write_row(kind, &rows.at[i], fn, ctx);
+        if (!err && how != DP_SYMBOLIZE_NONE)
+            err = dp_text_write_frames(dp_table_record(kind, rows.at[i].id), how, &files, fn, ctx);
+    }
+    dp_symbol_close(&files);
     if (!err)
         err = write_mapped(kind, fn, ctx);
     dp_vec_fini(&rows);
     return err;
-}
-
-void dp_text_total(unsigned kind, struct dp_text_totals *totals)
-{
-    struct dp_rows rows = {0};
-    int64_t sum[DP_VALUES_MAX] = {0};
-    bool known = !dp_delta_scan(kind, NULL, &rows);
-    for (size_t i = 0; known && i < rows.n; i++)
-        for (int v = 0; v < DP_VALUES_MAX; v++)
-            sum[v] += rows.at[i].values[v];
-    *totals = (struct dp_text_totals){.n_rows = known ? rows.n : 0};
-    if (kind == DP_KIND_HEAP) {
-        totals->alloc_bytes = sum[1];
-        totals->inuse_objects = sum[2];
-        totals->inuse_bytes = sum[3];
-    } else {
-        totals->contentions = sum[0];
-        totals->delay_ns = sum[1];
-    }
-    dp_vec_fini(&rows);
 }
 
 size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t pc, char *name, size_t size)
@@ -131,13 +129,10 @@ size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t 
     return n;
 }
 
-int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_write_fn fn, void *ctx)
+int dp_text_write_symbols(const uintptr_t *addresses, size_t n, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_symbol_files files = {0};
-    dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
-    dp_symbols_lock(true);
-    int err = dp_maps_begin();
-    dp_symbols_unlock();
+    int err = begin_names(DP_SYMBOLIZE_FUNCTIONS);
     for (size_t i = 0; !err && i < n; i++) {
         char name[LINE_BYTES - 32];
         dp_frame_id id = dp_frame_find(addresses[i]);

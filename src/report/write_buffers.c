@@ -11,38 +11,68 @@
 
 #include "base/atomic.h"
 
-static _Atomic(struct dp_write_buffers *) spare;
+static _Atomic(struct dp_report_write_buffers *) spare;
 
-struct dp_write_buffers *dp_write_buffers_get(void)
+struct dp_report_write_buffers *dp_report_write_buffers_get(void)
 {
-    struct dp_write_buffers *buffers = dp_swap_acq_rel(&spare, NULL); /* [BUFFERS] */
+    struct dp_report_write_buffers *buffers = dp_swap_acq_rel(&spare, NULL); /* [BUFFERS] */
     return buffers ? buffers : dp_mem_map(sizeof *buffers);
 }
 
-static void put_away(struct dp_write_buffers *buffers)
+static void put_away(struct dp_report_write_buffers *buffers)
 {
     if (!buffers)
         return;
     dp_vec_fini(&buffers->rows);
+    dp_vec_fini(&buffers->lives);
     dp_locations_fini(&buffers->locations);
     dp_encode_free(buffers->encode);
     dp_gzip_free(buffers->gzip);
     dp_mem_unmap(buffers, sizeof *buffers);
 }
 
-static size_t bytes_of(const struct dp_write_buffers *buffers)
+static size_t bytes_of(const struct dp_report_write_buffers *buffers)
 {
-    return sizeof *buffers + buffers->rows.cap * sizeof *buffers->rows.at + dp_locations_bytes(&buffers->locations) +
+    return sizeof *buffers + buffers->rows.cap * sizeof *buffers->rows.at +
+           buffers->lives.cap * sizeof *buffers->lives.at + dp_locations_bytes(&buffers->locations) +
            dp_encode_bytes(buffers->encode) + dp_gzip_bytes(buffers->gzip);
 }
 
-void dp_write_buffers_put(struct dp_write_buffers *buffers, size_t keep_bytes)
+void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t keep_bytes)
 {
     if (!buffers)
         return;
     dp_vec_clear(&buffers->rows);
-    struct dp_write_buffers *other = buffers;
+    dp_vec_clear(&buffers->lives);
+    struct dp_report_write_buffers *other = buffers;
     if (bytes_of(buffers) <= keep_bytes)
         other = dp_swap_acq_rel(&spare, buffers); /* [BUFFERS] */
     put_away(other);
+}
+
+static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
+{
+    return dp_gzip_write(gzip, bytes, n_bytes);
+}
+
+struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *buffers, bool raw, dp_pprof_write_fn fn,
+                                               void *ctx)
+{
+    if (!raw) {
+        buffers->gzip = dp_gzip_again(buffers->gzip, fn, ctx);
+        if (!buffers->gzip)
+            return NULL;
+        fn = to_gzip;
+        ctx = buffers->gzip;
+    }
+    if (buffers->encode)
+        dp_encode_reset(buffers->encode, fn, ctx);
+    else
+        buffers->encode = dp_encode_new(fn, ctx);
+    return buffers->encode;
+}
+
+int dp_report_write_buffers_close(struct dp_report_write_buffers *buffers, bool raw, int err)
+{
+    return err || raw ? err : dp_gzip_finish(buffers->gzip);
 }

@@ -5,18 +5,28 @@
  */
 #pragma once
 
-#include "report/delta.h"
+#include "delta/age.h"
+#include "delta/delta.h"
 #include "report/location.h"
 
-struct dp_write_buffers {
-    struct dp_rows rows; /* rows of the current write, then of the pending one */
+struct dp_report_write_buffers {
+    struct dp_rows rows;       /* rows of the current write, then of the pending one */
+    struct dp_age_lives lives; /* the same of lifetimes */
     struct dp_locations locations;
     struct dp_encode *encode; /* NULL until it is used, as gzip */
     struct dp_gzip *gzip;
 };
 
 /* Returns the kept set, or a new one; without rows. NULL: no memory. */
-struct dp_write_buffers *dp_write_buffers_get(void);
+struct dp_report_write_buffers *dp_report_write_buffers_get(void);
+
+/*
+ * The encoder at the beginning of a message that goes to fn, gzipped unless raw. NULL: no memory. close ends the gzip
+ * stream if err is 0, and returns err or its own error.
+ */
+struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *, bool raw, dp_pprof_write_fn fn,
+                                               void *ctx);
+int dp_report_write_buffers_close(struct dp_report_write_buffers *, bool raw, int err);
 
 /* Keeps the set if none is kept and it has at most keep_bytes; else frees it. Takes NULL. */
-void dp_write_buffers_put(struct dp_write_buffers *, size_t keep_bytes);
+void dp_report_write_buffers_put(struct dp_report_write_buffers *, size_t keep_bytes);

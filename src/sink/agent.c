@@ -13,9 +13,10 @@
  *  - after a sampled allocation, at the end of its outermost hook, if the process has one thread (deltaprof_poll). The
  *    process must be older than AGE_NS or have allocated AGE_BYTES: short programs need no thread.
  *
- * Peaks: when a tenth more is in use than at the highest tick, the sampled path of an allocation (record/peak.h) wakes
- * the thread, which ticks at once, but PEAK_EVERY_NS after its last tick at the earliest. PEAK_LEAST_BYTES, or as much
- * as PEAK_LEAST_SAMPLES samples stand for, is the least growth: below it is noise.
+ * Peaks: the thread also ticks when clearly more is in use than at the highest tick (peaks.h).
+ *
+ * Alarms: with `stuck` set, the thread also wakes when a wait may have lasted that long (waits/alarm.h). It then runs
+ * without files to write, too.
  *
  * `bell` is a futex that changes to wake the thread. `asked` counts requests for a tick, `served` the requests that
  * finished ticks cover; a requesting thread waits until `served` has reached its number. [SERVED] `served` is stored
@@ -35,11 +36,12 @@
 #include "base/process.h"
 #include "record/gate.h"
 #include "record/heap.h"
-#include "record/peak.h"
-#include "record/thread.h"
 #include "sink/file.h"
+#include "sink/peaks.h"
 #include "sink/spawn.h"
 #include "sink/tick.h"
+#include "store/thread.h"
+#include "waits/alarm.h"
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
@@ -54,7 +56,6 @@ enum { NONE, STARTING, RUNNING };
 enum { GO_ON, QUIT, QUITTING };
 enum { LOOK_NS = 100000000, LOOK_RARELY_NS = 1000000000 };
 enum { AGE_NS = 100000000, AGE_BYTES = 64 << 20, BYTES_EVERY = 64, RETRY_NS = 1000000000 };
-enum { PEAK_EVERY_NS = 1000000000, PEAK_LEAST_BYTES = 1 << 20, PEAK_LEAST_SAMPLES = 8 };
 enum { STACK_BYTES = 512 << 10 }; /* for the libraries of the symbol modules, which are ordinary code */
 
 static struct {
@@ -63,14 +64,13 @@ static struct {
     _Atomic uint32_t asked, served;
     _Atomic uint32_t quit;
     _Atomic int64_t interval_ns, next_ns;
+    _Atomic int64_t stuck_ns; /* 0: no alarms */
+    _Atomic int64_t alarm_ns; /* when to look for them */
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
     _Atomic bool shares; /* shares the host's descriptor table */
     _Atomic bool main_left;
-    _Atomic bool peak;          /* more is in use than at the highest tick */
-    _Atomic int64_t peak_base;  /* what a forked child inherited: no peak of its own */
-    _Atomic int64_t ticked_ns;  /* when the last tick of this thread began */
     _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */
@@ -100,50 +100,37 @@ static void ring(void)
     dp_futex_wake(&agent.bell);
 }
 
-/* Called by a thread of the program in the middle of an allocation. */
-static void peak_reached(void)
-{
-    dp_store_relaxed(&agent.peak, true);
-    ring();
-}
-
-/* What is in use from here on is compared with the highest tick. Without ticks by time there are none by size. */
-static void watch_peak(void)
-{
-    int64_t base = dp_load_relaxed(&agent.peak_base), highest = dp_tick_highest();
-    int64_t least = dp_record_heap_rate() * PEAK_LEAST_SAMPLES;
-    base = highest > base ? highest : base;
-    least = least > PEAK_LEAST_BYTES ? least : PEAK_LEAST_BYTES;
-    bool wanted = dp_load_relaxed(&agent.interval_ns) && base < INT64_MAX / 2;
-    dp_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, peak_reached);
-}
-
-static bool peak_is_due(int64_t now_ns)
-{
-    return dp_load_relaxed(&agent.peak) && now_ns >= dp_load_relaxed(&agent.ticked_ns) + PEAK_EVERY_NS;
-}
-
 static void is_young(void)
 {
     dp_store_relaxed(&agent.poll_ns, dp_clock_coarse_ns() + AGE_NS);
     dp_store_relaxed(&agent.n_young, 1);
 }
 
+static void set(const struct dp_config *conf)
+{
+    int64_t now = dp_clock_ns();
+    if (conf->interval_ns != dp_load_relaxed(&agent.interval_ns))
+        dp_store_relaxed(&agent.next_ns, conf->interval_ns ? now + conf->interval_ns : INT64_MAX);
+    dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
+    dp_store_relaxed(&agent.stuck_ns, conf->stuck_ns);
+    dp_store_relaxed(&agent.alarm_ns, conf->stuck_ns ? now : INT64_MAX);
+    if (conf->stuck_ns || (dp_tick_has_sink() && conf->interval_ns))
+        dp_store_relaxed(&agent.wanted, true);
+}
+
 void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
     dp_store_relaxed(&agent.shares, !interposed || dp_load_relaxed(&agent.main_left));
-    dp_store_relaxed(&agent.interval_ns, conf->interval_ns);
-    dp_store_relaxed(&agent.next_ns, conf->interval_ns ? dp_clock_ns() + conf->interval_ns : INT64_MAX);
-    dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && (conf->interval_ns || conf->signal));
+    dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && conf->signal);
+    dp_store_relaxed(&agent.interval_ns, -1);
+    set(conf);
     is_young();
     want_poll();
 }
 
-void dp_agent_tune(int64_t interval_ns)
+void dp_agent_tune(const struct dp_config *conf)
 {
-    dp_store_relaxed(&agent.interval_ns, interval_ns);
-    dp_store_relaxed(&agent.next_ns, interval_ns ? dp_clock_ns() + interval_ns : INT64_MAX);
-    dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && (interval_ns || dp_load_relaxed(&agent.wanted)));
+    set(conf);
     want_poll();
     ring();
 }
@@ -198,7 +185,7 @@ static bool tick_is_due(uint32_t asked)
     if (asked != dp_load_relaxed(&agent.served))
         return true;
     int64_t now_ns = dp_clock_ns();
-    return now_ns >= dp_load_relaxed(&agent.next_ns) || peak_is_due(now_ns);
+    return now_ns >= dp_load_relaxed(&agent.next_ns) || now_ns >= dp_peaks_due_ns();
 }
 
 /* The next multiple in the future: missed ticks are not repeated. */
@@ -234,13 +221,23 @@ static bool is_alone(void)
 
 static int64_t wake_at(void)
 {
-    int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_load_relaxed(&agent.ticked_ns) + PEAK_EVERY_NS;
-    if (dp_load_relaxed(&agent.peak) && peak_ns < next)
+    int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_peaks_due_ns();
+    if (peak_ns < next)
         next = peak_ns;
+    if (dp_load_relaxed(&agent.alarm_ns) < next)
+        next = dp_load_relaxed(&agent.alarm_ns);
     if (!dp_load_relaxed(&agent.shares))
         return next;
     int64_t look = dp_clock_ns() + (dp_load_relaxed(&agent.main_left) ? LOOK_NS : LOOK_RARELY_NS);
     return look < next ? look : next;
+}
+
+static void look_for_alarms(void)
+{
+    int64_t stuck_ns = dp_load_relaxed(&agent.stuck_ns), due_ns = dp_load_relaxed(&agent.alarm_ns);
+    if (!stuck_ns || dp_clock_ns() < due_ns)
+        return;
+    dp_cas_relaxed(&agent.alarm_ns, &due_ns, dp_waits_alarm(stuck_ns)); /* fails if set came in between */
 }
 
 static void *run(void *unused)
@@ -249,22 +246,22 @@ static void *run(void *unused)
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
-    watch_peak();
+    dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
             dp_futex_wake(&agent.quit);
             return unused;
         }
+        look_for_alarms();
         bool alone = dp_load_relaxed(&agent.shares) && is_alone();
         if (!alone && !tick_is_due(asked)) {
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }
-        dp_store_relaxed(&agent.ticked_ns, dp_clock_ns());
-        dp_store_relaxed(&agent.peak, false);
+        dp_peaks_begin_tick();
         dp_tick(INT64_MAX);
-        watch_peak();
+        dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
         plan_next();
         dp_store_release(&agent.served, asked); /* [SERVED] */
         dp_futex_wake(&agent.served);
@@ -291,7 +288,8 @@ int dp_agent_start(void)
         if (err)
             dp_agent_poll_later();
         dp_store_release(&agent.state, err ? NONE : RUNNING); /* [STATE] */
-        dp_log_once(&cause, -err, err ? "no thread for the ticks: %m; tried again later" : "ticks have a thread again");
+        dp_log_once(&cause, -err,
+                    err ? "no background thread: %m; tried again later" : "the background thread runs again");
     }
     want_poll();
     dp_lock_unlock(&agent.life);
@@ -381,14 +379,12 @@ void dp_agent_fork_child(void)
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
-    dp_store_relaxed(&agent.peak, false);
-    dp_store_relaxed(&agent.peak_base, dp_peak_in_use());
-    dp_store_relaxed(&agent.ticked_ns, 0);
-    dp_peak_watch(INT64_MAX, peak_reached);
+    dp_peaks_fork_child();
     dp_store_relaxed(&agent.main_left, false); /* the thread that forked is the main one now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_coarse_ns() + interval : INT64_MAX);
+    dp_store_relaxed(&agent.alarm_ns, dp_load_relaxed(&agent.stuck_ns) ? 0 : INT64_MAX);
     dp_store_relaxed(&cause.last, 0);
     is_young();
     want_poll();

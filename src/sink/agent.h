@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
  * dp_agent_before_thread_exit when the main thread leaves.
  */
 void dp_agent_init(const struct dp_config *conf, bool interposed);
-void dp_agent_tune(int64_t interval_ns);
+void dp_agent_tune(const struct dp_config *conf);
 
 /*
  * Whether the process is old enough for a sampled allocation to create the profiler's threads. Mostly a load and a

@@ -65,7 +65,7 @@ static void say_no_sample(void)
     int64_t rate = dp_record_heap_rate(), seen = (int64_t)dp_record_bytes_seen(), better = 1;
     char seen_text[32], rate_text[32], better_text[32];
     if (!seen) {
-        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may bring a malloc of its own, or makes none");
+        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may contain its own malloc, or allocates nothing");
         return;
     }
     while (better * 128 <= seen)
@@ -73,7 +73,7 @@ static void say_no_sample(void)
     dp_text_size(rate_text, sizeof rate_text, rate);
     dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
     dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
-    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated, heap_rate=%s; heap_rate=%s would catch them", seen_text,
+    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated, heap_rate=%s; heap_rate=%s would sample them", seen_text,
            rate_text, better_text);
 }
 
@@ -139,14 +139,14 @@ static void say_late(void)
         return;
     dp_text_time(timeout, sizeof timeout, dp_load_relaxed(&process_exit.timeout_ns));
     dp_log_bypass(true);
-    dp_log(DP_LOG_ERROR, "exit_timeout=%s: %s did not take the last profiles by then; they are lost", timeout,
+    dp_log(DP_LOG_ERROR, "exit_timeout=%s: the last profiles were not written to %s in time; they are lost", timeout,
            dp_tick_directory());
     dp_log_bypass(false);
 }
 
 static void deliver(bool ordinary, int64_t deadline_ns)
 {
-    bool inside_malloc = deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2;
+    bool inside_malloc = deltaprof_is_guarded();
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_tick_is_last(true);
@@ -162,11 +162,20 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     deltaprof_guard_exit(kept);
 }
 
+/* Whether the calling thread is the first of those in exit that are known. */
+static bool is_first(void)
+{
+    int32_t self = (int32_t)syscall(SYS_gettid), first = 0;
+    return dp_cas_acquire(&process_exit.first, &first, self) || first == self;
+}
+
 void dp_exit_before_handlers(void)
 {
+    if (dp_load_relaxed(&process_exit.armed) && dp_process_is_noted() && !dp_agent_is_self())
+        is_first(); /* notes a main thread that returned */
     if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() || dp_agent_is_self() ||
         !dp_load_relaxed(&process_exit.timeout_ns) || dp_load_relaxed(&process_exit.state) != NOT_YET ||
-        is_short_lived() || deltaprof_thread.countdown >= DELTAPROF_GUARDED / 2)
+        is_short_lived() || deltaprof_is_guarded())
         return;
     bool begun = false;
     if (!dp_cas_relaxed(&process_exit.begun, &begun, true))
@@ -201,12 +210,13 @@ void dp_exit_deliver(bool ordinary)
     errno = saved;
 }
 
-/* A thread that returned from main is in exit without having been noted; its delivery is seen once it has begun. */
+/*
+ * A thread that returned from main is in exit without having come here. It is noted before the first handler of the
+ * program runs; if there is none, its delivery is seen once it has begun.
+ */
 void dp_exit_begins(void)
 {
-    int32_t self = (int32_t)syscall(SYS_gettid), first = 0;
-    bool second = !dp_cas_acquire(&process_exit.first, &first, self) && first != self;
-    if (second || dp_load_acquire(&process_exit.state) == UNDER_WAY)
+    if (!is_first() || dp_load_acquire(&process_exit.state) == UNDER_WAY)
         dp_exit_deliver(true);
 }
 

@@ -2,7 +2,7 @@
 /* sink/exit.h - delivers the last delta, and logs the summary at the end. */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 enum { HOST_FDS = 512, NAME_TEXT = 192, SWEEP_TICKS = 64 };
-static const char *const kinds[] = {"heap", "mutex", "block"};
+static const char *const kinds[] = {"heap", "mutex", "block", "events"};
 
 int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
 {

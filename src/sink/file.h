@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "base/config.h"
 #include "base/process.h"
+#include "config/config.h"
 #include "pprof/stamp.h"
 
 #include <stdint.h>
@@ -52,7 +52,7 @@ int dp_files_init(struct dp_files *files, const char *out, const char *program, 
 /* Makes the last component of the directory, 0700, if it is missing. 0, or a negative errno. */
 int dp_files_make_directory(const struct dp_files *files);
 
-int dp_file_write(void *file, const void *bytes, size_t n_bytes); /* a dp_write_fn on a struct dp_file */
+int dp_file_write(void *file, const void *bytes, size_t n_bytes); /* a dp_pprof_write_fn on a struct dp_file */
 int dp_file_keep(struct dp_file *file);                           /* 0 too if nothing was written */
 void dp_file_drop(struct dp_file *file);
 

@@ -27,12 +27,13 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "record/sigstack.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/onstack.h"
 #include "sink/request.h"
 #include "sink/tick.h"
+#include "store/sigstack.h"
+#include "store/thread.h"
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
@@ -173,10 +174,13 @@ void dp_signals_init(const struct dp_config *conf)
     if (conf->signals)
         install_all();
     dp_sigstack_want(conf->signals);
+    dp_thread_start();
     if (conf->signal && install(conf->signal, &request))
         dp_request_init(conf->signal, &request);
     else if (conf->signal)
-        dp_log(DP_LOG_ERROR, "signal=%d: the program handles it already; it asks for nothing here", conf->signal);
+        dp_log(DP_LOG_ERROR,
+               "signal=%d: the program already handles or ignores it; the signal does not request profiles",
+               conf->signal);
 }
 
 static bool is_ours(const struct sigaction *action)

@@ -12,16 +12,16 @@ int dp_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *
     pthread_attr_t attr;
     pthread_t detached;
     sigset_t all, before;
-    int error = pthread_attr_init(&attr);
-    if (error)
-        return -error;
+    int err = pthread_attr_init(&attr);
+    if (err)
+        return -err;
     if (!thread)
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, stack_bytes);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread ? thread : &detached, &attr, run, arg);
+    err = pthread_create(thread ? thread : &detached, &attr, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    return -error;
+    return -err;
 }

@@ -62,9 +62,11 @@ void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
     *to = '\0';
     if (!dp_load_relaxed(&summary.has_tick))
         return;
+    /* Allocations are counted, the others estimated by samples: no estimate is above the count. */
+    int64_t peak_bytes = dp_load_relaxed(&summary.peak_bytes), last_bytes = dp_load_relaxed(&summary.last_bytes);
     size_text(allocated, sizeof allocated, allocated_bytes);
-    size_text(peak, sizeof peak, dp_load_relaxed(&summary.peak_bytes));
-    size_text(last, sizeof last, dp_load_relaxed(&summary.last_bytes));
+    size_text(peak, sizeof peak, peak_bytes < allocated_bytes ? peak_bytes : allocated_bytes);
+    size_text(last, sizeof last, last_bytes < allocated_bytes ? last_bytes : allocated_bytes);
     dp_text_format(to, n_bytes, "%s allocated, peak %s at %02d:%02d:%02d%s, %s in use at exit", allocated, peak,
                    (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60),
                    dp_load_relaxed(&summary.is_local) ? "" : " UTC", last);

@@ -58,7 +58,7 @@ static pid_t number(const char *p, char after)
 
 static bool is_kind(const char *p, char after)
 {
-    static const char *const kinds[] = {"heap", "mutex", "block"};
+    static const char *const kinds[] = {"heap", "mutex", "block", "events"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t n = strlen(kinds[i]);
         if (!strncmp(p, kinds[i], n) && p[n] == after)

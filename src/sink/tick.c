@@ -15,12 +15,14 @@
 #include "base/quiet.h"
 #include "base/stats.h"
 #include "record/peak.h"
-#include "record/table.h"
 #include "record/wait.h"
+#include "report/events.h"
 #include "report/profile.h"
+#include "sink/events.h"
 #include "sink/file.h"
 #include "sink/onstack.h"
 #include "sink/summary.h"
+#include "store/table.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 #include "unwind/unwind.h"
@@ -48,13 +50,14 @@ static struct {
     bool ready;                                     /* `files` is set up for this process */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
     struct dp_consumer *consumers[DP_KINDS];
-    bool has_file[DP_KINDS];  /* this process wrote a file of the kind */
-    _Atomic uint64_t n_files; /* relaxed: only for the summary */
-    _Atomic bool is_last;     /* relaxed: set by the thread that waits for the tick */
-    _Atomic bool is_exit;     /* relaxed: the same */
-    struct standing told;     /* at the last tick that was an exit's and was written whole; zero: none */
-    _Atomic int64_t highest;  /* sampled bytes in use at the highest tick; relaxed: a number to compare */
-    _Atomic bool in_handler;  /* relaxed: stored before the agent is rung */
+    bool has_file[DP_KINDS];              /* this process wrote a file of the kind */
+    _Atomic uint64_t n_files;             /* relaxed: only for the summary */
+    _Atomic bool is_last;                 /* relaxed: set by the thread that waits for the tick */
+    _Atomic bool is_exit;                 /* relaxed: the same */
+    struct standing told;                 /* at the last tick that was an exit's and was written whole; zero: none */
+    _Atomic int64_t covered_ns[DP_KINDS]; /* relaxed: numbers for people */
+    _Atomic int64_t highest;              /* sampled bytes in use at the highest tick; relaxed: a number to compare */
+    _Atomic bool in_handler;              /* relaxed: stored before the agent is rung */
 } tick;
 static struct dp_log_cause cause, unwind_cause;
 
@@ -81,6 +84,17 @@ void dp_tick_is_exit(bool is)
 int64_t dp_tick_highest(void)
 {
     return dp_load_relaxed(&tick.highest);
+}
+
+int64_t dp_tick_covered_ns(unsigned kind)
+{
+    return dp_load_relaxed(&tick.covered_ns[kind]);
+}
+
+static void covered(int64_t now_ns)
+{
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        dp_store_relaxed(&tick.covered_ns[kind], now_ns);
 }
 
 void dp_tick_in_handler(bool is)
@@ -121,10 +135,10 @@ static void say(int err)
     if (err && lost)
         dp_store_relaxed(&cause.last, 0); /* logged again: the pending profiles are lost now */
     if (err)
-        dp_log_once(&cause, -err, "no profiles in %s for uid %u: %m; they %s", tick.files.dir, (unsigned)geteuid(),
-                    lost ? "are lost" : "stay pending");
+        dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m; they %s", tick.files.dir,
+                    (unsigned)geteuid(), lost ? "are lost" : "stay pending");
     else
-        dp_log_once(&cause, 0, "profiles in %s again", tick.files.dir);
+        dp_log_once(&cause, 0, "profiles are written in %s again", tick.files.dir);
 }
 
 void dp_tick_init(const struct dp_config *conf)
@@ -133,8 +147,10 @@ void dp_tick_init(const struct dp_config *conf)
     strcpy(tick.out, conf->out);
     tick.keep = conf->keep;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
+    dp_events_sink_init(conf);
     dp_mem_keep_back(conf->out[0] ? (size_t)conf->memory / 8 : 0);
     tick.ready = false;
+    covered(dp_clock_ns());
     int err = conf->out[0] ? ready() : 0;
     if (err)
         say(err);
@@ -228,7 +244,10 @@ static int write_all(unsigned flags, int64_t deadline_ns)
         flags |= DP_WRITE_EXIT;
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
         bool marks_peak = is_peak && kind == DP_KIND_HEAP;
+        int64_t begin_ns = dp_clock_ns();
         int failed = write_kind(kind, marks_peak ? flags | DP_WRITE_PEAK : flags, deadline_ns);
+        if (!failed)
+            dp_store_relaxed(&tick.covered_ns[kind], begin_ns);
         if (marks_peak && !failed)
             dp_store_relaxed(&tick.highest, now.in_use_bytes);
         if (failed)
@@ -236,6 +255,12 @@ static int write_all(unsigned flags, int64_t deadline_ns)
         if (!err)
             err = failed;
     }
+    int failed =
+        tick.ready ? dp_events_sink_write(&tick.files, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns) : 0;
+    if (failed)
+        dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
+    if (!err)
+        err = failed;
     unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
     dp_quiet_end(&before);
@@ -270,8 +295,10 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
         if (err)
             dp_log_once(&unwind_cause, -err, "libunwind cannot be used: %m; stacks that need it are cut short");
     }
-    if (!has_work())
+    if (!has_work()) {
+        covered(dp_clock_ns());
         return 0;
+    }
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
     int err = write_all(flags | DP_WRITE_RESIDENT, 0);
@@ -318,6 +345,7 @@ void dp_tick_fork_child(void)
     dp_lock_reset(&tick.lock);
     tick.ready = false;
     tick.forked = true;
+    dp_report_events_fork_child();
     memset(tick.consumers, 0, sizeof tick.consumers);
     memset(tick.has_file, 0, sizeof tick.has_file);
     dp_summary_fork_child();
@@ -326,6 +354,7 @@ void dp_tick_fork_child(void)
     dp_store_relaxed(&tick.is_exit, false);
     tick.told = (struct standing){0};
     dp_store_relaxed(&tick.highest, 0);
+    covered(dp_clock_coarse_ns());
     dp_store_relaxed(&tick.in_handler, false);
     dp_store_relaxed(&cause.last, 0);
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +37,9 @@ int64_t dp_tick_highest(void);
 
 /* Makes every later tick, the agent's too, work as dp_tick_last does. Async-signal-safe. */
 void dp_tick_in_handler(bool is);
+
+/* When files had all events of a kind last (dp_clock_ns): the end of the last tick without an error, or the start. */
+int64_t dp_tick_covered_ns(unsigned kind);
 
 /* For the summary at exit: number of files written by this process, and the directory. */
 uint64_t dp_tick_files(void);

@@ -7,6 +7,8 @@
  */
 #include "symbols/segment.h"
 
+#include "base/process.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +94,7 @@ static int parse_all(struct dp_segments *s)
 
 int dp_segments_read(struct dp_segments *s)
 {
-    int saved = errno, fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err = fd < 0 ? -errno : 0;
+    int saved = errno, fd = dp_process_open("maps"), err = fd < 0 ? -errno : 0;
     dp_vec_clear(s);
     dp_vec_clear(&s->text);
     if (fd >= 0) {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "symbols/family.h"
+#include "symbols/generated.h"
 #include "symbols/maps.h"
 #include "symbols/names.h"
 
@@ -27,8 +28,11 @@ extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
 /* The sources of names. Look-ups hold the symbols lock, opening a module does not. */
 static struct dp_module modules[DP_SYMBOL_SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
 
+/* Where the names of code without a file are kept, behind those of the modules. */
+enum { GENERATED = DP_SYMBOL_SOURCES };
+
 static struct {
-    DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES]; /* NULL: not asked yet */
+    DP_VEC(const struct dp_symbol *) by_frame[DP_SYMBOL_SOURCES + 1]; /* NULL: not asked yet */
     struct dp_names names;
     char *chunk; /* symbols are allocated from it */
     size_t left;
@@ -77,6 +81,7 @@ void dp_symbol_close(struct dp_symbol_files *files)
         files->by[i].session = NULL;
         dp_vec_fini(&files->by[i].handles);
     }
+    files->generated = false;
     deltaprof_guard_exit(kept);
 }
 
@@ -150,7 +155,9 @@ static int open_file(int source, void *session, const struct dp_mapping *m)
     char link[64];
     map_files_link(link, m);
     int handle = -1;
-    if (o && !*dp_object_name(o))
+    if (o && !*dp_object_name(o)) /* /proc/self has none once main has left by pthread_exit */
+        handle = ops->add(session, "/proc/thread-self/exe", build_id, n, m->bias);
+    if (handle < 0 && o && !*dp_object_name(o)) /* before Linux 3.17 */
         handle = ops->add(session, "/proc/self/exe", build_id, n, m->bias);
     if (handle < 0 && *m->file == '/')
         handle = ops->add(session, m->file, build_id, n, m->bias);
@@ -228,11 +235,40 @@ static const struct dp_symbol *cached(int source, uint32_t frame)
     return symbol;
 }
 
+/* The name of code that was made at run time, kept as it was when the frame was first named. */
+static const struct dp_symbol *generated(uint32_t frame)
+{
+    const struct dp_symbol *symbol =
+        frame < symbols.by_frame[GENERATED].n ? symbols.by_frame[GENERATED].at[frame] : NULL;
+    return symbol && symbol->n_lines ? symbol : NULL;
+}
+
+/* The compiler's map grows: what is not named yet is asked for again in each report. */
+static const struct dp_symbol *find_generated(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc)
+{
+    struct dp_symbol_line line;
+    const struct dp_symbol *symbol = generated(frame);
+    if (symbol)
+        return symbol;
+    if (!files->generated)
+        dp_generated_refresh();
+    files->generated = true;
+    if (!dp_generated_find(pc, &line))
+        return NULL;
+    int64_t kept = deltaprof_guard_enter();
+    symbol = keep_lines(&line, 1);
+    deltaprof_guard_exit(kept);
+    remember(GENERATED, frame, symbol);
+    return symbol->n_lines ? symbol : NULL;
+}
+
 const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed)
 {
     *missed = false;
-    if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
+    if (how == DP_SYMBOLIZE_NONE)
         return NULL;
+    if (index == DP_MAPPING_ANON)
+        return generated(frame);
     /* Another process may have the module that this one lacks. */
     const struct dp_symbol *symbol = how == DP_SYMBOLIZE_LINES ? cached(DP_SYMBOL_BY_LINES, frame) : NULL;
     if (!symbol)
@@ -244,8 +280,10 @@ const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp
 const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc, uint32_t index,
                                        enum dp_symbolize how)
 {
-    if (how == DP_SYMBOLIZE_NONE || index == DP_MAPPING_ANON)
+    if (how == DP_SYMBOLIZE_NONE)
         return NULL;
+    if (index == DP_MAPPING_ANON)
+        return find_generated(files, frame, pc);
     int source = source_of(how);
     const struct dp_symbol *symbol = cached(source, frame);
     if (!symbol) {
@@ -260,6 +298,7 @@ const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t f
 void dp_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
+    dp_generated_abandon();
 }
 
 void dp_symbol_fork_prepare(void)

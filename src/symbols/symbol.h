@@ -2,9 +2,9 @@
 /* symbols/symbol.h - finds names for lookup addresses, each once, and keeps them. */
 #pragma once
 
-#include "base/config.h"
 #include "base/mem.h"
 #include "base/symbolize.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +34,7 @@ struct dp_symbol_files {
         void *session;
         DP_VEC(int) handles; /* by mapping: 0 not added yet, else handle + 1 or -errno */
     } by[DP_SYMBOL_SOURCES];
+    bool generated; /* the map of generated code was read */
 };
 void dp_symbol_close(struct dp_symbol_files *); /* *files is zero afterwards */
 

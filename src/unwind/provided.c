@@ -11,6 +11,9 @@
  *     eval loop      0x140..0x200    anchor 0x180: g, f          g, f
  *     main           0x200..         -                           main
  *
+ * A run may name the code of its native frame instead: then it takes the place of the next frame of that code, or of
+ * the frame that its anchor lies in, if that comes first.
+ *
  * A run whose anchor no native frame covers (the walk was cut, or the frames are of another stack) keeps its order: it
  * is appended at the root end and its frames are counted. A run without frames leaves its native frame as it is.
  *
@@ -39,13 +42,20 @@ static _Atomic bool any;
 struct run {
     uintptr_t anchor; /* 0: none was given */
     uint32_t end;     /* of its frames; they begin where the last run ends */
+    uint32_t code;    /* 1 + its place in `codes`; 0: only the anchor tells its native frame */
 };
+
+enum { CODES_MAX = PROVIDERS_MAX };
 
 struct deltaprof_frames {
     struct dp_reach reach;
     dp_frame_id *ids;
     struct run *runs;
-    uint32_t n_ids, n_runs, depth;
+    struct code {
+        uintptr_t start;
+        size_t n_bytes;
+    } codes[CODES_MAX];
+    uint32_t n_codes, n_ids, n_runs, depth, labels;
     bool full;
 };
 
@@ -107,10 +117,31 @@ bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32_t function, u
     return true;
 }
 
-void deltaprof_frames_anchor(struct deltaprof_frames *frames, const void *anchor)
+static void end_run(struct deltaprof_frames *frames, const void *anchor, uint32_t code)
 {
     if (frames->n_runs < frames->depth)
-        frames->runs[frames->n_runs++] = (struct run){(uintptr_t)anchor, frames->n_ids};
+        frames->runs[frames->n_runs++] = (struct run){(uintptr_t)anchor, frames->n_ids, code};
+}
+
+void deltaprof_frames_anchor(struct deltaprof_frames *frames, const void *anchor)
+{
+    end_run(frames, anchor, 0);
+}
+
+void deltaprof_frames_anchor_code(struct deltaprof_frames *frames, const void *code, size_t n_bytes, const void *anchor)
+{
+    const struct code range = {(uintptr_t)code, n_bytes};
+    uint32_t i = 0;
+    while (i < frames->n_codes && (frames->codes[i].start != range.start || frames->codes[i].n_bytes != n_bytes))
+        i++;
+    if (i == frames->n_codes && i < CODES_MAX)
+        frames->codes[frames->n_codes++] = range;
+    end_run(frames, anchor, i < CODES_MAX ? i + 1 : 0);
+}
+
+void deltaprof_frames_labels(struct deltaprof_frames *frames, uint32_t set)
+{
+    frames->labels = set;
 }
 
 bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes)
@@ -153,6 +184,17 @@ static uintptr_t sp_of(const struct dp_stack_cache *cache, const struct dp_nativ
     return i < cache->n_pending ? cache->pending[i].sp : cache->frames[cache->at + i - cache->n_pending].sp;
 }
 
+/* Whether the native frame is one of the code that the next run names. */
+static bool runs_next(const struct merge *m, dp_frame_id native)
+{
+    uint32_t i = m->run < m->from->n_runs ? m->from->runs[m->run].code : 0;
+    if (!i || native < DP_FRAME_FIRST_REAL)
+        return false;
+    const struct dp_frame *frame = dp_frame_get(native);
+    const struct code *code = &m->from->codes[i - 1];
+    return frame->type == DP_FRAME_CODE && frame->pc - code->start < code->n_bytes;
+}
+
 static void ask(struct deltaprof_frames *frames)
 {
     for (uint32_t i = 0; i < PROVIDERS_MAX; i++) {
@@ -173,12 +215,13 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
     struct deltaprof_frames frames = {.ids = cache->stage_ids, .runs = scratch.runs, .depth = depth};
     dp_reach_begin(&frames.reach, &cache->own, sp);
     ask(&frames);
+    out->labels = frames.labels;
     if (!frames.n_ids)
         return false;
     struct merge m = {.from = &frames, .out = scratch.merged, .depth = depth, .cut = native->cut || frames.full};
     for (uint32_t i = 0; i < native->depth; i++) {
         uintptr_t lo = sp_of(cache, native, i), hi = i + 1 < native->depth ? sp_of(cache, native, i + 1) : lo;
-        uint32_t n = 0;
+        uint32_t n = runs_next(&m, native->ids[i]) ? put_run(&m) : 0;
         while (m.run < frames.n_runs && hi > lo && frames.runs[m.run].anchor - lo < hi - lo)
             n += put_run(&m);
         if (!n)
@@ -189,6 +232,7 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
         n_apart += put_run(&m);
     if (n_apart && !native->cut)
         dp_stats_add(DP_STAT_FRAMES_APART, n_apart);
-    *out = (struct dp_stack){.hash = dp_stack_hash(m.out, m.n), .depth = m.n, .cut = m.cut, .frames = m.out};
+    *out = (struct dp_stack){
+        .hash = dp_stack_hash(m.out, m.n), .depth = m.n, .cut = m.cut, .frames = m.out, .labels = frames.labels};
     return true;
 }

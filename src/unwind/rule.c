@@ -42,6 +42,16 @@ uint32_t dp_rule_signal(void)
     return pack(DP_RULE_SIGNAL, 0, UCONTEXT_OFFSET);
 }
 
+/* A frame record of aarch64 does not tell where the caller's stack pointer was. */
+uint32_t dp_rule_none(void)
+{
+#if defined(__x86_64__)
+    return pack(DP_RULE_NONE, 16, 16);
+#else
+    return dp_rule_bare(DP_RULE_NONE);
+#endif
+}
+
 #if defined(__x86_64__)
 
 /* breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus */

@@ -19,10 +19,10 @@
 #include "unwind/cfi.h"
 
 enum dp_rule_kind {
-    DP_RULE_SP,        /* CFA = sp + offset */
-    DP_RULE_FP,        /* CFA = fp + offset */
-    DP_RULE_NONE,      /* no unwind data: the walk ends here, and the stack is cut */
-    DP_RULE_END,       /* the outermost frame */
+    DP_RULE_SP,   /* CFA = sp + offset */
+    DP_RULE_FP,   /* CFA = fp + offset */
+    DP_RULE_NONE, /* no unwind data: x86_64 by frame pointers, if they lead to code with some; else the stack is cut */
+    DP_RULE_END,  /* the outermost frame */
     DP_RULE_SIGNAL,    /* the caller was interrupted; a ucontext lies at sp + offset */
     DP_RULE_LIBUNWIND, /* the unwind data cannot be expressed as a rule */
     /* As SP and FP, in code that is marked as a signal frame but is not the kernel's: the caller's pc is exact. */
@@ -105,6 +105,10 @@ static inline intptr_t dp_rule_usual_slot(uint64_t word)
  * frame.
  */
 uint32_t dp_rule_signal(void);
+
+/* The rule of code without unwind data: NONE, on x86_64 with the offset and the slot of a function that keeps a frame
+ * pointer. */
+uint32_t dp_rule_none(void);
 
 /* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);

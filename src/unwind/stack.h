@@ -28,6 +28,7 @@ struct dp_stack {
      * the stack. NULL: the stack is not cached.
      */
     struct dp_stack_known *known;
+    uint32_t labels; /* the label set that a provider gave; 0: none did */
 };
 
 /* dp_hash_mix(sum of frame[i] * B^(depth-1-i) mod 2^64): the definition; incremental computations must give the same */

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "config/config.h"
 #include "unwind/stack.h"
 
 #include <stdbool.h>

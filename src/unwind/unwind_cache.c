@@ -62,9 +62,14 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
                          object->cfi_end};
     struct dp_cfi_row row;
     bool found = dp_cfi_find(&cfi, lookup_pc, &row) > 0;
-    if ((!found || row.signal) && is_trampoline(lookup_pc + 1))
+#if defined(__x86_64__)
+    bool may_return = id || unknown.end; /* generated code does not: it may go while it is read */
+#else
+    bool may_return = true;                                                   /* an emulator puts that code into memory of no file */
+#endif
+    if ((!found || row.signal) && may_return && is_trampoline(lookup_pc + 1))
         return dp_rule_signal();
-    return found ? dp_rule_make(&row, lookup_pc) : dp_rule_bare(DP_RULE_NONE);
+    return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
 }
 
 uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)

@@ -15,131 +15,7 @@
  */
 #include "unwind/walk.h"
 
-#include "unwind/unwind_cache.h"
-
-#include <deltaprof/hooks.h>
-#include <stddef.h>
-#include <ucontext.h>
-
-enum { TURNS_MAX = 8 };
-
-#if defined(__x86_64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
-};
-#elif defined(__aarch64__)
-enum {
-    UCONTEXT_PC = offsetof(ucontext_t, uc_mcontext.pc),
-    UCONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
-    UCONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
-    UCONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
-};
-#endif
-
-/* The state of a walk. */
-struct walk {
-    struct dp_reach reach;
-    uintptr_t pc, sp, fp; /* registers of the frame to be entered next */
-    uint64_t value;       /* row of the frame entered last */
-    const struct dp_stack_cache_frame
-        *candidate; /* the first frame of the stack cache that may be the next frame, or one leafward of it */
-    uintptr_t link; /* aarch64: the link register, if a signal frame gave it; else 0 */
-    uint32_t turns;
-    uint32_t n, n_barred, limit; /* of stage */
-    uint64_t hash;               /* of stage */
-    bool tried;                  /* the next frame was compared with the candidate and is another one */
-    bool foreign;                /* not on the thread's own stack: frames staged now are barred */
-    bool ended;                  /* the outermost frame was met, by its rule */
-};
-
-static bool on_own_stack(const struct walk *w)
-{
-    return w->reach.lo == w->reach.own->lo && w->reach.hi == w->reach.own->hi;
-}
-
-/*
- * Whether the word can be read, if need be after asking the kernel. Frames found through words of foreign stacks are
- * barred.
- */
-static inline bool reach(struct walk *w, uintptr_t address)
-{
-    if (__builtin_expect(dp_reach_here(&w->reach, address), 1))
-        return true;
-    bool there = dp_reach_move(&w->reach, address);
-    w->foreign = !on_own_stack(w);
-    w->n_barred = w->n;
-    return there;
-}
-
-/* Reads the caller's registers from the ucontext of a signal frame. */
-static bool step_signal(struct walk *w, uint32_t rule)
-{
-    uintptr_t context = w->sp + (uintptr_t)dp_rule_offset(rule);
-    if (!reach(w, context + UCONTEXT_PC) || !reach(w, context + UCONTEXT_SP) || !reach(w, context + UCONTEXT_FP))
-        return false;
-    w->pc = dp_reach_read(context + UCONTEXT_PC);
-    w->sp = dp_reach_read(context + UCONTEXT_SP);
-    w->fp = dp_reach_read(context + UCONTEXT_FP);
-#if defined(__aarch64__)
-    if (!reach(w, context + UCONTEXT_LINK))
-        return false;
-    w->link = dp_reach_read(context + UCONTEXT_LINK);
-#endif
-    return w->turns++ < TURNS_MAX;
-}
-
-/*
- * The caller of a frame whose rule is SP or FP, EXACT or not. False: its words cannot be read, or sp went backwards too
- * often.
- */
-static bool step(struct walk *w, uint32_t rule)
-{
-    bool by_fp = dp_rule_kind(rule) == DP_RULE_FP || dp_rule_kind(rule) == DP_RULE_FP_EXACT;
-    uintptr_t cfa = (by_fp ? w->fp : w->sp) + (uintptr_t)dp_rule_offset(rule);
-    uintptr_t slot = dp_stack_cache_fp_slot(rule), pc;
-#if defined(__aarch64__)
-    if (dp_rule_ra(rule) == DP_RULE_RA_LINK) {
-        if (!w->link)
-            return false;
-        pc = w->link;
-        w->n_barred = w->n;
-    } else
-#endif
-    {
-        uintptr_t at = cfa - dp_stack_cache_ra_slot(rule);
-        if (!reach(w, at))
-            return false;
-        pc = dp_reach_read(at);
-    }
-    w->link = 0;
-    if (slot) {
-        if (!reach(w, cfa - slot))
-            return false;
-        w->fp = dp_reach_read(cfa - slot);
-    }
-    if (__builtin_expect(cfa <= w->sp, 0)) {
-        if (w->turns++ >= TURNS_MAX)
-            return false;
-        w->n_barred = w->n; /* a walk that joined leafward of it would not count this turn */
-    }
-    w->pc = pc;
-    w->sp = cfa;
-    return true;
-}
-
-/*
- * Steps to an interrupted frame, by the kernel's layout or by unwind data with a signal frame's mark. Its row is that
- * of pc, not of pc - 1, so it is barred.
- */
-static bool step_exact(struct walk *w, uint32_t rule)
-{
-    if (!(dp_rule_kind(rule) == DP_RULE_SIGNAL ? step_signal(w, rule) : step(w, rule)))
-        return false;
-    w->n_barred = w->n + 1;
-    return true;
-}
+#include "unwind/walk_step.h"
 
 static inline void enter(struct walk *w, struct dp_stack_cache *cache, uint64_t value)
 {
@@ -304,6 +180,8 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
             w->ended = true;
             *how = DP_WALK_WHOLE;
             return false;
+        case DP_RULE_NONE:
+            return chain_is_good(w, cache->generation) && step(w, rule);
         case DP_RULE_LIBUNWIND:
             *how = DP_WALK_LIBUNWIND;
             return false;
@@ -399,6 +277,7 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
     w.candidate = pass(cache, first, w.sp);
     w.link = 0;
     w.turns = 0;
+    w.bare_end = 0;
     w.n = w.n_barred = 0;
     w.limit = depth;
     w.hash = 0;

@@ -48,8 +48,28 @@ class Fold {
         return to;
     }
 
+    /* By node: it is native code that frames of a runtime called. Null where no runtime named frames. */
+    interpreter() {
+        const {model, cache} = this;
+        if (cache.interpreterN === model.nNodes)
+            return cache.interpreter;
+        const isNative = Uint8Array.from(model.frames.items, f => (f.library && f.library[0] !== '[' ? 1 : 0));
+        const isRuntime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
+        const parent = model.parent.data, frame = model.frame.data;
+        const above = new Uint8Array(model.nNodes), native = new Uint8Array(model.nNodes);
+        let any = false;
+        for (let i = 1; i < model.nNodes; i++) {
+            above[i] = above[parent[i]] | isRuntime[frame[i]];
+            native[i] = above[i] & isNative[frame[i]];
+            any = any || native[i] === 1;
+        }
+        cache.interpreterN = model.nNodes;
+        cache.interpreter = any ? native : null;
+        return cache.interpreter;
+    }
+
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, without, fold}. mode: `sum` of the range, `level` at its
+     * The values by node of a query {kind, type, mode, from, to, process, without, fold, brief}. mode: `sum` of the range, `level` at its
      * end, or `retained`, the growth of a level within it.
      */
     self(query) {
@@ -101,7 +121,8 @@ class Fold {
             tree.freed = clipNegative(tree.self);
         if (query.filter)
             keepMatching(tree, this.matches(query.filter));
-        return sumUp(tree);
+        const native = query.brief ? this.interpreter() : null;
+        return native ? withoutInterpreter(tree, native) : sumUp(tree);
     }
 
     /* By frame number: its name matches. */
@@ -239,6 +260,23 @@ function clipNegative(self) {
             self[i] = 0;
         }
     return sum;
+}
+
+/*
+ * The tree without native frames between two frames of a runtime: there its interpreter calls itself. Native frames that called no
+ * such frame any more stay, so each node has a place where stacks end, and one where they go on.
+ */
+function withoutInterpreter(tree, native) {
+    const builder = new TreeBuilder(tree);
+    const ends = new Int32Array(tree.n), goesOn = new Int32Array(tree.n);
+    for (let i = 1; i < tree.n; i++) {
+        const parent = tree.parent[i];
+        ends[i] = builder.child(native[i] ? ends[parent] : goesOn[parent], tree.frame[i]);
+        goesOn[i] = native[i] ? goesOn[parent] : ends[i];
+    }
+    for (let i = 0; i < tree.n; i++)
+        builder.add(ends[i], tree, i);
+    return {...builder.finish(), freed: tree.freed};
 }
 
 /* Leaves only stacks that have a frame of `matching`. */

@@ -46,7 +46,14 @@ function hashOf(text) {
  * Hues that people with the usual forms of colour blindness tell apart: those of Okabe and Ito. A library has a hue, a function a
  * lightness of it.
  */
-const HUES = [[41, 95], [202, 70], [164, 65], [56, 80], [205, 95], [26, 95], [327, 45], [260, 35], [90, 30], [350, 45]];
+const HUES = [[41, 95], [202, 70], [56, 80], [205, 95], [26, 95], [327, 45], [260, 35], [90, 30], [350, 45]];
+
+const RUNTIME_HUE = [164, 65];
+
+/* A frame that a language's runtime named: it has a file but belongs to no library. */
+function isRuntimeFrame(frame) {
+    return frame.file !== '' && (frame.library === '' || frame.library[0] === '[');
+}
 
 /* Kept in the frame: it is asked for at every box that is drawn. */
 function frameColour(frame, dark) {
@@ -55,7 +62,7 @@ function frameColour(frame, dark) {
 }
 
 function makeColour(frame, dark) {
-    const [hue, saturation] = HUES[hashOf(baseName(frame.library) || frame.file) % HUES.length];
+    const [hue, saturation] = isRuntimeFrame(frame) ? RUNTIME_HUE : HUES[hashOf(baseName(frame.library) || frame.file) % HUES.length];
     const shade = hashOf(frame.name) % 12;
     return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
 }

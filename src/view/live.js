@@ -13,11 +13,12 @@ const TICKS_KEPT = 2000;
 
 class Live {
     /* base: the path of /debug/pprof/, with a slash at its end. */
-    constructor(model, base, {onTick, onState}) {
+    constructor(model, base, {onTick, onState, onWaits}) {
         this.model = model;
         this.base = base;
         this.onTick = onTick;
         this.onState = onState;
+        this.onWaits = onWaits;
         this.pid = '';
         this.newCursor();
         this.goesOn = false;
@@ -41,6 +42,7 @@ class Live {
         try {
             for (const kind of KINDS)
                 await this.pollKind(kind);
+            await this.pollWaits();
             this.onState('');
             this.onTick();
         } catch (error) {
@@ -62,9 +64,20 @@ class Live {
         this.seq[kind] = reply.seq;
     }
 
+    /* The threads that wait now, as the process tells it. */
+    async pollWaits() {
+        const response = await this.request('waits');
+        if (response.ok)
+            this.onWaits(await response.text());
+    }
+
+    request(path) {
+        return fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'});
+    }
+
     /* A reply as {profile, seq}, or null where this kind is switched off. */
     async fetch(path) {
-        const response = await fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'});
+        const response = await this.request(path);
         if (response.status === 404)
             return null;
         if (response.status === 409) {

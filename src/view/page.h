@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * view/page.h - the page that shows profiles: HTML, in two parts. What stands between them is its data, one element
- * `<script type="application/octet-stream">` with the base64 of a gzipped pack (cli/pack.h); the live page has none.
+ * `<script type="application/octet-stream">` with the base64 of a gzipped pack (query/pack.h); the live page has none.
  */
 #pragma once
 

@@ -75,7 +75,8 @@ function kindOfFile(name, profile) {
 async function addFiles(files) {
     const failed = [];
     const profiles = [];
-    for (const file of files)
+    const others = [...files].filter(file => !/\.events\.pb\.gz$/.test(file.name)); /* events are the same once more, one by one */
+    for (const file of others)
         try {
             const profile = decodeProfile(await inflate(new Uint8Array(await file.arrayBuffer())));
             profiles.push({profile, ...kindOfFile(file.name, profile), name: file.name});
@@ -134,7 +135,7 @@ async function main() {
     begin();
     if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {
         say('asking the process');
-        live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say});
+        live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say, onWaits: drawWaits});
         live.start();
     }
     document.documentElement.dataset.ready = String(Math.round(performance.now())); /* in ms */

@@ -61,7 +61,7 @@ function controls(kind) {
         byId(id).setAttribute('aria-pressed', String(on));
     byId('even').hidden = !state.a || modeNow() === 'level';
     byId('idle').hidden = state.kind !== 'block';
-    byId('fold').hidden = state.kind !== 'heap';
+    byId('fold').hidden = state.kind !== 'heap' && !folds.interpreter();
     byId('peak').hidden = state.kind !== 'heap';
     if (byId('search').value !== state.search)
         byId('search').value = state.search;
@@ -170,9 +170,14 @@ function roots(kind, type) {
         layerOf[i] = at >= 0 ? at : layerOf[parent[i]];
     }
     roots.key = key;
-    const names = [...shown.map(b => model.frames.items[model.frame.data[b]].name), 'rest'];
+    const names = [...distinctNames(shown.map(b => model.frames.items[model.frame.data[b]])), 'rest'];
     roots.found = {names, values: perTick(kind, type, layerOf, names.length)};
     return roots.found;
+}
+
+/* The frames' names; where one name occurs twice, with the line. */
+function distinctNames(frames) {
+    return frames.map(f => (f.line && frames.some(g => g !== f && g.name === f.name) ? `${f.name}:${f.line}` : f.name));
 }
 
 function layerColour(i) {

@@ -70,7 +70,7 @@ function modeNow() {
 
 function queryNow(range = state) {
     return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: state.process,
-            fold: state.fold && state.kind === 'heap', without: withoutNow(),
+            fold: state.fold && state.kind === 'heap', brief: state.fold, without: withoutNow(),
             filter: state.only && searchRegex() ? searchRegex() : null};
 }
 

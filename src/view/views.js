@@ -133,6 +133,25 @@ function drawLocks() {
     }
 }
 
+/*
+ * The waits under way, from the text of `waits`: a line of how many, lines that name deadlocks, then for each wait an empty line, a line
+ * that says who waits for what, and its stack.
+ */
+function drawWaits(text) {
+    const [first, ...waits] = text.trim().split('\n\n');
+    const [count, ...deadlocks] = first.split('\n');
+    byId('waitsNow').hidden = false;
+    byId('waitsCount').textContent = count;
+    const open = new Set([...byId('waits').querySelectorAll('details[open]')].map(d => d.dataset.thread));
+    byId('waits').replaceChildren(...deadlocks.map(line => element('p', {class: 'alarm'}, line)), ...waits.map(wait => {
+        const [head, ...stack] = wait.split('\n');
+        const thread = head.split(' ')[1];
+        return element('details', {'data-thread': thread, open: open.has(thread), class: /a deadlock/.test(head) ? 'alarm' : undefined},
+                       element('summary', {}, `${head}${stack.length ? `, in ${stack[0].trim()}` : ''}`),
+                       element('pre', {}, stack.map(s => s.trim()).join('\n')));
+    }));
+}
+
 /* Growth by stack over the range, in eight parts: a leak grows in all of them, a cache that filled up in the first ones. */
 function drawLeaks() {
     const PARTS = 8;
@@ -142,11 +161,12 @@ function drawLeaks() {
         return;
     const [first, last] = extent(kind);
     const from = Math.max(state.from, first), to = Math.min(state.to, last);
-    const sums = new Float64Array(model.nNodes), ups = new Uint8Array(model.nNodes);
+    const sums = new Float64Array(model.nNodes), late = new Float64Array(model.nNodes), ups = new Uint8Array(model.nNodes);
     for (let part = 0; part < PARTS; part++) {
         const self = folds.self({...queryNow({from: from + (to - from) * part / PARTS, to: from + (to - from) * (part + 1) / PARTS}), type, mode: 'retained'});
         for (let i = 1; i < self.length; i++) {
             sums[i] += self[i];
+            late[i] += part >= PARTS / 2 ? self[i] : 0;
             ups[i] += self[i] > 0;
         }
     }
@@ -158,12 +178,19 @@ function drawLeaks() {
             for (let j = i; j > 0 && names.length < 6; j = model.parent.data[j])
                 names.push(model.frames.items[model.frame.data[j]].name);
             rows.push({name: names[0], stack: names.join(' ‹ '), growth: sums[i], steady: ups[i] / PARTS, hourly: sums[i] / hours,
-                       score: sums[i] * (ups[i] / PARTS) ** 3});
+                       verdict: growthVerdict(ups[i] / PARTS, late[i] / sums[i]), score: sums[i] * (ups[i] / PARTS) ** 3});
         }
     const number = (name, value, text) => ({name, isNumber: true, value, text});
     leaks.show([number('evidence', r => r.score, r => formatValue(r.score, 'bytes')), number('growth', r => r.growth, r => formatValue(r.growth, 'bytes')),
                 number('an hour', r => r.hourly, r => formatValue(r.hourly, 'bytes')), number('steady', r => r.steady, r => formatShare(r.steady, 1)),
-                {name: 'stack', value: r => r.stack, text: r => r.stack}], rows, 'evidence');
+                {name: 'verdict', value: r => r.verdict, text: r => r.verdict}, {name: 'stack', value: r => r.stack, text: r => r.stack}], rows, 'evidence');
+}
+
+/* steady: the share of the parts that grew; late: the share of the growth that came in the second half. */
+function growthVerdict(steady, late) {
+    if (late < 0.1)
+        return 'filled up, then stopped';
+    return steady >= 0.75 ? 'grows on: a leak?' : 'grew now and then';
 }
 
 function drawInfo() {

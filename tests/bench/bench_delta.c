@@ -16,13 +16,14 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
+#include "model/diff.h"
 #include "pprof/decode.h"
-#include "pprof/diff.h"
 #include "pprof/gzip.h"
 #include "record/record.h"
-#include "record/table.h"
-#include "report/runtime_source.h"
 #include "report/profile.h"
+#include "report/runtime_source.h"
+#include "report/settings.h"
+#include "store/table.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -128,7 +129,7 @@ static int keep(void *ctx, const void *bytes, size_t n_bytes)
 static struct dp_consumer *of_table, *of_records, *of_ids, *whole;
 static struct dp_diff diff;
 static struct bytes zipped;
-static struct dp_input input;
+static struct dp_decode_input input;
 static struct dp_decode decode;
 
 static size_t table(void)
@@ -169,11 +170,11 @@ static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
 static size_t fastdelta(void)
 {
     size_t n_bytes = 0;
-    struct dp_input_error error;
+    struct dp_decode_error error;
     struct dp_diff_result result;
     dp_vec_clear(&zipped.all);
     must(!dp_consumer_write(whole, DP_WRITE_CUMULATIVE, keep, &zipped, NULL), "whole");
-    must(!dp_input_copy(&input, zipped.all.at, zipped.all.n, DP_INPUT_LIMIT, &error), "inflate");
+    must(!dp_decode_input_copy(&input, zipped.all.at, zipped.all.n, DP_DECODE_LIMIT, &error), "inflate");
     must(!dp_decode_scan(&decode, input.bytes.at, input.bytes.n, &error), "decode");
     must(!dp_diff_add(&diff, &decode, &error), "diff");
     struct dp_gzip *gzip = dp_gzip_new(count, &n_bytes);

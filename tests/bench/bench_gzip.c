@@ -18,7 +18,7 @@ static int count(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-static double ours(const struct dp_input *input, struct dp_gzip *gz, size_t *n_out)
+static double ours(const struct dp_decode_input *input, struct dp_gzip *gz, size_t *n_out)
 {
     size_t n_all = input->bytes.n;
     *n_out = 0;
@@ -34,7 +34,7 @@ static double ours(const struct dp_input *input, struct dp_gzip *gz, size_t *n_o
     return bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 }
 
-static double zlibs(const struct dp_input *input, size_t *n_out)
+static double zlibs(const struct dp_decode_input *input, size_t *n_out)
 {
     static uint8_t out[65536];
     double begin = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -54,10 +54,10 @@ static void bench(const char *path)
 {
     double a[BENCH_ROUNDS_MAX], b[BENCH_ROUNDS_MAX];
     int rounds = bench_rounds(), fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct dp_input input = {0};
-    struct dp_input_error error;
+    struct dp_decode_input input = {0};
+    struct dp_decode_error error;
     size_t n_ours = 0, n_zlibs = 0;
-    if (fd < 0 || dp_input_read(&input, fd, DP_INPUT_LIMIT, &error))
+    if (fd < 0 || dp_decode_input_read(&input, fd, DP_DECODE_LIMIT, &error))
         abort();
     close(fd);
     struct dp_gzip *gz = dp_gzip_new(count, &n_ours);
@@ -72,7 +72,7 @@ static void bench(const char *path)
     bench_print("gzip_speed_by_zlib_1", zlibs_ns / ours_ns, "times");
     bench_print("gzip_size_by_zlib_1", (double)n_ours / (double)n_zlibs, "times");
     dp_gzip_free(gz);
-    dp_input_fini(&input);
+    dp_decode_input_fini(&input);
 }
 
 int main(int argc, char **argv)

@@ -8,10 +8,11 @@
 #include "bench.h"
 
 #include "base/mem.h"
-#include "record/record.h"
-#include "record/table.h"
-#include "report/profile.h"
 #include "http/endpoint.h"
+#include "record/record.h"
+#include "report/profile.h"
+#include "report/settings.h"
+#include "store/table.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>

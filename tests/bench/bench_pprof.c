@@ -4,10 +4,10 @@
  * one profile follows the other and 0, 2 or 100 % of the rows have changed; 2 % have something in use. Before gzip and
  * after inflating; one core.
  */
-#include "bench.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "pprof/diff.h"
+#include "bench.h"
+#include "model/diff.h"
 #include "pprof/encode.h"
 
 #define N_ROWS      100000
@@ -66,7 +66,7 @@ static void put_locations(struct dp_encode *e)
 }
 
 /* Rows that change_1_in divides are `turn` higher; 0: none. */
-static double encode(dp_write_fn fn, void *ctx, int turn, unsigned change_1_in)
+static double encode(dp_pprof_write_fn fn, void *ctx, int turn, unsigned change_1_in)
 {
     static const struct dp_encode_value_type types[] = {
         {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}};

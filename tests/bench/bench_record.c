@@ -6,9 +6,9 @@
  */
 #include "bench.h"
 #include "record/record.h"
-#include "record/table.h"
-#include "record/live_blocks.h"
-#include "record/thread.h"
+#include "store/live_blocks.h"
+#include "store/table.h"
+#include "store/thread.h"
 
 #define PAIR_BYTES 100
 

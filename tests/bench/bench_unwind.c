@@ -15,10 +15,10 @@
 
 #include "bench.h"
 #include "objects/frames.h"
+#include "store/thread.h"
 #include "unwind/stack_cache.h"
-#include "unwind/unwind_cache.h"
-#include "record/thread.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_cache.h"
 
 enum { WALKS = 20000, SHIFTS = 16, MISSES = 4096 };
 

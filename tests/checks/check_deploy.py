@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -37,7 +38,7 @@ def endpoint_paths():
         for name in names:
             if name.endswith('.c'):
                 with open(os.path.join(directory, name)) as f:
-                    found.update(re.findall(r'"(delta_\w+|heap|allocs|mutex|block)"', f.read()))
+                    found.update(re.findall(r'"(delta_\w+|heap|allocs|mutex|block|metrics)"', f.read()))
     return found
 
 
@@ -54,11 +55,33 @@ class Deploy(unittest.TestCase):
 
     @unittest.skipUnless(yaml, 'python3-yaml is not installed')
     def test_each_volume_that_a_container_mounts_exists(self):
-        spec = yaml.safe_load(text_of('kubernetes.yaml'))['spec']
-        volumes = {volume['name'] for volume in spec['volumes']}
-        for container in spec['initContainers'] + spec['containers']:
-            for mount in container['volumeMounts']:
-                self.assertIn(mount['name'], volumes)
+        for name in 'kubernetes.yaml', 'push-sidecar.yaml', 'push-daemonset.yaml':
+            spec = yaml.safe_load(text_of(name))['spec']
+            spec = spec['template']['spec'] if 'template' in spec else spec
+            volumes = {volume['name'] for volume in spec['volumes']}
+            used = {mount['name'] for c in spec.get('initContainers', []) + spec['containers'] for mount in c['volumeMounts']}
+            self.assertEqual(used, volumes, name)
+
+    @unittest.skipUnless(yaml, 'python3-yaml is not installed')
+    def test_each_push_is_one_that_the_command_accepts(self):
+        commands = re.findall(r'(?m)^ExecStart=(.*deltaprof push .*)$', text_of('push.service'))
+        commands = [command.split() for command in commands]
+        for name in 'push-sidecar.yaml', 'push-daemonset.yaml':
+            spec = yaml.safe_load(text_of(name))['spec']
+            spec = spec['template']['spec'] if 'template' in spec else spec
+            commands += [c['command'] for c in spec.get('initContainers', []) + spec['containers'] if 'push' in c.get('command', ())]
+        self.assertEqual(len(commands), 3)
+        with tempfile.TemporaryDirectory() as empty:
+            for command in commands:
+                self.assertEqual((os.path.basename(command[0]), command[1]), ('deltaprof', 'push'))
+                # The directory and the files with secrets are the machine's.
+                arguments = [os.devnull if a.startswith('/etc/') else empty if a.startswith('/') else a for a in command[2:]]
+                done = subprocess.run([DELTAPROF, 'push', *arguments, '--once'], text=True, capture_output=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ''), command)
+
+    def test_each_line_of_the_unit_is_a_section_or_a_setting(self):
+        for line in text_of('push.service').splitlines():
+            self.assertRegex(line, r'^(|#.*|\[(Unit|Service|Install)\]|[A-Z]\w+=.+)$')
 
     @unittest.skipUnless(yaml, 'python3-yaml is not installed')
     def test_each_pipeline_of_the_collector_names_what_is_defined(self):
@@ -92,7 +115,7 @@ class Deploy(unittest.TestCase):
                 conf = re.sub(r'(out|listen)=[^,]*,?', '', conf)
                 done = subprocess.run([DELTAPROF, 'run', '-o', conf, '--', 'true'], text=True, capture_output=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ''), (name, conf))
-        self.assertEqual(n, 3)
+        self.assertEqual(n, 4)
 
     def test_each_path_is_one_that_the_endpoint_has(self):
         known = endpoint_paths()

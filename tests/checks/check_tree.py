@@ -6,22 +6,36 @@ import shutil
 import subprocess
 import sys
 import unittest
+from collections import Counter
 
 TOP = sys.argv[1]
 FLOORS = {  # a floor and what it may include beside itself and the public headers
     'base': [],
+    'config': ['base'],
     'view': [],
     'objects': ['base'],
-    'unwind': ['base', 'objects'],
-    'record': ['base', 'objects', 'unwind'],
+    'unwind': ['base', 'config', 'objects'],
+    'store': ['base', 'objects', 'unwind'],
+    'record': ['base', 'config', 'objects', 'unwind', 'store'],
     'pprof': ['base'],
-    'symbols': ['base', 'objects', 'record', 'pprof'],
-    'report': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols'],
-    'sink': ['base', 'objects', 'unwind', 'record', 'pprof', 'symbols', 'report'],
-    'http': ['base', 'objects', 'record', 'pprof', 'symbols', 'report', 'sink', 'view'],
-    'cli': ['base', 'pprof', 'view'],
+    'symbols': ['base', 'config', 'objects'],
+    'delta': ['base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof'],
+    'report': ['delta', 'base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof', 'symbols'],
+    'waits': ['base', 'store', 'record', 'pprof', 'symbols', 'report'],
+    'sink': ['base', 'config', 'unwind', 'store', 'record', 'pprof', 'symbols', 'report', 'waits'],
+    'http': ['base', 'config', 'store', 'record', 'pprof', 'report', 'delta', 'waits', 'sink', 'view'],
+    'model': ['base', 'pprof'],
+    'formats': ['base', 'pprof', 'model'],
+    'push': ['base', 'pprof', 'model', 'formats'],
+    'print': ['pprof'],
+    'naming': ['base', 'pprof', 'model'],
+    'query': ['base', 'pprof', 'model', 'naming', 'print'],
+    'timeline': ['base', 'pprof', 'model', 'naming'],
+    'rss': ['base', 'config', 'pprof', 'model', 'print', 'query'],
+    'cli': ['base', 'config', 'pprof', 'view', 'model', 'naming', 'print', 'query', 'rss', 'formats', 'timeline'],
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
+MOST_LINES, MOST_FILES = 400, 35  # of a file, in a room
 OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', '(?<!X)XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',
                                  r'(DESIGN|STYLE|PPROF|CONFORMANCE|INTERPOSING)' + r'\.md']))
 
@@ -82,7 +96,7 @@ class Tree(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_a_program_with_more_rights_than_its_user_takes_no_orders_from_the_environment(self):
-        names = [f for f in FILES if f.endswith('.c') and re.match(r'src/(?!cli/)|runtime_hooks/', f)]
+        names = [f for f in FILES if f.endswith('.c') and re.match(r'src/(?!(cli|print|naming|query|model|push|timeline|rss)/)|runtime_hooks/', f)]
         self.assertEqual([f for f in names if re.search(r'(?<![a-z_])getenv\(|\benviron\b', text(f))], [])
 
     def test_atomics_go_through_one_header(self):
@@ -92,6 +106,19 @@ class Tree(unittest.TestCase):
             if re.match(r'src/.*\.[ch]$', name) and name != 'src/base/atomic.h':
                 for i, line in enumerate(text(name).split('\n'), 1):
                     self.assertIsNone(other.search(line), f'{name}:{i}: {line.strip()}')
+
+    def test_files_and_rooms_can_be_taken_in_at_one_reading(self):
+        sources = [f for f in FILES if re.match(r'(src|runtime_hooks)/.*\.[ch]$', f)]
+        for name in sources:
+            n = text(name).count('\n')
+            self.assertLessEqual(n, MOST_LINES, f'{name} has {n} lines; split it, so that no file has more than {MOST_LINES}')
+        for room, n in Counter(os.path.dirname(f) for f in sources).items():
+            self.assertLessEqual(n, MOST_FILES, f'{room}/ has {n} .c and .h files; a room has no more than {MOST_FILES}')
+
+    def test_the_readme_names_every_room(self):
+        rooms = {f.split('/')[1] for f in FILES if re.match(r'src/[^/]+/', f)}
+        rows = text('README.md').split('| in `src` |')[1].split('\n\n')[0].split('\n')[2:]
+        self.assertEqual(rooms, {room for row in rows for room in re.findall(r'`(\w+)`', row.split('|')[1])})
 
     def test_no_loose_ends(self):
         for name in FILES:

@@ -44,10 +44,23 @@ class Install(unittest.TestCase):
                      *(f'{LIBDIR}/{f}' for f in (
                          'libdeltaprof.so', 'libdeltaprof.so.0', 'libdeltaprof.a', 'libdeltaprof_preload.so',
                          'libdeltaprof_preload.so.0', 'libdeltaprof_preload.a', 'deltaprof/gzip.so',
-                         'libdeltaprof_wrap.a', 'libdeltaprof_wrap_cxx.a', 'libdeltaprof_modules.a',
+                         'libdeltaprof_python.so.0', 'libdeltaprof_wrap.a', 'libdeltaprof_wrap_cxx.a', 'libdeltaprof_modules.a',
                          'pkgconfig/deltaprof.pc', 'pkgconfig/deltaprof-preload.pc', 'pkgconfig/deltaprof-static.pc',
                          'pkgconfig/deltaprof-static-cxx.pc'))):
             self.assertIn(name, have)
+
+    def test_python_finds_the_library_from_the_module(self):
+        modules = [d for d, _, names in os.walk(self.root + '/lib') if 'deltaprof.py' in names]
+        self.assertEqual(len(modules), 1)
+        version = self.out('/usr/bin/python3', '-c', 'import deltaprof; print(deltaprof.version)', PYTHONPATH=modules[0])
+        self.assertRegex(version, r'^\d+\.\d+\.\d+$')
+
+    @unittest.skipUnless(shutil.which('lua5.4'), 'Lua is not installed')
+    def test_lua_finds_the_module_and_the_module_its_library(self):
+        if not os.path.exists(self.root + '/lib/lua/5.4/deltaprof.so'):
+            self.skipTest('built without the headers of Lua')
+        version = self.out('lua5.4', '-e', 'print(require("deltaprof").version)', LUA_CPATH=self.root + '/lib/lua/5.4/?.so')
+        self.assertRegex(version, r'^\d+\.\d+\.\d+$')
 
     def test_run_finds_its_library_where_it_was_moved_to(self):
         maps = self.out(self.root + '/bin/deltaprof', 'run', '-o', 'out=none', 'cat', '/proc/self/maps')

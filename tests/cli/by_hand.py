@@ -13,7 +13,9 @@ DELTAPROF = sys.argv.pop(1)
 
 
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
-    """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address."""
+    """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
+
+    NAME@FILE is a frame that a language's runtime named."""
     strings, functions, frames, out = [''], [], [], b''
 
     def string(text):
@@ -35,10 +37,14 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
     for i, frame in enumerate(frames, 1):
         lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
-        out += chunk(4, number(1, i) + number(2, 1) + number(3, frame if isinstance(frame, int) else 0x400000 + i) + lines)
-    for i, name in enumerate(functions, 1):
-        out += chunk(5, number(1, i) + number(2, string(name)))
+        of_runtime = not isinstance(frame, int) and '@' in frame[0]
+        out += chunk(4, number(1, i) + number(2, 2 if of_runtime else 1) + number(3, frame if isinstance(frame, int) else 0x400000 + i) + lines)
+    for i, function in enumerate(functions, 1):
+        name, _, file = function.partition('@')
+        out += chunk(5, number(1, i) + number(2, string(name)) + (number(4, string(file)) if file else b''))
     out += chunk(3, number(1, 1) + number(2, 0x400000) + number(3, 0x500000) + number(4, 0x1000) + number(5, string(program)))
+    if any('@' in f for f in functions):
+        out += chunk(3, number(1, 2) + number(2, 0) + number(3, 0x1000) + number(5, string('[anon]')))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
     out += number(13, string(comment)) if comment else b''
     return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))

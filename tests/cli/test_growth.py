@@ -62,6 +62,12 @@ From %s to %s (inuse_space)
         self.ticks('a.1', {'f': [1]})
         self.assertIn('There is one tick only', self.run_it('growth', self.dir.name).decode())
 
+    def test_a_directory_has_no_other_type_and_kind(self):
+        self.ticks('a.1', {'f': [1, 2]})
+        for words in (('--type', 'alloc_space'), ('--kind', 'block')):
+            self.run_it('growth', *words, self.dir.name, status=2)
+            self.assertIn('OLD NEW', self.error)
+
     def test_processes_are_summed(self):
         self.ticks('a.1', {'f': [10, 20, 30]})
         self.ticks('a.2', {'f': [1, 2, 3]})
@@ -97,7 +103,7 @@ class Check(Case):
         self.run_it('check', old, old, status=2)
 
     def sampled(self, rng, n_blocks, size, rate):
-        """What a profile says of so many blocks: each sampled with its probability, and weighted by the inverse."""
+        """A profile of n_blocks: each is sampled with its probability, and counts for the inverse of that."""
         p = 1 - 2.718281828459045 ** (-size / rate)
         n = sum(rng.random() < p for _ in range(n_blocks))
         return [(['f', 'main'], [round(n / p), round(n / p * size), 0, 0])]

@@ -32,16 +32,18 @@ class Site:
 
 
 class Leaks(Case):
-    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, **more):
+    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, at_exit=None, **more):
         rng = random.Random(seed)
         for t in range(n_ticks):
             rows = [(site.stack, values) for site in sites if any(values := site.tick(rng, t))]
             self.file('%s.%04d.heap.pb.gz' % (name, t + 1), gzip.compress(
                 gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9, **more)) + number(12, RATE)))
-        if end is not None:
-            data = gzip.decompress(profile(end, time_ns=(10**9 + 15 * n_ticks) * 10**9))
-            data += chunk(6, b'#ended') + number(13, len(parse(data).string_table)) + number(12, RATE)
-            self.file('%s.%04d.heap.pb.gz' % (name, n_ticks + 1), gzip.compress(data))
+        for rows, comment in (at_exit, b'#exit'), (end, b'#ended'):
+            if rows is not None:
+                data = gzip.decompress(profile(rows, time_ns=(10**9 + 15 * n_ticks) * 10**9))
+                data += chunk(6, comment) + number(13, len(parse(data).string_table)) + number(12, RATE)
+                n_ticks += 1
+                self.file('%s.%04d.heap.pb.gz' % (name, n_ticks), gzip.compress(data))
 
     def leaks(self, *arguments):
         return json.loads(self.run_it('leaks', '--json', *(arguments or [self.dir.name])))
@@ -97,7 +99,21 @@ class Leaks(Case):
         self.assertEqual(self.names(), ['lost'])
         text = self.run_it('leaks', self.dir.name).decode()
         self.assertIn('Too few ticks to see growth: 0, of 4 needed', text)
-        self.assertIn('100MB left at the end, never freed', text)
+        self.assertIn('100MB left at exit, never freed', text)
+
+    def test_what_destructors_free_was_not_lost(self):
+        def left(n):
+            return [100, 100 << 20, n, n << 20]
+        self.run_program([], n_ticks=0, at_exit=[(['lost', 'main'], left(100)), (['global', 'main'], left(100))],
+                         end=[(['lost', 'main'], [0, 0, 100, 100 << 20])])
+        found = self.leaks()
+        self.assertEqual([(leak['function'], leak['bytes']) for leak in found['leaks']], [('lost', 100 << 20)])
+        self.assertEqual(found['in_use_bytes'], 200 << 20)
+
+    def test_the_ticks_of_the_end_are_not_part_of_the_growth(self):
+        site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)
+        self.run_program([site], at_exit=[], end=[])  # freed one by one before exit, as a careful server does
+        self.assertEqual(self.names(), ['forget'])
 
     def test_a_clean_program_has_an_empty_list(self):
         self.run_program([self.traffic()], end=[])

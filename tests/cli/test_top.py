@@ -257,8 +257,20 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                                (['malloc', 'malloc'], [1, 1, 1, 1]), (['own_alloc', 'main'], [1, 2, 1, 2])])
         self.assertEqual(self.names(path), {'fill': ('7B', '7B'), 'own_alloc': ('2B', '2B'), 'main': ('0', '9B'), 'malloc': ('1B', '1B')})
         self.assertEqual(self.names('--fold', '^own_', path), {'fill': ('7B', '7B'), 'main': ('2B', '9B'), 'malloc': ('1B', '1B')})
+        ours = self.file('ours', b'# what only passes on\n\n^own_\n^fill$\n')
+        self.assertEqual(self.names('--fold', '@' + ours, path), {'main': ('9B', '9B'), 'malloc': ('1B', '1B')})
+        for name, words in (('none', 'No such file'), (self.file('bad', b'fine\n(\n'), r'\('), (self.file('long', b'x' * 2000), 'longer than')):
+            self.run_it('top', '--fold', '@' + name, path, status=2)
+            self.assertRegex(self.error, r'\Adeltaprof top: --fold .*' + words + r'.*\n\Z')
         self.assertEqual(self.names('--raw', path)['malloc'], ('8B', '8B'))
         self.assertEqual(self.names('--raw', path)['fill'], ('0', '7B'))
+
+    def test_the_interpreter_between_frames_of_its_language_is_left_out(self):
+        path = self.file('p', [(['list_new', 'eval', 'inner@a.py', 'call', 'eval', 'outer@a.py', 'eval', 'main'], [1, 7, 1, 7]),
+                               (['call', 'eval', 'outer@a.py', 'eval', 'main'], [1, 2, 1, 2])])
+        self.assertEqual(self.names(path), {'list_new': ('7B', '7B'), 'call': ('2B', '2B'), 'eval': ('0', '9B'), 'inner': ('0', '7B'),
+                                            'outer': ('0', '9B'), 'main': ('0', '9B')})
+        self.assertEqual(self.names('--raw', path)['call'], ('2B', '9B'))
 
     def test_places_without_a_name_below_such_a_function_are_folded_too(self):
         path = self.file('p', [(['lib.so+0x12', 'xmalloc', 'lib.so+0x34', 'main'], [1, 7, 1, 7])])
@@ -272,7 +284,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                 'std::string::append',
             'std::map<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, int>::find(int)':
                 'std::map<std::string, int>::find',
-            'cache::{lambda(int)#1}::operator()(int) const': 'cache::{lambda(int)#1}::operator()',
+            'operator()': 'operator()', 'cache::{lambda(int)#1}::operator()(int) const': 'cache::{lambda(int)#1}::operator()',
             '(anonymous namespace)::leak(int)': '(anonymous namespace)::leak', 'operator new[](unsigned long)': 'operator new[]',
             'std::ostream& operator<< <int>(std::ostream&, int)': 'operator<< <int>', 'ns::A::operator bool() const': 'ns::A::operator bool',
             'std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string<std::allocator<char> >(char const*)':
@@ -284,6 +296,10 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                 path = self.file('p', [([full], [1, 1, 1, 1])])
                 self.assertEqual([row[5] for row in self.top('--raw', path)], [short])
                 self.assertEqual([row[5] for row in self.top('--names=full', path)], [full])
+
+    def test_brackets_without_end_are_refused(self):
+        self.run_it('top', '--focus', '(' * 100000, self.file('p', [(['a'], [1, 1, 1, 1])]), status=2)
+        self.assertEqual(self.error, 'deltaprof top: --focus: brackets may be nested 200 times\n')
 
     def test_focus_ignore_and_hide_choose_as_pprofs_do(self):
         path = self.file('p', [(['a', 'b', 'main'], [1, 1, 1, 1]), (['c', 'b', 'main'], [1, 2, 1, 2]), (['d', 'main'], [1, 4, 1, 4])])
@@ -311,6 +327,24 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             'type': 'inuse_space', 'unit': 'bytes', 'total': 7,
             'rows': [{'name': 'a"\\\x1b\n\u20ac', 'flat': 5, 'cum': 5}, {'name': 'b', 'flat': 2, 'cum': 2}, {'name': 'main', 'flat': 0, 'cum': 7}]})
         self.assertEqual(json.loads(self.run_it('top', '--json', self.file('q', [])))['rows'], [])
+
+    def test_columns_stand_beside_the_value(self):
+        types = HEAP + [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
+        path = self.file('p', [(['a', 'main'], [10, 100, 0, 0, 8, 6, 4000]), (['a', 'main'], [0, 0, 2, 20, 0, 0, 0], {'age': '<1m'}),
+                               (['b', 'main'], [1, 1, 1, 1, 0, 0, 0])], types, default='inuse_space')
+        lines = self.run_it('top', '--columns', 'lifetime,temporary,alloc_objects', path).decode().splitlines()[3:]
+        self.assertEqual([line.split() for line in lines], [
+            ['flat', 'flat%', 'sum%', 'cum', 'cum%', 'lifetime', 'temporary', 'alloc_objects', 'name'],
+            ['20B', '95.2%', '95.2%', '20B', '95.2%', '500us', '75.0%', '10', 'a'],
+            ['1B', '4.8%', '100.0%', '1B', '4.8%', '-', '-', '1', 'b'],
+            ['0', '0.0%', '100.0%', '21B', '100.0%', '-', '-', '0', 'main']])
+        rows = json.loads(self.run_it('top', '--json', '--cum', '--columns', 'freed_objects,lifetime,temporary', path))['rows']
+        self.assertEqual(rows[0], {'name': 'main', 'flat': 0, 'cum': 21, 'freed_objects': 8, 'lifetime': 500000, 'temporary': 0.75})
+        self.run_it('top', '--columns', 'colour', path, status=1)
+        self.assertEqual(self.error, 'deltaprof top: --columns colour: no profile has this sample type\n')
+        self.run_it('top', '--columns', 'lifetime', self.file('q', [(['a'], [1, 1, 1, 1])]), status=1)
+        self.assertIn('the program needs age=on', self.error)
+        self.run_it('top', '--columns', ','.join(['alloc_space'] * 9), path, status=2)
 
     # ---- which files ----
 
@@ -357,7 +391,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def test_what_was_lost_is_said_below_the_table(self):
         data = gzip.decompress(profile([(['f'], [1, 1, 1, 1])]))
         n = len(parse(data).string_table)
-        data += b''.join(chunk(6, text) + number(13, n + i) for i, text in enumerate([b'#deltaprof 1', b'3 stacks were cut short']))
+        data += b''.join(chunk(6, text) + number(13, n + i) for i, text in enumerate([b'#deltaprof 1', b'Type: heap', b'3 stacks were cut short']))
         self.top(self.file('p', data))
         self.assertEqual(self.below, ['Lost: 3 stacks were cut short'])
 

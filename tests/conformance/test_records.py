@@ -364,7 +364,7 @@ for dump in range(8):
     found = d.write_block([deltas.block(s, 1, 1) for s in stacks])
     assert found.total('contentions') == 15000, found.total('contentions')
 '''
-        env = dict(os.environ, DELTAPROF_CONF='memory=16M,symbolize=none')
+        env = dict(os.environ, DELTAPROF_CONF='memory=17M,symbolize=none')
         subprocess.run([sys.executable, '-c', code], env=env, check=True, timeout=100)
 
 

@@ -2,7 +2,7 @@
 """Every system call that deltaprof makes fails, one by one; the host must not notice, and what was lost must be said.
 
     test_faults.py              each place that makes a call fails once (part of the tests)
-    test_faults.py long         also each place always; each Nth call, alone and with all after it
+    test_faults.py long         also each place always; some Nth calls, alone and with all after it
     test_faults.py PLAN...      plans alone, such as `place libdeltaprof.so.0 1a2b once` or `from 17`
 
 A first run writes down the places (inject.c): a library and the address that a call returns to. The victim prints the
@@ -76,9 +76,9 @@ def run(plan='', preload=True, keep=0):
     env = environment('heap_rate=1,mutex_rate=1,block_rate=1ns,interval=200ms,signal=USR2,exit_timeout=5s,'
                       f'keep={keep},listen=unix:{directory}/socket', out=directory + '/out', preload=preload, behind=[INJECT] if preload else [],
                       extra={'INJECT_FILE': book, 'INJECT': plan})
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with tempfile.TemporaryFile() as stdout:
         process = subprocess.Popen([VICTIM, os.path.join(HOOKS, 'libplugin.so')], env=env, stdin=subprocess.PIPE, stdout=stdout,
-                                   stderr=stderr, cwd=directory)
+                                   stderr=subprocess.PIPE, cwd=directory)  # a few lines: less than a pipe holds
         r.pid = process.pid
         try:
             if preload:
@@ -92,8 +92,8 @@ def run(plan='', preload=True, keep=0):
         except OSError as failure:  # it has ended already
             r.status = process.wait(SECONDS)
         stdout.seek(0)
-        stderr.seek(0)
-        r.stdout, r.stderr = stdout.read().decode(), stderr.read().decode()
+        r.stdout, r.stderr = stdout.read().decode(), process.stderr.read().decode()
+        process.stderr.close()
     r.said = [line for line in r.stderr.splitlines() if line.startswith('deltaprof[')]
     r.others = [line for line in r.stderr.splitlines() if not line.startswith('deltaprof[')]
     r.out, r.places = directory + '/out', []
@@ -155,7 +155,8 @@ def main():
     assert without.status == 7 and without.stdout, (without.status, without.stdout, without.stderr)
     first = run(keep=2)
     assert (first.status, first.stdout, first.others) == (7, without.stdout, []), (first.status, first.stdout, first.stderr)
-    assert not first.said, first.said
+    said = [line for line in first.said if 'which started this one, has it' not in line]  # a child that lived for long
+    assert not said, said
     places = {(library, offset): function for library, offset, function, _ in first.places}
     names = {f'{library} {offset:x}': f'{function} in {place_name(library, offset)}' for (library, offset), function in places.items()}
     assert len(places) > 60, places
@@ -164,7 +165,7 @@ def main():
         plans = arguments
     elif arguments:
         plans += [f'place {name} always' for name in names]
-        plans += [f'{how} {n}' for n in range(1, first.n_calls, 3) for how in ('nth', 'from')]
+        plans += [f'{how} {n}' for n in range(1, first.n_calls, max(3, first.n_calls // 250)) for how in ('nth', 'from')]
     functions = {plan: names.get(' '.join(plan.split()[1:3]), '') for plan in plans}
     n_bad = n_good = 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

@@ -47,7 +47,7 @@ void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
     return moved;
 }
 
-/* Grows by doubling only where one by one would take for ever. */
+/* The exact size, but large vectors that grow step by step double: copying them at each step would take too long. */
 void *dp_mem_vec_room(void **at, size_t *cap, size_t n, size_t want, size_t elem_bytes)
 {
     if (want > *cap || !*at) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Coverage-guided fuzzing of one target with libFuzzer: fuzz.sh TARGET SECONDS [CORPUS-DIRECTORY]
-# TARGET: decode, diff, cfi, object, request, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
+# TARGET: decode, diff, formats, cfi, object, request, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
 # to the current directory. ELFUTILS=DIRECTORY, a tree of elfutils built by clang -fsanitize=fuzzer-no-link,address: elf and dwarf see
 # into its libraries. Needs clang and libclang-rt-dev.
 set -eu
@@ -12,13 +12,11 @@ new=${3:-$(mktemp -d)}
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
 case $target in
-request) set -- "$src/http/request.c" "$src/http/access.c" "$src/base/address.c" "$src"/base/config*.c "$src/base/text.c" ;;
+request) set -- "$src/http/request.c" "$src/http/access.c" "$src"/config/*.c "$src"/base/*.c -lpthread -ldl ;;
 cfi) set -- "$src/unwind/cfi.c" "$src/unwind/cfi_program.c" "$src/unwind/rule.c" ;;
 top)
-    set -- "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm -lpthread -ldl
-    for room in top count files names preload units; do
-        set -- "$src/cli/$room.c" "$@"
-    done
+    set -- "$src"/model/*.c "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm -lpthread -ldl
+    set -- "$src"/cli/top.c "$src"/cli/heading.c "$src"/query/*.c "$src"/naming/*.c "$src"/print/*.c "$@"
     ;;
 elf | dwarf)
     [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
@@ -29,8 +27,12 @@ elf | dwarf)
     set -- "$src/modules/$module.c" "$src/modules/session.c" "$src/modules/elffile.c" "$src/modules/elfsymbols.c" \
         "$src/modules/demangle.c" $libraries -llzma -lz -liberty -lpthread -ldl
     ;;
-object) set -- "$src"/objects/*.c "$src"/unwind/*.c "$src"/record/*.c "$src"/base/*.c -lpthread -ldl ;;
-*) set -- "$here/exact_mem.c" "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
+object) set -- "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c "$src"/base/*.c -lpthread -ldl ;;
+formats)
+    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" \
+        "$src/modules/gzip.c" -lisal
+    ;;
+*) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
 esac
 clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR='""' -I"$src" -I"$src/../include" \
     "$here/fuzz_$target.c" "$@" -o "$program"

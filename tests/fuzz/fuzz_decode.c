@@ -3,8 +3,8 @@
  * Fuzzes the reader with any bytes, gzipped or raw, then merges, encodes and reads again: an accepted input must be
  * written as a profile that is accepted, with the same sums.
  */
+#include "model/merge.h"
 #include "pprof/decode_input.h"
-#include "pprof/merge.h"
 #include "written.h"
 
 #define LIMIT ((size_t)1 << 22)
@@ -17,7 +17,7 @@ static uint64_t sum(const struct dp_merge *merge)
     return total;
 }
 
-static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_bytes, struct dp_input_error *error)
+static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *error)
 {
     struct dp_decode decode = {0};
     int result = dp_decode_scan(&decode, bytes, n_bytes, error);
@@ -31,11 +31,11 @@ static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_b
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct dp_input input = {0};
+    struct dp_decode_input input = {0};
     struct dp_merge first = {0}, second = {0};
-    struct dp_input_error error = {""};
+    struct dp_decode_error error = {""};
     struct written written = {0};
-    int result = dp_input_copy(&input, data, size, LIMIT, &error);
+    int result = dp_decode_input_copy(&input, data, size, LIMIT, &error);
     if (!result)
         result = read_profile(&first, input.bytes.at, input.bytes.n, &error);
     if (!result && first.model.types.n) {
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dp_vec_fini(&written.bytes);
     dp_merge_fini(&first);
     dp_merge_fini(&second);
-    dp_input_fini(&input);
+    dp_decode_input_fini(&input);
     CHECK(dp_mem_used() == 0);
     return 0;
 }

@@ -4,13 +4,13 @@
  * start of the second profile. The output must be a valid profile; a profile minus itself has no flow; and a diff that
  * parses every sample gives the same result as one that recognizes repeated samples.
  */
-#include "pprof/diff.h"
+#include "model/diff.h"
 #include "written.h"
 
 static int add(struct dp_diff *diff, const uint8_t *bytes, size_t n_bytes)
 {
     struct dp_decode decode = {0};
-    struct dp_input_error error = {""};
+    struct dp_decode_error error = {""};
     int result = dp_decode_scan(&decode, bytes, n_bytes, &error);
     if (!result)
         result = dp_diff_add(diff, &decode, &error);
@@ -26,7 +26,7 @@ static void check_written(struct dp_diff *diff, int no_flows)
     struct dp_diff_result found;
     struct dp_decode decode = {0};
     struct dp_decode_sample sample = {0};
-    struct dp_input_error error;
+    struct dp_decode_error error;
     if (!dp_diff_write(diff, keep, &written, &found)) {
         int result = dp_decode_scan(&decode, written.bytes.at, written.bytes.n, &error);
         CHECK(result != -EBADMSG);

@@ -4,8 +4,8 @@
  * and Sec-Fetch-Site, one line each. For any input the result must be complete: a valid HTTP status, terminated text, a
  * configuration that fits. An accepted request must also be accepted in its canonical form.
  */
-#include "base/address.h"
-#include "base/config.h"
+#include "config/address.h"
+#include "config/config.h"
 #include "http/access.h"
 #include "http/request.h"
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     judge("GET", line[1]);
 
     const char *message = "";
-    struct dp_endpoint_address address;
+    struct dp_config_address address;
     struct dp_access_headers headers = {line[2], line[3], line[4], line[5]};
     dp_access_init("", true);
     int status = dp_access_check(&headers, &message);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     dp_access_init("/proc/self/comm", false); /* a short first line */
     status = dp_access_check(&headers, &message);
     CHECK(status == 200 || status == 401 || status == 503 || (status == 403 && (line[4] || line[5])));
-    if (!dp_endpoint_address_parse(&address, line[2]))
+    if (!dp_config_address_parse(&address, line[2]))
         CHECK(address.n_bytes && address.first_port <= address.last_port);
     free(text);
     return 0;

@@ -7,11 +7,11 @@
  * must end with 0 or 1, print a reason if it is 1, write no control character, and free all memory.
  */
 #include "cli/cli.h"
+#include "print/print.h"
 #include "written.h"
 
 #include <fcntl.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -20,19 +20,8 @@
 enum { TWO = 1, TYPED = 2, LABELED = 4, ALL = 8, NO_NAMES = 16 };
 
 static char directory[] = "/dev/shm/fuzz_top.XXXXXX";
-static unsigned n_errors;
 
-/* In place of those of main.c. */
-void dp_cli_error(const char *verb, const char *format, ...)
-{
-    char line[8192];
-    va_list args;
-    va_start(args, format);
-    CHECK(vsnprintf(line, sizeof line, format, args) > 0);
-    va_end(args);
-    n_errors++;
-}
-
+/* In place of that of main.c. */
 int dp_cli_help(int argc, char **argv, const char *text)
 {
     return 0;
@@ -56,6 +45,14 @@ static bool is_clean(const char *text, size_t n)
         if (((unsigned char)text[i] < 32 && text[i] != '\n') || text[i] == 127)
             return false;
     return true;
+}
+
+static size_t n_lines(const char *text, size_t n)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    return lines;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -87,19 +84,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (flags & TWO)
         argv[argc++] = second;
 
-    char *text = NULL;
-    size_t n_text = 0;
-    FILE *terminal = stdout;
+    char *text = NULL, *why = NULL;
+    size_t n_text = 0, n_why = 0;
+    FILE *terminal = stdout, *errors = stderr;
     stdout = open_memstream(&text, &n_text);
-    CHECK(stdout);
+    stderr = open_memstream(&why, &n_why);
+    CHECK(stdout && stderr);
     optind = 0; /* getopt starts anew */
-    n_errors = 0;
     int status = dp_cli_top(argc, argv);
     fclose(stdout);
+    fclose(stderr);
     stdout = terminal;
-    CHECK(status == 0 ? n_errors == 0 && n_text : status == DP_CLI_FAILED && n_errors == 1 && !n_text);
-    CHECK(is_clean(text, n_text));
+    stderr = errors;
+    CHECK(status == 0 ? !n_why && n_text : status == DP_EXIT_FAILED && n_lines(why, n_why) == 1 && !n_text);
+    CHECK(is_clean(text, n_text) && is_clean(why, n_why));
     free(text);
+    free(why);
     CHECK(!unlink(first) && !unlink(second));
     CHECK(dp_mem_used() == 0);
     return 0;

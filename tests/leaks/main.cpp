@@ -84,11 +84,15 @@ int main(int argc, char **argv)
             printf("leak %s\n", p->name);
         for (const program *p = sound_programs; p->name; p++)
             printf("sound %s\n", p->name);
+        for (const program *p = fresh_programs; p->name; p++)
+            printf("fresh %s\n", p->name);
         return 0;
     }
     const program *p = find(leaking_programs, argv[1]);
     if (!p)
         p = find(sound_programs, argv[1]);
+    if (!p)
+        p = find(fresh_programs, argv[1]);
     if (!p)
         return 2;
     if (!p->n_workers)

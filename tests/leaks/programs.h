@@ -18,7 +18,7 @@ struct program {
     int n_workers; /* processes that do the work; 0: the first process itself */
 };
 
-extern const program leaking_programs[], sound_programs[]; /* up to one without a name */
+extern const program leaking_programs[], sound_programs[], fresh_programs[]; /* up to one without a name */
 
 extern int worker; /* the number of this worker process */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * docker PROGRAM [ARGUMENT...] - executes PROGRAM under the refusing part of Docker's default seccomp filter: with
- * EPERM, what needs a capability that containers lack; with ENOSYS, clone3, so that libc falls back to clone, whose
- * flags the filter can read. Without a container. Source: the profile that Docker documents,
+ * docker PROGRAM [ARGUMENT...] - executes PROGRAM, without a container, under a filter that refuses what Docker's
+ * default seccomp filter refuses. Calls that need a capability which containers lack fail with EPERM. clone3 fails with
+ * ENOSYS, so that libc falls back to clone, whose flags the filter can read. Source: the profile that Docker documents,
  * profiles/seccomp/default.json of moby/moby (its list of allowed calls).
  */
 #include <linux/audit.h>

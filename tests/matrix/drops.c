@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * drops - gives up its rights in stages, as daemons do: chroot, groups, user, capabilities, no_new_privs, a filter.
- * After each stage it allocates, and checks in /proc that no thread of the process has more rights than the first.
+ * After each stage it allocates, and prints how many threads still have rights that the first thread gave up. It reads
+ * the rights from /proc.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 static int proc_fd;
 
-/* The lines of a thread's status that say what it may do, and its root. */
+/* Writes the rights of a thread: its root directory, and the lines of its status that show them. */
 static void rights(const char *thread, char *to, size_t n_to)
 {
     static const char *const lines[] = {"Uid:", "Gid:", "Groups:", "CapEff:", "CapPrm:", "NoNewPrivs:", "Seccomp:"};
@@ -41,7 +42,7 @@ static void rights(const char *thread, char *to, size_t n_to)
     }
 }
 
-/* How many threads may do something that the first may not. */
+/* Returns how many threads have other rights than the first thread. */
 static int n_stronger(void)
 {
     char mine[1024], other[1024], self[16];
@@ -53,7 +54,7 @@ static int n_stronger(void)
         if (task->d_name[0] == '.')
             continue;
         rights(task->d_name, other, sizeof other);
-        n += strchr(other, ':') && strcmp(mine, other) != 0; /* one that has just ended has no lines */
+        n += strchr(other, ':') && strcmp(mine, other) != 0; /* a thread that has just ended has no lines */
     }
     if (tasks)
         closedir(tasks);

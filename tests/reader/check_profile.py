@@ -17,7 +17,9 @@ from collections import Counter
 import reader
 
 HEAP = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
+LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
 LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
+EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK]
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
 PAGE = 4096
@@ -121,6 +123,11 @@ class Elf:
                 return True
         return False
 
+    def called(self, offset):
+        """Where the direct call leads to whose last byte is at offset, as an offset in its segment; None: it is none."""
+        d = self.data[offset - 4:offset + 1]
+        return offset + 1 + int.from_bytes(d[1:], 'little', signed=True) if d[:1] == b'\xe8' else None
+
     def is_trampoline(self, offset):
         """Whether rt_sigreturn is called from just behind offset: libc's __restore_rt, which has no name in a stripped one."""
         return self.data[offset + 1:offset + 10] == b'\x48\xc7\xc0\x0f\0\0\0\x0f\x05'
@@ -161,13 +168,14 @@ class Check:
         self.want(p.time_ns > 0, 'time_nanos is missing')
         self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
                   'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
-        heap = p.period_type == ('space', 'bytes')
-        allowed = [HEAP, HEAP[:2], HEAP[2:]] if heap else [LOCK]
+        heap, events = p.period_type == ('space', 'bytes'), p.period_type == ('events', 'count')
+        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES] if heap else [EVENTS] if events else [LOCK]
         self.want(p.types in allowed, 'sample types', p.types)
-        self.want(heap or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
+        self.want(heap or events or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
         self.want(p.period >= 1 if heap else p.period == 1, 'period', p.period)
-        self.want(p.kind is None or heap == (p.kind == 'heap'), 'a', p.kind, 'file with', p.period_type)
+        self.want(p.kind is None or (heap, events) == (p.kind == 'heap', p.kind == 'events'), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
+        self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is none that people ask for')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
         self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')
@@ -252,7 +260,8 @@ class Check:
             self.calls(mappings)
 
     def calls(self, mappings):
-        """An address is a call's last byte, except what a signal interrupted and the trampoline itself."""
+        """An address is a call's last byte, except what a signal interrupted and the trampoline itself, and the begin of
+        a leaf that the next frame calls, which left by a jump."""
         locations = {l.id: l for l in self.m.location}
         names = {f.id: self.s[f.name] for f in self.m.function}
         def trampoline(l):
@@ -264,6 +273,20 @@ class Check:
         trampolines = {i for i, l in locations.items() if trampoline(l)}
         exempt = trampolines | {l for sample in self.m.sample for leafward, l in
                                 zip(sample.location_id, sample.location_id[1:]) if leafward in trampolines}
+        def offset(l):
+            m = mappings[l.mapping_id]
+            return l.address - m.memory_start + m.file_offset
+
+        def calls(l, leaf):
+            """Whether the leaf is the start of a function that l called: directly, or by way of a table, when only its
+            alignment says that a function begins there."""
+            elf = Elf.of(self.s[mappings[l.mapping_id].filename]) if self.s[mappings[l.mapping_id].filename][:1] == '/' else None
+            same = mappings[leaf.mapping_id].filename == mappings[l.mapping_id].filename
+            return elf is not None and (same and elf.called(offset(l)) == offset(leaf) or
+                                        elf.is_call(offset(l)) and leaf.address % 16 == 0)
+
+        exempt |= {s.location_id[0] for s in self.m.sample if len(s.location_id) > 1 and
+                   calls(locations[s.location_id[1]], locations[s.location_id[0]])}
         for l in self.m.location:
             m = mappings[l.mapping_id]
             name = self.s[m.filename]
@@ -286,7 +309,7 @@ class Check:
             for l in sample.label:
                 (texts if l.str else numbers).add(self.s[l.key])
                 self.want(not l.str or not l.num and not l.num_unit, 'sample', i, 'a label that is text and number')
-                self.want(l.str or l.num_unit, 'sample', i, 'number', self.s[l.key], 'without a unit')
+                self.want(l.str or l.num_unit or self.s[l.key] in ('end_timestamp_ns', 'thread id'), 'sample', i, 'number', self.s[l.key], 'without a unit')
                 self.want(not self.s[l.key].startswith('pprof::'), 'label', self.s[l.key])
             keys = [l.key for l in sample.label]
             self.want(len(keys) == len(set(keys)), 'sample', i, 'has a label twice')

@@ -26,7 +26,7 @@ except ImportError as error:  # protoc or python3-protobuf is not installed: the
 
 Frame = collections.namedtuple('Frame', 'function address mapping file line')
 Sample = collections.namedtuple('Sample', 'frames names labels values')
-NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block)\.pb\.gz$')
+NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|events)\.pb\.gz$')
 
 
 class Profile:

@@ -133,7 +133,7 @@ class Checker(unittest.TestCase):
         place(good)
         check_profile.check(gzip.compress(good.SerializeToString()))
         if elf.machine == 62:
-            self.broken('last byte of a call', lambda m: (place(m), setattr(m.location[0], 'address', 0x400000 + offset % 4096)))
+            self.broken('last byte of a call', lambda m: (place(m), setattr(m.location[0], 'address', 0x400001 + offset % 4096)))
         self.broken('no executable segment', lambda m: (place(m), setattr(m.mapping[0], 'file_offset', 1 << 40)))
         self.broken('in the file', lambda m: (place(m), m.string_table.__setitem__(m.mapping[0].build_id, 'abcd')))
 

@@ -23,7 +23,7 @@ struct reply {
     atomic_int orphaned;
 };
 
-static int produce(void *arg, dp_write_fn fn, void *ctx)
+static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
 {
     struct reply *r = arg;
     static _Thread_local unsigned char bytes[9000];

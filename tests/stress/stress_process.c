@@ -3,12 +3,12 @@
  * Threads start and end, and children are forked meanwhile: counts stay exact, blocks of scratch memory are returned, a
  * child counts from the fork on, finds its inherited blocks, and never hangs.
  */
-#include "record/record.h"
-#include "record/store.h"
-#include "record/table.h"
-#include "record/thread.h"
-#include "stress.h"
 #include "../support/totals.h"
+#include "record/record.h"
+#include "store/store.h"
+#include "store/table.h"
+#include "store/thread.h"
+#include "stress.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,13 +3,13 @@
  * Threads use the record table, live_blocks and the heap's hooks at the same time: no event is lost or counted twice,
  * and a concurrent reader never sees a counter shrink or more freed than allocated.
  */
+#include "../support/totals.h"
 #include "record/gate.h"
 #include "record/record.h"
-#include "record/table.h"
-#include "record/live_blocks.h"
-#include "record/thread.h"
+#include "store/live_blocks.h"
+#include "store/table.h"
+#include "store/thread.h"
 #include "stress.h"
-#include "../support/totals.h"
 
 #include <signal.h>
 #include <string.h>
@@ -316,7 +316,7 @@ int main(void)
 {
     dp_config_init(&conf);
     conf.memory = 16 << 20;
-    deltaprof_gate_open(&gate, true);
+    deltaprof_gate_open(&gate, DELTAPROF_GIVES_PAGES);
     CHECK(!dp_record_init(&conf));
     conf.heap_rate = DP_GATE_RATE_MIN;
     dp_record_tune(&conf, true);

@@ -3,10 +3,11 @@
  * Threads allocate and free while consumers write, some to sinks that fail. The deltas of each consumer must add up
  * exactly to all events; no value is ever negative; in-use is zero after everything was freed.
  */
-#include "../unit/profiles.h"
+#include "../support/profiles.h"
 #include "record/record.h"
-#include "record/store.h"
-#include "record/table.h"
+#include "report/settings.h"
+#include "store/store.h"
+#include "store/table.h"
 
 #include <pthread.h>
 #include <stdio.h>

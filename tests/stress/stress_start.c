@@ -3,10 +3,10 @@
  * Threads run hooks while the profiler starts: each must see either nothing or all of it. A thread that saw the pool of
  * scratch blocks before its key would write to key 0, which belongs to the host.
  */
-#include "record/record.h"
-#include "record/thread.h"
-#include "stress.h"
 #include "../support/totals.h"
+#include "record/record.h"
+#include "store/thread.h"
+#include "stress.h"
 
 enum { THREADS = 8, HOST_VALUE = 4711 };
 
@@ -22,7 +22,8 @@ static void allocate_on(unsigned thread)
     atomic_fetch_add(&n_running, 1);
     for (unsigned after = 0; after < 1000; after += atomic_load_explicit(&started, memory_order_relaxed)) {
         self->state = self->scratch ? self->state : DP_THREAD_NEW; /* like a new thread */
-        deltaprof_guard_exit(0);
+        deltaprof_thread.countdown = 0;
+        deltaprof_thread.guard = 0;
         self->armed = 0;
         deltaprof_alloc(0, (void *)(address += 16), 100);
         CHECK(pthread_getspecific(host_key) == (void *)HOST_VALUE, "thread %u", thread);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress_wait.c - invariant 2 of record/contended.c under threads: when no thread waits, the mutex profile's delay
+ * stress_wait.c - invariant 2 of store/contended.c under threads: when no thread waits, the mutex profile's delay
  * equals the block profile's, to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that
  * share a set, locks that are created and destroyed, and stacks captured meanwhile. And all filter bytes are 0 at the
  * end.
  */
-#include "record/record.h"
-#include "record/table.h"
 #include "record/labels.h"
-#include "record/live_blocks.h"
+#include "record/record.h"
+#include "store/live_blocks.h"
+#include "store/table.h"
 #include "stress.h"
 
 #include <deltaprof/hooks.h>

@@ -2,7 +2,7 @@
 /* tests/support/totals.h - the sums over all heap records. */
 #pragma once
 
-#include "record/table.h"
+#include "store/table.h"
 
 #include <stdlib.h>
 

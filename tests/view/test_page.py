@@ -123,6 +123,15 @@ class Page(Case):
         self.browser.click('#fold')
         self.assertEqual(self.flat_and_cum(), self.top('--raw', '--type', 'alloc_space', directory)[1])
 
+    def test_the_interpreter_between_frames_of_its_language_is_left_out(self):
+        path = self.file('p', [(['list_new', 'eval', 'inner@a.py', 'call', 'eval', 'outer@a.py', 'eval', 'main'], [1, 7, 1, 7]),
+                               (['call', 'eval', 'outer@a.py', 'eval', 'main'], [1, 2, 1, 2])])
+        self.show(path, fragment='#v=table')
+        self.assertEqual(self.flat_and_cum(), self.top('--type', 'inuse_space', path)[1])
+        self.assertEqual(self.flat_and_cum()['call'], [2, 2])
+        self.browser.click('#fold')
+        self.assertEqual(self.flat_and_cum(), self.top('--raw', '--type', 'inuse_space', path)[1])
+
     def test_a_dragged_range_is_the_sum_of_its_files(self):
         self.show(self.server())
         self.browser.choose('#type', 'alloc_space')
@@ -193,8 +202,10 @@ class Page(Case):
     def test_growth_says_what_grows_steadily(self):
         self.show(self.server())
         self.browser.click('[data-value=leaks]')
-        first = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => r.querySelector(".name").textContent)[0]')
+        first = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => r.lastChild.textContent)[0]')
         self.assertTrue(first.startswith('list_append'), first)
+        verdict = self.browser.js('return document.querySelector("#leaks tbody tr").children[4].textContent')
+        self.assertEqual(verdict, 'grows on: a leak?')
 
     def test_tables_by_everything(self):
         self.show(self.server())
@@ -343,10 +354,15 @@ class Page(Case):
         before = self.shown()
         with open(self.file('extra.pb.gz', [(['main'], [1, 1, 1, 4242])], HEAP, (START + 100) * SECOND), 'rb') as f:
             extra = base64.b64encode(f.read()).decode()
-        self.browser.js('const t = new DataTransfer(); t.items.add(new File([Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0))], "extra.pb.gz"));'
-                        't.items.add(new File(["no profile"], "broken.pb.gz")); window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', extra)
+        types = HEAP[:2] + [('contentions', 'count'), ('delay', 'nanoseconds')]
+        with open(self.file('events.pb.gz', [(['main'], [1, 7, 0, 0], {'end_timestamp_ns': START * SECOND})], types, START * SECOND), 'rb') as f:
+            events = base64.b64encode(f.read()).decode()
+        self.browser.js('const t = new DataTransfer(), bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));'
+                        't.items.add(new File([bytes(arguments[0])], "extra.pb.gz")); t.items.add(new File([bytes(arguments[1])], "server.7.0001.events.pb.gz"));'
+                        't.items.add(new File(["no profile"], "broken.pb.gz")); window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', extra, events)
         self.browser.wait(lambda: self.shown() == [before[0] + 4242])
         self.assertIn('broken.pb.gz', self.browser.text('#state'))
+        self.assertNotIn('events', self.browser.text('#state'))  # they are left out before they could be taken for a heap's
 
     def test_joined_ticks_say_the_same_in_fewer_rows(self):
         code = ''

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * behind.c - an allocator preloaded behind the profiler, which resolves its own next one as interposers do. It raises
- * a signal in the middle of malloc when it is asked to.
+ * a signal, or calls a function, in the middle of malloc when it is asked to.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int raise_in_malloc;
+EXPORT void (*call_in_malloc)(void);
 
 EXPORT void *malloc(size_t n_bytes)
 {
@@ -20,6 +21,11 @@ EXPORT void *malloc(size_t n_bytes)
     if (signal) {
         raise_in_malloc = 0;
         raise(signal);
+    }
+    void (*call)(void) = call_in_malloc;
+    if (call) {
+        call_in_malloc = NULL;
+        call();
     }
     return next(n_bytes);
 }

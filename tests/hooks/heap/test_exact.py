@@ -25,7 +25,7 @@ def compare(r, children=True):
     written = books(r.stdout)
     assert len(written) >= 2, r.stdout
     if not children:
-        parent = list(written)[-1]  # the last to write its book
+        parent = list(written)[-1]  # the last to write its counts
         written = {parent: written[parent]}
     for pid, book in written.items():
         loaded = profiles(r, pid=pid)
@@ -99,10 +99,10 @@ def that_failed_writes_lose_nothing():
     for _ in range(3):  # a file where the directory was
         os.rename(out, out + '.away')
         open(out, 'w').close()
-        wait_for('no profiles in')
+        wait_for('cannot write profiles in')
         os.unlink(out)
         os.rename(out + '.away', out)
-        wait_for('profiles in')
+        wait_for('profiles are written in')
     r = end(p, out)
     assert r.status == 0, r.stderr
     compare(r, children=False)  # who ended meanwhile could tell nobody

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_pages STEPS [switch] - threads that allocate in every way, grow, shrink and free blocks of each other, and
- * look whether each block is what was asked for: aligned, zeroed, as it was filled. All is freed in the end. With
- * `switch` the sampling rate changes all the while.
+ * victim_pages STEPS [switch] - four threads allocate blocks in every way, as by calloc and posix_memalign. They resize
+ * and free each other's blocks. They check each block: its alignment, its zeros if calloc made it, and its contents.
+ * All blocks are freed before the end. With `switch`, a fifth thread changes the sampling rate all the time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum { THREADS = 4, PLACES = 512 };
 
-/* What stands in a place: who takes it out owns it. Its first bytes say how long it is and what it is filled with. */
+/* A block in `places`. The thread that takes it out owns it. n: its size, header included. fill: each of `bytes`. */
 struct block {
     size_t n;
     unsigned char fill;
@@ -149,7 +149,7 @@ static void *switch_rates(void *found)
                                         "heap_rate=64k"};
     int (*set)(const char *) = (int (*)(const char *))found;
     for (unsigned i = 0; !atomic_load(&stop); i++) {
-        /* The rates that give no pages come late: they are for the rest of the process. */
+        /* The rates 1 and 64k come late: after one of them, no sample of this process gets a page boundary any more. */
         if (set(rates[i % (i < 200 ? 3 : 5)]))
             fail("deltaprof_set");
         usleep(500);

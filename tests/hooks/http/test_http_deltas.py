@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who gets which delta over HTTP: each consumer the whole, exactly, however its connections end."""
+"""Deltas over HTTP: those of each consumer add up to the exact totals, however its connections end."""
 import threading
 import time
 
@@ -50,7 +50,8 @@ def that_a_client_killed_in_the_middle_loses_nothing():
         assert s.process.stdout.readline() == 'ready\n'  # the tree has grown
         body = s.get('/debug/pprof/heap?types=alloc')
         whole = rows(reader.load(body))
-        # More than sockets can hold: 64 KiB there (the kernel doubles what we ask), some here.
+        # The body does not fit in the buffers of the sockets: 64 KiB in the server (the kernel doubles the 32 KiB that
+        # it asks for), and a few KiB in the client.
         assert len(whole) > 65000 and len(body) > 250000, (len(whole), len(body))
         for i in range(50):
             got = part(s, '/debug/pprof/delta_heap?cursor=c&types=alloc', 1000 + i * 997)
@@ -63,7 +64,7 @@ def that_a_client_killed_in_the_middle_loses_nothing():
 
 
 def acknowledge(s, cursor, most_of, rounds):
-    """A client that dies at any byte and goes on by `after`; the sum of what it holds."""
+    """A client whose connection ends at any byte. It goes on with `after`. Returns the sum of its whole replies."""
     total, seq = {}, 0
     for i in range(rounds):
         most = most_of(i)
@@ -94,12 +95,12 @@ def that_after_loses_and_doubles_nothing_at_any_byte():
             after = {k: v['alloc_objects'] for k, v in rows(s.profile('heap?types=alloc')).items()}
             tree = [k for k in before if before[k] == after[k]]
             assert len(tree) > 2 ** (3 if step == 7 else 12), len(tree)
-            for key in tree:  # what the tree's nodes did happened once, before everything
+            for key in tree:  # each node allocated once, before the first read
                 assert total.get(key) == before[key], (key, total.get(key), before[key])
 
 
 def reads_around_a_window(s):
-    """(a window of two seconds, a read before it, two within it, one after it); None: who reads was held up."""
+    """(a window of two seconds, a read before it, two within it, one after it); False: too few reads were within it."""
     windows, within, before = [], [], s.profile('heap')
     asks = threading.Thread(target=lambda: windows.append(s.profile('heap?seconds=2')))
     asks.start()
@@ -107,7 +108,8 @@ def reads_around_a_window(s):
         within.append((s.profile('heap'), time.time_ns()))
     window, after = windows[0], s.profile('heap')
     within = [p for p, came_ns in within if window.time_ns < p.time_ns and came_ns < window.time_ns + window.duration_ns]
-    # A time is taken just before its counts: the first may be of the same moment as the window's.
+    # A profile's time is taken just before its counts. So the first read may have counted at the same moment as the
+    # window: it is left out.
     return len(within) > 2 and (window, before, within[1], within[-1], after)
 
 

@@ -45,6 +45,18 @@ def that_the_page_follows_its_process():
         assert before.samples
 
 
+def that_it_shows_who_waits_now():
+    def check(b):
+        b.click('[data-value=locks]')
+        b.wait(lambda: b.js('return document.querySelectorAll("#waits details.alarm").length') == 2)
+        assert b.text('#waitsCount').endswith('threads wait'), b.text('#waitsCount')
+        assert b.js('return document.querySelectorAll("#waits p.alarm").length') == 1
+        stacks = b.js('return [...document.querySelectorAll("#waits details")].map(d => d.textContent)')
+        assert any('first_then_second' in s and ': a deadlock' in s for s in stacks) and any('is_idle' in s for s in stacks), stacks
+    with Server([victim('waiting'), 'deadlock'], 'heap_rate=1') as s:
+        opened(s, s.url('/debug/pprof/view'), check)
+
+
 def that_a_token_given_once_serves_the_page_too():
     token = os.path.join(new_directory(), 'token')
     with open(token, 'w') as f:
@@ -69,6 +81,8 @@ def that_the_index_says_where_it_is():
             try:
                 b.call('POST', b.session + '/url', {'url': s.url('/debug/pprof/')})
                 assert f'go tool pprof -http=: http://127.0.0.1:{s.port}/debug/pprof/heap' in b.text('body'), b.text('body')
+                b.wait(lambda: b.text('#now').startswith('Now: ') and '/s allocated; threads wait ' in b.text('#now'))
+                assert b.js('return document.getElementById("line").getAttribute("points").split(" ").length') >= 2
                 b.click('a[href=view]')
                 b.wait(lambda: b.js('return (document.getElementById("shown") || {}).title'))
                 assert [line for line in b.complaints() if 'status of 503' not in line] == []

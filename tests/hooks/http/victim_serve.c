@@ -6,6 +6,8 @@
  *                 then prints `FUNCTION objects bytes kept_objects kept_bytes` a thread, and waits for the end of stdin
  *     tree DEPTH  one block at each node of a binary tree of calls: 2^(DEPTH+1)-1 stacks; then as `idle`
  *     idle        allocates a little every 10 ms until stdin ends
+ *     locks       waits for a mutex, a rwlock, a semaphore and a condition until a line comes on stdin; prints `rested`
+ *                 when no thread waits any more, and waits for the end of stdin
  *     sets        as `idle`, but gives each line of stdin to deltaprof_set, and prints what that returned
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
  *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at
@@ -14,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +159,48 @@ static void idle(void)
         little();
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static sem_t sem;
+
+static void *wait_for_all(void *unused)
+{
+    while (!atomic_load(&over)) {
+        pthread_mutex_lock(&mutex);
+        usleep(100);
+        pthread_mutex_unlock(&mutex);
+        pthread_rwlock_wrlock(&rwlock);
+        usleep(100);
+        pthread_rwlock_unlock(&rwlock);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec = (until.tv_nsec + 1000000) % 1000000000;
+        sem_timedwait(&sem, &until);
+        pthread_mutex_lock(&mutex);
+        pthread_cond_timedwait(&cond, &mutex, &until);
+        pthread_mutex_unlock(&mutex);
+    }
+    return unused;
+}
+
+static void locks(void)
+{
+    pthread_t t[4];
+    sem_init(&sem, 0, 0);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, wait_for_all, NULL);
+    wait_for_line();
+    atomic_store(&over, 1);
+    while (usleep(10000) == 0 && sem_post(&sem) == 0 && pthread_tryjoin_np(t[0], NULL))
+        ;
+    for (int i = 1; i < 4; i++)
+        pthread_join(t[i], NULL);
+    printf("rested\n");
+    fflush(stdout);
+    wait_for_line();
+}
+
 __attribute__((weak)) int deltaprof_set(const char *conf);
 
 static void sets(void)
@@ -216,6 +261,8 @@ int main(int argc, char **argv)
         right(atoi(argv[2])), idle();
     else if (!strcmp(mode, "idle"))
         idle();
+    else if (!strcmp(mode, "locks"))
+        locks();
     else if (!strcmp(mode, "sets"))
         sets();
     else if (!strcmp(mode, "daemon") && argc > 2)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strict.c - an allocator preloaded behind the profiler. On request it raises a signal in the middle of malloc. If the
- * same thread then allocates before malloc continues, it prints that and ends the process: a real allocator would hang
- * or be corrupted.
+ * strict.c - an allocator preloaded behind the profiler. On request it raises a signal in the middle of malloc. The
+ * signal's handler must not call the allocator: a real one would hang or be corrupted. If it does, this allocator
+ * prints a line and kills the process.
  */
 #include <dlfcn.h>
 #include <signal.h>

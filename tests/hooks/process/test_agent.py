@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import reader
+from http_client import forbid_pidfd_getfd
 from harness import HOOKS, environment, main, names_in, new_directory, run, same, victim, wait_until, Run
 
 PLUGIN = os.path.join(HOOKS, 'libplugin.so')
@@ -33,6 +34,25 @@ def that_a_thread_in_the_loader_may_want_a_mutex_of_an_allocating_one():
 def that_an_allocator_with_locks_of_its_own_is_not_entered_again():
     for _ in range(3):
         writes('locker', conf='heap_rate=1,block_rate=1ns,interval=100ms', files=2, behind=[os.path.join(HOOKS, 'liblocker.so')])
+
+
+def that_in_a_container_its_descriptors_are_its_own():
+    """pidfd_getfd is refused there. Standard error is a pipe, as a container's is; what is said arrives there."""
+    out = new_directory()
+    conf = 'heap_rate=1,interval=50ms'
+    with subprocess.Popen([victim('workers'), '0', '1', '0', 'wait'], env=environment(conf, out), stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=forbid_pidfd_getfd) as p:
+        try:
+            tasks = f'/proc/{p.pid}/task'
+            wait_until(lambda: len(reader.files(out)) >= 2)
+            others = [tid for tid in os.listdir(tasks) if int(tid) != p.pid]
+            assert len(others) == 1, others
+            assert os.readlink(f'{tasks}/{others[0]}/fd/2') == '/dev/null' != os.readlink(f'{tasks}/{p.pid}/fd/2')
+            shutil.rmtree(out)
+            line = p.stderr.readline()
+            assert out in line and line.startswith('deltaprof['), line
+        finally:
+            p.stdin.close()
 
 
 def that_a_load_before_a_long_idle_time_is_told():

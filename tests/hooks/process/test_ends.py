@@ -24,6 +24,16 @@ def that_the_end_is_told_before_destructors_ran():
             assert (held(ended), says(ended, '#exit'), says(ended, '#ended')) == (0, False, True), (how, what)
 
 
+def that_two_threads_in_exit_lose_nothing():
+    """The second one ends the process while the first is in a handler of the program."""
+    for how in 'return', 'exit':
+        for what in 'two', 'two-at-unload':
+            r = same([victim('ends'), how, what], 'heap_rate=1')
+            assert r.status == 3, (how, what, r.status)
+            ended = profiles(r)[-1]
+            assert (held(ended), says(ended, '#ended')) == (2 * MIB, True), (how, what, held(ended), ended.comments)
+
+
 def that_an_end_that_changes_nothing_is_told_once():
     p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
     assert held(p) == MIB and says(p, '#exit')

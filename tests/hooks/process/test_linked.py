@@ -48,6 +48,12 @@ def that_a_setuid_program_obeys_no_variable():
         shutil.rmtree(place)
 
 
+def that_a_thread_whose_counter_is_trapped_may_wait_and_report():
+    r = run([victim('clockless'), new_directory()], preload=False)
+    if r.status != 77:
+        assert (r.status, r.stdout, r.stderr) == (0, 'write 0, bytes yes\n', ''), (r.status, r.stdout, r.stderr)
+
+
 def that_three_consumers_each_get_everything_whatever_fails():
     out = new_directory()
     r = run([victim('consumers'), out, os.environ.get('DELTAPROF_TEST_SECONDS', '1.5')], preload=False)

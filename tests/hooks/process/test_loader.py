@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""No hook enters the dynamic loader: nobody waits for a lock that a callback, a dlopen or a dead thread holds."""
+"""No hook enters the dynamic loader, so no thread waits in a hook for the loader's lock: not while a callback of it runs, nor a
+dlopen, nor in a forked child whose parent held it."""
 import os
 
 from harness import BUILD, HOOKS, main, names_in, new_directory, profiles, run, victim

@@ -42,7 +42,7 @@ def that_a_last_delta_that_nobody_takes_is_told():
         lines = r.stderr.splitlines()
         assert r.status == 5 and len(lines) == 2, (r.status, lines)
         for line, then in zip(lines, ('stay pending', 'are lost')):
-            assert line.endswith(f'no profiles in /proc/nowhere for uid {os.getuid()}: ENOENT; they {then}'), line
+            assert line.endswith(f'cannot write profiles in /proc/nowhere as uid {os.getuid()}: ENOENT; they {then}'), line
 
 
 def that_top_names_what_an_end_left_unnamed():
@@ -61,7 +61,10 @@ def that_top_names_what_an_end_left_unnamed():
 
 
 def that_the_last_thread_may_be_another_than_main():
-    ends('late', status=0)
+    r = ends('late', status=0)
+    assert 'make_last' in names_in(r), names_in(r)  # main's /proc/self shows nothing by then
+    without = [p.comments for p in profiles(r) if not any(c.startswith('#RssTotal') for c in p.comments)]
+    assert all('#ended' in comments for comments in without), without
 
 
 def that_a_crash_and_abort_keep_their_status():
@@ -265,7 +268,7 @@ def that_a_reader_of_stderr_may_go_away():
 
 def that_privileges_can_be_dropped_while_the_agent_runs():
     if os.geteuid() == 0:
-        says_why('setuid', 'for uid 65534: EACCES; they are lost')
+        says_why('setuid', 'as uid 65534: EACCES; they are lost')
 
 
 def that_programs_see_the_signals_that_they_would_see_without_us():

@@ -3,6 +3,8 @@
  * victim_agent HOW [PLUGIN] - does what HOW names until its standard input ends, then ends with status 5. The driver
  * looks for the profiles that the background thread writes meanwhile.
  */
+#include "../../support/victim.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,33 +32,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void *held[1000];
 static const char *plugin;
 static atomic_int word;
-
-static void pause_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
-}
-
-static int stdin_ended(int ms)
-{
-    struct pollfd in = {STDIN_FILENO, POLLIN, 0};
-    char c;
-    return poll(&in, 1, ms) == 1 && read(STDIN_FILENO, &c, 1) <= 0;
-}
-
-static void wait_for_stdin(void)
-{
-    char c;
-    while (read(STDIN_FILENO, &c, 1) > 0)
-        ;
-}
-
-static void say(const char *line)
-{
-    if (write(1, line, strlen(line)) < 0)
-        _exit(9);
-}
 
 static int threads(void)
 {

@@ -3,6 +3,8 @@
  * victim_api HOW - a program linked to the core alone: it reports its own blocks through hooks.h, and starts, stops and
  * ends the profiler through deltaprof.h. What it checks itself, it names when it fails; the rest is the driver's.
  */
+#include "../../support/victim.h"
+
 #include <deltaprof/hooks.h>
 
 #include <errno.h>
@@ -64,13 +66,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void pause_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
 }
 
 static uint64_t ticks(void)
@@ -144,6 +139,10 @@ static void answers(void)
     make(100);
     deltaprof_get_stats(&stats, sizeof stats);
     CHECK(stats.samples == before.samples + 1);
+
+    CHECK(stats.in_use_objects >= 1 && stats.in_use_bytes >= 100 * stats.in_use_objects);
+    CHECK(stats.allocated_objects == stats.in_use_objects + 1 + (before.allocated_objects - before.in_use_objects));
+    CHECK(stats.memory_limit_bytes == 64 << 20 && stats.files_age_ns == UINT64_MAX);
 
     memset(&stats, 0xff, sizeof stats);
     CHECK(deltaprof_get_stats(&stats, sizeof stats.samples) == 0);

@@ -2,7 +2,7 @@
 /*
  * victim_coroutines stackless|context - allocates in coroutines of C++20, whose frames lie on the heap and which are
  * resumed from stacks of different depth, or in fibers of boost.context, whose stacks lie right below that of the
- * thread and are unmapped in the middle; prints its book. Exits with 77 where there is no boost.context.
+ * thread and are unmapped in the middle; prints its own counts. Exits with 77 where there is no boost.context.
  */
 extern "C" {
 #include <pthread.h>

@@ -2,6 +2,8 @@
 /*
  * victim_crash HOW [ARG] - makes one block of 1234 bytes in make_last, and crashes in the way that HOW names.
  */
+#include "../../support/victim.h"
+
 #include <elf.h>
 #include <limits.h>
 #include <linux/filter.h>
@@ -22,6 +24,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -31,12 +34,6 @@ static void *held;
 NOINLINE void make_last(void)
 {
     held = malloc(1234);
-}
-
-static void say(const char *line)
-{
-    if (write(1, line, strlen(line)) < 0)
-        _exit(9);
 }
 
 NOINLINE void fault(void)
@@ -56,6 +53,18 @@ static void *overflow_here(void *arg)
     free(malloc(10));
     overflow(0);
     return arg;
+}
+
+/* The thread never allocates, nor waits for a lock. */
+static void *overflow_at_once(void *arg)
+{
+    overflow(0);
+    return arg;
+}
+
+static int overflow_at_once_c11(void *arg)
+{
+    return overflow_at_once(arg) != NULL;
 }
 
 /* malloc detects it, and aborts while it holds the arena's lock. */
@@ -260,6 +269,15 @@ int main(int argc, char **argv)
     if (strcmp(how, "overflow-thread") == 0) {
         pthread_create(&thread, NULL, overflow_here, NULL);
         pthread_join(thread, NULL);
+    }
+    if (strcmp(how, "overflow-at-once") == 0) {
+        pthread_create(&thread, NULL, overflow_at_once, NULL);
+        pthread_join(thread, NULL);
+    }
+    if (strcmp(how, "overflow-at-once-c11") == 0) {
+        thrd_t c11;
+        thrd_create(&c11, overflow_at_once_c11, NULL);
+        thrd_join(c11, NULL);
     }
     if (strcmp(how, "handler") == 0) {
         signal(SIGSEGV, on_crash);

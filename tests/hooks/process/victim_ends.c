@@ -2,9 +2,12 @@
 /*
  * victim_ends.c - holds memory until its end, and gives it back there in one of several ways:
  *
- *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none
+ *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
+ *                             two (main stays in a handler, and another thread ends the process), two-at-unload
  *     victim_ends peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,7 @@
 enum { MIB = 1 << 20 };
 
 static char *held;
-static bool by_destructor;
+static bool by_destructor, stays_at_unload;
 
 static void give_back(void)
 {
@@ -28,6 +31,8 @@ static void give_back_too(int status, void *arg)
     give_back();
 }
 
+static void nothing(void) {}
+
 __attribute__((destructor)) static void at_unload(void)
 {
     if (by_destructor)
@@ -39,6 +44,40 @@ __attribute__((noinline)) char *hold(size_t n_bytes)
     char *block = malloc(n_bytes);
     memset(block, 1, n_bytes);
     return block;
+}
+
+static sem_t in_exit;
+
+/* The thread that returned from main never leaves exit; the other one ends the process meanwhile. */
+static void stay(void)
+{
+    sem_post(&in_exit);
+    for (;;)
+        pause();
+}
+
+__attribute__((destructor(101))) static void stay_at_unload(void)
+{
+    if (stays_at_unload)
+        stay();
+}
+
+static void *end_meanwhile(void *unused)
+{
+    sem_wait(&in_exit);
+    hold(MIB);
+    exit(3);
+    return unused;
+}
+
+static void meet_in_exit(bool at_unload)
+{
+    pthread_t thread;
+    sem_init(&in_exit, 0, 0);
+    if (pthread_create(&thread, NULL, end_meanwhile, NULL))
+        abort();
+    atexit(at_unload ? nothing : stay);
+    stays_at_unload = at_unload;
 }
 
 static int peak(void)
@@ -65,6 +104,8 @@ int main(int argc, char **argv)
     if (!strcmp(what, "on_exit"))
         on_exit(give_back_too, NULL);
     by_destructor = !strcmp(what, "destructor");
+    if (!strncmp(what, "two", 3))
+        meet_in_exit(!strcmp(what, "two-at-unload"));
     if (!strcmp(argv[1], "exit"))
         exit(argc);
     return argc;

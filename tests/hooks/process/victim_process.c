@@ -3,6 +3,8 @@
  * victim_process HOW [ARG] - makes one block of 1234 bytes in make_last, holds it, and ends, or lives on, in the way
  * that HOW names.
  */
+#include "../../support/victim.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,26 +71,6 @@ static int vforks(void *(*after)(void))
     if (after)
         after();
     return 5;
-}
-
-static void pause_ms(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
-}
-
-static int stdin_ended(int ms)
-{
-    struct pollfd in = {STDIN_FILENO, POLLIN, 0};
-    char c;
-    return poll(&in, 1, ms) == 1 && read(STDIN_FILENO, &c, 1) <= 0;
-}
-
-static void say(const char *line)
-{
-    if (write(1, line, strlen(line)) < 0)
-        _exit(9);
 }
 
 static void *leave_late(void *arg)

@@ -5,8 +5,8 @@
  *     victim_workers N HELD OWN [wait]
  *
  * The parent allocates HELD blocks of 1 MiB. Each of N workers frees the first of them, allocates OWN blocks of 1 KiB,
- * keeps them, and ends by exit. Prints the parent's pid and those of the workers. wait: the parent then allocates and
- * frees now and then until the end of its standard input, and is killed by SIGKILL.
+ * keeps them, and calls exit. The parent prints its pid and the pids of the workers. With `wait`, the parent then
+ * allocates and frees a block every 20 ms until its standard input ends, and kills itself by SIGKILL.
  */
 #include <poll.h>
 #include <signal.h>

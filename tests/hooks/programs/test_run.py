@@ -147,9 +147,9 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
         self.refused(2, 'did you mean interval=?', '-o', 'intervall=2s', 'touch', 'started')
         self.refused(2, 'interval=soon', '-o', 'interval=soon', 'touch', 'started')
         self.refused(2, 'DELTAPROF_CONF: ', 'touch', 'started', env={'DELTAPROF_CONF': 'depth=0'})
-        self.refused(2, '--fast is no option', '--fast', 'touch', 'started')
-        self.refused(2, 'which COMMAND?')
-        self.refused(2, 'which COMMAND?', '-o', 'keep=1', '--')
+        self.refused(2, '--fast is not an option', '--fast', 'touch', 'started')
+        self.refused(2, 'no COMMAND given')
+        self.refused(2, 'no COMMAND given', '-o', 'keep=1', '--')
         self.assertFalse(os.path.exists(self.path('started')))
 
     def test_commands_that_are_not_there_or_not_executable(self):
@@ -226,11 +226,33 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
 
     def test_a_malloc_that_no_preload_sees_is_named(self):
         own = '#include <stddef.h>\nvoid *%s(size_t n) { static char b[64]; (void)n; return b; }\nint main(void) { return 0; }'
-        for name, seen in (('je_malloc', 'only what libraries'), ('mi_malloc', 'only what libraries'), ('malloc', 'will not')):
+        for name, seen in (('je_malloc', 'as a shared library'), ('mi_malloc', 'only what libraries'), ('malloc', 'will not'),
+                           ('_rjem_malloc', 'the crate in runtime_hooks/rust')):
             done = self.run_it('run', '-o', 'out=none', self.compile('own-' + name, own % name, '-fno-builtin'))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f'({name})', done.stderr)
             self.assertIn(seen, done.stderr)
+
+    @unittest.skipUnless(os.uname().machine == 'x86_64', 'the code is for x86-64')
+    def test_futex_calls_without_libc_are_told_before_the_start(self):
+        call = ('int main(void) { static int word; long result = 202;\n'
+                '__asm__ volatile("mov $202, %%eax\\n\\tsyscall" : "+a"(result) : "D"(&word), "S"(129), "d"(1) : "rcx", "r11", "memory");\n'
+                'return result != 0; }')
+        done = self.run_it('run', '-o', 'out=none', '--', self.compile('inlined', call))
+        self.assertEqual((done.returncode, done.stderr.count('\n')), (0, 1), done.stderr)
+        self.assertIn('makes futex calls of its own', done.stderr)
+
+    def test_a_runtime_whose_heap_is_not_mallocs_is_named(self):
+        for name, source, said in (
+                ('java', 'int JLI_Launch(void); int main(void) { return JLI_Launch(); }\nint JLI_Launch(void) { return 0; }', 'GC.class_histogram'),
+                ('v8', 'int _ZN2v87Isolate3NewEv(void) { return 0; }\nint main(void) { return _ZN2v87Isolate3NewEv(); }', '--heap-prof'),
+                ('go', '__attribute__((section(".go.buildinfo"))) int info = 1;\nint main(void) { return !info; }', 'net/http/pprof'),
+                ('chromium', '__attribute__((section("malloc_hook"))) int hook(void) { return 0; }\nint main(void) { return hook(); }',
+                 'use_partition_alloc_as_malloc')):
+            done = self.run_it('run', '-o', 'out=none', self.compile('like-' + name, source))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
 
     # ---- the rest of the command line
 

@@ -2,27 +2,15 @@
 """Python's functions stand in the profiles of a Python program by name, file and line, for each interpreter of the machine.
 """
 import collections
-import glob
 import json
 import os
-import subprocess
 
 from harness import main, names_in, profiles, run
+from interpreters import interpreters
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 APP = os.path.join(HERE, 'victim_python.py')
 DEPTH = 512
-KNOWN = ('3.10', '3.11', '3.12', '3.13')
-
-
-def interpreters(versions=KNOWN):
-    """One of each version, by its path; the system's is among them."""
-    found = {}
-    for path in ['/usr/bin/python3'] + sorted(glob.glob('/usr/bin/python3.*[0-9]') + glob.glob('/root/.pyenv/versions/3.*/bin/python3')):
-        ask = subprocess.run([path, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], text=True, capture_output=True)
-        if ask.returncode == 0 and ask.stdout.strip() in versions:
-            found.setdefault(ask.stdout.strip() + ('' if path.startswith('/usr/bin') else ' shared'), path)
-    return found.items()
 
 
 def python_frames(sample):
@@ -85,11 +73,11 @@ def large(n): return [bytearray(5000) for _ in range(n)]
 def freed(n):
     for _ in range(n): (object(), bytearray(7000))
 s = small(1000); l = large(100); freed(300)
-print(sys.getsizeof(object()), sys.getsizeof(bytearray()))
+print(sys.getsizeof(object()), sys.getsizeof(bytearray()), flush=True)
 import os; os._exit(0)
 """
     for version, path in interpreters():
-        r = run([path, '-S', '-c', program], 'heap_rate=1,memory=512M')
+        r = run([path, '-S', '-c', program], 'heap_rate=1,memory=512M,interval=0')
         assert r.status == 0 and not r.stderr, (version, r.stderr)
         size, header = map(int, r.stdout.split())
         by = collections.defaultdict(collections.Counter)
@@ -142,7 +130,7 @@ def forever():
 def work(n):
     return len([bytearray(1000) for _ in range(n)])
 for _ in range(4): threading.Thread(target=forever, daemon=True).start()
-with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(work, [100] * 8))
+with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(work, [100] * 8), flush=True)
 if os.fork() == 0:
     work(50)
     sys.exit(0)

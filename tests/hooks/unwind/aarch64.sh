@@ -13,10 +13,10 @@ build() { # OUT SOURCE FLAG...
     out=$1 source=$2
     shift 2
     $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
-        "$source" "$top"/src/objects/*.c "$top"/src/unwind/*.c "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
+        "$source" "$top"/src/objects/*.c "$top"/src/unwind/*.c "$top"/src/store/*.c "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
 build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
-build "$dir/model" "$top/tests/unit/test_walk_model.c"
+build "$dir/model" "$top/tests/unit/unwind/test_walk_model.c"
 n=0
 for flags in -O0 '-O2 -fomit-frame-pointer' '-O3 -fno-omit-frame-pointer' '-O2 -mbranch-protection=standard' '-O0 -mbranch-protection=pac-ret+leaf'; do
     n=$((n + 1))

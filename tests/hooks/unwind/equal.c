@@ -16,8 +16,8 @@
 
 #include "base/stats.h"
 #include "objects/frames.h"
+#include "store/thread.h"
 #include "unwind/stack_cache.h"
-#include "record/thread.h"
 #include "unwind/unwind.h"
 
 enum { DEPTH = 256 };

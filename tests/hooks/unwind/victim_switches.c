@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_switches HOW - allocates on stacks that lie side by side, without a guard page, some of which are unmapped
- * while frames on the others still lead into them; prints its book.
+ * while frames on the others still lead into them; prints its own counts.
  *
  * All of it happens in a thread whose stack is the top of one mapping; the stacks of its fibers lie right below:
  *

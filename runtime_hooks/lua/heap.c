@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap.c - the allocator of a Lua state as the heap `lua`.
+ *
+ * It wraps the allocator that the state had (lua_setallocf). The thread's countdown is guarded around the real call, so
+ * what that takes from malloc counts once, as Lua's. A call that samples nothing costs a subtraction; a free asks the
+ * filter of live blocks.
+ *
+ * Lua tells the allocator a new object's type instead of an old size: that is how coroutines are seen. The block of the
+ * main coroutine is the last that lua_close frees.
+ */
+#include "state.h"
+
+static uint32_t heap;
+
+void dp_lua_heap_init(void)
+{
+    heap = deltaprof_heap_register("lua");
+}
+
+/* The outer edge of a sampled allocation, where the library may make its threads. */
+static inline void edge(void)
+{
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
+        deltaprof_poll();
+}
+
+/* A sampled path stands in a function of its own, whose caller is the caller of the hook: the hook jumps to it. */
+#define SAMPLED static __attribute__((noinline))
+
+SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
+{
+    struct dp_lua_state *state = ud;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    struct deltaprof_sample sample;
+    deltaprof_sample_begin(&sample, heap, n);
+    void *ptr = state->real(state->real_ud, old, type, n);
+    deltaprof_sample_end(&sample, ptr, &site);
+    edge();
+    return ptr;
+}
+
+/* A coroutine's stack cannot be read while it moves. */
+static void *resize(struct dp_lua_state *state, void *old, size_t n_old, size_t n, struct deltaprof_sample *sample,
+                    const struct deltaprof_site *site)
+{
+    void *ptr = state->real(state->real_ud, old, n_old, n);
+    deltaprof_realloc_end(sample, ptr != NULL, ptr, site);
+    return ptr;
+}
+
+static __attribute__((noinline)) void *resize_stack(struct dp_lua_state *state, void *old, size_t n_old, size_t n,
+                                                    struct deltaprof_sample *sample, const struct deltaprof_site *site)
+{
+    struct dp_lua_captured captured;
+    if (dp_lua_capture(state, old, &captured))
+        state->captured = &captured;
+    void *ptr = resize(state, old, n_old, n, sample, site);
+    state->captured = NULL;
+    return ptr;
+}
+
+SAMPLED void *realloc_sampled(void *ud, void *old, size_t n_old, size_t n)
+{
+    enum { STACK_MIN = 40 * 16 }; /* the smallest stack that Lua makes */
+    struct dp_lua_state *state = ud;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    struct deltaprof_sample sample;
+    deltaprof_realloc_begin(&sample, heap, old, n);
+    void *ptr = (n_old < STACK_MIN ? resize : resize_stack)(state, old, n_old, n, &sample, &site);
+    edge();
+    return ptr;
+}
+
+static void *freed(struct dp_lua_state *state, void *old, size_t n_old)
+{
+    lua_State *L = (lua_State *)(void *)((char *)old + LUA_EXTRASPACE);
+    deltaprof_free(heap, old);
+    if (n_old == state->n_thread && old)
+        dp_lua_coroutine_remove(state, L);
+    state->real(state->real_ud, old, n_old, 0);
+    if (old && L == state->main.L)
+        dp_lua_state_free(state);
+    return NULL;
+}
+
+/* A coroutine is made; at its first one the state learns how large they are. */
+static void *new_coroutine(struct dp_lua_state *state, size_t n)
+{
+    int64_t rest;
+    void *ptr;
+    if (deltaprof_countdown_subtract(n, &rest)) {
+        ptr = alloc_sampled(state, NULL, LUA_TTHREAD, n);
+    } else {
+        ptr = state->real(state->real_ud, NULL, LUA_TTHREAD, n);
+        deltaprof_countdown_restore(rest);
+    }
+    state->n_thread = n;
+    if (ptr)
+        dp_lua_coroutine_add(state, (lua_State *)(void *)((char *)ptr + LUA_EXTRASPACE));
+    return ptr;
+}
+
+void *dp_lua_alloc(void *ud, void *old, size_t n_old, size_t n)
+{
+    struct dp_lua_state *state = ud;
+    int64_t rest;
+    dp_lua_state_use(state);
+    if (!n)
+        return freed(state, old, n_old);
+    if (!old) {
+        if (__builtin_expect(n_old == LUA_TTHREAD, 0))
+            return new_coroutine(state, n);
+        if (deltaprof_countdown_subtract(n, &rest))
+            return alloc_sampled(ud, NULL, n_old, n);
+    } else if (deltaprof_may_be_live(heap, old) || deltaprof_countdown_subtract(n, &rest)) {
+        return realloc_sampled(ud, old, n_old, n);
+    }
+    void *ptr = state->real(state->real_ud, old, n_old, n);
+    deltaprof_countdown_restore(rest);
+    return ptr;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * map.c - hooks of mmap, munmap, mremap, mprotect, brk and sbrk, which report mappings if the key `mmap` is on.
+ *
+ * malloc and the loader call functions inside libc and ld.so for this, which are not hooked: what comes here is the
+ * program's own. A range is reported as unmapped before the real call, since another thread may get it at once, and as
+ * mapped after it. If a real call fails that would have replaced a range, the range is reported again.
+ */
+#include "hook.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Headers may rename mmap to mmap64, and declare mremap with `...`. */
+DP_HOOK void *dp_mmap(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) __asm__("mmap");
+DP_HOOK void *dp_mmap64(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) __asm__("mmap64");
+DP_HOOK void *dp_mremap(void *old, size_t n_old, size_t n, int flags, void *wanted) __asm__("mremap");
+
+static inline bool is_wanted(void)
+{
+    return __builtin_expect(__atomic_load_n(&deltaprof_maps_wanted, __ATOMIC_RELAXED), 0);
+}
+
+static bool is_range(const void *start, size_t n)
+{
+    return n && ((uintptr_t)start & 4095) == 0;
+}
+
+static unsigned what_is(int protection, int flags)
+{
+    return (protection == PROT_NONE ? DELTAPROF_MAP_RESERVED : 0u) | (flags & MAP_ANONYMOUS ? 0u : DELTAPROF_MAP_FILE);
+}
+
+#define MAP(name)                                                                                    \
+    DP_DUE void *name##_due(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) \
+    {                                                                                                \
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();                                        \
+        if (flags & MAP_FIXED && is_range(wanted, n))                                                \
+            deltaprof_unmapped(wanted, n);                                                           \
+        void *start = DP_REAL(name)(wanted, n, protection, flags, fd, offset);                       \
+        if (start != MAP_FAILED)                                                                     \
+            deltaprof_mapped(start, n, what_is(protection, flags), &site);                           \
+        return start;                                                                                \
+    }                                                                                                \
+    void *dp_##name(void *wanted, size_t n, int protection, int flags, int fd, off_t offset)         \
+    {                                                                                                \
+        if (is_wanted())                                                                             \
+            return name##_due(wanted, n, protection, flags, fd, offset);                             \
+        return DP_REAL(name)(wanted, n, protection, flags, fd, offset);                              \
+    }
+MAP(mmap)
+MAP(mmap64)
+
+DP_HOOK int munmap(void *start, size_t n)
+{
+    if (is_wanted() && is_range(start, n))
+        deltaprof_unmapped(start, n);
+    return DP_REAL(munmap)(start, n);
+}
+
+DP_DUE void *mremap_due(void *old, size_t n_old, size_t n, int flags, void *wanted)
+{
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    bool moves = is_range(old, n_old) && n;
+    if (moves && flags & MREMAP_FIXED && is_range(wanted, n))
+        deltaprof_unmapped(wanted, n);
+    if (moves)
+        deltaprof_unmapped(old, n_old);
+    void *start = DP_REAL(mremap)(old, n_old, n, flags, wanted);
+    if (start != MAP_FAILED)
+        deltaprof_mapped(start, n, 0, &site);
+    else if (moves)
+        deltaprof_mapped(old, n_old, 0, &site);
+    return start;
+}
+
+void *dp_mremap(void *old, size_t n_old, size_t n, int flags, void *wanted)
+{
+    if (is_wanted())
+        return mremap_due(old, n_old, n, flags, wanted);
+    return DP_REAL(mremap)(old, n_old, n, flags, wanted);
+}
+
+DP_DUE int mprotect_due(void *start, size_t n, int protection)
+{
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    int failed = DP_REAL(mprotect)(start, n, protection);
+    if (!failed && n)
+        deltaprof_map_accessible(start, n, &site);
+    return failed;
+}
+
+DP_HOOK int mprotect(void *start, size_t n, int protection)
+{
+    if (is_wanted() && protection != PROT_NONE)
+        return mprotect_due(start, n, protection);
+    return DP_REAL(mprotect)(start, n, protection);
+}
+
+/* The end of the data segment went from `before` to where it is now. */
+static void moved_break(char *before, char *now, const struct deltaprof_site *site)
+{
+    if (now > before)
+        deltaprof_mapped(before, (size_t)(now - before), 0, site);
+    else if (now < before)
+        deltaprof_unmapped(now, (size_t)(before - now));
+}
+
+DP_DUE void *sbrk_due(intptr_t n)
+{
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    char *before = DP_REAL(sbrk)(n);
+    if (before != (void *)-1)
+        moved_break(before, before + n, &site);
+    return before;
+}
+
+DP_HOOK void *sbrk(intptr_t n)
+{
+    return is_wanted() && n ? sbrk_due(n) : DP_REAL(sbrk)(n);
+}
+
+DP_DUE int brk_due(void *end)
+{
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    char *before = DP_REAL(sbrk)(0);
+    int failed = DP_REAL(brk)(end);
+    if (!failed)
+        moved_break(before, end, &site);
+    return failed;
+}
+
+DP_HOOK int brk(void *end)
+{
+    return is_wanted() ? brk_due(end) : DP_REAL(brk)(end);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+//! The allocator: passes every call on to the one inside, and reports it.
+//!
+//! The usual path subtracts the size from a word of the thread, finds that no sample is due, guards the word while the
+//! allocator inside runs (a malloc below it may be hooked too: each event counts once), and writes it back. A block that
+//! is freed asks a filter whether it may be a sample. See <deltaprof/hooks.h>, whose inline functions these are.
+//!
+//! A sample's stack begins at the caller of the allocator. The functions here and the one that the compiler puts between
+//! are left out, so they are not inlined: their number must be known.
+use crate::ffi::{self, Sample, Site};
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::{read_volatile, write_volatile};
+use std::sync::atomic::{compiler_fence, Ordering};
+
+/// A global allocator that reports what goes through it to deltaprof: `Alloc(std::alloc::System)`.
+pub struct Alloc<Inner>(pub Inner);
+
+/// The C heap: blocks of malloc and of this allocator have different addresses.
+const HEAP: u32 = 0;
+
+/// A sampled path, the method of `Alloc`, and without optimization `__rg_alloc`.
+const PASSING: u32 = 2 + (env!("DELTAPROF_PLAIN_CALLS").len() == "yes".len()) as u32;
+
+/// None: a sample is due. Else the thread is guarded now; write the value back with `restore`.
+#[inline(always)]
+fn subtract(n: usize) -> Option<i64> {
+    let thread = ffi::thread();
+    let want = n as u64; // never 0: a GlobalAlloc is not asked for that
+    unsafe {
+        let left = read_volatile(&(*thread).countdown) as u64;
+        if left <= want {
+            return None;
+        }
+        write_volatile(&mut (*thread).guard, ffi::stack_pointer());
+        compiler_fence(Ordering::Release); // a signal handler that finds 0 finds the guard
+        write_volatile(&mut (*thread).countdown, 0);
+        Some((left - want) as i64)
+    }
+}
+
+#[inline(always)]
+fn restore(rest: i64) {
+    unsafe { write_volatile(&mut (*ffi::thread()).countdown, rest) }
+}
+
+/// False: certainly no sample.
+#[inline(always)]
+fn may_be_live(ptr: *const u8) -> bool {
+    let key = ptr as u64;
+    unsafe {
+        let mask = ffi::deltaprof_filter.mask.load(Ordering::Acquire);
+        let bytes = ffi::deltaprof_filter.bytes.load(Ordering::Relaxed);
+        let start = (((key >> 24).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32).wrapping_mul(4096);
+        let index = (start.wrapping_add(key >> 4) & mask) as usize;
+        (*bytes.add(index)).load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Keeps the caller's frame: the call before this one is not the last.
+#[inline(always)]
+fn stay<T>(value: T) -> T {
+    unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// The end of a sampled event: the only place where the library may create its threads, and only in a process with one
+/// thread.
+#[inline(always)]
+fn edge() {
+    unsafe {
+        let thread = ffi::thread();
+        let is_guarded = read_volatile(&(*thread).countdown) == 0 && read_volatile(&(*thread).guard) != 0;
+        if ffi::deltaprof_poll_wanted.load(Ordering::Relaxed) != 0 && !is_guarded {
+            ffi::deltaprof_poll();
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn alloc_due<I: GlobalAlloc>(inner: &I, layout: Layout, is_zeroed: bool) -> *mut u8 {
+    let mut sample = Sample::new();
+    ffi::deltaprof_sample_begin(&mut sample, HEAP, layout.size());
+    let ptr = if is_zeroed { inner.alloc_zeroed(layout) } else { inner.alloc(layout) };
+    ffi::deltaprof_sample_leave_out(&mut sample, PASSING);
+    let site = Site::here();
+    ffi::deltaprof_sample_end(&mut sample, ptr, &site);
+    edge();
+    stay(ptr)
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn realloc_due<I: GlobalAlloc>(inner: &I, old: *mut u8, layout: Layout, n: usize) -> *mut u8 {
+    let mut sample = Sample::new();
+    ffi::deltaprof_realloc_begin(&mut sample, HEAP, old, n);
+    let ptr = inner.realloc(old, layout, n);
+    ffi::deltaprof_sample_leave_out(&mut sample, PASSING);
+    let site = Site::here();
+    ffi::deltaprof_realloc_end(&mut sample, !ptr.is_null(), ptr, &site);
+    edge();
+    stay(ptr)
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn dealloc_sampled(ptr: *mut u8) {
+    ffi::deltaprof_free_sampled(HEAP, ptr);
+}
+
+unsafe impl<I: GlobalAlloc> GlobalAlloc for Alloc<I> {
+    #[inline(never)]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match subtract(layout.size()) {
+            Some(rest) => {
+                let ptr = self.0.alloc(layout);
+                restore(rest);
+                ptr
+            }
+            None => stay(alloc_due(&self.0, layout, false)),
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match subtract(layout.size()) {
+            Some(rest) => {
+                let ptr = self.0.alloc_zeroed(layout);
+                restore(rest);
+                ptr
+            }
+            None => stay(alloc_due(&self.0, layout, true)),
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        if may_be_live(ptr) {
+            dealloc_sampled(ptr);
+        }
+        self.0.dealloc(ptr, layout);
+    }
+
+    #[inline(never)]
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, n: usize) -> *mut u8 {
+        if may_be_live(old) {
+            return stay(realloc_due(&self.0, old, layout, n));
+        }
+        match subtract(n) {
+            Some(rest) => {
+                let ptr = self.0.realloc(old, layout, n);
+                restore(rest);
+                ptr
+            }
+            None => stay(realloc_due(&self.0, old, layout, n)),
+        }
+    }
+}

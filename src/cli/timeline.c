@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* cli/timeline.c - `deltaprof timeline`: writes events as a trace for Perfetto or Firefox Profiler. */
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "print/print.h"
+#include "query/files.h"
+#include "query/paths.h"
+#include "timeline/timeline.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char about[] =
+    "Writes the events of profiles of kind `events` (run with -o events=on), in the order of time and by thread. In\n"
+    "Perfetto (ui.perfetto.dev): waits are slices, allocations and unlocks are instants, each with its values, labels\n"
+    "and stack; memory is two counters. In Firefox Profiler (profiler.firefox.com): allocations are native "
+    "allocations,\n"
+    "waits are markers. From a directory, the heap profiles beside the events give the counter of what is in use.\n\n"
+    "  -o OUT          where to write it; .pftrace and .perfetto-trace are Perfetto's, .json is Firefox Profiler's\n"
+    "  --to FORMAT     perfetto or firefox, whatever OUT is called\n"
+    "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
+
+enum format { UNKNOWN, PERFETTO, FIREFOX };
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && !strcmp(text + n - n_end, end);
+}
+
+static enum format format_of(const char *name, const char *path)
+{
+    if (name)
+        return !strcmp(name, "perfetto") ? PERFETTO : !strcmp(name, "firefox") ? FIREFOX : UNKNOWN;
+    if (path && (ends_with(path, ".pftrace") || ends_with(path, ".perfetto-trace")))
+        return PERFETTO;
+    return path && ends_with(path, ".json") ? FIREFOX : UNKNOWN;
+}
+
+/* The process of a file, by its name; else by its main program, which has no number. */
+static struct dp_timeline_process process_of(const char *file, const struct dp_decode *d)
+{
+    struct dp_timeline_process process = {.name = "", .pid = 1};
+    struct dp_query_file name;
+    if (dp_query_file_parse(file, &name)) {
+        snprintf(process.name, sizeof process.name, "%.*s", (int)name.n_program, name.program);
+        process.pid = strtoll(name.program + name.n_program + 1, NULL, 10);
+        return process;
+    }
+    size_t n_bytes = 0;
+    const char *path = d->mappings.n ? dp_decode_text(d, d->mappings.at[0].file, &n_bytes) : "";
+    const char *slash = n_bytes ? memrchr(path, '/', n_bytes) : NULL;
+    if (slash)
+        n_bytes -= (size_t)(slash + 1 - path);
+    snprintf(process.name, sizeof process.name, "%.*s", (int)n_bytes, slash ? slash + 1 : path);
+    return process;
+}
+
+static bool is_kind(const char *file, const char *kind)
+{
+    struct dp_query_file name;
+    return dp_query_file_parse(file, &name) && name.n_kind == strlen(kind) && !memcmp(name.kind, kind, name.n_kind);
+}
+
+/* Files of other kinds than events and heap say nothing of single events. */
+static bool is_left_out(const char *file)
+{
+    return is_kind(file, "block") || is_kind(file, "mutex");
+}
+
+static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes)
+{
+    struct dp_query_source source = {0};
+    int status = 0;
+    for (size_t i = 0; i < paths->n && !status; i++) {
+        struct dp_decode_error error;
+        const char *file = paths->at[i];
+        if (is_left_out(file))
+            continue;
+        status = dp_query_read_file("timeline", file, limit_bytes, &source);
+        if (status)
+            break;
+        struct dp_timeline_process process = process_of(file, &source.decode);
+        int err = is_kind(file, "heap") ? dp_timeline_add_level(timeline, &source.decode, &process, &error)
+                                        : dp_timeline_add(timeline, &source.decode, &process, &error);
+        if (err)
+            status = dp_query_refuse("timeline", file, err, &error);
+    }
+    dp_query_source_fini(&source);
+    return status;
+}
+
+static int write_out(struct dp_timeline *timeline, enum format format, const char *path)
+{
+    struct dp_cli_out out;
+    dp_timeline_sort(timeline);
+    int status = dp_cli_out_open_plain(&out, "timeline", path);
+    if (status)
+        return status;
+    int err = format == PERFETTO ? dp_timeline_write_perfetto(timeline, dp_cli_out_take, &out)
+                                 : dp_timeline_write_firefox(timeline, dp_cli_out_take, &out);
+    return dp_cli_out_close(&out, err);
+}
+
+static int show(const struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
+{
+    struct dp_timeline timeline = {.begin_ns = 0};
+    int status = read_all(&timeline, paths, limit_bytes);
+    if (!status && !timeline.events.n) {
+        dp_print_error("timeline", "no sample has a time; profiles with times are made by deltaprof run -o events=on");
+        status = DP_EXIT_FAILED;
+    }
+    if (!status && timeline.n_untimed)
+        dp_print_error("timeline", "%zu samples without a time are left out", timeline.n_untimed);
+    if (!status)
+        status = write_out(&timeline, format, path);
+    dp_timeline_fini(&timeline);
+    return status;
+}
+
+int dp_cli_timeline(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"to", required_argument, NULL, 't'}, {"limit", required_argument, NULL, 'l'}, {0}};
+    const char *path = NULL, *to = NULL;
+    size_t limit_bytes = DP_DECODE_LIMIT;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_query_files_init();
+    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
+        if (option == 'o')
+            path = optarg;
+        else if (option == 't')
+            to = optarg;
+        else if (option != 'l')
+            return dp_query_bad_option(argv, option);
+        else if (dp_query_limit("timeline", optarg, &limit_bytes))
+            return DP_EXIT_USAGE;
+    }
+    enum format format = format_of(to, path);
+    if (optind == argc || format == UNKNOWN) {
+        if (to && format == UNKNOWN)
+            dp_print_error("timeline", "--to %s: perfetto or firefox", to);
+        else
+            dp_print_error("timeline", optind == argc ? "no file given: deltaprof timeline PATH... -o OUT"
+                                                      : "which format? -o FILE.pftrace, -o FILE.json, or --to");
+        return DP_EXIT_USAGE;
+    }
+    struct dp_query_paths paths = {.n = 0};
+    int status = 0;
+    for (int i = optind; i < argc && !status; i++)
+        status = dp_query_paths_add(&paths, "timeline", argv[i]);
+    if (!status)
+        status = show(&paths, format, path, limit_bytes);
+    dp_query_paths_fini(&paths);
+    return status;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config/config.h - the configuration: one table of keys and one pure parser, for DELTAPROF_CONF, `-o`, the API, --help
+ * and the man page.
+ *
+ * A parse touches only the struct that it is given: no environment, no files, no log. Text is
+ * "key=value,key=value"; `\,` is a comma; sizes take k M G (1024), times ns us ms s m h; `none` switches off.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dp_unwind_mode { DP_UNWIND_AUTO, DP_UNWIND_FP, DP_UNWIND_LIBUNWIND };
+enum dp_symbolize { DP_SYMBOLIZE_NONE, DP_SYMBOLIZE_FUNCTIONS, DP_SYMBOLIZE_LINES };
+enum dp_address { DP_ADDRESS_RUNTIME, DP_ADDRESS_ELF };
+enum dp_types { DP_TYPES_ALL, DP_TYPES_ALLOC, DP_TYPES_INUSE };
+
+enum dp_python_mode { DP_PYTHON_AUTO, DP_PYTHON_FRAMES, DP_PYTHON_OFF };
+
+#define DP_CONFIG_TEXT 1024 /* longest text value, with its NUL */
+
+/* Every key's value. Filled with the defaults by dp_config_init; `set` has a bit for each key that was given. */
+struct dp_config {
+    int64_t heap_rate;     /* bytes; 1: every allocation, 0: off */
+    int64_t mutex_rate;    /* 1 in n; 0 off */
+    int64_t block_rate_ns; /* 0 off */
+    int64_t interval_ns;   /* 0 on request only */
+    int64_t stuck_ns;      /* 0 off */
+    int64_t keep;          /* ticks; 0 all */
+    int64_t depth;         /* frames */
+    int64_t memory;        /* bytes */
+    int64_t max_samples;   /* 0 never */
+    int64_t exit_timeout_ns;
+    int64_t cursor_ttl_ns;
+    enum dp_unwind_mode unwind;
+    enum dp_python_mode python;
+    enum dp_symbolize symbolize;
+    enum dp_address address;
+    enum dp_types types;
+    bool signals;
+    bool age;
+    bool cmdline;
+    bool thread;
+    bool mmap;
+    int signal;                  /* number; 0 none */
+    char out[DP_CONFIG_TEXT];    /* "" none */
+    char events[DP_CONFIG_TEXT]; /* "" off; "on": in out; else a directory */
+    char exe[DP_CONFIG_TEXT];
+    char log[DP_CONFIG_TEXT];
+    char listen[DP_CONFIG_TEXT]; /* "" none */
+    char token[DP_CONFIG_TEXT];
+    char push[DP_CONFIG_TEXT]; /* "" none */
+    uint64_t set;              /* bit i: key i of the table was given */
+};
+
+/* What was wrong, as one line without newline: names the word and what is allowed. */
+struct dp_config_error {
+    char line[384];
+};
+
+void dp_config_init(struct dp_config *conf);
+
+/* Merges text into conf, key by key. 0, or -EINVAL with error filled and conf unchanged. NULL text is "". */
+int dp_config_parse(struct dp_config *conf, const char *text, struct dp_config_error *error);
+
+/* As parse, but accepts only keys that may change while running; others give -EINVAL. */
+int dp_config_parse_live(struct dp_config *conf, const char *text, struct dp_config_error *error);
+
+/* As parse, for one consumer: symbolize, address, types, max_samples, age. */
+int dp_config_parse_delta(struct dp_config *conf, const char *text, struct dp_config_error *error);
+
+/* Checks the keys against each other, after all texts were merged. 0, or -EINVAL with error filled. */
+int dp_config_check(const struct dp_config *conf, struct dp_config_error *error);
+
+/* Whether the key was in a text that was parsed into conf; false for an unknown key. */
+bool dp_config_given(const struct dp_config *conf, const char *key);
+
+/* The table, for --help and the man page: NULL beyond the last. */
+struct dp_config_key {
+    const char *key;
+    const char *type;          /* SIZE, TIME, N, or the words that it takes: auto|fp|libunwind */
+    const char *value_default; /* as shown to the user */
+    const char *help;          /* one line */
+};
+const struct dp_config_key *dp_config_key(size_t i);

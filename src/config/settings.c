@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config/settings.c - builds the configuration at start. `exe` is checked first: for an excluded program nothing is
+ * done but parsing.
+ */
+#include "config/settings.h"
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Logs an error in either text. */
+static int merge(struct dp_config *conf, const char *text)
+{
+    struct dp_config_error error;
+    const char *source = "deltaprof_start";
+    dp_config_init(conf);
+    int err = dp_config_parse(conf, text, &error);
+    if (err == 0) {
+        source = "DELTAPROF_CONF";
+        err = dp_config_parse(conf, secure_getenv("DELTAPROF_CONF"), &error);
+    }
+    if (err == 0)
+        err = dp_config_check(conf, &error);
+    if (err) {
+        dp_log_init("stderr");
+        dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program continues", source, error.line);
+    }
+    return err;
+}
+
+/* Makes a path absolute. percent: doubles each % of the working directory, which is no conversion there. */
+static int absolute(char path[DP_CONFIG_TEXT], bool percent)
+{
+    char here[DP_CONFIG_TEXT], whole[2 * DP_CONFIG_TEXT + 2];
+    size_t n = 0;
+    if (!path[0] || path[0] == '/')
+        return 0;
+    if (!getcwd(here, sizeof here))
+        return -errno;
+    for (const char *p = here; *p; p++) {
+        whole[n++] = *p;
+        if (percent && *p == '%')
+            whole[n++] = '%';
+    }
+    const char *rest = strcmp(path, ".") == 0 ? "" : path;
+    if (n + strlen(rest) + 2 > DP_CONFIG_TEXT)
+        return -ENAMETOOLONG;
+    dp_text_format(whole + n, sizeof whole - n, "%s%s", *rest && n > 1 ? "/" : "", rest);
+    strcpy(path, whole);
+    return 0;
+}
+
+static int make_absolute(struct dp_config *conf)
+{
+    int err = absolute(conf->out, true);
+    if (err == 0)
+        err = absolute(conf->token, false);
+    if (err == 0 && strchr(conf->events, '/'))
+        err = absolute(conf->events, true);
+    if (err == 0 && strchr(conf->log, '/'))
+        err = absolute(conf->log, false);
+    if (err) {
+        dp_log_init("stderr");
+        errno = -err;
+        dp_log(DP_LOG_ERROR,
+               "cannot find the working directory, which out, events, log or token needs: %m; nothing is profiled, the "
+               "program continues");
+    }
+    return err;
+}
+
+int dp_config_settings_make(struct dp_config *conf, const char *text, bool preloaded)
+{
+    int err = merge(conf, text);
+    if (err)
+        return err;
+    if (!dp_process_matches(conf->exe))
+        return 1;
+    if (preloaded && !dp_config_given(conf, "out") && (!conf->listen[0] || conf->events[0]))
+        strcpy(conf->out, ".");
+    if (preloaded && !dp_config_given(conf, "signals"))
+        conf->signals = true;
+    if (conf->events[0] && !conf->out[0]) {
+        dp_log_init("stderr");
+        dp_log(DP_LOG_ERROR,
+               "events: needs out=DIR, where profiles are written; nothing is profiled, the program continues");
+        return -EINVAL;
+    }
+    return make_absolute(conf);
+}
+
+bool dp_config_by_run(void)
+{
+    const char *text = secure_getenv("DELTAPROF_RUN");
+    int64_t pid;
+    return text && dp_text_read_count(text, &pid) == 0 && pid == getpid();
+}

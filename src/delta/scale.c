@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * delta/scale.c - scales sampled values exactly as Go does, without libm: the core needs only libc.
+ *
+ * exp(-x) is 2^-k * exp(-r) with r = x - k ln 2, |r| <= ln 2 / 2, and the series of exp(-r) - 1 (14 terms leave less
+ * than 1e-17). 1 - exp(-x) is then put together from exp(-r) - 1, so that small x loses no digits.
+ */
+#include "delta/scale.h"
+
+#include <string.h>
+
+static double power_of_two(int k) /* 2^k, -1022 <= k <= 0 */
+{
+    uint64_t bits = (uint64_t)(1023 + k) << 52;
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+double dp_scale_probability(double x)
+{
+    if (!(x < 700))
+        return 1;
+    const double ln2_hi = 0x1.62e42fefa38p-1, ln2_lo = 0x1.ef35793c7673p-45;
+    int k = (int)(x * 1.4426950408889634 + 0.5);
+    double r = (k * ln2_hi - x) + k * ln2_lo; /* exp(-x) = 2^-k exp(r) */
+    double sum = 0;
+    for (int i = 14; i >= 1; i--)
+        sum = (sum + 1) * r / i; /* exp(r) - 1 */
+    double p = power_of_two(-k);
+    return (1 - p) - p * sum;
+}
+
+void dp_scale_heap(int64_t *objects, int64_t *bytes, int64_t rate_bytes)
+{
+    if (*objects == 0 || *bytes == 0) {
+        *objects = *bytes = 0;
+        return;
+    }
+    if (rate_bytes <= 1)
+        return;
+    double average = (double)*bytes / (double)*objects;
+    double scale = 1 / dp_scale_probability(average / (double)rate_bytes);
+    *objects = (int64_t)((double)*objects * scale);
+    *bytes = (int64_t)((double)*bytes * scale);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * delta/scale.h - turns sampled counters of a runtime into estimates of all events. Hooks do not need it: their
+ * samples have weights.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * Scales objects and bytes by 1 / (1 - exp(-(bytes / objects) / rate)), each truncated to an integer; rate <= 1, or
+ * nothing to scale: 1. Source: scaleHeapSample of Go's runtime/pprof/protomem.go.
+ */
+void dp_scale_heap(int64_t *objects, int64_t *bytes, int64_t rate_bytes);
+
+/* 1 - exp(-x) for x >= 0, to a few units in the last place. */
+double dp_scale_probability(double x);

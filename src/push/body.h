@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* push/body.h - the body of a request that carries one part of a profile, in the receiver's format. */
+#pragma once
+
+#include "push/profile.h"
+#include "push/tags.h"
+
+struct dp_push_body {
+    struct dp_push_bytes bytes, profile; /* profile: scratch */
+    const char *type;                    /* Content-Type */
+    bool is_gzipped;                     /* Content-Encoding: gzip */
+    char id[37];                         /* of this part, as a UUID: the same whenever it is sent again */
+};
+
+/* What a body says beside the profile. */
+struct dp_push_origin {
+    const struct dp_push_tags *tags;
+    const char *kind; /* heap, mutex, block */
+};
+
+/* Makes the body for `target`. 0 or a negative errno. */
+int dp_push_body_make(struct dp_push_body *, const struct dp_push_target *, struct dp_push_profile *, size_t part,
+                      int64_t now_ns, const struct dp_push_origin *);
+void dp_push_body_fini(struct dp_push_body *);
+
+/* What a reply with status 2xx says nevertheless: the number of profiles that the receiver rejected. */
+int64_t dp_push_body_rejected(const struct dp_push_target *, const void *reply, size_t n_bytes);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/journal.c - opens, replays and compacts a journal; journal_write.c appends to it.
+ *
+ * A line is a CRC-32 of the rest in hex, a blank, and one of these:
+ *
+ *     deltaprof-push 1 ADDRESS     the first line
+ *     file ID KEY                  a file of unit ID
+ *     unit ID                      that unit is complete, and is under way
+ *     send PART                    from here on the part may have reached the receiver
+ *     back PART                    it did not
+ *     part PART OUTCOME            the part was settled
+ *     done OUTCOME                 so was the unit, with all its files
+ *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
+ *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction
+ *
+ * Invariant: no byte of a part's end leaves before its `send` is in the file. So after a crash a part without `send`
+ * was not delivered, and a part with `send` but without an answer is in doubt. A line that was cut off is removed when
+ * the journal is opened; files of a unit without its `unit` line were never under way.
+ *
+ * The lock is on the journal itself. A compaction makes another file, locks it and renames it over the old one; a
+ * process that waited for the old file sees that its name now leads elsewhere, and starts over.
+ */
+#include "push/journal_lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define JOURNAL_MAX ((off_t)1 << 30)
+
+uint32_t dp_push_journal_crc(const char *text, size_t n_bytes)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < n_bytes; i++) {
+        crc ^= (uint8_t)text[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+/* FNV-1a: the same in every process and release, because it is part of a file's name. */
+static uint64_t name_hash(const char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+int dp_push_journal_settle(struct dp_push_journal *j, const char *key)
+{
+    uint32_t number = dp_strings_add(&j->keys, key, strlen(key));
+    if (number == DP_STRINGS_NONE || (number >= j->settled.n && !dp_vec_room(&j->settled, number + 1 - j->settled.n)))
+        return -ENOMEM;
+    while (j->settled.n <= number)
+        j->settled.at[j->settled.n++] = 0;
+    j->settled.at[number] = 1;
+
+    uint64_t stamp;
+    unsigned long long seq;
+    const char *end = key + strlen(key), *at = end;
+    for (int dots = 0; at > key && dots < 4;) /* NAME.PID.SEQ.KIND.pb.gz */
+        dots += *--at == '.';
+    if (sscanf(key, "%" SCNx64 " ", &stamp) != 1 || sscanf(at, ".%llu.", &seq) != 1)
+        return 0;
+    return dp_push_journal_note_seq(j, stamp, seq);
+}
+
+int dp_push_journal_note_seq(struct dp_push_journal *j, uint64_t stamp, unsigned long long seq)
+{
+    for (size_t i = 0; i < j->seen.n; i++)
+        if (j->seen.at[i].stamp == stamp) {
+            if (seq > j->seen.at[i].seq)
+                j->seen.at[i].seq = seq;
+            return 0;
+        }
+    struct dp_push_seen *seen = dp_vec_push(&j->seen);
+    if (!seen)
+        return -ENOMEM;
+    *seen = (struct dp_push_seen){stamp, seq};
+    return 0;
+}
+
+unsigned long long dp_push_journal_seen(const struct dp_push_journal *j, uint64_t stamp)
+{
+    for (size_t i = 0; i < j->seen.n; i++)
+        if (j->seen.at[i].stamp == stamp)
+            return j->seen.at[i].seq;
+    return 0;
+}
+
+/* Applies one line to the state. 0, -ENOMEM, or -EEXIST: the journal is another receiver's. Unknown lines are skipped.
+ */
+static int apply(struct dp_push_journal *j, const char *line)
+{
+    unsigned long long id, seq, n[DP_PUSH_N_OUTCOMES];
+    uint64_t stamp;
+    unsigned part, outcome;
+    int at = 0;
+    if (!strncmp(line, "deltaprof-push ", 15))
+        return sscanf(line, "deltaprof-push 1 %n", &at), at && !strcmp(line + at, j->target) ? 0 : -EEXIST;
+    if (sscanf(line, "file %llu %n", &id, &at) == 1 && at)
+        return dp_push_journal_add_file(j, id, line + at);
+    if (sscanf(line, "unit %llu", &id) == 1)
+        dp_push_journal_start_unit(j, id);
+    else if (sscanf(line, "send %u", &part) == 1)
+        j->part = part, j->is_sent = true;
+    else if (sscanf(line, "back %u", &part) == 1)
+        j->part = part, j->is_sent = false;
+    else if (sscanf(line, "part %u %u", &part, &outcome) == 2)
+        dp_push_journal_end_part(j, part, outcome);
+    else if (sscanf(line, "done %u", &outcome) == 1 && outcome < DP_PUSH_N_OUTCOMES)
+        return dp_push_journal_end_unit(j, outcome);
+    else if (sscanf(line, "missed %" SCNx64 " %llu %llu", &stamp, &seq, &id) == 3) {
+        j->counts[DP_PUSH_GONE] += id;
+        return dp_push_journal_note_seq(j, stamp, seq - 1);
+    } else if (!strncmp(line, "kept ", 5))
+        return dp_push_journal_settle(j, line + 5);
+    else if (sscanf(line, "seen %" SCNx64 " %llu", &stamp, &seq) == 2)
+        return dp_push_journal_note_seq(j, stamp, seq);
+    else if (sscanf(line, "count %llu %llu %llu %llu", &n[0], &n[1], &n[2], &n[3]) == 4)
+        for (int i = 0; i < DP_PUSH_N_OUTCOMES; i++)
+            j->counts[i] = n[i];
+    return 0;
+}
+
+/* Reads all complete lines, and cuts off what follows the last one. */
+static int replay(struct dp_push_journal *j)
+{
+    struct stat st;
+    DP_VEC(char) text = {0};
+    int err = fstat(j->fd, &st) ? -errno : st.st_size > JOURNAL_MAX ? -EFBIG : 0;
+    if (!err && !dp_vec_room(&text, (size_t)st.st_size + 1))
+        err = -ENOMEM;
+    for (ssize_t n = 1; !err && n && text.n < (size_t)st.st_size; text.n += (size_t)n)
+        if ((n = pread(j->fd, text.at + text.n, (size_t)st.st_size - text.n, (off_t)text.n)) < 0)
+            err = -errno, n = 0;
+    char *end;
+    for (size_t at = 0; !err && at < text.n && (end = memchr(text.at + at, '\n', text.n - at));
+         at = j->n_bytes = (size_t)(end - text.at) + 1) {
+        unsigned crc;
+        char *line = text.at + at;
+        *end = 0;
+        size_t n_line = (size_t)(end - line);
+        if (n_line > 9 && sscanf(line, "%8x ", &crc) == 1 && crc == dp_push_journal_crc(line + 9, n_line - 9))
+            err = apply(j, line + 9);
+    }
+    dp_vec_fini(&text);
+    if (!err && (off_t)j->n_bytes < st.st_size && ftruncate(j->fd, (off_t)j->n_bytes))
+        err = -errno;
+    return err;
+}
+
+/* Opens the file and locks it; makes sure that the name still leads to it. */
+static int open_locked(struct dp_push_journal *j)
+{
+    struct stat by_fd, by_name;
+    for (;;) {
+        j->fd = openat(j->dir_fd, j->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (j->fd < 0)
+            return -errno;
+        if (flock(j->fd, LOCK_EX | LOCK_NB))
+            return -errno;
+        if (!fstat(j->fd, &by_fd) && !fstatat(j->dir_fd, j->name, &by_name, AT_SYMLINK_NOFOLLOW) &&
+            by_fd.st_ino == by_name.st_ino)
+            return S_ISREG(by_fd.st_mode) ? 0 : -EINVAL;
+        close(j->fd);
+    }
+}
+
+int dp_push_journal_open(struct dp_push_journal *j, int dir_fd, const char *target)
+{
+    *j = (struct dp_push_journal){.dir_fd = dir_fd, .fd = -1};
+    snprintf(j->name, sizeof j->name, ".push.%016" PRIx64, name_hash(target));
+    snprintf(j->target, sizeof j->target, "%s", target);
+    int err = open_locked(j);
+    if (!err)
+        err = replay(j);
+    if (!err && !j->n_bytes)
+        err = dp_push_journal_line(j, "deltaprof-push 1 %s", j->target);
+    j->n_compact = j->n_bytes;
+    if (err)
+        dp_push_journal_close(j);
+    return err;
+}
+
+void dp_push_journal_close(struct dp_push_journal *j)
+{
+    if (j->fd >= 0)
+        close(j->fd);
+    j->fd = -1;
+    dp_strings_fini(&j->keys);
+    dp_strings_fini(&j->unit);
+    dp_vec_fini(&j->settled);
+    dp_vec_fini(&j->seen);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/journal.h - remembers in the directory, for one receiver, which files were settled and what was on its way.
+ *
+ * A unit is what becomes one profile: usually a file, or successive files of one kind. It is sent in parts, usually
+ * one. Each change is one appended line before or after the fact, so that a pusher which was killed at any moment can
+ * be started again. One process owns a journal, by a lock on it.
+ */
+#pragma once
+
+#include "base/mem.h"
+#include "pprof/strings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dp_push_outcome {
+    DP_PUSH_ACCEPTED,
+    DP_PUSH_DOUBT,   /* a reply never came: perhaps delivered */
+    DP_PUSH_REFUSED, /* the receiver will never take it */
+    DP_PUSH_GONE,    /* deleted before it was sent */
+    DP_PUSH_N_OUTCOMES,
+};
+
+/* The highest SEQ that was settled of a process. */
+struct dp_push_seen {
+    uint64_t stamp;
+    unsigned long long seq;
+};
+
+struct dp_push_journal {
+    int fd, dir_fd;
+    char name[64], target[1100];
+    size_t n_bytes;          /* complete lines */
+    size_t n_compact;        /* bytes after the last compaction */
+    struct dp_strings keys;  /* of settled files: "STAMP NAME" */
+    DP_VEC(uint8_t) settled; /* by key */
+    DP_VEC(struct dp_push_seen) seen;
+    uint64_t counts[DP_PUSH_N_OUTCOMES]; /* files, since the journal began */
+
+    /* The unit under way; n_files 0: none. */
+    struct dp_strings unit; /* its keys, from 1 on */
+    size_t n_files;
+    unsigned long long id;
+    unsigned part;   /* the next part */
+    bool is_sent;    /* part may have reached the receiver */
+    bool in_doubt;   /* some part is in doubt */
+    bool is_refused; /* some part was refused */
+};
+
+/*
+ * Opens or makes the journal for that receiver, and reads it. Returns 0; -EWOULDBLOCK: another process owns it; or
+ * another negative errno.
+ */
+int dp_push_journal_open(struct dp_push_journal *, int dir_fd, const char *target);
+void dp_push_journal_close(struct dp_push_journal *);
+
+/* The key of a file, in to. */
+#define DP_PUSH_KEY_BYTES 300
+void dp_push_journal_key(char to[DP_PUSH_KEY_BYTES], uint64_t stamp, const char *name);
+bool dp_push_journal_is_settled(struct dp_push_journal *, uint64_t stamp, const char *name);
+/* The highest settled SEQ of that process; 0: none. */
+unsigned long long dp_push_journal_seen(const struct dp_push_journal *, uint64_t stamp);
+
+/* Each returns 0 or a negative errno: then nothing was noted, and what it allows must not be done. */
+int dp_push_journal_begin(struct dp_push_journal *, const char *const *keys, size_t n_keys);
+int dp_push_journal_sending(struct dp_push_journal *);                    /* before the last byte of a part leaves */
+int dp_push_journal_back(struct dp_push_journal *);                       /* it was not delivered */
+int dp_push_journal_part(struct dp_push_journal *, enum dp_push_outcome); /* a part was settled */
+int dp_push_journal_done(struct dp_push_journal *, enum dp_push_outcome); /* so was the unit */
+/* Notes ticks that were deleted before any of their files was seen. */
+int dp_push_journal_missed(struct dp_push_journal *, uint64_t stamp, unsigned long long seq, uint64_t n_ticks);
+
+/* Rewrites a journal that has grown much, with what still matters: settled files that exist. */
+typedef bool (*dp_push_exists_fn)(void *ctx, const char *key);
+int dp_push_journal_compact(struct dp_push_journal *, dp_push_exists_fn exists, void *ctx);

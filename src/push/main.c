@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/main.c - `deltaprof push`, a process of its own: sends the profiles of directories to a database as they appear.
+ *
+ * It is a program apart from `deltaprof`, so that only it needs libcurl; no profiled process ever loads one of its
+ * libraries. It takes one unit after the other from its directories, the oldest first within each.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "push/events.h"
+#include "push/options.h"
+#include "push/say.h"
+#include "push/send.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND          INT64_C(1000000000)
+#define MEMORY_BYTES    ((size_t)1 << 30)
+#define RESCAN_NS       (15 * SECOND) /* where inotify sees nothing: files that another machine writes */
+#define HURRY_NS        (10 * SECOND)
+#define LONGEST_WAIT_NS SECOND /* to see that processes ended that have no descriptor here */
+
+struct push {
+    struct dp_push_options options;
+    struct dp_push_events events;
+    struct dp_push_sender sender;
+    struct dp_push_queue *queues;
+    bool *is_open;
+    uint64_t before[DP_PUSH_N_OUTCOMES]; /* the counts of earlier pushers */
+    int64_t scanned_ns, end_ns;          /* end_ns: nothing is tried after it */
+};
+
+/* Opens the directories that are not open yet. False: none can be used, or one was refused for good. */
+static bool open_queues(struct push *p)
+{
+    for (size_t i = 0; i < p->options.n_dirs; i++) {
+        if (p->is_open[i])
+            continue;
+        int err = dp_push_queue_open(&p->queues[i], p->options.dirs[i], p->options.target.address);
+        p->is_open[i] = !err;
+        for (int k = 0; k < DP_PUSH_N_OUTCOMES && !err; k++)
+            p->before[k] += p->queues[i].journal.counts[k];
+        if (!err)
+            dp_push_events_watch(&p->events, p->options.dirs[i]);
+        else if (err != -EWOULDBLOCK || !p->options.beside) {
+            dp_push_say("%s: %s", p->options.dirs[i],
+                        err == -EWOULDBLOCK ? "another deltaprof push sends its files there" : strerror(-err));
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t scan(struct push *p)
+{
+    size_t n_pending = 0;
+    bool again = p->events.has_news || dp_clock_ns() - p->scanned_ns > RESCAN_NS;
+    p->events.has_news = false;
+    for (size_t i = 0; i < p->options.n_dirs; i++) {
+        if (!p->is_open[i])
+            continue;
+        int err = again ? dp_push_queue_scan(&p->queues[i]) : 0;
+        if (err)
+            dp_push_say("%s: %s; trying again", p->options.dirs[i], strerror(-err));
+        if (again && p->queues[i].n_unreadable)
+            dp_push_say("%s: %zu profiles of another user cannot be read", p->options.dirs[i],
+                        p->queues[i].n_unreadable);
+        p->events.has_news |= p->queues[i].n_young > 0;
+        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.n_files;
+    }
+    if (again)
+        p->scanned_ns = dp_clock_ns();
+    return n_pending;
+}
+
+/* Sends one unit of each directory. True: something was settled. */
+static bool send_some(struct push *p)
+{
+    bool some = false;
+    for (size_t i = 0; i < p->options.n_dirs; i++) {
+        int err = p->is_open[i] ? dp_push_send_next(&p->sender, &p->queues[i]) : 0;
+        some |= err > 0;
+        if (err < 0) {
+            dp_push_say("%s: %s; trying again", p->options.dirs[i], strerror(-err));
+            p->sender.not_before_ns = dp_clock_ns() + SECOND;
+        }
+    }
+    return some;
+}
+
+/* Whether a process lives that wrote files to the directory since the run began. */
+static bool has_writer(struct push *p, const struct dp_push_queue *q)
+{
+    char pid[24];
+    for (size_t i = 0; i < q->files.n; i++) {
+        const struct dp_push_file *file = &q->files.at[i], *before = file - 1;
+        size_t n_pid = file->n_process - file->n_program - 1;
+        bool is_same = i && before->n_process == file->n_process && !memcmp(before->name, file->name, file->n_process);
+        if (is_same || n_pid >= sizeof pid)
+            continue;
+        memcpy(pid, file->name + file->n_program + 1, n_pid);
+        pid[n_pid] = 0;
+        if (dp_push_events_writes(&p->events, pid))
+            return true;
+    }
+    return false;
+}
+
+/* Whether no more files will come: at once with --once, else after the processes of a `run`. */
+static bool is_last(struct push *p)
+{
+    if (p->options.is_once || !p->options.beside)
+        return p->options.is_once;
+    if (dp_push_events_lives(&p->events, p->options.beside))
+        return false;
+    for (size_t i = 0; i < p->options.n_dirs; i++)
+        if (p->is_open[i] && has_writer(p, &p->queues[i]))
+            return false;
+    return true;
+}
+
+static void loop(struct push *p)
+{
+    bool last = false;
+    while (!dp_push_events_stopping()) {
+        if (!open_queues(p))
+            return;
+        if (!last && is_last(p)) {
+            last = true;
+            p->events.has_news = true; /* one more look, after the last process ended */
+            p->end_ns = dp_clock_ns() + p->options.wait_ns;
+        }
+        /* A service manager ends all processes of a service at once: the program's last files are sent, but in a hurry.
+         */
+        if (p->options.beside && dp_push_events_defer_stop() && last && p->end_ns > dp_clock_ns() + HURRY_NS)
+            p->end_ns = dp_clock_ns() + HURRY_NS;
+        size_t n_pending = scan(p);
+        if (n_pending && send_some(p))
+            continue;
+        if (last && (!n_pending || dp_clock_ns() >= p->end_ns))
+            return;
+        int64_t now = dp_clock_ns(), wait = p->options.beside || last ? LONGEST_WAIT_NS : RESCAN_NS;
+        if (p->events.has_news) /* there are young files */
+            wait = LONGEST_WAIT_NS;
+        bool is_paused = n_pending && p->sender.not_before_ns > now;
+        if (is_paused && p->sender.not_before_ns - now < wait)
+            wait = p->sender.not_before_ns - now;
+        dp_push_events_wait(&p->events, wait, !is_paused);
+    }
+}
+
+/* The exit status; says what did not arrive. */
+static int sum_up(const struct push *p)
+{
+    uint64_t counts[DP_PUSH_N_OUTCOMES] = {0};
+    size_t n_pending = 0;
+    bool all_open = true;
+    for (size_t i = 0; i < p->options.n_dirs; i++) {
+        all_open &= p->is_open[i];
+        if (!p->is_open[i])
+            continue;
+        n_pending += p->queues[i].n_pending;
+        for (int k = 0; k < DP_PUSH_N_OUTCOMES; k++)
+            counts[k] += p->queues[i].journal.counts[k];
+    }
+    for (int k = 0; k < DP_PUSH_N_OUTCOMES; k++)
+        counts[k] -= p->before[k];
+    if (counts[DP_PUSH_DOUBT] || counts[DP_PUSH_REFUSED] || counts[DP_PUSH_GONE] || n_pending)
+        dp_push_say("%" PRIu64 " files accepted, %" PRIu64 " perhaps delivered, %" PRIu64 " refused, %" PRIu64
+                    " deleted before they were sent, %zu waiting",
+                    counts[DP_PUSH_ACCEPTED], counts[DP_PUSH_DOUBT], counts[DP_PUSH_REFUSED], counts[DP_PUSH_GONE],
+                    n_pending);
+    bool all_arrived = !counts[DP_PUSH_DOUBT] && !counts[DP_PUSH_REFUSED] && !counts[DP_PUSH_GONE];
+    return all_open && all_arrived && (!n_pending || (!p->options.is_once && !p->options.beside)) ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct push p;
+    char why[512];
+    int status = dp_push_options_read(&p.options, argc, argv);
+    if (status)
+        return status == 1 ? 0 : status;
+    dp_push_say_to(p.options.log_file);
+    dp_mem_cap(MEMORY_BYTES);
+    struct dp_push_http_options http = {.address = p.options.target.address,
+                                        .token_file = p.options.token_file,
+                                        .header_file = p.options.header_file,
+                                        .ca_file = p.options.ca_file,
+                                        .timeout_ns = p.options.timeout_ns};
+    p.queues = calloc(p.options.n_dirs, sizeof *p.queues);
+    p.is_open = calloc(p.options.n_dirs, sizeof *p.is_open);
+    p.sender.options = &p.options;
+    p.sender.http = dp_push_http_new(&http, why, sizeof why);
+    int err = dp_push_events_open(&p.events, p.options.beside);
+    if (!p.queues || !p.is_open || !p.sender.http || err) {
+        dp_push_say("%s", !p.sender.http ? why : strerror(err ? -err : ENOMEM));
+        return 1;
+    }
+    status = 1;
+    if (open_queues(&p)) {
+        loop(&p);
+        status = sum_up(&p);
+    }
+    for (size_t i = 0; i < p.options.n_dirs; i++)
+        if (p.is_open[i])
+            dp_push_queue_close(&p.queues[i]);
+    dp_push_send_fini(&p.sender);
+    dp_push_events_close(&p.events);
+    dp_push_tags_fini(&p.options.tags);
+    free(p.queues);
+    free(p.is_open);
+    return status;
+}

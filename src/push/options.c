@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* push/options.c - reads the command line. Files that hold secrets are named, never given as text. */
+#include "push/options.h"
+
+#include "base/text.h"
+#include "push/say.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000)
+
+static const char help[] =
+    "usage: deltaprof push DIR... --to URL [OPTION]...\n"
+    "\n"
+    "Sends the profiles in each DIR, and those that appear there, to a profiling database. The files are the queue: "
+    "what\n"
+    "was accepted is noted in DIR/.push.*, and nothing is deleted. Without --once it goes on until SIGTERM or SIGINT.\n"
+    "\n"
+    "  --to URL         pyroscope+http://HOST:PORT, parca+http://, otlp+http://, pprof+http://, or with https\n"
+    "  --service NAME   default: OTEL_SERVICE_NAME, else the program's name\n"
+    "  --tag KEY=VALUE  another tag, also OTEL_RESOURCE_ATTRIBUTES; KEY= leaves one out: host, pid, program\n"
+    "  --token FILE     its first line: a bearer token, or USER:PASSWORD; default: DELTAPROF_PUSH_TOKEN names it\n"
+    "  --header FILE    lines `Name: value` for each request, as X-Scope-OrgID: 1; default: DELTAPROF_PUSH_HEADER\n"
+    "  --ca FILE        certificates to trust, in PEM; default: SSL_CERT_FILE, else the system's\n"
+    "  --once           send what is there, then end\n"
+    "  --wait TIME      how long --once goes on trying, default 1m\n"
+    "  --timeout TIME   the longest that one request may take, default 30s\n"
+    "  --repeat         if no reply came, send again: for a receiver that tells duplicates apart by their id\n"
+    "  --log FILE       where messages go; default: standard error\n"
+    "  --beside PID     end when the processes of `deltaprof run` with that id have ended and all was sent\n"
+    "\n"
+    "Exit status: 0; 1 if a profile was not accepted; 2 for wrong usage.\n";
+
+enum { TO = 1, SERVICE, TAG, TOKEN, HEADER, CA, ONCE, WAIT, TIMEOUT, REPEAT, LOG, BESIDE, HELP };
+
+static const struct option words[] = {
+    {"to", required_argument, NULL, TO},
+    {"service", required_argument, NULL, SERVICE},
+    {"tag", required_argument, NULL, TAG},
+    {"token", required_argument, NULL, TOKEN},
+    {"header", required_argument, NULL, HEADER},
+    {"ca", required_argument, NULL, CA},
+    {"once", no_argument, NULL, ONCE},
+    {"wait", required_argument, NULL, WAIT},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"repeat", no_argument, NULL, REPEAT},
+    {"log", required_argument, NULL, LOG},
+    {"beside", required_argument, NULL, BESIDE},
+    {"help", no_argument, NULL, HELP},
+    {0},
+};
+
+static int refuse(const char *what, const char *why)
+{
+    dp_push_say("%s%s", what, why);
+    return 2;
+}
+
+static int read_time(const char *name, const char *text, int64_t *ns)
+{
+    if (!dp_text_read_time(text, ns) && *ns >= SECOND / 100 && *ns <= 8760 * 3600 * SECOND)
+        return 0;
+    dp_push_say("%s %s: a time with its unit (ms s m h), from 10ms", name, text);
+    return 2;
+}
+
+static int set_tag(struct dp_push_tags *tags, const char *text)
+{
+    int err = dp_push_tags_set(tags, text);
+    if (err == -EINVAL)
+        dp_push_say("--tag %s: not KEY=VALUE", text);
+    else if (err)
+        dp_push_say("--tag %s: %s", text, err == -E2BIG ? "no more than 20 tags" : "out of memory");
+    return err ? 2 : 0;
+}
+
+/* The option that getopt_long does not accept; `word` is the argument that it read last. */
+static int refuse_option(int option, const char *word)
+{
+    const char letter[] = {'-', (char)optopt, 0};
+    bool is_letter = optopt > HELP; /* the numbers of words are small */
+    dp_push_say("%s %s; deltaprof push --help names them", is_letter ? letter : word,
+                option == ':' ? "needs a value" : "is no option");
+    return 2;
+}
+
+static int read_one(struct dp_push_options *o, int option, const char *word, const char **url, const char **service)
+{
+    int64_t pid;
+    switch (option) {
+    case TO:
+        *url = optarg;
+        return 0;
+    case SERVICE:
+        *service = optarg;
+        return 0;
+    case TAG:
+        return set_tag(&o->tags, optarg);
+    case TOKEN:
+        o->token_file = optarg;
+        return 0;
+    case HEADER:
+        o->header_file = optarg;
+        return 0;
+    case CA:
+        o->ca_file = optarg;
+        return 0;
+    case LOG:
+        o->log_file = optarg;
+        return 0;
+    case ONCE:
+        o->is_once = true;
+        return 0;
+    case REPEAT:
+        o->repeats = true;
+        return 0;
+    case WAIT:
+        return read_time("--wait", optarg, &o->wait_ns);
+    case TIMEOUT:
+        return read_time("--timeout", optarg, &o->timeout_ns);
+    case BESIDE:
+        if (dp_text_read_count(optarg, &pid) || pid < 1 || pid > INT32_MAX)
+            return refuse("--beside wants a process id, a number from 1 on, not ", optarg);
+        o->beside = (pid_t)pid;
+        return 0;
+    default:
+        return refuse_option(option, word);
+    }
+}
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static int check(struct dp_push_options *o, const char *url, const char *service)
+{
+    char why[1200];
+    const char *const files[] = {o->token_file, o->header_file, o->ca_file};
+    if (!o->n_dirs)
+        return refuse("no DIR given: deltaprof push DIR... --to URL", "");
+    if (!url)
+        return refuse("no --to URL given; it begins with pyroscope+http://, parca+http://, otlp+http:// or "
+                      "pprof+http://, or these with https",
+                      "");
+    if (dp_push_target_parse(&o->target, url, why, sizeof why))
+        return refuse(why, "");
+    if (service) {
+        snprintf(why, sizeof why, "service.name=%s", service);
+        if (dp_push_tags_set(&o->tags, why))
+            return refuse("out of memory", "");
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] && access(files[i], R_OK)) {
+            dp_push_say("%s: %s", files[i], strerror(errno));
+            return 2;
+        }
+    if (o->tags.n > DP_PUSH_MOST_TAGS - 4)
+        return refuse("no more than 20 tags", "");
+    return 0;
+}
+
+int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
+{
+    const char *url = NULL, *service = NULL;
+    *o = (struct dp_push_options){.timeout_ns = 30 * SECOND, .wait_ns = 60 * SECOND};
+    o->token_file = environment("DELTAPROF_PUSH_TOKEN");
+    o->header_file = environment("DELTAPROF_PUSH_HEADER");
+    o->ca_file = environment("SSL_CERT_FILE");
+    if (dp_push_tags_environment(&o->tags))
+        return refuse("OTEL_RESOURCE_ATTRIBUTES: no more than 20 tags", "");
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", words, NULL)) != -1;) {
+        if (option == HELP || option == 'h') {
+            fputs(help, stdout);
+            return 1;
+        }
+        int status = read_one(o, option, argv[optind - 1], &url, &service);
+        if (status)
+            return status;
+    }
+    o->dirs = argv + optind;
+    o->n_dirs = (size_t)(argc - optind);
+    return check(o, url, service);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* push/options.h - the command line of `deltaprof push`. */
+#pragma once
+
+#include "push/tags.h"
+#include "push/target.h"
+
+#include <sys/types.h>
+
+struct dp_push_options {
+    char **dirs; /* of argv */
+    size_t n_dirs;
+    struct dp_push_target target;
+    struct dp_push_tags tags;
+    const char *token_file, *header_file, *ca_file, *log_file; /* NULL: none */
+    int64_t timeout_ns;                                        /* of one request */
+    int64_t wait_ns; /* how long to go on trying at the end; INT64_MAX: without an end */
+    bool is_once;    /* end when all that is there was sent */
+    bool repeats;    /* the receiver tells duplicates apart */
+    pid_t beside;    /* end after the processes of this `run`; 0: none */
+};
+
+/* Returns 0; 1: help was printed; 2: wrong usage, after one line. */
+int dp_push_options_read(struct dp_push_options *, int argc, char **argv);

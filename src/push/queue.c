@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/queue.c - reads a directory of profiles. The files are the queue: nothing is copied, and `keep` of the profiled
+ * processes bounds it. What is deleted before it was sent is counted in the journal: files that an earlier scan saw,
+ * and whole ticks, by the gaps that they leave in SEQ.
+ */
+#include "push/queue.h"
+
+#include "base/clock.h"
+#include "pprof/stamp.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* With so many files of one process and kind waiting, they are sent together. */
+#define BACKLOG 8
+/* Files that span more time than this are not joined. */
+#define JOINED_NS (INT64_C(300) * 1000000000)
+
+static const char *const kinds[] = {"heap", "mutex", "block"};
+
+/* Takes PROGRAM.PID.SEQ.KIND.pb.gz apart. False: another name. */
+static bool parse(struct dp_push_file *file)
+{
+    const char *name = file->name, *end = name + strlen(name), *at = end - 6;
+    const char *parts[3]; /* the dots before KIND, SEQ and PID */
+    char *seq_end, *pid_end;
+    if (*name == '.' || end - name < 12 || strlen(name) > 255 || strcmp(at, ".pb.gz"))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        do {
+            if (--at <= name)
+                return false;
+        } while (*at != '.');
+        parts[i] = at;
+    }
+    file->seq = strtoull(parts[1] + 1, &seq_end, 10);
+    strtoull(parts[2] + 1, &pid_end, 10);
+    if (seq_end != parts[0] || pid_end != parts[1] || seq_end < parts[1] + 5 || pid_end == parts[2] + 1)
+        return false;
+    file->n_program = (size_t)(parts[2] - name);
+    file->n_process = (size_t)(parts[1] - name);
+    file->kind = parts[0] + 1;
+    file->n_kind = (size_t)(end - 6 - file->kind);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strlen(kinds[i]) == file->n_kind && !memcmp(kinds[i], file->kind, file->n_kind))
+            return true;
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct dp_push_file *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static const struct dp_push_file *named(const struct dp_push_queue *q, const char *name)
+{
+    struct dp_push_file key = {.name = (char *)name};
+    return q->files.n ? bsearch(&key, q->files.at, q->files.n, sizeof key, by_name) : NULL;
+}
+
+const struct dp_push_file *dp_push_queue_find(const struct dp_push_queue *q, const char *key)
+{
+    const char *name = strchr(key, ' ');
+    const struct dp_push_file *file = name ? named(q, name + 1) : NULL;
+    return file && file->stamp == strtoull(key, NULL, 16) ? file : NULL;
+}
+
+static bool exists(void *ctx, const char *key)
+{
+    return dp_push_queue_find(ctx, key) != NULL;
+}
+
+int dp_push_queue_open(struct dp_push_queue *q, const char *path, const char *target)
+{
+    *q = (struct dp_push_queue){.path = path, .journal.fd = -1};
+    q->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (q->dir_fd < 0)
+        return -errno;
+    int err = dp_push_journal_open(&q->journal, q->dir_fd, target);
+    if (err) {
+        close(q->dir_fd);
+        q->dir_fd = -1;
+    }
+    return err;
+}
+
+static void free_files(struct dp_push_file *files, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(files[i].name);
+}
+
+void dp_push_queue_close(struct dp_push_queue *q)
+{
+    free_files(q->files.at, q->files.n);
+    dp_vec_fini(&q->files);
+    if (q->dir_fd >= 0) {
+        dp_push_journal_close(&q->journal);
+        close(q->dir_fd);
+    }
+}
+
+/* Fills in a file whose name is set. False: it is no profile, or not a file any more. */
+static bool look(struct dp_push_queue *q, struct dp_push_file *file)
+{
+    struct stat st;
+    struct dp_stamp stamp;
+    if (!parse(file) || fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return false;
+    file->inode = st.st_ino;
+    file->n_bytes = st.st_size;
+    file->mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    const struct dp_push_file *before = named(q, file->name);
+    if (before && before->inode == file->inode && before->mtime_ns == file->mtime_ns) {
+        file->stamp = before->stamp;
+        file->is_settled = before->is_settled;
+        return true;
+    }
+    int err = dp_stamp_read(q->dir_fd, file->name, &stamp);
+    q->n_unreadable += err == -EACCES || err == -EPERM;
+    if (err)
+        return false; /* deleted, or not readable: another scan may read it */
+    if (!stamp.process && dp_clock_wall_ns() - file->mtime_ns < DP_PUSH_YOUNG_NS) {
+        q->n_young++; /* perhaps a copy whose beginning is not there yet: its time, by which it is known, still changes
+                       */
+        return false;
+    }
+    file->stamp = stamp.process ? stamp.process : (uint64_t)file->mtime_ns;
+    file->is_settled = dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
+    return true;
+}
+
+/* Counts the pending files of the last scan that do not exist any more. */
+static int count_gone(struct dp_push_queue *q, const struct dp_push_queue *now)
+{
+    int err = 0;
+    for (size_t i = 0; i < q->files.n && !err; i++) {
+        const struct dp_push_file *file = &q->files.at[i];
+        char key[DP_PUSH_KEY_BYTES];
+        const char *keys[] = {key};
+        dp_push_journal_key(key, file->stamp, file->name);
+        if (file->is_settled || dp_push_queue_find(now, key) || q->journal.n_files)
+            continue;
+        err = dp_push_journal_begin(&q->journal, keys, 1);
+        err = err ? err : dp_push_journal_done(&q->journal, DP_PUSH_GONE);
+    }
+    return err;
+}
+
+/*
+ * Counts the ticks between the highest SEQ that was settled and the lowest above it that exists, process by process:
+ * files of a process stand together.
+ */
+static int count_gaps(struct dp_push_queue *q)
+{
+    int err = 0;
+    for (size_t i = 0, end; i < q->files.n && !err; i = end) {
+        uint64_t stamp = q->files.at[i].stamp;
+        unsigned long long seen = dp_push_journal_seen(&q->journal, stamp), lowest = 0;
+        for (end = i; end < q->files.n && q->files.at[end].stamp == stamp; end++)
+            if (q->files.at[end].seq > seen && (!lowest || q->files.at[end].seq < lowest))
+                lowest = q->files.at[end].seq;
+        if (seen && lowest > seen + 1)
+            err = dp_push_journal_missed(&q->journal, stamp, lowest, lowest - seen - 1);
+    }
+    return err;
+}
+
+int dp_push_queue_scan(struct dp_push_queue *q)
+{
+    struct dp_push_queue next = {.n_pending = 0};
+    q->n_unreadable = q->n_young = 0;
+    int err = 0, fd = openat(q->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        err = -errno;
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    for (const struct dirent *entry; !err && (entry = readdir(dir));) {
+        struct dp_push_file file = {.name = strdup(entry->d_name)}, *to = NULL;
+        if (!file.name || (look(q, &file) && !(to = dp_vec_push(&next.files))))
+            err = -ENOMEM;
+        if (to)
+            *to = file;
+        else
+            free(file.name);
+    }
+    closedir(dir);
+    if (!err) {
+        qsort(next.files.at, next.files.n, sizeof *next.files.at, by_name);
+        err = count_gone(q, &next);
+    }
+    if (err) {
+        free_files(next.files.at, next.files.n);
+        dp_vec_fini(&next.files);
+        return err;
+    }
+    free_files(q->files.at, q->files.n);
+    dp_vec_fini(&q->files);
+    q->files.at = next.files.at, q->files.n = next.files.n, q->files.cap = next.files.cap;
+    q->n_pending = 0;
+    for (size_t i = 0; i < q->files.n; i++)
+        q->n_pending += !q->files.at[i].is_settled;
+    err = count_gaps(q);
+    return err ? err : dp_push_journal_compact(&q->journal, exists, q);
+}
+
+static bool is_before(const struct dp_push_file *a, const struct dp_push_file *b)
+{
+    if (a->stamp == b->stamp && a->seq != b->seq)
+        return a->seq < b->seq;
+    if (a->mtime_ns != b->mtime_ns)
+        return a->mtime_ns < b->mtime_ns;
+    return strcmp(a->name, b->name) < 0;
+}
+
+const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q)
+{
+    const struct dp_push_file *first = NULL;
+    for (size_t i = 0; i < q->files.n && q->n_pending; i++)
+        if (!q->files.at[i].is_settled && (!first || is_before(&q->files.at[i], first)))
+            first = &q->files.at[i];
+    return first;
+}
+
+static bool is_same(const struct dp_push_file *a, const struct dp_push_file *b)
+{
+    return a->stamp == b->stamp && a->n_process == b->n_process && !memcmp(a->name, b->name, a->n_process) &&
+           a->n_kind == b->n_kind && !memcmp(a->kind, b->kind, a->n_kind);
+}
+
+size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_file *first,
+                          const struct dp_push_file **files, size_t n_most)
+{
+    size_t n = 0, n_waiting = 0;
+    /* Files of one process stand together, by SEQ: as long as SEQ has four digits, so sort those that are taken. */
+    for (size_t i = 0; i < q->files.n; i++) {
+        const struct dp_push_file *file = &q->files.at[i];
+        if (file->is_settled || !is_same(file, first))
+            continue;
+        n_waiting++;
+        if (file->mtime_ns - first->mtime_ns > JOINED_NS || (n == n_most && file->seq > files[n - 1]->seq))
+            continue;
+        size_t at = n < n_most ? n++ : n - 1;
+        for (; at && files[at - 1]->seq > file->seq; at--)
+            files[at] = files[at - 1];
+        files[at] = file;
+    }
+    if (n_waiting < BACKLOG || !n) {
+        files[0] = first;
+        return 1;
+    }
+    return n;
+}
+
+void dp_push_queue_settled(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        struct dp_push_file *file = &q->files.at[files[i] - q->files.at];
+        q->n_pending -= !file->is_settled;
+        file->is_settled = true;
+    }
+}

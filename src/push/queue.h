@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/queue.h - one watched directory: the profiles in it that were not settled yet, in the order in which they were
+ * made, and the journal that says which were.
+ */
+#pragma once
+
+#include "push/journal.h"
+
+#include <sys/stat.h>
+
+/* A file that changed so recently may be one that is being copied. */
+#define DP_PUSH_YOUNG_NS (INT64_C(2) * 1000000000)
+
+/* A file named PROGRAM.PID.SEQ.KIND.pb.gz. */
+struct dp_push_file {
+    char *name;
+    ino_t inode;
+    int64_t mtime_ns;
+    off_t n_bytes;
+    uint64_t stamp;   /* identifies its process; of a file without one, its time */
+    size_t n_program; /* bytes of the name up to the end of PROGRAM */
+    size_t n_process; /* up to the end of PID */
+    unsigned long long seq;
+    const char *kind; /* in name */
+    size_t n_kind;
+    bool is_settled;
+};
+
+struct dp_push_queue {
+    const char *path; /* of the directory */
+    int dir_fd;
+    struct dp_push_journal journal;
+    DP_VEC(struct dp_push_file) files; /* by name */
+    size_t n_pending;
+    size_t n_young;      /* files that changed a moment ago and have no stamp yet: a later scan takes them */
+    size_t n_unreadable; /* profiles that this process may not read */
+};
+
+/* Opens the directory and its journal for the receiver. 0, or a negative errno; -EWOULDBLOCK: another pusher has it. */
+int dp_push_queue_open(struct dp_push_queue *, const char *path, const char *target);
+void dp_push_queue_close(struct dp_push_queue *);
+
+/* Reads the directory again. 0 or a negative errno. */
+int dp_push_queue_scan(struct dp_push_queue *);
+
+/* The pending file that was made first; NULL: none. */
+const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *);
+
+/*
+ * The files that follow `first` among those of its process and kind, with it, into files; at most n_most. The first
+ * one alone, unless many are waiting. Returns their number.
+ */
+size_t dp_push_queue_unit(const struct dp_push_queue *, const struct dp_push_file *first,
+                          const struct dp_push_file **files, size_t n_most);
+
+/* The file with that key of the journal; NULL: it does not exist. */
+const struct dp_push_file *dp_push_queue_find(const struct dp_push_queue *, const char *key);
+
+/* To be called when the files of a unit were settled in the journal. */
+void dp_push_queue_settled(struct dp_push_queue *, const struct dp_push_file *const *files, size_t n_files);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/send.c - the life of a unit: begun in the journal, sent part by part, settled.
+ *
+ * States of a part, as the journal has them:
+ *
+ *     begun --send--> on its way --part ACCEPTED / REFUSED--> next part
+ *       ^                 |  |
+ *       +------back-------+  +--part DOUBT: no answer came, or this process was killed
+ *
+ * A unit that was under way when a pusher ended has its parts settled before it is gone on with. With --repeat a part
+ * in doubt is sent again, under the same id.
+ */
+#include "push/send.h"
+
+#include "base/clock.h"
+#include "push/events.h"
+#include "push/say.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SECOND                INT64_C(1000000000)
+#define LONGEST_PAUSE         (60 * SECOND)
+#define LONGEST_RETRY_AFTER_S 600
+
+/* A pause that doubles from 0.25 s to a minute, of which a random half is left out; or what the receiver asked for. */
+static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
+{
+    unsigned doublings = s->n_failures < 8 ? s->n_failures : 8;
+    int64_t pause = (SECOND / 4) << doublings;
+    uint32_t random = 0;
+    if (pause > LONGEST_PAUSE)
+        pause = LONGEST_PAUSE;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = (uint32_t)dp_clock_ns();
+    pause -= (int64_t)((double)(pause / 2) * random / UINT32_MAX);
+    if (retry_after_s > LONGEST_RETRY_AFTER_S)
+        retry_after_s = LONGEST_RETRY_AFTER_S;
+    if (retry_after_s > 0 && pause < retry_after_s * SECOND)
+        pause = retry_after_s * SECOND;
+    s->n_failures++;
+    s->not_before_ns = dp_clock_ns() + pause;
+}
+
+static int leaving(void *queue)
+{
+    struct dp_push_queue *q = queue;
+    return dp_push_journal_sending(&q->journal);
+}
+
+/* Settles the unit under way. */
+static int finish(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files,
+                  enum dp_push_outcome outcome)
+{
+    struct dp_push_journal *j = &q->journal;
+    if (outcome == DP_PUSH_ACCEPTED)
+        outcome = j->in_doubt ? DP_PUSH_DOUBT : j->is_refused ? DP_PUSH_REFUSED : DP_PUSH_ACCEPTED;
+    int err = dp_push_journal_done(j, outcome);
+    dp_push_queue_settled(q, files, n_files);
+    return err ? err : 1;
+}
+
+/* Acts on an answer. 1: the part was settled; 0: it must be sent again; or a negative errno. */
+static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *file,
+                const struct dp_push_reply *reply)
+{
+    enum dp_push_verdict verdict = reply->verdict;
+    enum dp_push_outcome outcome = DP_PUSH_ACCEPTED;
+    if (verdict == DP_PUSH_UNKNOWN && s->options->repeats)
+        verdict = DP_PUSH_LATER;
+    switch (verdict) {
+    case DP_PUSH_LATER:
+        dp_push_say("%s: %s; trying again", s->options->target.address, reply->why);
+        pause_after(s, reply->retry_after_s);
+        return dp_push_journal_back(&q->journal);
+    case DP_PUSH_NEVER:
+        dp_push_say("%s/%s: refused by %s: %s", q->path, file->name, s->options->target.address, reply->why);
+        outcome = DP_PUSH_REFUSED;
+        break;
+    case DP_PUSH_UNKNOWN:
+        dp_push_say("%s/%s: perhaps delivered to %s, not sent again: %s", q->path, file->name,
+                    s->options->target.address, reply->why);
+        outcome = DP_PUSH_DOUBT;
+        pause_after(s, 0); /* a receiver that answers nothing would put every file in doubt */
+        break;
+    case DP_PUSH_TAKEN:
+        dp_push_say_well();
+        s->n_failures = 0;
+        break;
+    }
+    int err = dp_push_journal_part(&q->journal, outcome);
+    return err ? err : 1;
+}
+
+/* Sends the parts that are left. 1: the unit was settled; 0: it must wait; or a negative errno. */
+static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
+                      size_t n_files)
+{
+    struct dp_push_journal *j = &q->journal;
+    struct dp_decode_error error = {""};
+    struct dp_push_tags tags;
+    struct dp_push_origin origin = {&tags, files[0]->kind};
+    int err = dp_push_profile_read(&s->profile, q, files, n_files, &s->options->target, &error);
+    if (err == -EBADMSG && dp_clock_wall_ns() - files[n_files - 1]->mtime_ns < DP_PUSH_YOUNG_NS) {
+        pause_after(s, 0); /* a file that is being copied */
+        return 0;
+    }
+    if (err == -EBADMSG || err == -EFBIG || err == -ENOMEM) {
+        dp_push_say("%s/%s: %s", q->path, files[0]->name, err == -EBADMSG ? error.line : strerror(-err));
+        return finish(q, files, n_files, DP_PUSH_REFUSED);
+    }
+    if (err == -ENOENT || err == -ELOOP)
+        return finish(q, files, n_files, DP_PUSH_GONE);
+    if (err)
+        return err;
+    err = dp_push_tags_of_file(&tags, &s->options->tags, files[0]);
+    while (!err && j->part < s->profile.parts.n && !dp_push_events_stopping() && dp_clock_ns() >= s->not_before_ns) {
+        struct dp_push_reply reply;
+        err = dp_push_body_make(&s->body, &s->options->target, &s->profile, j->part, dp_clock_wall_ns(), &origin);
+        if (err)
+            break;
+        err = dp_push_http_send(s->http, &s->options->target, &s->body, leaving, q, &reply);
+        if (err == -EIO && *reply.why) {
+            dp_push_say("%s", reply.why);
+            pause_after(s, 0);
+        }
+        err = err ? (err == -EIO && *reply.why ? 0 : err) : obey(s, q, files[0], &reply);
+        err = err > 0 ? 0 : err;
+    }
+    dp_push_tags_fini(&tags);
+    return err ? err : j->part >= s->profile.parts.n ? finish(q, files, n_files, DP_PUSH_ACCEPTED) : 0;
+}
+
+/* The files of the unit under way. 0: one does not exist any more. */
+static size_t files_under_way(const struct dp_push_queue *q, const struct dp_push_file **files)
+{
+    const struct dp_push_journal *j = &q->journal;
+    if (j->n_files > DP_PUSH_MOST_FILES)
+        return 0;
+    for (uint32_t i = 0; i < j->n_files; i++)
+        if (!(files[i] = dp_push_queue_find(q, dp_strings_at(&j->unit, i + 1))))
+            return 0;
+    return j->n_files;
+}
+
+int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
+{
+    struct dp_push_journal *j = &q->journal;
+    const struct dp_push_file *files[DP_PUSH_MOST_FILES + 1];
+    size_t n_files = 0;
+    int err = 0;
+    if (dp_clock_ns() < s->not_before_ns)
+        return 0;
+    if (j->n_files && j->is_sent) { /* a pusher before this one was killed */
+        if (s->options->repeats)
+            err = dp_push_journal_back(j);
+        else
+            err = dp_push_journal_part(j, DP_PUSH_DOUBT);
+        if (err)
+            return err;
+        if (!s->options->repeats)
+            dp_push_say("%s/%s: perhaps delivered to %s before the last end, not sent again", q->path,
+                        strchr(dp_strings_at(&j->unit, 1), ' ') + 1, s->options->target.address);
+    }
+    if (j->n_files) {
+        n_files = files_under_way(q, files);
+        if (!n_files)
+            return finish(q, files, 0, j->in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
+        return send_parts(s, q, files, n_files);
+    }
+    const struct dp_push_file *first = dp_push_queue_first(q);
+    if (!first)
+        return 0;
+    n_files = dp_push_queue_unit(q, first, files, s->options->target.limits.n_files);
+    char keys[DP_PUSH_MOST_FILES][DP_PUSH_KEY_BYTES];
+    const char *names[DP_PUSH_MOST_FILES];
+    for (size_t i = 0; i < n_files; i++) {
+        dp_push_journal_key(keys[i], files[i]->stamp, files[i]->name);
+        names[i] = keys[i];
+    }
+    err = dp_push_journal_begin(j, names, n_files);
+    return err ? err : send_parts(s, q, files, n_files);
+}
+
+void dp_push_send_fini(struct dp_push_sender *s)
+{
+    dp_push_http_free(s->http);
+    dp_push_profile_fini(&s->profile);
+    dp_push_body_fini(&s->body);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * push/tags.h - what a receiver is told about a profile's origin: service, host, program, process, and the user's tags.
+ *
+ * Sources, the later ones winning: what is known of the file; OTEL_RESOURCE_ATTRIBUTES; OTEL_SERVICE_NAME; --service;
+ * --tag. A tag with an empty value is left out.
+ */
+#pragma once
+
+#include "push/queue.h"
+
+#define DP_PUSH_MOST_TAGS 24
+
+struct dp_push_tag {
+    char *key, *value;
+};
+
+struct dp_push_tags {
+    struct dp_push_tag at[DP_PUSH_MOST_TAGS];
+    size_t n;
+};
+
+/* Sets a tag; text is KEY=VALUE. 0; -EINVAL: not of that form; -E2BIG: too many tags; -ENOMEM. */
+int dp_push_tags_set(struct dp_push_tags *, const char *text);
+/* Adds what the environment says of the service: to be called before the command line is read. As set. */
+int dp_push_tags_environment(struct dp_push_tags *);
+/* The tags of one file's profile, under OpenTelemetry's names: service.name, host.name, process.pid, ... 0 or -ENOMEM.
+ */
+int dp_push_tags_of_file(struct dp_push_tags *, const struct dp_push_tags *given, const struct dp_push_file *);
+void dp_push_tags_fini(struct dp_push_tags *);
+
+/* A tag's name as Prometheus writes labels: [a-zA-Z_][a-zA-Z0-9_]*; service.name is service_name. */
+void dp_push_tags_label(char *to, size_t n_bytes, const char *key);

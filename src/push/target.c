@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* push/target.c - parses the URL of a receiver, and knows each receiver's path and limits. */
+#include "push/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MINUTE (INT64_C(60) * 1000000000)
+
+/*
+ * Pyroscope refuses profiles that begin more than an hour ago or ten minutes ahead; five minutes and one are left for
+ * the time until it reads the request.
+ */
+static const struct receiver {
+    const char *scheme, *path;
+    enum dp_push_protocol protocol;
+    struct dp_push_limits limits;
+} receivers[] = {
+    {"pyroscope+http", "/push.v1.PusherService/Push", DP_PUSH_PYROSCOPE, {16000, 4 << 20, 20, 55 * MINUTE, 9 * MINUTE}},
+    {"parca+http", "/api/profiles/writeraw", DP_PUSH_PARCA, {0, 16 << 20, 20, 0, 0}},
+    {"otlp+http", "/v1development/profiles", DP_PUSH_OTLP, {0, 8 << 20, 20, 0, 0}},
+    {"pprof+http", "/v1/pprof", DP_PUSH_PPROF, {0, 0, 1, 0, 0}},
+};
+
+static const char allowed[] = "a receiver is pyroscope+http://HOST:PORT, parca+http://, otlp+http:// or pprof+http://, "
+                              "or these with https";
+
+int dp_push_target_parse(struct dp_push_target *target, const char *url, char *why, size_t n_why)
+{
+    const struct receiver *receiver = NULL;
+    const char *host = NULL;
+    bool is_tls = false;
+    for (size_t i = 0; i < sizeof receivers / sizeof *receivers && !host; i++) {
+        size_t n = strlen(receivers[i].scheme);
+        if (strncmp(url, receivers[i].scheme, n))
+            continue;
+        receiver = &receivers[i];
+        is_tls = url[n] == 's';
+        host = url + n + is_tls;
+        host = strncmp(host, "://", 3) ? NULL : host + 3;
+    }
+    if (!host || !*host || *host == '/' || *host == ':') {
+        snprintf(why, n_why, "%s: %s", url, allowed);
+        return -EINVAL;
+    }
+    size_t n = strlen(host), n_authority = strcspn(host, "/");
+    if (memchr(host, '@', n_authority)) {
+        snprintf(why, n_why, "a URL with a password can be read by all users of the machine: --token FILE");
+        return -EINVAL;
+    }
+    for (const char *p = host; *p; p++)
+        if (*p <= ' ' || *p >= 127 || strchr("?#\\\"", *p)) {
+            snprintf(why, n_why, "%s: only a host, a port and a path may follow ://", url);
+            return -EINVAL;
+        }
+    while (n > n_authority && host[n - 1] == '/')
+        n--;
+    target->protocol = receiver->protocol;
+    target->limits = receiver->limits;
+    int n_text = snprintf(target->address, sizeof target->address, "http%s://%.*s%s", is_tls ? "s" : "", (int)n, host,
+                          receiver->path);
+    if (n_text < 0 || (size_t)n_text >= sizeof target->address) {
+        snprintf(why, n_why, "the URL is longer than %zu bytes", sizeof target->address - 64);
+        return -EINVAL;
+    }
+    return 0;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* query/files.c - reads profiles, and groups them by process, by their names. */
+#include "query/files.h"
+
+#include "pprof/stamp.h"
+#include "print/print.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static size_t memory_bytes; /* cap of memory */
+
+static mode_t modes = 0777; /* permissions that all files read so far have */
+
+/* Reads a file with one number; SIZE_MAX: no number, or "max". */
+static size_t read_number(const char *path)
+{
+    unsigned long long value;
+    FILE *file = fopen(path, "re");
+    size_t number = file && fscanf(file, "%llu", &value) == 1 ? value : SIZE_MAX;
+    if (file)
+        fclose(file);
+    return number;
+}
+
+/* The smallest limit of the control groups of this process, up to the root; SIZE_MAX: no limit. */
+static size_t group_bytes(const char *root, const char *file, char *group)
+{
+    size_t least = SIZE_MAX;
+    for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+        char path[PATH_MAX + 64];
+        *end = '\0';
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
+        size_t bytes = read_number(path);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+/* The machine's memory, or the limit of control groups if that is smaller. */
+static size_t machine_bytes(void)
+{
+    size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    char line[PATH_MAX];
+    FILE *groups = fopen("/proc/self/cgroup", "re");
+    while (groups && fgets(line, sizeof line, groups)) { /* number:controllers:path; version 2: 0::path */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        size_t bytes = SIZE_MAX;
+        if (group && group == controllers + 1)
+            bytes = group_bytes("/sys/fs/cgroup", "memory.max", group + 1);
+        else if (group && !strncmp(controllers, ":memory:", 8))
+            bytes = group_bytes("/sys/fs/cgroup/memory", "memory.limit_in_bytes", group + 1);
+        least = bytes < least ? bytes : least;
+    }
+    if (groups)
+        fclose(groups);
+    return least;
+}
+
+static void set_memory(size_t limit_bytes)
+{
+    size_t most = machine_bytes() / 4 * 3;
+    memory_bytes = 4 * limit_bytes + ((size_t)256 << 20);
+    if (memory_bytes > most)
+        memory_bytes = most;
+    dp_mem_cap(memory_bytes);
+}
+
+void dp_query_files_init(void)
+{
+    set_memory(DP_DECODE_LIMIT);
+    opterr = 0;
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is then an ordinary error */
+}
+
+int dp_query_bad_option(char **argv, int option)
+{
+    const char *what = option == ':' ? "needs a value" : "is no option";
+    if (optopt)
+        dp_print_error(argv[0], "-%c %s; deltaprof %s --help names them", optopt, what, argv[0]);
+    else
+        dp_print_error(argv[0], "%s %s; deltaprof %s --help names them", argv[optind - 1], what, argv[0]);
+    return DP_EXIT_USAGE;
+}
+
+int dp_query_limit(const char *verb, const char *text, size_t *limit_bytes)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    int shift = *end == 'k' || *end == 'K' ? 10 : *end == 'm' || *end == 'M' ? 20 : *end == 'g' || *end == 'G' ? 30 : 0;
+    end += shift != 0;
+    if (errno || end == text || *end || *text == '-' || n == 0 || (n << shift) >> shift != n ||
+        (n << shift) - 1 > DP_DECODE_LIMIT_MAX) {
+        dp_print_error(verb, "--limit %s is no size from 1 to 4G (k M G)", text);
+        return DP_EXIT_USAGE;
+    }
+    *limit_bytes =
+        n << shift > DP_DECODE_LIMIT_MAX ? DP_DECODE_LIMIT_MAX : (size_t)n << shift; /* 4G is one byte more */
+    set_memory(*limit_bytes);
+    return 0;
+}
+
+mode_t dp_query_read_modes(void)
+{
+    return modes & 0666;
+}
+
+const char *dp_query_file_name(const char *file)
+{
+    return strcmp(file, "-") ? file : "standard input";
+}
+
+int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *source)
+{
+    struct dp_decode_error error = {""};
+    int fd = strcmp(file, "-") ? open(file, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0) {
+        dp_print_error(verb, "%s: %s", file, strerror(errno));
+        return DP_EXIT_FAILED;
+    }
+    struct stat st;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+        modes &= st.st_mode;
+    int result = dp_decode_input_read(&source->input, fd, limit_bytes, &error);
+    if (fd != STDIN_FILENO)
+        close(fd);
+    if (!result)
+        result = dp_decode_scan(&source->decode, source->input.bytes.at, source->input.bytes.n, &error);
+    return result ? dp_query_refuse(verb, file, result, &error) : 0;
+}
+
+int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *error)
+{
+    if (result == -ENOMEM)
+        dp_print_error(verb, "%s: more than %zu MiB of memory needed; a higher --limit allows more",
+                       dp_query_file_name(file), memory_bytes >> 20);
+    else /* with a bad byte, the file may not be a profile at all */
+        dp_print_error(verb, "%s: %s%s", dp_query_file_name(file),
+                       strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
+    return DP_EXIT_FAILED;
+}
+
+void dp_query_source_fini(struct dp_query_source *source)
+{
+    dp_decode_fini(&source->decode);
+    dp_decode_input_fini(&source->input);
+}
+
+bool dp_query_file_parse(const char *file, struct dp_query_file *name)
+{
+    const char *base = strrchr(file, '/');
+    base = base ? base + 1 : file;
+    const char *end = base + strlen(base);
+    if (end - base < 6 || strcmp(end - 6, ".pb.gz"))
+        return false;
+    const char *parts[3]; /* dots before KIND, SEQ and PID, from the right */
+    const char *at = end - 6;
+    for (int i = 0; i < 3; i++) {
+        do {
+            if (--at <= base)
+                return false;
+        } while (*at != '.');
+        parts[i] = at;
+    }
+    char *seq_end, *pid_end;
+    name->seq = strtoull(parts[1] + 1, &seq_end, 10);
+    strtoull(parts[2] + 1, &pid_end, 10);
+    if (seq_end != parts[0] || seq_end < parts[1] + 5 || pid_end != parts[1] || pid_end == parts[2] + 1)
+        return false;
+    name->file = file;
+    name->program = base;
+    name->n_program = (size_t)(parts[2] - base);
+    name->n_process = (size_t)(parts[1] - file);
+    name->kind = parts[0] + 1;
+    name->n_kind = (size_t)(end - 6 - name->kind);
+    return true;
+}
+
+const char *dp_query_file_program(const char *file, size_t *n_bytes)
+{
+    struct dp_query_file name = {0};
+    *n_bytes = dp_query_file_parse(file, &name) ? name.n_program : 0;
+    return name.program;
+}
+
+/* Groups files by process, the newest first. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct dp_query_file *x = a, *y = b;
+    size_t n = x->n_process < y->n_process ? x->n_process : y->n_process;
+    int order = memcmp(x->file, y->file, n);
+    if (!order && x->n_process != y->n_process)
+        order = x->n_process < y->n_process ? -1 : 1;
+    if (!order)
+        order = strcmp(x->kind, y->kind);
+    if (!order)
+        order = (x->stamp > y->stamp) - (x->stamp < y->stamp);
+    if (!order)
+        order = (x->seq < y->seq) - (x->seq > y->seq);
+    return order ? order : (x->position > y->position) - (x->position < y->position);
+}
+
+bool dp_query_file_is_same(const struct dp_query_file *x, const struct dp_query_file *y)
+{
+    return x->stamp == y->stamp && x->n_process == y->n_process && !memcmp(x->file, y->file, x->n_process) &&
+           !strcmp(x->kind, y->kind);
+}
+
+size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names)
+{
+    size_t n_names = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct dp_stamp stamp = {0};
+        if (!dp_query_file_parse(files[i], &names[n_names]))
+            continue;
+        dp_stamp_read(AT_FDCWD, files[i], &stamp); /* errors are reported later, when it is read as a profile */
+        names[n_names].stamp = stamp.process;
+        names[n_names++].position = i;
+    }
+    qsort(names, n_names, sizeof *names, compare_names);
+    return n_names;
+}
+
+int dp_query_places(char **files, size_t n, struct dp_merge_place *places)
+{
+    struct dp_query_file *names = malloc((n + 1) * sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        places[i].state = DP_MERGE_LOOSE;
+    size_t n_names = dp_query_files_sort(files, n, names);
+    size_t first = 0; /* the newest file of the process */
+    for (size_t i = 0; i < n_names; i++) {
+        if (!dp_query_file_is_same(&names[first], &names[i]))
+            first = i;
+        places[names[i].position] = (struct dp_merge_place){
+            .state = i == first       ? DP_MERGE_NEWEST
+                     : i == first + 1 ? DP_MERGE_BEFORE
+                                      : DP_MERGE_OLDER,
+            .process = (uint32_t)first,
+        };
+    }
+    free(names);
+    return 0;
+}

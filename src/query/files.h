@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query/files.h - reads profiles from files, for all verbs. Errors are printed on stderr, in one line with the file's
+ * name, and returned as an exit status.
+ */
+#pragma once
+
+#include "model/merge.h"
+#include "pprof/decode.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Begins such a verb. Its memory: four times the limit of a file, and not more than three quarters of the machine's, or
+ * of what its control groups allow. A
+ * file of very small things is twenty times as large in memory: better one line and status 1 than a machine that swaps.
+ */
+void dp_query_files_init(void);
+
+/* Says what getopt_long (opterr 0, options that begin with ":") did not understand; DP_EXIT_USAGE. */
+int dp_query_bad_option(char **argv, int option);
+
+/* "1g" and the like, up to DP_DECODE_LIMIT_MAX. 0, or DP_EXIT_USAGE. */
+int dp_query_limit(const char *verb, const char *text, size_t *limit_bytes);
+
+/* One profile in memory; zero is none, it can be read into again. */
+struct dp_query_source {
+    struct dp_decode_input input;
+    struct dp_decode decode;
+};
+
+/* file "-": standard input. 0 or DP_EXIT_FAILED. */
+int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *);
+void dp_query_source_fini(struct dp_query_source *);
+/* Says what is wrong with a file, result being what a reader gave; DP_EXIT_FAILED. */
+int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *);
+
+/* The permissions that all files have which were read so far: what is made of them allows no more. */
+mode_t dp_query_read_modes(void);
+
+/* The name of a file in messages. */
+const char *dp_query_file_name(const char *file);
+
+/* The parts of a file name PROGRAM.PID.SEQ.KIND.pb.gz. */
+struct dp_query_file {
+    const char *file;    /* as it was given */
+    const char *program; /* in file */
+    size_t n_program;
+    size_t n_process; /* bytes of file up to the end of PID, with the directory */
+    const char *kind; /* in file: KIND and the rest of the name */
+    size_t n_kind;
+    unsigned long long seq;
+    uint64_t stamp;  /* identifies the process that wrote it; 0: not known; set by sort */
+    size_t position; /* set by sort */
+};
+
+/* False: the file has another form of name. */
+bool dp_query_file_parse(const char *file, struct dp_query_file *);
+/* Whether two files are of one process and one kind. */
+bool dp_query_file_is_same(const struct dp_query_file *, const struct dp_query_file *);
+/*
+ * Takes apart the names of those files that have such a name, into names, which has room for n. The files of a process
+ * and kind stand beside each other, the newest first; position is the index in files. Their number.
+ */
+size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names);
+
+/* PROGRAM of a file named PROGRAM.PID.SEQ.KIND.pb.gz, in its name; *n_bytes 0: named otherwise. */
+const char *dp_query_file_program(const char *file, size_t *n_bytes);
+
+/* Which files' in-use values may count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; places has n entries. -ENOMEM or 0.
+ */
+int dp_query_places(char **files, size_t n, struct dp_merge_place *places);

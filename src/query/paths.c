@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query/paths.c - expands directories and globs, and keeps one kind of profile.
+ *
+ * A profile directory holds heap, block and mutex profiles side by side, which have nothing to be summed. Files are
+ * sorted by name, so that output does not depend on the file system's order. Links are not followed: a directory that
+ * holds itself ends.
+ */
+#include "query/paths.h"
+
+#include "print/print.h"
+#include "query/files.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int out_of_memory(const char *verb)
+{
+    dp_print_error(verb, "out of memory");
+    return DP_EXIT_FAILED;
+}
+
+static int push(struct dp_query_paths *p, const char *path)
+{
+    if (p->n == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 64;
+        char **at = realloc(p->at, cap * sizeof *at);
+        if (!at)
+            return -ENOMEM;
+        p->at = at;
+        p->cap = cap;
+    }
+    p->at[p->n] = strdup(path);
+    return p->at[p->n] ? (p->n++, 0) : -ENOMEM;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_profile(const FTSENT *entry, bool ours)
+{
+    struct dp_query_file name;
+    size_t n = entry->fts_namelen;
+    if (entry->fts_info != FTS_F || entry->fts_name[0] == '.')
+        return false;
+    return ours ? dp_query_file_parse(entry->fts_name, &name) : n > 6 && !strcmp(entry->fts_name + n - 6, ".pb.gz");
+}
+
+/* Files in a directory. Returns 0 or -errno. */
+static int walk(struct dp_query_paths *p, const char *path, bool ours)
+{
+    char *roots[] = {(char *)path, NULL};
+    int err = 0;
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    if (!tree)
+        return -errno;
+    for (FTSENT *entry; !err && (entry = fts_read(tree));) {
+        if (entry->fts_level == 0 && (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR))
+            err = -entry->fts_errno;
+        else if (is_profile(entry, ours))
+            err = push(p, entry->fts_path);
+    }
+    fts_close(tree);
+    return err;
+}
+
+static int add_directory(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    size_t n_before = p->n, n_path = strlen(path);
+    char *trimmed = strdup(path);
+    if (!trimmed)
+        return out_of_memory(verb);
+    while (n_path > 1 && trimmed[n_path - 1] == '/')
+        trimmed[--n_path] = '\0';
+    int err = walk(p, trimmed, true);
+    if (!err && p->n == n_before)
+        err = walk(p, trimmed, false);
+    free(trimmed);
+    if (err) {
+        dp_print_error(verb, "%s: %s", path, strerror(-err));
+        return DP_EXIT_FAILED;
+    }
+    if (p->n == n_before) {
+        dp_print_error(verb, "%s: no profile in this directory; deltaprof run -o out=%s -- COMMAND writes some", path,
+                       path);
+        return DP_EXIT_FAILED;
+    }
+    return 0;
+}
+
+static int add_glob(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    glob_t found;
+    int status = 0;
+    if (glob(path, 0, NULL, &found)) {
+        dp_print_error(verb, "%s: no such file", path);
+        return DP_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < found.gl_pathc && !status; i++) {
+        struct stat st;
+        bool is_directory = !stat(found.gl_pathv[i], &st) && S_ISDIR(st.st_mode);
+        if (is_directory)
+            status = add_directory(p, verb, found.gl_pathv[i]);
+        else if (push(p, found.gl_pathv[i]))
+            status = out_of_memory(verb);
+    }
+    globfree(&found);
+    return status;
+}
+
+int dp_query_paths_add(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    struct stat st;
+    int missing = strcmp(path, "-") && stat(path, &st);
+    if (missing && strpbrk(path, "*?["))
+        return add_glob(p, verb, path);
+    if (!missing && strcmp(path, "-") && S_ISDIR(st.st_mode))
+        return add_directory(p, verb, path);
+    return push(p, path) ? out_of_memory(verb) : 0;
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------ */
+
+enum { MAX_KINDS = 8, KIND_BYTES = 24 };
+
+struct kinds {
+    char names[MAX_KINDS][KIND_BYTES];
+    size_t n;
+};
+
+static size_t kind_of(const char *file, char kind[KIND_BYTES])
+{
+    struct dp_query_file name;
+    kind[0] = '\0';
+    if (dp_query_file_parse(file, &name) && name.n_kind < KIND_BYTES)
+        snprintf(kind, KIND_BYTES, "%.*s", (int)name.n_kind, name.kind);
+    return strlen(kind);
+}
+
+static bool has_kind(const struct kinds *kinds, const char *kind)
+{
+    for (size_t i = 0; i < kinds->n; i++)
+        if (!strcmp(kinds->names[i], kind))
+            return true;
+    return false;
+}
+
+static void find_kinds(const struct dp_query_paths *p, struct kinds *kinds)
+{
+    char kind[KIND_BYTES];
+    for (size_t i = 0; i < p->n && kinds->n < MAX_KINDS; i++)
+        if (kind_of(p->at[i], kind) && !has_kind(kinds, kind))
+            strcpy(kinds->names[kinds->n++], kind);
+}
+
+/* The one to show if the user names none. */
+static const char *best_kind(const struct kinds *kinds, const char *type)
+{
+    static const char *const order[] = {"heap", "block", "mutex"};
+    bool is_wait = type && (!strcmp(type, "delay") || !strcmp(type, "contentions"));
+    for (size_t i = is_wait; i < sizeof order / sizeof *order; i++)
+        if (has_kind(kinds, order[i]))
+            return order[i];
+    return kinds->names[0];
+}
+
+int dp_query_paths_choose(struct dp_query_paths *p, const char *verb, const char *kind, const char *type)
+{
+    struct kinds kinds = {.n = 0};
+    find_kinds(p, &kinds);
+    if (kind && !has_kind(&kinds, kind)) {
+        char there[MAX_KINDS * KIND_BYTES] = "";
+        for (size_t i = 0; i < kinds.n; i++)
+            snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds.names[i]);
+        dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
+                       *there ? there : "none of a known kind");
+        return DP_EXIT_FAILED;
+    }
+    if (kinds.n < 2)
+        return 0;
+    if (!kind)
+        kind = best_kind(&kinds, type);
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        char its[KIND_BYTES];
+        if (!kind_of(p->at[i], its) || !strcmp(its, kind))
+            p->at[n++] = p->at[i];
+        else
+            free(p->at[i]);
+    }
+    p->n = n;
+    for (size_t i = 0, used = 0; i < kinds.n && used < sizeof p->others; i++)
+        if (strcmp(kinds.names[i], kind))
+            used +=
+                (size_t)snprintf(p->others + used, sizeof p->others - used, "%s%s", used ? ", " : "", kinds.names[i]);
+    return 0;
+}
+
+void dp_query_paths_fini(struct dp_query_paths *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->at[i]);
+    free(p->at);
+    *p = (struct dp_query_paths){.at = NULL};
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* query/query.c - handles options, files and sample type of the verbs that show profiles. */
+#include "query/query.h"
+
+#include "print/print.h"
+#include "print/units.h"
+#include "query/at.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES 8 /* lines */
+
+int dp_query_init(struct dp_query *v, const char *verb, int argc)
+{
+    *v = (struct dp_query){.verb = verb, .limit_bytes = DP_DECODE_LIMIT};
+    v->labels = calloc((size_t)argc + 1, sizeof *v->labels);
+    if (v->labels)
+        return 0;
+    dp_print_error(verb, "out of memory");
+    return DP_EXIT_FAILED;
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+enum { NESTED_MAX = 200 }; /* libc's compiler of regular expressions calls itself for each bracket */
+
+static int take_regex(struct dp_query *v, int which, const char *name, const char *text)
+{
+    char why[128];
+    if (v->has_filter[which]) {
+        dp_print_error(v->verb, "--%s may be given once; A|B matches both", name);
+        return DP_EXIT_USAGE;
+    }
+    int depth = 0;
+    for (const char *at = text; *at; at++)
+        if (depth += (*at == '(') - (*at == ')'), depth > NESTED_MAX) {
+            dp_print_error(v->verb, "--%s: brackets may be nested %d times", name, NESTED_MAX);
+            return DP_EXIT_USAGE;
+        }
+    int err = regcomp(&v->filters[which], text, REG_EXTENDED | REG_NOSUB);
+    if (err) {
+        regerror(err, &v->filters[which], why, sizeof why);
+        dp_print_error(v->verb, "--%s %s: %s", name, text, why);
+        return DP_EXIT_USAGE;
+    }
+    v->has_filter[which] = true;
+    return 0;
+}
+
+/* One REGEX a line; empty lines and those that begin with # say nothing. */
+static int take_fold_file(struct dp_query *v, const char *file)
+{
+    enum { FILE_MAX = 64 << 10 };
+    char line[1024], *all = calloc(1, FILE_MAX);
+    size_t n = 0, n_line;
+    FILE *from = all ? fopen(file, "re") : NULL;
+    int status = from ? 0 : DP_EXIT_USAGE;
+    if (!from)
+        dp_print_error(v->verb, "--fold @%s: %s", file, strerror(errno));
+    while (!status && fgets(line, sizeof line, from)) {
+        line[n_line = strcspn(line, "\r\n")] = '\0';
+        if (!n_line || *line == '#')
+            continue;
+        if (n_line + 1 == sizeof line || n + n_line + 4 > FILE_MAX) {
+            dp_print_error(v->verb, "--fold @%s: a line is longer than 1000 bytes, or the file than 64 kB", file);
+            status = DP_EXIT_USAGE;
+        } else {
+            n += (size_t)snprintf(all + n, FILE_MAX - n, "%s(%s)", n ? "|" : "", line);
+        }
+    }
+    if (from)
+        fclose(from);
+    if (!status && n)
+        status = take_regex(v, 3, "fold", all);
+    free(all);
+    return status;
+}
+
+static int take_label(struct dp_query *v, char *text)
+{
+    if (!strchr(text, '=')) {
+        dp_print_error(v->verb, "--label %s is not KEY=VALUE", text);
+        return DP_EXIT_USAGE;
+    }
+    v->labels[v->n_labels++] = text;
+    v->merge.with_inherited |= !strcmp(text, DP_MERGE_FORK "=" DP_MERGE_INHERITED);
+    return 0;
+}
+
+static int take_names(struct dp_query *v, const char *text)
+{
+    v->full = !strcmp(text, "full");
+    if (v->full || !strcmp(text, "short"))
+        return 0;
+    dp_print_error(v->verb, "--names %s: short or full", text);
+    return DP_EXIT_USAGE;
+}
+
+int dp_query_option(struct dp_query *v, char **argv, int option)
+{
+    switch (option) {
+    case DP_QUERY_OPTION_TYPE:
+        v->type_name = optarg;
+        return 0;
+    case DP_QUERY_OPTION_KIND:
+        v->kind = optarg;
+        return 0;
+    case DP_QUERY_OPTION_LABEL:
+        return take_label(v, optarg);
+    case DP_QUERY_OPTION_FOCUS:
+        return take_regex(v, 0, "focus", optarg);
+    case DP_QUERY_OPTION_IGNORE:
+        return take_regex(v, 1, "ignore", optarg);
+    case DP_QUERY_OPTION_HIDE:
+        return take_regex(v, 2, "hide", optarg);
+    case DP_QUERY_OPTION_FOLD:
+        return *optarg == '@' ? take_fold_file(v, optarg + 1) : take_regex(v, 3, "fold", optarg);
+    case DP_QUERY_OPTION_RAW:
+        v->raw = true;
+        return 0;
+    case DP_QUERY_OPTION_NAMES:
+        return take_names(v, optarg);
+    case DP_QUERY_OPTION_AT:
+        v->at_text = optarg;
+        return dp_query_at_parse(v->verb, optarg, &v->at);
+    case DP_QUERY_OPTION_INHERITED:
+        v->merge.with_inherited = true;
+        return 0;
+    case DP_QUERY_OPTION_JSON:
+        v->json = true;
+        return 0;
+    case DP_QUERY_OPTION_LIMIT:
+        return dp_query_limit(v->verb, optarg, &v->limit_bytes);
+    default:
+        return dp_query_bad_option(argv, option);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Takes PROGRAM from the file's name: if a program was started through a link, its main mapping has the name of the
+ * target.
+ */
+static int add_program(struct dp_strings *programs, const char *path, const struct dp_decode *d)
+{
+    size_t n_bytes = 0;
+    const char *program = dp_query_file_program(path, &n_bytes);
+    if (!programs->offsets.n && dp_strings_add(programs, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    if (!n_bytes && d->mappings.n) {
+        program = dp_decode_text(d, d->mappings.at[0].file, &n_bytes);
+        const char *slash = program && n_bytes ? memrchr(program, '/', n_bytes) : NULL;
+        if (slash) {
+            n_bytes -= (size_t)(slash + 1 - program);
+            program = slash + 1;
+        }
+    }
+    return n_bytes && dp_strings_add(programs, program, n_bytes) == DP_STRINGS_NONE ? -ENOMEM : 0;
+}
+
+/* A comment that begins with a number counts a loss since the process began; others are titles. */
+static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
+{
+    if (!losses->offsets.n && dp_strings_add(losses, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n_bytes;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
+        if (n_bytes && *text >= '0' && *text <= '9' && dp_strings_count(losses) <= MAX_LOSSES &&
+            dp_strings_add(losses, text, n_bytes) == DP_STRINGS_NONE)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The bytes that a process allocated in all, if its file contains that number; else -1. */
+static int64_t allocated_of(const struct dp_decode *d)
+{
+    static const char head[] = DP_MERGE_ALLOCATED;
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n_bytes;
+        char number[24] = "";
+        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
+        if (n_bytes <= strlen(head) || n_bytes >= strlen(head) + sizeof number || memcmp(text, head, strlen(head)))
+            continue;
+        memcpy(number, text + strlen(head), n_bytes - strlen(head));
+        return strtoll(number, NULL, 10);
+    }
+    return -1;
+}
+
+static void add_allocated(struct dp_query *v, const struct dp_decode *d, bool *all_tell)
+{
+    int64_t bytes = allocated_of(d);
+    *all_tell &= bytes >= 0;
+    if (bytes > 0)
+        dp_merge_sum(&v->allocated, bytes);
+}
+
+static int read_files(struct dp_query *v)
+{
+    struct dp_query_source source = {0};
+    struct dp_merge_place *places = calloc(v->paths.n + 1, sizeof *places);
+    bool all_tell = true;
+    int status = 0;
+    if (!places || dp_query_places(v->paths.at, v->paths.n, places)) {
+        dp_print_error(v->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < v->paths.n && !status; i++) {
+        struct dp_decode_error error;
+        status = dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, &source);
+        int err = status ? 0 : dp_merge_add(&v->merge, &source.decode, places[i], &error);
+        if (!status && !err)
+            err = add_program(&v->programs, v->paths.at[i], &source.decode);
+        bool is_newest = places && (places[i].state == DP_MERGE_NEWEST || places[i].state == DP_MERGE_LOOSE);
+        if (!status && !err && is_newest)
+            err = add_losses(&v->losses, &source.decode);
+        if (!status && !err && is_newest)
+            add_allocated(v, &source.decode, &all_tell);
+        if (err)
+            status = dp_query_refuse(v->verb, v->paths.at[i], err, &error);
+    }
+    if (!all_tell)
+        v->allocated = 0;
+    dp_query_source_fini(&source);
+    free(places);
+    return status;
+}
+
+/* ---- type and labels -------------------------------------------------------------------------------------------- */
+
+int dp_query_choose_type(struct dp_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    const char *wanted = v->type_name;
+    for (size_t i = 0; i < m->types.n && !wanted && v->preferred; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), v->preferred))
+            wanted = v->preferred;
+    if (!wanted && v->merge.header.default_type)
+        wanted = dp_model_text(m, v->merge.header.default_type);
+    v->type = m->types.n ? m->types.n - 1 : 0;
+    for (size_t i = 0; i < m->types.n && wanted; i++) {
+        if (strcmp(dp_model_text(m, m->types.at[i].type), wanted))
+            continue;
+        v->type = i;
+        return 0;
+    }
+    if (!v->type_name && m->types.n)
+        return 0;
+    char types[256];
+    dp_model_type_names(m, types, sizeof types);
+    dp_print_error(v->verb, "%s: no sample type %s; it has: %s%s%s", dp_query_file_name(v->paths.at[0]),
+                   wanted ? wanted : "at all", types, *v->paths.others ? "; other profiles are here too: --kind " : "",
+                   v->paths.others);
+    return DP_EXIT_FAILED;
+}
+
+const char *dp_query_label_value(const struct dp_model *m, uint32_t row, const char *key, char number[32])
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
+        const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
+        if (strcmp(dp_model_text(m, label->key), key))
+            continue;
+        snprintf(number, 32, "%lld", (long long)label->num);
+        return label->str ? dp_model_text(m, label->str) : number;
+    }
+    return NULL;
+}
+
+/* Whether a label is KEY=VALUE; a number matches its digits. There may be a '=' in KEY. */
+static bool is_label(const struct dp_model *m, const struct dp_model_label *label, const char *wanted)
+{
+    char number[32];
+    const char *value = number, *key = dp_model_text(m, label->key);
+    size_t n_key = strlen(key);
+    snprintf(number, sizeof number, "%lld", (long long)label->num);
+    if (label->str)
+        value = dp_model_text(m, label->str);
+    return !strncmp(key, wanted, n_key) && wanted[n_key] == '=' && !strcmp(value, wanted + n_key + 1);
+}
+
+static bool row_has_label(const struct dp_model *m, uint32_t row, const char *wanted)
+{
+    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++)
+        if (is_label(m, &m->labels.at[dp_model_labels(m, row)[i]], wanted))
+            return true;
+    return false;
+}
+
+bool dp_query_has_labels(const struct dp_query *v, uint32_t row)
+{
+    for (size_t i = 0; i < v->n_labels; i++)
+        if (!row_has_label(&v->merge.model, row, v->labels[i]))
+            return false;
+    return true;
+}
+
+/* Prints which labels exist. */
+static int refuse_label(const struct dp_query *v, const char *wanted)
+{
+    const struct dp_model *m = &v->merge.model;
+    char there[200] = "";
+    for (size_t i = 0, used = 0; i < m->labels.n && used < sizeof there - 64; i++) {
+        const struct dp_model_label *label = &m->labels.at[i];
+        const char *key = dp_model_text(m, label->key), *value = label->str ? dp_model_text(m, label->str) : NULL;
+        int n = value ? snprintf(there + used, sizeof there - used, "%s%.40s=%.60s", used ? ", " : "", key, value)
+                      : snprintf(there + used, sizeof there - used, "%s%.40s=%lld", used ? ", " : "", key,
+                                 (long long)label->num);
+        used += (size_t)n;
+    }
+    dp_print_error(v->verb, "no sample has the label %s; %s%s", wanted, *there ? "there are: " : "none has any label",
+                   there);
+    return DP_EXIT_FAILED;
+}
+
+static int check_labels(const struct dp_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    for (size_t i = 0; i < v->n_labels; i++) {
+        bool found = false;
+        for (size_t j = 0; j < m->labels.n && !found; j++)
+            found = is_label(m, &m->labels.at[j], v->labels[i]);
+        if (!found)
+            return refuse_label(v, v->labels[i]);
+    }
+    return 0;
+}
+
+int dp_query_read(struct dp_query *v, char **paths, size_t n)
+{
+    int status = 0;
+    v->argument = paths[0];
+    for (size_t i = 0; i < n && !status; i++)
+        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
+    if (!status)
+        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name);
+    if (!status && v->at != DP_QUERY_AT_NEWEST)
+        status = dp_query_at_choose(v);
+    if (!status)
+        status = read_files(v);
+    if (!status)
+        status = dp_query_choose_type(v);
+    if (!status && dp_merge_choose(&v->merge)) {
+        dp_print_error(v->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    if (!status)
+        status = check_labels(v);
+    v->frames.model = &v->merge.model;
+    v->frames.full = v->full;
+    v->frames.fold = v->has_filter[3] ? &v->filters[3] : NULL;
+    return status;
+}
+
+void dp_query_same(struct dp_query *to, const struct dp_query *v)
+{
+    *to = *v;
+    to->merge = (struct dp_merge){.with_inherited = v->merge.with_inherited};
+}
+
+void dp_query_same_fini(struct dp_query *v)
+{
+    dp_query_paths_fini(&v->paths);
+    dp_merge_fini(&v->merge);
+    dp_strings_fini(&v->programs);
+    dp_strings_fini(&v->losses);
+    dp_naming_frames_fini(&v->frames);
+    dp_vec_fini(&v->stack);
+}
+
+void dp_query_fini(struct dp_query *v)
+{
+    for (size_t i = 0; i < sizeof v->filters / sizeof *v->filters; i++)
+        if (v->has_filter[i])
+            regfree(&v->filters[i]);
+    dp_query_same_fini(v);
+    free(v->labels);
+}

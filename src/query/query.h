@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query/query.h - the common part of the verbs that show profiles: options, files, sample type, and which frames of
+ * which rows are shown.
+ */
+#pragma once
+
+#include "naming/frames.h"
+#include "query/files.h"
+#include "query/paths.h"
+
+#include <getopt.h>
+
+enum { DP_QUERY_AT_NEWEST, DP_QUERY_AT_PEAK, DP_QUERY_AT_EXIT, DP_QUERY_AT_LAST, DP_QUERY_AT_TIME };
+
+enum { DP_QUERY_FILTERS = 3 };
+
+struct dp_query {
+    const char *verb;
+
+    /* Options. */
+    const char *type_name, *kind;
+    char **labels; /* KEY=VALUE: only rows that have them all */
+    size_t n_labels;
+    regex_t filters[DP_QUERY_FILTERS + 1]; /* focus, ignore, hide, fold */
+    bool has_filter[DP_QUERY_FILTERS + 1];
+    bool raw, full, json;
+    int at; /* DP_QUERY_AT_ */
+    const char *at_text;
+    size_t limit_bytes;
+    const char *argument;  /* the first path as the user wrote it */
+    const char *preferred; /* the type to show where the user names none, if the profile has it; or NULL */
+
+    /* After dp_query_read. */
+    struct dp_query_paths paths;
+    struct dp_merge merge;
+    struct dp_strings programs; /* names of the main ones; 0 is "" */
+    struct dp_strings losses;   /* comments of files about losses; 0 is "" */
+    size_t type;
+    struct dp_naming_frames frames;
+    int64_t allocated; /* exact number of bytes that all processes allocated; 0: not all files have it */
+
+    /* The frames of the row of the last dp_query_row, the leaf first. */
+    DP_VEC(uint32_t) stack;
+};
+
+/* For getopt_long: the options that all of these verbs take; options of a verb itself are below 256. */
+enum {
+    DP_QUERY_OPTION_TYPE = 256,
+    DP_QUERY_OPTION_KIND,
+    DP_QUERY_OPTION_LABEL,
+    DP_QUERY_OPTION_FOCUS,
+    DP_QUERY_OPTION_IGNORE,
+    DP_QUERY_OPTION_HIDE,
+    DP_QUERY_OPTION_FOLD,
+    DP_QUERY_OPTION_RAW,
+    DP_QUERY_OPTION_NAMES,
+    DP_QUERY_OPTION_AT,
+    DP_QUERY_OPTION_INHERITED,
+    DP_QUERY_OPTION_JSON,
+    DP_QUERY_OPTION_LIMIT,
+};
+#define DP_QUERY_OPTIONS                                                                                              \
+    {"type", required_argument, NULL, DP_QUERY_OPTION_TYPE}, {"kind", required_argument, NULL, DP_QUERY_OPTION_KIND}, \
+        {"label", required_argument, NULL, DP_QUERY_OPTION_LABEL},                                                    \
+        {"focus", required_argument, NULL, DP_QUERY_OPTION_FOCUS},                                                    \
+        {"ignore", required_argument, NULL, DP_QUERY_OPTION_IGNORE},                                                  \
+        {"hide", required_argument, NULL, DP_QUERY_OPTION_HIDE},                                                      \
+        {"fold", required_argument, NULL, DP_QUERY_OPTION_FOLD}, {"raw", no_argument, NULL, DP_QUERY_OPTION_RAW},     \
+        {"names", required_argument, NULL, DP_QUERY_OPTION_NAMES},                                                    \
+        {"at", required_argument, NULL, DP_QUERY_OPTION_AT},                                                          \
+        {"inherited", no_argument, NULL, DP_QUERY_OPTION_INHERITED},                                                  \
+        {"json", no_argument, NULL, DP_QUERY_OPTION_JSON}, {"limit", required_argument, NULL, DP_QUERY_OPTION_LIMIT}, \
+    {                                                                                                                 \
+        0                                                                                                             \
+    }
+
+/* Their help. */
+#define DP_QUERY_HELP                                                                                               \
+    "  --type TYPE       sample type, such as alloc_space (default: the profile's own, else its last)\n"            \
+    "  --kind KIND       of a directory: heap, block, mutex or events (default: what has TYPE, else heap)\n"        \
+    "  --label KEY=VALUE only samples with this label; may be given more than once, then all must match\n"          \
+    "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"              \
+    "  --ignore REGEX    no stacks with one that matches\n"                                                         \
+    "  --hide REGEX      functions that match are left out of stacks\n"                                             \
+    "  --fold REGEX      more functions that only pass an allocation on and are shown as part of their caller,\n"   \
+    "                    as operator new, std::allocator, xmalloc, zmalloc and others are; @FILE has one a line\n"  \
+    "  --raw             nothing is folded, and native frames between two frames of a language (Python, Lua: its\n" \
+    "                    interpreter) are shown, too\n"                                                             \
+    "  --names WHICH     short (default): C++ without parameters and nested template arguments; or full\n"          \
+    "  --at WHEN         the file of each process of that time: peak (most in use), exit, last, or a time\n"        \
+    "                    (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"                                                         \
+    "  --inherited       memory that a process has from before its fork (label fork=inherited) counts in a sum\n"   \
+    "                    over processes as well\n"                                                                  \
+    "  --json            one JSON object; sizes are bytes, times ns\n"                                              \
+    "  --limit BYTES     most bytes of a FILE, uncompressed (k M G; default 1G)\n"
+
+/* Room for as many labels as there are arguments. 0, or DP_EXIT_FAILED after one line. */
+int dp_query_init(struct dp_query *, const char *verb, int argc);
+/* Takes one option of DP_QUERY_OPTIONS, or prints what is wrong with it. 0 or DP_EXIT_USAGE. */
+int dp_query_option(struct dp_query *, char **argv, int option);
+
+/*
+ * Reads the profiles that the paths name, and determines type and labels. 0, or DP_EXIT_FAILED after one line, also for
+ * a type or label that no profile has.
+ */
+int dp_query_read(struct dp_query *, char **paths, size_t n);
+/* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
+int dp_query_choose_type(struct dp_query *);
+void dp_query_fini(struct dp_query *);
+
+/* Another view with the options of v, which must outlive it; and its end. */
+void dp_query_same(struct dp_query *to, const struct dp_query *v);
+void dp_query_same_fini(struct dp_query *);
+
+/* The value of a row in the type that is shown. */
+static inline int64_t dp_query_value(const struct dp_query *v, uint32_t row)
+{
+    return v->merge.values.at[row * v->merge.model.types.n + v->type];
+}
+
+static inline const char *dp_query_unit(const struct dp_query *v)
+{
+    return dp_model_text(&v->merge.model, v->merge.model.types.at[v->type].unit);
+}
+
+static inline const char *dp_query_type(const struct dp_query *v)
+{
+    return dp_model_text(&v->merge.model, v->merge.model.types.at[v->type].type);
+}
+
+/*
+ * Fills v->stack with the frames of a row that are shown. 1; 0: the row is not shown; -ENOMEM. A row without a stack
+ * has the frame [no stack].
+ */
+int dp_query_row(struct dp_query *, uint32_t row);
+/* Whether the row has all labels that were asked for. */
+bool dp_query_has_labels(const struct dp_query *, uint32_t row);
+/* The value of a row's label KEY as text; NULL: it has none. Good until the next call. */
+const char *dp_query_label_value(const struct dp_model *, uint32_t row, const char *key, char number[32]);

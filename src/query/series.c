@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query/series.c - reads the files of a process in order, and keeps for each stack a curve of at most DP_QUERY_POINTS
+ * points. If there are more files, they are grouped: in-use values are those of the newest file of a group; allocations
+ * are summed.
+ *
+ * The number of samples is computed from a value: a block of s bytes is sampled with probability 1 - exp(-s / rate),
+ * and has the inverse of that as its weight.
+ */
+#include "query/series.h"
+
+#include "print/print.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_STACK UINT32_MAX
+
+/* Positions of sample types in a heap profile; -1: there is none. */
+struct types {
+    int inuse_objects, inuse_space, alloc_objects, alloc_space;
+};
+
+struct reading {
+    struct dp_query_series *series;
+    struct types types;
+    size_t point;
+    bool is_newest; /* of the point */
+    bool is_end;    /* of the process */
+    bool is_after;  /* its destructors ran before */
+};
+
+static int type_named(const struct dp_model *m, const char *name)
+{
+    for (size_t i = 0; i < m->types.n; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), name))
+            return (int)i;
+    return -1;
+}
+
+size_t dp_query_own_frame(const struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    for (size_t i = 0; i < v->stack.n; i++) /* in a program of a runtime, users know the runtime's functions */
+        if (frames[v->stack.at[i]].is_runtime && !frames[v->stack.at[i]].is_foreign)
+            return i;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!frames[v->stack.at[i]].is_foreign)
+            return i;
+    return v->stack.n;
+}
+
+static double samples_of(int64_t objects, int64_t bytes, int64_t rate)
+{
+    if (objects <= 0 || rate <= 1)
+        return objects > 0 ? (double)objects : 0;
+    double size = bytes > 0 ? (double)bytes / (double)objects : 1;
+    return (double)objects * -expm1(-size / (double)rate);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+static int room_for_rows(struct dp_query_series *s)
+{
+    size_t n = s->view->merge.model.rows.n;
+    if (s->stack_of.n >= n)
+        return 0;
+    size_t n_more = n - s->stack_of.n;
+    uint32_t *stacks = dp_vec_room(&s->stack_of, n_more), *own = dp_vec_room(&s->own_of, n_more);
+    if (!stacks || !own)
+        return -ENOMEM;
+    memset(stacks, 0, n_more * sizeof *stacks);
+    memset(own, 0, n_more * sizeof *own);
+    s->stack_of.n = s->own_of.n = n;
+    return 0;
+}
+
+/* The stack of a row into *stack, NO_STACK if it is not shown. */
+static int find_stack(struct dp_query_series *s, uint32_t row, uint32_t *stack)
+{
+    struct dp_query *v = s->view;
+    if (room_for_rows(s))
+        return -ENOMEM;
+    uint32_t *known = &s->stack_of.at[row];
+    if (!*known) {
+        int shown = dp_merge_is_inherited(&v->merge.model, row) ? 0 : dp_query_row(v, row);
+        if (shown < 0)
+            return shown;
+        *known = NO_STACK;
+        if (shown) {
+            size_t own = s->from_own ? dp_query_own_frame(v) : 0;
+            uint32_t number = dp_query_stacks_add(&s->stacks, v, own < v->stack.n ? own : 0);
+            if (number == DP_STRINGS_NONE)
+                return -ENOMEM;
+            *known = number + 1;
+            s->own_of.at[row] = own < v->stack.n ? (uint32_t)own : DP_QUERY_NO_OWN;
+        }
+    }
+    *stack = *known == NO_STACK ? NO_STACK : *known - 1;
+    return 0;
+}
+
+static struct dp_query_curve *curve_of(struct dp_query_series *s, uint32_t stack, uint32_t row, int64_t value)
+{
+    if (s->curve_of.n <= stack) {
+        size_t n_more = stack + 64 - s->curve_of.n;
+        uint32_t *fresh = dp_vec_room(&s->curve_of, n_more);
+        if (!fresh)
+            return NULL;
+        memset(fresh, 0, n_more * sizeof *fresh);
+        s->curve_of.n += n_more;
+    }
+    uint32_t *known = &s->curve_of.at[stack];
+    if (!*known) {
+        struct dp_query_curve *fresh = dp_vec_push(&s->curves);
+        if (!fresh)
+            return NULL;
+        *fresh = (struct dp_query_curve){.stack = stack, .process = (uint32_t)s->processes.n - 1, .row_value = -1};
+        *known = (uint32_t)s->curves.n;
+    }
+    struct dp_query_curve *curve = &s->curves.at[*known - 1];
+    if (value > curve->row_value) {
+        curve->row = row;
+        curve->row_value = value;
+        curve->n_own = s->own_of.at[row];
+    }
+    return curve;
+}
+
+static int64_t value_of(const int64_t *values, int type)
+{
+    return type < 0 || values[type] < 0 ? 0 : values[type];
+}
+
+static int take_row(void *ctx, uint32_t row, const int64_t *values)
+{
+    struct reading *r = ctx;
+    struct dp_query_series *s = r->series;
+    struct dp_query_process *process = &s->processes.at[s->processes.n - 1];
+    uint32_t stack;
+    int err = find_stack(s, row, &stack);
+    if (err || stack == NO_STACK)
+        return err;
+    int64_t bytes = value_of(values, r->types.inuse_space), allocated = value_of(values, r->types.alloc_space);
+    struct dp_query_curve *curve = curve_of(s, stack, row, bytes);
+    if (!curve)
+        return -ENOMEM;
+    double samples = samples_of(value_of(values, r->types.inuse_objects), bytes, process->rate);
+    if (r->is_end) {
+        if (r->is_after) {
+            curve->after_samples += samples;
+        } else {
+            curve->end_bytes += (double)bytes;
+            curve->end_samples += samples;
+        }
+        if (!process->n_points)
+            curve->allocated_samples[0] +=
+                samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
+        return 0;
+    }
+    curve->allocated_samples[r->point] +=
+        samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
+    process->allocated[r->point] += (double)allocated;
+    if (r->is_newest) {
+        curve->bytes[r->point] += (double)bytes;
+        curve->samples[r->point] += samples;
+    }
+    return 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* Rows are taken once their profile is in the model: the stack of a row is looked up in it. */
+struct later {
+    DP_VEC(uint32_t) rows;
+    DP_VEC(int64_t) values;
+    size_t n_types;
+};
+
+static int keep_row(void *ctx, uint32_t row, const int64_t *values)
+{
+    struct later *later = ctx;
+    uint32_t *to = dp_vec_push(&later->rows);
+    int64_t *to_values = dp_vec_room(&later->values, later->n_types);
+    if (!to || !to_values)
+        return -ENOMEM;
+    *to = row;
+    memcpy(to_values, values, later->n_types * sizeof *values);
+    later->values.n += later->n_types;
+    return 0;
+}
+
+static int add_profile(struct reading *r, const struct dp_decode *d, struct dp_decode_error *error)
+{
+    struct dp_model *m = &r->series->view->merge.model;
+    struct later later = {.n_types = d->types.n};
+    int err = dp_model_add(m, d, keep_row, &later, error);
+    r->types = (struct types){type_named(m, "inuse_objects"), type_named(m, "inuse_space"),
+                              type_named(m, "alloc_objects"), type_named(m, "alloc_space")};
+    r->series->has_inuse = r->types.inuse_space >= 0;
+    for (size_t i = 0; i < later.rows.n && !err; i++)
+        err = take_row(r, later.rows.at[i], &later.values.at[i * later.n_types]);
+    dp_vec_fini(&later.rows);
+    dp_vec_fini(&later.values);
+    if (err == -ENOMEM)
+        dp_decode_fail(error, "out of memory");
+    return err;
+}
+
+/* The point of a tick: the first tick is one of its own, the others are grouped. */
+static size_t point_of(size_t tick, size_t n_ticks, size_t n_points)
+{
+    return tick ? 1 + (tick - 1) * (n_points - 1) / (n_ticks - 1) : 0;
+}
+
+/*
+ * Finds the files, of names[0..n), the newest first, that were written when the process ended: one before its handlers
+ * and destructors ran, one after them, or both.
+ */
+static int read_end(struct dp_query *v, const struct dp_query_file *names, size_t n, struct dp_query_source *source,
+                    struct dp_query_process *process)
+{
+    int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, source);
+    if (status)
+        return status;
+    bool is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
+    process->ended = is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
+    if (is_exit || !process->ended || n < 2)
+        return 0;
+    status = dp_query_read_file(v->verb, names[1].file, v->limit_bytes, source);
+    process->destroyed = !status && dp_merge_says(&source->decode, DP_MERGE_EXIT);
+    return status;
+}
+
+/* The files names[0..n) of one process, the newest first. */
+static int read_process(struct dp_query_series *s, const struct dp_query_file *names, size_t n)
+{
+    struct dp_query *v = s->view;
+    struct dp_query_source source = {.input = {.bytes = {0}}};
+    struct dp_query_process *process = dp_vec_push(&s->processes);
+    struct reading r = {.series = s};
+    int status = process ? 0 : DP_EXIT_FAILED;
+    if (!process)
+        dp_print_error(v->verb, "out of memory");
+    else
+        *process = (struct dp_query_process){.rate = 1};
+    dp_vec_clear(&s->curve_of);
+    if (!status)
+        status = read_end(v, names, n, &source, process);
+    size_t n_ticks = status ? n : n - process->ended - process->destroyed,
+           n_points = n_ticks < DP_QUERY_POINTS ? n_ticks : DP_QUERY_POINTS;
+    for (size_t i = 0; i < n && !status; i++) { /* the oldest first */
+        const char *path = names[n - 1 - i].file;
+        struct dp_decode_error error;
+        status = dp_query_read_file(v->verb, path, v->limit_bytes, &source);
+        if (status)
+            break;
+        const struct dp_decode *d = &source.decode;
+        r.is_end = i >= n_ticks;
+        r.is_after = i > n_ticks;
+        r.point = r.is_end ? 0 : point_of(i, n_ticks, n_points);
+        r.is_newest = i + 1 == n_ticks || (!r.is_end && point_of(i + 1, n_ticks, n_points) != r.point);
+        if (!i) {
+            process->start_ns = d->time_ns;
+            process->rate = d->period > 0 ? d->period : 1;
+        }
+        if (!r.is_end) {
+            process->n_points = r.point + 1;
+            process->times_ns[r.point] = d->time_ns + d->duration_ns;
+        }
+        int err = add_profile(&r, d, &error);
+        if (err)
+            status = dp_query_refuse(v->verb, path, err, &error);
+    }
+    dp_query_source_fini(&source);
+    return status;
+}
+
+static void name_process(struct dp_query_process *process, const struct dp_query_file *name)
+{
+    const char *pid = name->program + name->n_program + 1;
+    size_t n_pid = (size_t)(name->file + name->n_process - pid);
+    snprintf(process->name, sizeof process->name, "%.*s %.*s", name->n_program < 40 ? (int)name->n_program : 40,
+             name->program, n_pid < 16 ? (int)n_pid : 16, pid);
+}
+
+int dp_query_series_read(struct dp_query_series *s)
+{
+    struct dp_query *v = s->view;
+    struct dp_query_file *names = calloc(v->paths.n + 1, sizeof *names);
+    size_t n_names = 0;
+    int status = 0;
+    v->frames = (struct dp_naming_frames){
+        .model = &v->merge.model, .full = v->full, .fold = v->has_filter[3] ? &v->filters[3] : NULL};
+    if (!names) {
+        dp_print_error(v->verb, "out of memory");
+        return DP_EXIT_FAILED;
+    }
+    n_names = dp_query_files_sort(v->paths.at, v->paths.n, names);
+    if (!n_names) { /* files of other names, of one process, in the order that was given */
+        for (size_t i = 0; i < v->paths.n; i++)
+            names[i] = (struct dp_query_file){.file = v->paths.at[v->paths.n - 1 - i], .kind = "heap"};
+    }
+    for (size_t i = 0, n, n_all = n_names ? n_names : v->paths.n; i < n_all && !status; i += n) {
+        n = 1;
+        while (i + n < n_all && (!n_names || dp_query_file_is_same(&names[i], &names[i + n])))
+            n++;
+        status = read_process(s, &names[i], n);
+        if (!status && n_names)
+            name_process(&s->processes.at[s->processes.n - 1], &names[i]);
+    }
+    free(names);
+    return status;
+}
+
+void dp_query_series_fini(struct dp_query_series *s)
+{
+    dp_query_stacks_fini(&s->stacks);
+    dp_vec_fini(&s->processes);
+    dp_vec_fini(&s->curves);
+    dp_vec_fini(&s->curve_of);
+    dp_vec_fini(&s->stack_of);
+    dp_vec_fini(&s->own_of);
+}

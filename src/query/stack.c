@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * query/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide,
+ * folds functions that only pass an allocation on into their caller, and leaves out the interpreter of a language.
+ *
+ * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
+ * stack without any frame left is not shown.
+ */
+#include "query/query.h"
+
+#include <errno.h>
+
+static bool matches(const struct dp_query *v, int filter, uint32_t frame)
+{
+    const struct dp_naming_frames *f = &v->frames;
+    const struct dp_naming_frame *at = &f->at.at[frame];
+    const regex_t *regex = &v->filters[filter];
+    return !regexec(regex, dp_naming_frames_text(f, at->name), 0, NULL, 0) ||
+           (at->file && !regexec(regex, dp_naming_frames_text(f, at->file), 0, NULL, 0)) ||
+           (at->library && !regexec(regex, dp_naming_frames_text(f, at->library), 0, NULL, 0));
+}
+
+static bool any_matches(const struct dp_query *v, int filter)
+{
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (matches(v, filter, v->stack.at[i]))
+            return true;
+    return false;
+}
+
+static void hide(struct dp_query *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!matches(v, 2, v->stack.at[i]))
+            v->stack.at[n++] = v->stack.at[i];
+    v->stack.n = n;
+}
+
+/* Places without a name that such a function calls are folded too. The last frame stays in any case. */
+static void fold(struct dp_query *v)
+{
+    size_t n_passing = 0;
+    for (size_t i = 0; i + 1 < v->stack.n; i++) {
+        const struct dp_naming_frame *frame = &v->frames.at.at[v->stack.at[i]];
+        if (!frame->is_passing && !frame->is_unnamed)
+            break;
+        if (frame->is_passing)
+            n_passing = i + 1;
+    }
+    for (size_t i = n_passing; i < v->stack.n; i++)
+        v->stack.at[i - n_passing] = v->stack.at[i];
+    v->stack.n -= n_passing;
+}
+
+/* Removes native frames between two frames of a language: there its interpreter calls itself. */
+static void hide_interpreter(struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t leaf = 0, root = v->stack.n, n;
+    while (leaf < root && !frames[v->stack.at[leaf]].is_runtime)
+        leaf++;
+    while (root > leaf && !frames[v->stack.at[root - 1]].is_runtime)
+        root--;
+    n = leaf;
+    for (size_t i = leaf; i < v->stack.n; i++)
+        if (i >= root || frames[v->stack.at[i]].is_runtime || !frames[v->stack.at[i]].library)
+            v->stack.at[n++] = v->stack.at[i];
+    v->stack.n = n;
+}
+
+static int collect(struct dp_query *v, uint32_t row)
+{
+    const struct dp_model *m = &v->merge.model;
+    const uint32_t *locations = dp_model_stack(m, row);
+    uint32_t depth = dp_model_depth(m, row);
+    dp_vec_clear(&v->stack);
+    for (uint32_t i = 0; i < depth; i++) {
+        uint32_t first;
+        int n = dp_naming_frames_of(&v->frames, locations[i], &first);
+        uint32_t *to = n < 0 ? NULL : dp_vec_room(&v->stack, (size_t)n);
+        if (!to)
+            return -ENOMEM;
+        for (int j = 0; j < n; j++)
+            to[j] = first + (uint32_t)j;
+        v->stack.n += (size_t)n;
+    }
+    if (depth)
+        return 0;
+    uint32_t none = dp_naming_frames_named(&v->frames, "[no stack]"), *to = dp_vec_push(&v->stack);
+    if (none == DP_STRINGS_NONE || !to)
+        return -ENOMEM;
+    *to = none;
+    return 0;
+}
+
+int dp_query_row(struct dp_query *v, uint32_t row)
+{
+    if (!dp_query_has_labels(v, row))
+        return 0;
+    int err = collect(v, row);
+    if (err)
+        return err;
+    if ((v->has_filter[0] && !any_matches(v, 0)) || (v->has_filter[1] && any_matches(v, 1)))
+        return 0;
+    if (v->has_filter[2])
+        hide(v);
+    if (!v->raw) {
+        fold(v);
+        hide_interpreter(v);
+    }
+    return v->stack.n > 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* record/maps.h - mappings as a heap of their own, for the core; the hooks themselves are in <deltaprof/hooks.h>. */
+#pragma once
+
+#include <stdbool.h>
+
+/* Maps the table of ranges, and registers the heaps `mmap` and `mmap-file`. -ENOMEM. Context: init. */
+int dp_maps_init(void);
+
+/* Whether mappings are recorded from now on. Any thread. */
+void dp_maps_tune(bool on);

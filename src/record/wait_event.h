@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record/wait_event.h - what the recording of locks (wait.c) and of futexes (futex.c) share: the state of a wait, the
+ * rates, and the steps that every lock event takes.
+ */
+#pragma once
+
+#include "base/atomic.h"
+#include "store/contended.h"
+#include "store/events.h"
+#include "store/store.h"
+#include "store/waiting.h"
+
+#include <deltaprof/hooks.h>
+
+/* The content of struct deltaprof_wait. */
+struct __attribute__((may_alias)) dp_wait {
+    int64_t begin_ns;
+    dp_contended_place place;
+    dp_waiting_place waiting;
+    dp_record_id record; /* of the waiter's stack, if waiting is not 0; of a futex: always */
+    uint32_t epoch;
+    uint8_t kind;   /* 0: no event */
+    uint8_t blamed; /* counts in the mutex profile too */
+    uint16_t class; /* of a futex: futex_class.h */
+};
+_Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
+
+/* 0: off. Relaxed, each read once per event: they order nothing. */
+extern struct dp_wait_rates {
+    _Atomic int64_t mutex, block_ns;
+} dp_wait_rates;
+
+/* An event of this thread from enter to leave: the countdown is guarded, and a block for the capture is held. */
+struct dp_event {
+    int64_t kept;
+    bool held;
+};
+
+static inline struct dp_event dp_event_enter(void)
+{
+    struct dp_event event = {.kept = deltaprof_guard_enter()};
+    dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
+    dp_fence_signal();
+    dp_thread_set_up(dp_thread_self());
+    event.held = dp_thread_hold();
+    return event;
+}
+
+static inline void dp_event_leave(struct dp_event event)
+{
+    dp_thread_let_go(event.held);
+    dp_fence_signal();
+    deltaprof_guard_exit(event.kept);
+}
+
+/* Returns its record; 0: none. The caller adds a wait to the timed events (store/events.h), which begins earlier. */
+static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n,
+                                           int64_t delay_ns)
+{
+    dp_record_id id;
+    if (!dp_record_add(kind, 0, labels, stack, n, delay_ns, &id))
+        return 0;
+    if (kind == DP_KIND_MUTEX)
+        dp_events_add(kind, id, n, delay_ns, 0, delay_ns / n);
+    return id;
+}
+
+/* Records waiting time without a holder's stack, in the mutex profile. */
+static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns)
+{
+    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
+    struct dp_event event = dp_event_enter();
+    dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
+    dp_event_leave(event);
+}
+
+/*
+ * Counts the end of a wait in the block profile, by its record. counted_ns: as of dp_waiting_end. paid_ns: what holders
+ * paid for a wait that was cancelled; it is added without a contention.
+ */
+void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
+                         int64_t paid_ns);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/lock_rows.c - makes the rows of futexes fit to be shown.
+ *
+ * Records of one futex lock differ in what a profile does not show: the class of the wait, and leaf frames inside the
+ * lock's library. So rows of futexes are brought behind all others, sorted by a hash of what is shown, and equal
+ * neighbours become one row. The baseline has an entry for each record, so the rows that were taken in stand behind the
+ * others, for dp_delta_commit alone: an addition for the record taken in, a subtraction for the one that has its
+ * values.
+ *
+ * Nothing here allocates but the vector's own memory: profiles are also written by crash handlers.
+ */
+#include "report/lock_rows.h"
+
+#include "base/hash.h"
+#include "record/futex_class.h"
+#include "record/labels.h"
+#include "report/lock_names.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What a profile shows of a futex's record. */
+struct shown {
+    const dp_frame_id *frames;
+    uint32_t depth, lock, set, cut;
+};
+
+static struct shown shown_of(unsigned kind, const struct dp_row *row)
+{
+    const struct dp_record *record = dp_table_record(kind, row->id);
+    unsigned inside = dp_lock_frames_inside(record);
+    bool shown;
+    return (struct shown){.frames = dp_table_frames(record) + inside,
+                          .depth = record->depth - inside,
+                          .lock = dp_futex_lock_of(kind, record, &shown),
+                          .set = dp_labels_of_set(record->labels),
+                          .cut = record->cut};
+}
+
+static int64_t hash_of(unsigned kind, const struct dp_row *row)
+{
+    struct shown s = shown_of(kind, row);
+    uint64_t seed = (uint64_t)s.set << 32 | s.lock << 1 | s.cut;
+    return (int64_t)dp_hash_bytes(s.frames, s.depth * sizeof *s.frames, seed);
+}
+
+static bool looks_like(unsigned kind, const struct dp_row *a, const struct dp_row *b)
+{
+    struct shown x = shown_of(kind, a), y = shown_of(kind, b);
+    return x.lock == y.lock && x.depth == y.depth && x.set == y.set && x.cut == y.cut &&
+           !memcmp(x.frames, y.frames, x.depth * sizeof *x.frames);
+}
+
+/* By the hash, which stands in a value that profiles of locks have no use for. */
+static void sort(struct dp_row *at, size_t n)
+{
+    for (size_t gap = n / 2; gap; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            struct dp_row row = at[i];
+            size_t j = i;
+            for (; j >= gap && at[j - gap].values[3] > row.values[3]; j -= gap)
+                at[j] = at[j - gap];
+            at[j] = row;
+        }
+}
+
+static bool is_shown(unsigned kind, unsigned locks, const struct dp_row *row)
+{
+    bool shown;
+    unsigned lock = dp_futex_lock_of(kind, dp_table_record(kind, row->id), &shown);
+    return shown && (!locks || (locks >> lock & 1));
+}
+
+static bool is_futex(unsigned kind, const struct dp_row *row)
+{
+    return dp_labels_is_futex(dp_table_record(kind, row->id)->labels);
+}
+
+/* Drops what is not shown and brings the rows of futexes to the end. Returns the number of the others. */
+static size_t part(unsigned kind, unsigned locks, struct dp_rows *rows)
+{
+    size_t n = 0, n_others = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        if (is_shown(kind, locks, &rows->at[i]))
+            rows->at[n++] = rows->at[i];
+    rows->n = n;
+    for (size_t i = 0; i < n; i++)
+        if (!is_futex(kind, &rows->at[i])) {
+            struct dp_row row = rows->at[i];
+            rows->at[i] = rows->at[n_others];
+            rows->at[n_others++] = row;
+        }
+    return n_others;
+}
+
+/* Takes together the equal ones of the sorted rows from `first` on. */
+static int join(unsigned kind, struct dp_rows *rows, size_t first)
+{
+    size_t n = first, n_more = 0, all = rows->n;
+    if (all - first < 2)
+        return 0;
+    if (!dp_vec_room(rows, 2 * (all - first)))
+        return -ENOMEM;
+    struct dp_row *more = rows->at + all; /* in memory of its own until the number of rows is known */
+    for (size_t i = first; i < all; i++) {
+        struct dp_row *row = &rows->at[i], *last = &rows->at[n - (n > first)];
+        bool same = n > first && last->values[3] == row->values[3] && looks_like(kind, last, row);
+        if (!same) {
+            rows->at[n++] = *row;
+            continue;
+        }
+        more[n_more++] = (struct dp_row){.id = row->id, .values = {row->values[0], row->values[1]}};
+        more[n_more++] = (struct dp_row){.id = last->id, .values = {-row->values[0], -row->values[1]}};
+        last->values[0] += row->values[0];
+        last->values[1] += row->values[1];
+    }
+    memmove(rows->at + n, more, n_more * sizeof *more);
+    rows->n = n;
+    rows->n_more = n_more;
+    return 0;
+}
+
+int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, bool no_wait,
+                      struct dp_baseline *base, struct dp_rows *rows)
+{
+    int err = dp_delta_scan(kind, locks, base, rows);
+    if (err || kind == DP_KIND_HEAP)
+        return err;
+    dp_lock_learn(kind, symbolize, no_wait, rows);
+    size_t first = part(kind, locks, rows);
+    for (size_t i = first; i < rows->n; i++)
+        rows->at[i].values[3] = hash_of(kind, &rows->at[i]);
+    sort(rows->at + first, rows->n - first);
+    err = join(kind, rows, first);
+    for (size_t i = first; i < rows->n; i++)
+        rows->at[i].values[3] = 0;
+    return err;
+}

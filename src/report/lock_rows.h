@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* report/lock_rows.h - computes the rows of a profile, in which futexes appear as the locks that they are part of. */
+#pragma once
+
+#include "config/config.h"
+#include "delta/delta.h"
+
+#include <stdbool.h>
+
+/*
+ * dp_delta_scan, of any kind of profile. Rows of futexes are then taken together where they are one sample, and those
+ * of the mutex profile left out that are no locks: they stay for a later scan, which may know better. no_wait: as of
+ * dp_lock_learn. 0 or -ENOMEM.
+ */
+int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, bool no_wait,
+                      struct dp_baseline *base, struct dp_rows *rows);

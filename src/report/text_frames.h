@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* report/text_frames.h - writes the names of a stack's frames as text, a line each. Context: above the waterline. */
+#pragma once
+
+#include "config/config.h"
+#include "pprof/gzip.h"
+#include "store/table.h"
+#include "symbols/symbol.h"
+
+/*
+ * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame of the record that has a name, as Go's debug=1 does; an
+ * inlined function has a line of its own with the address of its caller's. files: open during the whole text. 0, or
+ * fn's error. After dp_maps_begin.
+ */
+int dp_text_write_frames(const struct dp_record *, enum dp_symbolize how, struct dp_symbol_files *files,
+                         dp_pprof_write_fn fn, void *ctx);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rss/profile.c - the parts of resident memory that a heap profile tells in its comments: #RssAnon=BYTES,
+ * #RssTotal=BYTES and, for each part, "#RssPart NAME=BYTES".
+ */
+#include "print/print.h"
+#include "query/files.h"
+#include "query/paths.h"
+#include "rss/rss.h"
+
+#include "config/config.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The number behind `name` in a comment. False: another comment. */
+static bool comment_value(const char *text, size_t n, const char *name, int64_t *value)
+{
+    char number[24];
+    size_t n_name = strlen(name);
+    if (n <= n_name || n - n_name >= sizeof number || memcmp(text, name, n_name))
+        return false;
+    memcpy(number, text + n_name, n - n_name);
+    number[n - n_name] = '\0';
+    char *end;
+    *value = strtoll(number, &end, 10);
+    return !*end && *value >= 0;
+}
+
+/* "#RssPart NAME=BYTES". */
+static bool take_part(struct dp_rss *rss, const char *text, size_t n)
+{
+    static const char head[] = "#RssPart ";
+    char name[DP_RSS_NAME];
+    const char *equals = memrchr(text, '=', n);
+    size_t n_head = sizeof head - 1, n_name = equals ? (size_t)(equals - text) : 0;
+    int64_t bytes;
+    if (n_name <= n_head || n_name - n_head >= sizeof name || memcmp(text, head, n_head) ||
+        !comment_value(equals, n - n_name, "=", &bytes))
+        return true;
+    memcpy(name, text + n_head, n_name - n_head);
+    name[n_name - n_head] = '\0';
+    return dp_rss_add(rss, name, bytes);
+}
+
+static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *has_resident)
+{
+    bool ok = true;
+    int64_t value, total = 0, anonymous = 0;
+    for (size_t i = 0; i < d->comments.n && ok; i++) {
+        size_t n;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n);
+        if (comment_value(text, n, "#RssTotal=", &value))
+            total = value;
+        else if (comment_value(text, n, "#RssAnon=", &value))
+            anonymous = value;
+        else if (comment_value(text, n, "#RssError=", &value))
+            rss->error_bytes += value;
+        else if (comment_value(text, n, "#RssAbsent=", &value))
+            rss->absent_bytes += value;
+        else
+            ok = take_part(rss, text, n);
+    }
+    rss->anonymous_bytes += anonymous;
+    rss->file_bytes += total - anonymous;
+    *has_resident = total > 0;
+    return ok;
+}
+
+static size_t inuse_type(const struct dp_decode *d)
+{
+    size_t type = 0, n;
+    for (; type < d->types.n; type++) {
+        const char *text = dp_decode_text(d, d->types.at[type].type, &n);
+        if (n == strlen("inuse_space") && !memcmp(text, "inuse_space", n))
+            break;
+    }
+    return type;
+}
+
+/* Whether a sample is malloc's: others have a label `heap`. */
+static bool is_of_malloc(const struct dp_decode *d, const struct dp_decode_sample *sample)
+{
+    for (size_t i = 0; i < sample->labels.n; i++) {
+        size_t n;
+        const char *key = dp_decode_text(d, sample->labels.at[i].key, &n);
+        if (n == strlen("heap") && !memcmp(key, "heap", n))
+            return false;
+    }
+    return true;
+}
+
+/* What malloc's samples have in use, for a profile without parts. */
+static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_decode_error *error)
+{
+    size_t type = inuse_type(d);
+    struct dp_decode_sample sample = {.values = {0}};
+    int err = 0;
+    for (size_t i = 0; i < d->samples.n && !err && type < d->types.n; i++) {
+        err = dp_decode_sample(d, i, &sample, error);
+        if (!err && is_of_malloc(d, &sample))
+            dp_merge_sum(sum, sample.values.at[type]);
+    }
+    dp_decode_sample_fini(&sample);
+    return err;
+}
+
+static int take_profile(struct dp_rss *rss, const char *path, const struct dp_decode *d)
+{
+    struct dp_decode_error error;
+    size_t n_parts = rss->parts.n;
+    int64_t in_use = 0;
+    bool has_resident;
+    if (!take_comments(rss, d, &has_resident)) {
+        dp_print_error("rss", "out of memory");
+        return DP_EXIT_FAILED;
+    }
+    if (!has_resident) {
+        dp_print_error(
+            "rss", "%s has no resident memory (#RssTotal); choose another heap profile of the process, not its last",
+            path);
+        return DP_EXIT_FAILED;
+    }
+    rss->is_profiled = true;
+    rss->time_ns = d->time_ns + d->duration_ns;
+    int err = rss->parts.n > n_parts ? 0 : sum_inuse(d, &in_use, &error);
+    if (err)
+        return dp_query_refuse("rss", path, err, &error);
+    if (in_use > rss->anonymous_bytes)
+        in_use = rss->anonymous_bytes;
+    return dp_rss_add(rss, DP_RSS_IN_USE, in_use) ? 0 : DP_EXIT_FAILED;
+}
+
+static bool tells_resident(const struct dp_decode *d)
+{
+    for (size_t i = 0; i < d->comments.n; i++) {
+        size_t n;
+        int64_t value;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n);
+        if (comment_value(text, n, "#RssTotal=", &value))
+            return true;
+    }
+    return false;
+}
+
+/* Reads the newest of the files [0, n) of a process that tells; the last of a process seldom does. */
+static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_query_file *names, size_t n)
+{
+    struct dp_query_source source = {.input = {.bytes = {0}}};
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i++) {
+        const char *path = names ? names[i].file : paths[i];
+        status = dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source);
+        if (!status && (tells_resident(&source.decode) || i + 1 == n)) {
+            status = take_profile(rss, path, &source.decode);
+            break;
+        }
+    }
+    dp_query_source_fini(&source);
+    return status;
+}
+
+int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
+{
+    struct dp_query_paths files = {.n = 0};
+    struct dp_query_file *names = NULL;
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i++)
+        status = dp_query_paths_add(&files, "rss", paths[i]);
+    if (!status)
+        status = dp_query_paths_choose(&files, "rss", NULL, "inuse_space");
+    if (!status && !(names = calloc(files.n + 1, sizeof *names))) {
+        dp_print_error("rss", "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    size_t n_names = status ? 0 : dp_query_files_sort(files.at, files.n, names);
+    rss->shared_bytes = rss->swap_bytes = -1;
+    for (size_t i = 0, n_same; i < n_names && !status; i += n_same) {
+        n_same = 1;
+        while (i + n_same < n_names && dp_query_file_is_same(&names[i], &names[i + n_same]))
+            n_same++;
+        status = read_newest(rss, NULL, &names[i], n_same);
+    }
+    for (size_t i = 0; i < files.n && !status && !n_names; i++)
+        status = read_newest(rss, &files.at[i], NULL, 1);
+    free(names);
+    dp_query_paths_fini(&files);
+    return status;
+}
+
+/* ---- the profile of a process ----------------------------------------------------------------------------------- */
+
+static FILE *open_of(pid_t pid, const char *what)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    return fopen(path, "re");
+}
+
+/* `out` of the process, from the environment with which it was started; "" if it has none. */
+static void configured_out(pid_t pid, char out[DP_CONFIG_TEXT])
+{
+    static struct dp_config conf;
+    struct dp_config_error error;
+    static const char key[] = "DELTAPROF_CONF=";
+    char *word = NULL;
+    size_t room = 0;
+    FILE *environment = open_of(pid, "environ");
+    dp_config_init(&conf);
+    *out = '\0';
+    while (environment && getdelim(&word, &room, '\0', environment) > 0)
+        if (!strncmp(word, key, sizeof key - 1) && !dp_config_parse(&conf, word + sizeof key - 1, &error))
+            memcpy(out, conf.out, DP_CONFIG_TEXT);
+    free(word);
+    if (environment)
+        fclose(environment);
+}
+
+/* The pid that the process has in its own namespace. */
+static pid_t inner_pid(pid_t pid)
+{
+    char line[256];
+    pid_t inner = pid;
+    FILE *status = open_of(pid, "status");
+    while (status && fgets(line, sizeof line, status))
+        if (!strncmp(line, "NSpid:", 6)) {
+            const char *last = strrchr(line, '\t');
+            inner = last ? atoi(last + 1) : pid;
+        }
+    if (status)
+        fclose(status);
+    return inner;
+}
+
+/* A glob for the directory: %p becomes the pid, %e and %h anything. */
+static void expand(char *to, size_t room, const char *out, pid_t pid)
+{
+    size_t n = 0;
+    for (const char *p = out; *p && n + 24 < room; p++) {
+        if (*p == '%' && p[1] == 'p')
+            n += (size_t)snprintf(to + n, room - n, "%d", (int)pid);
+        else if (*p == '%' && (p[1] == 'e' || p[1] == 'h'))
+            to[n++] = '*';
+        else if (*p == '%' && p[1])
+            to[n++] = p[1];
+        else {
+            if (strchr("*?[\\", *p))
+                to[n++] = '\\';
+            to[n++] = *p;
+            continue;
+        }
+        p++;
+    }
+    to[n] = '\0';
+}
+
+/* When the process began, in seconds; 0: not known. */
+static time_t start_of(pid_t pid)
+{
+    char line[1024];
+    unsigned long long ticks = 0;
+    FILE *stat = open_of(pid, "stat");
+    char *name_end = stat && fgets(line, sizeof line, stat) ? strrchr(line, ')') : NULL;
+    if (stat)
+        fclose(stat);
+    if (!name_end ||
+        sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &ticks) != 1)
+        return 0;
+    struct timespec wall, boot;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    return wall.tv_sec - boot.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+/* Whether the profile was written since the process began: its pid may have been another's before. */
+static bool is_of(const char *path, time_t start)
+{
+    struct dp_query_source source = {.input = {.bytes = {0}}};
+    bool is = !dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source) &&
+              (source.decode.time_ns + source.decode.duration_ns) / 1000000000 + 1 >= start;
+    dp_query_source_fini(&source);
+    return is;
+}
+
+/* The newest heap profile of the process that the glob `directory` has; malloc'ed. NULL: none. */
+static char *newest_in(const char *root, const char *directory, pid_t inner, time_t start)
+{
+    char pattern[4 * DP_CONFIG_TEXT], *newest = NULL;
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s%s/*.%d.*.heap.pb.gz", root, directory, (int)inner);
+    if (glob(pattern, 0, NULL, &found))
+        return NULL;
+    struct dp_query_file *names = calloc(found.gl_pathc + 1, sizeof *names);
+    size_t n = names ? dp_query_files_sort(found.gl_pathv, found.gl_pathc, names) : 0, last = 0;
+    for (size_t i = 1; i < n; i++)
+        if (names[i].seq > names[last].seq)
+            last = i;
+    if (n && is_of(names[last].file, start))
+        newest = strdup(names[last].file);
+    free(names);
+    globfree(&found);
+    return newest;
+}
+
+char *dp_rss_profile_find(pid_t pid, const char *path)
+{
+    char out[DP_CONFIG_TEXT] = "", directory[2 * DP_CONFIG_TEXT], root[64];
+    pid_t inner = inner_pid(pid);
+    time_t start = start_of(pid);
+    char *found = NULL;
+    if (path)
+        return newest_in("", path, inner, start);
+    configured_out(pid, out);
+    expand(directory, sizeof directory, out, inner);
+    if (*out)
+        found = newest_in("", directory, inner, start);
+    snprintf(root, sizeof root, "/proc/%d/root", (int)pid); /* a process in a container has files of its own */
+    if (!found && *out == '/')
+        found = newest_in(root, directory, inner, start);
+    /* Some programs, such as redis, write their title over their environment. */
+    snprintf(root, sizeof root, "/proc/%d/cwd", (int)pid);
+    const char *const places[] = {root, "."};
+    for (size_t i = 0; i < 2 && !found && !*out; i++) {
+        found = newest_in(places[i], "", inner, start);
+        if (!found)
+            found = newest_in(places[i], "/*", inner, start);
+    }
+    return found;
+}

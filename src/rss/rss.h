@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rss/rss.h - divides the resident memory of a process into parts, for `deltaprof rss`: by its mappings (process.c),
+ * and by its newest profile (profile.c).
+ */
+#pragma once
+
+#include "base/mem.h"
+#include "base/vma.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DP_RSS_NAME 160
+
+struct dp_rss_part {
+    char name[DP_RSS_NAME];
+    int64_t bytes;
+};
+
+/* Zero is empty. */
+struct dp_rss {
+    DP_VEC(struct dp_rss_part) parts; /* of the anonymous resident memory, without what is not explained */
+    int64_t anonymous_bytes;          /* RssAnon */
+    int64_t file_bytes, shared_bytes; /* resident pages of files and of shared memory; -1: not known */
+    int64_t swap_bytes;               /* -1: not known */
+    int64_t error_bytes;              /* standard deviation of what is sampled */
+    int64_t time_ns;                  /* of the profile; 0: none */
+    int64_t absent_bytes;             /* allocated, but never touched: not resident */
+    bool is_profiled;
+};
+
+/* Adds bytes to the part of that name. False: out of memory. */
+bool dp_rss_add(struct dp_rss *, const char *name, int64_t bytes);
+int64_t dp_rss_of(const struct dp_rss *, const char *name); /* 0: no such part */
+int64_t dp_rss_explained(const struct dp_rss *);
+void dp_rss_fini(struct dp_rss *);
+
+/* Names of parts, as profiles write them behind `#RssPart `, too. */
+#define DP_RSS_IN_USE "malloc, in use"
+#define DP_RSS_HELD   "malloc, held but not in use"
+#define DP_RSS_MALLOC "malloc (brk and arenas)"
+#define DP_RSS_STACKS "stacks of threads"
+#define DP_RSS_FILES  "private pages of files"
+#define DP_RSS_SELF   "the profiler"
+
+/* ---- a running process ------------------------------------------------------------------------------------------ */
+
+struct dp_rss_process {
+    pid_t pid;
+    DP_VEC(struct dp_vma) vmas;
+    DP_VEC(char) names; /* of the mappings, one behind the other */
+    size_t stack_bytes; /* of a thread, by default */
+    bool is_cut;        /* the last two mappings are one of the kernel's */
+    int64_t anonymous_bytes, resident_bytes, swap_bytes, shared_bytes;
+};
+
+/* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line. */
+int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
+/* The sum of the anonymous bytes of a kind. */
+int64_t dp_rss_process_kind(const struct dp_rss_process *, enum dp_vma_kind kind);
+/* Fills rss by kinds of mapping. False: out of memory. */
+bool dp_rss_process_parts(const struct dp_rss_process *, struct dp_rss *);
+void dp_rss_process_fini(struct dp_rss_process *);
+
+/* ---- profiles --------------------------------------------------------------------------------------------------- */
+
+/* Adds what the newest heap profile of each process among the paths tells. 0, or DP_EXIT_FAILED after one line. */
+int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
+/*
+ * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:
+ * there is none. path: a file or directory to look in instead; NULL: not given.
+ */
+char *dp_rss_profile_find(pid_t pid, const char *path);
+/*
+ * Explains what the process has resident now by what its profile told: `malloc` and other anonymous memory are divided
+ * as they were then. What was added since is not explained; what went is taken from what malloc held.
+ */
+bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* sink/events.h - writes the events of a tick to a file of kind `events`, if the key events asks for it. */
+#pragma once
+
+#include "config/config.h"
+#include "sink/file.h"
+
+/* The directory of the events is made at the first write. Context: init. */
+void dp_events_sink_init(const struct dp_config *conf);
+
+/*
+ * Writes the events of `files`' tick, beside its other files or into the directory that the key names. flags: of
+ * dp_consumer_write; with DP_WRITE_NO_WAIT it is repeated until deadline_ns while another thread holds the symbols
+ * lock. Returns 0, also without events, or -errno: then the events stay for the next tick.
+ */
+int dp_events_sink_write(struct dp_files *files, unsigned flags, int64_t deadline_ns);

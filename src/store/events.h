@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/events.h - the events themselves, each with its time and thread: a ring that hooks fill and the tick empties.
+ *
+ * Off, an event costs one load on the sampled path and nothing on the others.
+ */
+#pragma once
+
+#include "base/atomic.h"
+#include "store/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One event, in the weight that its record counts it with. */
+struct dp_timed_event {
+    int64_t time_ns;     /* when it ended (dp_clock_ns) */
+    int64_t duration_ns; /* of a wait, or of the waits that a release ended; heap: 0 */
+    int64_t n;           /* objects or contentions */
+    int64_t value;       /* bytes or delay */
+    dp_record_id record; /* of its kind; never changes its meaning */
+    int32_t tid;
+    uint32_t kind; /* DP_KIND_* */
+};
+
+extern _Atomic bool dp_events_on;
+
+/* on: maps the ring within budget_bytes, once. -ENOMEM: no events. Off: what the ring holds stays. Context: init. */
+int dp_events_tune(bool on, size_t budget_bytes);
+
+/* Adds an event. end_ns 0: it ends now. If the ring is full it is lost, and counted. Context: hook. */
+void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                        int64_t duration_ns);
+static inline void dp_events_add(unsigned kind, dp_record_id record, int64_t n, int64_t value, int64_t end_ns,
+                                 int64_t duration_ns)
+{
+    if (__builtin_expect(dp_load_relaxed(&dp_events_on), 0))
+        dp_events_add_slow(kind, record, n, value, end_ns, duration_ns);
+}
+
+/* In a forked child: empties the ring. Only stores and madvise. */
+void dp_events_fork_child(void);
+
+/* ---- for reports, one at a time ---- */
+
+/* The events now in the ring: numbers from `first` on, below `end`. */
+void dp_events_range(uint64_t *first, uint64_t *end);
+
+/* Reads event `number` of the range. False: its thread is still writing it. */
+bool dp_events_read(uint64_t number, struct dp_timed_event *event);
+
+/* Drops the events below `end`. */
+void dp_events_drop(uint64_t end);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/live_blocks.c - the table of sampled blocks in use, and its filter.
+ *
+ * Layout. A filter byte stands for 16 bytes of address space (for many such, by hash). The byte's index alone
+ * determines five buckets of eight slots: a home bucket, and four others, far from it and from each other, for entries
+ * that do not fit in the home; and in each bucket the slot to look at first. Homes lie in the order of addresses: 128
+ * bytes of address space share a home, with one slot for every 16 bytes, and the next 128 bytes have the next home,
+ * cyclically. So blocks that are near in the heap are near here. Blocks within 16 MiB of heap, or within as many bytes
+ * as the table covers, never take each other's slot, and nearly every search is one compare. Key and value stand side
+ * by side: an entry is in one cache line, seldom two. Entries never move, so no search can miss one. A removed entry
+ * leaves an empty slot and no tombstone. Every search ends after 8 slots, or after 40 if the byte has SPILLED.
+ *
+ * If every block is recorded, frees wait for cache misses in this table, which is half again as large as the heap. Huge
+ * pages save the misses in page tables (redis under SET, 16 at a time: the extra cost of a request falls from 1,230 to
+ * 984 ns). The huge pages are then nearly full, because homes lie in a row.
+ *
+ *     key word:     0 --CAS--> DP_LIVE_BUSY --[ENTRY]--> key --take [ENTRY]--> 0
+ *                               a value is being written
+ *                                                key --claim--> DP_LIVE_BUSY --unclaim [ENTRY]--> key, or drop
+ * [ENTRY]--> 0 filter byte:  0 --insert--> PRESENT (| SPILLED) --miss--> | CLEANING --> 0, or back if something was
+ * found WATCHED: for ever
+ *
+ * 1. A value is written by the thread that turned an empty slot DP_LIVE_BUSY, and read by the thread that frees the
+ * block. A block is freed once, so only one thread takes an entry; it needs no atomic exchange and does not wait for
+ * the cache line. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after it. Else a free
+ *    could read the value of the slot's last entry, or a new value could be written while the free still reads. If a
+ *    program frees a block in two threads at once, it is counted twice, or the slot's next entry is lost; readers of
+ *    the counters still see nothing below 0 (table.c).
+ * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0, and
+ *    has SPILLED if the entry lies outside its home bucket. A free in another thread comes after insert, because the
+ *    program had to synchronize to pass the pointer; so the plain load of deltaprof_may_be_live suffices.
+ * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is one store and does not
+ *    change the byte, so the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0),
+ *    looks at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns
+ *    its slot DP_LIVE_BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the
+ * byte, which makes the cleaner's last CAS fail. [CLEAN]: each side writes one word and then reads the other, in the
+ * total order (seq_cst). With a weaker order the cleaner could see the slot still empty and the inserter the byte still
+ * PRESENT. The entry would then stand behind a byte that is 0: its free would not be noticed, and in-use would stay too
+ * high for ever. Only one thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first
+ *    could clear the byte by an old observation while the second has just found a new entry. The word holds the time of
+ *    the claim, because a longjmp out of a signal handler may leave a claim behind: after a minute another thread takes
+ *    it over, and a cleaner clears only while it still has the claim.
+ * 4. A DP_LIVE_BUSY slot may belong to any byte: a cleaner does not clear a byte with such a slot.
+ *
+ * Births. A second array has the birth of each slot's entry, if births are kept. Then `slots` stays NULL, so that all
+ * fast paths fail at their first test and go on in functions that use `aged` instead: without births they cost nothing.
+ *
+ * Signal handlers skip DP_LIVE_BUSY slots of the code that they interrupted. A forked child keeps a DP_LIVE_BUSY slot
+ * for each other thread that was in here at the fork.
+ */
+#include "store/live_blocks.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/live_slots.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+
+#define MIN_BITS 12 /* smallest filter: a page */
+
+enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
+
+/* Claims of `cleaning` are times in units of 2^30 ns, plus 1; 0: idle. */
+enum { CLAIM_SHIFT = 30, CLAIM_ABANDONED = 60 };
+
+/* Used before init, and if the profiler never starts: holds only watched blocks. */
+static _Atomic uint8_t first_filter[1 << MIN_BITS];
+struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
+
+struct dp_live dp_live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};
+
+static struct {
+    uintptr_t start, end;
+} watched;
+
+/* byte: index in the filter; home: a bucket. */
+#define NOWHERE UINT32_MAX /* as home: asked before init */
+
+static inline struct dp_live_place place_of(uintptr_t key)
+{
+    uint32_t byte = (uint32_t)deltaprof_filter_index(key, dp_live.filter_mask);
+    /* byte / DP_LIVE_SLOTS % n_buckets by multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
+     * computation") */
+    uint64_t fraction = dp_live.one_bucket * (byte / DP_LIVE_SLOTS);
+    return (struct dp_live_place){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
+}
+
+/*
+ * The slots of the i-th bucket for a key of this place: first the home, then buckets far from it and from each other.
+ */
+static inline struct dp_live_slot *bucket_at(struct dp_live_place place, unsigned i)
+{
+    uint64_t at = place.home;
+    if (i) {
+        uint32_t step = (uint32_t)((place.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
+        at = (at + (uint64_t)i * (step % (dp_live.n_buckets - 1) + 1)) % dp_live.n_buckets;
+    }
+    return dp_live_slot(at * DP_LIVE_SLOTS);
+}
+
+/* The slot where a key of this place lies, unless it was in use. */
+static inline struct dp_live_slot *first_slot(struct dp_live_place place)
+{
+    return dp_live_slot((size_t)place.home * DP_LIVE_SLOTS + place.byte % DP_LIVE_SLOTS);
+}
+
+bool dp_live_blocks_has_births(void)
+{
+    return dp_load_acquire(&dp_live.aged) != NULL; /* [INIT] */
+}
+
+int dp_live_blocks_init(size_t budget_bytes, enum dp_births births)
+{
+    size_t slot_bytes = sizeof(struct dp_live_slot) + (births ? sizeof *dp_live.births : 0);
+    /* The filter gets about an eighth, a power of two: at least two bytes per slot, most of them 0. */
+    unsigned filter_bits = MIN_BITS;
+    while (filter_bits < 32 && (size_t)16 << filter_bits <= budget_bytes)
+        filter_bits++;
+    size_t n_buckets = (budget_bytes - ((size_t)1 << filter_bits)) / (DP_LIVE_SLOTS * slot_bytes);
+    if (budget_bytes < (size_t)2 << MIN_BITS || n_buckets < 2 * DP_LIVE_BUCKETS)
+        return -ENOMEM;
+    if (n_buckets > (uint32_t)-1 / DP_LIVE_SLOTS)
+        n_buckets = (uint32_t)-1 / DP_LIVE_SLOTS;
+    struct dp_live_slot *slots = dp_mem_table(n_buckets * DP_LIVE_SLOTS * slot_bytes);
+    _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
+    if (!slots || !filter)
+        return -ENOMEM;
+    dp_live.table = slots;
+    dp_live.births = births ? (_Atomic int64_t *)(slots + n_buckets * DP_LIVE_SLOTS) : NULL;
+    dp_live.exact = births == DP_BIRTHS_EXACT;
+    dp_live.filter = filter;
+    dp_live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
+    dp_live.n_buckets = (uint32_t)n_buckets;
+    dp_live.one_bucket = UINT64_MAX / n_buckets + 1;
+    /* A free may read the old mask and then the new table: so watched blocks are entered at the old index too. */
+    for (size_t i = 0; i < sizeof first_filter; i++)
+        if (dp_load_relaxed(&first_filter[i]))
+            dp_store_relaxed(&filter[i], WATCHED);
+    dp_live_blocks_mark(watched.start, watched.end - watched.start);
+    dp_store_release(births ? &dp_live.aged : &dp_live.slots, slots); /* [INIT] */
+    /* [FILTER]: deltaprof_may_be_live acquires the mask; with the new mask it must not find the old, shorter table. */
+    dp_store_release((const uint8_t *_Atomic *)&deltaprof_filter.bytes, (const uint8_t *)filter);
+    dp_store_release((_Atomic uint64_t *)&deltaprof_filter.mask, dp_live.filter_mask);
+    return 0;
+}
+
+void dp_live_blocks_crowd(void)
+{
+    if (!dp_load_acquire(&dp_live.slots) && !dp_live_blocks_has_births()) /* [INIT] */
+        return;
+    dp_mem_huge(dp_live_slot(0), (size_t)dp_live.n_buckets * DP_LIVE_SLOTS * sizeof(struct dp_live_slot));
+}
+
+void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
+{
+    if (!n_bytes)
+        return;
+    if (!watched.end)
+        watched.start = start;
+    watched.start = start < watched.start ? start : watched.start;
+    watched.end = start + n_bytes > watched.end ? start + n_bytes : watched.end;
+    for (uintptr_t at = start & ~(uintptr_t)15; at < start + n_bytes; at += 16)
+        dp_store_relaxed(&dp_live.filter[deltaprof_filter_index(at, dp_live.filter_mask)], WATCHED);
+}
+
+/* Sets the filter byte of an entry whose slot is DP_LIVE_BUSY: PRESENT, SPILLED if wanted, and not CLEANING. */
+static void show(uint32_t byte, uint8_t wanted)
+{
+    _Atomic uint8_t *at = &dp_live.filter[byte];
+    uint8_t seen = dp_load_total(at); /* [CLEAN] */
+    if ((seen & WATCHED) || (seen & (wanted | CLEANING)) == wanted)
+        return;
+    if (!dp_cas_total(at, &seen, (uint8_t)((seen & SPILLED) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
+        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] sets too many bits instead of looping */
+}
+
+/* Whether the first n buckets hold an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
+static bool holds(struct dp_live_place place, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct dp_live_slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
+            uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
+            if (key && (key == DP_LIVE_BUSY || place_of(key).byte == place.byte))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* After a search that found nothing: clears the byte if no entry needs it. Most often one does, in the home. */
+static void clean(struct dp_live_place place)
+{
+    _Atomic uint8_t *at = &dp_live.filter[place.byte];
+    uint8_t seen = dp_load_relaxed(at);
+    if (!seen || (seen & WATCHED) || holds(place, 1))
+        return;
+    uint32_t mine = (uint32_t)(dp_clock_coarse_ns() >> CLAIM_SHIFT) + 1, claim = dp_load_relaxed(&dp_live.cleaning);
+    if ((claim && mine - claim < CLAIM_ABANDONED) || !dp_cas_acquire(&dp_live.cleaning, &claim, mine))
+        return;
+    uint8_t marked = seen | CLEANING;
+    if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
+        uint8_t then = holds(place, DP_LIVE_BUCKETS) ? marked & ~CLEANING : 0;
+        if (dp_load_relaxed(&dp_live.cleaning) == mine)
+            dp_cas_total(at, &marked, then);
+    }
+    dp_cas_publish(&dp_live.cleaning, &mine, 0);
+}
+
+/* Finds the slot of a key that is not in its first slot. NULL: not there. */
+static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_place place, uintptr_t key)
+{
+    unsigned n = dp_load_relaxed(&dp_live.filter[place.byte]) & (SPILLED | WATCHED) ? DP_LIVE_BUCKETS : 1;
+    for (unsigned i = 0; i < n; i++) {
+        struct dp_live_slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
+                return &bucket[k];
+    }
+    clean(place);
+    return NULL;
+}
+
+/* slots: dp_live.slots or dp_live.aged. */
+static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintptr_t key)
+{
+    if (!slots || !key || key == DP_LIVE_BUSY)
+        return NULL;
+    struct dp_live_place place = place_of(key);
+    struct dp_live_slot *first = first_slot(place);
+    if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
+        return first;
+    return find_elsewhere(place, key);
+}
+
+static __attribute__((noinline)) struct dp_live_slot *find_aged(uintptr_t key, struct dp_live_block *entry)
+{
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.aged), key); /* [INIT] */
+    if (slot)
+        entry->born_ns = dp_load_relaxed(dp_live_birth(slot));
+    return slot;
+}
+
+bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *number)
+{
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key); /* [INIT] */
+    if (!slot && !(slot = find_aged(key, entry)))
+        return false;
+    dp_live_read_value(slot, entry);
+    dp_store_relaxed(&slot->key, DP_LIVE_BUSY);
+    *number = (uint32_t)(slot - dp_live_slot(0));
+    return true;
+}
+
+void dp_live_blocks_unclaim(uintptr_t key, uint32_t number)
+{
+    dp_store_release(&dp_live_slot(number)->key, key); /* [ENTRY] */
+}
+
+void dp_live_blocks_drop(uint32_t number)
+{
+    dp_store_release(&dp_live_slot(number)->key, 0); /* [ENTRY] */
+}
+
+bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
+{
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key); /* [INIT] */
+    if (!slot && !(slot = find_aged(key, entry)))
+        return false;
+    dp_live_read_value(slot, entry);
+    dp_store_release(&slot->key, 0); /* [ENTRY] */
+    return true;
+}
+
+/* Puts the entry into this slot, if it is empty. born_ns 0: no births are kept. */
+static inline bool put(struct dp_live_slot *slot, uintptr_t key, const struct dp_live_block *entry, int64_t born_ns)
+{
+    uint64_t expected = 0;
+    if (__builtin_expect(!dp_cas_total(&slot->key, &expected, DP_LIVE_BUSY), 0)) /* [ENTRY] [CLEAN] */
+        return false;
+    dp_store_relaxed(&slot->who, entry->record | (uint64_t)entry->objects << 32);
+    dp_store_relaxed(&slot->bytes, entry->bytes);
+    if (born_ns)
+        dp_store_relaxed(dp_live_birth(slot), born_ns);
+    dp_store_release(&slot->key, key); /* [ENTRY] */
+    return true;
+}
+
+/* Inserts if the first slot is in use, perhaps by an old entry of this key, whose block was freed without a hook. */
+static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_place place, uintptr_t key,
+                                                       const struct dp_live_block *entry, struct dp_live_block *stale,
+                                                       int64_t born_ns)
+{
+    for (unsigned i = 0; i < DP_LIVE_BUCKETS; i++) {
+        struct dp_live_slot *bucket = bucket_at(place, i);
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
+            if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
+                dp_live_read_value(&bucket[k], stale);
+                stale->born_ns = 0;
+                dp_store_release(&bucket[k].key, 0); /* [ENTRY] */
+            }
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
+            if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry, born_ns)) {
+                show(place.byte, i ? PRESENT | SPILLED : PRESENT);
+                return true;
+            }
+    }
+    return false;
+}
+
+bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
+                              struct dp_live_block *stale)
+{
+    stale->objects = 0;
+    if (__builtin_expect(place.home == NOWHERE, 0))
+        return dp_live_blocks_insert(key, entry, stale);
+    if (!key || key == DP_LIVE_BUSY)
+        return false;
+    if (__builtin_expect(!put(first_slot(place), key, entry, 0), 0))
+        return insert_elsewhere(place, key, entry, stale, 0);
+    show(place.byte, PRESENT);
+    return true;
+}
+
+static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp_live_block *entry,
+                                                  struct dp_live_block *stale)
+{
+    if (!dp_live_blocks_has_births() || !key || key == DP_LIVE_BUSY)
+        return false;
+    struct dp_live_place place = place_of(key);
+    int64_t now_ns = dp_live.exact ? dp_clock_ns() : dp_clock_coarse_ns();
+    if (!put(first_slot(place), key, entry, now_ns))
+        return insert_elsewhere(place, key, entry, stale, now_ns);
+    show(place.byte, PRESENT);
+    return true;
+}
+
+bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, struct dp_live_block *stale)
+{
+    stale->objects = 0;
+    if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
+        return insert_aged(key, entry, stale);
+    return dp_live_blocks_insert_at(place_of(key), key, entry, stale);
+}
+
+struct dp_live_place dp_live_blocks_prefetch(uintptr_t key)
+{
+    if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
+        return (struct dp_live_place){.home = NOWHERE};
+    struct dp_live_place place = place_of(key);
+    const struct dp_live_slot *slot = first_slot(place);
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
+    __builtin_prefetch((const void *)&dp_live.filter[place.byte]);
+    return place;
+}
+
+void dp_live_blocks_fork_child(void)
+{
+    dp_store_relaxed(&dp_live.cleaning, 0);
+}

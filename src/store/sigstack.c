@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/sigstack.c - signal stacks for threads that have none. A thread that overflowed its stack has no room for the
+ * frame of a signal handler; without a signal stack the kernel kills it before the last profile can be written.
+ *
+ * A thread gets its stack together with its scratch block (thread.c), by the block's number, and only the first
+ * N_STACKS numbers have one. The region is mapped once, by the first thread. It costs address space, and memory only
+ * where a signal handler ran; it is therefore not counted in `memory`. The lowest page of each stack is inaccessible.
+ *
+ * If the host registers a handler with SA_ONSTACK, it runs on one of these stacks in a thread without another, with
+ * STACK_BYTES of room. A program that registers such a handler manages signal stacks itself, so from then on no further
+ * thread gets one (sink/signals.c).
+ */
+#include "store/sigstack.h"
+
+#include "base/atomic.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { N_STACKS = DP_SIGSTACKS, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
+
+static char *_Atomic region; /* [REGION] published by the compare-and-swap that stores it */
+static _Atomic bool wanted;  /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
+
+void dp_sigstack_want(bool on)
+{
+    dp_store_relaxed(&wanted, on);
+}
+
+bool dp_sigstack_is_wanted(void)
+{
+    return dp_load_relaxed(&wanted);
+}
+
+bool dp_sigstack_is_ours(const void *sp)
+{
+    uintptr_t start = (uintptr_t)dp_load_acquire(&region); /* [REGION] */
+    return start && (uintptr_t)sp - start < (uintptr_t)N_STACKS * STACK_BYTES;
+}
+
+static char *map_region(void)
+{
+    char *at = dp_load_acquire(&region), *none = NULL; /* [REGION] */
+    if (at)
+        return at;
+    at = dp_mem_map_unused((size_t)N_STACKS * STACK_BYTES);
+    if (at && !dp_cas_publish(&region, &none, at)) { /* [REGION] */
+        syscall(SYS_munmap, at, (size_t)N_STACKS * STACK_BYTES);
+        at = none;
+    }
+    return at;
+}
+
+/* By system call: the libc function may be interposed by a hook that hides these stacks. */
+static bool get(stack_t *now)
+{
+    return syscall(SYS_sigaltstack, NULL, now) == 0;
+}
+
+void dp_sigstack_enter(unsigned slot)
+{
+    if (!dp_load_relaxed(&wanted) || slot >= N_STACKS)
+        return;
+    int saved = errno;
+    stack_t now;
+    char *at = get(&now) && (now.ss_flags & SS_DISABLE) ? map_region() : NULL;
+    if (at) {
+        at += (size_t)slot * STACK_BYTES;
+        stack_t stack = {.ss_sp = at + GUARD_BYTES, .ss_size = STACK_BYTES - GUARD_BYTES};
+        if (syscall(SYS_mprotect, at, GUARD_BYTES, PROT_NONE) == 0)
+            syscall(SYS_sigaltstack, &stack, NULL);
+    }
+    errno = saved;
+}
+
+bool dp_sigstack_leave(void)
+{
+    if (!dp_load_relaxed(&wanted) || !dp_load_relaxed(&region))
+        /* under a seccomp filter the system call could kill the process; then the stack is given to no other thread */
+        return true;
+    int saved = errno;
+    stack_t now, none = {.ss_flags = SS_DISABLE};
+    bool left = !get(&now) || !dp_sigstack_is_ours(now.ss_sp) || syscall(SYS_sigaltstack, &none, NULL) == 0;
+    errno = saved;
+    return left;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/thread.c - the pool of scratch blocks: assigns blocks to threads.
+ *
+ * A block holds the frame buffer and the stack cache of a thread, which are too large for TLS. Their number is limited
+ * by `memory`. A thread that gets one keeps it until its end, when the destructor of a pthread key returns it. The last
+ * quarter of the blocks is only lent, for one event, to threads that came too late, have no key, or are past their
+ * key's destructor. A thread without a block records only the leaf.
+ *
+ * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific calls
+ * calloc for later ones, which is forbidden inside a malloc hook.
+ *
+ * A thread that keeps a block with a number below DP_SHARDS_OWN is also the only writer of that shard of the striped
+ * counters, and needs no locked add there.
+ *
+ * A lent block is stored in the key too: if a longjmp leaves the walk, the block is not returned, and the thread keeps
+ * it until its end.
+ *
+ * Hooks may run while the pool is made. `blocks` is stored last, with release, and loaded first, with acquire [POOL]:
+ * else a thread could find the blocks and a key of 0, which is another's, and overwrite its value.
+ *
+ * A guard that outlived its hook. A fiber may leave a thread in the middle of malloc and go on in another; then nothing
+ * ends the first thread's guard. The guard has the stack pointer of its hook. A nested event lies at most NESTED_BYTES
+ * below it, so an event from any other place proves that the hook is not below the event on this stack: the guard ends.
+ * If that was wrong (a handler on a signal stack, an allocator that runs far down), an allocation inside an allocation
+ * is counted, and no more happens: the hook restores the countdown at its end. It is different where the library itself
+ * was left in the middle (DP_GUARD_BUSY), because the fiber goes on writing to this thread's block. Handlers are the
+ * usual reason there, so only DOUBTS_MAX such events are a proof, and the thread then gives the block up.
+ *
+ * Bits of `used` are set with acquire and cleared with release [BLOCK]: else the next owner could write the block
+ * before the last owner's stores are visible. A claim that loses a race is tried a few times; then the thread goes
+ * without a block. A signal handler that interrupts set_up finds SETTING_UP and borrows a block.
+ */
+#include "store/thread.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "store/sigstack.h"
+#include "store/waiting.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#define N_BLOCKS_MAX   512u
+#define CLAIM_TRIES    32
+#define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
+#define FRESH_BYTES    64
+#define NESTED_BYTES   (16u << 10)
+#define DOUBTS_MAX     64
+
+__thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
+
+static struct {
+    char *_Atomic blocks; /* NULL before init */
+    size_t block_bytes;
+    unsigned n_kept, n_blocks; /* [0, n_kept) are kept, [n_kept, n_blocks) lent */
+    pthread_key_t key;
+    bool have_key;
+    _Atomic uint64_t used[N_BLOCKS_MAX / 64];
+} pool;
+
+static _Atomic uint32_t n_threads;
+
+static unsigned block_number(const void *block)
+{
+    const char *blocks = dp_load_relaxed(&pool.blocks); /* it was found with acquire when the block was claimed */
+    return (unsigned)((size_t)((const char *)block - blocks) / pool.block_bytes);
+}
+
+static void *claim(char *blocks, unsigned from, unsigned to)
+{
+    int tries = CLAIM_TRIES;
+    for (unsigned word = from / 64; word * 64 < to; word++) {
+        uint64_t bits = dp_load_relaxed(&pool.used[word]);
+        uint64_t wanted = ~(uint64_t)0;
+        if (word == from / 64)
+            wanted &= ~(uint64_t)0 << (from % 64);
+        if (to - word * 64 < 64)
+            wanted &= ((uint64_t)1 << (to - word * 64)) - 1;
+        while ((~bits & wanted) && tries-- > 0) {
+            unsigned bit = (unsigned)__builtin_ctzll(~bits & wanted);
+            if (dp_cas_acquire(&pool.used[word], &bits, bits | (uint64_t)1 << bit)) /* [BLOCK] */
+                return blocks + (size_t)(word * 64 + bit) * pool.block_bytes;
+        }
+    }
+    return NULL;
+}
+
+static void give_back(void *block)
+{
+    unsigned number = block_number(block);
+    dp_and_release(&pool.used[number / 64], ~((uint64_t)1 << (number % 64))); /* [BLOCK] */
+}
+
+/* The key's destructor. Later destructors may still allocate: those events borrow a block. */
+static void thread_ends(void *block)
+{
+    struct dp_thread *self = dp_thread_self();
+    self->state = DP_THREAD_ENDED;
+    dp_waiting_leave();
+    self->own = 0;
+    self->scratch = NULL;
+    dp_fence_signal();
+    if (!dp_sigstack_leave())
+        return; /* the thread ends on its signal stack: no other thread may get that stack, so the block is lost too */
+    int saved = errno;
+    madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
+    errno = saved;
+    give_back(block);
+}
+
+int dp_thread_init(size_t block_bytes, size_t budget_bytes)
+{
+    pool.block_bytes = (block_bytes + 4095) & ~(size_t)4095;
+    size_t n = budget_bytes / pool.block_bytes;
+    pool.n_blocks = n < 2 ? 2 : n > N_BLOCKS_MAX ? N_BLOCKS_MAX : (unsigned)n;
+    char *blocks = dp_mem_table(pool.n_blocks * pool.block_bytes);
+    if (!blocks)
+        return -ENOMEM;
+    pool.n_kept = 0; /* without a key no block can be returned, so all are only lent */
+    if (!pthread_key_create(&pool.key, thread_ends)) {
+        pool.have_key = pool.key < KEYS_IN_THREAD;
+        if (pool.have_key)
+            pool.n_kept = pool.n_blocks - (pool.n_blocks + 3) / 4;
+        else
+            pthread_key_delete(pool.key);
+    }
+    dp_store_release(&pool.blocks, blocks); /* [POOL] */
+    return 0;
+}
+
+/* Without the clock: a thread's first event may come where reading the time stamp counter kills. */
+static uint64_t new_seed(const struct dp_thread *thread)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)thread ^ (uint64_t)dp_process_pid() << 48;
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t word = 0;
+    if (random)
+        memcpy(&word, random, sizeof word);
+    return dp_hash_mix(seed ^ word) + dp_hash_mix(thread->number);
+}
+
+static void set_up(struct dp_thread *thread, unsigned n_kept)
+{
+    if (!thread->number)
+        thread->number = dp_add_relaxed(&n_threads, 1) + 1;
+    if (!thread->random.state)
+        dp_random_seed(&thread->random, new_seed(thread) | 1);
+    char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
+    if (!blocks || thread->ours)
+        return;
+    thread->state = DP_THREAD_SETTING_UP;
+    dp_fence_signal();
+    void *block = pool.have_key ? claim(blocks, 0, n_kept < pool.n_kept ? n_kept : pool.n_kept) : NULL;
+    if (block && pthread_setspecific(pool.key, block)) {
+        give_back(block);
+        block = NULL;
+    }
+    if (block) {
+        thread->scratch = block;
+        thread->own = block_number(block) < DP_SHARDS_OWN ? (uint8_t)(block_number(block) + 1) : 0;
+        dp_sigstack_enter(block_number(block));
+    }
+    dp_fence_signal();
+    thread->state = block || n_kept == N_BLOCKS_MAX ? DP_THREAD_READY : DP_THREAD_NEW;
+}
+
+void dp_thread_set_up_slow(struct dp_thread *thread)
+{
+    set_up(thread, N_BLOCKS_MAX);
+}
+
+void dp_thread_start(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    if (self->state == DP_THREAD_NEW && dp_sigstack_is_wanted())
+        set_up(self, DP_SIGSTACKS);
+}
+
+bool dp_thread_hold_slow(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    dp_thread_set_up(self);
+    char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
+    if (self->scratch || !blocks)
+        return false;
+    void *block = claim(blocks, pool.n_kept, pool.n_blocks);
+    if (!block)
+        return false;
+    memset(block, 0, FRESH_BYTES);
+    if (pool.have_key && !pthread_getspecific(pool.key)) /* not set by a set_up that this event interrupted */
+        pthread_setspecific(pool.key, block);
+    self->scratch = block;
+    return true;
+}
+
+void dp_thread_let_go_slow(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    void *block = self->scratch;
+    self->scratch = NULL;
+    dp_fence_signal();
+    if (pool.have_key && pthread_getspecific(pool.key) == block)
+        pthread_setspecific(pool.key, NULL);
+    give_back(block);
+}
+
+uint64_t dp_thread_random(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    dp_thread_set_up(self);
+    return dp_random_next(&self->random);
+}
+
+void dp_thread_is_ours(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    self->ours = 1;
+    dp_thread_guard(self, DELTAPROF_GUARD_KEPT);
+}
+
+bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp)
+{
+    uintptr_t guard = thread->guard;
+    if (guard == DELTAPROF_GUARD_KEPT || (guard & ~DP_GUARD_BUSY) - sp < NESTED_BYTES)
+        return true;
+    if (guard & DP_GUARD_BUSY) {
+        if (++thread->doubts < DOUBTS_MAX)
+            return true;
+        thread->doubts = 0;
+        thread->scratch = NULL;
+        thread->own = 0;
+        thread->state = DP_THREAD_NEW;
+    }
+    dp_thread_undraw(thread);
+    return false;
+}
+
+void dp_thread_fork_child(uint64_t salt)
+{
+    struct dp_thread *self = dp_thread_self();
+    uint64_t mine[N_BLOCKS_MAX / 64] = {0};
+    if (self->scratch) {
+        unsigned number = block_number(self->scratch);
+        mine[number / 64] = (uint64_t)1 << (number % 64);
+    }
+    for (unsigned i = 0; i < N_BLOCKS_MAX / 64; i++)
+        dp_store_relaxed(&pool.used[i], mine[i]);
+    if (self->random.state)
+        self->random.state ^= dp_hash_mix(salt);
+    if (!dp_thread_guarded(self))
+        dp_thread_undraw(self);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/thread.h - the state of the calling thread: all fields of struct deltaprof_thread, and the thread's block of
+ * scratch memory.
+ */
+#pragma once
+
+#include "base/atomic.h"
+#include "base/stats.h"
+#include "store/sample.h"
+
+#include <deltaprof/hooks.h>
+
+enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
+
+/* Has the memory of deltaprof_thread; may_alias, because the inline functions of hooks.h access it by that type. */
+struct __attribute__((may_alias)) dp_thread {
+    int64_t countdown;       /* deltaprof_thread.countdown */
+    uintptr_t guard;         /* deltaprof_thread.guard; with DP_GUARD_BUSY, of the library itself */
+    int64_t rate;            /* the rate when the countdown was drawn; 0: the profiler was off */
+    int64_t drawn;           /* the countdown as it was drawn */
+    struct dp_random random; /* state 0: not seeded */
+    void *scratch;           /* this thread's block, or one borrowed for this event, or NULL */
+    uint8_t armed;           /* a distance was drawn */
+    uint8_t state;
+    uint8_t own;          /* 1 + number of the shard that only this thread writes; 0: none */
+    uint8_t ours;         /* a thread of the profiler: always guarded */
+    uint32_t number;      /* spreads threads over the shared shards */
+    uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
+    uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
+    uint32_t labels_lost; /* pushes since then for which there was no room */
+    uint32_t waiting;     /* this thread's place in the table of waits under way; 0: none yet */
+    int32_t tid;          /* the kernel's, for events; 0: not asked yet */
+    uint32_t doubts;      /* events that a busy guard muted although its frame seemed to be gone */
+    uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
+};
+_Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
+_Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
+
+/* A request too large for any address space, which ends in an exception, is made without guarding. */
+#define DP_BYTES_MAX ((size_t)1 << 48)
+
+/*
+ * Set in a guard while the library works on the thread's own structures. Stack pointers are even.
+ */
+#define DP_GUARD_BUSY ((uintptr_t)1)
+
+static inline struct dp_thread *dp_thread_self(void)
+{
+    return (struct dp_thread *)&deltaprof_thread;
+}
+
+static inline bool dp_thread_guarded(const struct dp_thread *thread)
+{
+    return thread->countdown == 0 && thread->guard != 0;
+}
+
+/* Guards the thread for a frame at sp; a signal handler that finds the countdown 0 finds the guard. */
+static inline void dp_thread_guard(struct dp_thread *thread, uintptr_t sp)
+{
+    thread->guard = sp;
+    dp_fence_signal();
+    thread->countdown = 0;
+}
+
+/* The next event draws a distance. */
+static inline void dp_thread_undraw(struct dp_thread *thread)
+{
+    thread->armed = 0;
+    thread->guard = 0;
+    dp_fence_signal();
+    thread->countdown = 0;
+}
+
+/*
+ * Whether an event whose caller has stack pointer sp is no event, because it came from within a hook of this thread. If
+ * that hook is gone, the guard ends here (thread.c). Context: hook.
+ */
+bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp);
+static inline bool dp_thread_is_nested(struct dp_thread *thread, uintptr_t sp)
+{
+    return __builtin_expect(dp_thread_guarded(thread), 0) && dp_thread_is_nested_slow(thread, sp);
+}
+
+/* The shard that this thread adds to. If it is below DP_SHARDS_OWN, no other thread adds to it. */
+static inline unsigned dp_thread_shard(const struct dp_thread *thread)
+{
+    return thread->own ? thread->own - 1u : DP_SHARDS_OWN + thread->number % (DP_SHARDS - DP_SHARDS_OWN);
+}
+
+/* Maps the pool: blocks of block_bytes within budget_bytes, at least two. -ENOMEM: none. Context: init, once. */
+int dp_thread_init(size_t block_bytes, size_t budget_bytes);
+
+/*
+ * Seeds the thread's generator and gets it a block and a shard, if any are left. Works once per thread; cheap later.
+ * Context: hook.
+ */
+void dp_thread_set_up_slow(struct dp_thread *thread);
+static inline void dp_thread_set_up(struct dp_thread *thread)
+{
+    if (__builtin_expect(thread->state == DP_THREAD_NEW, 0))
+        dp_thread_set_up_slow(thread);
+}
+
+/*
+ * To be called when a thread starts: sets it up, with its signal stack, while there are signal stacks. Threads that
+ * come later get their blocks at their first event.
+ */
+void dp_thread_start(void);
+
+/*
+ * The block for a capture: at least block_bytes, the same for each capture of this thread; the first 64 bytes of a new
+ * block are zero. NULL: none is left, only the leaf can be kept. Context: hook, with the countdown guarded, between
+ * hold and let_go.
+ */
+static inline void *dp_thread_scratch(void)
+{
+    return dp_thread_self()->scratch;
+}
+
+/* Gets a block for one event: the thread's own, else a borrowed one. Pass the result to let_go after the event. */
+bool dp_thread_hold_slow(void);
+static inline bool dp_thread_hold(void)
+{
+    return __builtin_expect(!dp_thread_self()->scratch, 0) && dp_thread_hold_slow();
+}
+void dp_thread_let_go_slow(void);
+static inline void dp_thread_let_go(bool held)
+{
+    if (__builtin_expect(held, 0))
+        dp_thread_let_go_slow();
+}
+
+/* 64 random bits, for decisions of this thread. Context: hook. */
+uint64_t dp_thread_random(void);
+
+/* Marks the calling thread as one of the profiler: its countdown stays guarded, even after guard_reset. */
+void dp_thread_is_ours(void);
+
+/*
+ * In a forked child: frees the blocks of other threads, and makes this thread's random numbers differ from its
+ * parent's. The thread draws a distance at its next event: with the parent's countdown, all children of one parent
+ * would sample at the same place. The distribution has no memory, so this causes no bias. Only stores.
+ */
+void dp_thread_fork_child(uint64_t salt);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store/waiting.c - slots that their threads fill and reports read.
+ *
+ * A thread claims a slot at its first wait and keeps it until its end, so that a wait costs a few stores. begin_ns
+ * names the wait in the slot, 0: none. counted_ns says up to when the block profile has the wait, at first begin_ns.
+ *
+ *     waiter     fills the slot, then counted_ns = begin_ns, then begin_ns        (release, [WAIT])
+ *     report     reads begin_ns (acquire), the rest, begin_ns again: the same means that all belongs to one wait
+ *     report     counted_ns: CAS from what it read to now; success: adds the difference to the wait's record
+ *     waiter     begin_ns = 0, swaps counted_ns with 0, reads the clock, adds what lies between the two
+ *
+ * Invariants
+ * 1. Each ns of a wait is added once. A CAS that succeeds and the final swap split the time without gap or overlap, and
+ *    no report reads a clock later than the waiter's last: its CAS came before the swap.
+ * 2. A CAS succeeds only for the wait whose counted_ns was read: every value is a time of the monotonic clock within
+ *    its wait, so none comes back. The record was read between the two loads of begin_ns, so it is that wait's.
+ * 3. The report that adds first (counted_ns = begin_ns) adds the contention, too.
+ *
+ * A wait that was abandoned (pthread_cancel, longjmp) leaves its slot filled, and its place among the contended locks.
+ * The thread's end clears both, and so does its next wait, unless that stands deeper on the stack: then it may be one
+ * of a signal handler that interrupted the first one, and is left out. A report frees slots of threads that are gone
+ * without notice.
+ */
+#include "store/waiting.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CLAIM_TRIES = 8 };
+
+struct slot {
+    _Alignas(64) _Atomic int64_t begin_ns;
+    _Atomic int64_t counted_ns;
+    _Atomic uintptr_t lock;
+    _Atomic uintptr_t frame;
+    _Atomic uint32_t record;
+    _Atomic uint32_t kind;
+    _Atomic int32_t tid; /* of the thread that has the slot; 0: free */
+    _Atomic uint32_t contended;
+};
+
+static struct slot *slots;
+static _Atomic uint32_t n_used; /* slots below it were claimed once */
+
+int dp_waiting_init(void)
+{
+    if (!slots)
+        slots = dp_mem_table(DP_WAITING_SLOTS * sizeof *slots);
+    return slots ? 0 : -ENOMEM;
+}
+
+/*
+ * Ends a wait whose thread does not come back to it: it leaves the table of contended locks, and what holders have paid
+ * for it is waiting time.
+ */
+static void abandon(struct slot *slot)
+{
+    dp_contended_place contended = dp_load_relaxed(&slot->contended);
+    int64_t begin_ns = dp_load_relaxed(&slot->begin_ns);
+    dp_store_relaxed(&slot->contended, 0);
+    dp_store_relaxed(&slot->begin_ns, 0);
+    dp_swap_acq_rel(&slot->counted_ns, 0);
+    int64_t paid_ns = begin_ns && contended ? dp_contended_cancel(contended, begin_ns) : 0;
+    if (paid_ns)
+        dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
+}
+
+/* Tries a place that no thread has used first, then any free one. 0: none. */
+static dp_waiting_place claim(struct dp_thread *self)
+{
+    int32_t tid = (int32_t)syscall(SYS_gettid);
+    uint32_t next = dp_load_relaxed(&n_used);
+    for (unsigned i = 0; i < CLAIM_TRIES; i++) {
+        uint32_t at = i == 0 && next < DP_WAITING_SLOTS ? next : (self->number + i * 127) % (next ? next : 1);
+        int32_t none = 0;
+        if (dp_load_relaxed(&slots[at].tid) || !dp_cas_relaxed(&slots[at].tid, &none, tid))
+            continue;
+        if (at == next)
+            dp_cas_relaxed(&n_used, &next, next + 1);
+        return at + 1;
+    }
+    return 0;
+}
+
+dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
+                                  uintptr_t frame)
+{
+    struct dp_thread *self = dp_thread_self();
+    if (!slots)
+        return 0;
+    if (!self->waiting && !(self->waiting = claim(self)))
+        return 0;
+    struct slot *slot = &slots[self->waiting - 1];
+    if (dp_load_relaxed(&slot->begin_ns)) {
+        if (frame < dp_load_relaxed(&slot->frame))
+            return 0;
+        abandon(slot);
+    }
+    dp_fence_release(); /* [WAIT] a report that finds any of what follows finds the last wait over, too */
+    dp_store_relaxed(&slot->lock, (uintptr_t)lock);
+    dp_store_relaxed(&slot->frame, frame);
+    dp_store_relaxed(&slot->record, record);
+    dp_store_relaxed(&slot->kind, kind);
+    dp_store_relaxed(&slot->contended, 0);
+    dp_store_relaxed(&slot->counted_ns, begin_ns);
+    dp_store_release(&slot->begin_ns, begin_ns); /* [WAIT] */
+    return self->waiting;
+}
+
+void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended)
+{
+    if (place)
+        dp_store_relaxed(&slots[place - 1].contended, contended);
+}
+
+bool dp_waiting_is_inside(uintptr_t frame)
+{
+    uint32_t place = dp_thread_self()->waiting;
+    return place && slots && dp_load_relaxed(&slots[place - 1].begin_ns) &&
+           frame < dp_load_relaxed(&slots[place - 1].frame);
+}
+
+int64_t dp_waiting_end(dp_waiting_place place, int64_t begin_ns)
+{
+    struct slot *slot = place ? &slots[place - 1] : NULL;
+    if (!slot)
+        return begin_ns;
+    if (dp_load_relaxed(&slot->begin_ns) != begin_ns)
+        return -1;
+    dp_store_relaxed(&slot->contended, 0);
+    dp_store_relaxed(&slot->begin_ns, 0);
+    return dp_swap_acq_rel(&slot->counted_ns, 0);
+}
+
+static void free_slot(struct slot *slot)
+{
+    abandon(slot);
+    dp_store_release(&slot->tid, 0); /* [SLOT] the next owner's stores come after these */
+}
+
+void dp_waiting_leave(void)
+{
+    struct dp_thread *self = dp_thread_self();
+    if (self->waiting && slots)
+        free_slot(&slots[self->waiting - 1]);
+    self->waiting = 0;
+}
+
+void dp_waiting_fork_child(void)
+{
+    dp_thread_self()->waiting = 0;
+    dp_store_relaxed(&n_used, 0);
+    if (slots)
+        madvise(slots, DP_WAITING_SLOTS * sizeof *slots, MADV_DONTNEED);
+}
+
+/* ---- for reports ---- */
+
+unsigned dp_waiting_slots(void)
+{
+    return dp_load_relaxed(&n_used);
+}
+
+static bool is_gone(int32_t tid)
+{
+    int saved = errno;
+    bool gone = syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+    errno = saved;
+    return gone;
+}
+
+bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
+{
+    struct slot *slot = &slots[i];
+    wait->begin_ns =
+        dp_load_acquire(&slot->begin_ns); /* [WAIT]: what the slot holds is this wait's, or a later one's */
+    if (!wait->begin_ns)
+        return false;
+    wait->slot = i;
+    wait->lock = dp_load_relaxed(&slot->lock);
+    wait->record = dp_load_relaxed(&slot->record);
+    wait->kind = (uint8_t)dp_load_relaxed(&slot->kind);
+    wait->tid = dp_load_relaxed(&slot->tid);
+    dp_fence_acquire();
+    return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns && !is_gone(wait->tid);
+}
+
+/* A thread that ended without notice keeps its slot until a report frees it. */
+static void sweep(struct slot *slot)
+{
+    int32_t tid = dp_load_relaxed(&slot->tid);
+    if (tid && is_gone(tid) && dp_cas_acquire(&slot->tid, &tid, -1))
+        free_slot(slot);
+}
+
+void dp_waiting_count(int64_t least_ns)
+{
+    unsigned n = dp_waiting_slots();
+    for (unsigned i = 0; i < n; i++) {
+        struct slot *slot = &slots[i];
+        struct dp_waiting wait;
+        int64_t counted = dp_load_acquire(&slot->counted_ns); /* [WAIT] */
+        if (!dp_waiting_read(i, &wait)) {
+            sweep(slot);
+            continue;
+        }
+        int64_t now = dp_clock_ns();
+        if (counted < wait.begin_ns || now <= counted || now - wait.begin_ns < least_ns ||
+            !dp_cas_publish(&slot->counted_ns, &counted, now))
+            continue;
+        dp_record_count(DP_KIND_BLOCK, wait.record, counted == wait.begin_ns, now - counted);
+    }
+}

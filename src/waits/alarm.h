@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waits/alarm.h - logs a line for each thread that has waited too long for a lock with a holder, and for each deadlock.
+ * Context: above the waterline; one thread at a time.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * Looks at the waits under way and logs those that have lasted stuck_ns, each once; a deadlock is one line for all of
+ * its threads. Returns when to look next: no wait can have lasted so long before. Opens the modules that names need.
+ */
+int64_t dp_waits_alarm(int64_t stuck_ns);

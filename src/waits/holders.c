@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waits/holders.c - finds the holder of a lock, and circles of threads.
+ *
+ * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock, and of a rwlock the number
+ * of its readers. The lock may be gone by the time it is read, so the kernel copies its words (process_vm_readv): where
+ * it cannot, the holder is not known.
+ *
+ * A circle is a deadlock only if all of it was true at one moment. The waits were read first; then the holders are;
+ * then each wait must still be the same one. A thread cannot let go of a lock while it waits, so each holder of between
+ * had its lock for all that time. A wait that was abandoned stays in the table although its thread does other things:
+ * that thread is not blocked in the kernel.
+ */
+#include "waits/holders.h"
+
+#include "record/futex_class.h"
+#include "record/labels.h"
+#include "waits/task.h"
+
+#include <deltaprof/hooks.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct dp_waiting *x = a, *y = b;
+    return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+void dp_waits_read(struct dp_waits *w)
+{
+    struct dp_waiting wait;
+    dp_vec_clear(&w->all);
+    for (unsigned i = 0; i < dp_waiting_slots(); i++) {
+        struct dp_waiting *kept = dp_waiting_read(i, &wait) ? dp_vec_push(&w->all) : NULL;
+        if (kept)
+            *kept = wait;
+    }
+    if (w->all.n)
+        qsort(w->all.at, w->all.n, sizeof *w->all.at, by_begin);
+}
+
+void dp_waits_free(struct dp_waits *w)
+{
+    dp_vec_fini(&w->all);
+}
+
+const struct dp_waiting *dp_waits_of(const struct dp_waits *w, int32_t tid)
+{
+    for (size_t i = 0; i < w->all.n; i++)
+        if (w->all.at[i].tid == tid)
+            return &w->all.at[i];
+    return NULL;
+}
+
+bool dp_waits_is_for_holder(const struct dp_waiting *wait)
+{
+    return wait->lock && (wait->kind == DELTAPROF_LOCK_MUTEX || wait->kind == DELTAPROF_LOCK_READ ||
+                          wait->kind == DELTAPROF_LOCK_WRITE);
+}
+
+/* Copies a lock. False: there is no such memory. */
+static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
+{
+    int saved = errno;
+    struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
+    pid_t self = (pid_t)syscall(SYS_gettid); /* the main thread may have left, and has no memory then */
+    bool copied = syscall(SYS_process_vm_readv, self, &to, 1, &from, 1, 0) == (long)n_bytes;
+    errno = saved;
+    return copied;
+}
+
+static bool has_ended(int32_t tid)
+{
+    int saved = errno;
+    bool ended = syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+    errno = saved;
+    return ended;
+}
+
+struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
+{
+    union {
+        pthread_mutex_t mutex;
+        pthread_rwlock_t rwlock;
+    } lock;
+    struct dp_holder holder = {0};
+    if (!dp_waits_is_for_holder(wait))
+        return holder;
+    if (wait->kind == DELTAPROF_LOCK_MUTEX) {
+        if (copy(&lock, sizeof lock.mutex, wait))
+            holder.tid = lock.mutex.__data.__owner;
+    } else if (copy(&lock, sizeof lock.rwlock, wait)) {
+        enum { WRITERS_PHASE = 1, READER_SHIFT = 3 }; /* of __readers, in glibc's pthread_rwlock_common.c */
+        holder.tid = lock.rwlock.__data.__cur_writer;
+        if (!holder.tid && !(lock.rwlock.__data.__readers & WRITERS_PHASE))
+            holder.n_readers = lock.rwlock.__data.__readers >> READER_SHIFT;
+    }
+    if (holder.tid < 0)
+        holder.tid = 0;
+    holder.ended = holder.tid && has_ended(holder.tid);
+    return holder;
+}
+
+bool dp_waits_is_blocked(const struct dp_waiting *wait)
+{
+    uintptr_t word;
+    long call = dp_task_call(wait->tid, &word);
+    size_t n_bytes = wait->kind == DELTAPROF_LOCK_MUTEX ? sizeof(pthread_mutex_t) : sizeof(pthread_rwlock_t);
+    return call == DP_TASK_UNKNOWN || (call == SYS_futex && word - wait->lock < n_bytes);
+}
+
+bool dp_waits_goes_on(const struct dp_waiting *wait)
+{
+    struct dp_waiting now;
+    return dp_waiting_read(wait->slot, &now) && now.begin_ns == wait->begin_ns && now.tid == wait->tid;
+}
+
+size_t dp_waits_circle(const struct dp_waits *w, const struct dp_waiting *first, const struct dp_waiting **members,
+                       size_t n)
+{
+    const struct dp_waiting *all[DP_WAITS_CIRCLE_MAX], *wait = first;
+    size_t n_all = 0;
+    for (; wait && n_all < DP_WAITS_CIRCLE_MAX; n_all++) {
+        all[n_all] = wait;
+        struct dp_holder holder = dp_waits_holder(wait);
+        if (!holder.tid || !dp_waits_is_blocked(wait))
+            return 0;
+        if (holder.tid == first->tid) {
+            n_all++;
+            break;
+        }
+        wait = dp_waits_of(w, holder.tid);
+    }
+    if (!wait || dp_waits_holder(all[n_all - 1]).tid != first->tid)
+        return 0;
+    for (size_t i = 0; i < n_all; i++)
+        if (!dp_waits_goes_on(all[i]))
+            return 0;
+    memcpy(members, all, (n < n_all ? n : n_all) * sizeof(const struct dp_waiting *));
+    return n_all;
+}
+
+const char *dp_waits_kind_name(const struct dp_waiting *wait)
+{
+    bool shown;
+    const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, wait->record);
+    bool futex = wait->kind == DELTAPROF_LOCK_FUTEX;
+    const char *name = dp_labels_lock_name(futex ? dp_futex_lock_of(DP_KIND_BLOCK, record, &shown) : wait->kind);
+    return name ? name : "nothing";
+}

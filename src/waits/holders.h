@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waits/holders.h - the waits under way, which thread holds each lock, and threads that wait for each other.
+ * Context: above the waterline.
+ */
+#pragma once
+
+#include "base/mem.h"
+#include "store/waiting.h"
+
+#include <stdbool.h>
+
+/* Zero: none. */
+struct dp_waits {
+    DP_VEC(struct dp_waiting) all; /* the longest first */
+};
+
+/* Reads all waits under way. Those for which there is no memory are left out. */
+void dp_waits_read(struct dp_waits *);
+void dp_waits_free(struct dp_waits *);
+
+/* The wait of a thread; NULL: it does not wait. */
+const struct dp_waiting *dp_waits_of(const struct dp_waits *, int32_t tid);
+
+/* Whether the lock has a holder: a mutex, or a rwlock. */
+bool dp_waits_is_for_holder(const struct dp_waiting *);
+
+struct dp_holder {
+    int32_t tid;        /* the thread that holds the lock; 0: not known */
+    bool ended;         /* there is no such thread any more */
+    uint32_t n_readers; /* of a rwlock that is held for reading */
+};
+struct dp_holder dp_waits_holder(const struct dp_waiting *);
+
+/*
+ * Whether the thread is blocked in the kernel, waiting for this lock. False: it left the wait (by longjmp), or runs
+ * just now. Where the kernel does not say, the wait is believed.
+ */
+bool dp_waits_is_blocked(const struct dp_waiting *);
+
+/* Whether the same wait still goes on. */
+bool dp_waits_goes_on(const struct dp_waiting *);
+
+/*
+ * The threads that wait for each other in a circle through first: each one's lock is held by the next one, the last
+ * one's by the first. Returns their number, 0: there is no circle; at most n of them are stored.
+ */
+enum { DP_WAITS_CIRCLE_MAX = 64 };
+size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, const struct dp_waiting **members,
+                       size_t n);
+
+/* mutex, rwlock-read ... */
+const char *dp_waits_kind_name(const struct dp_waiting *);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* waits/names.c - the name of a frame: of its function, of a synthetic frame, or its address. */
+#include "waits/names.h"
+
+#include "base/text.h"
+#include "report/lock_names.h"
+#include "report/text.h"
+#include "symbols/lock.h"
+#include "symbols/maps.h"
+
+int dp_waits_names_begin(struct dp_waits_names *names)
+{
+    *names = (struct dp_waits_names){0};
+    dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    dp_symbols_lock(true);
+    int err = dp_maps_begin();
+    dp_symbols_unlock();
+    if (!err)
+        dp_lock_learn(DP_KIND_BLOCK, DP_SYMBOLIZE_FUNCTIONS, false, NULL);
+    return err;
+}
+
+void dp_waits_names_end(struct dp_waits_names *names)
+{
+    dp_symbol_close(&names->files);
+}
+
+size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size)
+{
+    dp_frame_id frame_id = dp_table_frames(dp_table_record(kind, id))[i];
+    const struct dp_frame *frame = dp_frame_get(frame_id);
+    if (frame->type != DP_FRAME_CODE) {
+        const char *synthetic = dp_frame_synthetic_name(frame_id);
+        return synthetic ? dp_text_format(name, size, "%s", synthetic) : 0;
+    }
+    size_t n = dp_text_name_of(&names->files, frame_id, frame->pc, name, size);
+    return n ? n : dp_text_format(name, size, "0x%llx", (unsigned long long)frame->pc);
+}

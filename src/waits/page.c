@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waits/page.c - writes the waits under way: deadlocks first, each as one line; then a paragraph for each wait, with
+ * its stack, and below it the stack of the last release of its lock, if its holder does not wait itself.
+ */
+#include "waits/page.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "record/released.h"
+#include "waits/holders.h"
+#include "waits/names.h"
+#include "waits/task.h"
+
+#include <stdarg.h>
+
+#define LINE_BYTES 512
+
+struct page {
+    struct dp_waits waits;
+    struct dp_waits_names names;
+    int64_t now_ns;
+    dp_pprof_write_fn fn;
+    void *ctx;
+};
+
+static int say(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int say(struct page *p, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    size_t n = dp_text_vformat(line, sizeof line, 0, format, args);
+    va_end(args);
+    return p->fn(p->ctx, line, n);
+}
+
+static int write_stack(struct page *p, unsigned kind, dp_record_id id)
+{
+    char name[LINE_BYTES - 32];
+    int err = 0;
+    for (unsigned i = 0; !err && i < dp_table_record(kind, id)->depth; i++)
+        if (dp_waits_name(&p->names, kind, id, i, name, sizeof name))
+            err = say(p, "    %s\n", name);
+    return err;
+}
+
+/* Each circle is found from each of its threads; the one with the lowest id names it. */
+static int write_circle(struct page *p, const struct dp_waiting *first)
+{
+    const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX];
+    size_t n = dp_waits_circle(&p->waits, first, members, DP_WAITS_CIRCLE_MAX);
+    for (size_t i = 1; i < n; i++)
+        if (members[i]->tid < first->tid)
+            return 0;
+    int err = n ? say(p, "deadlock: thread %d", (int)first->tid) : 0;
+    for (size_t i = 1; !err && i < n; i++)
+        err = say(p, " waits for thread %d, which", (int)members[i]->tid);
+    return err || !n ? err : say(p, " waits for %s\n", n == 1 ? "itself" : "the first one");
+}
+
+static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp_holder holder)
+{
+    const struct dp_waiting *members[1];
+    if (holder.n_readers)
+        return say(p, ", held by %u reader%s", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
+    if (!holder.tid)
+        return 0;
+    int err = say(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
+    if (err || holder.ended)
+        return err ? err : say(p, ", which has ended");
+    if (dp_waits_circle(&p->waits, wait, members, 1))
+        return say(p, ": a deadlock");
+    return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? say(p, ", which waits, too") : 0;
+}
+
+static int write_wait(struct page *p, const struct dp_waiting *wait)
+{
+    char name[DP_TASK_NAME_BYTES];
+    int64_t ms = (p->now_ns - wait->begin_ns) / 1000000;
+    struct dp_holder holder = dp_waits_holder(wait);
+    dp_record_id released = dp_waits_is_for_holder(wait) ? dp_released_find(wait->lock) : 0;
+    dp_task_name(wait->tid, name);
+    int err = say(p, "\nthread %d waits %lld.%03d s for %s 0x%llx", (int)wait->tid, (long long)(ms / 1000),
+                  (int)(ms % 1000), dp_waits_kind_name(wait), (unsigned long long)wait->lock);
+    if (!err)
+        err = write_holder(p, wait, holder);
+    if (!err)
+        err = say(p, name[0] ? " (%s)\n" : "%s\n", name);
+    if (!err)
+        err = write_stack(p, DP_KIND_BLOCK, wait->record);
+    if (err || !released || dp_waits_of(&p->waits, holder.tid))
+        return err;
+    err = say(p, "  last released, while a thread waited, in\n");
+    return err ? err : write_stack(p, DP_KIND_MUTEX, released);
+}
+
+int dp_waits_write(dp_pprof_write_fn fn, void *ctx)
+{
+    struct page p = {.fn = fn, .ctx = ctx};
+    int err = dp_waits_names_begin(&p.names);
+    dp_waits_read(&p.waits);
+    p.now_ns = dp_clock_ns();
+    size_t n = p.waits.all.n;
+    if (!err)
+        err = say(&p, "%zu thread%s wait%s\n", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+    for (size_t i = 0; !err && i < n; i++)
+        err = write_circle(&p, &p.waits.all.at[i]);
+    for (size_t i = 0; !err && i < n; i++)
+        err = write_wait(&p, &p.waits.all.at[i]);
+    dp_waits_names_end(&p.names);
+    dp_waits_free(&p.waits);
+    return err;
+}

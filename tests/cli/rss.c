@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// rss.c - a program that knows where its memory went: prints "SIZES..." as JSON, then waits for the end of its input.
+// With an argument it changes its user first, and leaves alone what otherwise it only reads.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BLOCKS = 160000, BLOCK = 200, LARGE = 24 << 20, MAPPED = 16 << 20, ON_STACK = 3 << 20, UNTOUCHED = 64 << 20 };
+
+static void *blocks[BLOCKS];
+static char data[5 << 20]; // .bss
+
+static void *deep(void *barrier)
+{
+    char local[ON_STACK];
+    memset(local, 1, sizeof local);
+    __asm__ volatile("" : : "r"(local) : "memory");
+    pthread_barrier_wait(barrier);
+    pause();
+    return local[1] ? NULL : barrier;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    pthread_t thread;
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, deep, &barrier);
+    pthread_barrier_wait(&barrier);
+    memset(data, 1, sizeof data);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = memset(malloc(BLOCK), 1, BLOCK);
+    for (int i = 0; i < BLOCKS; i++) // three of four are free, and no page is
+        if (i % 4)
+            free(blocks[i]);
+    void *large = memset(malloc(LARGE), 1, LARGE), *untouched = calloc(1, UNTOUCHED);
+    for (size_t i = 0; argc == 1 && i < UNTOUCHED; i += 4096) // pages of zeros, which are nobody's memory
+        (void)((volatile char *)untouched)[i];
+    void *mapped = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(mapped, 1, MAPPED);
+    if (argc > 1 && setuid(65534)) // the kernel then takes the files of /proc/self away
+        return 1;
+    printf("{\"in_use\":%d,\"held\":%d,\"stacks\":%d,\"files\":%zu,\"mapped\":%d,\"untouched\":%d,\"kept\":%d}\n",
+           BLOCKS / 4 * BLOCK + LARGE, BLOCKS / 4 * 3 * BLOCK, ON_STACK, sizeof data, MAPPED, UNTOUCHED,
+           large && untouched && mapped);
+    fflush(stdout);
+    while (getchar() != EOF)
+        ;
+    return 0;
+}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof rss` on a program that knows where its memory went, with a profile and without, and on profiles alone.
+
+    test_rss.py DELTAPROF PROGRAM
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DELTAPROF, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv.pop(2))
+os.environ.pop('MALLOC_PERTURB_', None)  # it makes malloc fill blocks, so all of them would be resident
+
+
+def rss(*arguments):
+    """(status, answer, or the line of the error)."""
+    done = subprocess.run([DELTAPROF, 'rss', '--json', *arguments], text=True, capture_output=True)
+    return done.returncode, json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+
+class Program:
+    def __init__(self, command, **kwargs):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
+        self.knows = json.loads(self.process.stdout.readline())
+        self.pid = str(self.process.pid)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
+
+
+def anonymous(pid):
+    with open(f'/proc/{pid}/status') as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith('RssAnon:'))
+
+
+class Rss(unittest.TestCase):
+    def setUp(self):
+        self.out = tempfile.mkdtemp(prefix='deltaprof-rss-')
+        self.addCleanup(subprocess.run, ['rm', '-rf', self.out])
+
+    def near(self, value, expected, share, what):
+        self.assertLessEqual(abs(value - expected), share * expected, what)
+
+    def adds_up(self, answer):
+        self.assertEqual(sum(part['bytes'] for part in answer['parts']), answer['explained_bytes'])
+        self.assertEqual(answer['explained_bytes'] + answer['unexplained_bytes'], answer['anonymous_bytes'])
+        self.assertTrue(all(part['bytes'] > 0 for part in answer['parts']), answer)
+        self.assertEqual(answer['parts'], sorted(answer['parts'], key=lambda part: -part['bytes']))
+        return {part['name']: part['bytes'] for part in answer['parts']}
+
+    def test_a_program_without_a_profiler_is_explained_by_kinds_of_mappings(self):
+        with Program([PROGRAM], cwd=self.out) as program:
+            status, answer = rss(program.pid)
+            self.assertEqual(status, 0, answer)
+            parts, knows = self.adds_up(answer), program.knows
+            self.near(answer['anonymous_bytes'], anonymous(program.pid), 0.05, answer)
+            self.near(parts['malloc (brk and arenas)'], knows['held'] / 3 * 4, 0.15, parts)
+            self.near(parts['stacks of threads'], knows['stacks'], 0.25, parts)
+            self.near(parts['private pages of files'], knows['files'], 0.5, parts)
+            self.near(answer['unexplained_bytes'], knows['mapped'] + 24 * 2**20, 0.1, answer)
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            self.assertIn('explained by kinds of mappings', text)
+
+    def profiled(self, conf, *arguments):
+        return Program([DELTAPROF, 'run', '-o', f'interval=0,signal=USR2,symbolize=none,out={self.out},' + conf, '--', PROGRAM, *arguments], cwd='/')
+
+    def tick(self, program):
+        before = set(os.listdir(self.out))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not any(name.endswith('.heap.pb.gz') for name in set(os.listdir(self.out)) - before):
+            os.kill(program.process.pid, signal.SIGUSR2)
+            time.sleep(0.1)
+
+    def check_parts(self, answer, knows, tolerance):
+        parts = self.adds_up(answer)
+        self.near(parts['malloc, in use'], knows['in_use'], tolerance, parts)
+        held = parts['malloc, held but not in use'] + parts['malloc, in use']
+        self.near(held, knows['held'] + knows['in_use'], 0.15, parts)
+        self.near(parts['stacks of threads'], knows['stacks'], 0.25, parts)
+        self.near(parts['private pages of files'], knows['files'], 0.5, parts)
+        self.assertGreater(parts['the profiler'], 0)
+        self.near(answer['unexplained_bytes'], knows['mapped'], 0.2, answer)
+
+    def test_a_profiled_program_knows_what_malloc_holds(self):
+        with self.profiled('heap_rate=1') as program:
+            self.tick(program)
+            for words in ([program.pid], [program.pid, self.out], [self.out]):
+                status, answer = rss(*words)
+                self.assertEqual(status, 0, answer)
+                self.check_parts(answer, program.knows, 0.05)
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            self.assertRegex(text, r'64(\.\d+)?MB +allocated, but never touched')
+
+    def test_mappings_are_a_part_where_they_are_recorded(self):
+        with self.profiled('heap_rate=1,mmap=on') as program:
+            self.tick(program)
+            for words in ([program.pid], [self.out]):
+                status, answer = rss(*words)
+                self.assertEqual(status, 0, answer)
+                parts = self.adds_up(answer)
+                self.near(parts['mmap'], program.knows['mapped'], 0.02, parts)
+                self.assertGreater(answer['explained_bytes'], 0.97 * answer['anonymous_bytes'], answer)
+
+    @unittest.skipIf(os.geteuid(), 'only root may change its user')
+    def test_a_process_that_changed_its_user_tells_its_parts_too(self):
+        os.chmod(self.out, 0o777)
+        with self.profiled('heap_rate=1,mmap=on', 'changes-user') as program:
+            self.tick(program)
+            status, answer = rss(self.out)
+            self.assertEqual(status, 0, answer)
+            parts = self.adds_up(answer)
+            self.near(parts['malloc, in use'], program.knows['in_use'], 0.05, parts)
+            self.near(parts['mmap'], program.knows['mapped'], 0.02, parts)
+
+    def test_what_is_sampled_says_how_sure_it_is(self):
+        with self.profiled('heap_rate=512k') as program:
+            self.tick(program)
+            status, answer = rss(program.pid)
+            self.assertEqual(status, 0, answer)
+            self.adds_up(answer)
+            self.assertGreater(answer['error_bytes'], 2**20)
+            parts = {part['name']: part['bytes'] for part in answer['parts']}
+            self.assertLessEqual(abs(parts['malloc, in use'] - program.knows['in_use']), 6 * answer['error_bytes'], answer)
+
+    def test_words_that_make_no_sense_are_refused(self):
+        for words, line in (
+                ((), 'no PID or FILE given'), (('1', self.out, self.out), 'one process at a time'),
+                (('4194999',), 'no such process'), (('4194999x',), 'No such file'), ((self.out,), 'no'),
+                ((str(os.getpid()), self.out), 'no heap profile of process')):
+            status, answer = rss(*words)
+            self.assertIn(status, (1, 2), words)
+            self.assertIn(line, answer, words)
+            self.assertEqual(answer.count('\n'), 1, answer)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0]])

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fuzzes the readers of OTLP profiles and of folded stacks with any bytes: what one of them accepts must be a profile
+ * that the decoder accepts, and must come back from OTLP with the same sums.
+ */
+#include "formats/formats.h"
+#include "model/merge.h"
+#include "written.h"
+
+static int64_t sum(const struct dp_merge *merge)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < merge->values.n; i++)
+        total += (uint64_t)merge->values.at[i] * (1 + i % merge->model.types.n);
+    return (int64_t)total;
+}
+
+static int read_profile(struct dp_merge *merge, const struct written *pprof, struct dp_decode_error *error)
+{
+    struct dp_decode decode = {0};
+    int err = dp_decode_scan(&decode, pprof->bytes.at, pprof->bytes.n, error);
+    err = err ? err : dp_merge_add(merge, &decode, (struct dp_merge_place){DP_MERGE_NEWEST, 0}, error);
+    err = err ? err : dp_merge_choose(merge);
+    dp_decode_fini(&decode);
+    return err;
+}
+
+static int write_otlp(const struct dp_merge *merge, struct written *otlp)
+{
+    DP_VEC(uint32_t) rows = {0};
+    if (!dp_vec_room(&rows, merge->model.rows.n + 1))
+        return -ENOMEM;
+    for (uint32_t row = 0; row < merge->model.rows.n; row++)
+        rows.at[rows.n++] = row;
+    struct dp_formats_profile p = {.model = &merge->model,
+                                   .header = &merge->header,
+                                   .values = merge->values.at,
+                                   .rows = rows.at,
+                                   .n_rows = rows.n,
+                                   .n_types = (uint32_t)merge->model.types.n};
+    struct dp_formats_origin origin = {0};
+    int err = dp_formats_write_otlp(&p, &origin, keep, otlp);
+    dp_vec_fini(&rows);
+    return err;
+}
+
+/* What was read must survive another round. */
+static void judge(const struct written *pprof)
+{
+    struct dp_decode_error error = {""};
+    struct dp_merge first = {0}, second = {0};
+    struct written otlp = {0}, again = {0};
+    int err = read_profile(&first, pprof, &error);
+    CHECK(err != -EBADMSG);
+    if (!err && first.model.types.n && first.model.rows.n)
+        err = write_otlp(&first, &otlp);
+    if (!err && otlp.bytes.n) {
+        err = dp_formats_read_otlp(otlp.bytes.at, otlp.bytes.n, keep, &again, &error);
+        CHECK(err != -EBADMSG);
+        err = err ? err : read_profile(&second, &again, &error);
+        CHECK(err != -EBADMSG);
+        CHECK(err || sum(&first) == sum(&second));
+    }
+    dp_merge_fini(&first);
+    dp_merge_fini(&second);
+    dp_vec_fini(&otlp.bytes);
+    dp_vec_fini(&again.bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct dp_decode_error error = {""};
+    struct written pprof = {0};
+    int err = dp_formats_read_otlp(data, size, keep, &pprof, &error);
+    CHECK(err != -EBADMSG || error.line[0]);
+    if (!err)
+        judge(&pprof);
+    dp_vec_clear(&pprof.bytes);
+    *error.line = 0;
+    err = dp_formats_read_folded(data, size, keep, &pprof, &error);
+    CHECK(err != -EBADMSG || error.line[0]);
+    if (!err)
+        judge(&pprof);
+    dp_vec_fini(&pprof.bytes);
+    CHECK(dp_mem_used() == 0);
+    return 0;
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""With mmap=on, mappings are a heap of their own: what each function mapped, and what is left of it, page by page."""
+from harness import main, profiles, run, same, victim
+
+
+def rows(r, pid=None):
+    """{(function, heap): [allocations, bytes, objects in use, bytes in use]}."""
+    found = {}
+    kept = [p for p in profiles(r) if pid is None or p.pid == pid]
+    newest = max(kept, key=lambda p: int(p.seq), default=None)
+    for p in kept:
+        for s in p.samples:
+            labels = dict(s.labels)
+            if labels.get('heap', '').startswith('mmap') and 'fork' not in labels:
+                to = found.setdefault((s.names[0], labels['heap']), [0, 0, 0, 0])
+                for i, type in enumerate(('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')):
+                    to[i] += s.values[type] if i < 2 or p is newest else 0
+    return found
+
+
+def check(r, found):
+    for line in r.stdout.splitlines():
+        name, *values, heap = line.split()
+        assert found.get((name, heap), [0, 0, 0, 0]) == [int(v) for v in values], (line, found)
+
+
+def first_pid(r):
+    return min((p.pid for p in profiles(r)), key=int)
+
+
+def that_each_function_has_what_it_mapped_page_by_page():
+    r = same([victim('maps')], 'heap_rate=1,mmap=on,log=none')
+    pid = first_pid(r)
+    found = rows(r, pid)
+    # A mremap that failed counts for its caller what it had taken from `keeps`.
+    keeps, main_ = found.pop(('keeps', 'mmap')), found.pop(('main', 'mmap'))
+    assert keeps == [1, 40960, 0, 0] and main_ == [1, 40960, 1, 40960], (keeps, main_)
+    check(type(r)('\n'.join(r.stdout.splitlines()[1:]), '', 0, r.out), found)
+    assert found[('breaks', 'mmap')] == [1, 8 * 4096, 1, 5 * 4096], found
+    child = [p.pid for p in profiles(r) if p.pid != pid]
+    assert child and list(rows(r, child[0]).values()) == [[1, 8192, 1, 8192]], rows(r, child[0])
+
+
+def that_no_mapping_is_seen_without_the_key():
+    r = same([victim('maps')], 'heap_rate=1,log=none')
+    assert rows(r) == {}
+
+
+def that_threads_and_handlers_lose_nothing():
+    r = run([victim('maps'), 'race'], 'heap_rate=1,mmap=on,log=none')
+    assert r.status == 0, r.stderr
+    found = rows(r)
+    lost = [c for p in profiles(r) for c in p.comments if 'changes of mappings' in c]
+    if not lost:
+        check(r, found)
+        assert found[('map', 'mmap')][2:] == [0, 0], found
+        assert found[('map', 'mmap')][0] >= 12000, found
+
+
+main(globals())

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The key `stuck`: a line for each wait for a lock with a holder that lasts, one for each deadlock, none for idle
+threads. Every case ends with a thread that waits for main: its line comes in each."""
+import http.client
+import os
+import re
+import subprocess
+
+from harness import environment, free_port, main, victim, wait_until
+
+LAST = 'in waits_for_main'
+
+
+def page(port):
+    c = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+    c.request('GET', '/debug/pprof/waits')
+    return c.getresponse().read().decode()
+
+
+def lines(how, n, see=None):
+    """The lines of the log, without the process's id, once there are n and the one of the last thread. see(port): looked
+    at then."""
+    port = free_port()
+    with subprocess.Popen([victim('alarm'), how], env=environment(f'stuck=300ms,out=none,listen=127.0.0.1:{port}'),
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        try:
+            os.set_blocking(p.stderr.fileno(), False)
+            text = b''
+
+            def told():
+                nonlocal text
+                text += p.stderr.read() or b''
+                return LAST in text.decode() and text.count(b'\n') > n
+            wait_until(told)
+            seen = wait_until(lambda: see(port)) if see else None
+            p.stdin.close()
+            p.wait(60)
+            text += p.stderr.read() or b''
+        finally:
+            p.kill()
+    all_lines = [re.sub(r'^deltaprof\[\d+\]: ', '', line) for line in text.decode().splitlines()]
+    last = [line for line in all_lines if LAST in line]
+    assert len(last) == 1 and last[0].startswith('stuck: thread '), all_lines
+    return [line for line in all_lines if LAST not in line], last[0], seen
+
+
+def parts(line):
+    """thread -> (lock, holder, stack) of each part of a line."""
+    found = re.findall(r'thread (\d+) \(\w+\) waits \d+\.\d{3} s for (\S+) 0x\w+ held by (.*?), in ([^;]+)', line)
+    return {tid: (lock, holder, stack.split(' < ')) for tid, lock, holder, stack in found}
+
+
+def that_a_circle_of_three_is_one_line():
+    (line,), _, _ = lines('circle', 1)
+    assert line.startswith('deadlock of 3 threads: '), line
+    members = parts(line)
+    assert len(members) == 3, line
+    assert {f'thread {tid}' for tid in members} == {holder for _, holder, _ in members.values()}, line
+    assert all(lock == 'mutex' and stack[0] == 'locks_two' for lock, _, stack in members.values()), line
+
+
+def that_a_circle_is_named_after_main_left():
+    (line,), last, _ = lines('left', 1)
+    assert line.startswith('deadlock of 3 threads: ') and len(parts(line)) == 3, line
+    assert 'held by thread' in last, last
+
+
+def that_a_thread_that_waits_for_itself_is_named():
+    (line,), _, _ = lines('itself', 1)
+    (lock, holder, stack), = parts(line).values()
+    assert line.startswith('deadlock of a thread with itself') and holder == 'itself' and stack[0] == 'locks_again', line
+
+
+def that_a_rwlock_names_its_writer_or_counts_its_readers():
+    (line,), _, _ = lines('readers', 1)
+    assert [p[:2] + (p[2][0],) for p in parts(line).values()] == [('rwlock-write', '2 readers', 'wants_to_write')], line
+    (line,), _, _ = lines('writer', 1)
+    ((lock, holder, stack),) = parts(line).values()
+    assert lock == 'rwlock-read' and re.match(r'thread \d+$', holder) and stack[0] == 'wants_to_read', line
+    assert holder + ' (' in line and re.search(r' is in (pause\(\)|system call)', line), line
+
+
+def that_a_chain_is_followed_to_the_thread_that_sleeps():
+    two, _, _ = lines('chain', 2)
+    far, = [line for line in two if 'waits_for_both' in line]
+    near, = [line for line in two if line != far]
+    assert [p[2][0] for p in parts(far).values()] == ['waits_for_both', 'holds_and_waits'], far
+    assert [p[2][0] for p in parts(near).values()] == ['holds_and_waits'], near
+
+
+def that_a_holder_that_ended_is_named():
+    (line,), _, _ = lines('ended', 1)
+    assert re.search(r'held by thread \d+, which has ended, in waits_for_ended', line), line
+
+
+def that_idle_threads_and_abandoned_waits_are_no_alarm():
+    for how in ('idle', 'abandoned'):
+        others, last, _ = lines(how, 0)
+        assert others == [], others
+        assert 'held by thread' in last, last
+
+
+def that_the_last_release_is_known():
+    others, last, text = lines('released', 0, see=page)
+    assert others == [], others
+    assert '; last released, while a thread waited, in releases_while_one_waits' in last, last
+    paragraph, = [p for p in text.split('\n\n') if 'waits_for_main' in p]
+    assert '  last released, while a thread waited, in\n    releases_while_one_waits\n' in paragraph, text
+
+
+def that_the_page_names_a_circle_once():
+    _, _, text = lines('circle', 1, see=page)
+    found = re.findall(r'^deadlock: thread (\d+) waits for thread (\d+), which waits for thread (\d+), which waits for the first one$',
+                       text, re.M)
+    assert len(found) == 1 and len(set(found[0])) == 3, text
+
+
+main(globals())

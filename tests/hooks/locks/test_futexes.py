@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""
+Waits for futexes. The block and the mutex profile agree about locks, other waits are only in the block profile, and the
+program behaves as without the profiler.
+"""
+import os
+import shutil
+import subprocess
+
+import reader
+from harness import main, new_directory, profiles, same, victim
+
+ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
+
+
+def totals(r, pid='*'):
+    """{kind: {(names, labels): {type: value}}} of both lock kinds."""
+    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block')}
+
+
+def delay(total, lock):
+    return sum(row['delay'] for (_, labels), row in total.items() if dict(labels)['lock'] == lock)
+
+
+def balance(r, lock='futex', pid='*'):
+    t = totals(r, pid)
+    assert delay(t['mutex'], lock) == delay(t['block'], lock) > 0, (delay(t['mutex'], lock), delay(t['block'], lock))
+    return t
+
+
+def that_a_lock_of_unknown_make_has_its_holders():
+    t = balance(same([victim('futexes'), 'lock'], ALL))
+    blame = reader.by_function(t['mutex'], 'delay', {'holds_long', 'holds_short'})
+    assert blame['holds_long'] > 10 * blame['holds_short'], blame
+    waits = reader.by_function(t['block'], 'delay', {'holds_long', 'holds_short'})
+    assert waits['holds_short'] > 0, waits
+
+
+def that_timeouts_and_signals_lose_nothing():
+    for how in 'timeouts', 'signals':
+        balance(same([victim('futexes'), how], ALL))
+
+
+def that_idle_workers_wait_for_no_lock():
+    r = same([victim('futexes'), 'events'], ALL)
+    t = totals(r)
+    assert delay(t['block'], 'futex') > 100e6 and not t['mutex'], t
+
+
+def that_results_are_the_same():
+    for conf in ALL, 'block_rate=0,mutex_rate=0':
+        r = same([victim('futexes'), 'results'], conf)
+        assert r.status == 0, r
+    assert 'six arguments: 0' in r.stdout, r.stdout
+
+
+def that_abandoned_waits_are_nobodys():
+    balance(same([victim('futexes'), 'abandon'], ALL))
+
+
+def that_a_forked_child_waits_on_its_own():
+    r = same([victim('futexes'), 'forks'], ALL)
+    parent = min(p.pid for p in profiles(r, kind='block'))
+    balance(r, pid=parent)
+
+
+def seen(t, kind, lock):
+    """{function: ns} of the rows of a lock, by leaf. No row has the functions of the lock's library."""
+    rows = {key: row for key, row in t[kind].items() if dict(key[1])['lock'] == lock}
+    return reader.by_function(rows, 'delay')
+
+
+def agree(t, *locks):
+    for lock in locks:
+        assert delay(t['mutex'], lock) == delay(t['block'], lock) > 0, (lock, t)
+    for lock in 'cond', 'sem', 'park', 'barrier':
+        assert delay(t['mutex'], lock) == 0, (lock, t)
+
+
+def that_rust_names_its_locks_and_their_holders():
+    version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
+    if not version or int(version.split('.')[1]) < 70:
+        print('skipped: no rustc whose parked threads wait on words of their own')
+        return
+    program = os.path.join(new_directory(), 'rust_locks')
+    source = os.path.join(os.path.dirname(__file__), 'victim_rust_locks.rs')
+    subprocess.run(['rustc', '-O', '--crate-name', 'victim', '-o', program, source], check=True)
+    t = totals(same([program], ALL))
+    agree(t, 'mutex', 'rwlock', 'once')
+    blame = seen(t, 'mutex', 'mutex')
+    assert max(blame, key=blame.get) == 'victim::holds_long', blame  # although it ends with a tail call
+    blame = seen(t, 'mutex', 'rwlock')
+    assert max(blame, key=blame.get) == 'victim::writes', blame
+    assert 'victim::wants_it_made' in seen(t, 'mutex', 'once'), t
+    for lock, function in (('mutex', 'holds_short'), ('rwlock', 'reads'), ('once', 'wants_it_made'), ('cond', 'waits_for'),
+                           ('cond', 'gives_up'), ('park', 'is_parked')):
+        assert seen(t, 'block', lock).get('victim::' + function, 0) > 1e6, (lock, function, t)
+    assert not seen(t, 'block', 'futex'), t
+
+
+def that_a_stripped_program_parks_in_no_lock():
+    """Without symbol names, a lock is known by its wakes: an idle thread never wakes another where it waited."""
+    version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
+    if not version or int(version.split('.')[1]) < 70:
+        print('skipped: no rustc whose parked threads wait on words of their own')
+        return
+    program = os.path.join(new_directory(), 'rust_locks')
+    source = os.path.join(os.path.dirname(__file__), 'victim_rust_locks.rs')
+    subprocess.run(['rustc', '-O', '-C', 'strip=symbols', '-o', program, source], check=True)
+    t = totals(same([program], ALL))
+    assert delay(t['block'], 'futex') > delay(t['mutex'], 'futex') + 200e6, t  # is_parked, waits_for, is_idle
+
+
+def that_cxx20_names_what_it_waits_for():
+    if not os.path.exists(victim('cxx20_waits')):
+        print('skipped: no C++20')
+        return
+    t = totals(same([victim('cxx20_waits')], ALL))
+    agree(t, 'once')
+    blame, waits = sum(seen(t, 'mutex', 'futex').values()), seen(t, 'block', 'futex')
+    assert blame == waits.get('holds_long()', 0) + waits['holds_short()'] > 0 and waits['waits_for_event()'] > 1e6, t
+    assert max(seen(t, 'mutex', 'futex').items(), key=lambda item: item[1])[0] == 'holds_long()', t
+    assert 'makes_it_once()' in seen(t, 'mutex', 'once'), t
+    assert seen(t, 'block', 'sem')['waits_for_work()'] > 1e6, t
+    assert seen(t, 'block', 'barrier')['waits_for_others(int)'] > 1e6, t
+
+
+if __name__ == '__main__':
+    main(globals())

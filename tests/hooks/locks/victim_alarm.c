@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_alarm.c - threads that wait until the standard input ends. Each case sets its threads up and then adds one
+ * that waits for a mutex that main holds:
+ *
+ *     victim_alarm circle      three threads, each for the mutex of the next one
+ *     victim_alarm left        the same, and main leaves by pthread_exit
+ *     victim_alarm itself      a thread locks the mutex that it holds
+ *     victim_alarm readers     a thread waits to write while two threads read
+ *     victim_alarm writer      a thread waits to read while another one writes
+ *     victim_alarm chain       a thread waits for a thread that waits for a thread that sleeps
+ *     victim_alarm ended       a thread waits for the mutex of one that ended without unlocking it
+ *     victim_alarm idle        threads wait for a condition, a semaphore, a barrier and each other's end
+ *     victim_alarm abandoned   two threads left their waits: one by longjmp, one was cancelled
+ *     victim_alarm released    main unlocks the mutex some times while the thread waits, and locks it again
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER,
+                       locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t ready;
+static sem_t never;
+static sigjmp_buf back;
+
+static void sleeps(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Several threads run this at once: each locks its mutex, and then the next one's. */
+__attribute__((noinline)) void *locks_two(void *arg)
+{
+    long i = (long)arg;
+    pthread_mutex_lock(&locks[i]);
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[(i + 1) % 3]);
+    return NULL;
+}
+
+__attribute__((noinline)) void *locks_again(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+__attribute__((noinline)) void *reads(void *unused)
+{
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_barrier_wait(&ready);
+    sleeps();
+    return unused;
+}
+
+__attribute__((noinline)) void *writes(void *unused)
+{
+    pthread_rwlock_wrlock(&rwlock);
+    pthread_barrier_wait(&ready);
+    sleeps();
+    return unused;
+}
+
+__attribute__((noinline)) void *wants_to_write(void *unused)
+{
+    pthread_barrier_wait(&ready);
+    pthread_rwlock_wrlock(&rwlock);
+    return unused;
+}
+
+__attribute__((noinline)) void *wants_to_read(void *unused)
+{
+    pthread_barrier_wait(&ready);
+    pthread_rwlock_rdlock(&rwlock);
+    return unused;
+}
+
+__attribute__((noinline)) void *holds_and_sleeps(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    pthread_barrier_wait(&ready);
+    sleeps();
+    return unused;
+}
+
+__attribute__((noinline)) void *holds_and_waits(void *unused)
+{
+    pthread_mutex_lock(&locks[1]);
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+__attribute__((noinline)) void *waits_for_both(void *unused)
+{
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[1]);
+    return unused;
+}
+
+static void *ends_with_lock(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+__attribute__((noinline)) void *waits_for_ended(void *unused)
+{
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+static void *waits_for_condition(void *unused)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&mutex);
+    for (;;)
+        pthread_cond_wait(&condition, &mutex);
+    return unused;
+}
+
+static void *waits_for_semaphore(void *unused)
+{
+    pthread_barrier_wait(&ready);
+    sem_wait(&never);
+    return unused;
+}
+
+static void *waits_for_barrier(void *unused)
+{
+    static pthread_barrier_t two;
+    pthread_barrier_init(&two, NULL, 2);
+    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&two);
+    return unused;
+}
+
+static void *joins(void *unused)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, waits_for_semaphore, NULL);
+    pthread_join(thread, NULL);
+    return unused;
+}
+
+static void jump(int sig)
+{
+    (void)sig;
+    siglongjmp(back, 1);
+}
+
+static void *leaves_its_wait(void *unused)
+{
+    if (sigsetjmp(back, 1) == 0) {
+        pthread_barrier_wait(&ready);
+        pthread_mutex_lock(&held);
+    }
+    pthread_barrier_wait(&ready);
+    sleeps();
+    return unused;
+}
+
+static void *is_cancelled(void *unused)
+{
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&held);
+    return unused;
+}
+
+__attribute__((noinline)) void *waits_for_main(void *unused)
+{
+    for (;;) {
+        pthread_mutex_lock(&held);
+        pthread_mutex_unlock(&held);
+        sched_yield();
+    }
+    return unused;
+}
+
+static pthread_t start(void *(*run)(void *), long i)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, run, (void *)i);
+    return thread;
+}
+
+static void start_all(unsigned n, void *(*const runs[])(void *))
+{
+    pthread_barrier_init(&ready, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++)
+        start(runs[i], i);
+    pthread_barrier_wait(&ready);
+}
+
+static void abandon(void)
+{
+    pthread_barrier_init(&ready, NULL, 2);
+    signal(SIGUSR1, jump);
+    pthread_t first = start(leaves_its_wait, 0);
+    pthread_barrier_wait(&ready);
+    usleep(20000); /* most often it waits now; if not, it jumps from before its wait */
+    pthread_kill(first, SIGUSR1);
+    pthread_barrier_wait(&ready);
+    pthread_t second = start(is_cancelled, 0);
+    pthread_barrier_wait(&ready);
+    usleep(20000);
+    pthread_cancel(second);
+    pthread_join(second, NULL);
+}
+
+__attribute__((noinline)) void releases_while_one_waits(void)
+{
+    for (int i = 0; i < 5; i++) {
+        usleep(20000);
+        pthread_mutex_unlock(&held);
+        usleep(1000);
+        pthread_mutex_lock(&held);
+    }
+}
+
+static void *ends_with_stdin(void *unused)
+{
+    char c;
+    while (read(0, &c, 1) > 0)
+        ;
+    _exit(0);
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    pthread_mutex_lock(&held);
+    if (!strcmp(how, "circle") || !strcmp(how, "left"))
+        start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
+    else if (!strcmp(how, "itself"))
+        start_all(1, (void *(*[])(void *)){locks_again});
+    else if (!strcmp(how, "readers"))
+        start_all(3, (void *(*[])(void *)){reads, reads, wants_to_write});
+    else if (!strcmp(how, "writer"))
+        start_all(2, (void *(*[])(void *)){writes, wants_to_read});
+    else if (!strcmp(how, "chain"))
+        start_all(3, (void *(*[])(void *)){holds_and_sleeps, holds_and_waits, waits_for_both});
+    else if (!strcmp(how, "idle"))
+        start_all(5, (void *(*[])(void *)){waits_for_condition, waits_for_semaphore, waits_for_barrier, joins,
+                                           waits_for_condition});
+    else if (!strcmp(how, "abandoned"))
+        abandon();
+    else if (!strcmp(how, "ended")) {
+        pthread_join(start(ends_with_lock, 0), NULL);
+        start_all(1, (void *(*[])(void *)){waits_for_ended});
+    }
+    start(waits_for_main, 0);
+    if (!strcmp(how, "released"))
+        releases_while_one_waits();
+    if (!strcmp(how, "left")) {
+        start(ends_with_stdin, 0);
+        pthread_exit(NULL);
+    }
+    ends_with_stdin(NULL);
+}

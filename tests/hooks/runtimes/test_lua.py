@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Lua's functions stand in the profiles by file and line, and its memory is the heap `lua`: for scripts that require the
+module, and for a C program that embeds Lua.
+"""
+import collections
+import os
+
+import check_profile
+import reader
+from harness import BUILD, main, need, new_directory, profiles, run, same, victim
+
+need('lua5.4')
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, 'victim_lua.lua')
+MODULE = {'LUA_CPATH': BUILD + '/runtime_hooks/lua/?.so'}
+DEPTH = 128
+
+
+def lua(*argv, conf='heap_rate=1', **kwargs):
+    return run(['lua5.4', *argv], conf, extra=MODULE, **kwargs)
+
+
+with open(SCRIPT) as script:
+    GROW = f'{SCRIPT}:' + str(next(i for i, line in enumerate(script, 1) if 'string.rep("x"' in line))
+
+
+def lines(sample):
+    return tuple(f'{f.file}:{f.line}' for f in sample.frames if f.file)
+
+
+def expected(text):
+    """{stack of the caller of grow: [objects, bytes, in use]}, cut as profiles are."""
+    result = collections.defaultdict(lambda: [0, 0, 0])
+    for note in text.splitlines():
+        size, *stack = note.split(' ')
+        row = result[tuple(stack)]
+        row[0] += 2
+        row[1] += 2 * int(size) + 25
+        row[2] += int(size) + 25
+    return dict(result)
+
+
+def measured(loaded):
+    result = collections.defaultdict(lambda: [0, 0, 0])
+    for p in loaded:
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            stack = lines(s)
+            if stack[:1] == (GROW,) and objects and size / objects >= 100000:
+                assert dict(s.labels).get('heap') == 'lua', s
+                row = result[stack[1:]]
+                row[0] += objects
+                row[1] += size
+                row[2] += s.values['inuse_space']
+    return dict(result)
+
+
+def compare(want, got, still_there):
+    """The deep recursion is cut by `depth` somewhere."""
+    deep = [stack for stack in want if len(stack) > DEPTH]
+    assert len(deep) == 1
+    for stack in [stack for stack in got if stack[:50] == deep[0][:50]]:
+        assert deep[0][:len(stack)] == stack
+        got[deep[0]] = [a + b for a, b in zip(got.get(deep[0], [0, 0, 0]), got.pop(stack))]
+    if not still_there:
+        want = {stack: [row[0], row[1], 0] for stack, row in want.items()}
+    wrong = [(stack, row, got.get(stack)) for stack, row in want.items() if got.get(stack) != row]
+    assert not wrong, wrong[0]
+    assert got == want, [stack for stack in got if stack not in want][0]
+
+
+def that_every_line_has_what_it_allocated_while_malloc_is_profiled_too():
+    """Nothing twice: what Lua takes from malloc is in no other heap. lua_close frees everything."""
+    r = lua(SCRIPT, conf=f'heap_rate=1,interval=0,depth={DEPTH}')
+    assert r.status == 0 and not r.stderr, r.stderr
+    loaded = profiles(r)
+    compare(expected(r.stdout), measured(loaded), still_there=False)
+    inuse = sum(s.values['inuse_objects'] for s in loaded[-1].samples if dict(s.labels).get('heap') == 'lua')
+    assert inuse == 0, inuse
+
+
+def that_a_script_starts_and_writes_without_a_preload():
+    path = new_directory() + '/heap.pb.gz'
+    r = lua(SCRIPT, f'heap_rate=1,depth={DEPTH},interval=0,out=none', path, preload=False)
+    assert r.status == 0 and not r.stderr, r.stderr
+    check_profile.check(path)
+    compare(expected(r.stdout), measured([reader.load(path)]), still_there=True)
+
+
+def that_functions_have_the_names_of_lua_s_tracebacks():
+    r = lua(SCRIPT)
+    names = {f.function for p in profiles(r) for s in p.samples for f in s.frames if f.file}
+    assert {'main chunk', 'grow', 'recursion', 'nested', '__index', '__lt', 'for iterator'} <= names, names
+    assert [n for n in names if n.startswith('function ') and n[-1].isdigit()], names  # what a coroutine begins with
+    assert '' not in names and None not in names, names
+
+
+def that_samples_are_as_good_as_all():
+    r = lua(SCRIPT, conf='heap_rate=4k')
+    assert r.status == 0 and not r.stderr, r.stderr
+    assert [s for p in profiles(r) for s in p.samples if 'grow' in s.names]
+
+
+def that_labels_stay_with_their_coroutine():
+    script = """
+local deltaprof = require "deltaprof"
+local kept = {}
+local function grow(n) kept[#kept + 1] = string.rep("x", n) end
+local function task(name, n)
+  deltaprof.label_push("endpoint", name)
+  coroutine.yield()
+  grow(n)
+  local inner = coroutine.wrap(function()
+    grow(n + 200000)                         -- no labels of its own: those of its resumer
+    deltaprof.label_push("step", "inner")
+    coroutine.yield()
+    grow(n + 300000)
+  end)
+  inner()
+  grow(n)
+  inner()
+  deltaprof.label_pop()
+  grow(n + 500000)
+end
+local a, b = coroutine.wrap(task), coroutine.wrap(task)
+a("/a", 1000000)
+b("/b", 2000000)
+grow(3000000)
+a()
+grow(3000000)
+b()
+deltaprof.label_pop()                        -- without a push: nothing
+"""
+    r = lua('-e', script)
+    assert r.status == 0 and not r.stderr, r.stderr
+    got = collections.Counter()
+    for p in profiles(r):
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            if 'grow' in s.names and objects and size / objects >= 1000000:
+                labels = tuple(sorted((k, v) for k, v in s.labels if k != 'heap'))
+                got[size // objects // 100000, labels] += objects
+    want = {}
+    for name, n in (('/a', 10), ('/b', 20)):
+        endpoint = (('endpoint', name),)
+        want.update({(n, endpoint): 4, (n + 2, endpoint): 2, (n + 3, endpoint + (('step', 'inner'),)): 2, (n + 5, ()): 2})
+    want[30, ()] = 4
+    assert got == want, got
+
+
+def that_a_program_that_embeds_lua_attaches_its_states():
+    """States in threads, handed from one to another; coroutines that C resumes; a state inside a state; closed ones."""
+    if not os.path.exists(victim('lua_host')):
+        return
+    path = new_directory() + '/heap.pb.gz'
+    for options in ({'preload': False}, {'preload': True}):
+        r = run([victim('lua_host'), path], 'heap_rate=1', **options)
+        assert r.status == 0 and not r.stderr, r.stderr
+        got = collections.Counter()
+        for s in reader.load(path).samples:
+            if 'grow' in s.names and s.values['alloc_space'] >= 100000 * s.values['alloc_objects'] > 0:
+                assert dict(s.labels).get('heap') == 'lua', s
+                got[' '.join(lines(s)[1:])] += s.values['alloc_objects']
+        want = collections.Counter()
+        for note in r.stdout.splitlines():
+            n, stack = note.split(' ', 1)
+            want[stack] += int(n)
+        assert got == want, (got, want)
+
+
+def that_errors_are_results():
+    program = """
+local d = require "deltaprof"
+print(d.version:match("^%d+%.%d+%.%d+$") ~= nil, d.start("nonsense=1"))
+print(select("#", d.stop()), pcall(d.write, "other", "/x"))
+print(d.write("heap", "/nowhere/at/all"))
+print(pcall(d.label_push))
+"""
+    r = run(['lua5.4', '-e', program], preload=False, extra=MODULE)
+    out = r.stdout.splitlines()
+    assert r.status == 0 and out[0].startswith('true\tnil\tInvalid argument\t22'), (r.stdout, r.stderr)
+    assert "invalid option 'other'" in out[1] and out[2] == 'nil\tNo such file or directory\t2', out
+    assert out[3].startswith('false\t'), out
+    assert len(r.stderr.splitlines()) == 1 and 'nonsense' in r.stderr, r.stderr
+
+
+main(globals())

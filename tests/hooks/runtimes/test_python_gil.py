@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Waits for Python's global lock: the block profile has who waited, the mutex profile the Python line that held it."""
+from harness import main, profiles, run
+from interpreters import interpreters
+
+PROGRAM = '''
+import threading, time
+stop = False
+def compute(n):
+    x = 0
+    for i in range(n):
+        x += i * i
+    return x
+def hog():
+    while not stop:
+        compute(100000)
+def light():
+    for _ in range(30):
+        time.sleep(0.001)
+hogs = [threading.Thread(target=hog)]
+lights = [threading.Thread(target=light) for _ in range(2)]
+for t in hogs + lights: t.start()
+for t in lights: t.join()
+stop = True
+for t in hogs: t.join()
+'''
+CONF = 'heap_rate=0,block_rate=1ns,mutex_rate=1,interval=0'
+
+
+def of_gil(r, kind):
+    return [s for p in profiles(r, kind=kind) for s in p.samples if dict(s.labels).get('lock') == 'gil']
+
+
+def delay(samples):
+    return sum(s.values['delay'] for s in samples)
+
+
+def that_the_line_that_holds_the_lock_is_named():
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', PROGRAM], CONF)
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        block, mutex = of_gil(r, 'block'), of_gil(r, 'mutex')
+        assert delay(block) == delay(mutex) > 0, (version, delay(block), delay(mutex))
+        held = [s for s in mutex if 'hog' in s.names]
+        assert delay(held) > delay(mutex) / 2, (version, [(s.names, s.values) for s in mutex])
+        lines = {(f.function, f.line) for s in held for f in s.frames if f.file == '<string>'}
+        assert lines & {('compute', n) for n in (6, 7)} and ('hog', 11) in lines, (version, lines)
+        waited = [s for s in block if 'light' in s.names]
+        assert delay(waited) > delay(block) / 2, (version, [(s.names, s.values) for s in block])
+
+
+def that_off_leaves_them_conditions():
+    r = run(['/usr/bin/python3', '-S', '-c', PROGRAM], CONF + ',python=off')
+    assert r.status == 0 and not r.stderr, r.stderr
+    assert not of_gil(r, 'block') and not of_gil(r, 'mutex')
+    assert [s for p in profiles(r, kind='block') for s in p.samples if dict(s.labels).get('lock') == 'cond']
+
+
+main(globals())

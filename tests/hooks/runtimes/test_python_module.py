@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""import deltaprof: labels that stay with their task, start and write without a preload, in each interpreter of the machine."""
+import collections
+import os
+import re
+
+import check_profile
+import reader
+from harness import BUILD, main, new_directory, profiles, run
+from interpreters import interpreters
+
+MODULE = {'PYTHONPATH': BUILD + '/runtime_hooks/python', 'PYTHONDONTWRITEBYTECODE': '1'}
+ALONE = {**MODULE, 'LD_LIBRARY_PATH': f'{BUILD}/src:{BUILD}/runtime_hooks/python'}
+
+# grow(n) keeps a bytearray of n bytes, which takes n + 1.
+LABELS = '''
+import asyncio, contextvars, queue, threading
+import deltaprof
+kept = []
+def grow(n): kept.append(bytearray(n * 100000 - 1))
+try: deltaprof.set(heap_rate=1)
+except RuntimeError: deltaprof.start(heap_rate=1, interval=0)
+
+async def leaf(name, n):
+    with deltaprof.labels(endpoint=name):
+        grow(n)
+        await asyncio.sleep(0)
+        grow(n)
+        with deltaprof.labels(step='inner'):
+            await asyncio.gather(asyncio.create_task(child(n + 1)), asyncio.sleep(0))
+            await asyncio.get_running_loop().run_in_executor(None, grow, n + 2)
+            await asyncio.to_thread(grow, n + 3)
+        grow(n)
+    await asyncio.sleep(0)
+    grow(n + 4)
+
+async def child(n):
+    await asyncio.sleep(0)
+    grow(n)
+
+async def both():
+    grow(1)
+    await asyncio.gather(leaf('/a', 10), leaf('/b', 20))
+    grow(1)
+
+asyncio.run(both())
+
+@deltaprof.labels(endpoint='/decorated', tenant='x')
+def decorated(depth):
+    grow(30)
+    if depth: decorated(depth - 1)
+decorated(2)
+
+def generator():
+    for _ in range(2):
+        grow(31)
+        yield
+with deltaprof.labels(endpoint='/generator'):
+    list(generator())
+    thread = threading.Thread(target=grow, args=(32,))
+    thread.start(); thread.join()
+context = contextvars.copy_context()
+def inside():
+    with deltaprof.labels(endpoint='/context'):
+        grow(33)
+        contextvars.Context().run(grow, 34)
+context.run(inside)
+many = [contextvars.ContextVar(str(i)) for i in range(2000)]
+for i, v in enumerate(many): v.set(i)
+with deltaprof.labels(endpoint='/many'):
+    grow(35)
+try:
+    with deltaprof.labels(endpoint='/error'): raise KeyError
+except KeyError:
+    grow(36)
+'''
+
+
+def grown(r):
+    """{labels: [objects, bytes / 100000]}"""
+    got = collections.defaultdict(lambda: [0, 0])
+    for p in profiles(r):
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            if 'grow' in s.names and objects and size / objects >= 100000:
+                row = got[tuple(sorted((k, v) for k, v in s.labels if k != 'heap'))]
+                row[0] += objects
+                row[1] += size / 100000
+    return dict(got)
+
+
+def that_labels_stay_with_their_task():
+    want = {(): [2 + 2 + 2 + 3, 1 + 1 + (12 + 22) + (14 + 24) + 32 + 34 + 36],
+            (('endpoint', '/decorated'), ('tenant', 'x')): [3, 90],
+            (('endpoint', '/generator'),): [2, 62],
+            (('endpoint', '/context'),): [1, 33],
+            (('endpoint', '/many'),): [1, 35]}
+    for name, n in (('/a', 10), ('/b', 20)):
+        want[(('endpoint', name),)] = [3, 3 * n]
+        want[(('endpoint', name), ('step', 'inner'))] = [2, n + 1 + n + 3]
+    for version, path in interpreters():
+        for python in ('auto', 'frames') if version == '3.11' else ('auto',):
+            r = run([path, '-S', '-c', LABELS], f'heap_rate=1G,interval=0,python={python}', extra=MODULE)
+            assert r.status == 0 and not r.stderr, (version, r.stderr)
+            got = grown(r)
+            assert got == want, (version, python, got)
+
+
+def that_waits_carry_labels_too():
+    program = '''
+import deltaprof, threading, time
+lock = threading.Lock()
+def wait():
+    with deltaprof.labels(endpoint='/waits'), lock: pass
+lock.acquire()
+thread = threading.Thread(target=wait)
+thread.start()
+time.sleep(0.05)
+lock.release()
+thread.join()
+'''
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', program], 'block_rate=1ns,interval=0', extra=MODULE)
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        assert [s for p in profiles(r, kind='block') for s in p.samples if ('endpoint', '/waits') in s.labels and 'wait' in s.names], version
+
+
+def that_it_starts_and_writes_without_a_preload():
+    program = '''
+import deltaprof, sys, io
+from deltaprof import *
+assert set is __builtins__.set
+def small(n): return [object() for _ in range(n)]
+def grow(n): return bytearray(n)
+before = small(100)
+deltaprof.start(heap_rate=1, interval=0, out='none', memory='512M')
+with deltaprof.labels(endpoint='/x'):
+    kept = small(1000), grow(99999)
+del before
+deltaprof.write('heap', sys.argv[1])
+small(50)
+f = io.BytesIO()
+deltaprof.write('heap', f)
+open(sys.argv[2], 'wb').write(f.getvalue())
+try: deltaprof.write('heap', '/nowhere/at/all')
+except FileNotFoundError: pass
+else: raise AssertionError
+try: deltaprof.set(nonsense=1)
+except ValueError as e: print(e)
+try: deltaprof.start()
+except RuntimeError as e: print(e)
+try: deltaprof.write('memory', f)
+except ValueError as e: print(e)
+deltaprof.stop()
+print(sys.getsizeof(object()), deltaprof.version)
+'''
+    for version, path in interpreters():
+        first, second = new_directory() + '/1.pb.gz', new_directory() + '/2.pb.gz'
+        r = run([path, '-S', '-c', program, first, second], preload=False, extra=ALONE)
+        said = r.stdout.splitlines()
+        assert r.status == 0 and said[:3] == ['deltaprof.set: a bad key or value: nonsense=1', 'deltaprof.start: the profiler runs already',
+                                              "deltaprof.write: 'memory' is none of heap, mutex, block"], (version, r.stdout, r.stderr)
+        size = int(said[3].split()[0])
+        assert re.match(r'\d+\.\d+\.\d+$', said[3].split()[1])
+        assert len(r.stderr.splitlines()) == 1 and 'nonsense' in r.stderr, r.stderr
+        for path, want in ((first, (1000, 1000, 1)), (second, (50, 1000, 0))):
+            check_profile.check(path)
+            got = collections.Counter()
+            for s in reader.load(path).samples:
+                labels = dict(s.labels)
+                mean = (s.values['alloc_space'] or s.values['inuse_space']) / (s.values['alloc_objects'] or s.values['inuse_objects'])
+                if 'small' in s.names and mean == size:
+                    assert labels['heap'] == 'python', labels
+                    got['alloc'] += s.values['alloc_objects']
+                    got['inuse'] += s.values['inuse_objects']
+                if 'grow' in s.names and mean == 100000:
+                    assert labels == {'heap': 'python', 'endpoint': '/x'}, labels
+                    got['large'] += s.values['alloc_objects']
+            assert (got['alloc'], got['inuse'], got['large']) == want, (version, got, want)
+
+
+def that_thread_names_are_labels_by_the_key():
+    program = '''
+import ctypes, threading
+kept = []
+def grow(): kept.append(bytearray(1 << 20))
+def work(name):
+    grow()
+    ctypes.CDLL(None).prctl(15, name)
+    grow()
+for name in (b'first', b'second'):
+    thread = threading.Thread(target=work, args=(name,))
+    thread.start()
+    thread.join()
+'''
+    for conf, want in (('thread=on', {'python3': 2, 'first': 1, 'second': 1}), ('thread=off', {None: 4})):
+        r = run(['/usr/bin/python3', '-S', '-c', program], f'heap_rate=1,interval=0,memory=512M,{conf}')
+        assert r.status == 0 and not r.stderr, r.stderr
+        got = collections.Counter()
+        for p in profiles(r):
+            for s in p.samples:
+                if 'grow' in s.names and s.values['alloc_space'] >= 1 << 20:
+                    got[dict(s.labels).get('thread')] += s.values['alloc_objects']
+        assert got == want, got
+
+
+def that_off_leaves_the_program_alone():
+    r = run(['/usr/bin/python3', '-S', '-c', LABELS], 'heap_rate=64k,python=off', extra=MODULE)
+    assert r.status == 0 and not r.stderr, r.stderr
+
+
+main(globals())

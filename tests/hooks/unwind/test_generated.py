@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Code that was made at run time, without unwind tables: stacks go on by frame pointers, or end there, and invent nothing."""
+import os
+
+from harness import main, profiles, run, victim
+
+NATIVE = ['inner', 'outer', 'main', '__libc_start_call_main', '__libc_start_main', '__libc_start_main_impl', '_start']
+
+
+def stacks(mode):
+    r = run([victim('generated'), mode], 'heap_rate=1,interval=0')
+    path = f'/tmp/perf-{r.stdout.strip()}.map'
+    if os.path.exists(path):
+        os.unlink(path)
+    assert r.status == 0 and not r.stderr, r.stderr
+    found = {}
+    for p in profiles(r):
+        for s in p.samples:
+            if s.values['alloc_space'] and s.frames[0].function == 'inner':
+                found[tuple(s.frames)] = s.values['alloc_objects']
+    assert sum(found.values()) == 32, found
+    return sorted(found, key=len)
+
+
+def that_frame_pointers_lead_through_it():
+    assert len(stacks('keeps')) == 4
+    for stack in stacks('keeps'):
+        names = [f.function or '' for f in stack if not (f.function or '').startswith('libc.so.6+')]  # no names without symbols
+        native = [n for n in names if n in NATIVE]
+        assert 'main' in names and names[-1] in ('_start', '__libc_start_main', '__libc_start_call_main'), names
+        assert len(names) - len(native) == native.count('inner'), names  # one generated frame below each
+        assert native.index('outer') == native.count('inner'), names
+
+
+def that_another_value_in_the_register_invents_no_frame():
+    for mode in ('moves', 'clears'):
+        for stack in stacks(mode):
+            names = [f.function or '' for f in stack]
+            assert names[0] == 'inner' and names[1] not in NATIVE, names
+            assert names[2:] in ([], ['[truncated]']), (mode, names)
+
+
+def that_the_program_s_map_names_it():
+    for stack in stacks('map'):
+        generated = [f for f in stack if f.function == 'handler']
+        assert len(generated) == [f.function for f in stack].count('inner'), stack
+        assert {f.file for f in generated} == {'/app/file.js'}, generated
+
+
+main(globals())

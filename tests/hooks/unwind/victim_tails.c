@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * victim_tails.c - functions whose last step is a jump: to malloc, to a function that jumps to malloc, to an unlock.
+ * Compiled so that they do.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void *volatile kept[300];
+
+__attribute__((noinline, noclone)) void *makes(size_t n)
+{
+    return malloc(n * 2);
+}
+
+__attribute__((noinline, noclone)) void *passes_on(size_t n)
+{
+    return n > 5 ? makes(n + 1) : NULL;
+}
+
+/* Calls malloc and returns. */
+__attribute__((noinline, noclone)) void *calls(size_t n)
+{
+    char *block = malloc(n);
+    *(volatile char *)block = 1;
+    return block;
+}
+
+__attribute__((noinline, noclone)) void checkpoint(void)
+{
+    pthread_mutex_lock(&mutex);
+    usleep(5000);
+    pthread_mutex_unlock(&mutex);
+}
+
+__attribute__((noinline, noclone)) void *serves(void *unused)
+{
+    for (int i = 0; i < 20; i++) {
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+        usleep(1000);
+    }
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 100; i++) {
+        kept[i] = makes(50);
+        kept[100 + i] = passes_on(99);
+        kept[200 + i] = calls(300);
+    }
+    pthread_create(&thread, NULL, serves, NULL);
+    for (int i = 0; i < 10; i++) {
+        checkpoint();
+        usleep(500);
+    }
+    pthread_join(thread, NULL);
+    return 0;
+}

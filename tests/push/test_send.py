@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof push` while all is well: what arrives, under which labels, within which limits.
+
+    test_send.py DELTAPROF EXAMPLE
+"""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from by_hand import DELTAPROF
+from pushing import EXAMPLE, Pushing
+from receiver import Receiver, sums
+
+
+class Send(Pushing):
+    def test_each_kind_arrives_with_the_sums_of_its_files(self):
+        for protocol in 'pyroscope', 'parca':
+            with self.subTest(protocol), Receiver() as receiver:
+                for seq in 1, 2, 3:
+                    for kind in 'heap', 'mutex', 'block':
+                        self.write(seq, kind)
+                self.assertEqual(self.push(receiver.url(protocol)), '')
+                self.assert_arrived(receiver)
+                labels = receiver.taken[0].labels
+                self.assertEqual((labels['service_name'], labels['program'], labels['pid']), ('server', 'server', '7'))
+                n = receiver.n_requests
+                self.assertEqual(self.push(receiver.url(protocol)), '')
+                self.assertEqual(receiver.n_requests, n, 'a file was sent again')
+
+    def test_otlp_has_the_sums_and_says_whose_they_are(self):
+        for seq in 1, 2:
+            for kind in 'heap', 'block':
+                self.write(seq, kind)
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('otlp'), '--tag', 'k8s.pod.name=a', OTEL_SERVICE_NAME='shop'), '')
+            self.assert_arrived(receiver, ['heap'])
+            self.assertEqual(sums(t.profile for t in receiver.taken if t.kind == 'lock'), sums(self.files('block')))
+            origin = receiver.taken[0].labels
+            self.assertEqual((origin['service.name'], origin['process.pid'], origin['k8s.pod.name']), ('shop', 7, 'a'))
+            self.assertEqual(len({t.id for t in receiver.taken}), 4)
+
+    def test_profiles_that_an_otlp_receiver_rejects_are_counted(self):
+        self.write(1)
+        with Receiver() as receiver:
+            receiver.reply_body = b'\x0a\x06\x08\x04\x12\x02no'  # partial_success {rejected_profiles: 4, error_message: no}
+            self.assertIn('0 files accepted, 0 perhaps delivered, 1 refused', self.push(receiver.url('otlp'), status=1))
+
+    def test_plain_pprof_is_the_file_as_it_is(self):
+        path = self.write(1)
+        with Receiver() as receiver, open(path, 'rb') as f:
+            self.push(receiver.url('pprof'))
+            self.assertEqual(sums([receiver.taken[0].profile]), sums(self.files('heap')))
+            self.assertEqual(int(receiver.taken[0].headers['content-length']), len(f.read()))
+
+    def test_two_receivers_have_a_journal_each(self):
+        self.write(1)
+        with Receiver() as one, Receiver() as other:
+            self.push(one.url('pyroscope'))
+            self.push(other.url('pyroscope'))
+            self.assertEqual((len(one.taken), len(other.taken)), (1, 1))
+
+    def test_tags_come_from_environment_and_command_line(self):
+        self.write(1)
+        with Receiver() as receiver:
+            self.push(receiver.url('pyroscope'), '--tag', 'zone=b', '--tag', 'pid=', OTEL_SERVICE_NAME='shop',
+                      OTEL_RESOURCE_ATTRIBUTES='service.name=other,service.version=1.2%2C3,zone=a,deployment.environment=prod')
+            labels = receiver.taken[0].labels
+            self.assertEqual({k: labels.get(k) for k in ('service_name', 'service_version', 'zone', 'deployment_environment', 'pid')},
+                             {'service_name': 'shop', 'service_version': '1.2,3', 'zone': 'b',
+                              'deployment_environment': 'prod', 'pid': None})
+            self.push(receiver.url('parca'), '--service', 'till', OTEL_SERVICE_NAME='shop')
+            self.assertEqual(receiver.taken[-1].labels['service_name'], 'till')
+
+    def test_tokens_and_headers_come_from_files(self):
+        def file(name, text):
+            path = os.path.join(self.scratch.name, name)
+            with open(path, 'w') as f:
+                f.write(text)
+            return path
+        headers = file('headers', 'X-Scope-OrgID: tenant\n\nX-Other: 1\n')
+        with Receiver() as receiver:
+            for seq, (text, sent) in enumerate((('secret\n', 'Bearer secret'), ('me:secret\n', 'Basic bWU6c2VjcmV0'),
+                                                ('Basic abc\n', 'Basic abc')), 1):
+                self.write(seq)
+                self.push(receiver.url('pyroscope'), '--token', file('token', text), '--header', headers)
+                self.assertEqual(receiver.taken[-1].headers['authorization'], sent)
+                self.assertEqual(receiver.taken[-1].headers['x-scope-orgid'], 'tenant')
+            self.write(4)
+            self.push(receiver.url('pyroscope'), DELTAPROF_PUSH_TOKEN=file('token', 'named'))
+            self.assertEqual(receiver.taken[-1].headers['authorization'], 'Bearer named')
+
+    def test_a_profile_too_large_for_the_receiver_is_cut_by_rows(self):
+        for seq, rows in enumerate(([(['leaf', 'main'], [1, i, 2, i], {'n': i + 1}) for i in range(16500)],
+                                    [(['leaf', 'main'], [1, i, 2, i], {'text': '%d' % i + 'x' * 10000}) for i in range(600)]), 1):
+            self.write(seq, rows=rows)
+            with Receiver() as receiver:
+                self.assertEqual(self.push(receiver.url('pyroscope')), '')
+                self.assert_arrived(receiver, ['heap'])
+                self.assertGreater(len(receiver.taken), seq)
+                self.assertEqual(len({t.id for t in receiver.taken}), len(receiver.taken))
+
+    def test_windows_that_the_receiver_does_not_take_are_cut_and_said(self):
+        now = time.time_ns()
+        self.write(1, time_ns=now - 7200 * 10**9, duration_ns=7190 * 10**9)  # the first delta of an old process
+        self.write(2, time_ns=now - 7200 * 10**9, duration_ns=10**9)         # after an outage
+        self.write(3, time_ns=now + 3600 * 10**9, duration_ns=10**9)         # a clock ahead
+        self.write(4)
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assert_arrived(receiver, ['heap'])
+            first, second, third, fourth = [t.profile for t in receiver.taken]
+            self.assertLess(abs(first.time_ns + first.duration_ns - (now - 10 * 10**9)), 10**9, 'the end moved')
+            self.assertEqual(second.duration_ns, 10**9)
+            for profile in first, second, third:
+                self.assertEqual(sum('the receiver takes no such time' in c for c in profile.comments), 1)
+            self.assertEqual(fourth.comments, [])
+
+    def test_many_waiting_files_of_one_kind_are_joined(self):
+        t = time.time_ns() - 600 * 10**9
+        for seq in range(1, 101):
+            self.write(seq, time_ns=t + seq * 10**9)
+            self.write(seq, 'block', time_ns=t + seq * 10**9)
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+            self.assertLess(receiver.n_requests, 40)
+            self.assert_arrived(receiver, ['block'])
+            flows = {k: v for k, v in sums(self.files('heap')).items() if k[0].startswith('alloc')}
+            profiles = [t.profile for t in receiver.taken if t.kind == 'memory']
+            self.assertEqual({k: v for k, v in sums(profiles).items() if k[0].startswith('alloc')}, flows)
+            self.assertEqual(sum(p.duration_ns for p in profiles), 100 * 10**9)
+            self.assertEqual(min(p.time_ns for p in profiles), t + 10**9)
+            newest = {k: v for k, v in sums([max(profiles, key=lambda p: p.time_ns)]).items() if k[0].startswith('inuse')}
+            self.assertEqual(newest, {k: v for k, v in sums([self.files('heap')[-1]]).items() if k[0].startswith('inuse')})
+
+    def test_files_are_sent_as_they_appear_until_it_is_told_to_end(self):
+        with Receiver() as receiver:
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.PIPE, text=True,
+                                      env=self.environment())
+            try:
+                for seq in range(1, 6):
+                    self.write(seq)
+                    self.wait_until(lambda: len(receiver.taken) >= seq)
+            finally:
+                pusher.send_signal(signal.SIGTERM)
+                self.assertEqual(pusher.communicate(timeout=60)[1], '')
+            self.assertEqual(pusher.returncode, 0)
+            self.assert_arrived(receiver, ['heap'])
+
+    def test_one_directory_has_one_pusher_for_a_receiver(self):
+        with Receiver() as receiver:
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), env=self.environment())
+            try:
+                self.write(1)
+                self.wait_until(lambda: receiver.taken)
+                self.assertIn('another deltaprof push', self.push(receiver.url('pyroscope'), status=1))
+            finally:
+                pusher.kill()
+                pusher.wait()
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+
+    def test_files_deleted_before_they_were_sent_are_counted(self):
+        for seq in 1, 2:
+            self.write(seq)
+        with Receiver() as receiver:
+            self.push(receiver.url('pyroscope'))
+            os.remove(os.path.join(self.dir, 'server.7.0001.heap.pb.gz'))
+            for seq in 6, 7:  # 3 to 5 were deleted meanwhile
+                self.write(seq)
+            self.assertIn('2 files accepted, 0 perhaps delivered, 0 refused, 3 deleted', self.push(receiver.url('pyroscope'), status=1))
+            self.assertEqual(self.push(receiver.url('pyroscope')), '')
+
+    def test_other_files_are_left_alone_and_broken_ones_are_named(self):
+        for name in 'x.pb.gz', '.server.7.heap.ab.tmp', 'server.7.0001.other.pb.gz', 'server.7.1.heap.pb.gz':
+            with open(os.path.join(self.dir, name), 'wb') as f:
+                f.write(b'no profile')
+        os.symlink('/etc/passwd', os.path.join(self.dir, 'server.7.0005.heap.pb.gz'))
+        for seq, data in (2, b'\x1f\x8b broken'), (4, b''):
+            with open(os.path.join(self.dir, 'server.7.%04d.heap.pb.gz' % seq), 'wb') as f:
+                f.write(data)
+        self.write(3)
+        with Receiver() as receiver:
+            line = self.push(receiver.url('pyroscope'), status=1)
+            self.assertRegex(line, r'0002.heap.pb.gz: ')
+            self.assertIn('0004.heap.pb.gz: empty', line)
+            self.assertIn('1 files accepted, 0 perhaps delivered, 2 refused', line)
+            self.assertEqual(len(receiver.taken), 1)
+
+    def test_a_file_that_is_being_copied_is_waited_for(self):
+        with open(self.write(1), 'rb') as f:
+            data = f.read()
+        os.remove(f.name)
+        with Receiver() as receiver:
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.PIPE, text=True, env=self.environment())
+            try:
+                self.wait_until(lambda: any(n.startswith('.push.') for n in os.listdir(self.dir)))
+                with open(f.name, 'wb') as g:
+                    for part in b'', data[:60], data[60:100], data[100:]:
+                        g.write(part)
+                        g.flush()
+                        time.sleep(0.3)
+                self.wait_until(lambda: receiver.taken)
+            finally:
+                pusher.send_signal(signal.SIGTERM)
+                self.assertEqual(pusher.communicate(timeout=60)[1], '')
+            self.assert_arrived(receiver, ['heap'])
+
+    @unittest.skipUnless(os.geteuid() == 0, 'not root')
+    def test_profiles_of_another_user_are_told(self):
+        other = ['setpriv', '--reuid', '65534', '--clear-groups', '--inh-caps=-all']
+        if subprocess.run([*other, 'test', '-x', DELTAPROF]).returncode:
+            self.skipTest('another user cannot start the command here')
+        os.chmod(self.write(1), 0o600)
+        os.chmod(self.scratch.name, 0o755)
+        os.chmod(self.dir, 0o777)
+        with Receiver() as receiver:
+            said = self.push(receiver.url('pyroscope'), before=other)
+            self.assertIn('1 profiles of another user cannot be read', said)
+
+    @unittest.skipUnless(EXAMPLE, 'no example')
+    def test_a_server_with_a_client_of_its_own_loses_nothing_either(self):
+        with Receiver() as receiver:
+            receiver.plan = ['503', 'ok', 'ok']
+            done = subprocess.run([EXAMPLE, 'http://127.0.0.1:%d/v1/pprof' % receiver.port], text=True, capture_output=True, timeout=60)
+            self.assertEqual((done.returncode, receiver.refused), (0, []), done.stderr)
+            n = sum(s.values['alloc_objects'] for t in receiver.taken for s in t.profile.samples if 'handle_request' in s.names)
+            self.assertEqual((n, len(receiver.taken)), (1500, 2))
+
+    def test_wrong_usage_is_one_line_and_status_2(self):
+        for arguments, why in (([], 'no DIR given'), ([self.dir], 'no --to URL given'), ([self.dir, '--to', 'http://x'], 'a receiver is'),
+                               ([self.dir, '--to', 'otlp+http://me:secret@x'], '--token FILE'),
+                               ([self.dir, '--to', 'otlp+http://x', '--tag', 'x'], 'KEY=VALUE'),
+                               ([self.dir, '--to', 'otlp+http://x', '--token', '/nowhere'], '/nowhere'),
+                               ([self.dir, '--to', 'otlp+http://x', '--wait', 'x'], 'a time'),
+                               ([self.dir, '--to', 'otlp+http://x', '--bogus'], '--bogus is no option'),
+                               ([self.dir, '-b'], '-b is no option'), ([self.dir, '--to'], '--to needs a value'),
+                               ([self.dir, '--to', 'otlp+http://x', '--beside', '0'], 'a number from 1 on, not 0')):
+            with self.subTest(arguments):
+                done = subprocess.run([DELTAPROF, 'push', *arguments], text=True, capture_output=True, timeout=60)
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr, r'\Adeltaprof push: .*\n\Z')
+                self.assertIn(why, done.stderr)
+                self.assertNotIn('secret', done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "support/scratch.h"
+#include "support/compat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int saved_stderr;
+static char top[48], path[sizeof top + 8], text[8192];
+
+/* fd 2 becomes a file of ours. */
+static int setup(void **state)
+{
+    if (scratch_directory(top, sizeof top, "log"))
+        return -1;
+    snprintf(path, sizeof path, "%s/err", top);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    saved_stderr = dup(2);
+    dup2(fd, 2);
+    close(fd);
+    dp_log_init("stderr");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    dup2(saved_stderr, 2);
+    close(saved_stderr);
+    unlink(path);
+    rmdir(top);
+    dp_log_to(NULL, NULL);
+    return 0;
+}
+
+static const char *written(const char *name)
+{
+    FILE *f = fopen(name, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = '\0';
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static const char *line(const char *rest)
+{
+    static char whole[512];
+    snprintf(whole, sizeof whole, "deltaprof[%d]: %s\n", (int)getpid(), rest);
+    return whole;
+}
+
+static void a_line_names_us_our_pid_and_the_errno(void **state)
+{
+    errno = ENOSPC;
+    dp_log(DP_LOG_ERROR, "cannot write %s: %m; %d left, %zu, %llu", "/x", -3, (size_t)4, 5ull);
+    assert_int_equal(errno, ENOSPC);
+    assert_string_equal(written(path), line("cannot write /x: ENOSPC; -3 left, 4, 5"));
+}
+
+static void info_is_said_only_when_asked_for(void **state)
+{
+    dp_log(DP_LOG_INFO, "quiet");
+    assert_string_equal(written(path), "");
+    dp_log_init("info");
+    assert_true(dp_log_wants_info());
+    dp_log(DP_LOG_INFO, "loud");
+    assert_string_equal(written(path), line("loud"));
+}
+
+static void none_says_nothing(void **state)
+{
+    dp_log_init("none");
+    dp_log(DP_LOG_ERROR, "x");
+    assert_string_equal(written(path), "");
+}
+
+static void fd_2_is_left_alone_once_it_is_another_file(void **state)
+{
+    char other[sizeof path];
+    snprintf(other, sizeof other, "%s/other", top);
+    int fd = open(other, O_CREAT | O_RDWR, 0600), first = dup(2);
+    dup2(fd, 2);
+    dp_log(DP_LOG_ERROR, "not for you");
+    assert_string_equal(written(other), "");
+    dup2(first, 2);
+    dp_log(DP_LOG_ERROR, "back");
+    assert_string_equal(written(path), line("back"));
+    close(2);
+    dp_log(DP_LOG_ERROR, "closed");
+    dup2(first, 2);
+    close(first);
+    close(fd);
+    unlink(other);
+    assert_string_equal(written(path), line("back"));
+}
+
+static void a_line_is_one_line_whatever_a_name_holds(void **state)
+{
+    dp_log(DP_LOG_ERROR, "%s", "a\nb\tc\x1b[0m");
+    assert_string_equal(written(path), line("a?b?c?[0m"));
+}
+
+static void a_long_line_is_cut_and_still_ends(void **state)
+{
+    static char big[4000];
+    memset(big, 'x', sizeof big - 1);
+    dp_log(DP_LOG_ERROR, "%s", big);
+    const char *got = written(path);
+    assert_true(strlen(got) > 1000 && strlen(got) < 2000);
+    assert_int_equal(got[strlen(got) - 1], '\n');
+}
+
+static void a_cause_is_said_once_until_it_changes(void **state)
+{
+    struct dp_log_cause cause = {0};
+    assert_false(dp_log_once(&cause, 0, "well"));
+    assert_true(dp_log_once(&cause, ENOSPC, "bad %m"));
+    assert_false(dp_log_once(&cause, ENOSPC, "bad %m"));
+    assert_true(dp_log_once(&cause, EACCES, "bad %m"));
+    assert_true(dp_log_once(&cause, 0, "well again"));
+    assert_false(dp_log_once(&cause, 0, "well again"));
+    const char *got = written(path);
+    assert_non_null(strstr(got, "bad ENOSPC\n"));
+    assert_non_null(strstr(got, "bad EACCES\n"));
+    assert_non_null(strstr(got, "well again\n"));
+    assert_null(strstr(got, ": well\n"));
+}
+
+static void a_file_is_appended_to_and_no_descriptor_is_kept(void **state)
+{
+    char file[80];
+    snprintf(file, sizeof file, "%s.log", path);
+    dp_log_init(file);
+    int lowest = dup(0);
+    close(lowest);
+    dp_log(DP_LOG_ERROR, "one");
+    dp_log(DP_LOG_ERROR, "two");
+    int next = dup(0);
+    close(next);
+    assert_int_equal(next, lowest);
+    char want[256];
+    snprintf(want, sizeof want, "deltaprof[%d]: one\ndeltaprof[%d]: two\n", (int)getpid(), (int)getpid());
+    assert_string_equal(written(file), want);
+    struct stat st;
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    unlink(file);
+    assert_string_equal(written(path), "");
+}
+
+static void a_fifo_that_nobody_reads_stops_nobody(void **state)
+{
+    char fifo[80];
+    snprintf(fifo, sizeof fifo, "%s.fifo", path);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    dp_log_init(fifo);
+    dp_log(DP_LOG_ERROR, "x");
+    unlink(fifo);
+
+    int ends[2], full = 0;
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    while (write(ends[1], text, sizeof text) > 0)
+        full++;
+    fcntl(ends[1], F_SETFL, 0); /* a write would now block for ever */
+    dup2(ends[1], 2);
+    dp_log_init("stderr");
+    dp_log(DP_LOG_ERROR, "y");
+    assert_true(full > 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void collect(void *ctx, const char *said)
+{
+    strcat(ctx, said);
+    strcat(ctx, "|");
+}
+
+static void a_callback_takes_the_place_of_the_file(void **state)
+{
+    char got[256] = "", want[256];
+    dp_log_to(collect, got);
+    dp_log(DP_LOG_ERROR, "one");
+    dp_log_to(NULL, NULL);
+    dp_log(DP_LOG_ERROR, "two");
+    snprintf(want, sizeof want, "deltaprof[%d]: one|", (int)getpid());
+    assert_string_equal(got, want);
+    assert_string_equal(written(path), line("two"));
+}
+
+static void *from_an_empty_table(void *allowed)
+{
+    *(int *)allowed = dp_log_own_table();
+    if (*(int *)allowed == 0) {
+        syscall(SYS_close_range, 0u, ~0u, 2u);
+        dp_log(DP_LOG_ERROR, "from afar");
+    }
+    return NULL;
+}
+
+static void a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2(void **state)
+{
+    pthread_t thread;
+    int rc = -1;
+    pthread_create(&thread, NULL, from_an_empty_table, &rc);
+    pthread_join(thread, NULL);
+    if (rc == -EPERM)
+        skip();
+    assert_string_equal(written(path), line("from afar"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_line_names_us_our_pid_and_the_errno),
+        TEST(info_is_said_only_when_asked_for),
+        TEST(none_says_nothing),
+        TEST(fd_2_is_left_alone_once_it_is_another_file),
+        TEST(a_line_is_one_line_whatever_a_name_holds),
+        TEST(a_long_line_is_cut_and_still_ends),
+        TEST(a_cause_is_said_once_until_it_changes),
+        TEST(a_file_is_appended_to_and_no_descriptor_is_kept),
+        TEST(a_fifo_that_nobody_reads_stops_nobody),
+        TEST(a_callback_takes_the_place_of_the_file),
+        TEST(a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "support/scratch.h"
+#include "base/glob.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "config/settings.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct dp_config conf;
+static struct dp_config_error error;
+
+static int setup(void **state)
+{
+    dp_config_init(&conf);
+    memset(&error, 0, sizeof error);
+    return 0;
+}
+
+/* text is refused, nothing changes, and the line holds every given part. */
+static void refused(const char *text, const char *a, const char *b)
+{
+    struct dp_config before = conf;
+    error.line[0] = '\0';
+    assert_int_equal(dp_config_parse(&conf, text, &error), -EINVAL);
+    assert_memory_equal(&before, &conf, sizeof conf);
+    if (!strstr(error.line, a) || (b && !strstr(error.line, b)))
+        fail_msg("'%s' gave: %s", text, error.line);
+    assert_null(strchr(error.line, '\n'));
+}
+
+static void taken(const char *text)
+{
+    if (dp_config_parse(&conf, text, &error))
+        fail_msg("'%s' gave: %s", text, error.line);
+}
+
+static void defaults_are_those_of_the_table(void **state)
+{
+    assert_int_equal(conf.heap_rate, 512 << 10);
+    assert_int_equal(conf.interval_ns, 15000000000);
+    assert_string_equal(conf.out, "");
+    assert_int_equal(conf.keep, 5760);
+    assert_int_equal(conf.depth, 128);
+    assert_int_equal(conf.memory, 64 << 20);
+    assert_int_equal(conf.unwind, DP_UNWIND_AUTO);
+    assert_int_equal(conf.symbolize, DP_SYMBOLIZE_FUNCTIONS);
+    assert_string_equal(conf.exe, "*");
+    assert_false(conf.signals);
+    assert_int_equal(conf.signal, 0);
+    assert_int_equal(conf.exit_timeout_ns, 2000000000);
+    assert_string_equal(conf.log, "stderr");
+    assert_int_equal(conf.set, 0);
+}
+
+static void every_key_explains_itself(void **state)
+{
+    size_t n = 0;
+    for (const struct dp_config_key *k; (k = dp_config_key(n)); n++) {
+        assert_true(*k->key && *k->type && *k->value_default && *k->help);
+        assert_null(strchr(k->help, '\n'));
+        assert_true(strlen(k->key) <= 15); /* what the closest key is looked for by */
+        for (size_t i = 0; i < n; i++)
+            assert_string_not_equal(dp_config_key(i)->key, k->key);
+        char text[64];
+        dp_text_format(text, sizeof text, "%s", k->key);
+        refused(text, k->key, k->type);
+        dp_text_format(text, sizeof text, "%s=", k->key);
+        refused(text, k->key, k->type);
+        if (strchr(k->value_default, ' '))
+            continue; /* a sentence */
+        dp_text_format(text, sizeof text, "%s=%s", k->key, k->value_default);
+        struct dp_config before = conf;
+        taken(text);
+        assert_true(dp_config_given(&conf, k->key));
+        before.set = conf.set;
+        assert_memory_equal(&before, &conf, sizeof conf);
+    }
+    assert_true(n >= 13);
+}
+
+static void values_are_merged_key_by_key(void **state)
+{
+    taken("heap_rate=1,interval=2s");
+    taken("interval=50ms,out=profiles");
+    assert_int_equal(dp_config_parse(&conf, NULL, &error), 0);
+    taken(",,depth=7,");
+    assert_int_equal(conf.heap_rate, 1);
+    assert_int_equal(conf.interval_ns, 50000000);
+    assert_string_equal(conf.out, "profiles");
+    assert_int_equal(conf.depth, 7);
+    assert_true(dp_config_given(&conf, "out"));
+    assert_false(dp_config_given(&conf, "keep"));
+    assert_false(dp_config_given(&conf, "nonsense"));
+}
+
+static void a_later_pair_wins(void **state)
+{
+    taken("heap_rate=1,heap_rate=2k");
+    assert_int_equal(conf.heap_rate, 2048);
+}
+
+static void a_backslash_keeps_a_comma_in_the_value(void **state)
+{
+    taken("out=/a\\,b\\c,keep=3");
+    assert_string_equal(conf.out, "/a,b\\c");
+    assert_int_equal(conf.keep, 3);
+}
+
+static void sizes_take_powers_of_1024(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t n;
+    } good[] = {{"0", 0},
+                {"1", 1},
+                {"512k", 512 << 10},
+                {"512K", 512 << 10},
+                {"3M", 3 << 20},
+                {"2g", INT64_C(2) << 30},
+                {"1T", INT64_C(1) << 40}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int64_t n = -1;
+        assert_int_equal(dp_text_read_size(good[i].text, &n), 0);
+        assert_int_equal(n, good[i].n);
+    }
+    int64_t n;
+    for (const char *const *bad = (const char *const[]){"", "k", "1kb", "-1", "1.5M", " 1", "0x10", "1e3", NULL}; *bad;
+         bad++)
+        assert_int_equal(dp_text_read_size(*bad, &n), -EINVAL);
+    assert_int_equal(dp_text_read_size("9223372036854775808", &n), -ERANGE);
+    assert_int_equal(dp_text_read_size("9007199254740992k", &n), -ERANGE);
+}
+
+static void times_need_a_unit(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t n;
+    } good[] = {{"0", 0},
+                {"1ns", 1},
+                {"10us", 10000},
+                {"50ms", 50000000},
+                {"15s", 15000000000},
+                {"2m", 120000000000},
+                {"24h", 86400000000000}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int64_t n = -1;
+        assert_int_equal(dp_text_read_time(good[i].text, &n), 0);
+        assert_int_equal(n, good[i].n);
+        char text[32];
+        dp_text_time(text, sizeof text, n);
+        assert_string_equal(text, good[i].text);
+    }
+    static const struct {
+        const char *text;
+        int64_t n;
+    } fractions[] = {
+        {"0.5s", 500000000}, {"1.25m", 75000000000}, {"1.5ns", 1}, {"0.0000000001s", 0}, {"2.0s", 2000000000}};
+    int64_t n;
+    for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
+        assert_int_equal(dp_text_read_time(fractions[i].text, &n), 0);
+        assert_int_equal(n, fractions[i].n);
+    }
+    assert_int_equal(dp_text_read_time("9223372036.9s", &n), -ERANGE);
+    for (const char *const *bad = (const char *const[]){"", "15", "s", "1d", "1S", "-1s", "1 s", "0.5", ".5s", "1.s",
+                                                        "1..5s", "1.5.5s", NULL};
+         *bad; bad++)
+        assert_int_equal(dp_text_read_time(*bad, &n), -EINVAL);
+    refused("interval=15", "interval=15", "ms s m h");
+}
+
+static void ranges_are_named_and_held(void **state)
+{
+    refused("heap_rate=-1", "heap_rate=-1", "0 to 2G");
+    refused("heap_rate=2T", "heap_rate=2T", "0 to 2G");
+    taken("heap_rate=2G");
+    refused("depth=0", "depth=0", "1 to 1024");
+    refused("depth=1025", "depth=1025", "1 to 1024");
+    refused("depth=none", "depth=none", "1 to 1024");
+    taken("depth=1024");
+    refused("memory=1k", "memory=1k", "4M to 1T");
+    refused("interval=1us", "interval=1us", "1ms to");
+    refused("interval=8761h", "interval=8761h", "or 0");
+    taken("interval=0,interval=1ms");
+    refused("keep=many", "keep=many", "0 to 1000000000");
+    refused("exit_timeout=2h", "exit_timeout=2h", "0 to 1h");
+}
+
+static void none_switches_off(void **state)
+{
+    taken("heap_rate=none,interval=none,out=none,symbolize=none,signals=none,signal=none,exit_timeout=none,log=none,"
+          "keep=none");
+    assert_int_equal(conf.heap_rate, 0);
+    assert_int_equal(conf.interval_ns, 0);
+    assert_string_equal(conf.out, "");
+    assert_int_equal(conf.symbolize, DP_SYMBOLIZE_NONE);
+    assert_false(conf.signals);
+    assert_int_equal(conf.signal, 0);
+    assert_int_equal(conf.exit_timeout_ns, 0);
+    assert_string_equal(conf.log, "none");
+    assert_int_equal(conf.keep, 0);
+}
+
+static void choices_list_their_words(void **state)
+{
+    taken("unwind=libunwind,symbolize=lines,signals=on");
+    assert_int_equal(conf.unwind, DP_UNWIND_LIBUNWIND);
+    assert_int_equal(conf.symbolize, DP_SYMBOLIZE_LINES);
+    assert_true(conf.signals);
+    taken("unwind=fp,signals=off");
+    assert_int_equal(conf.unwind, DP_UNWIND_FP);
+    assert_false(conf.signals);
+    refused("unwind=dwarf", "unwind=dwarf", "auto|fp|libunwind");
+    refused("unwind=f", "unwind=f", "auto|fp|libunwind");
+    refused("signals=yes", "signals=yes", "on|off");
+}
+
+static void a_signal_is_named_as_kill_names_it(void **state)
+{
+    taken("signal=USR2");
+    assert_int_equal(conf.signal, SIGUSR2);
+    taken("signal=sigusr1");
+    assert_int_equal(conf.signal, SIGUSR1);
+    taken("signal=RTMIN+3");
+    assert_int_equal(conf.signal, SIGRTMIN + 3);
+    refused("signal=KILL", "signal=KILL", "USR1");
+    refused("signal=12", "signal=12", "USR2");
+    refused("signal=RTMIN+99", "RTMIN+99", "RTMIN+N");
+}
+
+static void a_bare_word_is_taken_for_a_directory(void **state)
+{
+    refused("profiles", "profiles", "did you mean out=profiles?");
+    refused("heap_rate=1,profiles", "profiles", "did you mean out=profiles?");
+}
+
+static void an_unknown_key_is_answered_with_the_closest(void **state)
+{
+    refused("heaprate=1", "heaprate", "did you mean heap_rate=?");
+    refused("intervall=1s", "intervall", "did you mean interval=?");
+    refused(" out=x", " out", "did you mean out=?");
+    refused("zzzzzzzzzzzz=1", "zzzzzzzzzzzz", "heap_rate mutex_rate block_rate interval out");
+}
+
+static void a_log_file_needs_a_slash(void **state)
+{
+    taken("log=info");
+    taken("log=./x");
+    refused("log=stdrr", "log=stdrr", "stderr, none, info");
+}
+
+static void an_out_directory_knows_its_percents(void **state)
+{
+    taken("out=/tmp/%e.%p@%h%%");
+    refused("out=/tmp/%x", "out=/tmp/%x", "e (program)");
+    refused("out=/tmp/%", "out=/tmp/%", "another %");
+    refused("out=%%%", "out=%%%", "another %");
+}
+
+static void a_value_may_be_1023_bytes(void **state)
+{
+    char text[4200] = "out=";
+    memset(text + 4, 'x', DP_CONFIG_TEXT - 1);
+    taken(text);
+    assert_int_equal(strlen(conf.out), DP_CONFIG_TEXT - 1);
+    memset(text + 4, 'y', DP_CONFIG_TEXT);
+    refused(text, "out", "longer than 1023");
+    memset(text + 4, 'y', 4000);
+    refused(text, "out", "longer than 1023");
+    memset(text, 'k', 4000);
+    refused(text, "kkkk", NULL);
+}
+
+static void only_some_keys_change_while_it_runs(void **state)
+{
+    assert_int_equal(dp_config_parse_live(&conf, "heap_rate=1,interval=1s,symbolize=none", &error), 0);
+    assert_int_equal(conf.heap_rate, 1);
+    assert_int_equal(dp_config_parse_live(&conf, "heap_rate=2,out=x", &error), -EINVAL);
+    assert_non_null(strstr(error.line, "out"));
+    assert_int_equal(conf.heap_rate, 1);
+    assert_int_equal(dp_config_parse_delta(&conf, "symbolize=lines", &error), 0);
+    assert_int_equal(dp_config_parse_delta(&conf, "heap_rate=1", &error), -EINVAL);
+    assert_non_null(strstr(error.line, "heap_rate"));
+}
+
+static void globs_match_whole_names(void **state)
+{
+    assert_true(dp_glob_matches("*", "anything"));
+    assert_true(dp_glob_matches("redis-server", "redis-server"));
+    assert_false(dp_glob_matches("redis", "redis-server"));
+    assert_true(dp_glob_matches("a|b*", "bash"));
+    assert_true(dp_glob_matches("a|b*", "a"));
+    assert_false(dp_glob_matches("a|b*", "ab"));
+    assert_true(dp_glob_matches("py*3.?1", "python3.11"));
+    assert_true(dp_glob_matches("*a*b", "xxaxaxbxb"));
+    assert_false(dp_glob_matches("*a*b", "xxaxaxbx"));
+    assert_false(dp_glob_matches("", "x"));
+    assert_true(dp_glob_matches("x|", ""));
+}
+
+static void the_environment_overrides_the_host_key_by_key(void **state)
+{
+    setenv("DELTAPROF_CONF", "heap_rate=1,out=/b", 1);
+    assert_int_equal(dp_config_settings_make(&conf, "heap_rate=2,keep=9,out=/a", false), 0);
+    assert_int_equal(conf.heap_rate, 1);
+    assert_int_equal(conf.keep, 9);
+    assert_string_equal(conf.out, "/b");
+    setenv("DELTAPROF_CONF", "heap_rate=x", 1);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, false), -EINVAL);
+    setenv("DELTAPROF_CONF", "exe=another", 1);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, false), 1);
+    setenv("DELTAPROF_CONF", "exe=x|test_con*", 1);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, false), 0);
+    unsetenv("DELTAPROF_CONF");
+}
+
+static void a_preload_writes_where_it_was_started(void **state)
+{
+    char here[64], want[sizeof here + 8];
+    assert_int_equal(scratch_directory(here, sizeof here, "100% mine"), 0);
+    assert_int_equal(chdir(here), 0);
+    const char *percent = strchr(here, '%');
+    dp_text_format(want, sizeof want, "%s", here);
+    dp_text_format(want + (percent - here), sizeof want - (size_t)(percent - here), "%%%s", percent);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, true), 0);
+    assert_string_equal(conf.out, want); /* its own % is no expansion */
+    assert_true(conf.signals);
+    assert_int_equal(dp_config_settings_make(&conf, "out=x/%e,log=./l,signals=off", true), 0);
+    assert_memory_equal(conf.out, want, strlen(want));
+    assert_string_equal(conf.out + strlen(want), "/x/%e");
+    assert_memory_equal(conf.log, here, strlen(here));
+    assert_false(conf.signals);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, false), 0);
+    assert_string_equal(conf.out, "");
+    assert_int_equal(rmdir(here), 0); /* and there is no working directory any more */
+    assert_int_equal(dp_config_settings_make(&conf, "out=x", false), -ENOENT);
+    assert_int_equal(dp_config_settings_make(&conf, "out=/x", false), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(dp_config_settings_make(&conf, NULL, true), 0);
+    assert_string_equal(conf.out, "/");
+}
+
+static void lines_are_formatted_and_cut(void **state)
+{
+    char out[16];
+    assert_int_equal(dp_text_format(out, sizeof out, "%s.%d.%04u.%x", "a", -5, 7u, 255u), 12);
+    assert_string_equal(out, "a.-5.0007.ff");
+    dp_text_format(out, sizeof out, "%lld%%", (long long)INT64_MIN);
+    assert_string_equal(out, "-92233720368547");
+    dp_text_format(out, sizeof out, "%05u %zu", 123456u, (size_t)1);
+    assert_string_equal(out, "123456 1");
+    errno = ENOSPC;
+    dp_text_format(out, sizeof out, "%m");
+    assert_string_equal(out, "ENOSPC");
+    dp_text_size(out, sizeof out, 1536);
+    assert_string_equal(out, "1536");
+    dp_text_size(out, sizeof out, 64 << 20);
+    assert_string_equal(out, "64M");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(defaults_are_those_of_the_table, setup),
+        cmocka_unit_test_setup(every_key_explains_itself, setup),
+        cmocka_unit_test_setup(values_are_merged_key_by_key, setup),
+        cmocka_unit_test_setup(a_later_pair_wins, setup),
+        cmocka_unit_test_setup(a_backslash_keeps_a_comma_in_the_value, setup),
+        cmocka_unit_test_setup(sizes_take_powers_of_1024, setup),
+        cmocka_unit_test_setup(times_need_a_unit, setup),
+        cmocka_unit_test_setup(ranges_are_named_and_held, setup),
+        cmocka_unit_test_setup(none_switches_off, setup),
+        cmocka_unit_test_setup(choices_list_their_words, setup),
+        cmocka_unit_test_setup(a_signal_is_named_as_kill_names_it, setup),
+        cmocka_unit_test_setup(a_bare_word_is_taken_for_a_directory, setup),
+        cmocka_unit_test_setup(an_unknown_key_is_answered_with_the_closest, setup),
+        cmocka_unit_test_setup(a_log_file_needs_a_slash, setup),
+        cmocka_unit_test_setup(an_out_directory_knows_its_percents, setup),
+        cmocka_unit_test_setup(a_value_may_be_1023_bytes, setup),
+        cmocka_unit_test_setup(only_some_keys_change_while_it_runs, setup),
+        cmocka_unit_test_setup(globs_match_whole_names, setup),
+        cmocka_unit_test_setup(the_environment_overrides_the_host_key_by_key, setup),
+        cmocka_unit_test_setup(a_preload_writes_where_it_was_started, setup),
+        cmocka_unit_test_setup(lines_are_formatted_and_cut, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "modules/demangle.h"
+#include "symbols/symbol.h"
+#include "support/scratch.h"
+
+extern const struct dp_symbolize_ops dp_module_symbolize, dp_module_lines;
+
+static uintptr_t bias;
+static char top[64];
+
+/* The functions that are looked up: a static one, of which only .symtab knows, and one that is inlined into it. */
+static inline __attribute__((always_inline)) uintptr_t inlined_here(void)
+{
+    uintptr_t pc;
+#if defined(__x86_64__)
+    __asm__ volatile("lea 0(%%rip), %0" : "=r"(pc));
+#else
+    __asm__ volatile("adr %0, ." : "=r"(pc));
+#endif
+    return pc;
+}
+
+static __attribute__((noinline)) uintptr_t where_we_are(void)
+{
+    return inlined_here();
+}
+
+static int command(const char *format, ...)
+{
+    char text[PATH_MAX * 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return system(text);
+}
+
+static char self[PATH_MAX];
+
+static int look_up(const struct dp_symbolize_ops *ops, const char *path, uintptr_t pc, struct dp_symbol_line *lines,
+                   void **session)
+{
+    *session = ops->open();
+    assert_non_null(*session);
+    int handle = ops->add(*session, path, NULL, 0, bias);
+    assert_int_equal(handle, 0);
+    return ops->lookup(*session, handle, pc, lines, 8);
+}
+
+static void named_in(const char *path, const char *expected)
+{
+    const struct dp_symbolize_ops *modules[] = {&dp_module_symbolize, &dp_module_lines};
+    for (int m = 0; m < 2; m++) {
+        struct dp_symbol_line lines[8];
+        void *session;
+        int n = look_up(modules[m], path, where_we_are(), lines, &session);
+        if (expected) {
+            assert_true(n >= 1);
+            assert_string_equal(lines[n - 1].name, expected);
+        } else {
+            assert_true(n == 0 || strcmp(lines[n - 1].name, "where_we_are"));
+        }
+        modules[m]->close(session);
+    }
+}
+
+static void a_static_function_is_named_from_symtab(void **state)
+{
+    named_in(self, "where_we_are");
+    named_in("/proc/self/exe", "where_we_are");
+}
+
+static void a_stripped_file_knows_its_exported_functions_only(void **state)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/stripped", top);
+    if (command("objcopy --strip-all %s %s", self, path))
+        skip();
+    named_in(path, NULL);
+}
+
+static void a_debug_link_is_followed_if_the_build_id_agrees(void **state)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/linked", top);
+    if (command(
+            "cd %s && objcopy --only-keep-debug %s linked.dbg && objcopy --strip-all --add-gnu-debuglink=linked.dbg %s "
+            "linked",
+            top, self, self))
+        skip();
+    named_in(path, "where_we_are");
+    assert_int_equal(command("cd %s && mkdir -p .debug && mv linked.dbg .debug/", top), 0);
+    named_in(path, "where_we_are");
+    assert_int_equal(command("cd %s/.debug && objcopy --remove-section=.note.gnu.build-id linked.dbg", top), 0);
+    named_in(path, NULL);
+}
+
+static void minidebuginfo_is_unpacked(void **state)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/mini", top);
+    if (command("cd %s && objcopy --only-keep-debug %s mini.dbg && strip --strip-debug -o mini.sym %s && "
+                "xz -q mini.sym && objcopy --strip-all --add-section .gnu_debugdata=mini.sym.xz %s mini",
+                top, self, self, self))
+        skip();
+    named_in(path, "where_we_are");
+    /* a section that is not xz, or is cut short: no names, and no crash */
+    assert_int_equal(command("cd %s && head -c 100 mini.sym.xz > bad.xz && objcopy --strip-all --add-section "
+                             ".gnu_debugdata=bad.xz %s mini",
+                             top, self),
+                     0);
+    named_in(path, NULL);
+}
+
+static void a_file_with_another_build_id_is_refused(void **state)
+{
+    void *session = dp_module_symbolize.open();
+    static const uint8_t other[20] = {1, 2, 3};
+    assert_int_equal(dp_module_symbolize.add(session, self, other, sizeof other, bias), -ESTALE);
+    assert_int_equal(dp_module_symbolize.add(session, "/no/such/file", NULL, 0, bias), -ENOENT);
+    assert_int_equal(dp_module_symbolize.add(session, "/dev/null", NULL, 0, bias), -ENOEXEC);
+    assert_int_equal(dp_module_symbolize.add(session, "/etc/passwd", NULL, 0, bias), -ENOEXEC);
+    dp_module_symbolize.close(session);
+}
+
+static void damaged_files_are_survived(void **state)
+{
+    char path[PATH_MAX];
+    static unsigned char whole[8 << 20];
+    FILE *in = fopen(self, "rb");
+    size_t n = fread(whole, 1, sizeof whole, in);
+    fclose(in);
+    snprintf(path, sizeof path, "%s/damaged", top);
+    uint64_t seed = 42;
+    for (int turn = 0; turn < 60; turn++) {
+        FILE *out = fopen(path, "wb");
+        size_t keep = turn % 3 ? n : n * (size_t)turn / 60;
+        fwrite(whole, 1, keep, out);
+        for (int k = 0; k < 200; k++) { /* headers at both ends, and anywhere */
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            size_t at = k % 2 ? (seed >> 20) % n : k % 4 ? (seed >> 20) % 1024 : n - 1 - (seed >> 20) % 4096;
+            if (at < keep && turn % 3) {
+                fseek(out, (long)at, SEEK_SET);
+                fputc((int)(seed >> 56), out);
+            }
+        }
+        fclose(out);
+        void *session = dp_module_symbolize.open();
+        struct dp_symbol_line lines[8];
+        int handle = dp_module_symbolize.add(session, path, NULL, 0, bias);
+        if (handle >= 0)
+            dp_module_symbolize.lookup(session, handle, where_we_are(), lines, 8);
+        dp_module_symbolize.close(session);
+    }
+}
+
+static void lines_show_what_was_inlined(void **state)
+{
+    struct dp_symbol_line lines[8];
+    void *session;
+    int n = look_up(&dp_module_lines, self, where_we_are() - 1, lines, &session);
+    if (n < 2 || !lines[0].file) /* built without debug information */
+        skip();
+    assert_int_equal(n, 2);
+    assert_string_equal(lines[0].name, "inlined_here");
+    assert_string_equal(lines[1].name, "where_we_are");
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(lines[i].file, '/');
+        assert_string_equal(slash ? slash + 1 : lines[i].file, "test_symbolize.c");
+        assert_true(lines[i].start_line > 0 && lines[i].line >= lines[i].start_line);
+    }
+    assert_true(lines[1].line > lines[0].line);
+    dp_module_lines.close(session);
+}
+
+static void exported_functions_have_no_version_in_their_name(void **state)
+{
+    struct dp_symbol_line lines[8];
+    Dl_info info;
+    struct link_map *map;
+    void *function = dlsym(dlopen("libc.so.6", RTLD_NOW), "qsort");
+    assert_true(dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP));
+    void *session = dp_module_symbolize.open();
+    int handle = dp_module_symbolize.add(session, info.dli_fname, NULL, 0, map->l_addr);
+    assert_int_equal(dp_module_symbolize.lookup(session, handle, (uintptr_t)function + 1, lines, 8), 1);
+    assert_string_equal(lines[0].name, "qsort");
+    dp_module_symbolize.close(session);
+}
+
+static void names_are_those_that_people_wrote(void **state)
+{
+    static const char *const cases[][2] = {
+        {"_ZN9wikipedia7article6formatEv", "wikipedia::article::format()"},
+        {"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back(int const&)"},
+        {"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+        {"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+        {"main", NULL},
+        {"_start", NULL},
+        {"_Znonsense", NULL},
+        {"", NULL},
+    };
+    char name[200];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(dp_demangle(cases[i][0], name, sizeof name), cases[i][1] != NULL);
+        if (cases[i][1])
+            assert_string_equal(name, cases[i][1]);
+    }
+    assert_int_equal(dp_demangle(cases[1][0], name, 10), 1); /* clipped, and ended */
+    assert_string_equal(name, "std::vect");
+}
+
+static void names_that_nest_for_ever_are_left_alone(void **state)
+{
+    static char hostile[100000], out[4096];
+    memset(hostile, 'P', sizeof hostile - 1);
+    memcpy(hostile, "_Z1f", 4);
+    dp_demangle(hostile, out, sizeof out);
+    memset(hostile, 'N', sizeof hostile - 1);
+    memcpy(hostile, "_RNvNvNv", 8);
+    dp_demangle(hostile, out, sizeof out);
+}
+
+static int bias_of_self(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    bias = info->dlpi_addr;
+    return 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_static_function_is_named_from_symtab),
+        cmocka_unit_test(a_stripped_file_knows_its_exported_functions_only),
+        cmocka_unit_test(a_debug_link_is_followed_if_the_build_id_agrees),
+        cmocka_unit_test(minidebuginfo_is_unpacked),
+        cmocka_unit_test(a_file_with_another_build_id_is_refused),
+        cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(lines_show_what_was_inlined),
+        cmocka_unit_test(exported_functions_have_no_version_in_their_name),
+        cmocka_unit_test(names_are_those_that_people_wrote),
+        cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
+    };
+    dl_iterate_phdr(bias_of_self, NULL);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0 || scratch_directory(top, sizeof top, "symbolize"))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    command("rm -rf %s", top);
+    return failed;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "record/gate.h"
+#include "record/record.h"
+#include "store/thread.h"
+#include "support/totals.h"
+
+/* Blocks are numbers here: no memory stands behind them. Each is large enough to be a sample almost surely. */
+#define SIZE      ((size_t)64 << 20)
+#define PAGE      ((void *)0x7f0000002000)
+#define MAPPED    ((void *)0x7f0000003010)
+#define ELSEWHERE ((void *)0x7f0000004560)
+#define BESIDE    ((void *)0x7f0000005670)
+#define NEVER     ((void *)0x600000001230)
+
+static struct deltaprof_gate gate, second;
+static struct dp_config conf;
+
+static void tune(int64_t rate)
+{
+    conf.heap_rate = rate;
+    dp_record_tune(&conf, true);
+}
+
+static void allocate(uint32_t heap, void *ptr)
+{
+    struct dp_counts before = totals();
+    for (int i = 0; i < 100 && totals().n == before.n; i++)
+        deltaprof_alloc(heap, ptr, SIZE);
+    assert_true(totals().n > before.n);
+}
+
+static bool passes(const void *ptr)
+{
+    return deltaprof_gate_passes(&gate, ptr);
+}
+
+static int start(void **state)
+{
+    deltaprof_gate_open(&gate, DELTAPROF_GIVES_PAGES | DELTAPROF_IS_LEAF);
+    dp_config_init(&conf);
+    int err = dp_record_init(&conf);
+    tune(512 << 10);
+    return err;
+}
+
+static void only_page_boundaries_are_asked_about(void **state)
+{
+    assert_false(passes(PAGE));
+    assert_false(passes(MAPPED));
+    assert_false(passes(NULL));
+    assert_true(passes(ELSEWHERE));
+    assert_true(passes((void *)0x7f0000002020));
+    assert_true(passes((void *)0x7f0000002008));
+    allocate(0, PAGE);
+    allocate(0, MAPPED);
+    assert_true(passes(ELSEWHERE));
+    deltaprof_free(0, PAGE);
+    deltaprof_free(0, MAPPED);
+    assert_true(passes(ELSEWHERE));
+}
+
+static void every_free_asks_while_a_sample_lies_elsewhere(void **state)
+{
+    struct dp_counts before = totals();
+    allocate(0, ELSEWHERE);
+    allocate(0, BESIDE);
+    assert_false(passes(ELSEWHERE));
+    assert_false(passes(BESIDE));
+    deltaprof_free(0, ELSEWHERE);
+    assert_false(passes(BESIDE));
+    deltaprof_free(0, ELSEWHERE); /* unknown by now */
+    assert_false(passes(BESIDE));
+    deltaprof_free(0, BESIDE);
+    assert_true(passes(BESIDE));
+    struct dp_counts after = totals();
+    assert_int_equal(after.n - before.n, after.free_n - before.free_n);
+}
+
+static void an_address_that_comes_twice_counts_once(void **state)
+{
+    allocate(0, ELSEWHERE);
+    allocate(0, ELSEWHERE); /* freed where no hook saw it */
+    assert_false(passes(ELSEWHERE));
+    deltaprof_free(0, ELSEWHERE);
+    assert_true(passes(ELSEWHERE));
+}
+
+static void other_heaps_have_no_gate(void **state)
+{
+    allocate(7, ELSEWHERE);
+    assert_true(passes(ELSEWHERE));
+    deltaprof_free(7, ELSEWHERE);
+    assert_true(passes(ELSEWHERE));
+}
+
+static void realloc_keeps_count(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    allocate(0, ELSEWHERE);
+    deltaprof_realloc_begin(&sample, 0, ELSEWHERE, 0);
+    deltaprof_realloc_end(&sample, false, NULL, &site);
+    assert_false(passes(ELSEWHERE));
+    deltaprof_realloc_begin(&sample, 0, ELSEWHERE, 0);
+    assert_false(passes(ELSEWHERE));
+    deltaprof_realloc_end(&sample, true, NULL, &site);
+    assert_true(passes(ELSEWHERE));
+}
+
+static void samples_of_the_c_heap_want_a_page(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    int n_wanted = 0;
+    for (int i = 0; i < 100; i++) {
+        deltaprof_sample_begin(&sample, 0, SIZE);
+        n_wanted += deltaprof_gate_wants_page(&gate, &sample);
+        deltaprof_sample_end(&sample, NULL, &site);
+        deltaprof_sample_begin(&sample, 7, SIZE);
+        assert_false(deltaprof_gate_wants_page(&gate, &sample));
+        deltaprof_sample_end(&sample, NULL, &site);
+    }
+    assert_true(n_wanted > 90);
+}
+
+static void hooks_pass_by_while_nothing_is_recorded(void **state)
+{
+    assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
+    tune(0);
+    assert_false(deltaprof_gate_heap_on(&gate));
+    dp_gate_keep_polling(true); /* a thread of ours is wanted, which only an allocation may make */
+    assert_true(deltaprof_gate_heap_on(&gate));
+    dp_gate_keep_polling(false);
+    assert_false(deltaprof_gate_heap_on(&gate));
+    dp_record_tune(&conf, false);
+    assert_false(deltaprof_gate_locks_on(&gate));
+    tune(512 << 10);
+    assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
+}
+
+static void the_filter_is_not_asked_while_every_event_is_a_sample(void **state)
+{
+    assert_false(deltaprof_gate_may_be_live(&second, NEVER));
+    second.heap_on = DELTAPROF_GATE_EVERY;
+    assert_true(deltaprof_gate_may_be_live(&second, NEVER));
+    second.heap_on = 0;
+    assert_int_equal(gate.heap_on & DELTAPROF_GATE_EVERY, 0);
+}
+
+static void before_an_allocator_that_enters_no_hook_nothing_is_guarded(void **state)
+{
+    int64_t kept = deltaprof_guard_enter();
+    assert_true(deltaprof_gate_is_leaf(&gate));
+    assert_true(deltaprof_gate_count(&gate, 1)); /* guarded: the library decides */
+    assert_true(deltaprof_is_guarded());
+    deltaprof_gate_restore(&gate, 1000);
+    assert_false(deltaprof_gate_count(&gate, 100));
+    assert_false(deltaprof_gate_count(&gate, 0)); /* counts as 1 */
+    assert_int_equal(deltaprof_thread.countdown, 899);
+    assert_true(deltaprof_gate_count(&gate, 899));
+    assert_int_equal(deltaprof_thread.countdown, 899);
+    deltaprof_guard_exit(kept);
+    tune(0);
+    assert_false(deltaprof_gate_is_leaf(&gate) || deltaprof_gate_heap_on(&gate));
+    tune(512 << 10);
+    assert_true(deltaprof_gate_is_leaf(&gate));
+    assert_false(deltaprof_gate_is_leaf(&second));
+}
+
+static void a_countdown_is_reached_by_its_offset(void **state)
+{
+    int64_t kept = deltaprof_guard_enter(), rest;
+    deltaprof_gate_restore(&gate, 1000);
+    assert_int_equal(deltaprof_thread.countdown, 1000);
+    assert_false(deltaprof_gate_subtract(&gate, 0, &rest));
+    assert_int_equal(rest, 999);
+    assert_true(deltaprof_is_guarded());
+    deltaprof_gate_restore(&gate, rest);
+    assert_true(deltaprof_gate_subtract(&gate, 1000, &rest));
+    assert_int_equal(deltaprof_thread.countdown, 999);
+    deltaprof_guard_exit(kept);
+}
+
+static void a_second_gate_asks_for_everything(void **state)
+{
+    deltaprof_gate_open(&second, DELTAPROF_GIVES_PAGES);
+    assert_true(deltaprof_gate_heap_on(&second) && deltaprof_gate_locks_on(&second));
+    assert_false(deltaprof_gate_passes(&second, ELSEWHERE));
+}
+
+/* Last: it is for good. */
+static void a_rate_that_gives_no_pages_shuts_the_gate(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    allocate(0, ELSEWHERE);
+    tune((256 << 10) - 1);
+    assert_false(passes(ELSEWHERE));
+    deltaprof_free(0, ELSEWHERE);
+    assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
+    tune(1);
+    assert_true(deltaprof_gate_may_be_live(&gate, NEVER));
+    tune(512 << 10);
+    assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
+    assert_false(passes(ELSEWHERE));
+    deltaprof_sample_begin(&sample, 0, SIZE);
+    assert_false(deltaprof_gate_wants_page(&gate, &sample));
+    deltaprof_sample_end(&sample, NULL, &site);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_page_boundaries_are_asked_about),
+        cmocka_unit_test(every_free_asks_while_a_sample_lies_elsewhere),
+        cmocka_unit_test(an_address_that_comes_twice_counts_once),
+        cmocka_unit_test(other_heaps_have_no_gate),
+        cmocka_unit_test(realloc_keeps_count),
+        cmocka_unit_test(samples_of_the_c_heap_want_a_page),
+        cmocka_unit_test(hooks_pass_by_while_nothing_is_recorded),
+        cmocka_unit_test(the_filter_is_not_asked_while_every_event_is_a_sample),
+        cmocka_unit_test(before_an_allocator_that_enters_no_hook_nothing_is_guarded),
+        cmocka_unit_test(a_countdown_is_reached_by_its_offset),
+        cmocka_unit_test(a_second_gate_asks_for_everything),
+        cmocka_unit_test(a_rate_that_gives_no_pages_shuts_the_gate),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}

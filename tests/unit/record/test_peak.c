@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "record/peak.h"
+
+#define MIB ((int64_t)1 << 20)
+
+static _Atomic int n_reached;
+
+static void reached(void)
+{
+    dp_add_relaxed(&n_reached, 1);
+}
+
+static int again(void **state)
+{
+    dp_peak_watch(INT64_MAX, reached);
+    for (unsigned shard = 0; shard < DP_SHARDS; shard++)
+        dp_peak_subtract(shard, dp_load_relaxed(&dp_tallies[shard].at[DP_TALLY_INUSE]));
+    dp_store_relaxed(&n_reached, 0);
+    return 0;
+}
+
+/* Waits for the coarse clock's next tick: a look is due. */
+static void next_look(void)
+{
+    int64_t now = dp_clock_coarse_ns();
+    while (dp_clock_coarse_ns() == now)
+        continue;
+}
+
+static void what_goes_out_of_use_is_taken_off(void **state)
+{
+    int64_t before = dp_peak_in_use();
+    dp_peak_add(1, 3 * MIB);
+    dp_peak_add(2, 4 * MIB);
+    assert_int_equal(dp_peak_in_use() - before, 7 * MIB);
+    dp_peak_subtract(2, 3 * MIB); /* another thread frees it */
+    assert_int_equal(dp_peak_in_use() - before, 4 * MIB);
+}
+
+static void a_threshold_is_told_of_once(void **state)
+{
+    dp_peak_watch(100 * MIB, reached);
+    for (int i = 0; i < 99; i++) {
+        next_look();
+        dp_peak_add(0, MIB);
+    }
+    assert_int_equal(n_reached, 0);
+    for (int i = 0; i < 20; i++) {
+        next_look();
+        dp_peak_add(0, MIB);
+    }
+    assert_int_equal(n_reached, 1);
+    dp_peak_watch(110 * MIB, reached); /* it is above that already */
+    assert_int_equal(n_reached, 2);
+}
+
+static void a_peak_over_many_shards_is_seen(void **state)
+{
+    dp_peak_watch(64 * MIB, reached);
+    for (unsigned i = 0; i < 80; i++) {
+        next_look();
+        dp_peak_add(i % 16, MIB);
+    }
+    assert_int_equal(n_reached, 1);
+}
+
+static void without_a_threshold_nothing_is_told(void **state)
+{
+    next_look();
+    dp_peak_add(0, INT64_C(1) << 40);
+    assert_int_equal(n_reached, 0);
+}
+
+static void blocks_that_come_and_go_reach_nothing(void **state)
+{
+    dp_peak_watch(10 * MIB, reached);
+    for (int i = 0; i < 1000; i++) {
+        dp_peak_add(3, 4 * MIB);
+        dp_peak_subtract(3, 4 * MIB);
+    }
+    next_look();
+    dp_peak_add(3, 4 * MIB);
+    assert_int_equal(n_reached, 0);
+}
+
+static pthread_barrier_t ready;
+
+static void *grows(void *arg)
+{
+    pthread_barrier_wait(&ready);
+    for (int i = 0; i < 2000; i++)
+        dp_peak_add((unsigned)(uintptr_t)arg, MIB / 16);
+    return NULL;
+}
+
+static void threads_that_reach_it_together_tell_it_once(void **state)
+{
+    pthread_t threads[4];
+    dp_peak_watch(8 * MIB, reached);
+    pthread_barrier_init(&ready, NULL, 4);
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, grows, (void *)(DP_SHARDS_OWN + i));
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    next_look();
+    dp_peak_add(0, MIB); /* looks for certain: all of them may have looked in one tick of the clock */
+    assert_int_equal(n_reached, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_goes_out_of_use_is_taken_off, again),
+        cmocka_unit_test_setup(a_threshold_is_told_of_once, again),
+        cmocka_unit_test_setup(a_peak_over_many_shards_is_seen, again),
+        cmocka_unit_test_setup(without_a_threshold_nothing_is_told, again),
+        cmocka_unit_test_setup(blocks_that_come_and_go_reach_nothing, again),
+        cmocka_unit_test_setup(threads_that_reach_it_together_tell_it_once, again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

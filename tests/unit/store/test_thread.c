@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "store/thread.h"
+
+#define BLOCK  (16 << 10)
+#define BLOCKS 8 /* six are kept, two lent */
+
+static int start(void **state)
+{
+    return dp_thread_init(BLOCK, BLOCKS * BLOCK);
+}
+
+/* Threads that set up, tell what they got, and wait until all may end. */
+#define THREADS 12
+static struct got {
+    void *block;
+    unsigned shard;
+    int error;
+    bool zeroed;
+} got[THREADS];
+static pthread_barrier_t all_in, all_out;
+
+static void *take(void *arg)
+{
+    struct got *mine = arg;
+    struct dp_thread *self = dp_thread_self();
+    errno = 77;
+    dp_thread_set_up(self);
+    mine->block = dp_thread_scratch();
+    mine->shard = dp_thread_shard(self);
+    mine->zeroed = true;
+    for (int i = 0; mine->block && i < BLOCK; i++)
+        mine->zeroed &= !((char *)mine->block)[i];
+    if (mine->block)
+        memset(mine->block, 0x5A, BLOCK);
+    mine->error = errno;
+    pthread_barrier_wait(&all_in);
+    pthread_barrier_wait(&all_out);
+    return NULL;
+}
+
+static unsigned run_threads(void)
+{
+    pthread_t threads[THREADS];
+    unsigned n_blocks = 0;
+    memset(got, 0, sizeof got);
+    pthread_barrier_init(&all_in, NULL, THREADS + 1);
+    pthread_barrier_init(&all_out, NULL, THREADS + 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take, &got[i]), 0);
+    pthread_barrier_wait(&all_in);
+    for (int i = 0; i < THREADS; i++) {
+        n_blocks += got[i].block != NULL;
+        assert_int_equal(got[i].error, 77);
+        assert_true(got[i].zeroed);
+        assert_true(got[i].shard < DP_SHARDS);
+        for (int k = 0; k < i; k++) {
+            assert_true(!got[i].block || got[i].block != got[k].block);
+            assert_true(got[i].shard >= DP_SHARDS_OWN || got[i].shard != got[k].shard);
+        }
+    }
+    pthread_barrier_wait(&all_out);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return n_blocks;
+}
+
+static void blocks_and_shards_have_one_owner_and_come_back_zeroed(void **state)
+{
+    for (int round = 0; round < 20; round++)
+        assert_int_equal(run_threads(), 6);
+}
+
+static void *borrow(void *arg)
+{
+    void **blocks = arg;
+    struct dp_thread *self = dp_thread_self();
+    self->state = DP_THREAD_ENDED; /* as after its key's destructor */
+    bool held = dp_thread_hold();
+    *blocks = dp_thread_scratch();
+    pthread_barrier_wait(&all_in);
+    pthread_barrier_wait(&all_out);
+    assert_int_equal(held, *blocks != NULL);
+    dp_thread_let_go(held);
+    assert_null(dp_thread_scratch());
+    return NULL;
+}
+
+static void who_has_no_block_borrows_one_for_an_event(void **state)
+{
+    for (int round = 0; round < 3; round++) {
+        pthread_t threads[4];
+        void *blocks[4];
+        unsigned n = 0;
+        pthread_barrier_init(&all_in, NULL, 5);
+        pthread_barrier_init(&all_out, NULL, 5);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, borrow, &blocks[i]), 0);
+        pthread_barrier_wait(&all_in);
+        for (int i = 0; i < 4; i++) {
+            n += blocks[i] != NULL;
+            for (int k = 0; blocks[i] && k < 64; k++)
+                assert_int_equal(((char *)blocks[i])[k], 0);
+            if (blocks[i])
+                memset(blocks[i], 0x5A, 64);
+        }
+        assert_int_equal(n, 2); /* the others keep the leaf only */
+        pthread_barrier_wait(&all_out);
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+    }
+}
+
+/* Its walk is left by longjmp: nothing lets go. */
+static void *borrow_and_leave(void *arg)
+{
+    void **block = arg;
+    dp_thread_self()->state = DP_THREAD_ENDED;
+    dp_thread_hold();
+    *block = dp_thread_scratch();
+    assert_false(dp_thread_hold()); /* the next event uses it again */
+    return NULL;
+}
+
+static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **state)
+{
+    for (int round = 0; round < 20; round++) { /* more often than there are blocks */
+        pthread_t thread;
+        void *block = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, borrow_and_leave, &block), 0);
+        pthread_join(thread, NULL);
+        assert_non_null(block);
+    }
+}
+
+static void *ours(void *arg)
+{
+    dp_thread_is_ours();
+    deltaprof_guard_reset();
+    *(bool *)arg = dp_thread_guarded(dp_thread_self());
+    return NULL;
+}
+
+static void a_thread_of_the_profiler_stays_guarded(void **state)
+{
+    pthread_t thread;
+    bool guarded = false;
+    assert_int_equal(pthread_create(&thread, NULL, ours, &guarded), 0);
+    pthread_join(thread, NULL);
+    assert_true(guarded);
+    assert_false(dp_thread_guarded(dp_thread_self()));
+}
+
+static void a_child_gets_the_others_blocks_and_other_draws(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    dp_thread_set_up(self);
+    void *mine = dp_thread_scratch();
+    assert_non_null(mine);
+    uint64_t before = self->random.state;
+    dp_thread_fork_child(1);
+    assert_true(self->random.state != before);
+    assert_false(self->armed);
+    assert_int_equal(deltaprof_thread.countdown, 0);
+    assert_ptr_equal(dp_thread_scratch(), mine);
+    int64_t kept = deltaprof_guard_enter();
+    dp_thread_fork_child(2);
+    assert_true(deltaprof_is_guarded());
+    deltaprof_guard_exit(kept);
+    assert_false(deltaprof_is_guarded());
+    assert_int_equal(run_threads(), 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_zeroed),
+        cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
+        cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
+        cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
+        cmocka_unit_test(a_child_gets_the_others_blocks_and_other_draws),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
