@@ -27,7 +27,7 @@ static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER,
                        locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t ready;
-static sem_t never;
+static sem_t never, had_it, main_has_it;
 static sigjmp_buf back;
 
 static void sleeps(void)
@@ -185,7 +185,8 @@ __attribute__((noinline)) void *waits_for_main(void *unused)
     for (;;) {
         pthread_mutex_lock(&held);
         pthread_mutex_unlock(&held);
-        sched_yield();
+        sem_post(&had_it);
+        sem_wait(&main_has_it);
     }
     return unused;
 }
@@ -226,8 +227,9 @@ __attribute__((noinline)) void releases_while_one_waits(void)
     for (int i = 0; i < 5; i++) {
         usleep(20000);
         pthread_mutex_unlock(&held);
-        usleep(1000);
-        pthread_mutex_lock(&held);
+        sem_wait(&had_it);
+        pthread_mutex_lock(&held); // free: main never waits for it
+        sem_post(&main_has_it);
     }
 }
 
