@@ -11,11 +11,14 @@ src=$here/../../src
 new=${3:-$(mktemp -d)}
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
+base=$(ls "$src"/base/*.c | grep -v /mem.c) # exact_mem.c takes its place where a target names it
+system="-lpthread -ldl"
+core=$(ls "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c "$src"/base/*.c)
 case $target in
-request) set -- "$src/http/request.c" "$src/http/access.c" "$src"/config/*.c "$src"/base/*.c -lpthread -ldl ;;
+request) set -- "$src/http/request.c" "$src/http/access.c" $core $system ;;
 cfi) set -- "$src/unwind/cfi.c" "$src/unwind/cfi_program.c" "$src/unwind/rule.c" ;;
 top)
-    set -- "$src"/model/*.c "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm -lpthread -ldl
+    set -- "$src"/model/*.c "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
     set -- "$src"/cli/top.c "$src"/cli/heading.c "$src"/query/*.c "$src"/naming/*.c "$src"/print/*.c "$@"
     ;;
 elf | dwarf)
@@ -25,14 +28,13 @@ elf | dwarf)
     [ -z "${ELFUTILS:-}" ] || libraries="-Wl,--start-group $(echo "$ELFUTILS"/lib*/lib*_pic.a "$ELFUTILS"/backends/lib*_pic.a) \
         $ELFUTILS/libelf/libelf.a $ELFUTILS/lib/libeu.a -Wl,--end-group"
     set -- "$src/modules/$module.c" "$src/modules/session.c" "$src/modules/elffile.c" "$src/modules/elfsymbols.c" \
-        "$src/modules/demangle.c" $libraries -llzma -lz -liberty -lpthread -ldl
+        "$src/modules/demangle.c" $libraries -llzma -lz -liberty $system
     ;;
-object) set -- "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c "$src"/base/*.c -lpthread -ldl ;;
+object) set -- $core $system ;;
 formats)
-    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" \
-        "$src/modules/gzip.c" -lisal
+    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system
     ;;
-*) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c "$src/base/hash.c" "$src/base/module.c" "$src/modules/gzip.c" -lisal ;;
+*) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
 esac
 clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR='""' -I"$src" -I"$src/../include" \
     "$here/fuzz_$target.c" "$@" -o "$program"
