@@ -156,16 +156,14 @@ static int take_curves(struct dp_cli_growth *g, const struct dp_query_series *s)
 static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths, size_t n_paths)
 {
     struct dp_query_series series = {.view = v};
-    int status = 0;
     if ((v->type_name && strcmp(v->type_name, "inuse_space")) || (v->kind && strcmp(v->kind, "heap"))) {
         dp_print_error(v->verb,
                        "--type and --kind go with two arguments, OLD NEW; else it is inuse_space of heap profiles");
         return DP_EXIT_USAGE;
     }
-    for (size_t i = 0; i < n_paths && !status; i++)
-        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
+    int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);
     if (!status)
-        status = dp_query_paths_choose(&v->paths, v->verb, v->kind ? v->kind : NULL, "inuse_space");
+        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
     if (!status)
         status = dp_query_series_read(&series);
     if (!status && take_curves(g, &series)) {

@@ -297,9 +297,7 @@ static int print_all(struct report *r, size_t n)
 static int show(struct report *r, char **paths, size_t n_paths)
 {
     struct dp_query *v = &r->view;
-    int status = 0;
-    for (size_t i = 0; i < n_paths && !status; i++)
-        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
+    int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
     if (!status)

@@ -80,9 +80,7 @@ int dp_cli_merge(int argc, char **argv)
         return DP_EXIT_USAGE;
     }
     struct dp_query_paths paths = {.n = 0};
-    int status = 0;
-    for (int i = optind; i < argc && !status; i++)
-        status = dp_query_paths_add(&paths, "merge", argv[i]);
+    int status = dp_query_paths_add_all(&paths, "merge", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = dp_query_paths_choose(&paths, "merge", kind, NULL);
     if (!status)

@@ -150,9 +150,7 @@ int dp_cli_timeline(int argc, char **argv)
         return DP_EXIT_USAGE;
     }
     struct dp_query_paths paths = {.n = 0};
-    int status = 0;
-    for (int i = optind; i < argc && !status; i++)
-        status = dp_query_paths_add(&paths, "timeline", argv[i]);
+    int status = dp_query_paths_add_all(&paths, "timeline", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = show(&paths, format, path, limit_bytes);
     dp_query_paths_fini(&paths);

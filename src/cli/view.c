@@ -319,8 +319,8 @@ int dp_cli_view(int argc, char **argv)
         dp_print_error("view", "no file given: deltaprof view PATH... [-o FILE.html]");
         status = DP_EXIT_USAGE;
     }
-    for (int i = optind; i < argc && !status; i++)
-        status = dp_query_paths_add(&v.paths, "view", argv[i]);
+    if (!status)
+        status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = add_all(&v);
     if (!status)

@@ -126,6 +126,14 @@ int dp_query_paths_add(struct dp_query_paths *p, const char *verb, const char *p
     return push(p, path) ? out_of_memory(verb) : 0;
 }
 
+int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **paths, size_t n)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i++)
+        status = dp_query_paths_add(p, verb, paths[i]);
+    return status;
+}
+
 /* ---- kinds ------------------------------------------------------------------------------------------------------ */
 
 enum { MAX_KINDS = 8, KIND_BYTES = 24 };

@@ -17,6 +17,8 @@ struct dp_query_paths {
  * one line that says why.
  */
 int dp_query_paths_add(struct dp_query_paths *, const char *verb, const char *path);
+/* Adds what the paths of a command line name, up to the first one that fails. */
+int dp_query_paths_add_all(struct dp_query_paths *, const char *verb, char **paths, size_t n);
 
 /*
  * Leaves the files of one kind where the names say that there are several: of `kind`; if that is NULL, of the kind that

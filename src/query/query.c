@@ -333,10 +333,8 @@ static int check_labels(const struct dp_query *v)
 
 int dp_query_read(struct dp_query *v, char **paths, size_t n)
 {
-    int status = 0;
     v->argument = paths[0];
-    for (size_t i = 0; i < n && !status; i++)
-        status = dp_query_paths_add(&v->paths, v->verb, paths[i]);
+    int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name);
     if (!status && v->at != DP_QUERY_AT_NEWEST)

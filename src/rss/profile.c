@@ -169,9 +169,7 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
 {
     struct dp_query_paths files = {.n = 0};
     struct dp_query_file *names = NULL;
-    int status = 0;
-    for (size_t i = 0; i < n && !status; i++)
-        status = dp_query_paths_add(&files, "rss", paths[i]);
+    int status = dp_query_paths_add_all(&files, "rss", paths, n);
     if (!status)
         status = dp_query_paths_choose(&files, "rss", NULL, "inuse_space");
     if (!status && !(names = calloc(files.n + 1, sizeof *names))) {
