@@ -164,13 +164,9 @@ static int write_profile(struct dp_merge *merged, enum format format, int type, 
     DP_VEC(uint32_t) rows = {0};
     if (!dp_vec_room(&rows, m->rows.n + 1))
         return -ENOMEM;
-    for (uint32_t row = 0; row < m->rows.n; row++) {
-        int64_t any = 0;
-        for (size_t i = 0; i < m->types.n; i++)
-            any |= merged->values.at[row * m->types.n + i];
-        if (any)
+    for (uint32_t row = 0; row < m->rows.n; row++)
+        if (!dp_encode_is_zero(&merged->values.at[row * m->types.n], m->types.n))
             rows.at[rows.n++] = row;
-    }
     struct dp_formats_profile p = {.model = m,
                                    .header = &merged->header,
                                    .values = merged->values.at,

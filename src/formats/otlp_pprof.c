@@ -358,12 +358,9 @@ int dp_otlp_rows_write(struct reader *r, dp_pprof_write_fn fn, void *ctx)
     }
     if (!err)
         put_profile_attributes(&w);
-    for (uint32_t row = 0; !err && row < r->values.n / r->types.n; row++) {
-        int64_t any = 0;
-        for (size_t i = 0; i < r->types.n; i++)
-            any |= r->values.at[row * r->types.n + i];
-        err = any ? put_row(&w, row) : 0;
-    }
+    for (uint32_t row = 0; !err && row < r->values.n / r->types.n; row++)
+        if (!dp_encode_is_zero(&r->values.at[row * r->types.n], r->types.n))
+            err = put_row(&w, row);
     if (!err) {
         put_mappings(&w);
         err = dp_encode_finish(w.encode);

@@ -234,10 +234,7 @@ int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
     int err = dp_model_write_begin(&write, &merge->model, &merge->header, fn, ctx);
     for (uint32_t row = 0; row < merge->model.rows.n && !err; row++) {
         const int64_t *values = &merge->values.at[row * n_types];
-        int64_t any = 0;
-        for (size_t i = 0; i < n_types; i++)
-            any |= values[i];
-        if (any)
+        if (!dp_encode_is_zero(values, n_types))
             err = dp_model_write_row(&write, row, values);
     }
     if (!err)

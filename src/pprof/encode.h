@@ -14,6 +14,7 @@
 
 #include "pprof/gzip.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dp_encode;
@@ -74,6 +75,15 @@ struct dp_encode_label {
 };
 void dp_encode_sample(struct dp_encode *, const uint64_t *locations, size_t n_locations, const int64_t *values,
                       const struct dp_encode_label *labels, size_t n_labels);
+
+/* Whether all values of a sample are 0: it says nothing, and profiles leave it out. */
+static inline bool dp_encode_is_zero(const int64_t *values, size_t n_values)
+{
+    int64_t any = 0;
+    for (size_t i = 0; i < n_values; i++)
+        any |= values[i];
+    return !any;
+}
 
 /*
  * A location id in encoded form, for callers that give the same ids many times: the bytes of its varint, with their

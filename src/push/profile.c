@@ -89,10 +89,7 @@ static int write_part(struct dp_push_profile *p, const struct dp_push_part *part
     for (uint32_t i = 0; i < part->n_rows && !err; i++) {
         uint32_t row = p->rows.at[part->first_row + i];
         const int64_t *values = &p->merge.values.at[row * n_types + part->first_type];
-        int64_t any = 0;
-        for (uint32_t k = 0; k < part->n_types; k++)
-            any |= values[k];
-        if (any)
+        if (!dp_encode_is_zero(values, part->n_types))
             err = dp_model_write_row(&write, row, values);
     }
     if (!err)
@@ -140,13 +137,9 @@ static int add_rows(struct dp_push_profile *p)
     dp_vec_clear(&p->rows);
     if (!dp_vec_room(&p->rows, p->merge.model.rows.n + 1))
         return -ENOMEM;
-    for (uint32_t row = 0; row < p->merge.model.rows.n; row++) {
-        int64_t any = 0;
-        for (size_t i = 0; i < n_types; i++)
-            any |= p->merge.values.at[row * n_types + i];
-        if (any)
+    for (uint32_t row = 0; row < p->merge.model.rows.n; row++)
+        if (!dp_encode_is_zero(&p->merge.values.at[row * n_types], n_types))
             p->rows.at[p->rows.n++] = row;
-    }
     return 0;
 }
 

@@ -179,14 +179,6 @@ static void comments(const struct pass *p)
     }
 }
 
-static bool nothing(const int64_t *values, size_t n)
-{
-    int64_t any = 0;
-    for (size_t i = 0; i < n; i++)
-        any |= values[i];
-    return !any;
-}
-
 static void samples(struct pass *p)
 {
     const struct dp_kind *kind = &p->emission->kind;
@@ -203,7 +195,7 @@ static void samples(struct pass *p)
         scaled(p, row, values);
         if (kind->n_types > DP_VALUES_MAX)
             add_life(p, row, values);
-        if (nothing(values + kind->first, kind->n_types))
+        if (dp_encode_is_zero(values + kind->first, kind->n_types))
             continue;
         if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values))) {
             for (size_t v = 0; v < kind->first + kind->n_types; v++)
@@ -214,7 +206,7 @@ static void samples(struct pass *p)
         size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
         dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
     }
-    if (p->folded && !nothing(p->other + kind->first, kind->n_types)) {
+    if (p->folded && !dp_encode_is_zero(p->other + kind->first, kind->n_types)) {
         stack[0] = dp_locations_frame(p->locations, DP_FRAME_OTHER);
         dp_encode_sample_refs(p->encode, stack, 1, p->other + kind->first, NULL, 0);
     }
