@@ -26,6 +26,21 @@ static const void *fail(struct dp_module *module, const char *why)
     return NULL;
 }
 
+/* Fails with the text that the loader left for this thread: it names the library and the reason. */
+static const void *fail_to_load(struct dp_module *module)
+{
+    unsigned taken = 0;
+    const char *why = dlerror(), *none = NULL;
+    if (!dp_cas_relaxed(&module->loader_error_is_taken, &taken, 1)) {
+        /* another thread writes the text and publishes it */
+        (void)dp_cas_publish(&module->error, &none, "the module does not load");
+        return NULL;
+    }
+    snprintf(module->loader_error, sizeof module->loader_error, "the module does not load: %s",
+             why ? why : "the loader gives no reason");
+    return fail(module, module->loader_error);
+}
+
 /* Whether the program was started without a loader: then dlopen would bring a second libc. */
 static bool is_static(void)
 {
@@ -107,7 +122,7 @@ const void *dp_module_open(struct dp_module *module)
         return fail(module, "the module is not installed");
     void *object = open_object ? open_object(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!object)
-        return fail(module, "the module does not load: its library is missing or too old");
+        return fail_to_load(module);
     snprintf(symbol, sizeof symbol, "dp_module_%s", module->name);
     const struct dp_module_ops *ops = dlsym(object, symbol);
     const char *why = !ops || ops->abi != DP_MODULE_ABI ? "the module is of another version of deltaprof"

@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+#define DP_MODULE_ERROR_BYTES 512
+
 /*
  * name: "gzip", "symbolize", ... The caller may set dir, and builtin, the table of a static build; all else begins as
  * zero.
@@ -20,7 +22,9 @@ struct dp_module {
     const char *name, *dir;
     const void *builtin;
     const void *_Atomic ops;   /* the table, after opening */
-    const char *_Atomic error; /* a static line, after opening failed; it is not tried again */
+    const char *_Atomic error; /* one line, after opening failed; it is not tried again */
+    char loader_error[DP_MODULE_ERROR_BYTES];
+    unsigned _Atomic loader_error_is_taken; /* by the thread that writes it */
 };
 
 /*

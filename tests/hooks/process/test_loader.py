@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""No hook enters the dynamic loader, so no thread waits in a hook for the loader's lock: not while a callback of it runs, nor a
-dlopen, nor in a forked child whose parent held it."""
+"""No hook enters the dynamic loader, so no thread waits in a hook for the loader's lock: not while a callback of the
+loader runs, nor during a dlopen, nor in a forked child whose parent held the lock."""
 import os
 
-from harness import BUILD, HOOKS, main, names_in, new_directory, profiles, run, victim
+from harness import BUILD, HOOKS, free_port, main, names_in, new_directory, profiles, run, victim
 
 SECONDS = os.environ.get('DELTAPROF_STRESS_SECONDS', '4')
 PLUGINS = [os.path.join(HOOKS, name) for name in ('libplugin.so', 'libplugin_other.so')]
 
 
 def older_core():
-    """The core that finds files by itself, in a directory of its own, with the modules beside it."""
+    """The core as built for older glibc, in a new directory with the modules beside it."""
     where = new_directory()
     os.symlink(os.path.join(BUILD, 'tests/hooks/older_glibc/libdeltaprof.so.0'), os.path.join(where, 'libdeltaprof.so.0'))
     os.symlink(os.path.join(BUILD, 'src/modules'), os.path.join(where, 'modules'))
@@ -21,14 +21,14 @@ def frames_of(r):
     return max(len(s.names) for p in profiles(r, program='victim_loader') for s in p.samples)
 
 
-def that_a_held_loader_holds_nobody():
+def that_a_locked_loader_blocks_no_hook():
     for unwind in ('auto', 'libunwind'):
         r = run([victim('loader'), 'callback', '300'], f'heap_rate=1,unwind={unwind},interval=20ms', timeout=60)
         assert r.status == 0, (unwind, r.status, r.stdout, r.stderr)
         assert {'plain', 'aligned', 'wants_the_mutex'} <= names_in(r, program='victim_loader'), unwind
 
 
-def that_libraries_come_and_go_and_forks_too():
+def that_libraries_may_be_opened_and_closed_beside_forks():
     for unwind in ('auto', 'libunwind'):
         r = run([victim('loader'), 'churn', SECONDS, *PLUGINS], f'heap_rate=1,unwind={unwind},interval=50ms', timeout=120)
         assert r.status == 0, (unwind, r.status, r.stdout, r.stderr)
@@ -38,7 +38,7 @@ def that_libraries_come_and_go_and_forks_too():
         print('    ', unwind, r.stderr.strip())
 
 
-def that_all_of_it_holds_with_an_older_glibc():
+def that_the_same_is_true_with_an_older_glibc():
     for argv in (['callback', '300'], ['churn', SECONDS, *PLUGINS]):
         r = run([victim('loader'), *argv], 'heap_rate=1,interval=50ms', behind=[older_core()], timeout=120)
         assert r.status == 0, (argv, r.status, r.stdout, r.stderr)
@@ -48,13 +48,25 @@ def that_all_of_it_holds_with_an_older_glibc():
         print('    ', r.stderr.strip())
 
 
-def that_a_plugin_is_walked_through_from_its_first_call():
+def that_stacks_through_a_plugin_are_whole_from_its_first_call():
     for behind in ([], [older_core()]):
         r = run(['/usr/bin/python3', '-c', 'import _sqlite3, _json; _sqlite3.connect(":memory:").execute("create table t(a)")'],
                 'heap_rate=1,interval=0', behind=behind)
         assert r.status == 0, r.stderr
         through = [s.names for p in profiles(r) for s in p.samples if any('sqlite3' in n for n in s.names)]
         assert through and all('main' in n[-4:] or '_start' in n[-1] for n in through), through[:3]
+
+
+def that_a_module_that_does_not_load_is_named_with_the_loaders_reason():
+    where = new_directory()
+    core, module = os.path.join(where, 'libdeltaprof.so.0'), os.path.join(where, 'modules/http.so')
+    os.symlink(os.path.join(BUILD, 'src/libdeltaprof.so.0'), core)
+    os.mkdir(os.path.dirname(module))
+    with open(module, 'w') as f:
+        f.write('This is no shared object, and longer than the header of one. ' * 4)
+    r = run(['/bin/true'], f'listen=127.0.0.1:{free_port()}', behind=[core])
+    assert r.status == 0, r.status
+    assert f'module http: the module does not load: {module}: invalid ELF header, profiles are not served' in r.stderr, r.stderr
 
 
 main(globals())
