@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind.c - an allocator preloaded behind the profiler, which resolves its own next one as interposers do. It raises
- * a signal, or calls a function, in the middle of malloc when it is asked to.
+ * behind.c - an interposing allocator that is preloaded behind the profiler and forwards to the next one. On request
+ * it raises a signal, or calls a function, in the middle of malloc.
  */
 #include <dlfcn.h>
 #include <signal.h>

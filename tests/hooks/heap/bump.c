@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bump.c - an allocator that signal handlers may call: static memory, one add a block, nothing is given back. Preloaded
- * behind the profiler: if a handler then deadlocks, the profiler is the cause.
+ * bump.c - an allocator that signal handlers may call: it takes blocks from static memory by one atomic add, and free
+ * does nothing. Preloaded behind the profiler: if a handler then deadlocks, the profiler is the cause.
  */
 #include "../../support/never_freed.h"
 

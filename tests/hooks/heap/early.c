@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * early.c - a dlsym that takes memory, as old C libraries' do: before malloc is known it asks for some, moves it, frees
- * some, and keeps the rest for the program to free.
+ * early.c - a dlsym that allocates memory, as dlsym of old C libraries does. Before malloc is known it allocates,
+ * reallocates and frees blocks, and keeps one, which the program frees later.
  */
 #include <dlfcn.h>
 #include <malloc.h>

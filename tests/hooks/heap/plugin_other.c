@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plugin_other.c - as large as plugin.c and as likely to be put where that was, but with other frames. */
+/* plugin_other.c - as large as plugin.c, so that it is often mapped at the same address, but with other frames. */
 #include <stdlib.h>
 
 __attribute__((visibility("default"))) void *plugin_make(size_t n_bytes);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is in use by age, and how long blocks lived that were freed: `age=on` in files, ?age=1 of the endpoint."""
+"""The ages of blocks in use, and the lifetimes of freed blocks: `age=on` in files, ?age=1 of the endpoint."""
 import http.client
 import json
 import os
@@ -54,7 +54,7 @@ def lives(rows, function):
     return [sum(x) for x in zip(*(v[4:7] for name, age, v in rows if name == function))]
 
 
-def that_the_parts_are_the_whole_and_blocks_grow_older():
+def that_the_ages_sum_to_the_whole_and_blocks_grow_older():
     with Victim('heap_rate=1,age=on') as v:
         assert wait_until(lambda: in_use(v.rows(), 'keeps').get('<10s')) == (100, 100000)
         rows = v.rows()
@@ -71,7 +71,7 @@ def that_the_parts_are_the_whole_and_blocks_grow_older():
         v.end()
 
 
-def that_lifetimes_are_known_of_what_was_freed():
+def that_the_lifetimes_of_freed_blocks_are_known():
     with Victim('heap_rate=1,age=on') as v:
         assert lives(v.rows(), 'borrows')[0] == 100
         assert lives(v.rows(), 'lends') == [0, 0, 0]
@@ -92,7 +92,7 @@ def that_lifetimes_are_known_of_what_was_freed():
         assert least / 100 - 1000 <= row['lifetime'] <= most / 100 + 1000, (row, least, most)
 
 
-def that_samples_have_ages_without_asking_for_them_before():
+def that_the_endpoint_gives_ages_without_age_on():
     with Victim('heap_rate=2') as v:
         ages = wait_until(lambda: in_use(v.rows(), 'keeps'))
         assert len(ages) == 1 and None not in ages, ages
@@ -101,7 +101,7 @@ def that_samples_have_ages_without_asking_for_them_before():
         v.end()
 
 
-def that_a_program_without_births_says_so():
+def that_ages_are_refused_where_births_are_not_known():
     with Victim('heap_rate=1') as v:
         status, body = v.get('heap?age=1')
         assert status == 400 and b'age=on' in body, body

@@ -14,7 +14,7 @@ def totals(r, *functions):
                   ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')) for f in functions]
 
 
-def that_a_plugin_in_a_c_program_behaves_as_without_us():
+def that_a_plugin_in_a_c_program_behaves_as_without_the_profiler():
     for conf in CONFS:
         r = same([victim('host'), PLUGIN], conf)
         assert 'destructors: 42' in r.stdout and 'caught: 104' in r.stdout, r.stdout
@@ -38,8 +38,8 @@ def leaves_are_the_programs(r):
     assert not any('operator new' in n or n.startswith('deltaprof') for n in leaves), leaves
 
 
-def that_a_new_that_is_not_sampled_is_no_second_chance_for_its_malloc():
-    """1000 blocks of 100 bytes at one sample in 64 bytes: p = 0.79, and one in five is not taken."""
+def that_the_malloc_inside_an_unsampled_new_is_not_sampled():
+    """1000 blocks of 100 bytes at one sample in 64 bytes: p = 0.79, so one block in five is not sampled."""
     r = same([victim('host'), PLUGIN], 'heap_rate=64')
     (objects, space, _, _), = totals(r, 'plugin_new')
     sigma = (1000 * 100 ** 2 * (1 - 0.79) / 0.79) ** 0.5

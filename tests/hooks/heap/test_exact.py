@@ -12,8 +12,8 @@ PLUGIN = os.path.join(HOOKS, 'libplugin.so')
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 
 
-def books(text):
-    """{pid: {function: (four values)}} as the victim wrote it."""
+def counts_in(text):
+    """{pid: {function: (four values)}} as the victim printed them."""
     result = {}
     for line in text.splitlines():
         pid, function, *values = line.split()
@@ -22,23 +22,23 @@ def books(text):
 
 
 def compare(r, children=True):
-    written = books(r.stdout)
+    written = counts_in(r.stdout)
     assert len(written) >= 2, r.stdout
     if not children:
         parent = list(written)[-1]  # the last to write its counts
         written = {parent: written[parent]}
-    for pid, book in written.items():
+    for pid, counts in written.items():
         loaded = profiles(r, pid=pid)
         total = reader.sum_profiles(loaded)
-        seen = {f: tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES) for f in book}
-        assert seen == book, (pid, {f: (seen[f], book[f]) for f in book if seen[f] != book[f]})
+        seen = {f: tuple(reader.by_function(total, t, set(counts)).get(f, 0) for t in TYPES) for f in counts}
+        assert seen == counts, (pid, {f: (seen[f], counts[f]) for f in counts if seen[f] != counts[f]})
         for p in loaded:
             assert all(v >= 0 for s in p.samples for v in s.values.values()), p.path
     return written
 
 
 def begin(out, *options, conf='heap_rate=1,interval=50ms'):
-    """It forks from its first tick on, which opens the module that names: no child may open it."""
+    """The program forks after its first tick only: that tick opens the module for names, which no child may open."""
     p = subprocess.Popen([victim('exact'), PLUGIN, *options], env=environment(conf, out), text=True, stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until(lambda: reader.files(out, 'heap', pid=p.pid))
@@ -48,7 +48,7 @@ def begin(out, *options, conf='heap_rate=1,interval=50ms'):
 
 
 def end(p, out):
-    stdout, stderr = p.communicate(timeout=120)  # its stdin ends, and so it does
+    stdout, stderr = p.communicate(timeout=120)  # the program ends when its stdin ends
     return Run(stdout, stderr, p.returncode, out)
 
 
@@ -76,7 +76,7 @@ def that_frame_pointers_count_the_same():
     run_it(conf='heap_rate=1,interval=50ms,unwind=fp')
 
 
-def that_a_program_in_pieces_has_whole_stacks():
+def that_a_program_with_gaps_between_its_segments_has_whole_stacks():
     for name in 'stacks_gaps', 'stacks_gaps_pie':
         r = run([victim(name), '2000'], 'heap_rate=1')
         stacks = [s.names for p in profiles(r) for s in p.samples if 'branch_left' in s.names]
@@ -96,7 +96,7 @@ def that_failed_writes_lose_nothing():
                 return
         raise AssertionError((words, lines))
 
-    for _ in range(3):  # a file where the directory was
+    for _ in range(3):  # puts a file in the place of the directory
         os.rename(out, out + '.away')
         open(out, 'w').close()
         wait_for('cannot write profiles in')
@@ -105,11 +105,11 @@ def that_failed_writes_lose_nothing():
         wait_for('profiles are written in')
     r = end(p, out)
     assert r.status == 0, r.stderr
-    compare(r, children=False)  # who ended meanwhile could tell nobody
+    compare(r, children=False)  # a child that ended without the directory could write no file
     lines += r.stderr.splitlines()
     assert all('deltaprof[' in l for l in lines), lines
     own = [l for l in lines if f'[{p.pid}]' in l]
-    assert 6 <= len(own) <= 12, own  # one for each change: missing, no directory, well again
+    assert 6 <= len(own) <= 12, own  # one line for each change: missing, not a directory, writable again
 
 
 main(globals())

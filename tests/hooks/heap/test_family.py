@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""malloc and its family give the same results and the same errno with and without us, at every rate; and every other
-call that we take leaves errno as it does without us."""
+"""malloc and its family give the same results and the same errno with and without the profiler, at every rate. Every
+other hooked function leaves the same errno as without the profiler."""
 import os
 
 import reader

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""With mmap=on, mappings are a heap of their own: what each function mapped, and what is left of it, page by page."""
+"""With mmap=on, mappings are counted as a separate heap: the pages that each function mapped, and those still mapped."""
 from harness import main, profiles, run, same, victim
 
 
@@ -28,11 +28,11 @@ def first_pid(r):
     return min((p.pid for p in profiles(r)), key=int)
 
 
-def that_each_function_has_what_it_mapped_page_by_page():
+def that_each_function_has_the_pages_that_it_mapped():
     r = same([victim('maps')], 'heap_rate=1,mmap=on,log=none')
     pid = first_pid(r)
     found = rows(r, pid)
-    # A mremap that failed counts for its caller what it had taken from `keeps`.
+    # A mremap that failed moves the pages that it named from `keeps` to its caller.
     keeps, main_ = found.pop(('keeps', 'mmap')), found.pop(('main', 'mmap'))
     assert keeps == [1, 40960, 0, 0] and main_ == [1, 40960, 1, 40960], (keeps, main_)
     check(type(r)('\n'.join(r.stdout.splitlines()[1:]), '', 0, r.out), found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sampled blocks at page boundaries: the program gets what it asked for, and no free of a sample is missed."""
+"""Sampled blocks at page boundaries: each block is as the program asked for it, and no free of a sample is missed."""
 import os
 
 import reader
@@ -30,7 +30,7 @@ def that_rates_change_while_blocks_live():
         is_freed('resize', r)
 
 
-def that_new_and_delete_behave_as_without_us():
+def that_new_and_delete_behave_as_without_the_profiler():
     for name in 'new', 'new_replaced':
         for rate in RATES + ('0',):
             r = same([victim(name)], f'heap_rate={rate}')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_errno - calls that succeed, sometimes after a wait, and what errno is behind them: one line each. Each is made
- * with an errno of its own before it.
+ * victim_errno - makes calls that succeed, sometimes after a wait, and prints errno after each of them, one line a
+ * call. Before each call errno is set to another value.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define BEFORE 96
 
-/* Says once for each call, however often it was made: the first errno that is not the one before. */
+/* Prints one line for each call, however often it was made: the first errno that differs from the value before. */
 #define KEEPS(call)                      \
     do {                                 \
         errno = BEFORE;                  \
@@ -68,7 +68,7 @@ static sem_t sem;
 static mtx_t mtx;
 static int turn;
 
-/* Holds everything for a while, again and again, each time as long as the other one waits. */
+/* Holds all locks for a while, again and again, each time until the other thread waits. */
 static void *holder(void *arg)
 {
     for (int i = 0; i < 20; i++) {
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     atexit(at_exit);
     allocates();
     usleep(30000);
-    allocates(); /* a tick is due: a thread of the profiler's begins */
+    allocates(); /* a tick is due: the profiler starts its thread */
     waits();
     jumps();
     forks();

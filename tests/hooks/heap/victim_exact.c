@@ -155,7 +155,7 @@ static struct block *turn(uint64_t *seed, struct block *old)
     }
 }
 
-/* The same path is opened and closed for ever, by one thread; the others fork. */
+/* One thread opens and closes the same path for ever; the others fork. */
 static void use_plugin(uint64_t *seed)
 {
     void *library = dlopen(plugin, RTLD_NOW);

@@ -72,7 +72,7 @@ static void kept(const char *what, char *ptr, size_t n)
     fflush(stdout);
 }
 
-/* Each call fails, though each size is large enough to be sampled. */
+/* All calls fail. Their sizes are large enough to be sampled, so a sample would show. */
 __attribute__((noinline)) static void fails(void)
 {
     void *ptr = (void *)&zero, *kept = filled_by_main;
@@ -82,7 +82,7 @@ __attribute__((noinline)) static void fails(void)
     printf("blocks of calls that fail: %d\n", n_blocks);
 }
 
-/* A block each, and none is left: realloc to 0 bytes frees. */
+/* Each call gives a block, and none is left: realloc to 0 bytes frees. */
 __attribute__((noinline)) static void to_nothing(void)
 {
     for (int i = 0; i < 10; i++) {
@@ -144,7 +144,7 @@ int main(void)
     SAY_POSIX(64, big);
 
     /* A realloc that fails leaves the old block as it was. */
-    char *old = filled(500), *volatile same = old; /* the compiler takes old for gone */
+    char *old = filled(500), *volatile same = old; /* the compiler assumes that realloc freed old */
     errno = 0;
     void *failed = realloc(old, big);
     printf("realloc of a block to SIZE_MAX: %s, errno %d\n", failed ? "a block" : "NULL", errno);

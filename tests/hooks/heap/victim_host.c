@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_host PLUGIN [deepbind] - a C program without libstdc++ that opens a C++ library and lets it do what C++ does.
+ * victim_host PLUGIN [deepbind] - a C program without libstdc++ that opens a C++ library and calls its functions, which
+ * use exceptions, new and delete.
  */
 #include "../../support/tally.h"
 
@@ -35,11 +36,11 @@ int main(int argc, char **argv)
 
     printf("destructors: %d\n", destructors_run());
     news();
-    fflush(stdout); /* the library has its own stdio only when it has its own libc; it has not */
+    fflush(stdout); /* the library prints by the same libc, and so into the same buffer */
     printf("caught: %d\n", throws(50));
     for (int i = 0; i < 1000; i++) {
         delete (new (100));
-        free(new_array(200)); /* as programs do that mix them up, and that work */
+        free(new_array(200)); /* wrong, but some programs do it, and it works */
         delete (malloc(300));
     }
     void *held = new (1000), *held_array = new_array(2000);

@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     char *kept = keeps(10 * P - 7, RW, 0, NULL); // whole pages count
     printf("keeps 1 %d 1 %d mmap\n", 10 * P, 10 * P);
 
-    char *cut = cuts(20 * P, RW, 0, NULL); // its middle, its beginning, then both pieces
+    char *cut = cuts(20 * P, RW, 0, NULL); // unmapped: its middle, its beginning, then both pieces
     CHECK(!munmap(cut + 8 * P, 4 * P) && !munmap(cut, 2 * P));
     CHECK(!munmap(cut + 12 * P, 8 * P));
     printf("cuts 1 %d 1 %d mmap\n", 20 * P, 6 * P);
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 
     char *reserved = reserves(1000 * P, PROT_NONE, MAP_NORESERVE, NULL);
     commits(reserved + 100 * P, 50 * P);
-    commits(reserved + 140 * P, 20 * P); // ten of them for the first time
+    commits(reserved + 140 * P, 20 * P); // ten pages of them for the first time
     CHECK(!munmap(reserved + 150 * P, 850 * P));
     printf("reserves 0 0 0 0 mmap\ncommits 2 %d 1 %d mmap\n", 60 * P, 50 * P);
 
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     breaks(-3 * P);
     CHECK((char *)sbrk(0) == end + 5 * P);
     fflush(stdout);
-    free(malloc(100 << 20)); // malloc's own mapping is malloc's
+    free(malloc(100 << 20)); // a mapping that malloc makes does not count here
     pid_t child = fork();
     if (!child) // unmaps what its parent mapped, and maps its own
         _exit(munmap(kept, 10 * P) || !keeps(2 * P, RW, 0, NULL));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// victim_new - operator new and delete in every plain form; with -DREPLACES the program has a part of them of its own,
-// which the C++ library's others call. Prints how often its own were called, and what comes of a request that fails.
+// victim_new - calls operator new and delete in every plain form. With -DREPLACES the program defines some of them
+// itself, and the other forms in the C++ library call those. Prints how often the program's operators were called, and
+// how a request that fails ends.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -12,7 +13,7 @@ static long n_new, n_delete, n_handled;
 void *operator new(std::size_t n)
 {
     n_new++;
-    void *ptr = std::malloc(n + 16); // what its own delete knows, and no other
+    void *ptr = std::malloc(n + 16); // only the delete below knows of the 16 bytes
     if (!ptr)
         throw std::bad_alloc();
     return static_cast<char *>(ptr) + 16;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When the background thread comes, and that nothing hangs for it: profiles arrive while the program runs."""
+"""When the background thread starts, and that it makes nothing hang: profiles arrive while the program runs."""
 import os
 import shutil
 import signal
@@ -13,7 +13,7 @@ PLUGIN = os.path.join(HOOKS, 'libplugin.so')
 
 
 def writes(how, *args, conf='heap_rate=1,interval=100ms', files=1, kind='heap', program=victim('agent'), **kwargs):
-    """The program has written profiles before its input ends; then it ends as it should."""
+    """Runs the program; checks that profiles are written before its input ends, and that it then ends with status 5."""
     out = new_directory()
     with subprocess.Popen([program, how, *args], env=environment(conf, out, **kwargs), stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
@@ -26,18 +26,18 @@ def writes(how, *args, conf='heap_rate=1,interval=100ms', files=1, kind='heap', 
     return Run(output[0], output[1], p.returncode, out)
 
 
-def that_a_thread_in_the_loader_may_want_a_mutex_of_an_allocating_one():
+def that_a_thread_in_the_loader_may_wait_for_an_allocating_thread():
     for _ in range(3):
         writes('loader', PLUGIN, conf='heap_rate=1,block_rate=1ns,interval=100ms', files=2)
 
 
-def that_an_allocator_with_locks_of_its_own_is_not_entered_again():
+def that_an_allocator_that_uses_mutexes_is_not_entered_again():
     for _ in range(3):
         writes('locker', conf='heap_rate=1,block_rate=1ns,interval=100ms', files=2, behind=[os.path.join(HOOKS, 'liblocker.so')])
 
 
-def that_in_a_container_its_descriptors_are_its_own():
-    """pidfd_getfd is refused there. Standard error is a pipe, as a container's is; what is said arrives there."""
+def that_in_a_container_the_agent_has_its_own_descriptors():
+    """A container refuses pidfd_getfd, and its standard error is a pipe. Log lines arrive in that pipe."""
     out = new_directory()
     conf = 'heap_rate=1,interval=50ms'
     with subprocess.Popen([victim('workers'), '0', '1', '0', 'wait'], env=environment(conf, out), stdin=subprocess.PIPE,
@@ -55,18 +55,18 @@ def that_in_a_container_its_descriptors_are_its_own():
             p.stdin.close()
 
 
-def that_a_load_before_a_long_idle_time_is_told():
+def that_allocations_before_a_long_idle_time_are_reported():
     r = writes('load', conf='heap_rate=512k,interval=1s')
     assert 'make_load' in names_in(r), names_in(r)
     writes('fork', conf='heap_rate=512k,interval=1s')
 
 
-def that_the_first_thread_brings_the_agent():
+def that_the_agent_starts_with_the_first_thread():
     for how in ('pthread', 'c11', 'clone'):
         writes(how)
 
 
-def that_a_go_program_that_allocates_in_c_is_told():
+def that_a_go_program_that_allocates_in_c_is_profiled():
     """Its runtime makes threads before anything is sampled, and ends without exit."""
     if not shutil.which('go'):
         return
@@ -74,7 +74,7 @@ def that_a_go_program_that_allocates_in_c_is_told():
     subprocess.run(['go', 'build', '-o', program, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'victim_leak.go')], check=True,
                    env={**os.environ, 'GO111MODULE': 'off'} if 'HOME' in os.environ else {**os.environ, 'GO111MODULE': 'off', 'GOCACHE': new_directory()})
     assert 'leak' in ' '.join(names_in(writes('', program=program, conf='heap_rate=512k,interval=100ms', files=2)))
-    # The runtime has a handler for every signal: the one that asks is heard before it.
+    # The runtime has a handler for every signal: the profiler sees the requesting signal before that handler.
     out = new_directory()
     with subprocess.Popen([program], env=environment('heap_rate=512k,interval=0,signal=USR2', out), stdin=subprocess.PIPE) as p:
         def has_answered():
@@ -95,12 +95,12 @@ def that_a_thread_that_no_hook_saw_counts():
     writes('hidden')
 
 
-def that_a_thread_that_cannot_be_made_leaves_none():
+def that_a_failed_pthread_create_leaves_no_thread():
     assert same([victim('agent'), 'no-thread'], 'heap_rate=1,interval=100ms').status == 5
 
 
 def that_rights_that_the_program_gives_up_are_given_up_by_every_thread():
-    """Those that the kernel refuses here are left out; the first needs nothing."""
+    """Steps that this kernel refuses are left out; the first one needs no right, so it always runs."""
     refused = []
     for how in ('no_new_privs', 'no_new_privs-call', 'capset', 'capset-call', 'bounding', 'securebits', 'ambient', 'chroot',
                 'chroot-call', 'groups-call', 'uid-call', 'ids', 'stages'):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program linked to the core: what it asks of deltaprof.h, and what it finds in its directory."""
+"""A program linked to the core: the functions of deltaprof.h, and the profiles in the program's directory."""
 import os
 import pty
 import re
@@ -13,7 +13,7 @@ CLI = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/cli/deltaprof')
 
 
 def api(how, status=0, conf=None, wrap=()):
-    """Runs it in a directory of its own; out is its `profiles`."""
+    """Runs the victim in a new directory; out is its subdirectory `profiles`."""
     cwd = new_directory()
     env = environment(preload=False)
     env.pop('DELTAPROF_CONF', None)
@@ -62,8 +62,8 @@ def that_a_child_counts_from_the_fork_and_holds_what_it_inherited():
     assert len(files(r)) == 3, files(r)
 
 
-def that_a_stuck_sink_delays_nobody():
-    api('is-stuck')  # who is delayed waits for ever
+def that_a_stuck_sink_delays_no_other():
+    api('is-stuck')  # a sink, fork or exit that is delayed would wait for ever
 
 
 def that_exit_waits_for_exit_timeout_and_not_for_ever():
@@ -87,11 +87,11 @@ def that_a_signal_asks_for_profiles():
     assert len(files(r)) in (2, 3)  # the last at exit, if there was anything
 
 
-def that_the_agent_steps_aside_when_told_and_comes_back():
+def that_the_agent_stops_when_told_and_starts_again():
     api('quiesces')
 
 
-def that_a_confined_process_is_told_so_and_left_alone():
+def that_a_process_under_seccomp_gets_one_log_line_and_no_profiler():
     r = api('is-confined')
     assert r.stderr.count('\n') == 1 and 'seccomp' in r.stderr, r.stderr
 
@@ -125,14 +125,14 @@ def one_line_each(r, errno):
     assert len(lines) == 2 and errno in lines[0] and 'again' in lines[1], r.stderr
 
 
-def that_a_vanished_directory_loses_nothing_and_says_so_once():
+def that_a_missing_directory_loses_nothing_and_is_logged_once():
     r = api('has-no-directory')
     one_line_each(r, 'ENOENT')
     assert totals(r, 'make') == (4, 4)
     assert not any(f.startswith('.') for f in files(r)), files(r)
 
 
-def that_a_full_disk_loses_nothing_and_says_so_once():
+def that_a_full_disk_loses_nothing_and_is_logged_once():
     script = 'mkdir profiles && mount -t tmpfs -o size=256k none profiles && "$0" "$1" && cp -r profiles kept'
     probe = subprocess.run(['unshare', '-m', 'true'], stderr=subprocess.DEVNULL)
     if probe.returncode:
@@ -152,7 +152,7 @@ def that_a_crash_handler_on_a_small_stack_delivers():
 
 
 def on_terminal(argv, conf):
-    """What a program under `run` says when its stderr is a terminal."""
+    """The text that a program under `run` prints when its stderr is a terminal."""
     try:
         master, slave = pty.openpty()
     except OSError:
@@ -172,7 +172,7 @@ def on_terminal(argv, conf):
     return text.decode().replace('\r\n', '\n')
 
 
-def that_only_the_program_that_run_started_speaks_at_exit():
+def that_only_the_program_that_run_started_prints_at_exit():
     script = '/bin/ls / > /dev/null; /bin/ls / > /dev/null; exit 0'
     text = on_terminal(['/bin/sh', '-c', script], 'heap_rate=1')
     if text is None:
@@ -182,7 +182,7 @@ def that_only_the_program_that_run_started_speaks_at_exit():
     assert text == '', text
 
 
-def that_who_closes_stderr_at_the_end_leaves_us_the_terminal():
+def that_a_program_that_closes_stderr_at_its_end_gets_the_summary():
     text = on_terminal(['/bin/ls', '/'], 'heap_rate=1')
     if text is None:
         return print('no terminals here')
@@ -198,7 +198,7 @@ def that_a_program_without_a_sample_is_told_which_rate_would_catch_it():
     assert re.search(r'no sample: \S+ bytes were allocated, heap_rate=1G; heap_rate=\S+ would sample them', text), text
 
 
-def that_nobody_speaks_where_nobody_reads():
+def that_nothing_is_printed_where_stderr_is_no_terminal():
     out = new_directory()
     done = subprocess.run([CLI, 'run', '-o', f'heap_rate=1,out={out}', '--', victim('process'), 'return'],
                           stderr=subprocess.PIPE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that crash: they end as without us, and the last profile is there."""
+"""Programs that crash end as without the profiler, and the last profile is written."""
 import re
 import shutil
 import signal
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.S
 
 
 def last(loaded):
-    """How many blocks of make_last are in these profiles. By their size: nothing is named in a crash."""
+    """How many blocks of make_last are in these profiles. They are found by size: a profile of a crash has no names."""
     rows = reader.sum_profiles(loaded).values()
     return sum(row['alloc_objects'] for row in rows if row['alloc_space'] == 1234 * row['alloc_objects'])
 
@@ -97,7 +97,7 @@ def that_a_crash_behind_a_seccomp_filter_is_one():
             assert without.status == with_us.status == -number, (how, conf, with_us.status, with_us.stderr)
 
 
-def that_faulthandler_of_python_says_what_it_says():
+def that_faulthandler_of_python_prints_the_same_as_without_the_profiler():
     python = shutil.which('python3')
     for code, number in (('import ctypes; ctypes.string_at(0)', signal.SIGSEGV), ('import os; os.abort()', signal.SIGABRT)):
         without, with_us = both([python, '-X', 'faulthandler', '-c', code], 'interval=0')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was in use when a program began to end, and at its peak, stands in a file that says so."""
+"""The memory in use when a program began to end, and at its peak, is in a file that is marked so."""
 import subprocess
 
 from harness import environment, main, new_directory, profiles, reader, run, same, victim, wait_until, Run
@@ -15,7 +15,7 @@ def says(p, mark):
     return mark in p.comments
 
 
-def that_the_end_is_told_before_destructors_ran():
+def that_the_profile_of_the_end_is_made_before_destructors_run():
     for how in ('return', 'exit'):
         for what in ('atexit', 'on_exit', 'destructor'):
             r = same([victim('ends'), how, what], 'heap_rate=1')
@@ -25,7 +25,7 @@ def that_the_end_is_told_before_destructors_ran():
 
 
 def that_two_threads_in_exit_lose_nothing():
-    """The second one ends the process while the first is in a handler of the program."""
+    """The second thread ends the process while the first one is in a handler of the program."""
     for how in 'return', 'exit':
         for what in 'two', 'two-at-unload':
             r = same([victim('ends'), how, what], 'heap_rate=1')
@@ -34,12 +34,12 @@ def that_two_threads_in_exit_lose_nothing():
             assert (held(ended), says(ended, '#ended')) == (2 * MIB, True), (how, what, held(ended), ended.comments)
 
 
-def that_an_end_that_changes_nothing_is_told_once():
+def that_an_end_that_changes_nothing_has_one_file():
     p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
     assert held(p) == MIB and says(p, '#exit')
 
 
-def that_no_frame_of_ours_stands_below_main():
+def that_no_frame_of_the_profiler_is_below_main():
     p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
     sample, = [s for s in p.samples if any('hold' in name for name in s.names)]
     below = sample.names[sample.names.index('main') + 1:]

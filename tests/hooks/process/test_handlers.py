@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A signal comes in the middle of malloc: what is delivered then asks nobody for memory."""
+"""A signal arrives in the middle of malloc: the profile that is written then takes no memory from the allocator."""
 import os
 import signal
 
@@ -38,8 +38,9 @@ def that_a_crash_inside_malloc_takes_no_memory():
             interrupts('signal', number, conf, -number)
 
 
-def that_a_request_is_heard_beside_a_handler_of_the_programs_own():
-    """The program sees its own handler alone, with its flags and its mask. What it ignores or waits for is its own."""
+def that_a_request_is_served_beside_a_handler_of_the_program():
+    """The program sees only its own handler, with its flags and its mask. A signal that it ignores or waits for is no
+    request."""
     for how, files in (('sigaction', 1), ('siginfo', 1), ('signal', 1), ('sysv_signal', 1), ('resethand', 1), ('changes', 2),
                        ('default', 0), ('ignore', 0), ('wait', 0)):
         r = same([victim('request'), how], 'heap_rate=1,interval=0,signal=USR2,exit_timeout=0')

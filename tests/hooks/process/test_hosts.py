@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hosts that leave us little: sanitizers, a chroot with nothing in it, memory that is never enough, many stacks."""
+"""Programs in which the profiler can do little: under a sanitizer, in an empty chroot, with too little memory."""
 import os
 import re
 import shutil
@@ -31,7 +31,7 @@ def libraries(path):
     return re.findall(r'(/\S+) \(0x', text)
 
 
-def that_a_bare_chroot_runs_as_without_us():
+def that_a_bare_chroot_runs_as_without_the_profiler():
     if os.geteuid() != 0:
         print('    not root, so no chroot')
         return
@@ -45,7 +45,7 @@ def that_a_bare_chroot_runs_as_without_us():
             shutil.copy(path, root + path)
         shutil.copy(victim('process'), root + '/program')
         os.makedirs(root + '/src')
-        os.makedirs(root + '/runtime_hooks/preload')  # the two find each other as in the build tree
+        os.makedirs(root + '/runtime_hooks/preload')  # the two libraries find each other by the paths of the build tree
         shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
         shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
         for how in ('return', '_exit', 'vfork', 'dlerror', 'threads'):
@@ -62,7 +62,7 @@ def that_a_bare_chroot_runs_as_without_us():
 
 
 def that_memory_stays_under_its_bound_and_totals_stay_true():
-    """A million different stacks in a table for a few thousand: the sums are still what the victim did."""
+    """A million different stacks in a table for a few thousand: the sums still equal the victim's counts."""
     peaks = {}
     for conf in (None, 'heap_rate=1,memory=16M,interval=100ms', 'heap_rate=1,memory=16M'):
         out = new_directory()
@@ -79,10 +79,10 @@ def that_memory_stays_under_its_bound_and_totals_stay_true():
         seen = {t: sum(row[t] for (names, _), row in total.items() if 'branch_' in ' '.join(names) or names == ('[overflow]',))
                 for t in ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')}
         assert seen['alloc_objects'] >= objects and seen['alloc_space'] >= size, (seen, stdout)
-        assert seen['alloc_objects'] < objects + 1000, (seen, stdout)  # what [overflow] has beside the victim's
+        assert seen['alloc_objects'] < objects + 1000, (seen, stdout)  # [overflow] also has events outside the victim's loop
         assert any('[overflow]' in names for names, _ in total), 'the table was never full'
         assert any('overflow' in c for p in loaded for c in p.comments), loaded[-1].comments
-        # The modules' code and the agent's stack stand outside of `memory`.
+        # The modules' code and the agent's stack do not count as `memory`.
         assert peak - peaks[None] < (16 << 10) + 8192, peaks
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that are linked with the preload object: nothing starts by itself; a reader that is stuck holds up nobody."""
+"""Programs that are linked with the preload object: nothing starts by itself, and a stuck reader delays no other."""
 import os
 import shutil
 import tempfile
@@ -8,7 +8,7 @@ import reader
 from harness import Run, main, new_directory, profiles, run, victim
 
 
-def that_a_linked_program_starts_us_itself():
+def that_a_linked_program_starts_the_profiler_itself():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
         out = new_directory()
         r = run([victim('linked'), f'{conf},exit_timeout=60s,out={out}'], preload=False)
@@ -29,7 +29,7 @@ def that_the_static_libraries_are_enough():
 def that_a_setuid_program_obeys_no_variable():
     if os.getuid():
         return
-    place = tempfile.mkdtemp()  # beside the scratch directory, which is root's alone
+    place = tempfile.mkdtemp()  # not in the scratch directory, which only root may enter
     try:
         out = os.path.join(place, 'out')
         os.chmod(place, 0o755)
@@ -67,7 +67,7 @@ def that_three_consumers_each_get_everything_whatever_fails():
             seen = tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in
                          ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'))
             assert seen == values, (consumer, f, seen, values)
-        for a, b in zip(loaded, loaded[1:]):  # windows that touch
+        for a, b in zip(loaded, loaded[1:]):  # each window begins where the last one ended
             assert abs(a.time_ns + a.duration_ns - b.time_ns) < 1000000, (a.time_ns, a.duration_ns, b.time_ns)
 
 
@@ -84,13 +84,13 @@ def that_a_preload_starts_a_linked_program_as_well():
     assert reader.by_function(total, 'alloc_objects', {'make_before'}) == {'make_before': 100}
 
 
-def that_a_reader_that_never_reads_holds_up_neither_fork_nor_others_nor_exit():
+def that_a_reader_that_never_reads_delays_neither_fork_nor_others_nor_exit():
     for conf in ('heap_rate=1,interval=20ms', 'heap_rate=1'):
         out = new_directory()
         r = run([victim('stuck'), f'{conf},out={out},exit_timeout=500ms'], preload=False)
         assert r.status == 0, (r.status, r.stderr)
         before, stuck, other, emit = (int(x) for x in r.stdout.split())
-        assert other == 0 and emit == 0, (other, emit)  # who is held up waits for ever
+        assert other == 0 and emit == 0, (other, emit)  # a call that is delayed would wait for ever
         print('    fork, worst of 50:', before, 'us; while a reader is stuck:', stuck, 'us')
 
 

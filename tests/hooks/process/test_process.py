@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ends of a process, and what it does to itself in the middle: same status, same output, and the last delta arrives."""
+"""How processes end, and how they change themselves before: same status, same output, and the last delta arrives."""
 import gzip
 import os
 import shutil
@@ -15,8 +15,8 @@ WITH_AND_WITHOUT_AGENT = ('heap_rate=1', 'heap_rate=1,interval=5ms')
 
 
 def last(r, program='victim_process'):
-    """How many blocks of make_last are in the files: allocated, in use. By their size: a process that ends by _exit
-    loads nothing, so its profile may have no names."""
+    """How many blocks of make_last are in the files: allocated, in use. They are found by size: a process that ends by
+    _exit loads no module, so its profile may have no names."""
     rows = reader.sum_profiles(profiles(r, program=program)).values()
     return tuple(sum(row[objects] for row in rows if row[space] == 1234 * row[objects])
                  for objects, space in (('alloc_objects', 'alloc_space'), ('inuse_objects', 'inuse_space')))
@@ -36,7 +36,7 @@ def that_every_way_to_exit_delivers_the_last_delta():
         ends(how)
 
 
-def that_a_last_delta_that_nobody_takes_is_told():
+def that_a_last_delta_that_cannot_be_written_is_logged():
     for conf in WITH_AND_WITHOUT_AGENT:
         r = run([victim('process'), 'return'], conf, out='/proc/nowhere')
         lines = r.stderr.splitlines()
@@ -45,7 +45,7 @@ def that_a_last_delta_that_nobody_takes_is_told():
             assert line.endswith(f'cannot write profiles in /proc/nowhere as uid {os.getuid()}: ENOENT; they {then}'), line
 
 
-def that_top_names_what_an_end_left_unnamed():
+def that_top_names_functions_that_the_process_could_not_name():
     program = os.path.join(new_directory(), 'program')
     shutil.copy(victim('process'), program)
     r = run([program, '_exit'], 'heap_rate=1')
@@ -54,15 +54,15 @@ def that_top_names_what_an_end_left_unnamed():
     for expected, source in (('make_last', None), ('program+0x', victim('host')), ('program+0x', __file__)):
         if source:
             os.unlink(program)
-            shutil.copy(source, program)  # built again: other functions are there now
+            shutil.copy(source, program)  # as if built again: it has other functions now
         top = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', *files], capture_output=True, text=True,
                              timeout=60, check=True)
         assert top.stderr == '' and top.stdout.splitlines()[4].split()[5].startswith(expected), top
 
 
-def that_the_last_thread_may_be_another_than_main():
+def that_the_last_thread_need_not_be_main():
     r = ends('late', status=0)
-    assert 'make_last' in names_in(r), names_in(r)  # main's /proc/self shows nothing by then
+    assert 'make_last' in names_in(r), names_in(r)  # /proc/self is main's and empty by then
     without = [p.comments for p in profiles(r) if not any(c.startswith('#RssTotal') for c in p.comments)]
     assert all('#ended' in comments for comments in without), without
 
@@ -81,7 +81,7 @@ def that_signals_off_leaves_them_alone():
     ends('signal', '15', status=-15, kept=(0, 0), confs=['heap_rate=1,signals=off'])
 
 
-def that_a_signal_from_outside_delivers():
+def that_a_signal_of_another_process_delivers():
     for conf in WITH_AND_WITHOUT_AGENT:
         out = new_directory()
         p = subprocess.Popen([victim('process'), 'wait'], env=environment(conf, out), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -103,7 +103,7 @@ def that_threads_may_call_exit_together():
 
 
 def idles(conf, out):
-    """A program that allocates a little every 10 ms, once it has said so."""
+    """Starts a program that prints a line and then allocates a little every 10 ms."""
     p = subprocess.Popen([victim('serve'), 'idle'], env=environment('heap_rate=1,' + conf, out), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE)
     assert p.stdout.readline() == b'ready\n'
@@ -111,7 +111,7 @@ def idles(conf, out):
 
 
 def agent_of(pid):
-    """The thread of the ticks; None: there is none."""
+    """The background thread's directory in /proc; None: there is no such thread."""
     for task in os.listdir(f'/proc/{pid}/task'):
         with open(f'/proc/{pid}/task/{task}/comm') as f:
             if f.read() == 'deltaprof\n':
@@ -122,7 +122,7 @@ def agent_of(pid):
 def that_the_agent_shares_no_descriptor_with_the_program():
     out = new_directory()
     with idles('interval=20ms', out) as p:
-        wait_until(lambda: os.listdir(out))  # its first tick comes after it has made its table
+        wait_until(lambda: os.listdir(out))  # the agent has its own descriptors before its first tick
         agent = agent_of(p.pid)
         for fd in '012':
             assert os.readlink(f'{agent}/fd/{fd}') == '/dev/null', os.readlink(f'{agent}/fd/{fd}')
@@ -140,7 +140,7 @@ def that_without_an_interval_only_a_request_is_answered():
         p.stdin.close()
 
 
-def that_ticks_missed_are_not_made_up_for():
+def that_missed_ticks_are_not_repeated():
     out = new_directory()
     with idles('interval=100ms', out) as p:
         wait_until(lambda: os.listdir(out))
@@ -150,7 +150,7 @@ def that_ticks_missed_are_not_made_up_for():
         p.send_signal(signal.SIGCONT)
         time.sleep(0.2)
         ticks = len(reader.files(out)) - before
-        # One that was under way, one that is late, and one more than there are whole intervals.
+        # One tick was under way, one is late, and the time may touch one interval more than it has whole ones.
         assert ticks <= (time.monotonic() - start) / 0.1 + 3, ticks
         p.stdin.close()
 
@@ -168,7 +168,7 @@ def that_exec_loses_nothing():
         assert r.stdout == '1 2 3 4 5 6 7 8\n', (how, r.stdout)
 
 
-def both_sides_of_a_daemon_tell(how, blocks):
+def both_sides_of_a_daemon_report(how, blocks):
     for conf in WITH_AND_WITHOUT_AGENT:
         flag = os.path.join(new_directory(), 'flag')
         r = run([victim('process'), how, flag], conf)
@@ -177,7 +177,7 @@ def both_sides_of_a_daemon_tell(how, blocks):
 
 
 def that_a_daemon_that_closes_everything_works():
-    both_sides_of_a_daemon_tell('daemon', 2)
+    both_sides_of_a_daemon_report('daemon', 2)
 
 
 def that_children_of_a_process_with_an_endpoint_have_names():
@@ -191,8 +191,8 @@ def that_children_of_a_process_with_an_endpoint_have_names():
         assert len(packed) < len(gzip.decompress(packed)), p
 
 
-def that_the_parent_of_a_daemon_tells_what_it_did():
-    both_sides_of_a_daemon_tell('libc-daemon', 1)
+def that_the_parent_of_a_daemon_reports_its_events():
+    both_sides_of_a_daemon_report('libc-daemon', 1)
 
 
 def that_closing_every_descriptor_stops_nothing():
@@ -200,11 +200,11 @@ def that_closing_every_descriptor_stops_nothing():
     p = subprocess.Popen([victim('process'), 'close'], env=environment('heap_rate=1,interval=50ms', out), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until(lambda: len(reader.files(out)) > 5)
-    assert (p.communicate(timeout=60), p.returncode) == ((b'', b''), 5)  # its stdin ends, and so it does
+    assert (p.communicate(timeout=60), p.returncode) == ((b'', b''), 5)  # the program ends when its stdin ends
     assert last(Run('', '', 5, out)) == (1, 1)
 
 
-def that_files_land_where_they_were_asked_after_chdir():
+def that_files_are_in_the_first_directory_after_chdir():
     cwd = new_directory()
     r = run([victim('process'), 'chdir'], 'heap_rate=1,out=here', cwd=cwd, extra={'DELTAPROF_CONF': 'heap_rate=1,out=here'})
     assert r.status == 5, r.stderr
@@ -216,7 +216,7 @@ def that_namespaces_work_while_the_agent_runs():
 
 
 def says_why(how, words, conf='heap_rate=1,interval=20ms'):
-    """One line at the end; before it one of a tick that failed, if there was one in time."""
+    """The log has one line at the end; before it there may be one of a tick that failed."""
     r = run([victim('process'), how], conf)
     *earlier, line = r.stderr.splitlines()
     assert r.status == 5 and words in line and line.startswith('deltaprof['), (r.status, r.stderr)
@@ -229,11 +229,11 @@ def that_a_seccomp_filter_is_survived():
         assert last(says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
 
 
-def that_to_ask_about_filters_changes_nothing():
+def that_asking_about_filters_changes_nothing():
     ends('seccomp-asks')
 
 
-def that_behind_a_narrow_filter_nothing_of_ours_is_called():
+def that_behind_a_narrow_filter_the_profiler_makes_no_call():
     for conf in WITH_AND_WITHOUT_AGENT:
         assert last(says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
         p = subprocess.Popen([victim('process'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
@@ -243,7 +243,7 @@ def that_behind_a_narrow_filter_nothing_of_ours_is_called():
         assert p.wait(timeout=10) == -signal.SIGTERM
 
 
-def that_a_process_without_a_clock_lives():
+def that_a_process_without_a_clock_goes_on():
     for how in ('strict', 'clockless'):
         for conf in WITH_AND_WITHOUT_AGENT:
             r = run([victim('process'), how], conf + ',log=none')
@@ -255,7 +255,7 @@ def that_a_limit_on_file_sizes_does_not_kill():
         says_why('no-files', 'EFBIG; they are lost', conf=conf)
 
 
-def that_a_reader_of_stderr_may_go_away():
+def that_the_reader_of_stderr_may_close_it():
     read, write = os.pipe()
     os.close(read)
     try:
@@ -271,7 +271,7 @@ def that_privileges_can_be_dropped_while_the_agent_runs():
         says_why('setuid', 'as uid 65534: EACCES; they are lost')
 
 
-def that_programs_see_the_signals_that_they_would_see_without_us():
+def that_programs_see_the_same_signals_as_without_the_profiler():
     script = '''
 import signal, os, time
 for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
@@ -303,7 +303,7 @@ def that_dlerror_is_left_alone():
     ends('dlerror')
 
 
-def that_many_short_threads_are_no_burden():
+def that_many_short_threads_run_as_before():
     ends('threads', kept=None)
 
 
@@ -311,15 +311,15 @@ def that_a_jump_out_of_malloc_leaves_no_guard():
     r = ends('jump', behind=[os.path.join(HOOKS, 'libbehind.so')], kept=(100, 100))
 
 
-def that_memory_from_before_malloc_is_known_is_memory():
+def that_blocks_from_before_malloc_is_known_can_be_freed():
     ends('early', behind=[os.path.join(HOOKS, 'libearly.so')])
 
 
-def that_an_interposer_behind_us_is_no_loop():
+def that_an_interposer_behind_the_profiler_is_no_loop():
     ends('return', behind=[os.path.join(HOOKS, 'libbehind.so')])
 
 
-def that_an_interposer_before_us_is_no_loop():
+def that_an_interposer_before_the_profiler_is_no_loop():
     for conf in WITH_AND_WITHOUT_AGENT:
         behind = os.path.join(HOOKS, 'libbehind.so')
         env = environment(conf)

@@ -49,11 +49,11 @@ def that_a_static_program_is_counted_exactly():
     check_counts('static')
 
 
-def that_one_at_an_address_of_the_kernels_choice_is_too():
+def that_a_static_position_independent_program_is_too():
     check_counts('static_pie')
 
 
-def that_new_and_delete_are_seen_where_they_are_called():
+def that_new_and_delete_count_for_their_caller():
     if not os.path.exists(victim('static_cxx')):
         return
     r = start('static_cxx')
@@ -66,7 +66,7 @@ def that_new_and_delete_are_seen_where_they_are_called():
     assert sum(strings) == 1000, total
 
 
-def that_locks_are_seen_from_both_sides():
+def that_both_lock_profiles_are_written():
     for argv, locks in ((['static_locks', 'turns', '8', '800', '5'], {'mutex'}),
                         (['static_lock_mix', os.environ.get('DELTAPROF_STRESS_MS', '1000')],
                          {'mutex', 'rwlock-read', 'rwlock-write', 'cond', 'sem', 'spin', 'barrier', 'join'})):

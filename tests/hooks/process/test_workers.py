@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Short workers of a parent that holds memory: whose memory it is, and what their files say."""
+"""Short workers of a parent that holds memory: to whom the memory belongs, and what the workers' files say."""
 import math
 import os
 import subprocess
@@ -27,8 +27,9 @@ def top(*arguments):
     return head, {line.split(None, 5)[5]: line.split()[0] for line in table.splitlines()[1:]}
 
 
-def that_a_child_tells_what_it_inherited_from_its_own():
-    # interval=0: in a child of a process with a thread, ours too, the loader may not be called, so names may be missing.
+def that_a_child_separates_inherited_memory_from_its_own():
+    # interval=0: no thread of the profiler. The child of a process with threads may not call the loader, so that names
+    # could be missing.
     r = run([victim('workers'), '5', '20', '10'], 'heap_rate=1,interval=0')
     assert r.status == 0, r.stderr
     parent, *workers = map(int, r.stdout.split())
@@ -47,7 +48,7 @@ def that_a_child_tells_what_it_inherited_from_its_own():
     assert top(reader.files(r.out, pid=workers[0])[0])[1]['parent_holds'] == '19MB'
 
 
-def that_only_those_who_live_have_memory_now():
+def that_only_living_processes_have_memory_in_use():
     out = new_directory()
     conf = 'heap_rate=1,interval=50ms'
     with subprocess.Popen([victim('workers'), '5', '20', '10', 'wait'], env=environment(conf, out), stdin=subprocess.PIPE,
@@ -63,7 +64,7 @@ def that_only_those_who_live_have_memory_now():
     assert top('--type', 'alloc_space', *paths)[1]['worker_holds'] == '50kB'
 
 
-def that_the_last_file_says_so_where_nothing_is_in_use_any_more():
+def that_the_last_file_is_marked_if_nothing_is_in_use():
     program = 'p = [bytearray(100000) for _ in range(100)]; import time; time.sleep(0.3); print(len(p))'
     r = run([sys.executable, '-S', '-c', program], 'heap_rate=64k,interval=50ms')
     last = profiles(r)[-1]
@@ -71,8 +72,9 @@ def that_the_last_file_says_so_where_nothing_is_in_use_any_more():
 
 
 def that_siblings_sample_independently():
-    """600 kB in each of 100 children at 512k: what all see is what they did, within five standard deviations, and as
-    many see nothing as should. With their parent's countdown all would begin with the same sample, or none."""
+    """600 kB in each of 100 children at 512k. The sum over all is right within five standard deviations, and so is the
+    number of children without a sample. If the children began with their parent's countdown, all or none would have
+    the first sample."""
     children, events, size, rate = 100, 600, 1 << 10, 512 << 10
     r = run([victim('workers'), str(children), '1', str(events)], 'interval=0')
     assert r.status == 0, r.stderr

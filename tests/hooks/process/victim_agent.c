@@ -52,7 +52,7 @@ NOINLINE void make_load(int n_blocks, size_t n)
         memset(held[i] = make(n), 1, n);
 }
 
-/* ---- a thread in the loader wants a mutex that an allocating thread holds --------------------------------------- */
+/* ---- a thread in the loader waits for a mutex that an allocating thread holds ----------------------------------- */
 
 static int wants_mutex(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
 {
@@ -86,7 +86,7 @@ static void *allocates_locked(void *arg)
     return arg;
 }
 
-/* ---- an allocator with locks of its own: locker.c --------------------------------------------------------------- */
+/* ---- an allocator that uses pthread mutexes: locker.c ----------------------------------------------------------- */
 
 extern long locker_count(void) __attribute__((weak));
 
@@ -120,7 +120,7 @@ static int waits_c11(void *arg)
     return 0;
 }
 
-/* Shares the thread area: nothing here may fail, because that would set errno. */
+/* Runs in a clone that shares its creator's thread area: no call may fail, because that would set errno. */
 static int waits_raw(void *arg)
 {
     while (!word)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_api HOW - a program linked to the core alone: it reports its own blocks through hooks.h, and starts, stops and
- * ends the profiler through deltaprof.h. What it checks itself, it names when it fails; the rest is the driver's.
+ * victim_api HOW - a program linked to the core alone: it reports its own blocks through hooks.h, and starts and stops
+ * the profiler through deltaprof.h. It names its own checks when they fail; the driver checks the rest.
  */
 #include "../../support/victim.h"
 
@@ -55,7 +55,7 @@ NOINLINE void *make_in_child(size_t n_bytes)
 
 static void start(const char *conf)
 {
-    deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC); /* as an interposer would, so that nobody says there is none */
+    deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC); /* as an interposer would: no warning that there is none */
     heap = deltaprof_heap_register("pool");
     CHECK(heap > 0);
     CHECK(deltaprof_start(conf) == 0);
@@ -121,7 +121,7 @@ static void answers(void)
     CHECK(deltaprof_set("out=x") == -EINVAL);
     CHECK(strstr(said, "deltaprof_set: out: cannot change while the profiler runs"));
     CHECK(deltaprof_set("heap_rate=x") == -EINVAL);
-    CHECK(deltaprof_emit() == 0); /* to nowhere */
+    CHECK(deltaprof_emit() == 0); /* `out` is none: no file is written */
 
     struct deltaprof_stats stats, before;
     void *kept = make(100);
@@ -170,7 +170,7 @@ static void forks(void)
     fflush(NULL);
     pid_t idle = fork();
     if (idle == 0)
-        exit(0); /* never sampled: says nothing */
+        exit(0); /* never sampled: nothing is printed */
     pid_t child = fork();
     if (child == 0) {
         for (int i = 0; i < 5; i++)
@@ -212,7 +212,7 @@ static void *write_to_nobody(void *fd)
     return NULL;
 }
 
-/* A consumer is stuck in a pipe that nobody reads; another sink, forks and the exit do not notice. */
+/* A consumer is stuck in a pipe without a reader; another sink, forks and the exit are not delayed. */
 static void is_stuck(void)
 {
     pthread_t thread;
@@ -275,7 +275,7 @@ static void closes(void)
     int lowest = dup(0);
     close(lowest);
     close(ends[1]);
-    CHECK(read(ends[0], &byte, 1) == 0); /* nobody else holds it open */
+    CHECK(read(ends[0], &byte, 1) == 0); /* no other descriptor holds it open */
     for (int fd = 3; fd < 2000; fd++)
         close(fd);
     wait_for_tick(ticks());
@@ -288,7 +288,7 @@ static void changes(void)
 {
     start("heap_rate=1,interval=1h,out=profiles");
     make(10);
-    CHECK(threads() == 2); /* a host that starts us itself has the agent at once */
+    CHECK(threads() == 2); /* a program that calls deltaprof_start has the agent at once */
     CHECK(ticks() == 0);
     CHECK(deltaprof_set("interval=10ms") == 0);
     wait_for_tick(0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_coroutines stackless|context - allocates in coroutines of C++20, whose frames lie on the heap and which are
- * resumed from stacks of different depth, or in fibers of boost.context, whose stacks lie right below that of the
- * thread and are unmapped in the middle; prints its own counts. Exits with 77 where there is no boost.context.
+ * victim_coroutines stackless|context - allocates in coroutines and prints its own counts. `stackless`: coroutines of
+ * C++20, with frames on the heap, resumed from stacks of different depth. `context`: fibers of boost.context, whose
+ * stacks lie right below that of the thread and are unmapped one by one. Exits with 77 without boost.context.
  */
 extern "C" {
 #include <pthread.h>

@@ -85,7 +85,7 @@ static void burn(void)
         ;
 }
 
-/* A read beyond the end of a file that is mapped. */
+/* Reads beyond the end of a file that is mapped. */
 static void read_beyond(void)
 {
     int fd = memfd_create("short", 0);
@@ -190,7 +190,7 @@ static void show_stack(const char *when)
     printf("%s: stack %d size %zu flags %d\n", when, now.ss_sp != NULL, now.ss_size, now.ss_flags);
 }
 
-/* Signal stacks and actions, as a program that asks sees them. */
+/* Prints the signal stacks and actions that the kernel's calls return to a program. */
 static void *show(void *arg)
 {
     static char room[65536];

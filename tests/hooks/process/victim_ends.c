@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_ends.c - holds memory until its end, and gives it back there in one of several ways:
+ * victim_ends.c - holds memory until its end, and frees it there in one of several ways:
  *
  *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
@@ -48,7 +48,7 @@ __attribute__((noinline)) char *hold(size_t n_bytes)
 
 static sem_t in_exit;
 
-/* The thread that returned from main never leaves exit; the other one ends the process meanwhile. */
+/* The thread that returned from main stays in exit; the other thread ends the process. */
 static void stay(void)
 {
     sem_post(&in_exit);

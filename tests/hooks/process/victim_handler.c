@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_handler HOW [SIGNAL] - is interrupted inside malloc (strict.c), after a first profile was written, and with
- * code on the stack that no profile contains yet.
+ * victim_handler HOW [SIGNAL] - is interrupted inside malloc (strict.c), after a first profile was written. The stack
+ * then has functions that no profile contains yet.
  *
  * signal the signal has its default action
  *     _exit    a handler of the program calls _exit(5)

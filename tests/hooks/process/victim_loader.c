@@ -2,7 +2,7 @@
 /*
  * victim_loader - a program that allocates while other threads are inside the dynamic loader or hold its lock.
  *
- *     callback N      N times: one thread sits in a dl_iterate_phdr callback and wants a mutex; its holder allocates
+ *     callback N      N times: one thread waits for a mutex in a dl_iterate_phdr callback; the mutex's owner allocates
  *     churn SECONDS PLUGIN PLUGIN...
  *                     threads open and close libraries and iconv converters, others allocate, main forks; each ten
  *                     times at least

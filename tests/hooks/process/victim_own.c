@@ -31,14 +31,14 @@ EXPORT void *malloc(size_t n_bytes)
     return ptr;
 }
 
-/* As if a C++ library stood inside, too, without most of its operators. */
+/* As if the program contained a C++ library, too, without most of its operators. */
 EXPORT void __cxa_throw(void);
 EXPORT void __cxa_throw(void)
 {
     abort();
 }
 
-/* Before any constructor, the profiler's too. */
+/* Runs before any constructor, those of the profiler included. */
 static void early(void)
 {
     free(malloc(10));

@@ -105,7 +105,7 @@ static void jump_out(int signal)
     siglongjmp(out, 1);
 }
 
-extern int raise_in_malloc __attribute__((weak)); /* of an allocator behind the profiler: behind.c */
+extern int raise_in_malloc __attribute__((weak)); /* defined by behind.c, an allocator behind the profiler */
 
 /* A handler jumps out of the real malloc, through the hook; later events must be seen as before. */
 static int jump_out_of_hooks(void)
@@ -173,7 +173,7 @@ NOINLINE void make_deep(int n)
     __asm__ volatile("" ::"r"(room) : "memory");
 }
 
-/* A thread whose first event comes behind strict mode, which takes the clock away and kills who calls the kernel. */
+/* A thread whose first event comes in strict mode, where reading the clock fails and a system call kills it. */
 static void *work_strictly(void *arg)
 {
     if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0))
@@ -238,7 +238,7 @@ static int use_early_blocks(void)
 
 extern char **environ;
 
-/* Nine words, more than there are registers for; the environment is given on where it can be. */
+/* Passes nine words, more than fit into registers, and the environment where the function takes one. */
 static void become(const char *how)
 {
     static const char path[] = "/bin/echo";
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     const char *how = argc > 1 ? argv[1] : "return", *arg = argc > 2 ? argv[2] : "";
     pthread_t thread;
 
-    if (strcmp(how, "late") == 0) { /* nothing of its own before it ends */
+    if (strcmp(how, "late") == 0) { /* allocates nothing itself before it ends */
         pthread_create(&thread, NULL, leave_late, NULL);
         pthread_exit(NULL);
     }
@@ -345,13 +345,13 @@ int main(int argc, char **argv)
         int fd = open(arg, O_CREAT | O_WRONLY, 0600);
         exit(fd == 0 ? 0 : 6); /* the lowest number is the program's */
     }
-    if (strcmp(how, "libc-daemon") == 0) { /* whose parent's _exit no interposer sees */
+    if (strcmp(how, "libc-daemon") == 0) { /* its parent calls libc's internal _exit, which no interposer sees */
         if (daemon(1, 1))
             return 4;
         int fd = open(arg, O_CREAT | O_WRONLY, 0600);
         exit(fd < 0);
     }
-    if (strcmp(how, "close") == 0) { /* every descriptor that it did not open, while the agent runs */
+    if (strcmp(how, "close") == 0) { /* closes every descriptor that it did not open, while the agent runs */
         do {
             for (int fd = 3; fd < 1024; fd++)
                 close(fd);
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
             return 4;
         return 5;
     }
-    if (strcmp(how, "unshare") == 0) { /* a user namespace wants one thread */
+    if (strcmp(how, "unshare") == 0) { /* only a process of one thread may make a user namespace */
         for (int i = 0; i < 30; i++) {
             free(make_again());
             pause_ms(10);
@@ -409,7 +409,7 @@ int main(int argc, char **argv)
     if (strcmp(how, "clockless") == 0)
         return work_without_clock();
     if (strcmp(how, "narrow") == 0) {
-        pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first to leave so loads libgcc_s */
+        pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first pthread_exit loads libgcc_s */
         pthread_join(thread, NULL);
         pthread_create(&thread, NULL, contend_and_leave, NULL);
         run_narrow_filter(true);
@@ -457,7 +457,7 @@ int main(int argc, char **argv)
         }
         return 5;
     }
-    if (strcmp(how, "dlerror") == 0) { /* our own searches leave no trace */
+    if (strcmp(how, "dlerror") == 0) { /* the profiler's own searches leave no error behind */
         say(dlerror() ? "an error\n" : "none\n");
         say(dlsym(RTLD_DEFAULT, "no_such_thing") ? "found\n" : "not found\n");
         const char *text = dlerror();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_request HOW - has a handler of its own for SIGUSR2, or none, gets the signal, and prints what it saw.
- * Then it dies of SIGKILL, so that nothing but the signal asks for its profiles.
+ * victim_request HOW - sets a handler for SIGUSR2, or none, gets the signal, and prints how the handler was called.
+ * Then it kills itself by SIGKILL, so that only the signal asks for profiles.
  *
  *     sigaction | siginfo | signal | sysv_signal | resethand | ignore | default | changes | wait
  */

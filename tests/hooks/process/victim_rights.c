@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_rights HOW [PATH] - waits until the process has a second thread, gives up rights as HOW names, and ends with
- * status 5 if every thread of the process has the same rights as this one then; 77: the kernel does not allow HOW here.
+ * victim_rights HOW [PATH] - waits until the process has a second thread, gives up the rights that HOW names, and ends
+ * with status 5 if then all threads of the process have the same rights. 77: the kernel does not allow HOW here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ enum { RESTRICT_SELF = 446, CREATE_RULESET = 444 }; /* Landlock's system calls, 
 extern int capset(void *header, const void *data);
 
 static const char *path;
-static int proc; /* stays reachable behind chroot */
+static int proc; /* a descriptor of /proc: it can still be read after chroot */
 
 static int threads(void)
 {
@@ -57,7 +57,7 @@ static size_t rights(char *text, size_t room, const char *task)
     if (status)
         fclose(status);
     snprintf(name, sizeof name, "self/task/%s/root", task);
-    int err = fstatat(proc, name, &root, 0) ? errno : 0; /* its name, read from inside, is / wherever it is */
+    int err = fstatat(proc, name, &root, 0) ? errno : 0; /* its name would be / in any case, read from inside */
     return n + (size_t)snprintf(text + n, room - n, "root %lu (%s)\n", (unsigned long)root.st_ino, strerror(err));
 }
 
@@ -109,7 +109,7 @@ static int give_up(const char *how)
         return (int)syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (strcmp(how, "bounding") == 0)
         return prctl(PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0);
-    if (strcmp(how, "securebits") == 0) /* SECBIT_NOROOT, and the others that each thread has for itself */
+    if (strcmp(how, "securebits") == 0) /* SECBIT_NOROOT and other bits of a single thread */
         return prctl(PR_SET_SECUREBITS, 1, 0, 0, 0) || prctl(PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0);
     if (strcmp(how, "ambient") == 0)
         return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -121,7 +121,7 @@ static int give_up(const char *how)
         return (int)syscall(SYS_setgroups, 1, groups);
     if (strcmp(how, "uid-call") == 0)
         return (int)syscall(SYS_setresgid, 65534, 65534, 65534) || (int)syscall(SYS_setresuid, 65534, 65534, 65534);
-    if (strcmp(how, "ids") == 0) /* libc's own, which change every thread's */
+    if (strcmp(how, "ids") == 0) /* libc's functions, which change all threads */
         return setgroups(1, groups) || setgid(65534) || setuid(65534);
     if (strcmp(how, "stages") == 0) /* as servers do */
         return prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || chroot(path) || setgroups(1, groups) ||

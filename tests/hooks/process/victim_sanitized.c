@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_sanitized - built with a sanitizer: allocates in threads, frees, jumps, forks; the sanitizer is to find
+/* victim_sanitized - built with a sanitizer: allocates in threads, frees, jumps, forks. The sanitizer must report
  * nothing. */
 #include <pthread.h>
 #include <setjmp.h>

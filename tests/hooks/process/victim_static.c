@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_static CONF DIRECTORY - linked fully static: threads that allocate in functions of known names and free each
- * other's blocks, write a report and an answer over http.h to DIRECTORY/answer.pb.gz, and fork a child that runs until
- * its own tick; prints the counts of both processes at the end.
+ * victim_static CONF DIRECTORY - linked fully static: its threads allocate in functions of known names and free each
+ * other's blocks. It writes a report, writes an answer of http.h to DIRECTORY/answer.pb.gz, and forks a child that runs
+ * until its own tick. It prints the counts of both processes at the end.
  */
 #include "../../support/tally.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_stuck CONF - a server whose profile goes to a reader that never reads: prints the worst time that fork took in
- * microseconds before, and while the write is stuck, and whether others still get their profiles.
+ * victim_stuck CONF - a server whose profile goes to a reader that never reads. It prints the longest time that fork
+ * took, in microseconds, before the write is stuck and while it is, and whether other readers still get profiles.
  */
 #include "../../support/tally.h"
 
