@@ -6,9 +6,11 @@
  * The thread itself is executing these frames, so they and their code objects stay alive and do not move.
  *
  * Each call of the interpreter's loop (_PyEval_EvalFrameDefault) runs one or more Python frames and keeps a structure
- * on the C stack: `cframe` up to 3.11, an entry frame that is no Python frame (owner == CSTACK) later. Its address is
- * the anchor of those Python frames.
+ * on the C stack: `cframe` up to 3.11, an entry frame that is no Python frame (owner == ENTRY) later. Its address is
+ * the anchor of those Python frames. 3.9 keeps none: each call runs one frame, and the native frame is told by its
+ * code.
  *
+ *     3.9     tstate.frame -> back -> ...              one frame each, by the code of the loop
  *     3.10    tstate.frame -> back -> ...              one frame each:   tstate.cframe -> previous -> ...
  *     3.11    tstate.cframe.frame -> previous -> ...   `is_entry` ends a run
  *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
@@ -22,7 +24,7 @@
  */
 #include "python.h"
 
-enum { OWNER_GENERATOR = 1, OWNER_C_STACK = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
 
 static uint32_t known_functions[KNOWN]; /* by the address of a code object; a guess, always checked */
 
@@ -63,7 +65,7 @@ static bool place_of(const char *frame, const char *code, size_t *offset)
 {
     if (dp_python.minor < 11) {
         int32_t at = dp_python_int(frame, dp_python.at.frame_instruction);
-        *offset = at < 0 ? 0 : (size_t)at * 2;
+        *offset = at < 0 ? 0 : (size_t)at * (dp_python.minor < 10 ? 1 : 2);
         return true;
     }
     intptr_t at = dp_python_pointer(frame, dp_python.at.frame_instruction) - (code + dp_python.at.code_bytes);
@@ -76,11 +78,24 @@ static bool place_of(const char *frame, const char *code, size_t *offset)
 /* False: no room for more. */
 static bool push(struct deltaprof_frames *out, const char *frame)
 {
+    enum { TAGS = 7 }; /* 3.14: low bits of a reference; of a pointer they are 0 */
     const char *code = dp_python_pointer(frame, dp_python.at.frame_code);
+    code -= (uintptr_t)code & TAGS;
     size_t offset;
     if (!dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
         return true;
     return deltaprof_frames_push(out, function_of(code), line_of(code, offset));
+}
+
+static void frames_by_loop(struct deltaprof_frames *out, const char *tstate)
+{
+    const char *frame = dp_python_pointer(tstate, dp_python.at.tstate_frame);
+    size_t n_bytes = dp_python.loop.end - dp_python.loop.start;
+    for (bool room = true; room && dp_python_plausible(frame);) {
+        room = push(out, frame);
+        deltaprof_frames_anchor_code(out, (const void *)dp_python.loop.start, n_bytes, NULL);
+        frame = dp_python_pointer(frame, dp_python.at.frame_previous);
+    }
 }
 
 /* The anchor of a `cframe`, and the cframe of the caller. The outermost one is part of the thread state. */
@@ -121,7 +136,7 @@ static void frames_by_entry(struct deltaprof_frames *out, const char *tstate)
     }
     bool room = true;
     for (int skips = 0; dp_python_plausible(frame) && skips < SKIPS_MAX; skips += !room) {
-        if (frame[dp_python.at.frame_owner] != OWNER_C_STACK) {
+        if (frame[dp_python.at.frame_owner] != OWNER_ENTRY) {
             room = room && push(out, frame);
         } else if (deltaprof_frames_on_stack(out, frame, 80)) {
             deltaprof_frames_anchor(out, frame);
@@ -144,6 +159,8 @@ void dp_python_frames(void *ctx, struct deltaprof_frames *out)
     deltaprof_frames_labels(out, dp_python_labels_of(tstate));
     if (dp_python.minor >= 12)
         frames_by_entry(out, tstate);
-    else
+    else if (dp_python.minor >= 10)
         frames_by_cframe(out, tstate);
+    else
+        frames_by_loop(out, tstate);
 }

@@ -33,6 +33,14 @@ static const struct known {
     __typeof__(dp_python.at) at;
     uint16_t code_basicsize;
 } versions[] = {
+    {9,
+     {.tstate_frame = 24,
+      .frame_code = 32,
+      .frame_previous = 24,
+      .frame_instruction = 104,
+      .str_ascii = 48,
+      .str_compact = 72},
+     176},
     {10,
      {.tstate_frame = 24,
       .tstate_cframe = 48,
@@ -77,6 +85,16 @@ static const struct known {
       .str_ascii = 40,
       .str_compact = 56},
      200},
+    {14,
+     {.tstate_frame = 72,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 74,
+      .code_traceable = 192,
+      .code_bytes = 208,
+      .str_ascii = 40,
+      .str_compact = 56},
+     208},
 };
 
 /* The offset of a member of code objects; 0: there is none of that name. */
@@ -106,7 +124,7 @@ static int find_layout(const char *version)
         dp_python.at.code_file = member_offset(type, "co_filename");
         dp_python.at.code_name = member_offset(type, minor >= 11 ? "co_qualname" : "co_name");
         dp_python.at.code_first_line = member_offset(type, "co_firstlineno");
-        dp_python.at.code_lines = member_offset(type, "co_linetable");
+        dp_python.at.code_lines = member_offset(type, minor >= 10 ? "co_linetable" : "co_lnotab");
         bool same = dp_python_int(type, TYPE_BASICSIZE) == versions[i].code_basicsize && dp_python.at.code_file &&
                     dp_python.at.code_name && dp_python.at.code_first_line && dp_python.at.code_lines;
         dp_python.minor = same ? minor : 0;
@@ -121,14 +139,15 @@ static int find_layout(const char *version)
  */
 extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
 
-/* The size of _PyRuntime is that of its symbol. */
-static void find_state(void)
+/* The bytes that a symbol of the interpreter names. */
+static struct dp_range range_of(const char *name)
 {
-    const char *state = dlsym(RTLD_DEFAULT, "_PyRuntime");
+    const char *start = dlsym(RTLD_DEFAULT, name);
     const ElfW(Sym) *symbol = NULL;
     Dl_info info;
-    if (state && dladdr1(state, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol)
-        dp_python_state = (struct dp_range){(uintptr_t)state, (uintptr_t)state + symbol->st_size};
+    if (!start || !dladdr1(start, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return (struct dp_range){0, 0};
+    return (struct dp_range){(uintptr_t)start, (uintptr_t)start + symbol->st_size};
 }
 
 int dp_python_find(const char **why)
@@ -149,7 +168,9 @@ int dp_python_find(const char **why)
         return -ENOTSUP;
     }
     int err = find_layout(*why);
-    if (!err)
-        find_state();
-    return err;
+    if (err)
+        return err;
+    dp_python_state = range_of("_PyRuntime");
+    dp_python.loop = range_of("_PyEval_EvalFrameDefault");
+    return 0;
 }

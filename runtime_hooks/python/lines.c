@@ -2,13 +2,30 @@
 /*
  * lines.c - decodes the line table of a code object, in the hook, without touching the interpreter.
  *
- * Sources of the formats: CPython's Objects/locations.md (3.11 and later) and Objects/lnotab_notes.txt (3.10). Each
- * entry covers a run of instructions; the line of an offset is that of the entry that covers it. Decoding a table takes
- * about a nanosecond a byte, so lines are remembered.
+ * Sources of the formats: CPython's Objects/locations.md (3.11 and later) and Objects/lnotab_notes.txt (3.9, 3.10).
+ * Each entry covers a run of instructions; the line of an offset is that of the entry that covers it. Decoding a table
+ * takes about a nanosecond a byte, so lines are remembered.
  */
 #include "python.h"
 
 enum { KNOWN_LINES = 8192 };
+
+/* 3.9: pairs of (bytes of code up to the next line, signed line delta). */
+static uint32_t line_by_steps(const uint8_t *at, size_t n_bytes, uint32_t first_line, size_t offset, size_t *n_read)
+{
+    const uint8_t *table = at;
+    size_t start = 0;
+    int64_t line = first_line;
+    for (const uint8_t *stop = at + (n_bytes & ~(size_t)1); at < stop; at += 2) {
+        start += at[0];
+        if (start > offset) {
+            *n_read = (size_t)(at + 2 - table);
+            break;
+        }
+        line += (int8_t)at[1];
+    }
+    return line < 0 ? 0 : (uint32_t)line;
+}
 
 /* 3.10: pairs of (bytes of code, signed line delta); delta -128 says that there is no line. */
 static uint32_t line_by_pairs(const uint8_t *at, size_t n_bytes, uint32_t first_line, size_t offset, size_t *n_read)
@@ -118,7 +135,10 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
     if (n && n <= n_bytes && check_of(table, n, line, first_line, offset) == check)
         return line;
     size_t end = n_bytes;
-    line = (dp_python.minor >= 11 ? line_by_entries : line_by_pairs)(table, n_bytes, first_line, offset, &end);
+    uint32_t (*decode)(const uint8_t *, size_t, uint32_t, size_t, size_t *) = dp_python.minor >= 11   ? line_by_entries
+                                                                              : dp_python.minor == 10 ? line_by_pairs
+                                                                                                      : line_by_steps;
+    line = decode(table, n_bytes, first_line, offset, &end);
     n = (uint32_t)end;
     __atomic_store_n(&known_line->check, check_of(table, n, line, first_line, offset), __ATOMIC_RELAXED);
     __atomic_store_n(&known_line->n_bytes, n, __ATOMIC_RELAXED);

@@ -11,12 +11,17 @@
 #include <stdint.h>
 #include <string.h>
 
+struct dp_range {
+    uintptr_t start, end;
+};
+
 /* The interpreter that was found. Written once, before a provider can read it. */
 struct dp_python {
     unsigned minor; /* of 3.minor; 0: none was found */
     const void *code_type, *str_type, *bytes_type;
     void *(*this_thread)(void); /* the calling thread's state, with and without the GIL; NULL: it has none */
     int (*finalizing)(void);
+    struct dp_range loop; /* the code of the interpreter's loop; before 3.10 nothing else tells its native frames */
     struct {
         uint16_t tstate_frame, tstate_cframe;   /* 0: this version has none */
         uint16_t cframe_frame, cframe_previous; /* while tstate_cframe is not 0 */
@@ -28,9 +33,6 @@ struct dp_python {
 extern struct dp_python dp_python __attribute__((visibility("hidden")));
 
 /* The interpreter's static state, in which its lock lies; the hooks of locks read it. Zero: not known. */
-struct dp_range {
-    uintptr_t start, end;
-};
 extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 
 /* Finds the interpreter in the process. 0; -ENOENT: there is none; -ENOTSUP: one that is not known, *why says what.

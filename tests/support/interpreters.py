@@ -3,7 +3,7 @@
 import glob
 import subprocess
 
-KNOWN = ('3.10', '3.11', '3.12', '3.13')
+KNOWN = ('3.9', '3.10', '3.11', '3.12', '3.13', '3.14')
 
 
 def interpreters(versions=KNOWN):
