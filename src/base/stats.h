@@ -16,12 +16,13 @@
     X(LIVE_FULL, "samples counted as freed at once: the set of live blocks is full (memory=)")             \
     X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                            \
     X(STACKS_DEEP, "stacks cut short: more frames than depth=")                                            \
-    X(STACKS_NONE, "samples with the leaf frame only")                                                     \
+    X(STACKS_NONE, "stacks cut to the leaf frame: no unwind data for it")                                  \
+    X(STACKS_BUSY, "stacks cut to the leaf frame: all buffers for stacks were in use (memory=)")           \
     X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (memory=)")                    \
     X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known") \
-    X(FORK_RACES, "events of a forked child's threads while it found its zero")                            \
+    X(FORK_RACES, "events lost in a forked child that was still copying its counters")                     \
     X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (memory=)")   \
-    X(LOCKS_FULL, "contended locks without a slot: their holders are unknown")                             \
+    X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                      \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                \
     X(TICKS, "ticks delivered")                                                                            \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")

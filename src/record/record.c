@@ -98,7 +98,7 @@ void dp_record_stats(struct deltaprof_stats *stats)
     stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
     stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
     stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
-    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE);
+    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE) + dp_stats_read(DP_STAT_STACKS_BUSY);
     stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
     stats->frames_apart = dp_stats_read(DP_STAT_FRAMES_APART);
     stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);

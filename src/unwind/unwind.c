@@ -78,12 +78,12 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp
     }
 }
 
-static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack)
+static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack, enum dp_stat cause)
 {
     static __thread dp_frame_id leaf;
     leaf = dp_walk_plausible(site->pc) ? dp_frame_intern(site->pc - 1) : 0;
     give(stack, leaf ? &leaf : &no_stack, 1, true);
-    dp_stats_add(DP_STAT_STACKS_NONE, 1);
+    dp_stats_add(cause, 1);
 }
 
 /* Walks by cached rules, or, if they do not suffice or are not wanted, through libunwind. */
@@ -136,7 +136,7 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
 {
     struct dp_stack_cache *cache = scratch;
     if (!cache) {
-        leaf_only(site, stack);
+        leaf_only(site, stack, DP_STAT_STACKS_BUSY);
         return;
     }
     if (__builtin_expect(cache->inside, 0))
@@ -148,9 +148,9 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
         if (n)
             give(stack, cache->others, n, cut);
         else
-            leaf_only(site, stack);
+            leaf_only(site, stack, DP_STAT_STACKS_NONE);
     } else if (!walk_exactly(site, cache, stack)) {
-        leaf_only(site, stack);
+        leaf_only(site, stack, DP_STAT_STACKS_NONE);
     }
     if (__builtin_expect(dp_provided_any(), 0) && (stack->known || stack->frames == cache->others))
         add_provided(cache, site, stack);

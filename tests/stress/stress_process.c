@@ -62,10 +62,10 @@ static void threads_come_and_go(void)
     CHECK(after.n - before.n == threads * EVENTS + late_runs, "%lld", (long long)(after.n - before.n));
     CHECK(after.n == after.free_n && after.v == after.free_v);
     printf("threads: %lld came and went, %llu events found no scratch\n", (long long)threads,
-           (unsigned long long)dp_stats_read(DP_STAT_STACKS_NONE));
-    uint64_t none = dp_stats_read(DP_STAT_STACKS_NONE);
+           (unsigned long long)dp_stats_read(DP_STAT_STACKS_BUSY));
+    uint64_t none = dp_stats_read(DP_STAT_STACKS_BUSY);
     stress_threads(1, short_life); /* all blocks were returned: one thread gets its block */
-    CHECK(dp_stats_read(DP_STAT_STACKS_NONE) == none);
+    CHECK(dp_stats_read(DP_STAT_STACKS_BUSY) == none);
 }
 
 /* ---- fork in the middle of it ---- */
