@@ -126,14 +126,23 @@ static void log_deadlock(struct line *l, const struct dp_waiting *const *members
         told[members[i]->slot] = members[i]->begin_ns;
 }
 
-/* Logs a wait, and the waits of the holders behind it. */
+static bool is_among(const struct dp_waiting *const *shown, int n, const struct dp_waiting *wait)
+{
+    for (int i = 0; i < n; i++)
+        if (shown[i] == wait)
+            return true;
+    return false;
+}
+
+/* Logs a wait, and the waits of the holders behind it; these may be a circle, and each is named once. */
 static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait)
 {
     enum { PARTS = SHOWN_MAX + 1 };
-    const struct dp_waiting *first = wait;
+    const struct dp_waiting *shown[SHOWN_MAX];
     for (int i = 0; i < SHOWN_MAX; i++) {
         struct dp_holder holder = dp_waits_holder(wait);
         const struct dp_waiting *next = holder.tid && !holder.ended ? dp_waits_of(w, holder.tid) : NULL;
+        shown[i] = wait;
         l->end = (sizeof l->text - 100) / PARTS * (size_t)(i + 1 + !next);
         add(l, i ? "; " : "stuck: ");
         add_wait(l, wait, holder);
@@ -142,10 +151,12 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
             add_holder(l, wait, holder);
             break;
         }
+        if (is_among(shown, i + 1, next))
+            break;
         wait = next;
     }
     dp_log(DP_LOG_ERROR, "%s", l->text);
-    told[first->slot] = first->begin_ns;
+    told[shown[0]->slot] = shown[0]->begin_ns;
 }
 
 static void alarm(const struct dp_waits *w, const struct dp_waiting *wait)

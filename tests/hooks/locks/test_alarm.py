@@ -71,6 +71,12 @@ def that_a_thread_that_waits_for_itself_is_named():
     assert line.startswith('deadlock of a thread with itself') and holder == 'itself' and stack[0] == 'locks_again', line
 
 
+def that_a_thread_behind_a_circle_names_each_member_once():
+    two, _, _ = lines('behind', 2)
+    behind, = [line for line in two if 'waits_behind' in line]
+    assert re.findall(r'(?:^stuck: |; )thread \d+ .*?, in (\w+)', behind) == ['waits_behind', 'locks_again'], behind
+
+
 def that_a_rwlock_names_its_writer_or_counts_its_readers():
     (line,), _, _ = lines('readers', 1)
     assert [p[:2] + (p[2][0],) for p in parts(line).values()] == [('rwlock-write', '2 readers', 'wants_to_write')], line

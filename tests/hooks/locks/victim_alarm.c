@@ -5,6 +5,7 @@
  *
  *     victim_alarm circle      three threads, each for the mutex of the next one
  *     victim_alarm left        the same, and main leaves by pthread_exit
+ *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm itself      a thread locks the mutex that it holds
  *     victim_alarm readers     a thread waits to write while two threads read
  *     victim_alarm writer      a thread waits to read while another one writes
@@ -191,6 +192,12 @@ __attribute__((noinline)) void *waits_for_main(void *unused)
     return unused;
 }
 
+__attribute__((noinline)) void *waits_behind(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
 static pthread_t start(void *(*run)(void *), long i)
 {
     pthread_t thread;
@@ -250,7 +257,10 @@ int main(int argc, char **argv)
         start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
     else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
-    else if (!strcmp(how, "readers"))
+    else if (!strcmp(how, "behind")) {
+        start_all(1, (void *(*[])(void *)){locks_again});
+        start(waits_behind, 0);
+    } else if (!strcmp(how, "readers"))
         start_all(3, (void *(*[])(void *)){reads, reads, wants_to_write});
     else if (!strcmp(how, "writer"))
         start_all(2, (void *(*[])(void *)){writes, wants_to_read});
