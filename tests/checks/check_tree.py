@@ -66,6 +66,9 @@ class Tree(unittest.TestCase):
         names = {f.split('/')[0] for f in FILES}
         self.assertEqual({n for n in names if n[0] != '.'} - TOP_LEVEL, set())
 
+    def test_nothing_that_is_built_is_in_the_tree(self):
+        self.assertEqual([f for f in FILES if re.search(r'__pycache__|\.(pyc|o|a|so|orig|rej)$', f)], [])
+
     def test_every_source_begins_with_its_licence_and_says_what_it_is(self):
         for name in FILES:
             if not re.search(r'\.(c|h|cc|py|sh)$', name):
