@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""events=on: each event with its own time and thread; the sums are those of the other files."""
+"""events=on: each event has its own time and thread, and the sums equal those of the other files."""
 import glob
 import os
 import subprocess
@@ -79,7 +79,7 @@ def that_a_short_wait_says_how_long_it_was_and_how_many_it_stands_for():
         assert s.values['delay'] == 3600 * 10**9 > labels['duration'] > 0, (s, labels)
 
 
-def that_a_full_ring_counts_what_it_leaves_out_and_the_profile_has_it():
+def that_events_lost_by_a_full_ring_are_counted_and_are_in_the_profile():
     r = run([victim('events'), 'many'], 'events=on,heap_rate=1,interval=1h,memory=4M', timeout=120)
     loaded, heap = samples(r), profiles(r)[-1]
     lost = [int(c.split()[0]) for p in profiles(r, kind='events') for c in p.comments if 'events' in c and 'ring' in c]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_events [fork | many] - four threads that each allocate blocks of a size of their own and then wait for a mutex
+ * victim_events [fork | many] - four threads, each of which allocates blocks of one size and then waits for a mutex
  * that the main thread holds. Prints `TID n_objects n_bytes wait_ns` a thread, and `begin NS` and `end NS`, Unix times.
  * With `fork` a child does the same after its parent did, and prints its pid; with `many` there are 20,000 blocks a
  * thread.
@@ -60,7 +60,7 @@ static void round_of_threads(void)
     for (size_t i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, work, (void *)i);
     pthread_barrier_wait(&barrier);
-    usleep(50000); /* the threads have reached the mutex, or wait less */
+    usleep(50000); /* enough for the threads to reach the mutex; a late thread waits less */
     pthread_mutex_unlock(&mutex);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that fail as the kernel's may, for the endpoint to meet: DELTAPROF_TEST_BREAK names the one.
+ * Makes one system call fail as the kernel may, to test the endpoint. DELTAPROF_TEST_BREAK names the call:
  *
  *     listen   the first call fails with EADDRINUSE, as when another process that bound the port too listens first
- *     epoll    nothing can be taken out of an epoll set, which libmicrohttpd takes for the end of the world
+ *     epoll    removing a descriptor from an epoll set fails, after which libmicrohttpd gives up
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The endpoint that `listen` opens in a preloaded program: answers, access, attacks, and how it lives and ends with its process."""
+"""The endpoint that `listen` opens in a preloaded program: its answers, access control, attacks on it, and its life
+with the process."""
 import base64
 import hashlib
 import http.client
@@ -26,8 +27,8 @@ def that_go_tool_pprof_reads_redis_over_http():
         assert 'sdsnewlen' in out, out
         for kind in ('delta_mutex', 'delta_block', 'mutex', 'block', 'allocs'):
             go_top(s.url('/debug/pprof/' + kind))
-        # Once redis is idle, the text and the profile have the same sums. Under load its threads wait for each other; after
-        # it they wait without end.
+        # Once redis is idle, the text and the profile have the same sums. Under load its threads wait for each other;
+        # afterwards they wait for ever.
         def waits(kind, form):
             lines = go_top(s.url(f'/debug/pprof/{kind}{form}'), '-symbolize=remote', '-sample_index=contentions').splitlines()
             return [line.split()[0:6:5] for line in lines if line.endswith(('IOThreadMain', 'UsingThreads'))]
@@ -82,8 +83,8 @@ def that_a_wrapper_leaves_the_port_to_its_program():
             assert s.get('/debug/pprof/cmdline').split(b'\0')[0] == program.encode(), wrapper
 
 
-def that_a_program_whose_port_its_starter_has_is_told_how_to_be_served():
-    """The starter waits for input too, so it is no wrapper."""
+def that_the_log_says_what_to_set_if_the_parent_has_the_port():
+    """The parent waits for input too, so it is no wrapper."""
     starter = 'import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE); sys.stdin.read(); p.communicate()'
     with Server([sys.executable, '-c', starter, victim('serve'), 'idle']) as s:
         assert s.get('/debug/pprof/cmdline').startswith(sys.executable.encode())
@@ -94,7 +95,7 @@ def that_a_program_whose_port_its_starter_has_is_told_how_to_be_served():
         assert f'process {s.process.pid} (python' in told and '), which started this one, has the port; set exe=victim_serve or' in told, told
 
 
-def that_allocs_is_heap_shown_by_bytes_allocated():
+def that_allocs_is_heap_with_alloc_space_shown_first():
     with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
         for path, want in (('allocs', 'alloc_space'), ('allocs?types=alloc', 'alloc_space'), ('allocs?types=inuse', ''), ('heap', '')):
             message = s.profile(path).message
@@ -112,7 +113,7 @@ def that_a_token_is_asked_for():
         for value, want in (('Bearer secret', 200), (basic, 200), ('Bearer secre', 401), ('Bearer', 401)):
             assert s.ask('/debug/pprof/heap', headers={'Authorization': value})[0] == want, value
         go_top(f'http://x:secret@127.0.0.1:{s.port}/debug/pprof/heap')
-        with open(path, 'w') as f:  # another one, in the middle of things
+        with open(path, 'w') as f:  # another token, while the program runs
             f.write('changed\n')
         for value, want in (('Bearer secret', 401), ('Bearer changed', 200)):
             assert s.ask('/debug/pprof/heap', headers={'Authorization': value})[0] == want, value
@@ -126,7 +127,7 @@ def that_a_token_is_asked_for():
     assert refused.returncode == 2 and 'token' in refused.stderr and refused.stderr.count('\n') == 1, refused
 
 
-def that_a_page_of_another_site_moves_nothing():
+def that_a_page_of_another_site_moves_no_cursor():
     with Server([victim('serve'), 'idle']) as s:
         seq = int(s.ask('/debug/pprof/delta_heap')[1]['X-Deltaprof-Seq'])
         for headers in ({'Sec-Fetch-Site': 'cross-site'}, {'Sec-Fetch-Site': 'same-site'}, {'Origin': 'http://evil.example'}, {'Origin': 'null'}):
@@ -158,7 +159,7 @@ def that_a_socket_file_is_private_and_answers():
     assert not os.path.exists(path)
 
 
-def that_no_attack_on_the_socket_hurts():
+def that_attacks_on_the_socket_do_no_harm():
     with Server([victim('serve'), 'idle']) as s:
         def raw(data, slowly=False, wait=True, bad=False):
             c = socket.create_connection(('127.0.0.1', s.port), timeout=60)
@@ -190,7 +191,7 @@ def that_no_attack_on_the_socket_hurts():
                     b'POST /debug/pprof/symbol HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n',
                     b'GET /debug/pprof/heap?' + b'&'.join(b'a=%d' % i for i in range(3000)) + b' HTTP/1.1\r\nHost: localhost\r\n\r\n'):
             raw(bad, bad=True)
-        # A crowd that never gets through: more than the endpoint takes and the kernel queues, twice.
+        # Twice, more connections than the endpoint accepts and the kernel queues.
         for _ in range(2):
             crowd = []
             for _ in range(400):
@@ -216,7 +217,7 @@ def memory_of(pid):
                 return int(line.split()[1])
 
 
-def that_a_daemon_takes_its_endpoint_along():
+def that_a_daemon_keeps_its_endpoint():
     file = os.path.join(new_directory(), 'pid')
     port = free_port()
     env = environment(f'listen=127.0.0.1:{port},heap_rate=4k')
@@ -242,11 +243,11 @@ def that_a_daemon_takes_its_endpoint_along():
 
 def that_a_wrapper_leaves_the_port_to_the_server():
     with Server(['sh', '-c', f'sleep 0.2; exec {victim("serve")} idle'], ready=None) as s:
-        # One that takes long to become another program has its own endpoint until then.
+        # The shell has an endpoint itself until it becomes the other program.
         wait_until(lambda: s.get('/debug/pprof/cmdline').split(b'\0')[0] == victim('serve').encode())
 
 
-def that_an_endpoint_comes_after_its_second_however_often_the_process_is_stopped():
+def that_an_endpoint_opens_after_a_second_also_if_the_process_is_stopped():
     began = time.monotonic()
     with Server([victim('serve'), 'idle'], ready=None) as s:
         s.process.stdout.readline()
@@ -258,7 +259,7 @@ def that_an_endpoint_comes_after_its_second_however_often_the_process_is_stopped
         assert time.monotonic() - began >= 1, time.monotonic() - began
 
 
-def that_closed_and_reused_descriptors_hurt_nobody():
+def that_closed_and_reused_descriptors_do_no_harm():
     with Server([victim('serve'), 'closes']) as s:
         for _ in range(20):
             s.get('/debug/pprof/heap')
@@ -275,9 +276,9 @@ def ask_and_wait(s, path):
     return c
 
 
-def that_a_client_that_leaves_gives_up_its_place():
+def that_a_client_that_disconnects_makes_room():
     with Server([victim('serve'), 'idle']) as s:
-        for _ in range(2):  # as many as the endpoint takes, all of them for an hour
+        for _ in range(2):  # as many requests as the endpoint takes at once, each for an hour
             crowd = [ask_and_wait(s, '/debug/pprof/heap?seconds=3600') for _ in range(64)]
             for c in crowd:
                 c.close()
@@ -292,7 +293,7 @@ def that_slow_uploads_take_no_memory():
             c = socket.create_connection(('127.0.0.1', s.port), timeout=60)
             c.sendall(head)
             crowd.append(c)
-        while refused < 26:  # all but four, before a byte of theirs came
+        while refused < 26:  # all but four are refused before they send their body
             for c in select.select(crowd, [], [], 60)[0]:
                 assert c.recv(65536).startswith(b'HTTP/1.1 503'), refused
                 crowd.remove(c)
@@ -303,7 +304,7 @@ def that_slow_uploads_take_no_memory():
         assert memory_of(s.process.pid) < before + 16000, (before, memory_of(s.process.pid))
         for c in crowd:
             c.close()
-        wait_until(lambda: s.ask('/debug/pprof/symbol', 'POST', '0x1+0x2')[0] == 200)  # the places are free again
+        wait_until(lambda: s.ask('/debug/pprof/symbol', 'POST', '0x1+0x2')[0] == 200)  # there is room again
         with socket.create_connection(('127.0.0.1', s.port), timeout=60) as c:
             c.sendall(head.replace(b'1048576', b'1048577'))
             assert c.recv(65536).startswith(b'HTTP/1.1 413')
@@ -317,12 +318,12 @@ def keep_alive(s):
     return c
 
 
-def that_a_container_keeps_its_descriptors_for_itself():
-    # pidfd_getfd is refused there, and fd 2 cannot be reached from another table.
+def that_an_endpoint_opens_without_pidfd_getfd():
+    # Containers refuse it, and the agent cannot get fd 2 from the program's table.
     with Server([victim('serve'), 'idle'], prepare=forbid_pidfd_getfd) as s:
         client = keep_alive(s)
         assert sorted(os.listdir(f'/proc/{s.process.pid}/fd')) == ['0', '1', '2']
-        wait_until(lambda: 'profiles at' in s.log())  # all the same
+        wait_until(lambda: 'profiles at' in s.log())  # the log line arrives nevertheless
         client.close()
     with Server([victim('serve'), 'closes'], prepare=forbid_pidfd_getfd) as s:
         for _ in range(20):
@@ -335,7 +336,7 @@ def that_a_container_keeps_its_descriptors_for_itself():
         assert s.process.wait(60) == 0 and out.split('\n')[1] == 'wrong 0', (s.process.returncode, out)
 
 
-def that_a_library_that_gives_up_costs_the_endpoint_only():
+def that_a_library_that_gives_up_ends_the_endpoint_only():
     with Server([victim('serve'), 'idle'], behind=[os.path.join(BUILD, 'tests/hooks/libbroken_net.so')],
                 extra={'DELTAPROF_TEST_BREAK': 'epoll'}, ready=None) as s:
         wait_until(lambda: 'profiles at' in s.log())
@@ -348,7 +349,7 @@ def that_a_library_that_gives_up_costs_the_endpoint_only():
         assert s.process.wait(60) == 0 and s.log().count('ENOTRECOVERABLE') == 1, (s.process.returncode, s.log())
 
 
-def that_another_process_may_be_faster_to_a_port():
+def that_another_process_may_take_the_port_first():
     port = free_port()
     with Server([victim('serve'), 'idle'], f'listen=127.0.0.1:{port}-{port + 40}', behind=[os.path.join(BUILD, 'tests/hooks/libbroken_net.so')],
                 extra={'DELTAPROF_TEST_BREAK': 'listen'}, ready=None) as s:
@@ -356,7 +357,7 @@ def that_another_process_may_be_faster_to_a_port():
         assert port < s.port and s.get('/debug/pprof/heap')
 
 
-def that_a_socket_file_with_a_full_queue_is_taken():
+def that_a_socket_file_with_a_full_queue_counts_as_in_use():
     path = os.path.join(new_directory(), 'sock')
     clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
     with socket.socket(socket.AF_UNIX) as taken:
@@ -399,7 +400,7 @@ def that_a_debuginfod_is_never_asked_but_its_cache_is():
             assert 'little' in s.profile('heap').message.string_table
 
 
-def that_what_is_set_reaches_every_reply():
+def that_deltaprof_set_applies_to_every_reply():
     with Server([victim('serve'), 'sets'], 'heap_rate=1,symbolize=functions') as s:
         def named(path):
             return 'little' in s.profile(path).message.string_table
@@ -425,10 +426,10 @@ def that_a_taken_port_is_one_line_and_the_program_runs():
                                 env={**os.environ, 'DELTAPROF_CONF': env['DELTAPROF_CONF']}, stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = done.stderr.readline()
-        time.sleep(1.2)  # nobody says it again
+        time.sleep(1.2)  # time for a second line, which must not come
         out, err = done.communicate(timeout=60)
         assert done.returncode == 0 and 'EADDRINUSE' in line and err == '', (done.returncode, line, err)
-        # Of a range the first free port is taken.
+        # With a range the endpoint takes the first free port.
         with Server([victim('serve'), 'idle'], f'listen=127.0.0.1:{port}-{port + 40}', ready=None) as s:
             s.port = int(wait_until(lambda: re.search(r'profiles at .*, port (\d+),', s.log()))[1])
             assert port < s.port <= port + 40 and int(s.ask('/debug/pprof/heap')[1]['X-Deltaprof-Pid']) == s.process.pid
@@ -451,7 +452,7 @@ else:
 
 
 def that_a_failure_to_listen_is_one_line_under_a_preload_alone():
-    """Said by the process that fails; children that it forks find the same and say nothing."""
+    """The process that fails logs it. Its children fail for the same reason and log nothing."""
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))
         taken.listen()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Deltas over HTTP: those of each consumer add up to the exact totals, however its connections end."""
+"""Deltas over HTTP: each consumer's deltas add up to the exact totals, however its connections end."""
 import threading
 import time
 
@@ -64,7 +64,7 @@ def that_a_client_killed_in_the_middle_loses_nothing():
 
 
 def acknowledge(s, cursor, most_of, rounds):
-    """A client whose connection ends at any byte. It goes on with `after`. Returns the sum of its whole replies."""
+    """A client whose connection ends at any byte. It continues with `after`. Returns the sum of its complete replies."""
     total, seq = {}, 0
     for i in range(rounds):
         most = most_of(i)

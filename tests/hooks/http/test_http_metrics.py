@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What databases fetch: metrics, profiles of some locks only, titles, names in text; read by Prometheus's own parser and by pprof."""
+"""Data for monitoring systems: metrics, profiles of some locks only, titles, names in text. They are read by
+Prometheus's own parser and by pprof."""
 import re
 
 from harness import main, need, victim, wait_until
@@ -12,7 +13,7 @@ except ImportError:
 
 
 def rested():
-    """A server whose threads waited for locks of several kinds, and wait no more."""
+    """Starts a server whose threads have waited for locks of several kinds; no thread waits now."""
     s = Server([victim('serve'), 'locks'], 'heap_rate=1,block_rate=1ns,interval=1h')
     wait_until(lambda: {'mutex', 'rwlock-write', 'sem', 'cond'} <= set(sums(s.profile('block'))))
     s.process.stdin.write('stop\n')
@@ -30,7 +31,7 @@ def sums(profile):
     return found
 
 
-def that_metrics_are_openmetrics_and_say_what_the_profiles_say():
+def that_metrics_are_openmetrics_and_equal_the_profiles():
     if not text_string_to_metric_families:
         print('skipped: no prometheus_client')
         return
@@ -66,19 +67,19 @@ def that_a_lock_filter_leaves_the_rest_to_other_cursors():
         assert sums(s.profile('delta_block?cursor=x&lock=mutex,rwlock-write')) == {}
         rest = s.profile('delta_block?cursor=x&lock=cond')
         assert sums(rest) == {'cond': whole['cond']} and any(c.startswith('only lock=cond: ') for c in rest.comments), rest.comments
-        assert sums(s.profile('delta_block?cursor=x')) == whole  # a cursor of its own
+        assert sums(s.profile('delta_block?cursor=x')) == whole  # a cursor without a filter is another cursor
         assert sums(s.profile('delta_block?lock=mutex')) == {'mutex': whole['mutex']} and sums(s.profile('delta_block')) == whole
         text = s.get('/debug/pprof/block?debug=1&lock=sem').decode()
         rows = [line.split(' @')[0].split() for line in text.split('--- Memory map')[0].splitlines() if ' @' in line]
         assert (sum(int(n) for _, n in rows), sum(int(ns) for ns, _ in rows)) == whole['sem'], (rows, whole)
-        assert s.profile('delta_heap?lock=mutex').total('alloc_objects') > 0  # means nothing there, and hurts nobody
+        assert s.profile('delta_heap?lock=mutex').total('alloc_objects') > 0  # lock= is ignored for heap profiles
         status, headers, text = s.ask('/debug/pprof/block?lock=none')
         kinds = re.fullmatch(r"lock: (.*) or (.*); several with ','\n", text.decode())
         assert status == 400 and kinds, text
         assert sums(s.profile('block?lock=' + ','.join(kinds[1].split(', ') + [kinds[2]]))) == whole
 
 
-def that_titles_tell_mutex_from_block():
+def that_titles_distinguish_mutex_and_block():
     need('go')
     with rested() as s:
         for kind, title in (('mutex', 'mutex: who made others wait'), ('delta_block', 'block: where threads waited')):

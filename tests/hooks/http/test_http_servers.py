@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The endpoint inside servers of others: the two examples, by threads and by an event loop."""
+"""The endpoint in the two example servers, one with threads and one with an event loop."""
 import os
 import subprocess
 import threading
@@ -29,7 +29,7 @@ def that_both_example_servers_serve_pprof():
             window = s.profile('heap?seconds=1')
             assert window.duration_ns >= 1e9
             s.get('/debug/pprof/')
-            for _ in range(20):  # clients that vanish
+            for _ in range(20):  # clients that close at once
                 part(s, '/debug/pprof/heap', 200)
             assert settled(s, '/debug/pprof/delta_heap')[0] == 200  # once their profiles are given up
 
@@ -41,7 +41,7 @@ def that_an_event_loop_goes_on_while_profiles_are_made():
         s.get('/tree?depth=16')
 
         def pings_while(path):
-            """How often the loop answered somebody else between the request and the end of its reply."""
+            """How many other requests the loop answered between this request and the end of its reply."""
             got, took = [], []
             asks = threading.Thread(target=lambda: got.append(s.get('/debug/pprof/' + path)))
             asks.start()
@@ -52,7 +52,7 @@ def that_an_event_loop_goes_on_while_profiles_are_made():
             asks.join()
             print(f'      {path}: {len(took)} pings, the slowest {max(took) * 1000:.1f} ms')
             return len(got) == 1 and len(took)
-        # Neither holds the loop. Where the machine held up us, we ask again.
+        # Neither request blocks the loop. If the machine delayed this test, it asks again.
         for path in ('heap?seconds=1', 'heap'):
             wait_until(lambda: pings_while(path) > 50)
         assert len(s.profile('delta_heap').samples) > 100000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The live page, in a real browser: what it shows of a process is what the process did."""
+"""The live page in a real browser: it shows what the process did."""
 import os
 import sys
 import tempfile
@@ -18,7 +18,7 @@ def opened(server, address, check):
             b.open(address)
             b.wait(lambda: b.js('return (document.getElementById("shown") || {}).title'))
             check(b)
-            # A process that has no room for one more reply says 503; the page asks again.
+            # A process without room for one more reply answers 503; the page asks again.
             complaints = [line for line in b.complaints() if 'status of 503' not in line]
             assert complaints == [], complaints
             foreign = [url for url in b.requests() if not url.replace('x:secret@', '').startswith(f'http://127.0.0.1:{server.port}/debug/pprof/')]
@@ -45,7 +45,7 @@ def that_the_page_follows_its_process():
         assert before.samples
 
 
-def that_it_shows_who_waits_now():
+def that_it_shows_the_waiting_threads():
     def check(b):
         b.click('[data-value=locks]')
         b.wait(lambda: b.js('return document.querySelectorAll("#waits details.alarm").length') == 2)
@@ -57,7 +57,7 @@ def that_it_shows_who_waits_now():
         opened(s, s.url('/debug/pprof/view'), check)
 
 
-def that_a_token_given_once_serves_the_page_too():
+def that_a_token_given_once_is_used_for_the_page_too():
     token = os.path.join(new_directory(), 'token')
     with open(token, 'w') as f:
         f.write('secret\n')
@@ -74,7 +74,7 @@ def listens(server):
         return False
 
 
-def that_the_index_says_where_it_is():
+def that_the_index_gives_its_own_address():
     with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as downloads:
             b = browser.Browser(downloads)

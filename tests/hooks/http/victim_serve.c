@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that lives while a client asks the endpoint in it, and keeps its own book.
+ * A program with an endpoint, which clients ask while it runs. It counts its own allocations.
  *
  *     threads     eight threads allocate in grow_0 .. grow_7, keep some and free the rest, until a line comes on stdin;
  *                 then prints `FUNCTION objects bytes kept_objects kept_bytes` a thread, and waits for the end of stdin
  *     tree DEPTH  one block at each node of a binary tree of calls: 2^(DEPTH+1)-1 stacks; then as `idle`
  *     idle        allocates a little every 10 ms until stdin ends
- *     locks       waits for a mutex, a rwlock, a semaphore and a condition until a line comes on stdin; prints `rested`
- *                 when no thread waits any more, and waits for the end of stdin
+ *     locks       its threads wait for a mutex, a rwlock, a semaphore and a condition until a line comes on stdin; it
+ *                 prints `rested` when no thread waits any more, and waits for the end of stdin
  *     sets        as `idle`, but gives each line of stdin to deltaprof_set, and prints what that returned
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
- *     closes      closes every descriptor above 2 again and again, opens files of its own in their place, and says at
- *                 the end of stdin how many were no longer its own
+ *     closes      closes every descriptor above 2 again and again, and opens files in their place; at the end of stdin
+ *                 it prints how many of these files were closed or replaced meanwhile
  */
 #include <fcntl.h>
 #include <poll.h>

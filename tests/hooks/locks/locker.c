@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locker.c - an allocator preloaded behind the profiler that has locks of its own: each call holds one, and a free
- * takes a second one inside, for which locker_count makes it wait.
+ * locker.c - an allocator that uses mutexes and is preloaded behind the profiler: each call holds one mutex, and free
+ * locks a second one inside, for which locker_count makes it wait.
  */
 #include <dlfcn.h>
 #include <pthread.h>

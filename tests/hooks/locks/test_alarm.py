@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The key `stuck`: a line for each wait for a lock with a holder that lasts, one for each deadlock, none for idle
-threads. Every case ends with a thread that waits for main: its line comes in each."""
+"""The key `stuck`: one log line for each long wait for a lock that a thread holds, one for each deadlock, none for
+idle threads. In every case the last thread waits for main, so that its line ends the wait for the others."""
 import http.client
 import os
 import re
@@ -18,8 +18,8 @@ def page(port):
 
 
 def lines(how, n, see=None):
-    """The lines of the log, without the process's id, once there are n and the one of the last thread. see(port): looked
-    at then."""
+    """Waits for n lines and the line of the last thread. Returns the lines without the process's id, the last thread's
+    line, and the result of see(port), which is called then."""
     port = free_port()
     with subprocess.Popen([victim('alarm'), how], env=environment(f'stuck=300ms,out=none,listen=127.0.0.1:{port}'),
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
@@ -27,11 +27,11 @@ def lines(how, n, see=None):
             os.set_blocking(p.stderr.fileno(), False)
             text = b''
 
-            def told():
+            def logged():
                 nonlocal text
                 text += p.stderr.read() or b''
                 return LAST in text.decode() and text.count(b'\n') > n
-            wait_until(told)
+            wait_until(logged)
             seen = wait_until(lambda: see(port)) if see else None
             p.stdin.close()
             p.wait(60)
@@ -59,7 +59,7 @@ def that_a_circle_of_three_is_one_line():
     assert all(lock == 'mutex' and stack[0] == 'locks_two' for lock, _, stack in members.values()), line
 
 
-def that_a_circle_is_named_after_main_left():
+def that_a_circle_is_named_after_main_has_ended():
     (line,), last, _ = lines('left', 1)
     assert line.startswith('deadlock of 3 threads: ') and len(parts(line)) == 3, line
     assert 'held by thread' in last, last
@@ -94,7 +94,7 @@ def that_a_chain_is_followed_to_the_thread_that_sleeps():
     assert [p[2][0] for p in parts(near).values()] == ['holds_and_waits'], near
 
 
-def that_a_holder_that_ended_is_named():
+def that_a_holder_that_has_ended_is_named():
     (line,), _, _ = lines('ended', 1)
     assert re.search(r'held by thread \d+, which has ended, in waits_for_ended', line), line
 

@@ -28,7 +28,7 @@ def balance(r, lock='futex', pid='*'):
     return t
 
 
-def that_a_lock_of_unknown_make_has_its_holders():
+def that_a_lock_of_an_unknown_library_has_its_holders():
     t = balance(same([victim('futexes'), 'lock'], ALL))
     blame = reader.by_function(t['mutex'], 'delay', {'holds_long', 'holds_short'})
     assert blame['holds_long'] > 10 * blame['holds_short'], blame
@@ -54,11 +54,11 @@ def that_results_are_the_same():
     assert 'six arguments: 0' in r.stdout, r.stdout
 
 
-def that_abandoned_waits_are_nobodys():
+def that_abandoned_waits_count_for_no_thread():
     balance(same([victim('futexes'), 'abandon'], ALL))
 
 
-def that_a_forked_child_waits_on_its_own():
+def that_a_forked_child_counts_only_its_own_waits():
     r = same([victim('futexes'), 'forks'], ALL)
     parent = min(p.pid for p in profiles(r, kind='block'))
     balance(r, pid=parent)
@@ -88,7 +88,7 @@ def that_rust_names_its_locks_and_their_holders():
     t = totals(same([program], ALL))
     agree(t, 'mutex', 'rwlock', 'once')
     blame = seen(t, 'mutex', 'mutex')
-    assert max(blame, key=blame.get) == 'victim::holds_long', blame  # although it ends with a tail call
+    assert max(blame, key=blame.get) == 'victim::holds_long', blame  # a function that ends with a tail call
     blame = seen(t, 'mutex', 'rwlock')
     assert max(blame, key=blame.get) == 'victim::writes', blame
     assert 'victim::wants_it_made' in seen(t, 'mutex', 'once'), t
@@ -98,8 +98,8 @@ def that_rust_names_its_locks_and_their_holders():
     assert not seen(t, 'block', 'futex'), t
 
 
-def that_a_stripped_program_parks_in_no_lock():
-    """Without symbol names, a lock is known by its wakes: an idle thread never wakes another where it waited."""
+def that_parking_is_no_lock_in_a_stripped_program():
+    """Without symbol names, wakes tell what is a lock: an idle thread never wakes another one where it waited itself."""
     version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
     if not version or int(version.split('.')[1]) < 70:
         print('skipped: no rustc whose parked threads wait on words of their own')
@@ -111,7 +111,7 @@ def that_a_stripped_program_parks_in_no_lock():
     assert delay(t['block'], 'futex') > delay(t['mutex'], 'futex') + 200e6, t  # is_parked, waits_for, is_idle
 
 
-def that_cxx20_names_what_it_waits_for():
+def that_the_waits_of_cxx20_are_named():
     if not os.path.exists(victim('cxx20_waits')):
         print('skipped: no C++20')
         return

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Real programs with threads and locks, under load: what they answer is right, and their profiles name who locks."""
+"""Real programs with threads and locks, under load: their answers are right, and their profiles name the functions
+that lock."""
 import os
 import pwd
 import re
@@ -19,7 +20,7 @@ CONF = 'block_rate=1us,mutex_rate=1,interval=500ms'
 
 
 class Server:
-    """A program under the preload object for the length of a `with`; then .run is what the harness reads."""
+    """Runs a program under the preload object for the length of a `with`. Afterwards .run is its Run of the harness."""
 
     def __init__(self, argv, port, user=None, home=None):
         self.out = tempfile.mkdtemp(dir=home) if home else new_directory()
@@ -107,7 +108,7 @@ def that_redis_with_io_threads_answers_right():
         answer = asked('get', 'turns')
         assert int(answer.strip().strip('"')) == 40000, (answer, done.stdout)
         asked('flushall', 'async')
-        wait_until(lambda: 'lazyfree_pending_objects:0' in asked('info', 'memory'))  # by a thread that waited for it
+        wait_until(lambda: 'lazyfree_pending_objects:0' in asked('info', 'memory'))  # a waiting thread frees them
     assert s.status == 0, s.text
     balanced(s.run)
     if redis_release() < 8:
@@ -117,7 +118,7 @@ def that_redis_with_io_threads_answers_right():
 
 
 def memcached_load(port, client, wrong):
-    """500 times 50 sets and gets of keys of its own and of one that all share."""
+    """500 times 50 sets and gets of this client's keys, and increments of one key that all clients share."""
     with socket.create_connection(('127.0.0.1', port)) as c:
         f = c.makefile('rwb')
         for n in range(500):
@@ -154,7 +155,7 @@ def that_memcached_with_four_threads_answers_right():
     assert s.status in (0, -signal.SIGTERM), (s.status, s.text)
     block = rows(s.run, 'block')
     assert labels(block) & {'mutex', 'cond'}, labels(block)
-    # Debian's has no symbols: its frames are known by the file.
+    # Debian's memcached has no symbols: its frames are recognised by the file.
     assert any(f.mapping.endswith('/memcached') for p in profiles(s.run, kind='block') for x in p.samples for f in x.frames)
     balanced(s.run)
 
@@ -209,7 +210,7 @@ def that_postgres_under_pgbench_answers_right():
         server = [tools + 'postgres', '-D', data, '-p', str(port), '-k', home, '-h', '127.0.0.1', '-F']
         with Server(server, port, user, home) as s:
             s.stop = signal.SIGINT
-            # It listens before it lets anybody in.
+            # It listens before it accepts sessions.
             wait_until(lambda: subprocess.run(['psql', '-Atc', 'select 1', 'postgres'], **plain).returncode == 0)
             subprocess.run(['pgbench', '-i', '-q', 'postgres'], check=True, **plain)
             load = subprocess.run(['pgbench', '-c', '8', '-j', '2', '-t', '200', 'postgres'], **plain)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The two lock profiles against what programs know of their own waits, and hosts that must not notice."""
+"""The two lock profiles are compared with the programs' own measurements; the programs behave as without the
+profiler."""
 import os
 
 import reader
@@ -23,7 +24,7 @@ def delay(total, lock):
 
 
 def balance(r, pid='*'):
-    """Invariant 5, label by label; returns the delay of all of them."""
+    """Checks that both profiles have the same delay for each kind of lock; returns the sum over all kinds."""
     t = totals(r, pid)
     for lock in HELD:
         assert delay(t['mutex'], lock) == delay(t['block'], lock), (lock, delay(t['mutex'], lock), delay(t['block'], lock))
@@ -45,13 +46,13 @@ def that_waits_count_however_they_end():
     rows = totals(r)['block']
     n, ns = (reader.by_function(rows, type) for type in ('contentions', 'delay'))
     for function, times in (('gives_up', 5), ('gives_up_c11', 5), ('gives_up_reading', 6)):
-        # Who is held up before a call has less to wait for: that may be one of them.
+        # A thread that is delayed before its call waits for less: that may happen to one of them.
         assert n[function] == times and ns[function] > (times - 1) * 9000000, (function, n[function], ns[function])
     assert n['inherits'] == 1 and ns['inherits'] > 40000000, (n['inherits'], ns['inherits'])
 
 
-def that_two_threads_share_a_millisecond_each():
-    """5000 turns of 1 ms by each of two threads: nearly all make the other wait for as long as they hold."""
+def that_two_threads_make_each_other_wait():
+    """5000 turns of 1 ms by each of two threads: in nearly all turns the other thread waits for the whole turn."""
     r = run([victim('locks'), 'measured', '2', '5000', '1000'], 'interval=100ms', timeout=120)
     assert r.status == 0 and r.stderr == '', r.stderr
     turns, held = map(int, r.stdout.split())
@@ -61,24 +62,24 @@ def that_two_threads_share_a_millisecond_each():
     ns = reader.by_function(rows, 'delay')['take_turn']
     assert 0.6 * turns <= n <= 1.4 * turns, (n, turns)
     assert 0.6 * held <= ns <= 1.4 * held, (ns, held)
-    # Who waits also waits for a processor once the lock is free, however long that takes.
+    # A waiter also waits for a processor after the lock is free, however long that takes.
     ns = reader.by_function(reader.sum_profiles(profiles(r, kind='block')), 'delay', {'take_turn'})['take_turn']
     assert 0.6 * held <= ns, (ns, held)
 
 
-def that_the_blame_is_the_holders():
-    """One thread that holds for 10 ms among nine that hold for 10 us: within 5 % of its own measure."""
+def that_the_waits_count_for_the_holder():
+    """One thread holds for 10 ms among nine that hold for 10 us: within 5 % of the program's own measurement."""
     def agrees():
         r = run([victim('locks'), 'unequal'], ALL)
         assert r.status == 0 and r.stderr == '', r.stderr
         balance(r)
         own = {f: int(n) for f, n in (line.split() for line in r.stdout.splitlines())}
-        ours = reader.by_function(totals(r)['mutex'], 'delay')
-        print({f: (own[f], ours[f]) for f in own}, 'hand-over', ours.get('[hand-over]', 0))
-        # Too short to compare with the victim's own clocks one by one. [hand-over] is as long as the scheduler makes it.
-        return (abs(ours['holds_long'] - own['holds_long']) <= 0.05 * own['holds_long'] and
-                ours['holds_short'] <= 0.05 * own['holds_long'] + own['holds_short'])
-    # A thread that is held up between its clock and the lock spoils a run.
+        seen = reader.by_function(totals(r)['mutex'], 'delay')
+        print({f: (own[f], seen[f]) for f in own}, 'hand-over', seen.get('[hand-over]', 0))
+        # The short waits cannot be compared one by one with the victim's clock. [hand-over] depends on the scheduler.
+        return (abs(seen['holds_long'] - own['holds_long']) <= 0.05 * own['holds_long'] and
+                seen['holds_short'] <= 0.05 * own['holds_long'] + own['holds_short'])
+    # A run in which a thread is delayed between its clock and the lock does not count.
     assert any(agrees() for _ in range(4))
 
 
@@ -92,12 +93,12 @@ def that_every_primitive_works_and_is_labelled():
     assert 'one_of_each' in reader.by_function(heap, 'alloc_objects')
 
 
-def that_locks_may_end_and_holders_too():
+def that_locks_may_be_destroyed_and_holders_may_end():
     r = same([victim('lock_lifecycle'), 'life'], ALL)
     pids = {p.pid for p in profiles(r, kind='mutex')}
     assert len(pids) == 2, pids
     child, parent = sorted(pids, key=lambda pid: delay(totals(r, pid)['mutex'], 'mutex'))
-    # Nothing of the time before the fork, and no waiter that is not there.
+    # The child counts nothing of the time before the fork, and no waiter of the parent.
     assert delay(totals(r, child)['mutex'], 'mutex') > 5e6
     balance(r, parent)
     balance(r, child)
@@ -107,7 +108,7 @@ def that_a_tenure_ends_in_cond_wait():
     r = same([victim('locks'), 'conditions'], ALL)
     balance(r)
     blame = reader.by_function(totals(r)['mutex'], 'delay')
-    assert blame['holds_then_waits'] > 20 * 5e6, blame  # 20 times 5 ms that somebody waited for
+    assert blame['holds_then_waits'] > 20 * 5e6, blame  # another thread waited 20 times for 5 ms
     assert 'wants_it_meanwhile' in reader.by_function(totals(r)['block'], 'delay')
 
 
@@ -117,19 +118,19 @@ def that_the_holder_of_a_shared_lock_is_unknown():
     assert set(reader.by_function(totals(r)['mutex'], 'delay')) == {'[unknown holder]'}
 
 
-def that_forks_amid_contention_balance_each_on_its_own():
+def that_children_forked_under_contention_balance():
     n = 100
     r = same([victim('lock_lifecycle'), 'forks', str(n)], ALL, timeout=100)
     pids = {p.pid for p in profiles(r, kind='block')}
     assert len(pids) > n // 2, len(pids)
-    told = 0
+    n_inexact = 0
     for pid in pids:
         comments = [c for p in profiles(r, kind='*', pid=pid) for c in p.comments]
         if any('fork' in c for c in comments):
-            told += 1  # an event that met the child's finding of its zero was lost
+            n_inexact += 1  # an event was lost while the child set its own zero
         else:
             balance(r, pid)
-    assert told < n // 2, told
+    assert n_inexact < n // 2, n_inexact
 
 
 def that_return_codes_are_the_same():
@@ -144,7 +145,7 @@ def that_a_process_without_threads_has_no_lock_profile():
     assert not profiles(r, kind='mutex') and not profiles(r, kind='block')
 
 
-def that_no_thread_is_made_inside_a_malloc_of_the_programs_own():
+def that_no_thread_is_made_inside_the_programs_own_malloc():
     r = same([victim('own_malloc')], ALL.replace('100ms', '20ms'))
     assert r.stdout == 'done\n' and profiles(r, kind='mutex')
 
@@ -157,14 +158,14 @@ def that_rates_switch_the_kinds_off():
 
 
 def that_sampled_releases_are_scaled_back():
-    """Each stands for 20. How long somebody waited has a heavy tail on a busy machine, so sums of sampled delays may lie far
-    from the exact ones; test_wait.c shows that they are unbiased where the waits are known."""
+    """Each sampled release stands for 20. On a busy machine the lengths of waits have a heavy tail, so that sums of
+    sampled delays may be far from the exact ones; test_wait.c shows that they are unbiased where the waits are known."""
     rate, turns = 20, 8 * 2000
     r = same([victim('locks'), 'turns', '8', '2000', '5'], f'block_rate=200us,mutex_rate={rate}')
     rows = totals(r)['mutex']
     n = reader.by_function(rows, 'contentions').get('take_turn', 0)
     assert n % rate == 0 and reader.by_function(rows, 'delay').get('take_turn', 0) % rate == 0
-    # At most every turn made somebody wait; n then is rate * Binomial(turns, 1/rate).
+    # At most, another thread waited in every turn; then n is rate * Binomial(turns, 1/rate).
     assert 0 < n <= turns + 5 * (turns * (rate - 1)) ** 0.5, n
 
 

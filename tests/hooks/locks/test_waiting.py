@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Waits under way: in the endpoint's `waits`, and in block profiles, where each is counted once in the end."""
+"""Waits under way are in the endpoint's `waits` and in block profiles, and each is counted once in the end."""
 import http.client
 import subprocess
 
@@ -13,7 +13,7 @@ def waits(port):
 
 
 def waiting(how, true, conf):
-    """Runs the victim until true(port, directory) answers; returns that, and the run."""
+    """Runs the victim until true(port, directory) is true; returns its result, and the run."""
     out, port = new_directory(), free_port()
     with subprocess.Popen([victim('waiting'), how], env=environment(f'{conf},listen=127.0.0.1:{port}', out),
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_alarm.c - threads that wait until the standard input ends. Each case sets its threads up and then adds one
- * that waits for a mutex that main holds:
+ * victim_alarm.c - its threads wait until the standard input ends. Each case sets up its threads and then adds one that
+ * waits for a mutex that main holds:
  *
  *     victim_alarm circle      three threads, each for the mutex of the next one
- *     victim_alarm left        the same, and main leaves by pthread_exit
+ *     victim_alarm left        the same, and main ends by pthread_exit
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm itself      a thread locks the mutex that it holds
  *     victim_alarm readers     a thread waits to write while two threads read
  *     victim_alarm writer      a thread waits to read while another one writes
  *     victim_alarm chain       a thread waits for a thread that waits for a thread that sleeps
- *     victim_alarm ended       a thread waits for the mutex of one that ended without unlocking it
+ *     victim_alarm ended       a thread waits for a mutex whose holder ended without unlocking it
  *     victim_alarm idle        threads wait for a condition, a semaphore, a barrier and each other's end
  *     victim_alarm abandoned   two threads left their waits: one by longjmp, one was cancelled
  *     victim_alarm released    main unlocks the mutex some times while the thread waits, and locks it again
@@ -219,7 +219,7 @@ static void abandon(void)
     signal(SIGUSR1, jump);
     pthread_t first = start(leaves_its_wait, 0);
     pthread_barrier_wait(&ready);
-    usleep(20000); /* most often it waits now; if not, it jumps from before its wait */
+    usleep(20000); /* most often the thread waits now; if not, it jumps before it waits */
     pthread_kill(first, SIGUSR1);
     pthread_barrier_wait(&ready);
     pthread_t second = start(is_cancelled, 0);

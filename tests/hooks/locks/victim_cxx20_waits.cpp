@@ -15,7 +15,7 @@ static void ms(int n)
     std::this_thread::sleep_for(std::chrono::milliseconds(n));
 }
 
-/* A lock of its own. */
+/* A lock made of an atomic. */
 struct Lock {
     std::atomic<int> taken{0};
     void lock()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_cxx_locks.cpp - the locks of C++'s library: what it prints must not depend on who watches. */
+/* victim_cxx_locks.cpp - uses the locks of the C++ library; its output must not depend on the profiler. */
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
@@ -39,7 +39,7 @@ extern "C" __attribute__((noinline)) bool take_job(int &job)
     return true;
 }
 
-/* A thread waits for a job, or has. */
+/* A thread waits for a job, or has one. */
 static bool is_waited_for()
 {
     std::lock_guard<std::mutex> lock(queue_mutex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_futexes.c - a program with locks, events and odd calls of its own, all made of futexes by way of syscall. */
+/* victim_futexes.c - a program with its own locks and events, and with unusual calls, all by syscall(SYS_futex). */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -92,7 +92,7 @@ static void *takes_turns(void *number)
     return NULL;
 }
 
-/* A lock whose waiters give up, and are interrupted. */
+/* A lock whose waiters time out, or are interrupted. */
 static void on_signal(int sig)
 {
     (void)sig;
@@ -150,7 +150,7 @@ static void interrupt(void)
 
 static word work, n_done;
 
-/* Workers that are idle until there is work: nobody holds anything. */
+/* Workers that are idle until there is work: no thread holds a lock. */
 static void *works(void *unused)
 {
     for (uint32_t seen = 0; seen < 20;) {
@@ -307,7 +307,7 @@ static void abandon(void)
     pthread_cancel(cancelled);
     pthread_join(cancelled, NULL);
     usleep(20000);
-    give(&the_lock); /* the jumping thread may wait for it now, the cancelled one does not */
+    give(&the_lock); /* the thread that jumps may wait for it now, the cancelled one does not */
     pthread_join(jumping, NULL);
     run_all(3, takes_turns);
 }

@@ -2,8 +2,9 @@
 /*
  * victim_lock_lifecycle.c - locks that are destroyed, abandoned or forked: victim_lock_lifecycle WHAT [ARGUMENT].
  *
- *   life       a mutex destroyed and made anew, a holder that never lets go, a thread that dies, fork while waiting
- *   forks N    N children out of a process whose threads contend; each contends in its turn and exits
+ *   life       a mutex destroyed and initialized again, a holder that never unlocks, a thread that ends, fork while
+ *              threads wait
+ *   forks N    N children of a process whose threads contend; each has contending threads itself, and exits
  */
 #include "../../support/locks.h"
 
@@ -70,7 +71,7 @@ static int life(void)
     int bad = 0;
     pthread_t t, u;
     void *value;
-    /* A holder that never lets go; then the memory becomes another mutex. */
+    /* A holder that never unlocks; then the memory becomes another mutex. */
     static pthread_mutex_t m;
     make(&m, PTHREAD_MUTEX_NORMAL, 0, 0);
     pthread_mutex_lock(&m);
@@ -80,7 +81,7 @@ static int life(void)
     bad |= (intptr_t)result_of(waits_in_vain, &m) != ETIMEDOUT;
     lets_go(&m);
     pthread_mutex_destroy(&m);
-    /* A holder that dies. */
+    /* A holder that ends. */
     make(&m, PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST, 0);
     pthread_create(&t, NULL, dies_holding, &m);
     pthread_create(&u, NULL, waits_robustly, &m);

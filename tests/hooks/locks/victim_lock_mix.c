@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_lock_mix.c MS - every primitive at once, with more threads than cores, and allocations under the locks; 5000
- * turns of each thread at least. What each lock protects is counted under it: a turn that was not one thread's alone is
- * lost.
+ * victim_lock_mix.c MS - all primitives at once, with more threads than cores, and allocations while locks are held; at
+ * least 5000 turns of each thread. Each lock protects a count: if two threads had a turn at once, a count is lost.
  */
 #include "../../support/locks.h"
 
@@ -23,7 +22,7 @@ static struct {
     pthread_barrier_t barrier;
     mtx_t mtx;
     cnd_t cnd;
-    long counts[8]; /* each under its lock */
+    long counts[8]; /* each protected by its lock */
     long tickets;
 } all;
 static int64_t until;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_lock_results.c - the answers of mutexes and rwlocks. Exit 1: a broken promise. */
+/* victim_lock_results.c - prints the return codes of mutexes and rwlocks. Exit 1: one is not as POSIX says. */
 #include "../../support/lock_results.h"
 
 /* ---- mutexes ---------------------------------------------------------------------------------------------------- */

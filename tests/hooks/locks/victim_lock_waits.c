@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* victim_lock_waits.c - the answers of conditions, semaphores, spin locks, barriers, joins and C11; cancellation in
- * them. Exit 1: a broken promise. */
+/* victim_lock_waits.c - prints the return codes of conditions, semaphores, spin locks, barriers, joins and C11, and
+ * cancels threads in them. Exit 1: one is not as POSIX says. */
 #include "../../support/lock_results.h"
 
 /* ---- conditions, semaphores, the rest --------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static void conditions(void)
     SAYS(ETIMEDOUT, pthread_cond_clockwait(&c, m, CLOCK_MONOTONIC, &mono));
     SAYS(EINVAL, pthread_cond_timedwait(&c, m, &bad));
     SAYS(EINVAL, pthread_cond_clockwait(&c, m, CLOCK_PROCESS_CPUTIME_ID, &soon));
-    SAYS(0, pthread_mutex_unlock(m)); /* it was ours again each time */
+    SAYS(0, pthread_mutex_unlock(m)); /* each wait had locked it again */
 }
 
 static void nothing(int signal)
@@ -49,7 +49,7 @@ static void semaphores(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
-    timer_settime(timer, 0, &(struct itimerspec){{0, 20000000}, {0, 20000000}}, NULL); /* again, if we come late */
+    timer_settime(timer, 0, &(struct itimerspec){{0, 20000000}, {0, 20000000}}, NULL); /* a repeating timer */
     SETS(EINTR, sem_wait(&s));
     timer_delete(timer);
 }
@@ -160,7 +160,7 @@ static struct {
 
 static void clean(void *arg)
 {
-    /* After a condition the mutex must be ours. */
+    /* After a condition the thread must hold the mutex. */
     cancelled.cleaned = arg ? pthread_mutex_unlock(arg) == 0 : 1;
 }
 

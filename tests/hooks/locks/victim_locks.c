@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_locks.c - programs about locks that know by their own clocks what happened: victim_locks WHAT [ARGUMENT...].
+ * victim_locks.c - uses locks and measures the waits by its own clock: victim_locks WHAT [ARGUMENT...].
  *
- *   turns THREADS N US     THREADS x N turns in one mutex, US each, or more until one in twenty made somebody wait
- *   measured THREADS N US  the same; prints how many of them made another wait, and for how many nanoseconds
+ *   turns THREADS N US     THREADS x N turns in one mutex, US each, and more until a thread waited in one of twenty
+ *   measured THREADS N US  the same; prints in how many turns another thread waited, and for how many nanoseconds
  *   shared THREADS N US    as turns, in a mutex that other processes may hold
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  *                          caused
  *   timeouts THREADS N US  as turns, where every third try is timed; rwlocks too
- *   ends                   waits that time out, five of 10 ms in each function or six; one that ends as
- *                          its holder dies; a lock that ends while it is held
- *   single                 a process without threads: nothing to see
+ *   ends                   waits that time out, five or six of 10 ms in each function; a wait that ends because
+ *                          the holder ends; a lock that is destroyed while it is held
+ *   single                 a process without threads: no waits
  */
 #include "../../support/locks.h"
 
@@ -27,7 +27,7 @@ static long turns, turn_us, enough;
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
-static _Atomic long n_wanting, n_awaited; /* turns that somebody wanted at their end, and how long those were */
+static _Atomic long n_wanting, n_awaited; /* threads that want the lock; turns at whose end there was such a thread */
 static int64_t awaited_ns;
 
 APART static void take_turn(void)
@@ -44,7 +44,7 @@ APART static void take_turn(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* A thread may be held up for as long as all others take. */
+/* A thread may be delayed for as long as all others take. */
 static void *takes_turns(void *arg)
 {
     for (long i = 0; i < turns || n_awaited < enough; i++)
@@ -116,7 +116,7 @@ static void *unequal(void *arg)
     return NULL;
 }
 
-/* What each function's tenures have in common with all waits. */
+/* The time that each function's tenures share with all waits. */
 static void tell_unequal(void)
 {
     int64_t caused[2] = {0, 0};
@@ -167,7 +167,7 @@ static void *tries(void *arg)
     return arg;
 }
 
-/* A wait that timed out after the last release is paid by the next one. */
+/* A wait that timed out after the last release counts at the next release. */
 static void last_turn(void)
 {
     pthread_mutex_lock(&mutex);
@@ -276,7 +276,7 @@ APART static void inherits(void)
         pthread_mutex_lock(&robust) != EOWNERDEAD || pthread_mutex_consistent(&robust) || pthread_mutex_unlock(&robust);
 }
 
-/* A lock that ends held: what is owed there has nobody left to pay it. */
+/* A lock that is destroyed while held: no release follows at which its waits could count. */
 static void end_held(void)
 {
     pthread_t thread;

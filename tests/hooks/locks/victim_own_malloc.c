@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_own_malloc.c - has its own malloc, with a lock inside a lock. Creating a thread while the outer one is held
- * would hang for ever: so the unlock of a contended inner lock must not create one.
+ * victim_own_malloc.c - has its own malloc, with a lock inside a lock. Creating a thread while the outer lock is held
+ * would hang for ever, so the profiler must not create its thread at the unlock of a contended inner lock.
  */
 #include "../../support/locks.h"
 
@@ -10,9 +10,9 @@
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
 static char pool[16 << 20] __attribute__((aligned(16)));
 static size_t used;
-static _Atomic int ready;  /* to come */
-static _Atomic int wanted; /* the next to hold the inner lock lets it go when somebody has come */
-static _Atomic int held;   /* for that */
+static _Atomic int ready;  /* the waiter is about to lock */
+static _Atomic int wanted; /* the next holder of the inner lock keeps it until the waiter has come */
+static _Atomic int held;   /* the holder has it for that reason */
 
 PUBLIC void *malloc(size_t n)
 {

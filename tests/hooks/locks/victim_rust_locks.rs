@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Every way in which Rust's std makes threads wait for each other; prints how many turns there were.
+//! Uses every way in which threads wait for each other in Rust's std, and prints how many turns there were.
 use std::sync::{mpsc, Arc, Barrier, Condvar, Mutex, Once, RwLock};
 use std::thread;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 /*
  * victim_waiting.c - threads that wait until the standard input ends:
  *
- *     victim_waiting deadlock    two threads, each for the mutex that the other one holds, and one for a condition
- *     victim_waiting once        one for a mutex that main holds; prints how many ns its call took
+ *     victim_waiting deadlock    two threads each wait for the mutex that the other one holds, one for a condition
+ *     victim_waiting once        one waits for a mutex that main holds; it prints how many ns its call took
  */
 #include <pthread.h>
 #include <stdio.h>

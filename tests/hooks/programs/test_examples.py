@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The example programs do what their comments say: profiles come out, and hold exactly what the programs did.
+"""The example programs do what their comments say, and their profiles have exactly the programs' events.
 
     test_examples.py SERVER RUNTIME INTERPRETER FUTEX_LOCK
 """
@@ -27,7 +27,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, f'^{says}$')
 
-    def test_a_server_hands_out_what_changed(self):
+    def test_a_server_answers_with_what_changed(self):
         self.run_it(SERVER, 'profile')
         paths = [os.path.join(self.dir, f'profile.{i}.pb.gz') for i in (0, 1)]
         for i, profile in enumerate(check_profile.check_files(paths, program='server')):
@@ -43,14 +43,14 @@ class Examples(unittest.TestCase):
         profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='runtime')
         self.assertTrue(profiles)
         total = reader.sum_profiles(profiles)
-        # A compiler may make a function of its own for each constant that this one is called with.
+        # A compiler may make a copy of the function for each constant argument.
         lists = {name for names, _ in total for name in names if name.split('.')[0] == 'read_list'}
         for key, value in (('alloc_objects', 1000), ('alloc_space', 64000), ('inuse_objects', 100), ('inuse_space', 6400)):
             self.assertEqual(reader.by_function(total, key, {'cell_new'}), {'cell_new': value})
             self.assertEqual(sum(reader.by_function(total, key, lists).values()), value)
         self.assertEqual({dict(labels).get('heap') for _, labels in total}, {'cells'})
 
-    def test_an_interpreters_functions_stand_where_they_ran(self):
+    def test_an_interpreters_functions_are_in_the_stacks(self):
         self.run_it(INTERPRETER, 'profiles')
         profiles = check_profile.check_files(reader.files(os.path.join(self.dir, 'profiles')), program='interpreter')
         stacks = {}
@@ -63,7 +63,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(stacks, {(('program', 11),): 1, compare + (('program', 12),): 1, compare + (('program', 13),): 1})
 
     def blames_who_eats_slowly(self, out):
-        # who names no heap may have forgotten to link the hooks
+        # a program that names no heap may have forgotten to link the hooks
         self.run_it(FUTEX_LOCK, out, says=r'deltaprof\[\d+\]: no interposer is active.*\n')
         held, waited = (reader.sum_profiles(check_profile.check_files(
             reader.files(os.path.join(self.dir, out), kind), program='futex_lock')) for kind in ('mutex', 'block'))
@@ -73,7 +73,7 @@ class Examples(unittest.TestCase):
         return blame.get('eats_slowly', 0) > 0.8 * sum(blame.values()) and waits.get('snacks', 0) > 0
 
     def test_a_runtime_reports_locks_of_its_own(self):
-        # A thread that comes late, or is held up while it holds the lock, spoils a run.
+        # A run in which a thread comes late, or is delayed while it holds the lock, does not count.
         self.assertTrue(any(self.blames_who_eats_slowly(out) for out in 'abcd'))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real programs under preload: same output, same status, and profiles that name their functions.
+"""Real programs under preload have the same output and status, and their profiles name their functions.
 
     test_programs.py PROGRAM      (redis redis_tcmalloc redis_mimalloc sqlite python gcc nginx shell curl git memcached
                                    postgres)
@@ -30,7 +30,7 @@ def library(name):
 
 
 def seen(r, *expected, **kwargs):
-    """Every file is a good profile, and the expected functions are in them."""
+    """Checks that every file is a valid profile, and that the expected functions are in them."""
     paths = [p.path for p in profiles(r, check=False, **kwargs)]
     assert paths, (os.listdir(r.out), r.stderr)
     check_profile.check_files(paths[-12:])
@@ -40,7 +40,7 @@ def seen(r, *expected, **kwargs):
 
 
 def runs_alone(command, port, behind):
-    """Whether the server comes up with the other libraries and without us."""
+    """Whether the server starts with the other libraries and without the profiler."""
     server = subprocess.Popen(command, env=environment(preload=False, behind=behind), stdout=subprocess.DEVNULL)
     try:
         wait_for_server(port, server)
@@ -75,7 +75,7 @@ def redis(behind=()):
             return subprocess.run(cli + ['info', 'persistence'], capture_output=True, text=True).stdout
         wait_until(lambda: 'rdb_bgsave_in_progress:0' in persistence())
         assert 'rdb_last_bgsave_status:ok' in persistence(), persistence()
-        # Of the server: the child that saved has the same name.
+        # Only the server's profiles: the child that saves has the same program name.
         wait_until(lambda: len(reader.files(out, 'heap', 'redis-server', server.pid)) >= 3)
         subprocess.run(cli + ['shutdown', 'nosave'], capture_output=True)
         stdout, stderr = server.communicate(timeout=60)
@@ -107,7 +107,7 @@ CREATE INDEX u ON t(b);
 SELECT count(*), sum(c), max(b) FROM t;
 SELECT b, count(*) FROM t WHERE b LIKE '%77%' GROUP BY substr(b, -3) ORDER BY 2 DESC, 1 LIMIT 20;
 SELECT length(group_concat(b)) FROM t;'''
-    # Newer shells have the library inside, without names.
+    # Newer shells of SQLite contain the library, without names.
     linked = 'libsqlite3' in subprocess.run(['ldd', shutil.which('sqlite3')], capture_output=True, text=True).stdout
     for conf in ('heap_rate=64k,interval=200ms', 'heap_rate=1,interval=200ms'):
         r = same(['sqlite3', ':memory:', script], conf, timeout=60)
@@ -125,7 +125,7 @@ threads = [threading.Thread(target=work, args=(3000,)) for _ in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
 print(work(20000))
 '''
-    # With python=auto every object is a row of its line: as many as the reader here cannot read in seconds.
+    # With python=auto there would be a row for each line that makes an object, which this reader needs too long for.
     for conf in ('heap_rate=64k,interval=100ms', 'heap_rate=1,interval=1s,python=off'):
         r = same(['/usr/bin/python3', '-c', script], conf, timeout=60)
         seen(r, 'PyObject_', 'Py_RunMain', program='python3*')
@@ -190,7 +190,7 @@ def shell():
 
 
 def curl():
-    """A host with TLS libraries of its own, which it has put away when the last delta is named."""
+    """A program with TLS libraries, which it has closed before the functions of the last delta are named."""
     need('curl')
     for conf in ('heap_rate=1', 'heap_rate=1,symbolize=lines', 'heap_rate=64k,interval=1ms'):
         same(['curl', '--version'], conf)
@@ -208,7 +208,7 @@ def git():
 
 
 def postgres():
-    """A process for each connection, forked, and a crash if any of them ends oddly."""
+    """The server forks a process for each connection, and ends if one of them crashes."""
     found = sorted(glob.glob('/usr/lib/postgresql/*/bin'))
     if not found or os.geteuid() != 0 and not os.access(found[-1] + '/initdb', os.X_OK):
         print('skipped: no postgresql')

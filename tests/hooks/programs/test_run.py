@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof run` becomes COMMAND with the profiler in it, or says in one line why not, before anything is started."""
+"""`deltaprof run` becomes COMMAND with the profiler loaded. If it cannot, it prints one line and starts nothing."""
 import os
 import shutil
 import stat
@@ -56,9 +56,9 @@ class Run(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ''))
         return dict(line.split('=', 1) for line in done.stdout.splitlines() if '=' in line)
 
-    # ---- what COMMAND gets
+    # ---- the environment of COMMAND
 
-    def test_the_library_comes_first_and_what_stood_there_stays(self):
+    def test_the_library_comes_first_in_ld_preload_and_the_others_stay(self):
         got = self.environment()['LD_PRELOAD']
         self.assertTrue(os.path.isabs(got) and os.path.exists(got), got)
         other = self.path('libother.so')
@@ -107,7 +107,7 @@ class Run(unittest.TestCase):
     # ---- refusals
 
     def profiles(self, program, *options, log='info'):
-        """What the program says at its end, and the directory of its profiles."""
+        """The lines that the program prints at its end, and the directory of its profiles."""
         out = tempfile.mkdtemp(dir=self.dir)
         done = self.run_it('run', '-o', f'log={log},out={out}', *options, '--', *program)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -119,7 +119,7 @@ static __attribute__((noinline)) void *grow(size_t n) { char *p = malloc(n); mem
 int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return b == NULL; }
 '''
 
-    def test_the_end_says_what_the_heap_did_and_what_to_ask(self):
+    def test_the_last_line_sums_up_the_heap_and_names_the_next_command(self):
         said, out = self.profiles([self.compile('grows', self.GROWS)], '-o', 'heap_rate=1')
         self.assertRegex(said[-1], r'deltaprof\[\d+\]: 40 MB allocated, peak [1-4]0 MB at \d\d:\d\d:\d\d, 10 MB in use at exit -> '
                          'deltaprof leaks ' + out)
@@ -129,7 +129,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
     def test_fractions_of_a_second_are_an_interval(self):
         self.profiles([TRUE], '-o', 'interval=0.5s')
 
-    def test_a_program_run_through_a_link_has_the_links_name_and_places_without_names_have_one(self):
+    def test_a_program_run_through_a_link_has_the_links_name(self):
         self.compile('grows', self.GROWS, '-O1', '-s')
         os.symlink('grows', self.path('by-another-name'))
         said, out = self.profiles([self.path('by-another-name')], '-o', 'heap_rate=1')
@@ -137,7 +137,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
         done = self.run_it('top', '--raw', out)
         self.assertIn('Program: by-another-name\n', done.stdout)
         self.assertRegex(done.stdout, r' 10MB .* grows\+0x[0-9a-f]+\n')
-        for file in os.listdir(out):  # the mapping is that of the link
+        for file in os.listdir(out):  # the mapping has the name of the link
             copy = os.path.join(self.dir, 'unnamed')
             shutil.copy(os.path.join(out, file), copy)
             self.assertIn('Program: by-another-name\n', self.run_it('top', copy).stdout)
@@ -163,10 +163,10 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
         self.script('loop', f'#!{self.path("loop")}\n')
         self.refused(126, 'too many interpreters', self.path('loop'))
         shutil.copy(TRUE, self.path('busy'))
-        with open(self.path('busy'), 'r+b'):  # nothing but the kernel knows before it is started
+        with open(self.path('busy'), 'r+b'):  # only the kernel knows that a writer has it open
             self.refused(126, 'Text file busy', self.path('busy'))
 
-    def test_programs_into_which_nothing_can_be_loaded(self):
+    def test_programs_that_load_no_library(self):
         main = 'int main(void) { return 0; }'
         self.refused(126, 'linked statically', self.compile('static', main, '-static'))
         self.refused(126, 'linked statically', self.script('by-static', f'#!{self.path("static")}\n'))
@@ -191,7 +191,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             except subprocess.CalledProcessError:
                 continue  # its runtime is not installed
             self.refused(126, 'sanitizer', program)
-        # One that only asks whether there is a sanitizer, as ours do, is none.
+        # A program with a weak reference to a sanitizer's function, as the profiler has, is not sanitized.
         asks = self.compile('asks', 'extern void __asan_init(void) __attribute__((weak));'
                             'int main(void) { return __asan_init != 0; }')
         self.assertEqual(self.run_it('run', asks).returncode, 0)
@@ -205,7 +205,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.refused(126, 'is set' + name[1:] if name == 'suid' else 'is setgid', self.path(name))
         shutil.copy(TRUE, self.path('own-suid'))
         os.chmod(self.path('own-suid'), 0o4755)
-        self.assertEqual(self.run_it('run', self.path('own-suid')).returncode, 0)  # its owner may preload it
+        self.assertEqual(self.run_it('run', self.path('own-suid')).returncode, 0)  # run by its owner, it gets no more rights
         shutil.copy(TRUE, self.path('capable'))
         try:
             os.setxattr(self.path('capable'), 'security.capability', struct.pack('<5I', 0x02000001, 1 << 13, 0, 0, 0))
@@ -222,9 +222,9 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             shutil.copy(DELTAPROF, root + '/src/cli')
             self.refused(126, 'blank or a colon', 'true', tool=root + '/src/cli/deltaprof')
 
-    # ---- a malloc of its own
+    # ---- programs with their own malloc
 
-    def test_a_malloc_that_no_preload_sees_is_named(self):
+    def test_a_malloc_that_no_preload_can_hook_is_named(self):
         own = '#include <stddef.h>\nvoid *%s(size_t n) { static char b[64]; (void)n; return b; }\nint main(void) { return 0; }'
         for name, seen in (('je_malloc', 'as a shared library'), ('mi_malloc', 'only what libraries'), ('malloc', 'will not'),
                            ('_rjem_malloc', 'the crate in runtime_hooks/rust')):
@@ -234,7 +234,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertIn(seen, done.stderr)
 
     @unittest.skipUnless(os.uname().machine == 'x86_64', 'the code is for x86-64')
-    def test_futex_calls_without_libc_are_told_before_the_start(self):
+    def test_futex_calls_without_libc_are_named_before_the_start(self):
         call = ('int main(void) { static int word; long result = 202;\n'
                 '__asm__ volatile("mov $202, %%eax\\n\\tsyscall" : "+a"(result) : "D"(&word), "S"(129), "d"(1) : "rcx", "r11", "memory");\n'
                 'return result != 0; }')
@@ -242,7 +242,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
         self.assertEqual((done.returncode, done.stderr.count('\n')), (0, 1), done.stderr)
         self.assertIn('makes futex calls of its own', done.stderr)
 
-    def test_a_runtime_whose_heap_is_not_mallocs_is_named(self):
+    def test_a_runtime_with_its_own_heap_is_named(self):
         for name, source, said in (
                 ('java', 'int JLI_Launch(void); int main(void) { return JLI_Launch(); }\nint JLI_Launch(void) { return 0; }', 'GC.class_histogram'),
                 ('v8', 'int _ZN2v87Isolate3NewEv(void) { return 0; }\nint main(void) { return _ZN2v87Isolate3NewEv(); }', '--heap-prof'),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Lua's functions stand in the profiles by file and line, and its memory is the heap `lua`: for scripts that require the
-module, and for a C program that embeds Lua.
+"""Lua's functions are in the profiles by file and line, and Lua's memory is the heap `lua`, for scripts that require
+the module, and for a C program that embeds Lua.
 """
 import collections
 import os
@@ -29,7 +29,7 @@ def lines(sample):
 
 
 def expected(text):
-    """{stack of the caller of grow: [objects, bytes, in use]}, cut as profiles are."""
+    """{stack of the caller of grow: [objects, bytes, in use]}, cut to `depth` as in profiles."""
     result = collections.defaultdict(lambda: [0, 0, 0])
     for note in text.splitlines():
         size, *stack = note.split(' ')
@@ -56,7 +56,7 @@ def measured(loaded):
 
 
 def compare(want, got, still_there):
-    """The deep recursion is cut by `depth` somewhere."""
+    """The deep recursion is cut by `depth`."""
     deep = [stack for stack in want if len(stack) > DEPTH]
     assert len(deep) == 1
     for stack in [stack for stack in got if stack[:50] == deep[0][:50]]:
@@ -69,8 +69,8 @@ def compare(want, got, still_there):
     assert got == want, [stack for stack in got if stack not in want][0]
 
 
-def that_every_line_has_what_it_allocated_while_malloc_is_profiled_too():
-    """Nothing twice: what Lua takes from malloc is in no other heap. lua_close frees everything."""
+def that_every_line_has_its_allocations_while_malloc_is_profiled_too():
+    """No block counts twice: memory that Lua takes from malloc is in no other heap. lua_close frees everything."""
     r = lua(SCRIPT, conf=f'heap_rate=1,interval=0,depth={DEPTH}')
     assert r.status == 0 and not r.stderr, r.stderr
     loaded = profiles(r)
@@ -91,11 +91,11 @@ def that_functions_have_the_names_of_lua_s_tracebacks():
     r = lua(SCRIPT)
     names = {f.function for p in profiles(r) for s in p.samples for f in s.frames if f.file}
     assert {'main chunk', 'grow', 'recursion', 'nested', '__index', '__lt', 'for iterator'} <= names, names
-    assert [n for n in names if n.startswith('function ') and n[-1].isdigit()], names  # what a coroutine begins with
+    assert [n for n in names if n.startswith('function ') and n[-1].isdigit()], names  # a coroutine's first function
     assert '' not in names and None not in names, names
 
 
-def that_samples_are_as_good_as_all():
+def that_sampled_sums_are_near_the_exact_ones():
     r = lua(SCRIPT, conf='heap_rate=4k')
     assert r.status == 0 and not r.stderr, r.stderr
     assert [s for p in profiles(r) for s in p.samples if 'grow' in s.names]
@@ -149,7 +149,7 @@ deltaprof.label_pop()                        -- without a push: nothing
 
 
 def that_a_program_that_embeds_lua_attaches_its_states():
-    """States in threads, handed from one to another; coroutines that C resumes; a state inside a state; closed ones."""
+    """States that several threads use in turn; coroutines that C resumes; a state that calls another; closed states."""
     if not os.path.exists(victim('lua_host')):
         return
     path = new_directory() + '/heap.pb.gz'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Python's functions stand in the profiles of a Python program by name, file and line, for each interpreter of the machine.
+"""Python's functions are in the profiles of a Python program by name, file and line, for each installed interpreter.
 """
 import collections
 import json
@@ -18,7 +18,7 @@ def python_frames(sample):
 
 
 def expected(r):
-    """{stack of the caller of grow: [objects, bytes]}, as the interpreter told it, cut as profiles are."""
+    """{stack of the caller of grow: [objects, bytes]}, as the interpreter reports it, cut to `depth` as in profiles."""
     result = collections.defaultdict(lambda: [0, 0])
     for size, stack in json.loads(r.stdout):
         row = result[tuple(map(tuple, stack))]
@@ -58,14 +58,14 @@ def compare(path, conf):
     return r
 
 
-def that_every_line_has_what_it_allocated():
+def that_every_line_has_its_allocations():
     for version, path in interpreters():
         print(version, flush=True)
         compare(path, 'python=frames')
 
 
 def that_objects_count_once_in_the_heap_python():
-    """Known objects: of the interpreter's own blocks, and of malloc behind it. What is freed leaves in-use."""
+    """Known objects: in the interpreter's own blocks, and in blocks of malloc. Freed objects are not in use."""
     program = """
 import sys
 def small(n): return [object() for _ in range(n)]
@@ -97,8 +97,9 @@ import os; os._exit(0)
         assert row('freed', 7001) == (300, 0, 0), (version, dict(by))
 
 
-def that_other_allocators_of_python_are_left_to_work():
-    """PYTHONMALLOC and -X dev take ours away, tracemalloc comes in front of it: the program runs as without us."""
+def that_other_allocators_of_python_still_work():
+    """PYTHONMALLOC and -X dev replace the profiler's allocator, tracemalloc comes before it: the program runs as
+    without the profiler."""
     program = "import tracemalloc; tracemalloc.start(); x = [str(i) for i in range(5000)]; del x; tracemalloc.stop(); print(sum(map(int, map(str, range(99)))))"
     for version, path in interpreters():
         for options, extra in (([], {'PYTHONMALLOC': 'malloc'}), (['-X', 'dev'], {}), ([], {})):
@@ -111,15 +112,15 @@ def that_libunwind_finds_the_same_places():
     compare('/usr/bin/python3', 'python=frames,unwind=libunwind')
 
 
-def that_an_unknown_version_is_said_once_and_runs_on():
+def that_an_unknown_version_is_logged_once_and_runs_on():
     for version, path in interpreters(('3.6', '3.7', '3.8', '3.15')):
         r = run([path, '-c', 'print(1)'], 'heap_rate=1')
         assert (r.status, r.stdout) == (0, '1\n') and len(r.stderr.splitlines()) == 1 and 'Python 3.' in r.stderr, r.stderr
         assert not [s for p in profiles(r) for s in p.samples if python_frames(s)], version
 
 
-def that_threads_forks_and_the_end_of_the_interpreter_go_well():
-    """Daemon threads that run into finalization, forked workers, objects that end after their module."""
+def that_threads_forks_and_finalization_work():
+    """Daemon threads that still run at finalization, forked workers, objects that are deleted after their module."""
     program = """
 import multiprocessing, os, threading, sys
 class Late:

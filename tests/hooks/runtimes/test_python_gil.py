@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Waits for Python's global lock: the block profile has who waited, the mutex profile the Python line that held it."""
+"""Waits for Python's global lock: the block profile has the waiting threads, the mutex profile the Python line that
+held the lock."""
 from harness import main, profiles, run
 from interpreters import interpreters
 
@@ -49,7 +50,7 @@ def that_the_line_that_holds_the_lock_is_named():
         assert delay(waited) > delay(block) / 2, (version, [(s.names, s.values) for s in block])
 
 
-def that_off_leaves_them_conditions():
+def that_with_python_off_they_are_waits_for_conditions():
     r = run(['/usr/bin/python3', '-S', '-c', PROGRAM], CONF + ',python=off')
     assert r.status == 0 and not r.stderr, r.stderr
     assert not of_gil(r, 'block') and not of_gil(r, 'mutex')

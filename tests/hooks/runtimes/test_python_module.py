@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""import deltaprof: labels that stay with their task, start and write without a preload, in each interpreter of the machine."""
+"""import deltaprof: labels that belong to their task, start and write without a preload, in each installed
+interpreter."""
 import collections
 import os
 import re
@@ -12,7 +13,7 @@ from interpreters import interpreters
 MODULE = {'PYTHONPATH': BUILD + '/runtime_hooks/python', 'PYTHONDONTWRITEBYTECODE': '1'}
 ALONE = {**MODULE, 'LD_LIBRARY_PATH': f'{BUILD}/src:{BUILD}/runtime_hooks/python'}
 
-# grow(n) keeps a bytearray of n bytes, which takes n + 1.
+# grow(n) keeps a bytearray of n bytes, for which Python allocates n + 1.
 LABELS = '''
 import asyncio, contextvars, queue, threading
 import deltaprof
@@ -125,7 +126,7 @@ thread.join()
         assert [s for p in profiles(r, kind='block') for s in p.samples if ('endpoint', '/waits') in s.labels and 'wait' in s.names], version
 
 
-def that_it_starts_and_writes_without_a_preload():
+def that_the_module_starts_and_writes_without_a_preload():
     program = '''
 import deltaprof, sys, io
 from deltaprof import *
@@ -179,7 +180,7 @@ print(sys.getsizeof(object()), deltaprof.version)
             assert (got['alloc'], got['inuse'], got['large']) == want, (version, got, want)
 
 
-def that_thread_names_are_labels_by_the_key():
+def that_the_key_thread_makes_thread_names_labels():
     program = '''
 import ctypes, threading
 kept = []

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Embeds Lua as servers do, attaches each state, and prints how many allocations each Lua stack made: "objects stack".
+ * Embeds Lua as servers do, attaches each state, and prints the number of allocations of each Lua stack: "objects
+ * stack".
  * grow(n) of the scripts allocates twice: string.rep's buffer and its string. usage: victim_lua_host PROFILE
  */
 #include <deltaprof/lua.h>
@@ -94,7 +95,7 @@ int main(int argc, char **argv)
     struct deltaprof_delta *delta = deltaprof_delta_new(DELTAPROF_HEAP);
     assert(delta && argc == 2);
 
-    /* A state that goes from thread to thread, while others come and go. */
+    /* Threads use one state in turn, while other states are made and closed. */
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         assert(!pthread_create(&threads[i], NULL, use_own, NULL));
@@ -107,7 +108,7 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     printf("%d made:3\n", 2 * 50 * (8 + 4 * 5));
 
-    /* An event loop in C that resumes coroutines; one holds a reference to each. */
+    /* An event loop in C that resumes coroutines and holds a reference to each. */
     enum { TASKS = 300, STEPS = 3 };
     lua_State *tasks[TASKS];
     for (int i = 0; i < TASKS; i++) {

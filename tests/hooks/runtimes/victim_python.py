@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Allocates known sizes under known Python stacks, and prints them: [[bytes, [[function, file, line], ...]], ...].
+"""Allocates blocks of known sizes in known Python stacks, and prints them: [[bytes, [[function, file, line], ...]], ...].
 
-grow() makes a bytearray of a size that is used once; n bytes take n + 1 from the allocator. It notes the stack of its caller as
-the interpreter tells it.
+grow() makes a bytearray of a size that is used once, for which Python allocates one byte more. It notes the stack of
+its caller as the interpreter reports it.
 """
 import asyncio
 import contextlib
@@ -162,7 +162,7 @@ def main():
     for t in threads:
         t.start()
         t.join()
-    for i in range(5):  # one name, one file, one first line; the code objects may take each other's place in memory
+    for i in range(5):  # same name, file and first line; one code object may get the address of a freed one
         exec(compile('\n' * i + 'grow()\n' + 'grow()', '<made>', 'exec'), {'grow': grow})
     for i in range(5):
         scope = {'grow': grow}

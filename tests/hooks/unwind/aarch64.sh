@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Walks on aarch64, with and without pointer authentication, equal libgcc's, and those over stacks that are played equal a
-# plain unwinder's: built by a cross compiler, run by qemu-user.
+# Compares walks on aarch64, with and without pointer authentication, with libgcc's, and walks over simulated stacks with
+# a plain unwinder's. Everything is built by a cross compiler and run by qemu-user.
 set -eu
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 cc=aarch64-linux-gnu-gcc

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * equal.c - our walks against libunwind's cold unw_step, frame for frame, in whatever code calls check().
+ * equal.c - compares the profiler's walks with libunwind's unw_step without its cache, frame by frame, at each call of
+ * check().
  *
- * Built with EQUAL_BACKTRACE, the reference is libgcc's unwinder, where there is no libunwind: it does not say which
- * frame was interrupted, so that addresses may differ by one; and what takes libunwind is cut, equal so far.
+ * Built with EQUAL_BACKTRACE, for systems without libunwind, the reference is libgcc's unwinder. It does not say which
+ * frame was interrupted, so addresses may differ by one. Stacks that would need libunwind are cut; they must be equal
+ * up to there.
  *
- * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: as the thread remembers it,
- * once more, and with nothing remembered; all equal libunwind's frames. Prints stacks, frames, and how many took
- * libunwind.
+ * usage: equal MODE SHAPES.so... (MODE auto or libunwind). Each check walks three times: with the thread's cache as it
+ * is, once more, and with an empty cache. All must equal libunwind's frames. Prints the number of stacks, frames, and
+ * stacks that took libunwind.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@
 
 enum { DEPTH = 256 };
 
-/* Lookup addresses of the caller's frames, from site on. */
+/* Writes the lookup addresses of the caller's frames, from site on. */
 #ifdef EQUAL_BACKTRACE
 #include <execinfo.h>
 enum { TOLERANCE = 1 };

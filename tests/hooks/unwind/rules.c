@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rules.c - for every row of every FDE of the given files: our rule equals what elfutils computes from the same
- * table.
+ * rules.c - checks for every row of every FDE of the given files that the profiler's rule equals the one that elfutils
+ * computes from the same table.
  *
- * usage: rules FILE... Prints, per file: addresses checked, percent that a rule says, that libunwind is wanted for,
- * and that end the stack. A row holds from one address to the next; first, second and last of each row are checked, and
- * every address of a PLT entry. Exit 1: a rule differs. 77: nothing could be opened.
+ * usage: rules FILE... Prints for each file the number of addresses checked, and the percentages that have a rule, need
+ * libunwind, and end the stack. A row is valid for a range of addresses; the first, the second and the last one are
+ * checked, and every address of a PLT entry. Exit 1: a rule differs. 77: no file could be opened.
  */
 #include <dwarf.h>
 #include <elf.h>
@@ -26,7 +26,7 @@ struct tally {
     uint64_t bytes, said, ends, signals, foreign, none, compared, differ;
 };
 
-/* The file's segments laid out as the loader would. */
+/* Maps the file's segments as the loader would. */
 static char *load(Elf *elf, const char *file, size_t *n_bytes)
 {
     size_t n;
@@ -81,7 +81,7 @@ static bool in_memory(Elf *elf, const char *image, struct dp_cfi *cfi, bool *has
     return *has;
 }
 
-/* What elfutils says, in the words of a rule; DP_RULE_LIBUNWIND for all that has no words. */
+/* The rule that elfutils computes; DP_RULE_LIBUNWIND if no rule can express it. */
 static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
 {
     Dwarf_Op *ops, mem[3];
@@ -91,7 +91,7 @@ static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
     int ra = dwarf_frame_info(frame, &start, &end, &signal);
     if (ra != DP_REG_RA)
         return dp_rule_kind(rule) == DP_RULE_LIBUNWIND;
-    if (signal && dp_rule_kind(rule) == DP_RULE_SP_EXACT) /* as without the mark, but for the caller's pc */
+    if (signal && dp_rule_kind(rule) == DP_RULE_SP_EXACT) /* the mark changes only the caller's pc */
         rule ^= dp_rule_bare(DP_RULE_SP ^ DP_RULE_SP_EXACT);
     else if (signal && dp_rule_kind(rule) == DP_RULE_FP_EXACT)
         rule ^= dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
@@ -101,7 +101,7 @@ static bool same(Dwarf_Frame *frame, uint32_t rule, uintptr_t pc)
         return false;
     if (n == 0 && ops == mem)
         return dp_rule_kind(rule) == DP_RULE_END;
-    if (dp_rule_kind(rule) == DP_RULE_LIBUNWIND) { /* only where the row has none of the common shapes */
+    if (dp_rule_kind(rule) == DP_RULE_LIBUNWIND) { /* allowed only if the row has none of the common shapes */
         if (!(n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst))
             return true;
         if (dwarf_frame_cfa(frame, &ops, &n))

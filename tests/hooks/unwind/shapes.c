@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shapes.c - every shape of stack that C can make, each with a call of check() at its leaf. Built many times over, by
+ * shapes.c - makes stacks of every shape that C can make, each with a call of check() in its leaf. Built many times, by
  * both compilers, with and without optimisation and frame pointers.
  */
 #include <alloca.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shapes_cpp.cc - what C++ adds: destructors and handlers that run while an exception is under way, virtual calls, std.
+/* shapes_cpp.cc - shapes that C++ adds: destructors and handlers during an exception, virtual calls, calls from std.
  */
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Code that was made at run time, without unwind tables: stacks go on by frame pointers, or end there, and invent nothing."""
+"""Code that was made at run time, without unwind tables: stacks go on by frame pointers or end there, and have no wrong
+frames."""
 import os
 
 from harness import main, profiles, run, victim
@@ -22,17 +23,17 @@ def stacks(mode):
     return sorted(found, key=len)
 
 
-def that_frame_pointers_lead_through_it():
+def that_frame_pointers_lead_through_generated_code():
     assert len(stacks('keeps')) == 4
     for stack in stacks('keeps'):
         names = [f.function or '' for f in stack if not (f.function or '').startswith('libc.so.6+')]  # no names without symbols
         native = [n for n in names if n in NATIVE]
         assert 'main' in names and names[-1] in ('_start', '__libc_start_main', '__libc_start_call_main'), names
-        assert len(names) - len(native) == native.count('inner'), names  # one generated frame below each
+        assert len(names) - len(native) == native.count('inner'), names  # each `inner` was called by one generated frame
         assert native.index('outer') == native.count('inner'), names
 
 
-def that_another_value_in_the_register_invents_no_frame():
+def that_another_value_in_the_register_gives_no_wrong_frame():
     for mode in ('moves', 'clears'):
         for stack in stacks(mode):
             names = [f.function or '' for f in stack]
@@ -40,7 +41,7 @@ def that_another_value_in_the_register_invents_no_frame():
             assert names[2:] in ([], ['[truncated]']), (mode, names)
 
 
-def that_the_program_s_map_names_it():
+def that_the_programs_perf_map_names_generated_code():
     for stack in stacks('map'):
         generated = [f for f in stack if f.function == 'handler']
         assert len(generated) == [f.function for f in stack].count('inner'), stack

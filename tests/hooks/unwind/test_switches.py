@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that switch stacks: the host lives, and every event is counted, under its function and its callers."""
+"""Programs that switch stacks do not crash, and every event is counted for its function and its callers."""
 import os
 import sys
 
@@ -24,7 +24,7 @@ def counted(program, how, conf):
     return total
 
 
-def that_a_fiber_that_leaves_a_thread_in_malloc_leaves_no_guard():
+def that_a_fiber_that_moves_to_another_thread_in_malloc_leaves_no_guard():
     for how in 'above', 'below':
         for rate, functions in ('1', ('fiber', 'first', 'second')), ('64k', ('first', 'second')):
             r = run([victim('moves'), how], 'heap_rate=' + rate, behind=[os.path.join(HOOKS, 'libbehind.so')])
@@ -35,7 +35,7 @@ def that_a_fiber_that_leaves_a_thread_in_malloc_leaves_no_guard():
                 assert seen.get('make_in_' + function, 0) == book['make_in_' + function], (how, rate, function, seen, book)
 
 
-def that_a_stack_below_the_threads_may_be_unmapped():
+def that_stacks_below_that_of_the_thread_may_be_unmapped():
     for program in 'switches', 'switches_fp':
         for how in 'across', 'fibers', 'hand':
             for conf in CONFS:
@@ -52,7 +52,7 @@ def that_coroutines_are_counted():
                 print('skipped: no boost.context')
 
 
-def that_the_mark_of_a_signal_frame_is_no_end():
+def that_the_mark_of_a_signal_frame_does_not_end_a_stack():
     for program in 'switches', 'switches_fp':
         total = counted(program, 'marked', 'heap_rate=1')
         for names, _ in total:

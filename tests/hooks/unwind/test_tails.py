@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Functions that ended in a jump to a hook stand in stacks, although they have no frame."""
+"""Functions that end in a jump to a hook are in the stacks, although they have no frame."""
 import subprocess
 
 from harness import main, profiles, reader, run, victim
 
 
 def jumps(program):
-    """Whether the compiler made jumps of the last calls."""
+    """Whether the compiler turned the last calls into jumps."""
     code = subprocess.run(['objdump', '-d', '--no-show-raw-insn', '--disassemble=makes', program], capture_output=True, text=True).stdout
     return 'malloc' in code and not any(op in code.split('makes>:')[1] for op in ('call', '\tbl\t', 'blr'))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stacks that are not the thread's, and signal handlers that allocate in the middle of us: counted all the same."""
+"""Events on stacks other than the thread's, and in signal handlers that interrupt a hook, are counted."""
 import os
 
 import reader
@@ -25,7 +25,7 @@ def that_fibers_are_counted():
     counted('fibers')
 
 
-def that_a_signal_stack_is_a_stack():
+def that_events_on_a_signal_stack_are_counted():
     counted('altstack')
 
 
@@ -33,16 +33,16 @@ def that_a_thread_unknown_to_libc_is_counted():
     counted('clone')
 
 
-def that_code_without_unwind_data_hurts_nobody():
+def that_code_without_unwind_data_does_no_harm():
     counted('jit')
 
 
-def that_a_handler_may_allocate_in_the_middle_of_us():
+def that_a_handler_may_allocate_in_the_middle_of_a_hook():
     counted('interrupted', behind=[os.path.join(HOOKS, 'libbump.so')])
 
 
 def that_walks_stop_at_every_edge():
-    """Deep stacks and huge frames, the first thread without a limit, tiny threads, stacks that are gone, jumps, lies."""
+    """Deep stacks, huge frames, a first thread without a limit, tiny threads, unmapped stacks, jumps, wrong data."""
     for how in 'far', 'unlimited', 'tiny', 'come_and_go', 'jump', 'lie':
         counted(how, 'edges')
 

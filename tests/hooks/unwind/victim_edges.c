@@ -109,8 +109,8 @@ static void on_fiber(int n)
     make_some();
 }
 
-/* Pages with nothing on either side, at one address again and again; in between it is gone, and a walk elsewhere may
- * have remembered it. */
+/* Maps pages with unmapped pages on both sides, again and again at one address. In between the pages are unmapped, and
+ * a walk on another stack may have cached them. */
 static void come_and_go(void)
 {
     size_t n_bytes = 64 << 10;
@@ -135,7 +135,7 @@ static void come_and_go(void)
 static jmp_buf out;
 
 void jump(int n);
-static void (*volatile jump_on)(int) = jump; /* compilers see an endless recursion */
+static void (*volatile jump_on)(int) = jump; /* a direct call looks like an endless recursion to compilers */
 
 NOINLINE void jump(int n)
 {
@@ -160,15 +160,15 @@ static void jump_out(void)
 
 #if defined(__x86_64__)
 /*
- * call_on(fn, sp, fp): calls fn with these two registers and comes back. What is above sp is the caller's business:
- * there is no unwind data. The return address of the return address is whatever lies there.
+ * call_on(fn, sp, fp): calls fn with these two registers and returns. It has no unwind data. The caller decides what
+ * lies above sp, and so which return address a walk would read there.
  */
 __asm__(".text\ncall_on:\n"
         "push %rbp\npush %rbx\nmov %rsp,%rbx\nmov %rsi,%rsp\nmov %rdx,%rbp\n"
         "call *%rdi\nmov %rbx,%rsp\npop %rbx\npop %rbp\nret\n");
 void call_on(void (*fn)(void), void *sp, uintptr_t fp);
 
-/* The same, and it says that its caller is found by the frame pointer: which is a lie. */
+/* The same, with unwind data that say, wrongly, that its caller is found by the frame pointer. */
 __asm__(".text\ncall_with_lies:\n.cfi_startproc\n"
         "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp,-16\npush %rbx\n.cfi_def_cfa_offset 24\nmov "
         "%rsp,%rbx\nsub $8,%rsp\n"

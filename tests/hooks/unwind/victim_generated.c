@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes code at run time, which has no unwind tables, and allocates below it. Prints its pid and the address of the
- * code. usage: victim_generated MODE: `keeps` a frame pointer; `moves` it somewhere into the stack; `clears` it; `map`:
- * keeps one, and the code has a name in /tmp/perf-PID.map.
+ * Makes code at run time, which has no unwind tables, and allocates in functions that it calls. Prints its pid and the
+ * address of the code. usage: victim_generated MODE. `keeps`: the code keeps a frame pointer. `moves`: it points the
+ * register elsewhere into the stack. `clears`: it sets the register to 0. `map`: it keeps a frame pointer, and has a
+ * name in /tmp/perf-PID.map.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_moves above|below - a fiber leaves a thread in the middle of malloc and goes on in another thread; afterwards
- * both threads allocate. The fiber's stack lies above or below the first thread's. Prints its own
- * counts. libbehind.so, which the loader searches after the profiler, calls leave() in malloc.
+ * victim_moves above|below - a fiber stops in the middle of malloc and continues in another thread; afterwards both
+ * threads allocate. The fiber's stack lies above or below that of the first thread. Prints its own counts.
+ * libbehind.so, which is preloaded behind the profiler, calls leave() in malloc.
  */
 #include "../../support/tally.h"
 
@@ -41,7 +41,7 @@ static void fiber(void)
 {
     make_in_fiber(BLOCK_BYTES); /* draws the countdown to the next sample */
     *call_in_malloc = leave;
-    make_in_fiber(20); /* begins in the first thread, ends in the second */
+    make_in_fiber(20); /* starts in the first thread, ends in the second one */
     fiber_ended = true;
 }
 

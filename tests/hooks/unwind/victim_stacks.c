@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_stacks N - allocates N blocks, each from a different stack: a path in a binary tree of calls. Every 16th is
- * held. Prints objects, bytes, held objects, held bytes, and the peak of its resident memory in KiB.
+ * victim_stacks N - allocates N blocks, each in a different stack: a path in a binary tree of calls. It keeps every
+ * 16th block. Prints objects, bytes, kept objects, kept bytes, and the peak of its resident memory in KiB.
  */
 #include "../../support/tally.h"
 
@@ -41,7 +41,7 @@ void branch_right(unsigned path, int depth)
     down(path, depth);
 }
 
-/* Not getrusage's, which goes back to before the exec. */
+/* getrusage's value would include the process before its exec. */
 static long peak_kib(void)
 {
     static char text[4096];

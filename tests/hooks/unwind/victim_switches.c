@@ -85,7 +85,7 @@ __asm__(".text\n.type call_on, %function\ncall_on:\n.cfi_startproc\n"
 
 static ucontext_t thread_context, called_context;
 
-/* On fiber 1, called from fiber 0, which is gone when it comes back. */
+/* Runs on fiber 1, called from fiber 0, whose stack is unmapped when it returns. */
 static void innermost(void)
 {
     for (size_t i = 0; i < 3; i++)
@@ -121,7 +121,7 @@ static void call_across(void)
     make_in_thread(21);
 }
 
-/* ---- fibers, each made by the one before, which is abandoned first ---------------------------------------------- */
+/* ---- fibers, each made by the one before, which then never runs again ------------------------------------------- */
 
 static ucontext_t contexts[FIBERS];
 static void make_fiber(int i);
@@ -196,7 +196,7 @@ static void returned_by_hand(void)
     abort();
 }
 
-/* A stack that begins in fn, with the frame pointer of its maker. */
+/* Makes a stack that begins in fn, with the frame pointer of this function. */
 static void *stack_by_hand(int i, void (*fn)(void))
 {
     uintptr_t *sp = (uintptr_t *)fiber_top(i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_tails.c - functions whose last step is a jump: to malloc, to a function that jumps to malloc, to an unlock.
- * Compiled so that they do.
+ * victim_tails.c - functions that end in a jump: to malloc, to a function that jumps to malloc, to an unlock. Compiled
+ * with optimisation, so that the last calls become jumps.
  */
 #include <pthread.h>
 #include <stdlib.h>

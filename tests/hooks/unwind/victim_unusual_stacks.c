@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_unusual_stacks HOW - allocates where a stack is not what it seems: in fibers, on a signal stack, in a thread
- * that libc does not know, in a handler that interrupts an allocation, under code that nobody describes; prints its
- * book.
+ * victim_unusual_stacks HOW - allocates on unusual stacks: in fibers, on a signal stack, in a thread that libc does not
+ * know, in a handler that interrupts an allocation, below code without unwind data. Prints its own counts.
  */
 #include "../../support/tally.h"
 
@@ -80,7 +79,7 @@ static void take_signals_on_another_stack(void)
         raise(SIGUSR2);
 }
 
-/* The real malloc behind us is one that may be interrupted. */
+/* The real malloc behind the profiler is one that may be interrupted (bump.c). */
 static void be_interrupted(void)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
@@ -93,7 +92,7 @@ static void be_interrupted(void)
             release(b);
     }
     setitimer(ITIMER_REAL, &never, NULL);
-    atomic_store(&book[IN_HANDLER].alloc_objects, 0); /* what falls into an event of main's is not seen */
+    atomic_store(&book[IN_HANDLER].alloc_objects, 0); /* events inside an event of main are not counted */
     atomic_store(&book[IN_HANDLER].alloc_bytes, 0);
     atomic_store(&book[IN_HANDLER].free_objects, 0);
     atomic_store(&book[IN_HANDLER].free_bytes, 0);
@@ -110,7 +109,7 @@ static int cloned(void *arg)
 static void run_clone(void)
 {
     static char stack[256 << 10] __attribute__((aligned(16)));
-    /* It shares memory and even our thread-local storage; nobody else runs meanwhile. */
+    /* The clone shares memory and even the thread-local storage of its creator, which does not run meanwhile. */
     int pid = clone(cloned, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL), status;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
         abort();
@@ -123,7 +122,7 @@ static void called_by_jit(void)
     make_in_jit(60);
 }
 
-/* What stands in the frame pointer there is a number, and no address. */
+/* The frame pointer has a number there, and no address. */
 static void run_jit(void)
 {
 #if defined(__x86_64__)
