@@ -301,7 +301,8 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
     }
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    int err = write_all(flags | DP_WRITE_RESIDENT, 0);
+    /* It costs more than the rest of the tick of a short-lived worker, whose memory is about to be given back. */
+    int err = write_all(flags & TRY_KNOWN ? flags : flags | DP_WRITE_RESIDENT, 0);
     dp_lock_unlock(&tick.lock);
     return err;
 }
