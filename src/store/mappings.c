@@ -308,6 +308,8 @@ size_t dp_mappings_copy(struct dp_mapped_range *to, size_t n_most)
 
 void dp_mappings_fork_child(void)
 {
+    if (!mappings.most)
+        return; /* nothing was ever queued, and a write here copies eight pages in each child */
     if (dp_load_relaxed(&mappings.lock))
         mappings.n = 0; /* the parent's other thread was changing them */
     dp_store_relaxed(&mappings.lock, 0);
