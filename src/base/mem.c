@@ -16,6 +16,9 @@
 #include <sys/mman.h>
 
 #define HUGE_BYTES ((uintptr_t)2 << 20)
+#define PAGE       ((uintptr_t)4096)
+
+enum { BATCH_PAGES = 16, FRESH_MOST = 4 /* pages of a small mapping */ };
 
 static _Atomic size_t cap = 64u << 20;
 static _Atomic size_t used;
@@ -107,13 +110,54 @@ static void *map(size_t size)
     return p;
 }
 
+static _Atomic uintptr_t fresh;
+
+/* Maps a batch, of which the caller takes n pages; the rest takes the place of the old rest. NULL: refused. */
+static char *map_batch(size_t n, uintptr_t old)
+{
+    char *p = mmap(NULL, BATCH_PAGES * PAGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    char *rest = p + n * PAGE;
+    size_t n_rest = BATCH_PAGES - n;
+    if (dp_cas_relaxed(&fresh, &old, (uintptr_t)rest | n_rest)) {
+        rest = (char *)(old & ~(PAGE - 1));
+        n_rest = old & (PAGE - 1);
+    }
+    if (n_rest)
+        munmap(rest, n_rest * PAGE);
+    return p;
+}
+
+static void *map_small(size_t size)
+{
+    size_t n = size / PAGE;
+    uintptr_t word = dp_load_relaxed(&fresh);
+    while ((word & (PAGE - 1)) >= n)
+        if (dp_cas_relaxed(&fresh, &word, word + size - n)) {
+            list((void *)(word & ~(PAGE - 1)), size);
+            return (void *)(word & ~(PAGE - 1));
+        }
+    char *p = map_batch(n, word);
+    if (p)
+        list(p, size);
+    return p;
+}
+
+/* A page that the parent filled would be copied, which costs as much as a new one. */
+void dp_mem_fork_child(void)
+{
+    dp_store_relaxed(&fresh, 0);
+}
+
 void *dp_mem_map(size_t n_bytes)
 {
     int saved = errno;
     size_t size = pages(n_bytes);
     if (size < n_bytes || charge(size))
         return NULL;
-    void *p = map(size);
+    void *p = size && size <= FRESH_MOST * PAGE ? map_small(size) : map(size);
     if (!p)
         dp_sub_relaxed(&used, size);
     errno = saved;
