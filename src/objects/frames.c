@@ -10,6 +10,11 @@
  * Bounds: an id is taken only below the capacity, the index is at most 5/8 full, and a probe looks at PROBES slots;
  * beyond that the table counts as full.
  *
+ * The index has two parts. A frame has a group of GROUP slots in the small one, which is two pages: a forked worker
+ * that meets a hundred new frames would otherwise touch a hundred pages, and the kernel would copy or clear each. A
+ * frame that finds its group full of others stands in the large part. Slots never become empty again, so a frame that
+ * is in the large part is never entered in the small one.
+ *
  * [FRAME] the id is stored with release and found with acquire. Without the pair a finder could compare, and a report
  * could print, words that are not written yet.
  */
@@ -22,11 +27,16 @@
 
 #include <errno.h>
 
-enum { PROBES = 128 };
+enum { PROBES = 128, SMALL_SLOTS = 2048, GROUP = 8 };
+
+struct index {
+    _Atomic uint32_t *slots; /* NULL: there is no such part */
+    uint32_t mask;
+};
 
 static struct dp_frame *frames;
-static _Atomic uint32_t *slots;
-static uint32_t capacity, slot_mask;
+static struct index small, large;
+static uint32_t capacity;
 static _Atomic uint32_t next_id;
 
 static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
@@ -50,15 +60,17 @@ int dp_frames_init(size_t budget_bytes)
         return err;
     size_t room = budget_bytes - budget_bytes / 4;
     uint32_t n_slots = 1024;
-    while (n_slots < (1u << 30) && (size_t)n_slots * 2 * (sizeof *slots + sizeof *frames / 2) <= room)
+    while (n_slots < (1u << 30) && (size_t)n_slots * 2 * (sizeof(uint32_t) + sizeof *frames / 2) <= room)
         n_slots *= 2;
-    size_t fit = (room - n_slots * sizeof *slots) / sizeof *frames, most = (size_t)n_slots / 8 * 5;
-    capacity = room < n_slots * sizeof *slots ? n_slots / 2 : (uint32_t)(fit < most ? fit : most);
-    slot_mask = n_slots - 1;
+    size_t fit = (room - n_slots * sizeof(uint32_t)) / sizeof *frames, most = (size_t)n_slots / 8 * 5;
+    capacity = room < n_slots * sizeof(uint32_t) ? n_slots / 2 : (uint32_t)(fit < most ? fit : most);
     frames = dp_mem_table(capacity * sizeof *frames);
-    slots = dp_mem_table(n_slots * sizeof *slots);
+    _Atomic uint32_t *slots = dp_mem_table(n_slots * sizeof *slots);
     if (!frames || !slots)
         return -ENOMEM;
+    if (n_slots >= 8 * SMALL_SLOTS) /* a smaller one has few pages */
+        small = (struct index){dp_mem_table(SMALL_SLOTS * sizeof *slots), SMALL_SLOTS - 1};
+    large = (struct index){slots, n_slots - 1};
     for (uint32_t id = 0; id < DP_FRAME_FIRST_REAL; id++)
         frames[id] = (struct dp_frame){.pc = id, .type = DP_FRAME_SYNTHETIC};
     dp_store_release(&next_id, DP_FRAME_FIRST_REAL);
@@ -70,43 +82,58 @@ static uint64_t hash_of(uint32_t type, dp_object_id object, uint64_t pc)
     return dp_hash_mix(pc + ((uint64_t)type << 63) + object * 0x9E3779B97F4A7C15u);
 }
 
-static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
+static bool is(dp_frame_id id, const struct dp_frame *frame)
 {
-    if (!slots) /* records.h is also used in processes that never start the hooks */
-        return 0;
-    uint64_t hash = hash_of(type, object, pc);
-    dp_frame_id mine = 0;
-    for (uint32_t i = 0; i < PROBES; i++) {
-        _Atomic uint32_t *slot = &slots[(hash + i) & slot_mask];
+    const struct dp_frame *known = &frames[id];
+    return known->pc == frame->pc && known->object == frame->object && known->type == frame->type;
+}
+
+/*
+ * Looks at n_slots from `at` on in one part of the index. mine: enters the frame where a slot is empty, as *mine, an id
+ * that is taken first. 0: neither found nor entered.
+ */
+static dp_frame_id search(const struct index *in, uint64_t at, uint32_t n_slots, const struct dp_frame *frame,
+                          dp_frame_id *mine)
+{
+    for (uint32_t i = 0; in->slots && i < n_slots; i++) {
+        _Atomic uint32_t *slot = &in->slots[(at + i) & in->mask];
         uint32_t id = dp_load_acquire(slot); /* [FRAME] */
         if (!id) {
-            if (!mine) {
-                mine = dp_id_take(&next_id, capacity);
-                if (!mine)
+            if (!mine)
+                return 0;
+            if (!*mine) {
+                *mine = dp_id_take(&next_id, capacity);
+                if (!*mine)
                     return 0;
-                frames[mine] = (struct dp_frame){.pc = pc, .object = object, .type = type};
+                frames[*mine] = *frame;
             }
-            if (dp_cas_publish(slot, &id, mine)) /* [FRAME] */
-                return mine;
+            if (dp_cas_publish(slot, &id, *mine)) /* [FRAME] */
+                return *mine;
         }
-        const struct dp_frame *known = &frames[id];
-        if (known->pc == pc && known->object == object && known->type == type)
+        if (is(id, frame))
             return id;
     }
     return 0;
 }
 
+static dp_frame_id search_both(const struct dp_frame *frame, dp_frame_id *mine)
+{
+    uint64_t hash = hash_of(frame->type, frame->object, frame->pc);
+    dp_frame_id id = search(&small, hash & ~(uint64_t)(GROUP - 1), GROUP, frame, mine);
+    return id ? id : search(&large, hash, PROBES, frame, mine);
+}
+
+static dp_frame_id intern(uint32_t type, dp_object_id object, uint64_t pc)
+{
+    const struct dp_frame frame = {.pc = pc, .object = object, .type = type};
+    dp_frame_id mine = 0;
+    return search_both(&frame, &mine); /* 0 without slots: records.h is also used without the hooks */
+}
+
 static dp_frame_id find(dp_object_id object, uintptr_t pc)
 {
-    uint64_t hash = hash_of(DP_FRAME_CODE, object, pc);
-    for (uint32_t i = 0; i < PROBES; i++) {
-        uint32_t id = dp_load_acquire(&slots[(hash + i) & slot_mask]); /* [FRAME] */
-        if (!id)
-            return 0;
-        if (frames[id].pc == pc && frames[id].object == object && frames[id].type == DP_FRAME_CODE)
-            return id;
-    }
-    return 0;
+    const struct dp_frame frame = {.pc = pc, .object = object, .type = DP_FRAME_CODE};
+    return search_both(&frame, NULL);
 }
 
 /*
@@ -114,7 +141,7 @@ static dp_frame_id find(dp_object_id object, uintptr_t pc)
  */
 dp_frame_id dp_frame_find(uintptr_t lookup_pc)
 {
-    if (!slots)
+    if (!large.slots)
         return 0;
     for (dp_object_id object = dp_objects_count(); object-- > 1;) {
         const struct dp_object *o = dp_object_get(object);
