@@ -9,6 +9,11 @@
  * A rule is a function of the address while the object stays loaded. A generation ends after an object was retired; its
  * rows do not match any more. While an unload is under way nothing is stored and nothing found (generation 0, which no
  * row has). An address without an object is never stored, because a file may be loaded there later.
+ *
+ * Rows lie as far apart as the code does, so each new frame would touch a page, and a forked worker has a hundred new
+ * frames. The cache therefore begins with FIRST_ROWS rows, and uses eight times as many after as many rows were filled
+ * as a quarter of those in use: by new frames, or by frames that drive each other out. Rows that are not found after
+ * that are filled again.
  */
 #include "unwind/unwind_cache.h"
 
@@ -21,8 +26,12 @@
 #include <errno.h>
 #include <string.h>
 
+enum { FIRST_ROWS = 2048, GROWTH = 8 };
+
 _Atomic uint64_t *dp_unwind_cache_rows;
-uint64_t dp_unwind_cache_mask;
+_Atomic uint64_t dp_unwind_cache_mask;
+static uint64_t largest_mask;
+static _Atomic uint64_t n_filled; /* relaxed: a lost count delays the growth a little */
 static bool rules_wanted;
 
 int dp_unwind_cache_init(size_t budget_bytes, bool with_rules)
@@ -33,9 +42,23 @@ int dp_unwind_cache_init(size_t budget_bytes, bool with_rules)
     dp_unwind_cache_rows = dp_mem_table(n * sizeof *dp_unwind_cache_rows);
     if (!dp_unwind_cache_rows)
         return -ENOMEM;
-    dp_unwind_cache_mask = n - 2;
+    largest_mask = n - 2;
+    dp_store_relaxed(&dp_unwind_cache_mask, n < 2 * FIRST_ROWS ? n - 2 : 2 * FIRST_ROWS - 2);
     rules_wanted = with_rules;
     return 0;
+}
+
+/* Counts a row that is filled. */
+static void grow(void)
+{
+    uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask), n = dp_load_relaxed(&n_filled) + 1;
+    if (mask == largest_mask)
+        return;
+    dp_store_relaxed(&n_filled, n);
+    if (n < (mask + 2) / 2 / 4)
+        return;
+    uint64_t next = (mask + 2) * GROWTH - 2;
+    dp_store_relaxed(&dp_unwind_cache_mask, next < largest_mask ? next : largest_mask);
 }
 
 /*
@@ -85,7 +108,8 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
     if (rules_wanted)
         value |= (uint64_t)make_rule(object, lookup_pc) << 32;
     if (object && generation && !dp_objects_unloading()) {
-        _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_unwind_cache_mask];
+        grow();
+        _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_load_relaxed(&dp_unwind_cache_mask)];
         dp_store_relaxed(&row[0], value);
         dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_era(generation)));
     }

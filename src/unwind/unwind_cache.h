@@ -14,7 +14,7 @@
  * pair torn by two writers does not match, and counts as a miss. All zero: empty.
  */
 extern _Atomic uint64_t *dp_unwind_cache_rows;
-extern uint64_t dp_unwind_cache_mask;
+extern _Atomic uint64_t dp_unwind_cache_mask; /* relaxed: grows; a row is found only by the mask it was stored with */
 
 /* budget_bytes of dp_mem. with_rules false: rows hold frame ids only (unwind=fp). -ENOMEM. Context: init. */
 int dp_unwind_cache_init(size_t budget_bytes, bool with_rules);
@@ -64,8 +64,8 @@ static inline __attribute__((always_inline)) bool dp_unwind_cache_peek(_Atomic u
 static inline uint64_t dp_unwind_cache_get(uintptr_t behind, uint32_t generation)
 {
     uint64_t value;
-    if (dp_unwind_cache_peek(dp_unwind_cache_rows, dp_unwind_cache_mask, dp_unwind_cache_era(generation), behind,
-                             &value) &&
+    if (dp_unwind_cache_peek(dp_unwind_cache_rows, dp_load_relaxed(&dp_unwind_cache_mask),
+                             dp_unwind_cache_era(generation), behind, &value) &&
         value)
         return value;
     return dp_unwind_cache_fill(behind, generation);

@@ -91,8 +91,8 @@ enum halt {
 static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_stack_cache *cache)
 {
     _Atomic uint64_t *rows = dp_unwind_cache_rows;
-    uint64_t mask = dp_unwind_cache_mask, era = dp_unwind_cache_era(cache->generation), hash = w->hash,
-             value = w->value;
+    uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask), era = dp_unwind_cache_era(cache->generation),
+             hash = w->hash, value = w->value;
     uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, candidate = w->candidate->sp;
     struct dp_stack_cache_frame *frame = cache->stage + w->n, *end = cache->stage + w->limit;
     dp_frame_id *id = cache->stage_ids + w->n;
