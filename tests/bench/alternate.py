@@ -27,11 +27,11 @@ def once(argv, conf, variable):
         env[variable] = os.path.join(BUILD, 'tests/bench/libtrivial.so')
     quiet = subprocess.DEVNULL if argv[0] == 'heaptrack' else None
     lines = subprocess.run(argv, env=env, check=True, stdout=subprocess.PIPE, stderr=quiet, text=True).stdout.splitlines()
-    return float(next(line for line in lines if line[:1].isdigit()))  # heaptrack says more
+    return float(next(line for line in lines if line[:1].isdigit()))  # heaptrack prints other lines
 
 
 def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
-    """confs: {name: conf, None, TRIVIALLY or HEAPTRACK}; the first is the one without us."""
+    """confs: {name: conf, None, TRIVIALLY or HEAPTRACK}; the first one is the run without an interposer."""
     values = {c: [] for c in confs}
     for _ in range(ROUNDS):
         for c, conf in confs.items():
@@ -44,7 +44,7 @@ def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
 
 
 WITHOUT = {'without us': None}
-TRIVIALLY = 'trivial'  # an interposer that does nothing, in place of ours
+TRIVIALLY = 'trivial'  # an interposer that does nothing, instead of the profiler
 TRIVIAL = {'trivial interposer': TRIVIALLY}
-HEAPTRACK = 'heaptrack'  # in place of ours, for what else records every event
+HEAPTRACK = 'heaptrack'  # another profiler, for comparison: it records every event
 BESIDE = {'heaptrack': HEAPTRACK} if shutil.which('heaptrack') else {}

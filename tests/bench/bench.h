@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/bench/bench.h - measuring both sides in one run: rounds alternate between them, and the medians are printed as
- * `name value unit`. DP_BENCH_ROUNDS in the environment is the number of rounds; 15 by default.
+ * tests/bench/bench.h - measures both sides of a comparison in one run: rounds alternate between them, and the medians
+ * are printed as `name value unit`. DP_BENCH_ROUNDS in the environment is the number of rounds; 15 by default.
  */
 #pragma once
 
@@ -47,8 +47,8 @@ static inline void bench_print(const char *name, double value, const char *unit)
 }
 
 /*
- * fn(thread, n) does n operations. Runs it in n_threads threads that start together; returns ns of processor time per
- * operation, so that more threads than processors still compare.
+ * fn(thread, n) does n operations. Runs it in n_threads threads that start together. Returns processor time in ns per
+ * operation, which can be compared even with more threads than processors.
  */
 typedef void (*bench_fn)(unsigned thread, long n);
 struct bench_thread {

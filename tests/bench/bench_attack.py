@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a crowd at the endpoint costs its host: redis-benchmark against a redis-server with `listen`, alternating between
-nobody at the endpoint, and 2,000 idle connections to it with a client that reads one byte a second besides. Then the time of
-redis's forks under the same crowd. Medians."""
+"""Measures what a crowd of clients at the endpoint costs the program: redis-benchmark runs against a redis-server with
+`listen`, in turns without clients, and with 2,000 idle connections and a client that reads one byte a second. Then it
+measures redis's forks under the same crowd. Prints medians."""
 import os
 import shutil
 import socket
@@ -44,7 +44,7 @@ class Crowd:
         time.sleep(0.5)
 
     def connect(self):
-        """Comes through once the last crowd has gone: the endpoint keeps 64 connections, each for 10 s at most."""
+        """Waits until the last crowd has gone: the endpoint keeps 64 connections, each for at most 10 s."""
         for _ in range(60):
             try:
                 return socket.create_connection(('127.0.0.1', ENDPOINT), timeout=0.5)
@@ -77,7 +77,7 @@ class Crowd:
         self.slow.join()
         for c in self.idle:
             c.close()
-        time.sleep(3)  # until the endpoint has noticed
+        time.sleep(3)  # time for the endpoint to see the connections
 
 
 class Nobody:
@@ -100,7 +100,7 @@ with subprocess.Popen(['redis-server', '--port', str(PORT), '--save', '', '--dir
         for name, unit, measure in (('redis-benchmark SET', 'requests/s', throughput), ('fork', 'us', fork_us)):
             values = {Nobody: [], Crowd: []}
             for i in range(ROUNDS):
-                for side, v in list(values.items())[::1 if i % 2 else -1]:  # neither always comes after the other
+                for side, v in list(values.items())[::1 if i % 2 else -1]:  # the order changes every round
                     with side():
                         v.append(measure())
             nobody, crowd = (statistics.median(v) for v in values.values())

@@ -9,8 +9,8 @@
  * DP_BENCH_WORLD=N, DP_BENCH_WAY=NAME and DP_BENCH_SHARE=PERCENT run one of them alone.
  *
  * 32 frames a stack, as a tree: roots are shared, leaves are not; 10,000 distinct call sites in code of the C library.
- * Nothing is in use; but in `seeds`, the shape of the two programs in Go that this began with (about 209 KB whole, 10
- * KB of delta), a hundredth is, and a hundredth changes.
+ * Nothing is in use, except in `seeds`, which has the shape of two Go programs (about 209 KB whole, 10 KB of delta):
+ * one percent of its records is in use, and one percent changes.
  */
 #include "bench.h"
 
@@ -38,7 +38,7 @@ static struct {
     dp_record_id *ids;
     uintptr_t code; /* of the C library: BENCH_SITES call sites */
     size_t n_changed;
-    size_t next; /* the changed ones are taken in turn */
+    size_t next; /* the next record to change */
 } world;
 
 static void must(int ok, const char *what)
@@ -196,7 +196,7 @@ static void measure(const char *shape)
     char name[64];
     int rounds = bench_rounds();
     const char *only = getenv("DP_BENCH_WAY");
-    for (int round = -2; round < rounds; round++) { /* two to warm up: first deltas are everything */
+    for (int round = -2; round < rounds; round++) { /* two to warm up: first deltas have all records */
         change_share();
         for (size_t w = 0; w < WAYS; w++) {
             if (only && strcmp(only, ways[w].name))

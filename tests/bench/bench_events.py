@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What events cost: bytes on disk in three forms, and time at the default rates.
+"""Measures the cost of events: bytes on disk in three forms, and time at the default rates.
 
 The events of a real program, the first 10^4, 10^5 and 10^6 of them, as
   aggregated   a pprof sample for each stack with its labels: no times

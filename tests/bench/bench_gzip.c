@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gzip module against zlib's level 1 on the same bytes, in turns: the profiles named on the command line, gzipped
- * or raw. python3.heap.pb.gz is every allocation of a python3 that imports a dozen modules.
+ * Compares the gzip module with zlib's level 1 on the same bytes, in turns: the profiles named on the command line,
+ * gzipped or raw. python3.heap.pb.gz has every allocation of a python3 that imports a dozen modules.
  */
 #include "bench.h"
 #include "base/mem.h"

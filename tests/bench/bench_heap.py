@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the preload object costs a program with a heap of the size that programs have: a step frees a random one of n live
-blocks and allocates another. Beside it: no interposer, one that does nothing, and what else records every event."""
+"""Measures the cost of the preload object in a program with a heap of realistic size: a step frees a random one of n
+live blocks and allocates another. For comparison: no interposer, one that does nothing, and heaptrack."""
 import os
 import sys
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measures one delta_heap through http.h, from begin to end: the 100,000 records of bench_delta, of which none, 2 % or
- * all changed since the cursor's last reply; nothing is in use. A thread of the profiler makes it while this thread
- * reads. Prints the medians of the processor time of both threads and of the elapsed time, in ms, then the size, and
- * the most memory that the profiler mapped beyond its memory between replies.
+ * all changed since the cursor's last reply; nothing is in use. A thread of the profiler makes the reply while this
+ * thread reads it. Prints the medians of the processor time of both threads and of the elapsed time, in ms, then the
+ * size, and the largest amount of memory that the profiler mapped in addition during a reply.
  */
 #include "bench.h"
 

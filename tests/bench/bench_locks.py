@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What lock profiles cost: pairs of lock and unlock without a waiter, and contended locks. Budgets: a pair costs at most 2 ns
-more in a process with threads, 0.5 ns without. A lock that is held for 2 us, with 10 us in between, keeps at least 0.97 of its
-throughput. Tight loops are reported and have no budget."""
+"""Measures the cost of lock profiles: pairs of lock and unlock without a waiter, and contended locks. Budgets: a pair
+costs at most 2 ns more in a process with threads, 0.5 ns without. A lock that is held for 2 us, with 10 us in between,
+keeps at least 0.97 of its throughput. Tight loops are reported and have no budget."""
 import os
 
 from alternate import BUILD, WITHOUT, compare

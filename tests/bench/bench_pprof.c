@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pprof room: encoding 100,000 rows of 32 frames, reading them, and the streaming diff in its steady state, where
- * one profile follows the other and 0, 2 or 100 % of the rows have changed; 2 % have something in use. Before gzip and
- * after inflating; one core.
+ * Measures src/pprof and src/model: encoding 100,000 rows of 32 frames, reading them, and `diff --stream` between
+ * profiles of which 0, 2 or 100 % of the rows have changed; 2 % have something in use. Without gzip; one core.
  */
 #include "base/hash.h"
 #include "base/mem.h"
@@ -37,7 +36,7 @@ static int drop(void *ctx, const void *bytes, size_t n_bytes)
 
 static uint64_t stacks[N_ROWS][DEPTH];
 
-/* Stacks share more the nearer they are to the root, as in a program. */
+/* Stacks share the frames near the root, as in a program. */
 static void make_stacks(void)
 {
     static uint32_t ids[N_LOCATIONS];
@@ -65,7 +64,7 @@ static void put_locations(struct dp_encode *e)
         e, &(struct dp_encode_mapping){.start = 0x400000, .limit = 0x10400000, .file = file, .build_id = build_id});
 }
 
-/* Rows that change_1_in divides are `turn` higher; 0: none. */
+/* Every change_1_in-th row is higher by `turn`; 0: none is. */
 static double encode(dp_pprof_write_fn fn, void *ctx, int turn, unsigned change_1_in)
 {
     static const struct dp_encode_value_type types[] = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the preload object costs a program that knows nothing of it. Every figure stands beside the one without us;
-the two alternate within one run, and the medians are printed: `name value unit`."""
+"""Measures the cost of the preload object in a program that is not changed. Runs with and without it alternate, and the
+medians of both are printed: `name value unit`."""
 import os
 import sys
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures the parts of the heap's hooks, and a malloc/free pair through hooks.h as an interposer makes it, against the
- * same pair without hooks: profiler off, sampling, and every allocation recorded, in 1 to 8 threads that all share one
- * stack.
+ * Measures the parts of the heap's hooks, and a pair of malloc and free through hooks.h, as an interposer makes it. The
+ * pair is compared with the same pair without hooks: profiler off, sampling, and every allocation recorded, in 1 to 8
+ * threads that all have the same stack.
  */
 #include "bench.h"
 #include "record/record.h"
@@ -151,7 +151,7 @@ static void part_intern(unsigned thread, long n)
     }
 }
 
-static void part_add(unsigned thread, long n) /* an alloc and its free, by all threads in one record */
+static void part_add(unsigned thread, long n) /* an alloc and its free; all threads use one record */
 {
     dp_frame_id frames[5] = {31, 32, 33, 34, 35};
     struct dp_stack stack = {.depth = 5, .frames = frames, .hash = dp_stack_hash(frames, 5)};

@@ -3,10 +3,10 @@
  * bench_unwind.c - measures the cost of a walk per frame, in code without frame pointers:
  *
  *     new        every frame differs from the last walk (the whole stack has moved)
- *     repeated   the stack of the last walk, but for the leaf
- *     backtrace  libunwind's unw_backtrace, which keeps a cache of its own
+ *     repeated   the stack of the last walk, except for the leaf
+ *     backtrace  libunwind's unw_backtrace, which has its own cache
  *     fp         frame pointers, in the same code built with them, addresses only
- *     miss       one address for which the rule has to be made
+ *     miss       one address whose rule is not in the cache
  *
  * The fixed cost of a walk is subtracted: the cost at a depth of one.
  */
@@ -29,7 +29,7 @@ static volatile uintptr_t sink;
 
 struct run {
     int n;
-    double ns; /* of the walks alone */
+    double ns; /* of the walks only */
     uint64_t frames;
 };
 
@@ -55,7 +55,7 @@ static void leaf_new(void *ctx)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Two call sites in turns: the leaf differs, the rest repeats. */
+/* Walks from two call sites in turns: the leaf differs, all other frames repeat. */
 static void leaf_repeated(void *ctx)
 {
     struct run *r = ctx;
@@ -155,7 +155,7 @@ static void measure(const char *name, chain_fn chain, leaf_fn leaf)
     }
 }
 
-/* New and moved: successive walks find the stack at another place, as deep as before. */
+/* New and moved: each walk finds the stack at another address, with the same depth. */
 static void measure_moving(int depth)
 {
     struct run r = {0};

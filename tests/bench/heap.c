@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap WAY LIVE SIZE DEPTH THREADS STEPS - what a program with a large heap sees of an allocator.
+ * heap WAY LIVE SIZE DEPTH THREADS STEPS - measures an allocator in a program with a large heap.
  *
  * Each thread keeps LIVE blocks. A step frees a random one and allocates another in its place, DEPTH frames down. SIZE
  * is the size of a block, or with a minus sign the largest of random sizes. WAY is `malloc` or `step`: `step` does
  * everything but the allocator's part, so that the cost of the random choice can be subtracted. Prints the median of
- * nine batches, in nanoseconds of processor time a step. A block that was just freed is rarely the one that is
- * allocated next, and what a free reads about its block is rarely in a cache: a loop that frees what it just allocated
- * shows neither.
+ * nine batches, in nanoseconds of processor time a step. As in real programs, the block that was freed last is rarely
+ * allocated next, and the data that free reads about its block are rarely in a cache. A loop that frees each block at
+ * once would not show that.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct worker {
 static double now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what other programs take meanwhile is not counted */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* does not count the time of other programs */
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
@@ -49,7 +49,7 @@ static inline size_t next_size(struct worker *worker)
     return size >= 0 ? (size_t)size : 1 + next_random(worker) % (uint64_t)-size;
 }
 
-/* No tail call: each level is a frame of its own. */
+/* No tail call: each level has its own frame. */
 __attribute__((noinline)) static void *allocate(size_t n, int down)
 {
     void *block = down > 1 ? allocate(n, down - 1) : malloc(n);
@@ -83,7 +83,7 @@ static void *run(void *arg)
     for (long i = 0; allocates && i < n_live; i++)
         *(char *)(worker->blocks[i] = allocate(next_size(worker), depth)) = 1;
     for (long i = 0; i < 2 * n_live; i++)
-        step(worker); /* the heap ages: neighbours in the array are no neighbours in memory */
+        step(worker); /* afterwards neighbours in the array are no neighbours in memory */
     for (int batch = 0; batch < BATCHES; batch++) {
         pthread_barrier_wait(&together);
         double start = now_ns();

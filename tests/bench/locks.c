@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locks pair THREADS MUTEX|RWLOCK|SEM N - ns for a pair of lock and unlock that nobody else wants, the best of nine
- *     batches; THREADS 1: nothing else runs, 2: another thread sleeps.
+ * locks pair THREADS MUTEX|RWLOCK|SEM N - ns for a pair of lock and unlock without contention, the best of nine
+ *     batches; THREADS 1: there is no other thread, 2: another thread sleeps.
  * locks contended THREADS HELD_NS BETWEEN_NS MS - turns a millisecond of THREADS threads in one mutex.
  */
 #include <pthread.h>

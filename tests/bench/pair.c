@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pair PAIRS DEPTH THREADS LIVE SIZE - mallocs and frees PAIRS times in each thread, DEPTH frames down, beside LIVE
- * blocks of 1 MiB that are never touched; prints nanoseconds a pair: the best of nine batches, or where threads may
- * wait for each other, the median, since in the best one perhaps only one of them ran. They begin each batch together.
+ * blocks of 1 MiB that are never touched. Prints nanoseconds a pair: the best of nine batches with one thread, the
+ * median with several, since in the best batch perhaps only one of them ran. All threads begin a batch together.
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 static double now_ns()
 {
     timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); // what other programs take meanwhile is not counted
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); // does not count the time of other programs
     return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
 }
 

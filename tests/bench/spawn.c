@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     struct timespec start, end;
     if (argc < 3)
         return 2;
-    /* LD_PRELOAD is for the children, which get it under another name. */
+    /* The children get LD_PRELOAD; this program has it under another name. */
     if (getenv("SPAWN_PRELOAD"))
         setenv("LD_PRELOAD", getenv("SPAWN_PRELOAD"), 1);
     int n = atoi(argv[1]);

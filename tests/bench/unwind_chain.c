@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unwind_chain.c - a hundred different functions that call each other, so that a stack of any depth up to that has a
+ * unwind_chain.c - a hundred different functions that call each other, so that stacks of up to a hundred frames have a
  * different return address in each frame. Built without frame pointers, and once more with them (CHAIN names the
  * entry).
  */

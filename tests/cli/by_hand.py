@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Profiles made by hand, and a test case that gives them to the command, the test's first argument."""
+"""Makes profiles by hand, and has a test case that gives them to the command, which is the test's first argument."""
 import gzip
 import os
 import subprocess
@@ -15,7 +15,7 @@ DELTAPROF = sys.argv.pop(1)
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that a language's runtime named."""
+    NAME@FILE is a frame that was named by a language's runtime."""
     strings, functions, frames, out = [''], [], [], b''
 
     def string(text):

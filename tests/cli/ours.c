@@ -47,7 +47,7 @@ static void work(int from, int to)
     }
 }
 
-/* Nothing here allocates: what the writing itself did would lie between two dumps. */
+/* Does not allocate: allocations made while writing would be between the two dumps. */
 static int to_file(void *file, const void *bytes, size_t n_bytes)
 {
     return write(*(int *)file, bytes, n_bytes) == (ssize_t)n_bytes ? 0 : -EIO;

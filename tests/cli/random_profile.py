@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Profiles made at random, written in every way that the format allows, and read back into what they mean.
+"""Makes random profiles, writes them in every way that the format allows, and reads profiles back into their meaning.
 
 A Model is rows {(stack, labels): [values]} over random mappings, functions and frames. write() puts it into bytes: with
 another order of fields, messages, strings and labels each time, packed or not, ids of any size, rows in several pieces.
@@ -61,7 +61,7 @@ class Model:
             self.rows[stack, labels] = [rng.choice([0, 1, 300, 1 << 20, 1 << 40]) for _ in self.types]
 
     def later(self, rng):
-        """The same process a little later: flows grew, states changed, some rows are new."""
+        """The same process a little later: flows have grown, states have changed, some rows are new."""
         other = Model.__new__(Model)
         other.__dict__ = dict(self.__dict__, rows={})
         for row, values in self.rows.items():
@@ -74,8 +74,8 @@ class Model:
         return other
 
     def write(self, rng, time_ns=0, slide=False, plain=False, unknown=False):
-        """plain: only what google/pprof reads (dense enough ids, and so on). slide: libraries lie elsewhere. unknown: with
-        fields from the future."""
+        """plain: only forms that google/pprof reads (dense ids, for example). slide: libraries have other addresses.
+        unknown: with fields that this version does not know."""
         strings = ['']
         for i in range(rng.randrange(4)):
             strings.append('never used %d' % i)
@@ -112,7 +112,7 @@ class Model:
             return b''.join(fields)
 
         def repeated(field, numbers):
-            """Packed, one by one, or some of each; the order of the numbers stays."""
+            """Writes numbers packed, one by one, or mixed, in their order."""
             out, at = b'', 0
             while at < len(numbers):
                 n = rng.randrange(1, len(numbers) - at + 1)
@@ -158,7 +158,7 @@ class Model:
         rest = [number(9, time_ns), number(12, 524288), chunk(11, shuffled([number(1, index('space')), number(2, index('bytes'))]))]
         out += rest + ([number(100, 78)] if unknown else [])
         rng.shuffle(out)
-        for group in (kinds, table, mappings):  # these keep their order, anywhere among the rest
+        for group in (kinds, table, mappings):  # each group keeps its order, spread among all other fields
             places = sorted(rng.randrange(len(out) + 1) for _ in group)
             for place, field in reversed(list(zip(places, group))):
                 out.insert(place, field)
@@ -170,7 +170,7 @@ class Model:
 
 
 class Series:
-    """Profiles as one producer writes them: the same bytes again, but for values, and sometimes an id means something else."""
+    """Profiles as one producer writes them: the same bytes again except for values; sometimes an id gets another meaning."""
     TYPES = [('alloc_objects', 'count'), ('inuse_space', 'bytes')]
 
     def __init__(self, rng, n_rows=40, n_frames=300):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rss.c - a program that knows where its memory went: prints "SIZES..." as JSON, then waits for the end of its input.
-// With an argument it changes its user first, and leaves alone what otherwise it only reads.
+// rss.c - uses memory in known ways and prints the sizes as JSON, then waits for the end of its input. With an argument
+// it changes its user first, and does not touch the pages that otherwise it only reads.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +38,11 @@ int main(int argc, char **argv)
         if (i % 4)
             free(blocks[i]);
     void *large = memset(malloc(LARGE), 1, LARGE), *untouched = calloc(1, UNTOUCHED);
-    for (size_t i = 0; argc == 1 && i < UNTOUCHED; i += 4096) // pages of zeros, which are nobody's memory
+    for (size_t i = 0; argc == 1 && i < UNTOUCHED; i += 4096) // reads map the page of zeros: not in its RSS
         (void)((volatile char *)untouched)[i];
     void *mapped = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(mapped, 1, MAPPED);
-    if (argc > 1 && setuid(65534)) // the kernel then takes the files of /proc/self away
+    if (argc > 1 && setuid(65534)) // the kernel then gives the files of /proc/self to root
         return 1;
     printf("{\"in_use\":%d,\"held\":%d,\"stacks\":%d,\"files\":%zu,\"mapped\":%d,\"untouched\":%d,\"kept\":%d}\n",
            BLOCKS / 4 * BLOCK + LARGE, BLOCKS / 4 * 3 * BLOCK, ON_STACK, sizeof data, MAPPED, UNTOUCHED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof diff` and `merge` on profiles made at random. DP_CASES: how many of each; DP_SEED: where they begin.
+"""`deltaprof diff` and `merge` on random profiles. DP_CASES: the number of cases of each test; DP_SEED: the first seed.
 
     test_diff.py DELTAPROF
 """
@@ -20,7 +20,7 @@ CASES, SEED = int(os.environ.get('DP_CASES', 25)), int(os.environ.get('DP_SEED',
 
 
 def minus(new, old, kinds, negative='keep'):
-    """new less old on the flows, by the definition."""
+    """new minus old on the flows, by the definition."""
     out = {}
     for row in {**new, **old}:
         a, b = old.get(row, [0] * len(kinds)), new.get(row, [0] * len(kinds))
@@ -63,7 +63,7 @@ class Diff(unittest.TestCase):
         return done.stdout
 
     @each_seed
-    def test_diff_of_a_profile_and_itself_in_other_bytes_has_no_flow(self, rng):
+    def test_diff_of_two_encodings_of_a_profile_has_no_flow(self, rng):
         a = Model(rng)
         old = self.file('old', a.write(rng, time_ns=5))
         new = self.file('new', a.write(rng, time_ns=9, slide=True))
@@ -85,7 +85,7 @@ class Diff(unittest.TestCase):
         self.assertEqual(types(data), a.types)
 
     @each_seed
-    def test_what_is_written_is_dense_and_all_of_it_is_used(self, rng):
+    def test_ids_in_the_output_are_dense_and_all_of_them_are_used(self, rng):
         a = Model(rng)
         old, new = self.file('old', a.write(rng, time_ns=1)), self.file('new', a.later(rng).write(rng, time_ns=2))
         p = parse(self.run_it('diff', old, new))
@@ -122,7 +122,7 @@ class Diff(unittest.TestCase):
                              minus(meaning(data[i]), meaning(data[i - 1]), models[0].types))
 
     @each_seed
-    def test_a_stream_of_samples_that_repeat_themselves(self, rng):
+    def test_a_stream_of_profiles_with_repeated_samples(self, rng):
         series = Series(rng)
         data = [series.write()] + [series.step() for _ in range(12)]
         paths = [self.file('%02d.pb' % i, d) for i, d in enumerate(data)]
@@ -132,7 +132,7 @@ class Diff(unittest.TestCase):
             self.assertEqual(meaning(self.file('out/%02d.delta.pb.gz' % i)), minus(meaning(data[i]), meaning(data[i - 1]), Series.TYPES))
 
     @each_seed
-    def test_old_and_the_difference_merged_are_new_on_flows(self, rng):
+    def test_flows_of_old_merged_with_the_difference_are_those_of_new(self, rng):
         a = Model(rng)
         old, new = a.write(rng, time_ns=100), a.later(rng).write(rng, time_ns=250)
         delta = self.run_it('diff', self.file('p.1.0001.heap.pb.gz', old), self.file('new', new))
@@ -142,7 +142,7 @@ class Diff(unittest.TestCase):
         self.assertEqual(meaning(self.run_it('merge', *paths)), meaning(new))
 
     @each_seed
-    def test_ignored_labels_tell_no_rows_apart(self, rng):
+    def test_rows_that_differ_by_an_ignored_label_are_one(self, rng):
         a = Model(rng)
         old, new = a.write(rng, time_ns=100), a.later(rng).write(rng, time_ns=250)
         data = self.run_it('diff', '--ignore-label=bytes', '--ignore-label=k', self.file('old', old),
@@ -162,7 +162,7 @@ class Diff(unittest.TestCase):
             expected[row] = [y - x if t == flow else y for (t, _), x, y in zip(a.types, was, now)]
         self.assertEqual(meaning(data), {row: v for row, v in expected.items() if any(v)})
 
-    def test_fields_from_the_future_survive_with_what_they_belong_to(self):
+    def test_unknown_fields_are_kept_with_their_message(self):
         rng = random.Random(SEED)
         a = Model(rng, n_rows=20)
         old, new = a.write(rng, time_ns=1), a.later(rng).write(rng, time_ns=2, unknown=True)
@@ -171,7 +171,8 @@ class Diff(unittest.TestCase):
         self.assertGreater(data.count(b'\xa0\x06\x4d'), 10)
 
     def test_profiles_of_other_allocators(self):
-        """Of jemalloc (python3, prof_accum) and gperftools (perl), as go tool pprof -proto writes them: no names, no build-ids."""
+        """Profiles of jemalloc (python3, prof_accum) and gperftools (perl), written by go tool pprof -proto: no names, no
+        build ids."""
         for name in 'jemalloc', 'gperftools':
             paths = [os.path.join(HERE, 'producers', '%s.%d.pb.gz' % (name, i)) for i in (1, 2)]
             old, new = ({row: values for row, values in meaning(self.file(path)).items()} for path in paths)
@@ -181,13 +182,13 @@ class Diff(unittest.TestCase):
                 self.assertEqual(meaning(data), minus(new, old, types(self.file(paths[0])), negative))
             self.assertLess(len(data), os.path.getsize(paths[1]))
 
-    def test_a_directory_is_refused_with_what_to_do(self):
+    def test_a_directory_is_refused_with_an_advice(self):
         for arguments in ([self.dir.name, self.dir.name], ['--stream', '-o', os.path.join(self.dir.name, 'out'), self.dir.name]):
             done = subprocess.run([DELTAPROF, 'diff', *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2)
             self.assertIn('deltaprof growth takes directories', done.stderr)
 
-    def test_a_long_stream_forgets_what_is_gone(self):
+    def test_a_long_stream_forgets_rows_that_are_gone(self):
         rng = random.Random(SEED)
         paths, last = [], None
         for i in range(30):

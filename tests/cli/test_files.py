@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof merge` on profiles made by hand, what all verbs do with files, and with broken ones.
+"""`deltaprof merge` on profiles made by hand; how all verbs treat files, and broken files.
 
     test_files.py DELTAPROF CORPUS
 """
@@ -24,7 +24,7 @@ CORPUS = sys.argv.pop(1)
 
 
 def last_number(data, field):
-    """The number that a message gives a field; for those that protoc's profile.proto does not have yet."""
+    """The last number of a field in a message, for fields that protoc's profile.proto does not have yet."""
     at, found = 0, None
 
     def take():
@@ -55,14 +55,14 @@ class Files(Case):
                 self.run_it(*arguments, status=2)
                 self.assertRegex(self.error, r'\Adeltaprof \w+: .*\n\Z')
 
-    def test_help_tells_of_each_verb(self):
+    def test_help_has_a_text_for_each_verb(self):
         for verb in 'run', 'top', 'tree', 'growth', 'leaks', 'check', 'merge', 'diff':
             self.assertEqual(self.run_it('help', verb), self.run_it(verb, '--help'))
             self.assertIn(('deltaprof %s ' % verb).encode(), self.run_it('help'))
 
     # ---- merge ----
 
-    def test_merge_follows_the_same_rule(self):
+    def test_merge_has_the_same_rule_as_top(self):
         paths = self.files_of_two_processes()
         data = self.run_it('merge', *paths)
         self.assertEqual([v for row in meaning(data).values() for v in row], [10, 100, 7, 3004])
@@ -77,7 +77,7 @@ class Files(Case):
         data = self.run_it('merge', '--kind', 'block', self.dir.name)
         self.assertEqual(([v for row in meaning(data).values() for v in row], self.error), ([1, 9], ''))
 
-    def test_what_a_profile_says_of_itself_is_kept(self):
+    def test_the_header_of_a_profile_is_kept(self):
         fields = {7: b'drop.*', 8: b'keep.*', 13: b'a comment', 14: b'contentions', 15: b'https://example.org/'}
         data = gzip.decompress(profile([(['f'], [1, 2])], MUTEX))
         n = len(parse(data).string_table)
@@ -106,7 +106,7 @@ class Files(Case):
             self.assertEqual(list(meaning(f.read()).values()), [[3, 3, 0, 0]])
         self.assertEqual(sorted(os.listdir(self.dir.name)), ['a', 'b'])
 
-    def test_an_output_may_be_read_by_those_who_may_read_every_input(self):
+    def test_an_output_has_only_the_permissions_that_every_input_has(self):
         a, b = self.file('a', [(['f'], [1, 1, 0, 0])]), self.file('b', [(['f'], [2, 2, 0, 0])])
         out = os.path.join(self.dir.name, 'out')
         self.addCleanup(os.umask, os.umask(0o022))
@@ -117,12 +117,12 @@ class Files(Case):
                 self.run_it(verb, a, b, '-o', out)
                 self.assertEqual(os.stat(out).st_mode & 0o777, want, (verb, modes))
                 os.remove(out)
-        os.chmod(self.file('out', b''), 0o600)  # and it loosens nothing that is there
+        os.chmod(self.file('out', b''), 0o600)  # an existing file gets no more permissions
         os.chmod(a, 0o644)
         self.run_it('merge', a, '-o', out)
         self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
 
-    def test_what_a_killed_process_of_this_number_left_is_not_in_the_way(self):
+    def test_a_temporary_file_of_a_killed_process_with_this_pid_is_no_hindrance(self):
         a, out = self.file('a', [(['f'], [1, 1, 0, 0])]), os.path.join(self.dir.name, 'out')
 
         def leave():
@@ -146,7 +146,7 @@ class Files(Case):
         self.assertEqual((done.returncode, done.stderr.decode()), (1, 'deltaprof merge: %s/out: File too large\n' % self.dir.name))
         self.assertEqual(os.listdir(self.dir.name), ['a'])
 
-    def test_one_who_is_killed_leaves_nothing(self):
+    def test_a_killed_command_leaves_nothing(self):
         samples = b''.join(chunk(2, chunk(2, b'\1') + chunk(3, number(1, 1) + number(3, i))) for i in range(1, 300_000))
         a = self.file('a', chunk(6, b'') + chunk(6, b'k') + chunk(1, number(1, 1)) + samples)
         self.run_it('merge', a, '-o', self.dir.name + '/whole')
@@ -155,7 +155,7 @@ class Files(Case):
         for which in signal.SIGTERM, signal.SIGINT, signal.SIGHUP:
             status, left, before = 0, [], signal.signal(which, signal.SIG_DFL)  # a shell's background jobs ignore some
             self.addCleanup(signal.signal, which, before)
-            while status == 0 or left == ['out']:  # it was faster, with its work or with its end as well
+            while status == 0 or left == ['out']:  # it finished its output, or ended, before the signal
                 out = tempfile.mkdtemp(dir=self.dir.name)
                 process = subprocess.Popen([DELTAPROF, 'merge', a, '-o', out + '/out'])
                 while not os.listdir(out) and process.poll() is None:
@@ -218,14 +218,14 @@ class Files(Case):
                 with open(path, 'rb') as f:
                     self.refuse('top', '-', '--limit=1M', data=f.read())
 
-    def test_odd_files_are_read(self):
+    def test_unusual_files_are_read(self):
         for name in 'gzip', 'gzip-two-members', 'deep', 'ids-huge', 'values-extreme', 'strings-not-utf8', 'packed-comment':
             path = os.path.join(CORPUS, name)
             self.run_it('top', path)
             for verb in ['top'], ['growth', path], ['growth', path, path], *([['tree']] if name != 'deep' else []):  # json has a limit
                 json.loads(self.run_it(*verb, '--json', path))
 
-    def test_what_is_wrong_is_named_with_its_place(self):
+    def test_an_error_in_a_file_is_named_with_its_place(self):
         for name, words in {
             'location-unknown': 'Sample.location_id 5 is no location',
             'location-twice': 'Location.id 1 stands there twice',
@@ -241,7 +241,7 @@ class Files(Case):
             with self.subTest(name):
                 self.assertRegex(self.refuse('top', os.path.join(CORPUS, name)), r'byte \d+: .*(%s)' % words)
 
-    def test_what_is_something_else_is_named(self):
+    def test_files_of_another_format_are_named(self):
         data = profile([(['f'], [1, 1, 1, 1])])
         for what, other in {'text': b'heap profile: 1: 2 [3: 4] @ heap_v2/524288\n', 'xz data': lzma.compress(data),
                             'bzip2 data': bz2.compress(data), 'zstd data': b'\x28\xb5\x2f\xfd\x04\x00' + data,
@@ -249,7 +249,7 @@ class Files(Case):
             for data in (other,) if what == 'gzipped twice' else (other, gzip.compress(other)):
                 self.assertIn('standard input: not a pprof profile, gzipped or raw, but ' + what, self.refuse('top', '-', data=data))
 
-    def test_what_is_no_profile_is_said_to_be_none(self):
+    def test_a_file_that_is_no_profile_is_refused(self):
         for data, line in {b'': 'empty, not a pprof profile', gzip.compress(b''): 'empty, not a pprof profile',
                            bytes(9): 'no pprof profile, or a broken one: byte 0: no field of a profile',
                            b'x.tar' + bytes(9): 'no pprof profile, or a broken one: byte 2: field 14 of a Profile'}.items():
@@ -261,7 +261,7 @@ class Files(Case):
         for n in range(0, len(data), 3):
             self.refuse('top', '-', data=data[:n])
 
-    def test_a_bomb_ends_at_the_limit(self):
+    def test_a_gzip_bomb_ends_at_the_limit(self):
         member = gzip.compress(bytes(16 << 20))
         bomb = self.file('bomb', member * 640)  # 10 GiB in 10 MB
         line = self.refuse('top', '--limit', '64M', bomb)
@@ -272,7 +272,7 @@ class Files(Case):
         self.run_it(*arguments)
         return os.times().children_user - before.children_user
 
-    def test_things_made_to_have_one_hash_do_not_take_for_ever(self):
+    def test_strings_made_to_have_one_hash_take_no_longer(self):
         head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1)) + chunk(5, number(1, 1) + number(2, 1))
         n = 100_000
         for name, thing in {
@@ -284,13 +284,13 @@ class Files(Case):
                            for bits in (0, 40 if name == 'ids' else 32))
             self.assertLess(made, 20 * usual + 1, name)
 
-    def test_many_small_things_end_at_the_memory_that_the_limit_allows(self):
+    def test_many_small_messages_end_at_the_memory_that_the_limit_allows(self):
         head = chunk(6, b'') + chunk(6, b'a') + chunk(1, number(1, 1))
         lines = number(1, 1) + b'\x22\0' * (15 << 20)  # two bytes each on the wire
         path = self.file('lines', gzip.compress(head + varint(4 << 3 | 2) + varint(len(lines)) + lines, 1))
         self.assertIn('more than 380 MiB of memory needed', self.refuse('top', '--limit', '31M', path))
 
-    def test_memory_is_what_a_control_group_leaves(self):
+    def test_a_control_group_limits_the_memory(self):
         with open('/proc/self/cgroup') as f:
             groups = {line.split(':')[1]: line.split(':', 2)[2].strip() for line in f}
         place, limit = ('/sys/fs/cgroup/memory' + groups['memory'], 'memory.limit_in_bytes') if 'memory' in groups else \
@@ -319,14 +319,14 @@ class Files(Case):
         for arguments in ['top', heap, mutex], ['merge', heap, mutex], ['diff', heap, mutex]:
             self.assertIn('another kind of profile', self.refuse(*arguments))
 
-    def test_counters_that_went_down_are_told(self):
+    def test_counters_that_went_down_are_reported(self):
         a, b = self.file('a', [(['f'], [9, 9, 5, 5])]), self.file('b', [(['f'], [2, 2, 7, 7])])
         self.assertEqual(list(meaning(self.run_it('diff', a, b)).values()), [[0, 0, 7, 7]])
         self.assertIn('1 sample went down or vanished', self.error)
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=drop', a, b)).values()), [])
         self.assertEqual(list(meaning(self.run_it('diff', '--negative=keep', a, b)).values()), [[-7, -7, 7, 7]])
 
-    def test_numbers_that_overflow_stay_at_the_end(self):
+    def test_numbers_that_overflow_stay_at_the_largest(self):
         most, least = 2**63 - 1, -2**63
         a, b = self.file('a', [(['f'], [least, 1, 5, 5])]), self.file('b', [(['f'], [most, 1, 5, 5])])
         self.assertEqual(list(meaning(self.run_it('diff', a, b)).values()), [[most, 0, 5, 5]])
@@ -335,7 +335,7 @@ class Files(Case):
         self.assertEqual(list(meaning(self.run_it('diff', self.file('d', [(['g'], [1, 1, 1, 1])], program='/bin/other'), twice)).values()),
                          [[most, 2, 10, 10]])
 
-    def test_flows_that_are_not_there_are_named(self):
+    def test_missing_flows_are_named(self):
         a = self.file('a', [(['f'], [9, 9, 5, 5])])
         self.run_it('diff', '--flows=alloc_space,cpu', a, a, status=2)
         self.assertEqual(self.error, 'deltaprof diff: %s: no sample type cpu to subtract; it has: alloc_objects, alloc_space, '

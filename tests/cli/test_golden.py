@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof diff` against google/pprof's own Merge, on profiles made at random and on those of a Go program.
+"""Compares `deltaprof diff` with google/pprof's own Merge, on random profiles and on those of a Go program.
 
     test_golden.py DELTAPROF OURS BUILD-DIRECTORY
 """
@@ -76,8 +76,8 @@ class Golden(unittest.TestCase):
                 shutil.copy(os.path.join(HERE, 'producers', '%s.%d.pb.gz' % (name, i)), DIR)
             self.compare(name + '.1.pb.gz', name + '.2.pb.gz', ['alloc_objects', 'alloc_space'])
 
-    def test_a_pair_of_our_own(self):
-        """Three ways to one delta: raw records, `deltaprof diff` of what is serialised, google/pprof's Merge of it."""
+    def test_a_pair_of_deltaprofs_own_profiles(self):
+        """Three ways give one delta: raw records, `deltaprof diff` of two files, google/pprof's Merge of the same files."""
         conf = 'heap_rate=1,out=none,interval=0'
         subprocess.run([DELTAPROF, 'run', '-o', conf, '--', OURS, DIR], check=True, timeout=60)
         self.compare('all.1.pb.gz', 'all.2.pb.gz', sorted(FLOWS))
@@ -94,7 +94,7 @@ class Golden(unittest.TestCase):
         self.assertTrue(all(v >= 0 for sample in delta.sample for v in sample.value))
         self.assertGreater(len(delta.sample), 0)
 
-    def test_our_output_is_read_by_go_tool_pprof(self):
+    def test_go_tool_pprof_reads_the_output(self):
         subprocess.run([WORK, DIR, '2'], check=True, timeout=60)
         subprocess.run([DELTAPROF, 'diff', path('heap.1.pb.gz'), path('heap.2.pb.gz'), '-o', path('ours.pb.gz')], check=True)
         done = subprocess.run([GO, 'tool', 'pprof', '-sample_index=alloc_space', '-top', path('ours.pb.gz')], env=ENV, text=True,

@@ -30,7 +30,7 @@ class Growth(Case):
         self.assertEqual([row['growth'] for row in self.growth('--type', 'alloc_space', old, new)['rows']], [5, -5, 4])
         self.assertEqual([row['name'] for row in self.growth('--ignore', '^a$', '-n1', old, new)['rows']], ['b'])
 
-    def test_the_text_is_signed(self):
+    def test_numbers_in_the_text_have_signs(self):
         self.assertEqual(self.run_it('growth', *self.pair()).decode(), '''\
 From %s to %s (inuse_space)
      +260B  157B -> 417B in all
@@ -58,11 +58,11 @@ From %s to %s (inuse_space)
         self.assertEqual((rows['up']['before'], rows['up']['after'], rows['up']['steadiness']), (100, 6100, 1))
         self.assertAlmostEqual(rows['up']['per_hour'], 6000, delta=60)
 
-    def test_one_tick_is_nothing_to_compare(self):
+    def test_one_tick_cannot_be_compared(self):
         self.ticks('a.1', {'f': [1]})
         self.assertIn('There is one tick only', self.run_it('growth', self.dir.name).decode())
 
-    def test_a_directory_has_no_other_type_and_kind(self):
+    def test_another_type_or_kind_of_a_directory_is_refused(self):
         self.ticks('a.1', {'f': [1, 2]})
         for words in (('--type', 'alloc_space'), ('--kind', 'block')):
             self.run_it('growth', *words, self.dir.name, status=2)
@@ -103,12 +103,12 @@ class Check(Case):
         self.run_it('check', old, old, status=2)
 
     def sampled(self, rng, n_blocks, size, rate):
-        """A profile of n_blocks: each is sampled with its probability, and counts for the inverse of that."""
+        """A profile of n_blocks: each is sampled with its probability, and has the inverse of that as its weight."""
         p = 1 - 2.718281828459045 ** (-size / rate)
         n = sum(rng.random() < p for _ in range(n_blocks))
         return [(['f', 'main'], [round(n / p), round(n / p * size), 0, 0])]
 
-    def test_totals_that_are_counted_find_one_percent_and_nothing_else(self):
+    def test_counted_totals_show_one_percent_and_equal_runs_pass(self):
         rng = random.Random(7)
         n, size = 5000, 4096
         for i in range(20):
@@ -119,7 +119,7 @@ class Check(Case):
             new = self.with_total('new', self.sampled(rng, n, size, 524288), n * size)
             self.run_it('check', '--max-growth', '0.1%', old, new)
 
-    def test_estimates_are_not_taken_for_growth_where_chance_makes_as_much(self):
+    def test_differences_of_estimates_within_chance_are_no_growth(self):
         rng = random.Random(7)
         for i in range(20):
             old, new = (self.file(name, gzip.compress(gzip.decompress(profile(self.sampled(rng, n, 4096, 524288))) + number(12, 524288)))

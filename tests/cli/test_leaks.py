@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof leaks` on the ticks of programs that are simulated: blocks are allocated, sampled and freed.
+"""`deltaprof leaks` on the ticks of simulated programs: blocks are allocated, sampled and freed.
 
     test_leaks.py DELTAPROF
 """
@@ -15,11 +15,11 @@ RATE, TICKS = 524288, 40
 
 
 class Site:
-    """Allocates `per_tick(t)` blocks a tick of `size` bytes; `frees(t, live)` says how many of the oldest go."""
+    """Allocates `per_tick(t)` blocks of `size` bytes a tick, and frees the `frees(t, live)` oldest ones."""
 
     def __init__(self, stack, size, per_tick, frees):
         self.stack, self.size, self.per_tick, self.frees = stack, size, per_tick, frees
-        self.live, self.n_alloc = [], 0  # a block is whether it was sampled
+        self.live, self.n_alloc = [], 0  # one bool for each block: it was sampled
 
     def tick(self, rng, t):
         p = 1 - 2.718281828459045 ** (-self.size / RATE)
@@ -54,7 +54,7 @@ class Leaks(Case):
     def traffic(self):
         return Site(['request', 'main'], 16384, lambda t: 2000, lambda t, live: live - 500)
 
-    def test_a_leak_amid_traffic_is_found_and_nothing_else(self):
+    def test_in_traffic_the_leak_is_found_and_nothing_else(self):
         for seed in range(5):
             self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)
             found = self.leaks()
@@ -69,7 +69,7 @@ class Leaks(Case):
                           Site(['parse', 'main'], 16384, lambda t: 60, lambda t, live: 0)])
         self.assertEqual(self.names(), ['parse'])
 
-    def test_what_is_no_leak_is_not_called_one(self):
+    def test_caches_tables_and_loads_are_no_leaks(self):
         rng = random.Random(3)
         for what, site in {
             'a cache that fills': Site(['put', 'main'], 8192, lambda t: 500, lambda t, live: max(0, live - 5000)),
@@ -93,7 +93,7 @@ class Leaks(Case):
         self.assertAlmostEqual(leak['bytes'], 3 * 20 * 65536 * TICKS, delta=0.2 * 3 * 20 * 65536 * TICKS)
         self.assertIn('in 3 processes', self.run_it('leaks', self.dir.name).decode())
 
-    def test_a_short_run_tells_what_is_left_after_its_end(self):
+    def test_after_a_short_run_memory_left_at_exit_is_reported(self):
         self.run_program([], n_ticks=0, end=[(['lost', 'main'], [100, 100 << 20, 100, 100 << 20]), (['table', 'main'], [1, 64 << 20, 1, 64 << 20]),
                                              (['freed', 'main'], [900, 900 << 20, 100, 100 << 20])])
         self.assertEqual(self.names(), ['lost'])
@@ -101,7 +101,7 @@ class Leaks(Case):
         self.assertIn('Too few ticks to see growth: 0, of 4 needed', text)
         self.assertIn('100MB left at exit, never freed', text)
 
-    def test_what_destructors_free_was_not_lost(self):
+    def test_memory_that_destructors_free_is_no_leak(self):
         def left(n):
             return [100, 100 << 20, n, n << 20]
         self.run_program([], n_ticks=0, at_exit=[(['lost', 'main'], left(100)), (['global', 'main'], left(100))],
@@ -120,12 +120,12 @@ class Leaks(Case):
         self.assertEqual(self.leaks()['leaks'], [])
         self.assertIn('No leak: nothing grows and goes on growing.', self.run_it('leaks', self.dir.name).decode())
 
-    def test_what_libraries_keep_is_counted_together(self):
+    def test_memory_that_libraries_keep_is_counted_together(self):
         site = Site(['malloc', 'init', 'start'], 1 << 20, lambda t: 20 * (t < 3), lambda t, live: 0)  # malloc is folded
         self.run_program([site], program='/usr/lib/x86_64-linux-gnu/libfoo.so')
         self.assertRegex(self.run_it('leaks', self.dir.name).decode(), r'in 1 stack of libraries\n')
 
-    def test_a_wrong_kind_is_said(self):
+    def test_another_kind_of_profile_is_refused(self):
         path = self.file('m', [(['f'], [1, 1])], [('contentions', 'count'), ('delay', 'nanoseconds')])
         self.run_it('leaks', path, status=1)
         self.assertIn('no heap profile', self.error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof rss` on a program that knows where its memory went, with a profile and without, and on profiles alone.
+"""`deltaprof rss` on a program that uses memory in known ways, with and without a profile, and on profiles alone.
 
     test_rss.py DELTAPROF PROGRAM
 """
@@ -88,7 +88,7 @@ class Rss(unittest.TestCase):
         self.assertGreater(parts['the profiler'], 0)
         self.near(answer['unexplained_bytes'], knows['mapped'], 0.2, answer)
 
-    def test_a_profiled_program_knows_what_malloc_holds(self):
+    def test_a_profiled_program_has_the_parts_of_malloc(self):
         with self.profiled('heap_rate=1') as program:
             self.tick(program)
             for words in ([program.pid], [program.pid, self.out], [self.out]):
@@ -98,7 +98,7 @@ class Rss(unittest.TestCase):
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
             self.assertRegex(text, r'64(\.\d+)?MB +allocated, but never touched')
 
-    def test_mappings_are_a_part_where_they_are_recorded(self):
+    def test_mappings_are_a_part_if_they_are_recorded(self):
         with self.profiled('heap_rate=1,mmap=on') as program:
             self.tick(program)
             for words in ([program.pid], [self.out]):
@@ -109,7 +109,7 @@ class Rss(unittest.TestCase):
                 self.assertGreater(answer['explained_bytes'], 0.97 * answer['anonymous_bytes'], answer)
 
     @unittest.skipIf(os.geteuid(), 'only root may change its user')
-    def test_a_process_that_changed_its_user_tells_its_parts_too(self):
+    def test_a_process_that_changed_its_user_has_parts_too(self):
         os.chmod(self.out, 0o777)
         with self.profiled('heap_rate=1,mmap=on', 'changes-user') as program:
             self.tick(program)
@@ -119,7 +119,7 @@ class Rss(unittest.TestCase):
             self.near(parts['malloc, in use'], program.knows['in_use'], 0.05, parts)
             self.near(parts['mmap'], program.knows['mapped'], 0.02, parts)
 
-    def test_what_is_sampled_says_how_sure_it_is(self):
+    def test_sampled_parts_have_an_error_bound(self):
         with self.profiled('heap_rate=512k') as program:
             self.tick(program)
             status, answer = rss(program.pid)
@@ -129,7 +129,7 @@ class Rss(unittest.TestCase):
             parts = {part['name']: part['bytes'] for part in answer['parts']}
             self.assertLessEqual(abs(parts['malloc, in use'] - program.knows['in_use']), 6 * answer['error_bytes'], answer)
 
-    def test_words_that_make_no_sense_are_refused(self):
+    def test_wrong_arguments_are_refused(self):
         for words, line in (
                 ((), 'no PID or FILE given'), (('1', self.out, self.out), 'one process at a time'),
                 (('4194999',), 'no such process'), (('4194999x',), 'No such file'), ((self.out,), 'no'),

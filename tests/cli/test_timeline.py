@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof timeline`: what it writes is decoded by protoc's reader and by json, and has the sums that the profile has.
+"""`deltaprof timeline`: its output is decoded by protoc's reader and by json, and has the same sums as the profile.
 
     test_timeline.py DELTAPROF
 """
@@ -38,7 +38,7 @@ ROWS = [alloc(['make', 'main'], 100, 7, 3, 3000), alloc(['make', 'main'], 900, 8
 
 
 def trace_proto():
-    """The module that protoc makes of trace.proto."""
+    """The Python module that protoc makes from trace.proto."""
     if not shutil.which('protoc'):
         raise unittest.SkipTest('protoc is not installed')
     directory = tempfile.mkdtemp()
@@ -92,7 +92,7 @@ class Timeline(Case):
         with open(out) as f:
             return json.load(f)
 
-    def test_sums_are_those_of_top(self):
+    def test_sums_equal_those_of_top(self):
         path = self.file('server.7.0001.events.pb.gz', ROWS, EVENTS)
         trace = self.perfetto(path)
         for i, name in enumerate(TYPES):
@@ -100,7 +100,7 @@ class Timeline(Case):
             self.assertEqual(trace.total(name), json.loads(data)['total'])
             self.assertEqual(trace.total(name), sum(values[i] for _, values, _ in ROWS))
 
-    def test_waits_are_slices_and_the_rest_are_instants(self):
+    def test_waits_are_slices_and_other_events_are_instants(self):
         trace = self.perfetto(self.file('server.7.0001.events.pb.gz', ROWS, EVENTS))
         by_thread = {}
         for time, kind, track, name, values in trace.events:
@@ -137,7 +137,7 @@ class Timeline(Case):
         self.assertEqual({t['pid'] for t in self.firefox(a, b)['threads']}, {'1', '2'})
 
     def check_tables(self, thread):
-        """Every column has the length of its table, every number is one of the table that it points into."""
+        """Checks that every column has the length of its table, and every index is within the table that it refers to."""
         for name in ('samples', 'nativeAllocations', 'markers', 'stackTable', 'frameTable', 'funcTable', 'resourceTable'):
             for column, values in thread[name].items():
                 if isinstance(values, list):
@@ -196,7 +196,7 @@ class Timeline(Case):
         profile = self.firefox(path)
         self.assertEqual(sum(sum(t['nativeAllocations']['weight']) for t in profile['threads']), sum(range(5000)))
 
-    def test_what_it_cannot_do_is_said(self):
+    def test_wrong_arguments_and_inputs_are_refused(self):
         events = self.file('server.7.0001.events.pb.gz', ROWS, EVENTS)
         heap = self.file('server.7.0001.heap.pb.gz', [(['a'], [1, 1, 1, 1])])
         other = self.file('untimed.pb.gz', [(['a'], [1, 1, 1, 1])])

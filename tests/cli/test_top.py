@@ -20,7 +20,7 @@ from random_profile import HEAP, MUTEX, chunk, number, parse
 
 class Top(Case):
     def top(self, *arguments, data=b''):
-        """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it stay in self.head."""
+        """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it are in self.head."""
         lines = self.run_it('top', *arguments, data=data).decode().splitlines()
         heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ['flat'])
         self.head = lines[:heading]
@@ -53,7 +53,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         path = self.file('p', [([0x400123, 0x400456], [1, 7, 1, 7])])
         self.assertEqual(self.names(path), {'server+0x1123': ('7B', '7B'), 'server+0x1456': ('0', '7B')})
 
-    def test_the_type_is_the_profiles_own_else_the_last_else_the_one_asked_for(self):
+    def test_the_type_is_the_one_asked_for_else_the_profiles_default_else_the_last(self):
         rows = [(['f'], [1, 20, 300, 4000])]
         self.assertEqual(self.names(self.file('a', rows)), {'f': ('3.91kB', '3.91kB')})
         self.assertEqual(self.names(self.file('b', rows, default='alloc_objects')), {'f': ('1', '1')})
@@ -93,7 +93,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.assertIn('Type: inuse_objects, in use by 2 processes, from the newest file of each (of 4 files)', self.head)
 
     def process(self, pid, *ticks, ended):
-        """One file a tick, which says what is in use; the last may say that the process ended."""
+        """Writes one file a tick, with what is in use; the last one may say that the process ended."""
         return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=i,
                           comment='#ended' if ended and i == len(ticks) - 1 else None)
                 for i, n_bytes in enumerate(ticks)]
@@ -101,7 +101,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def in_use(self, *arguments):
         return {name: flat for name, (flat, _) in self.names(*arguments).items()}
 
-    def test_what_a_process_had_that_has_ended_is_not_in_use(self):
+    def test_memory_of_an_ended_process_is_not_in_use(self):
         files = self.process(7, 1000, 30, ended=True) + self.process(8, 4, ended=False) + self.process(9, 5, ended=False)
         for order in files, files[::-1]:
             self.assertEqual(self.in_use(*order), {'f': '9B'})
@@ -109,13 +109,13 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                           '1 process ended)', self.head)
             self.assertEqual(self.in_use('--type', 'alloc_space', *order), {'f': '40B'})
 
-    def test_where_all_have_ended_each_is_as_it_was_before_its_end(self):
+    def test_if_all_have_ended_the_profiles_before_the_ends_count(self):
         files = self.process(7, 1000, 30, 0, ended=True) + self.process(8, 4, ended=True)
         for order in files, files[::-1]:
             self.assertEqual(self.in_use(*order), {'f': '34B'})
             self.assertIn('Type: inuse_space, in use by 2 processes, all ended: from the last file before the end of each '
                           '(of 4 files)', self.head)
-        again = self.process(7, 1000, ended=True)  # and then another process of this number, which ended as well
+        again = self.process(7, 1000, ended=True)  # then another process with this pid, which ended as well
         again += [self.file('server.7.0002.heap.pb.gz', [(['f'], [1, 10, 1, 5])], comment='#ended')]
         self.assertEqual(self.in_use(*again), {'f': '5B'})
 
@@ -129,7 +129,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.assertEqual(self.in_use(*order), {'f': '7B'})
         self.assertEqual(self.in_use(b), {'f': '1B'})
 
-    def test_what_a_child_inherited_counts_once(self):
+    def test_inherited_memory_counts_once(self):
         def rows(own):
             return [(['f'], [1, own, 1, own]), (['f'], [0, 0, 1, 1000], {'fork': 'inherited'})]
         parent = self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1000, 1, 1000])])
@@ -150,7 +150,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         for files, says in (ended, True), (going_on, False), (ended + going_on, False):
             self.assertEqual(b'#ended' in gzip.decompress(self.run_it('merge', *files)), says)
 
-    def test_files_without_our_names_count_by_time_and_program(self):
+    def test_files_with_other_names_are_ordered_by_time_and_program(self):
         a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
         b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9)
         c = self.file('c', [(['f'], [1, 10, 1, 100])], time_ns=1, program='/usr/bin/other')
@@ -166,7 +166,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.top(*files[:n])
             self.assertEqual(self.head[0], line)
 
-    def test_a_program_is_called_as_its_files_are(self):
+    def test_a_program_has_the_name_in_its_files_names(self):
         self.top(self.file('redis-server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
         self.assertEqual(self.head[0], 'Program: redis-server')
         self.top(self.file('redis-server.x.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
@@ -177,11 +177,11 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual([row[5] for row in self.top('-', data=data)], ['f'])
         self.assertEqual([row[5] for row in self.top('-', data=gzip.decompress(data))], ['f'])
 
-    def test_nothing_in_a_name_reaches_the_terminal_as_a_command(self):
+    def test_control_characters_in_a_name_are_not_printed(self):
         path = self.file('p', [(['evil\x1b]0;owned\x07\n'], [1, 1, 1, 1])], program='/bin/\x1b[2J')
         self.assertNotRegex(self.run_it('top', path), rb'[\x00-\x09\x0b-\x1f]')
 
-    def test_no_control_character_of_unicode_either_and_no_broken_one(self):
+    def test_unicode_control_characters_and_broken_utf8_are_not_printed(self):
         path = self.file('p', [(['a\x9b31m\xe9', 'b'], [1, 1])], [('x\x1b[2J', 'count'), ('y\x9b', 'by\ntes')])
         self.assertIn('Type: y??'.encode(), self.run_it('top', path))
         self.assertIn('a??31mé'.encode(), self.run_it('top', path))
@@ -190,7 +190,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         broken = gzip.decompress(profile([(['f\u20ac'], [1, 1, 1, 1])])).replace('f\u20ac'.encode(), b'\xe2\x82\xff\x80')
         self.assertEqual([row[5] for row in self.top(self.file('q', broken))], ['????'])
 
-    def test_no_character_that_turns_the_order_of_text_around(self):
+    def test_characters_that_change_the_direction_of_text_are_not_printed(self):
         for c in '\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028':
             path = self.file('p' + c, [(['a%sb' % c], [1, 1, 1, 1])])
             self.assertEqual([row[5] for row in self.top(path)], ['a???b' if ord(c) > 0x7ff else 'a??b'])
@@ -214,7 +214,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         os.close(ours)
         return text.decode().splitlines()
 
-    def test_a_terminal_has_lines_as_long_as_it_is_wide(self):
+    def test_lines_on_a_terminal_are_cut_at_its_width(self):
         name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
         path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
         self.assertEqual([row[5] for row in self.top('--names', 'full', path)], [name, 'main'])
@@ -235,7 +235,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                            'business': '12345678'}.items():
             self.assertEqual(self.names(self.file('p', [(['f'], [12345678])], [('x', unit)])), {'f': (text, text)}, unit)
 
-    def test_percentages_of_negative_numbers_are_of_all_that_there_is(self):
+    def test_percentages_refer_to_the_sum_of_absolute_values(self):
         path = self.file('p', [(['a'], [-300]), (['b'], [100]), (['c', 'a'], [100])], [('x', 'count')])
         self.assertEqual(self.top(path), [('-300', '-60.0%', '-60.0%', '-200', '-40.0%', 'a'),
                                           ('100', '20.0%', '-40.0%', '100', '20.0%', 'b'), ('100', '20.0%', '-20.0%', '100', '20.0%', 'c')])
@@ -249,9 +249,9 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertEqual(self.names(self.file('q', [([], [1, 1, 1, 1])])), {'[no stack]': ('1B', '1B')})
 
 
-    # ---- what is shown of stacks ----
+    # ---- which frames are shown ----
 
-    def test_functions_that_pass_an_allocation_on_are_folded_into_their_caller(self):
+    def test_functions_that_only_wrap_an_allocator_are_folded_into_their_caller(self):
         path = self.file('p', [(['malloc', 'operator new(unsigned long)', 'std::__new_allocator<int>::allocate(unsigned long)',
                                  'std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int*)', 'fill', 'main'], [1, 7, 1, 7]),
                                (['malloc', 'malloc'], [1, 1, 1, 1]), (['own_alloc', 'main'], [1, 2, 1, 2])])
@@ -276,7 +276,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         path = self.file('p', [(['lib.so+0x12', 'xmalloc', 'lib.so+0x34', 'main'], [1, 7, 1, 7])])
         self.assertEqual(self.names(path), {'lib.so+0x34': ('7B', '7B'), 'main': ('0', '7B')})
 
-    def test_names_of_templates_are_short_unless_full_ones_are_wanted(self):
+    def test_names_of_templates_are_short_without_full(self):
         for full, short in {
             'void std::vector<std::pair<int, long>, std::allocator<std::pair<int, long> > >::push_back(std::pair<int, long>&&)':
                 'std::vector<std::pair>::push_back',
@@ -301,7 +301,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.run_it('top', '--focus', '(' * 100000, self.file('p', [(['a'], [1, 1, 1, 1])]), status=2)
         self.assertEqual(self.error, 'deltaprof top: --focus: brackets may be nested 200 times\n')
 
-    def test_focus_ignore_and_hide_choose_as_pprofs_do(self):
+    def test_focus_ignore_and_hide_choose_like_those_of_pprof(self):
         path = self.file('p', [(['a', 'b', 'main'], [1, 1, 1, 1]), (['c', 'b', 'main'], [1, 2, 1, 2]), (['d', 'main'], [1, 4, 1, 4])])
         self.assertEqual(self.names('--focus', '^b$', path), {'a': ('1B', '1B'), 'c': ('2B', '2B'), 'b': ('0', '3B'), 'main': ('0', '3B')})
         self.assertEqual(self.names('--focus', 'b', '--ignore', 'a$|^x', path), {'c': ('2B', '2B'), 'b': ('0', '2B'), 'main': ('0', '2B')})
@@ -328,7 +328,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             'rows': [{'name': 'a"\\\x1b\n\u20ac', 'flat': 5, 'cum': 5}, {'name': 'b', 'flat': 2, 'cum': 2}, {'name': 'main', 'flat': 0, 'cum': 7}]})
         self.assertEqual(json.loads(self.run_it('top', '--json', self.file('q', [])))['rows'], [])
 
-    def test_columns_stand_beside_the_value(self):
+    def test_columns_are_beside_the_value(self):
         types = HEAP + [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
         path = self.file('p', [(['a', 'main'], [10, 100, 0, 0, 8, 6, 4000]), (['a', 'main'], [0, 0, 2, 20, 0, 0, 0], {'age': '<1m'}),
                                (['b', 'main'], [1, 1, 1, 1, 0, 0, 0])], types, default='inuse_space')
@@ -348,7 +348,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     # ---- which files ----
 
-    def test_directories_and_globs_are_taken_one_kind_at_a_time(self):
+    def test_of_directories_and_globs_one_kind_is_taken(self):
         self.files_of_two_processes()
         self.file('server.8.0001.block.pb.gz', [(['w'], [1, 9])], MUTEX)
         self.file('server.8.0001.mutex.pb.gz', [(['h'], [1, 9])], MUTEX)
@@ -367,7 +367,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.run_it('top', self.dir.name + '/x*', status=1)
         self.assertIn('/x*: no such file', self.error)
 
-    def test_at_takes_the_files_of_that_time(self):
+    def test_at_chooses_the_files_of_that_time(self):
         def one(name, inuse, time, **more):
             return self.file(name, [(['f'], [1, 1, 1, inuse])], time_ns=(10**9 + time) * 10**9, **more)
         one('a.1.0001.heap.pb.gz', 10, 1)
@@ -382,13 +382,13 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertIn('no process has a file of that time', self.error)
         self.run_it('top', '--at', 'noon', self.dir.name, status=2)
 
-    def test_an_empty_table_says_why_and_what_to_ask(self):
+    def test_an_empty_table_has_a_reason_and_an_advice(self):
         path = self.file('p', [(['f'], [1, 5, 0, 0])])
         self.assertEqual(self.top(path), [])
         self.assertEqual(self.below, ['Nothing: nothing is in use in the newest file.',
                                       'There is alloc_space: deltaprof top --type alloc_space ' + path])
 
-    def test_what_was_lost_is_said_below_the_table(self):
+    def test_losses_are_named_below_the_table(self):
         data = gzip.decompress(profile([(['f'], [1, 1, 1, 1])]))
         n = len(parse(data).string_table)
         data += b''.join(chunk(6, text) + number(13, n + i) for i, text in enumerate([b'#deltaprof 1', b'Type: heap', b'3 stacks were cut short']))

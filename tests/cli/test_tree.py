@@ -28,7 +28,7 @@ Total: 1000B
       300B  30.0%    other
        10B   1.0%    (2 more)''')
 
-    def test_what_has_less_than_the_least_is_counted_together(self):
+    def test_small_nodes_are_counted_together(self):
         self.assertIn('        5B   0.5%    small0', self.tree('--min', '0.1', self.one()))
         self.assertIn('      310B  31.0%    (3 more)', self.tree('--min', '50%', self.one()))
         self.run_it('tree', '--min', '-3', self.one(), status=2)
@@ -69,7 +69,7 @@ Total: 100B
         path = self.file('p', [(['f%d' % (i % 7) for i in range(100_000)], [1, 1, 1, 1])])
         self.assertEqual(len(self.tree(path)), 100_002)
 
-    def test_an_empty_tree_says_why(self):
+    def test_an_empty_tree_has_a_reason(self):
         self.assertIn('Nothing: nothing is in use in the newest file.', self.tree(self.file('p', [(['f'], [1, 1, 0, 0])])))
 
 

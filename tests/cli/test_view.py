@@ -131,7 +131,7 @@ class View(Case):
         levels = [pack.sums('heap', i + 1)[('f',)][3] for i in range(len(pack.kinds['heap'][1]))]
         self.assertEqual(levels, [100, 1100, 1150, 1000, 2000, 500])
 
-    def test_what_a_process_had_at_its_end_stays_if_it_is_the_last(self):
+    def test_memory_of_the_last_process_stays_after_its_end(self):
         self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 9, 1, 9])], comment='#ended')
         self.assertEqual(self.view(os.path.join(self.dir.name, 'p')).sums('heap'), {('f',): [1, 9, 1, 9]})
 
@@ -140,7 +140,7 @@ class View(Case):
         self.assertEqual(pack.sums('heap', process='7'), {('f',): [6, 60, 3, 3000]})
         self.assertEqual(pack.sums('heap', process='8'), {('f',): [4, 40, 4, 4]})
 
-    def test_totals_are_those_of_top(self):
+    def test_totals_equal_those_of_top(self):
         for seed in range(20):
             rng = random.Random(seed)
             for kind, types in (('heap', HEAP), ('mutex', MUTEX)):
@@ -175,7 +175,7 @@ class View(Case):
         for name in names[:2]:
             self.assertNotIn(name.encode(), self.html)
 
-    def test_files_of_other_producers_go_by_their_times(self):
+    def test_files_of_other_producers_are_ordered_by_their_times(self):
         late = self.file('a.pb.gz', [(['f'], [1, 10, 1, 10])], time_ns=5 * 10**9)
         early = self.file('b.pb.gz', [(['f'], [1, 10, 3, 30])], time_ns=10**9)
         waits = self.file('c.pb.gz', [(['w'], [1, 10])], MUTEX)
@@ -185,7 +185,7 @@ class View(Case):
         self.assertEqual(pack.sums('block'), {('w',): [1, 10]})
         self.assertEqual(pack.processes, [('server', '', '')])
 
-    def test_directories_tell_processes_of_one_number_apart(self):
+    def test_processes_with_one_pid_in_two_directories_are_two(self):
         for place in ('a', 'b'):
             self.file(f'{place}/server.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
         pack = self.view(self.dir.name)
@@ -204,7 +204,7 @@ class View(Case):
         self.assertEqual(Pack(html).sums('heap'), {('f',): [1, 2, 3, 4]})
         self.run_it('view', '-', '-', status=2)
 
-    def test_the_page_is_named_after_the_program_and_allows_what_its_files_allow(self):
+    def test_the_page_has_the_programs_name_and_the_permissions_of_its_files(self):
         path = self.file('p/my-server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
         os.chmod(path, 0o600)
         done = subprocess.run([os.path.abspath(DELTAPROF), 'view', path], cwd=self.dir.name, capture_output=True, timeout=60)
@@ -225,7 +225,7 @@ class View(Case):
         self.run_it('view', '-o', os.path.join(self.dir.name, 'x'), os.path.join(self.dir.name, 'p'), status=1)
         self.assertIn('0002', self.error)
 
-    def test_the_page_asks_nobody_for_anything(self):
+    def test_the_page_loads_nothing_from_elsewhere(self):
         self.file('server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
         self.view(self.dir.name)
         self.assertEqual(re.findall(rb'(?:src|href)="?(?:https?:)?//', self.html), [])

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""How often `deltaprof leaks` is right: 72 programs, half of which leak in a known place.
+"""Measures how often `deltaprof leaks` is right: 72 programs, half of which leak in a known place.
 
     bench.py BUILD [tuning|held|fresh|all|short|PROGRAM...]
 
 A program works for 40 ticks of 15 seconds, ten minutes, at heap_rate=512k. It asks for profiles as soon as the work of a
-tick is done, and the times in its files are then set to those of the program: what an hour of traffic is stays an hour.
-Thresholds are tuned with one half of the programs only (`tuning`); the other half (`held`) measures what they are worth, and so do twelve that were written later (`fresh`).
-A report is right if it begins with the function that leaks. precision = right reports / reports; recall = leaks that
-were found / leaks. `short` runs some clear cases and fails if one is misjudged
-twice: what is sampled is chance, and differs from run to run.
+tick is done. Then the times in its files are set as if each tick had taken 15 seconds, so that rates per hour are right.
+Thresholds are tuned with one half of the programs only (`tuning`). The other half (`held`), and twelve programs that were
+written later (`fresh`), measure how good the thresholds are. A report is right if it begins with the function that
+leaks. precision = right reports / reports; recall = leaks that were found / leaks. `short` runs some clear cases and
+fails if one is misjudged twice: samples are random and differ from run to run.
 """
 import gzip
 import json
@@ -27,7 +27,7 @@ PROGRAMS = os.path.join(BUILD, 'tests/leaks/leaks_programs')
 DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
 N_TICKS, TICK_NS, START_NS = 40, 15 * 10**9, 1_700_000_000 * 10**9
 NONE = ()
-# Program: its half, and the functions that leak; a|b is one that may be inlined, as its caller is seen then.
+# Program: its half, and the functions that leak. a|b: function a may be inlined into its caller b.
 CASES = {
     'error_path': ('tuning', ['read_body']),
     'shared_cycle': ('held', ['make_session']),
@@ -168,9 +168,9 @@ def record(program, out):
 
 
 def judge(program):
-    """What is called a leak; None: the program is not on this machine."""
+    """The leaks in the report; None: the program is not installed."""
     with tempfile.TemporaryDirectory(prefix='deltaprof-leaks-') as out:
-        if kept := os.environ.get('DP_LEAKS_KEEP'):  # a directory that is left for a look by hand
+        if kept := os.environ.get('DP_LEAKS_KEEP'):  # a directory that is not removed, for inspection
             out = os.path.join(kept, program)
             os.makedirs(out)
         try:
@@ -182,7 +182,7 @@ def judge(program):
 
 
 def is_of(report, function):
-    """'*': the program's symbols are not known on every machine, and all that it calls a leak belongs to the one leak."""
+    """'*': the program's symbols differ between systems, so any reported function counts as the one leak."""
     return function == '*' or report['function'].split('(')[0] in function.split('|')
 
 

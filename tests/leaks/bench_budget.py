@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whether `deltaprof check` finds a program that allocates a little more, and passes one that does not, at heap_rate=512k.
+"""Tests that `deltaprof check` finds a program that allocates a little more, and passes one that does not, at
+heap_rate=512k.
 
     bench_budget.py BUILD
 

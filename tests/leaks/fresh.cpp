@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// fresh.cpp - programs of both sorts that were written after the ranking was tuned, and measure it once more.
+// fresh.cpp - leaking and sound programs that were written after the thresholds of `deltaprof leaks` had been tuned.
 #include "programs.h"
 
 #include <cstring>
@@ -33,7 +33,7 @@ static void timer_closures(int)
     }
 }
 
-// Nodes are taken out of a list and not freed.
+// Nodes are removed from a list and not freed.
 struct node {
     node *next;
     char data[1000];
@@ -60,7 +60,7 @@ static void unlinked_nodes(int)
     }
 }
 
-// A value that a map has already is overwritten.
+// A pointer in a map is overwritten, and its old target is lost.
 static std::map<int, char *> headers;
 
 OWN static char *set_header()
@@ -86,7 +86,7 @@ static void thread_buffers(int)
         std::thread(thread_buffer).join();
 }
 
-// As much as the load of the moment, which varies from nothing to twice the mean.
+// Memory in proportion to the load, which varies from nothing to twice the mean.
 OWN static void enqueue_audit()
 {
     xmalloc(2500);
@@ -98,7 +98,7 @@ static void varying_load(int)
         enqueue_audit();
 }
 
-// Strings that only grow, in a few places, as a log line that is never flushed does.
+// A few strings that only grow, like a log buffer that is never flushed.
 static std::string lines[8];
 
 OWN static void add_line(std::string &line)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// leaking.cpp - programs that lose memory, each in a place that bench.py knows by the name of its function.
+// leaking.cpp - programs that lose memory, each in one function, whose name bench.py knows.
 #include "programs.h"
 
 #include <cstdio>
@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-// A buffer is forgotten where a request fails, which one in 20 does.
+// A buffer is not freed when a request fails; one in 20 fails.
 OWN static char *read_body()
 {
     return xmalloc(32768);
@@ -277,7 +277,7 @@ static void realloc_grows(int)
 struct image {
     char *pixels;
     explicit image(size_t n) : pixels(xmalloc(n)) {}
-    ~image() {} // forgets the pixels
+    ~image() {} // does not free the pixels
 };
 
 OWN static std::unique_ptr<image> decode_image()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// main.cpp - runs one of the programs for 40 ticks, amid the traffic of a server, and asks for profiles after each.
+// main.cpp - runs one of the programs for 40 ticks, beside the traffic of a server, and asks for profiles after each.
 //
 //     programs NAME          programs --list
 //

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plugin.c - a plugin that forgets what it allocates. */
+/* plugin.c - a plugin that never frees its memory. */
 #include <stdlib.h>
 
 __attribute__((noinline)) static char *plugin_transform(size_t n)

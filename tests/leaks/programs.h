@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * programs.h - small programs in one executable. Each is a function that does 15 seconds of a server's work and is
- * called once a tick. State lies in globals, so that a sound program's memory stays reachable from tick to tick.
+ * called once a tick. State is in globals, so that a sound program's memory stays reachable from tick to tick.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct program {
     int n_workers; /* processes that do the work; 0: the first process itself */
 };
 
-extern const program leaking_programs[], sound_programs[], fresh_programs[]; /* up to one without a name */
+extern const program leaking_programs[], sound_programs[], fresh_programs[]; /* the last entry has no name */
 
 extern int worker; /* the number of this worker process */
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of others with a scripted load, driven tick by tick: each gets the work of a tick, then is asked for profiles."""
+"""Runs real programs with a scripted load, tick by tick: each gets the work of a tick, then is asked for profiles."""
 import os
 import shutil
 import signal
@@ -39,7 +39,7 @@ def n_files(out):
 
 
 def drive(argv, env, out, n_ticks, work):
-    """work(tick) is what is written to the program's standard input; it prints the number of the tick when it has done it."""
+    """work(tick) is written to the program's standard input; the program prints the number of the tick when it is done."""
     if not shutil.which(argv[0]):
         raise FileNotFoundError(argv[0])
     with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sound.cpp - programs whose memory grows for a time, or goes up and down, but that lose none.
+// sound.cpp - programs whose memory grows for a time, or goes up and down, and that lose none.
 #include "programs.h"
 
 #include <cmath>

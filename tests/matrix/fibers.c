@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fibers - a coroutine runtime on ucontext: stacks side by side in one mapping, without guard pages, some unmapped
- * while their neighbours run; a scheduler a thread, and coroutines that go on in another thread than they began in.
+ * fibers - a coroutine runtime on ucontext. Stacks lie side by side in one mapping without guard pages, and some are
+ * unmapped while their neighbours run. Each thread has a scheduler; coroutines may continue in another thread.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ enum { N_FIBERS = 24, N_SCHEDULERS = 3, N_TURNS = 60, STACK = 64 << 10 };
 
 struct fiber {
     ucontext_t context;
-    ucontext_t *_Atomic back; /* where the scheduler goes on */
+    ucontext_t *_Atomic back; /* where the scheduler continues */
     pthread_mutex_t lock;
     int turns, done;
     long sum;
@@ -25,7 +25,7 @@ struct fiber {
 static struct fiber fibers[N_FIBERS];
 static atomic_int n_done;
 
-/* Another thread may have gone on with it: nothing of a thread's is kept over the switch. */
+/* Another thread may continue the coroutine: no value of a thread is kept over the switch. */
 __attribute__((noinline)) static void yield(struct fiber *f)
 {
     swapcontext(&f->context, f->back);

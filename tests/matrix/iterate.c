@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * iterate PLUGIN - the loader's lock and one of the program's, in both hands: threads take a mutex inside a callback of
- * dl_iterate_phdr, others allocate while they hold that mutex, one opens and closes PLUGIN, one starts threads.
+ * iterate PLUGIN - combines the loader's lock and a mutex: some threads lock the mutex inside a callback of
+ * dl_iterate_phdr, others allocate while they hold it, one opens and closes PLUGIN, one starts threads.
  */
 #include <dlfcn.h>
 #include <link.h>

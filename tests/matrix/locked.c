@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * locked.c - an allocator that holds pthread locks of its own while it works, as some do: an outer one for all calls,
- * an inner one for free lists, which a thread of its own fights for. To be preloaded.
+ * locked.c - an allocator, to be preloaded, that holds pthread mutexes while it works, as some do: an outer one for all
+ * calls, an inner one for free lists, for which a thread of the allocator contends.
  *
- * Blocks of powers of two, from mapped chunks that are never given back; the size stands before the block.
+ * Blocks are powers of two, from mapped chunks that are never unmapped; the size is stored before the block.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void *map(size_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Blocks of a class lie at multiples of 16; the head before them holds the class, and how far the start is. */
+/* Blocks of a class lie at multiples of 16. The header before a block has its class and the distance to its start. */
 static char *carve(unsigned class)
 {
     size_t n = ((size_t)1 << class) + HEAD;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prefork - a server that forks its workers before connections come, and replaces each after some: the workers share
- * one listening socket, the clients (a child, too) connect, ask, and leave; a few leave without an answer.
+ * prefork - a server that forks its workers before connections come, and replaces each worker after some connections.
+ * The workers share one listening socket. The clients, in another child, connect, ask, and close; a few close before
+ * the answer.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,7 +19,7 @@ enum { N_WORKERS = 4, N_CLIENTS = 200, EACH = 20 };
 static int listener;
 static struct sockaddr_in address = {.sin_family = AF_INET};
 
-/* A worker: answers EACH connections with their bytes turned round, then ends. */
+/* A worker: answers EACH connections with their bytes in reverse order, then ends. */
 static void serve(void)
 {
     for (int i = 0; i < EACH; i++) {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Programs x allocators x modes: what a program prints and how it ends is the same with and without deltaprof.
+"""Programs x allocators x modes: a program's output and exit status are the same with and without deltaprof.
 
     test_matrix.py           small programs, two allocators, three modes (part of the tests)
     test_matrix.py long      all programs, allocators and modes: minutes
     test_matrix.py WORD...   of the long form, the cells whose names have all the words: `python mimalloc exact`
 
 A cell compares a run with deltaprof and one without it, both under the same allocator; an allocator under which a program
-does not run alone is left out. What deltaprof wrote must be good profiles.
+does not run alone is left out. The files that deltaprof wrote must be valid profiles.
 """
 import glob
 import os
@@ -106,8 +106,8 @@ def allocators(long):
 
 
 def check(path):
-    """What is wrong with a profile; ''. makecontext(3) writes the return address of a coroutine's first function: there no
-    call is before it."""
+    """What is wrong with a profile; '' if nothing. makecontext(3) sets the return address of a coroutine's first function:
+    there is no call before that address."""
     try:
         check_profile.check(path)
     except check_profile.Broken as failure:
@@ -117,7 +117,7 @@ def check(path):
 
 
 def judge(argv, behind, mode, without):
-    """What is wrong with a cell; ''."""
+    """What is wrong with a cell; '' if nothing."""
     out = new_directory()
     try:
         r = run(argv, MODES[mode].format(out=out), behind=behind, timeout=120, out=out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads OTLP profiles by protobuf, and refuses what the format's own rules forbid; shares no code with deltaprof.
+"""Reads OTLP profiles by protobuf, and refuses those that break the format's rules; shares no code with deltaprof.
 
     rows(message)       {(frames leaf first, labels): {type: sum}}
 """
@@ -17,7 +17,7 @@ def demand(true, what):
 
 def load(data):
     message = otlp_pb2.Request.FromString(data)
-    # protobuf keeps fields that the schema does not have: written again without them, the bytes would be fewer
+    # protobuf keeps fields that the schema does not have. Without them there would be fewer bytes.
     copy = otlp_pb2.Request.FromString(data)
     copy.DiscardUnknownFields()
     demand(len(copy.SerializeToString()) == len(message.SerializeToString()), 'a field that the format does not have')

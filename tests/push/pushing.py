@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of push share: directories of profiles as the profiler writes them, and the command."""
+"""Shared by the tests of push: makes directories of profiles as the profiler writes them, and runs the command."""
 import gzip
 import os
 import struct
@@ -68,7 +68,7 @@ class Pushing(unittest.TestCase):
         return [reader.load(path) for path in reader.files(self.dir, kind)]
 
     def assert_arrived(self, receiver, kinds=('heap', 'mutex', 'block')):
-        """Sums in the receiver equal those of the files, kind by kind and label by label."""
+        """Checks that sums in the receiver equal those of the files, for each kind and label."""
         self.assertEqual(receiver.refused, [])
         for kind in kinds:
             with self.subTest(kind):

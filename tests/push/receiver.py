@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A strict receiver of profiles, which decodes them by protobuf and refuses what a real one refuses, and which can fail.
+"""A strict receiver of profiles. It decodes them by protobuf, refuses what real receivers refuse, and can be told to fail.
 
     with Receiver() as r:
         r.plan = ['503', 'reset']      # the next requests fail so, those after them succeed
@@ -7,8 +7,9 @@
         r.taken                        # [Taken]: what it accepted, in order
 
 Ways to fail: a status ('503', '429 Retry-After: 1'); 'reset' reads the request and closes without an answer; 'taken'
-does so after accepting it; 'early' closes before it read the body; 'half' accepts and sends half of a status line; 'cut' accepts
-and sends the status line alone; 'slow' accepts and sends the reply byte by byte, for ever; 'hang' accepts and sends nothing.
+accepts it and closes without an answer; 'early' closes before it has read the body; 'half' accepts it and sends half of
+a status line; 'cut' accepts it and sends only the status line; 'slow' accepts it and sends the reply byte by byte, for
+ever; 'hang' accepts it and sends nothing.
 """
 import base64
 import collections
@@ -125,8 +126,8 @@ class Receiver:
     def __init__(self, certificate=None, tells_duplicates=False):
         self.taken, self.refused, self.plan, self.seen = [], [], [], []
         self.n_requests = 0
-        self.reply_body = b''  # of requests that it accepts
-        self.tells_duplicates = tells_duplicates  # a profile whose id is known is accepted, and not kept again
+        self.reply_body = b''  # the body of replies to accepted requests
+        self.tells_duplicates = tells_duplicates  # True: a profile with a known id is accepted and dropped
         self.ids = set()
         self.tls = None
         if certificate:
@@ -197,7 +198,7 @@ class Receiver:
         while len(body) < int(headers['content-length']):
             more = connection.recv(65536)
             if not more:
-                return  # an incomplete request is none
+                return  # an incomplete request is ignored
             body += more
         path = line.split()[1]
         if how == 'reset':
@@ -212,7 +213,7 @@ class Receiver:
             if headers.get('content-encoding') == 'gzip':
                 body = gzip.decompress(body)
             profiles = [Taken(*p, headers) for p in PATHS[path](headers, body)]
-        except Exception as error:  # a Refused, or whatever decoding makes of a wrong body
+        except Exception as error:  # a Refused, or any error of decoding a wrong body
             self.refused.append(repr(error))
             self.reply(connection, '400 Bad Request', repr(error).encode())
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof run -o push=URL`: the profiles of a program arrive, also after its end, and the program notices nothing.
+"""`deltaprof run -o push=URL`: a program's profiles arrive, also after its end, and the program is not affected.
 
     test_beside.py DELTAPROF EXAMPLE
 """
@@ -17,7 +17,7 @@ from receiver import Receiver
 
 DELTAPROF = os.path.abspath(by_hand.DELTAPROF)
 
-# What a program can see of itself, before it does anything else.
+# Prints the state of its process before it does anything else.
 LOOK = '''
 import ctypes, json, os, resource, signal
 children = None
@@ -33,7 +33,7 @@ print(json.dumps({
     'mask': sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), 'directory': os.getcwd(),
     'variables': sorted(k for k in os.environ if k.startswith(('DELTAPROF', 'LD_')))}))
 '''
-# Allocates, so that there is a profile, and ends; a child of it goes on for a while.
+# Allocates, so that there is a profile, and ends; its child runs for a while longer.
 WORK = '''
 import os, sys, time
 x = [bytearray(100000) for _ in range(100)]
@@ -43,7 +43,8 @@ if os.fork() == 0:
     while not os.path.exists(sys.argv[1]) and time.monotonic() < until:
         time.sleep(0.01)
 '''
-# Ends when its child has written a file; the child wipes the memory of its environment, as servers do that show their state there.
+# Ends when its child has written a file. The child overwrites the memory of its environment, as servers do that set their
+# process title.
 DAEMON = '''
 import ctypes, os, sys, time
 x = [bytearray(100000) for _ in range(100)]
@@ -93,7 +94,7 @@ class Beside(Pushing):
         return subprocess.run(command, text=True, capture_output=True, timeout=120,
                               env=self.environment(TEST_GROUP=str(os.getpgrp()), TEST_SESSION=str(os.getsid(0))), **more)
 
-    def test_the_program_sees_what_it_sees_without(self):
+    def test_the_program_sees_the_same_as_without_push(self):
         with Receiver() as receiver:
             without = self.run_it(None, LOOK)
             done = self.run_it(receiver.url('pyroscope'), LOOK)
@@ -113,7 +114,7 @@ class Beside(Pushing):
             program = subprocess.Popen([DELTAPROF, 'run', '-o', 'heap_rate=1,python=off,interval=1h,out=%s,push=%s' % (self.dir, receiver.url('pyroscope')),
                                         '--', sys.executable, '-S', '-c', WORK, end], env=self.environment(OTEL_SERVICE_NAME='jobs'))
             self.assertEqual(program.wait(timeout=60), 0)
-            self.wait_until(lambda: len(receiver.taken) >= 1)  # the job is gone
+            self.wait_until(lambda: len(receiver.taken) >= 1)  # the job has ended
             self.assertEqual(len(pushers(self.dir)), 1)
             with open(end, 'w'):
                 pass
@@ -134,7 +135,7 @@ class Beside(Pushing):
             with open('/proc/%d/environ' % pid, 'rb') as f:
                 self.assertNotIn(b'DELTAPROF', f.read())
             self.wait_until(lambda: str(pid) in {t.labels['pid'] for t in receiver.taken})
-            time.sleep(2)  # more than it takes to see that a process ended
+            time.sleep(2)  # longer than the pusher takes to see the end of a process
             self.assertEqual(len(pushers(self.dir)), 1)
             with open(end, 'w'):
                 pass
@@ -158,7 +159,7 @@ class Beside(Pushing):
             self.wait_until(lambda: not pushers(self.dir))
             self.assert_arrived(receiver)
 
-    def test_what_cannot_work_is_said_before_anything_starts(self):
+    def test_wrong_settings_are_refused_before_the_program_starts(self):
         for conf, why in (('push=http://x', 'pyroscope+http://HOST:PORT'), ('push=otlp+http://me:secret@x', 'HOST'),
                           ('push=otlp+http://x,out=none', 'needs out=DIR'), ('push=otlp+http://x,out=%p', 'without %e and %p'),
                           ('push=otlp+http://x,out=/nowhere/at/all', 'No such file')):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof convert`: what it writes is what independent readers read, and comes back as it was.
+"""`deltaprof convert`: independent readers read its output, and converting back gives the same profile.
 
     test_convert.py DELTAPROF CORPUS
 """
@@ -35,7 +35,7 @@ def by_names(path):
 
 
 def without_shared_units(rows):
-    """Values of one key in one row are an array in OTLP, which has one unit."""
+    """Several values of one key in one row become an array in OTLP, with one unit."""
     out = {}
     for (stack, labels), values in rows.items():
         keys = collections.Counter(label[0] for label in labels)
@@ -69,12 +69,12 @@ class Convert(Case):
         self.assertEqual({a.key: a.value.string_value or [v.int_value for v in a.value.array_value.values] for a in scope.attributes},
                          {'pprof.scope.default_sample_type': 'inuse_space', 'pprof.scope.sample_type_order': [0, 1, 2, 3]})
 
-    def test_pprof_comes_back_from_otlp_as_it_was(self):
+    def test_pprof_converted_to_otlp_and_back_is_the_same(self):
         rng = random.Random(11)
         for i in range(12):
             with self.subTest(i):
                 path = self.file('in.pb.gz', Model(rng).write(rng))
-                whole = self.convert(path, 'whole.pb.gz')  # rows that mean the same are one
+                whole = self.convert(path, 'whole.pb.gz')  # rows with the same meaning become one row
                 back = self.convert(self.convert(path, 'out.otlp.gz'), 'back.pb.gz')
                 otlp.load(gzip.decompress(self.bytes_of(os.path.join(self.dir.name, 'out.otlp.gz'))))
                 self.assertEqual(*(without_shared_units(meaning(self.bytes_of(f))) for f in (back, whole)))
@@ -102,8 +102,9 @@ class Convert(Case):
         diff = self.file('d.pb.gz', self.run_it('diff', a, b))
         self.assertEqual({dict(s.labels)['end_timestamp_ns']: s.values['delay'] for s in reader.load(diff).samples}, {30: 5})
 
-    def test_values_and_orders_that_others_write_are_read(self):
-        """Timestamps alone count one each; another order of samples and types; several values without timestamps."""
+    def test_forms_of_other_producers_are_read(self):
+        """Timestamps without values, which count one each; another order of samples and types; several values without
+        timestamps."""
         import otlp_pb2
         request = otlp_pb2.Request()
         d = request.dictionary

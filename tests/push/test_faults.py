@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof push` while things fail: whatever the receiver, the network, the disk or a kill does, no profile is lost or
+"""`deltaprof push` with failures: whatever the receiver, the network, the disk or a kill does, no profile is lost or
 counted twice. If no answer to a profile came, push names that profile and does not send it again.
 
     test_faults.py DELTAPROF EXAMPLE
@@ -25,7 +25,7 @@ class Faults(Pushing):
             self.write(seq)
             self.write(seq, 'block')
 
-    def test_what_was_certainly_not_taken_is_sent_again(self):
+    def test_a_profile_that_was_certainly_not_accepted_is_sent_again(self):
         self.write_some()
         with Receiver() as receiver:
             receiver.plan = ['503', '500', 'ok', '429 Retry-After: 1', 'ok', '502', '401', 'ok', '504']
@@ -36,7 +36,7 @@ class Faults(Pushing):
                 self.assertIn(words, said)
 
     def test_a_request_that_broke_off_before_its_end_is_sent_again(self):
-        text = random.Random(1).randbytes(4 << 20).hex()  # more than the buffers of a connection hold
+        text = random.Random(1).randbytes(4 << 20).hex()  # more than fits into the buffers of a connection
         self.write(1, rows=[(['leaf'], [1, 2, 3, 4], {'text': text})])
         with Receiver() as receiver:
             receiver.plan = ['early', 'early']
@@ -44,14 +44,14 @@ class Faults(Pushing):
             self.assertEqual(receiver.n_requests, 3)
             self.assert_arrived(receiver, ['heap'])
 
-    def test_an_answer_whose_status_came_is_an_answer(self):
+    def test_an_answer_with_a_status_line_is_complete(self):
         self.write_some(1)
         with Receiver() as receiver:
             receiver.plan = ['cut', 'cut']
             self.assertEqual(self.push(receiver.url('pyroscope'), *QUICK), '')
             self.assert_arrived(receiver, ['heap', 'block'])
 
-    def test_an_answer_that_never_came_is_not_repeated_but_counted(self):
+    def test_a_profile_without_an_answer_is_counted_and_not_sent_again(self):
         for way in 'taken', 'reset', 'half', 'slow', 'hang':
             with self.subTest(way), Receiver() as receiver:
                 self.write_some(3)
@@ -126,7 +126,7 @@ class Faults(Pushing):
             self.assert_arrived(receiver, ['heap'])
 
     @unittest.skipUnless(shutil.which('cc'), 'no compiler')
-    def test_names_that_are_never_resolved_do_not_hold_it_up(self):
+    def test_names_that_are_never_resolved_do_not_delay_the_end(self):
         self.write(1)
         library = os.path.join(self.scratch.name, 'never.so')
         source = '#include <unistd.h>\nint getaddrinfo(const char *a, const char *b, const void *c, void **d)\n{ for (;;) pause(); }\n'
@@ -150,7 +150,8 @@ class Faults(Pushing):
             return sum(1 for line in log if b'resumed>' not in line)
 
     def kill_and_start_again(self, rng, receiver, n_kills, *more):
-        """Pushes with a kill -9 at a random system call each time, then once without. What was said of doubt."""
+        """Pushes with a kill -9 at a random system call each time, then once without. Returns the lines about doubtful
+        profiles."""
         url = receiver.url('pyroscope')
         self.write(1)
         n_calls = self.calls_of(url, *more)
@@ -203,11 +204,11 @@ class Faults(Pushing):
                 said = self.push(url, status=None)
                 lines = whole[:at].split(b'\n')[:-1]
                 n_settled = sum(b' part ' in line for line in lines)
-                n_doubt = int(bool(lines) and b' send ' in lines[-1])  # its answer was cut off
+                n_doubt = int(bool(lines) and b' send ' in lines[-1])  # the line of its answer was cut off
                 self.assertEqual(len(receiver.taken) - before, 4 - n_settled - n_doubt, (at, said))
                 self.assertEqual(len(re.findall('before the last end', said)), n_doubt, (at, said))
 
-    def test_a_full_disk_sends_nothing_that_it_could_not_note(self):
+    def test_with_a_full_disk_only_profiles_in_the_journal_are_sent(self):
         self.write_some(2)
         with Receiver() as receiver:
             url = receiver.url('pyroscope')

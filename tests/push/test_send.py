@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`deltaprof push` while all is well: what arrives, under which labels, within which limits.
+"""`deltaprof push` without failures: the profiles that arrive, their labels, and the limits.
 
     test_send.py DELTAPROF EXAMPLE
 """
@@ -29,7 +29,7 @@ class Send(Pushing):
                 self.assertEqual(self.push(receiver.url(protocol)), '')
                 self.assertEqual(receiver.n_requests, n, 'a file was sent again')
 
-    def test_otlp_has_the_sums_and_says_whose_they_are(self):
+    def test_otlp_has_the_sums_and_the_process(self):
         for seq in 1, 2:
             for kind in 'heap', 'block':
                 self.write(seq, kind)
@@ -47,7 +47,7 @@ class Send(Pushing):
             receiver.reply_body = b'\x0a\x06\x08\x04\x12\x02no'  # partial_success {rejected_profiles: 4, error_message: no}
             self.assertIn('0 files accepted, 0 perhaps delivered, 1 refused', self.push(receiver.url('otlp'), status=1))
 
-    def test_plain_pprof_is_the_file_as_it_is(self):
+    def test_plain_pprof_is_the_unchanged_file(self):
         path = self.write(1)
         with Receiver() as receiver, open(path, 'rb') as f:
             self.push(receiver.url('pprof'))
@@ -101,11 +101,11 @@ class Send(Pushing):
                 self.assertGreater(len(receiver.taken), seq)
                 self.assertEqual(len({t.id for t in receiver.taken}), len(receiver.taken))
 
-    def test_windows_that_the_receiver_does_not_take_are_cut_and_said(self):
+    def test_windows_that_the_receiver_refuses_are_cut_and_named(self):
         now = time.time_ns()
         self.write(1, time_ns=now - 7200 * 10**9, duration_ns=7190 * 10**9)  # the first delta of an old process
         self.write(2, time_ns=now - 7200 * 10**9, duration_ns=10**9)         # after an outage
-        self.write(3, time_ns=now + 3600 * 10**9, duration_ns=10**9)         # a clock ahead
+        self.write(3, time_ns=now + 3600 * 10**9, duration_ns=10**9)         # a clock that is fast
         self.write(4)
         with Receiver() as receiver:
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
@@ -187,7 +187,7 @@ class Send(Pushing):
             self.assertIn('1 files accepted, 0 perhaps delivered, 2 refused', line)
             self.assertEqual(len(receiver.taken), 1)
 
-    def test_a_file_that_is_being_copied_is_waited_for(self):
+    def test_push_waits_for_a_file_that_is_being_copied(self):
         with open(self.write(1), 'rb') as f:
             data = f.read()
         os.remove(f.name)
@@ -207,7 +207,7 @@ class Send(Pushing):
             self.assert_arrived(receiver, ['heap'])
 
     @unittest.skipUnless(os.geteuid() == 0, 'not root')
-    def test_profiles_of_another_user_are_told(self):
+    def test_profiles_of_another_user_are_counted(self):
         other = ['setpriv', '--reuid', '65534', '--clear-groups', '--inh-caps=-all']
         if subprocess.run([*other, 'test', '-x', DELTAPROF]).returncode:
             self.skipTest('another user cannot start the command here')
@@ -219,7 +219,7 @@ class Send(Pushing):
             self.assertIn('1 profiles of another user cannot be read', said)
 
     @unittest.skipUnless(EXAMPLE, 'no example')
-    def test_a_server_with_a_client_of_its_own_loses_nothing_either(self):
+    def test_a_server_that_sends_deltas_itself_loses_nothing(self):
         with Receiver() as receiver:
             receiver.plan = ['503', 'ok', 'ok']
             done = subprocess.run([EXAMPLE, 'http://127.0.0.1:%d/v1/pprof' % receiver.port], text=True, capture_output=True, timeout=60)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/support/bytes.h - keeps what a writer writes. */
+/* tests/support/bytes.h - collects the bytes that a writer writes. */
 #pragma once
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/support/consumers.h - records with stacks of their own, and a heap consumer of what happens to them.
+ * tests/support/consumers.h - makes records with different stacks, and a heap consumer that reports their changes.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 static struct said said;
 static struct taken taken;
 
-/* A record of its own for each i, with a stack of two frames. */
+/* Makes a different record for each i, with a stack of two frames. */
 static inline dp_record_id record_of(unsigned kind, unsigned i)
 {
     dp_frame_id frames[] = {dp_frame_intern(PC(i)), dp_frame_intern(PC(9999))};
@@ -39,7 +39,7 @@ static inline struct dp_consumer *new_consumer(void)
 {
     struct dp_consumer *c = dp_consumer_new(DELTAPROF_HEAP, NULL);
     assert_non_null(c);
-    assert_int_equal(dp_consumer_skip(c), 0); /* what other tests did is not ours */
+    assert_int_equal(dp_consumer_skip(c), 0); /* leaves out the events of other tests */
     return c;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests under preload share: run a program with and without us, read what came out.
+"""Shared by the tests under preload: runs a program with and without the profiler, and reads its profiles.
 
     r = run([victim('exact'), '1'], 'heap_rate=1,interval=50ms')     # r.stdout r.stderr r.status r.out (directory)
     profiles(r)                                                      # loaded, checked, in order
@@ -43,7 +43,7 @@ def new_directory():
 
 
 def environment(conf='', out=None, preload=True, behind=(), extra=None):
-    """The environment that `deltaprof run` would give, by hand. behind: libraries preloaded after ours."""
+    """The environment that `deltaprof run` would set. behind: libraries preloaded behind the profiler."""
     env = dict(os.environ)
     for name in ('PYTHONPATH', 'LD_LIBRARY_PATH', 'MALLOC_PERTURB_'):
         env.pop(name, None)
@@ -52,7 +52,7 @@ def environment(conf='', out=None, preload=True, behind=(), extra=None):
     if libraries:
         env['LD_PRELOAD'] = ' '.join(libraries)
     if preload:
-        # A machine whose disk stalls for seconds must not cost a test the last delta; conf may say otherwise.
+        # A long exit_timeout, so that a slow disk does not make a test lose the last delta; conf may set another one.
         env['DELTAPROF_CONF'] = ','.join(x for x in ('exit_timeout=60s', conf, f'out={out}' if out else '') if x)
     env.update(extra or {})
     return env
@@ -66,12 +66,12 @@ def run(argv, conf='', preload=True, behind=(), timeout=60, extra=None, cwd=None
 
 
 def both(argv, conf='', **kwargs):
-    """(without us, with us)."""
+    """The run without the profiler, and the run with it."""
     return run(argv, preload=False, **kwargs), run(argv, conf, **kwargs)
 
 
 def same(argv, conf='', **kwargs):
-    """Runs it both ways: what it prints and how it ends must be equal. Returns the run with us."""
+    """Runs a program with and without the profiler: output and status must be equal. Returns the run with it."""
     without, with_us = both(argv, conf, **kwargs)
     assert with_us.status == without.status, (with_us.status, without.status, with_us.stderr)
     assert with_us.stdout == without.stdout, difference(without.stdout, with_us.stdout)
@@ -95,11 +95,11 @@ def profiles(r, program='*', pid='*', kind='heap', check=True):
 
 
 def wait_until(true, seconds=60):
-    """Asks true() until it answers so, and returns its answer: for what others do at their own time. Who is not there
-    yet to be asked (an OSError) is asked again."""
+    """Calls true() until its result is true, and returns that. An OSError, as of a server that is not there yet, counts as
+    false."""
     until = time.monotonic() + seconds
     while True:
-        answer = 'waited in vain'
+        answer = 'timed out'
         try:
             if answer := true():
                 return answer
@@ -118,8 +118,8 @@ claims = []
 
 
 def free_port():
-    """Claimed while this process lives: the kernel gives it to nobody else, and a server that reuses addresses, as all
-    do, may bind it."""
+    """A port that stays reserved while this process lives: the kernel gives it to no other process, but a server with
+    SO_REUSEADDR, as all have, can bind it."""
     claim = socket.socket()
     claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     claim.bind(('127.0.0.1', 0))
@@ -144,12 +144,12 @@ def need(*programs):
 
 
 def redis_release():
-    """Its major version: from 8 on its threads talk by pipes instead of locks."""
+    """The major version of redis-server: from 8 on its threads use pipes instead of locks."""
     return int(subprocess.run(['redis-server', '--version'], capture_output=True, text=True).stdout.split(' v=')[1].split('.')[0])
 
 
 def reachable_by(user):
-    """Whether a program that runs as user can load our libraries from where they were built."""
+    """Whether a program that runs as user can read the libraries in the build directory."""
     return subprocess.run(['setpriv', '--reuid', user, '--regid', user, '--clear-groups', 'test', '-r',
                            os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')]).returncode == 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program with an endpoint in it, and clients of it that are not ours."""
+"""Runs a program with an endpoint, and has clients that share no code with deltaprof."""
 import ctypes
 import http.client
 import os
@@ -72,7 +72,7 @@ class Server:
 
 
 def forbid_pidfd_getfd():
-    """In a child before its exec: a filter as containers have it, which refuses pidfd_getfd (438)."""
+    """Runs in a child before its exec: sets a filter that refuses pidfd_getfd (438), like those of containers."""
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, 438), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)]  # EPERM, or allowed
     text = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *c) for c in code))
     program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(code), ctypes.addressof(text)))
@@ -110,7 +110,7 @@ def go_top(url, *options):
 
 
 def part(s, path, most):
-    """Reads at most `most` bytes of the body and vanishes; True: it was the whole body."""
+    """Reads at most `most` bytes of the reply, resets the connection, and returns these bytes."""
     c = socket.create_connection(('127.0.0.1', s.port))
     c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     c.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
@@ -128,7 +128,7 @@ def part(s, path, most):
 
 
 def dechunk(raw):
-    """(headers, body) of a whole chunked reply; body None if it is cut."""
+    """(headers, body) of a chunked reply; body is None if it is incomplete."""
     head, _, rest = raw.partition(b'\r\n\r\n')
     body = b''
     while True:
@@ -142,7 +142,7 @@ def dechunk(raw):
 
 
 def settled(s, path):
-    """Asks until the cursor is free again: an orphan gives it back on its own thread."""
+    """Asks until the cursor is free again: a request without a client frees it on another thread."""
     def answer():
         status, headers, data = s.ask(path)
         return status != 503 and (status, headers, data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python interpreters of the machine."""
+"""Finds the Python interpreters that are installed."""
 import glob
 import subprocess
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock_results.h - prints tables of documented results, as `call: result errno`. A program prints its table without and
- * with the preload object; both tables must be equal, and as documented by POSIX and glibc.
+ * with the preload object. Both tables must be equal, and as documented by POSIX and glibc.
  */
 #pragma once
 
@@ -88,7 +88,7 @@ static inline void *forever(void *arg)
     return arg;
 }
 
-/* Makes the process one with threads. */
+/* Starts a thread, so that the process counts as one with threads. */
 static inline void have_threads(void)
 {
     pthread_t t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* locks.h - shared by the victims about locks: clocks, threads, mutexes of every type. */
+/* locks.h - shared by the victims that use locks: clocks, threads, mutexes of every type. */
 #pragma once
 
 #include <fcntl.h>

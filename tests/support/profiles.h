@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tests/support/profiles.h - a sink that fails where it is told to, and the sums of what it took, by our own reader.
- * What the bytes must be is checked by the independent reader elsewhere; here it is about what consumers deliver, and
- * when.
+ * tests/support/profiles.h - a sink that fails after a given number of bytes, and the sums of the profiles that it got,
+ * read by src/pprof. The tests that use it check which values consumers deliver, and when. Other tests check the bytes
+ * with an independent reader.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ static inline int take(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-/* What a profile says: sums of its columns, and the values of rows by the address of their leaf. */
+/* The content of a profile: sums of its columns, and the values of rows by the address of their leaf. */
 struct said {
     int64_t sums[4], time_ns, duration_ns;
     size_t n_rows, n_locations, n_mappings, n_zipped;
@@ -49,7 +49,7 @@ struct said {
     } rows[2048];
 };
 
-/* Empties t. Exits the test when the bytes are no profile. */
+/* Empties t first. Ends the test if the bytes are no profile. */
 static inline void read_taken(struct taken *t, struct said *said)
 {
     struct dp_decode_input input = {0};

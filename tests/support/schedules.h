@@ -2,10 +2,11 @@
 /*
  * tests/support/schedules.h - runs code of several threads in every order, with up to a number of preemptions.
  *
- * Threads are coroutines. Code under test is compiled in with its atomic operations as calls of schedules_step, where
- * another thread may go on. A schedule is the list of threads that go on, one a step; each is run from the start, depth
- * first: a run repeats a schedule up to a step, takes another thread there, and then lets each thread run on. What is
- * explored is every interleaving of one total order; weaker orders are not.
+ * Threads are coroutines. The code under test is included with its atomic operations as calls of schedules_step, where
+ * another thread may continue. A schedule is a list of threads, one for each step, which says which thread continues.
+ * Schedules are explored depth first, each from the start: a run repeats a schedule up to a step, chooses another
+ * thread there, and then lets each thread run to its end. All interleavings in one total order are explored; weaker
+ * memory orders are not.
  */
 #pragma once
 
@@ -18,8 +19,8 @@
 enum { SCHEDULES_THREADS = 4, SCHEDULES_STEPS = 512, SCHEDULES_PREEMPTIONS = 7 };
 
 struct schedule {
-    unsigned char choice[SCHEDULES_STEPS];  /* the thread that goes on */
-    unsigned char enabled[SCHEDULES_STEPS]; /* bit i: thread i could have */
+    unsigned char choice[SCHEDULES_STEPS];  /* the thread that continues */
+    unsigned char enabled[SCHEDULES_STEPS]; /* bit i: thread i could continue */
     unsigned n_steps;
 };
 
@@ -51,7 +52,7 @@ static unsigned schedules_choose(unsigned otherwise)
     return schedules.current = next;
 }
 
-/* Another thread may go on here. Does nothing outside of a run. */
+/* Another thread may continue here. Does nothing outside of a run. */
 static void schedules_step(void)
 {
     if (!schedules.running)

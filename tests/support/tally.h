@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tally.h - counts, inside a victim, how much each function allocated and how much of that is still in use. A block
- * holds its owner and size, so a free is subtracted from the right function. No allocation, no stdio.
+ * tally.h - counts, inside a victim, how much each function allocated and how much of that is still in use. A block's
+ * header has its owner and size, so that a free is subtracted from the right function. Does not allocate or use stdio.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/support/victim.h - for victims that a test steers: pauses, lines to the test, and the end of its pipe. */
+/* tests/support/victim.h - for victims that a test controls: sleeps, prints lines, waits for the end of its input. */
 #pragma once
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps that long, also where signals interrupt. */
+/* Sleeps that long, also if signals interrupt it. */
 static inline void pause_ms(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -16,7 +16,7 @@ static inline void pause_ms(long ms)
         ;
 }
 
-/* Whether the test closed its end of standard input, waiting for that at most so long. */
+/* Whether the test closed its end of standard input; waits at most so long for that. */
 static inline int stdin_ended(int ms)
 {
     struct pollfd in = {STDIN_FILENO, POLLIN, 0};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A headless Chromium, driven by its driver over the WebDriver protocol: https://www.w3.org/TR/webdriver2/."""
+"""Controls a headless Chromium by the WebDriver protocol: https://www.w3.org/TR/webdriver2/."""
 import base64
 import json
 import os
@@ -109,7 +109,7 @@ class Browser:
             f.write(base64.b64decode(self.call('GET', self.session + '/screenshot')))
 
     def complaints(self):
-        """What the console said since the last call."""
+        """The lines of the browser's console since the last call."""
         return [line['message'] for line in self.call('POST', self.session + '/se/log', {'type': 'browser'})]
 
     def requests(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of `deltaprof view` in a real browser: each control by a click, numbers against `deltaprof top` and pprof.
+"""The page of `deltaprof view` in a real browser: uses each control, and compares numbers with `deltaprof top` and pprof.
 
     test_page.py DELTAPROF
 """
@@ -30,7 +30,7 @@ HOSTILE = ['<img src=x onerror="window.hurt=1">', '</script><script>window.hurt=
 
 
 def heap_rows(n):
-    """Tick n of a server: a cache that filled up, a list that grows, work that is freed at once."""
+    """Tick n of a server: a cache that filled up, a list that grows, memory that is freed at once."""
     return [(['operator new(unsigned long)', 'cache_fill', 'serve', 'main'], [10, 10000, min(n, 3) * 10, min(n, 3) * 10000]),
             (['list_append', 'serve', 'main'], [5, 500, 5 * n, 500 * n]),
             (['format', 'log_line', 'serve', 'main'], [100, 6400, 1, 64], {'thread': 'logger'})]
@@ -88,7 +88,7 @@ class Page(Case):
         return self.browser.js('return document.querySelector(arguments[0]).toDataURL()', canvas)
 
     def box_at(self, x, y, canvas='#flame'):
-        """What the tooltip says of a place in a flame graph."""
+        """The lines of the tooltip at a place in a flame graph."""
         self.browser.pointer(canvas, (x, y))
         return self.browser.text('#tip').split('\n') if not self.browser.js('return document.getElementById("tip").hidden') else None
 
@@ -99,7 +99,7 @@ class Page(Case):
 
     # ---- numbers ----
 
-    def test_every_value_is_what_top_says(self):
+    def test_every_value_equals_that_of_top(self):
         directory = self.server()
         self.show(directory)
         self.browser.click('[data-value=table]')
@@ -146,7 +146,7 @@ class Page(Case):
         self.browser.click('#whole')
         self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', *self.files('heap', *range(1, 9)))[0]])
 
-    def test_in_use_is_that_of_the_end_of_the_range_and_retained_its_growth(self):
+    def test_in_use_is_at_the_end_of_the_range_and_retained_is_its_growth(self):
         self.show(self.server())
         self.drag(3, 5)
         at = {n: self.top('--type', 'inuse_space', *self.files('heap', n))[1] for n in (2, 5)}
@@ -186,7 +186,7 @@ class Page(Case):
         self.assertEqual(self.rows()['pthread_mutex_lock'][1], a['pthread_mutex_lock'])
         self.assertEqual(uneven, a['pthread_mutex_lock'] * 4)
 
-    def test_locks_show_who_waited_beside_who_held(self):
+    def test_locks_show_waiters_beside_holders(self):
         directory = self.server()
         self.show(directory)
         self.browser.click('[data-value=locks]')
@@ -199,7 +199,7 @@ class Page(Case):
         self.browser.click('#holders tbody tr')
         self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
 
-    def test_growth_says_what_grows_steadily(self):
+    def test_growth_names_functions_that_grow_steadily(self):
         self.show(self.server())
         self.browser.click('[data-value=leaks]')
         first = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => r.lastChild.textContent)[0]')
@@ -207,7 +207,7 @@ class Page(Case):
         verdict = self.browser.js('return document.querySelector("#leaks tbody tr").children[4].textContent')
         self.assertEqual(verdict, 'grows on: a leak?')
 
-    def test_tables_by_everything(self):
+    def test_tables_can_be_by_library_file_line_process_and_label(self):
         self.show(self.server())
         self.browser.click('[data-value=table]')
         self.browser.choose('#type', 'alloc_space')
@@ -228,7 +228,7 @@ class Page(Case):
 
     # ---- flames ----
 
-    def test_boxes_stand_where_their_values_say(self):
+    def test_boxes_have_the_place_and_width_of_their_values(self):
         self.show(self.server())
         self.browser.choose('#type', 'alloc_space')
         width = self.browser.js('return document.getElementById("flame").clientWidth')
@@ -312,7 +312,7 @@ class Page(Case):
         self.addCleanup(os.unlink, path)
         return path, data
 
-    def test_what_is_seen_can_be_saved(self):
+    def test_the_shown_range_can_be_saved(self):
         self.show(self.server())
         self.browser.choose('#type', 'alloc_space')
         self.drag(3, 5)
@@ -362,9 +362,9 @@ class Page(Case):
                         't.items.add(new File(["no profile"], "broken.pb.gz")); window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', extra, events)
         self.browser.wait(lambda: self.shown() == [before[0] + 4242])
         self.assertIn('broken.pb.gz', self.browser.text('#state'))
-        self.assertNotIn('events', self.browser.text('#state'))  # they are left out before they could be taken for a heap's
+        self.assertNotIn('events', self.browser.text('#state'))  # the page leaves out files of kind `events`
 
-    def test_joined_ticks_say_the_same_in_fewer_rows(self):
+    def test_joined_ticks_have_the_same_sums_in_fewer_rows(self):
         code = ''
         for name in ('decode.js', 'model.js'):
             with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'src', 'view', name), encoding='utf-8') as f:
