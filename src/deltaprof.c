@@ -217,11 +217,26 @@ int deltaprof_python_wanted(void)
     return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? (int)dp_core.conf.python : -ENOTCONN;
 }
 
-void deltaprof_say(const char *line)
+bool deltaprof_inside_wanted(void)
+{
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_core.conf.inside && dp_core.conf.heap_rate;
+}
+
+static void say(enum dp_log_level level, const char *line)
 {
     int64_t kept = deltaprof_guard_enter();
-    dp_log(DP_LOG_ERROR, "%s", line);
+    dp_log(level, "%s", line);
     deltaprof_guard_exit(kept);
+}
+
+void deltaprof_say(const char *line)
+{
+    say(DP_LOG_ERROR, line);
+}
+
+void deltaprof_say_info(const char *line)
+{
+    say(DP_LOG_INFO, line);
 }
 
 void deltaprof_announce_hooks(unsigned hooks)

@@ -164,6 +164,20 @@ DELTAPROF_API void deltaprof_sample_leave_out(struct deltaprof_sample *sample, u
 /* The sampled path of deltaprof_alloc. */
 DELTAPROF_API void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes);
 
+/* A range of code. */
+struct deltaprof_code {
+    uintptr_t start, end;
+};
+
+/*
+ * The same for a hook that an allocator calls from within: the stack begins at site, without the frames at its leaf end
+ * whose code lies in the ranges, which are sorted and do not overlap. Returns an address in the code of the frame where
+ * the stack then begins; 0: nothing was recorded, or a runtime gave that frame.
+ */
+DELTAPROF_API uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t n_bytes,
+                                                        const struct deltaprof_site *site,
+                                                        const struct deltaprof_code *ranges, size_t n_ranges);
+
 /* A block of n_bytes was allocated at ptr by the calling function. Call it after the block exists. */
 static inline __attribute__((always_inline)) void deltaprof_alloc(uint32_t heap, const void *ptr, size_t n_bytes)
 {
@@ -676,8 +690,14 @@ DELTAPROF_API void deltaprof_announce_hooks(unsigned sees);
 enum deltaprof_python { DELTAPROF_PYTHON_AUTO, DELTAPROF_PYTHON_FRAMES, DELTAPROF_PYTHON_OFF };
 DELTAPROF_API int deltaprof_python_wanted(void);
 
-/* Says one line in the log, for the hooks of a runtime. Context: any thread, not a hook. */
+/* Whether the hooks of allocators inside the executable are wanted: by the keys `inside` and `heap_rate`. Context: as
+ * above. */
+DELTAPROF_API bool deltaprof_inside_wanted(void);
+
+/* Say one line in the log, for the hooks of a runtime; the second one with log=info only. Context: any thread, not a
+ * hook. */
 DELTAPROF_API void deltaprof_say(const char *line);
+DELTAPROF_API void deltaprof_say_info(const char *line);
 
 /*
  * deltaprof_start for a library that came by LD_PRELOAD: configured by DELTAPROF_CONF only; `out` defaults to `.` and

@@ -7,6 +7,7 @@
  * passive: the sanitizer's interceptors and these hooks would each take the other's calls for the program's.
  */
 #include "hook.h"
+#include "inside.h"
 
 #include <link.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ __attribute__((constructor)) static void init(void)
     if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
         deltaprof_python_attach();
+        dp_inside_attach();
         deltaprof_guard_exit(kept);
     }
 }

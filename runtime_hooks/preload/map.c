@@ -3,10 +3,12 @@
  * map.c - hooks of mmap, munmap, mremap, mprotect, brk and sbrk, which report mappings if the key `mmap` is on.
  *
  * malloc and the loader call functions inside libc and ld.so for this, which are not hooked: what comes here is the
- * program's own. A range is reported as unmapped before the real call, since another thread may get it at once, and as
- * mapped after it. If a real call fails that would have replaced a range, the range is reported again.
+ * program's own, or that of an allocator inside the executable, which is left out. A range is reported as unmapped
+ * before the real call, since another thread may get it at once, and as mapped after it. If a real call fails that
+ * would have replaced a range, the range is reported again.
  */
 #include "hook.h"
+#include "inside.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -40,7 +42,7 @@ static unsigned what_is(int protection, int flags)
         if (flags & MAP_FIXED && is_range(wanted, n))                                                \
             deltaprof_unmapped(wanted, n);                                                           \
         void *start = DP_REAL(name)(wanted, n, protection, flags, fd, offset);                       \
-        if (start != MAP_FAILED)                                                                     \
+        if (start != MAP_FAILED && !dp_inside_owns(site.pc))                                         \
             deltaprof_mapped(start, n, what_is(protection, flags), &site);                           \
         return start;                                                                                \
     }                                                                                                \

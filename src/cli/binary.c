@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,6 +22,8 @@
 #elif defined(__aarch64__)
 #define OUR_MACHINE EM_AARCH64
 #endif
+
+enum { READ_MOST = 32 << 20 }; /* of a segment that is searched, since the program waits for it to start */
 
 struct image {
     const unsigned char *bytes;
@@ -103,6 +106,16 @@ static bool names_own_malloc(const char *name)
     return false;
 }
 
+/* Whether the name is that of a function which installs hooks: jemalloc's or tcmalloc's. */
+static bool names_hooks(const char *name)
+{
+    static const char *const names[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                          struct dp_binary *elf)
 {
@@ -119,10 +132,13 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         if (names_sanitizer_symbol(name) && !asks) {
             copy(elf->sanitizer, sizeof elf->sanitizer, name);
         } else if (!strcmp(name, "malloc") && defined) {
-            copy(elf->own_malloc, sizeof elf->own_malloc, name);
+            if (strcmp(elf->own_malloc, "tcmalloc"))
+                copy(elf->own_malloc, sizeof elf->own_malloc, name);
             elf->own_exported |= table->sh_type == SHT_DYNSYM;
         } else if (!*elf->own_malloc && names_own_malloc(name)) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
+        } else if (names_hooks(name) && defined) {
+            elf->own_hooked = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
             elf->runtime = DP_RUNTIME_JAVA;
         } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
@@ -131,13 +147,32 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
     }
 }
 
-/* Go and Chromium's allocator name sections of their own, which strip leaves. */
+/* Go, Chromium's allocator and tcmalloc name sections of their own, which strip leaves. The last two share one. */
 static void read_section_name(const char *name, struct dp_binary *elf)
 {
     if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
         elf->runtime = DP_RUNTIME_GO;
-    else if (!strcmp(name, "malloc_hook"))
+    else if (!strcmp(name, "google_malloc"))
+        copy(elf->own_malloc, sizeof elf->own_malloc, "tcmalloc");
+    else if (!strcmp(name, "malloc_hook") && !elf->runtime)
         elf->runtime = DP_RUNTIME_PARTITION_ALLOC;
+}
+
+/* jemalloc and mimalloc without symbols are known by how their messages begin. */
+static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_binary *elf)
+{
+    static const struct {
+        const char *format, *name;
+    } allocators[] = {{"<%s>: ", "jemalloc"}, {"%s: warning: ", "mimalloc"}};
+    char message[32]; /* put together here, so that this program's own file has none */
+    if (p->p_offset > image->n_bytes || p->p_filesz > image->n_bytes - p->p_offset)
+        return;
+    size_t n = p->p_filesz < READ_MOST ? p->p_filesz : READ_MOST;
+    for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) {
+        snprintf(message, sizeof message, allocators[i].format, allocators[i].name);
+        if (memmem(image->bytes + p->p_offset, n, message, strlen(message)))
+            copy(elf->own_malloc, sizeof elf->own_malloc, allocators[i].name);
+    }
 }
 
 static void read_image(const struct image *image, struct dp_binary *elf)
@@ -166,6 +201,11 @@ static void read_image(const struct image *image, struct dp_binary *elf)
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if ((shdr[i].sh_type == SHT_DYNSYM || shdr[i].sh_type == SHT_SYMTAB) && shdr[i].sh_link < n_shdr)
             read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf);
+    for (size_t i = 0; phdr && i < n_phdr && (!*elf->own_malloc || !strcmp(elf->own_malloc, "malloc")); i++)
+        if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_X))
+            read_messages(image, &phdr[i], elf);
+    if (elf->runtime == DP_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
+        elf->runtime = DP_RUNTIME_NONE;
 }
 
 int dp_binary_read(const char *path, struct dp_binary *elf)

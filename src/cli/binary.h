@@ -12,9 +12,10 @@ struct dp_binary {
     bool is_ours;        /* same class, byte order and machine as this program */
     char interp[256];    /* PT_INTERP; "" for a static program */
     char sanitizer[64];  /* the library or symbol that shows a sanitizer; "" none */
-    char own_malloc[64]; /* the name of a malloc function that a preload cannot hook; "" none */
+    char own_malloc[64]; /* the malloc that a preload cannot hook, by its symbol or its allocator; "" none */
     enum dp_runtime runtime;
     bool own_exported; /* own_malloc is "malloc" itself, exported: libraries get it too */
+    bool own_hooked;   /* its allocator has hooks, and a symbol table tells where: jemalloc's or tcmalloc's */
 };
 
 /* 0 and elf filled (is_elf false for anything else), or -errno of opening or reading the file. */

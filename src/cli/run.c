@@ -172,8 +172,19 @@ static int set_environment(const char *library, const char *conf)
     return err ? -errno : 0;
 }
 
+/* How an allocator inside the executable would be seen. */
+static const char *way_to_see(const struct dp_binary *elf)
+{
+    if (elf->own_hooked)
+        return "inside=on shows it";
+    if (!strncmp(elf->own_malloc, "mi", 2))
+        return "linked as a shared library, or in Rust within the crate in runtime_hooks/rust, it would be";
+    return "linked as a shared library, or in Rust within the crate in runtime_hooks/rust, it would be; so would a "
+           "jemalloc or tcmalloc whose symbols are there: not stripped, or linked with -Wl,--export-dynamic";
+}
+
 /* Warns about memory that hooks cannot see, and says what shows it. */
-static void warn(const struct dp_program *program)
+static void warn(const struct dp_program *program, bool inside)
 {
     static const char *const runtimes[] = {
         [DP_RUNTIME_GO] = "is a Go program: its heap is not malloc's, only C code that it calls will be seen; "
@@ -186,15 +197,14 @@ static void warn(const struct dp_program *program)
                                        "locks will; a build with use_partition_alloc_as_malloc=false shows it",
     };
     const struct dp_binary *elf = &program->elf;
-    bool is_rust = !strncmp(elf->own_malloc, "_rjem_", 6);
     if (elf->runtime)
         dp_print_error("run", "%s %s", program->binary, runtimes[elf->runtime]);
-    else if (*elf->own_malloc)
-        dp_print_error(
-            "run", "%s contains its own malloc (%s): %s; %s", program->binary, elf->own_malloc,
-            elf->own_exported ? "what it allocates will not be seen"
-                              : "what it allocates through it will not be seen, only what libraries allocate",
-            is_rust ? "the crate in runtime_hooks/rust around it shows it" : "linked as a shared library, it would be");
+    else if (*elf->own_malloc && !(elf->own_hooked && inside))
+        dp_print_error("run", "%s contains its own malloc (%s): %s; %s", program->binary, elf->own_malloc,
+                       elf->own_exported
+                           ? "what it allocates will not be seen"
+                           : "what it allocates through it will not be seen, only what libraries allocate",
+                       way_to_see(elf));
     if (elf->runtime != DP_RUNTIME_GO && dp_makes_futex_calls(program->binary))
         dp_print_error("run", "%s makes futex calls of its own, without libc: waits in them will not be seen",
                        program->binary);
@@ -271,7 +281,7 @@ int dp_cli_run(int argc, char **argv)
     }
     status = DP_PROGRAM_REFUSED;
     if (!failed) {
-        warn(&program);
+        warn(&program, conf.inside);
         become(&program, argc - first, argv + first);
         failed = -errno;
     }

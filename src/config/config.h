@@ -44,6 +44,7 @@ struct dp_config {
     bool cmdline;
     bool thread;
     bool mmap;
+    bool inside;
     int signal;                  /* number; 0 none */
     char out[DP_CONFIG_TEXT];    /* "" none */
     char events[DP_CONFIG_TEXT]; /* "" off; "on": in out; else a directory */

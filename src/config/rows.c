@@ -65,6 +65,8 @@ static const struct dp_config_row rows[] = {
      DP_KEY_EVENTS, AT(events), 0, 0, 0, NULL},
     {{"mmap", "on|off", "off", "mappings that the program makes itself as the heap mmap, those of files as mmap-file"},
      DP_KEY_SWITCH, AT(mmap), 0, 0, 0, NULL},
+    {{"inside", "on|off", "on", "what a jemalloc or tcmalloc inside the executable allocates, by the hooks that it offers"},
+     DP_KEY_SWITCH, AT(inside), 0, 0, 0, NULL},
     {{"exe", "GLOBS", "*", "profile only programs whose file name matches one of these globs, a|b*"},
      DP_KEY_GLOBS, AT(exe), 0, 0, 0, NULL},
     {{"signals", "on|off", "on under run and LD_PRELOAD, else off",

@@ -166,8 +166,39 @@ static __attribute__((noinline, cold)) void leave_out(struct dp_stack *stack, ui
     stack->known = NULL;
 }
 
+/* Code whose frames are left out at the leaf end, and what was found behind it. */
+struct outside {
+    const struct deltaprof_code *ranges; /* sorted */
+    size_t n_ranges;
+    uintptr_t pc; /* in the code of the first frame that stayed; 0: it has none */
+};
+
+static bool is_inside(const struct outside *outside, uintptr_t pc)
+{
+    size_t from = 0, to = outside->n_ranges;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (outside->ranges[middle].end <= pc)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < outside->n_ranges && outside->ranges[from].start <= pc;
+}
+
+static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stack, struct outside *outside)
+{
+    uint32_t n = 0;
+    const struct dp_frame *frame = dp_frame_get(stack->frames[0]);
+    while (n + 1 < stack->depth && frame->type == DP_FRAME_CODE && is_inside(outside, frame->pc))
+        frame = dp_frame_get(stack->frames[++n]);
+    outside->pc = frame->type == DP_FRAME_CODE ? frame->pc : 0;
+    if (n)
+        leave_out(stack, n);
+}
+
 /* Remembers the block, which exists now. */
-static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site)
+static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site, struct outside *outside)
 {
     struct dp_live_block entry, stale; /* the birth is the table's to know */
     struct dp_stack stack;
@@ -180,6 +211,8 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_left_out, 0))
         leave_out(&stack, sample->n_left_out);
+    if (__builtin_expect(outside != NULL, 0))
+        leave_out_code(&stack, outside);
     unsigned shard = dp_thread_shard(dp_thread_self());
     bool added = dp_record_find(DP_KIND_HEAP, sample->heap, dp_labels_now(&stack), &stack, &entry.record);
     dp_thread_let_go(held);
@@ -215,7 +248,7 @@ void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, cons
     if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
         return;
     if (sample->weight && ptr)
-        keep(sample, ptr, site);
+        keep(sample, ptr, site, NULL);
     finish(sample);
 }
 
@@ -232,8 +265,23 @@ __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void
     if (__builtin_expect(sample.muted, 0) && is_nested(&sample, &site))
         return;
     if (sample.weight && ptr)
-        keep(&sample, ptr, &site);
+        keep(&sample, ptr, &site, NULL);
     finish(&sample);
+}
+
+uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t n_bytes,
+                                          const struct deltaprof_site *site, const struct deltaprof_code *ranges,
+                                          size_t n_ranges)
+{
+    struct sample sample;
+    struct outside outside = {ranges, n_ranges, 0};
+    begin(&sample, heap, n_bytes);
+    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, site))
+        return 0;
+    if (sample.weight && ptr)
+        keep(&sample, ptr, site, &outside);
+    finish(&sample);
+    return outside.pc;
 }
 
 void deltaprof_free_sampled(uint32_t heap, const void *ptr)
@@ -274,7 +322,7 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
         return;
     if (sample->weight && done && ptr)
-        keep(sample, ptr, site);
+        keep(sample, ptr, site, NULL);
     finish(sample);
 }
 

@@ -53,6 +53,8 @@ DOORS = {
     'deltaprof_python_wanted': 'where a runtime starts',
     'deltaprof_python_attach': 'where a runtime starts',
     'deltaprof_say': 'where a runtime starts',
+    'deltaprof_say_info': 'where a runtime starts',
+    'deltaprof_inside_wanted': 'where a runtime starts',
     'deltaprof_thread_begins': ORDINARY,
     'deltaprof_before_thread_exit': ORDINARY,
     'deltaprof_before_seccomp': ORDINARY,

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inside.h - allocators that were linked into the executable, where no hook of this object is called: those that offer
+ * hooks of their own are asked to call these.
+ */
+#pragma once
+
+#include <deltaprof/hooks.h>
+
+/* A function of the executable: its name in the symbol table and its code. */
+struct dp_inside_function {
+    const char *name;
+    uintptr_t start, end;
+};
+
+/*
+ * Calls fn for each function that the executable defines, if one of them may be an allocator's that has hooks. Reads
+ * .symtab, or .dynsym where that was stripped; allocates no memory. Context: init.
+ */
+void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx);
+
+/* The functions that an allocator's hooks need; 0: not found. */
+struct dp_inside_jemalloc {
+    const char *prefix;
+    uintptr_t mallctl, mallocx, dallocx;
+};
+struct dp_inside_tcmalloc {
+    uintptr_t add_new_hook, add_delete_hook, malloc, free;
+};
+
+/* Install the hooks. 0; or a negative errno: that version has none. Context: init, with the thread guarded. */
+int dp_inside_jemalloc(const struct dp_inside_jemalloc *);
+int dp_inside_tcmalloc(const struct dp_inside_tcmalloc *);
+
+/*
+ * An allocator inside the executable allocated n bytes at ptr, and a sample is due: records it for the caller of that
+ * allocator. site: of the hook. Context: hook, in which the allocator holds no lock.
+ */
+void dp_inside_due(const void *ptr, size_t n, const struct deltaprof_site *site);
+
+static inline __attribute__((always_inline)) bool dp_inside_counts(size_t n)
+{
+    int64_t rest;
+    bool is_due = deltaprof_countdown_subtract(n, &rest);
+    if (!is_due)
+        deltaprof_countdown_restore(rest);
+    return is_due;
+}
+
+/* Whether a return address lies in an allocator that was attached. Context: hook. */
+bool dp_inside_owns(uintptr_t pc);
+
+/* Looks for such allocators, asks them, and says in the log what came of it. Context: init, after the start. */
+void dp_inside_attach(void);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inside_jemalloc.c - the hooks of a jemalloc 5.2 to 5.3 inside the executable: mallctl("experimental.hooks.install").
+ *
+ * jemalloc calls them after an allocation and before a free, with the arguments of the function that the program
+ * called, and holds no lock. What the hooks themselves allocate would be no event, but they allocate nothing. From the
+ * install on every call of jemalloc takes its slower path, which costs the program a few nanoseconds a call.
+ *
+ * The interface is experimental. jemalloc checks the size of the structure; the meaning of the arguments is proven by
+ * one call of mallocx, which must come to the hook as it was made. Functions after mallocx have other numbers in 5.3.1
+ * than in 5.3.0, and that call tells them. If it fails, the hooks are removed.
+ */
+#include "inside.h"
+
+#include <errno.h>
+
+/* include/jemalloc/internal/hook.h of jemalloc. */
+struct hooks {
+    void (*alloc)(void *extra, int type, void *result, uintptr_t result_raw, uintptr_t args[3]);
+    void (*dalloc)(void *extra, int type, void *address, uintptr_t args[3]);
+    void (*expand)(void *extra, int type, void *address, size_t n_old, size_t n_new, uintptr_t result_raw,
+                   uintptr_t args[4]);
+    void *extra;
+};
+enum { MALLOC, POSIX_MEMALIGN, ALIGNED_ALLOC, CALLOC, MEMALIGN, VALLOC }; /* then mallocx, realloc and rallocx */
+enum { EXPAND_REALLOC, EXPAND_RALLOCX, EXPAND_XALLOCX };
+
+typedef int (*mallctl_fn)(const char *name, void *old, size_t *n_old, void *new, size_t n_new);
+typedef void *(*mallocx_fn)(size_t n, int flags);
+typedef void (*dallocx_fn)(void *ptr, int flags);
+
+/* What one allocator's hooks know of it: a program may have two. */
+struct known {
+    int mallocx_type; /* -1: not known yet */
+    void *probe;      /* what the call that tells it returned */
+    size_t n_probe;
+};
+enum { PROBE_BYTES = 1234 };
+
+static size_t requested(const struct known *known, int type, const uintptr_t args[3])
+{
+    size_t n;
+    if (type == POSIX_MEMALIGN)
+        return args[2];
+    if (type == CALLOC)
+        return __builtin_mul_overflow(args[0], args[1], &n) ? SIZE_MAX : n;
+    if (type == ALIGNED_ALLOC || type == MEMALIGN || type > known->mallocx_type)
+        return args[1];
+    return args[0];
+}
+
+static void on_alloc(void *extra, int type, void *result, uintptr_t result_raw, uintptr_t args[3])
+{
+    struct known *known = extra;
+    (void)result_raw;
+    if (__builtin_expect(known->mallocx_type < 0, 0)) {
+        if (args[0] == PROBE_BYTES) {
+            known->mallocx_type = type;
+            known->probe = result;
+        }
+        return;
+    }
+    size_t n = requested(known, type, args);
+    if (result && dp_inside_counts(n)) {
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+        dp_inside_due(result, n, &site);
+    }
+}
+
+static void on_free(void *extra, int type, void *address, uintptr_t args[3])
+{
+    (void)extra, (void)type, (void)args;
+    deltaprof_free(0, address);
+}
+
+/* The block stayed where it is, with another size. */
+static void on_expand(void *extra, int type, void *address, size_t n_old, size_t n_new, uintptr_t result_raw,
+                      uintptr_t args[4])
+{
+    (void)extra, (void)result_raw;
+    if (type == EXPAND_XALLOCX && n_old == n_new)
+        return;
+    size_t n = type == EXPAND_XALLOCX ? n_new : args[1];
+    deltaprof_free(0, address);
+    if (dp_inside_counts(n)) {
+        struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+        dp_inside_due(address, n, &site);
+    }
+}
+
+int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
+{
+    static struct known allocators[4];
+    static unsigned n_allocators;
+    if (!found->mallctl || !found->mallocx || !found->dallocx || n_allocators == 4)
+        return -ENOENT;
+    struct known *known = &allocators[n_allocators++];
+    struct hooks hooks = {on_alloc, on_free, on_expand, known};
+    mallctl_fn mallctl = (mallctl_fn)found->mallctl;
+    void *handle = NULL;
+    size_t n_handle = sizeof handle;
+    known->mallocx_type = -1;
+    int err = mallctl("experimental.hooks.install", &handle, &n_handle, &hooks, sizeof hooks);
+    if (err)
+        return -err;
+    void *probe = ((mallocx_fn)found->mallocx)(PROBE_BYTES, 0);
+    if (probe && known->mallocx_type > VALLOC && known->probe == probe) {
+        ((dallocx_fn)found->dallocx)(probe, 0);
+        return 0;
+    }
+    mallctl("experimental.hooks.remove", NULL, NULL, &handle, sizeof handle);
+    if (probe)
+        ((dallocx_fn)found->dallocx)(probe, 0);
+    return -ENOTSUP;
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""An allocator that was linked into the executable is seen through its own hooks: by function, exactly, in each process."""
+import os
+import re
+import subprocess
+
+import reader
+from harness import BUILD, environment, main, names_in, new_directory, profiles, run, victim
+
+DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
+VICTIMS = [name for name in ('inside_jemalloc', 'inside_tcmalloc') if os.path.exists(victim(name))]
+if not VICTIMS:
+    raise SystemExit(77)
+
+
+def books(text):
+    """{pid: {function: (four values)}} as the victim wrote it."""
+    result = {}
+    for line in text.splitlines():
+        pid, function, *values = line.split()
+        result.setdefault(int(pid), {})[function] = tuple(map(int, values))
+    return result
+
+
+def compare(r):
+    written = books(r.stdout)
+    assert r.status == 0 and len(written) == 2, (r.status, r.stdout, r.stderr)
+    for pid, book in written.items():
+        total = reader.sum_profiles(profiles(r, pid=pid))
+        seen = {f: tuple(reader.by_function(total, t, set(book)).get(f, 0) for t in TYPES) for f in book}
+        assert seen == book, (pid, {f: (seen[f], book[f]) for f in book if seen[f] != book[f]})
+    return written
+
+
+def that_every_function_of_the_allocator_is_seen_exactly():
+    for name in VICTIMS:
+        written = compare(run([victim(name)], 'heap_rate=1,interval=20ms'))
+        ways = [function for function, values in list(written.values())[0].items() if values[0]]
+        assert len(ways) >= 10, ways
+
+
+def that_the_stack_begins_at_the_function_that_allocated():
+    for name in VICTIMS:
+        r = run([victim(name)], 'heap_rate=1')
+        leaves = {s.names[0] for p in profiles(r) for s in p.samples if any(n.startswith('by_') for n in s.names)}
+        assert leaves and all(leaf.startswith('by_') for leaf in leaves), leaves
+
+
+def that_samples_estimate_what_is_in_use():
+    for name in VICTIMS:
+        r = run([victim(name)], 'heap_rate=4k')
+        for pid, book in books(r.stdout).items():
+            total = reader.sum_profiles(profiles(r, pid=pid))
+            made = sum(values[1] for values in book.values())
+            seen = sum(reader.by_function(total, 'alloc_space', set(book)).get(f, 0) for f in book)
+            # of some 10 MB, 2500 samples or more: the standard deviation is below 3 %
+            assert 0.85 * made < seen < 1.15 * made, (seen, made)
+
+
+def that_the_log_says_what_was_attached():
+    for name in VICTIMS:
+        allocator = name.split('_')[1]
+        r = run([victim(name)], 'log=info')
+        assert re.search(allocator + r' inside the executable \(\w+\): attached to its hooks\n', r.stderr), r.stderr
+        assert 'attached' not in run([victim(name)]).stderr
+
+
+def that_what_the_allocator_maps_is_no_mapping_of_the_program():
+    for name in VICTIMS:
+        r = run([victim(name)], 'heap_rate=1,mmap=on')
+        names = names_in(r)
+        assert 'by_malloc' in names and not any('pages_map' in n or 'SysAllocator' in n for n in names), names
+
+
+def that_it_can_be_switched_off():
+    for name in VICTIMS:
+        for conf in ('heap_rate=1,inside=off', 'heap_rate=0'):
+            r = run([victim(name)], conf + ',log=info')
+            assert r.status == 0 and 'attached' not in r.stderr, r.stderr
+            assert not any(n.startswith('by_') for p in profiles(r) for s in p.samples for n in s.names)
+
+
+def start(name, conf=''):
+    env = environment(preload=False)
+    return subprocess.run([DELTAPROF, 'run', '-o', 'heap_rate=1,out=' + new_directory() + conf, '--', victim(name)], env=env,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+
+
+def that_run_warns_only_of_what_will_be_missed():
+    for name in VICTIMS:
+        r = start(name)
+        assert r.returncode == 0 and r.stderr == '', r.stderr
+        r = start(name + '_stripped')
+        assert r.returncode == 0 and 'will not be seen' in r.stderr and '-Wl,--export-dynamic' in r.stderr, r.stderr
+        r = start(name, ',inside=off')
+        assert r.returncode == 0 and 'will not be seen' in r.stderr and 'inside=on' in r.stderr, r.stderr
+
+
+def that_a_stripped_program_runs_unseen():
+    for name in VICTIMS:
+        r = run([victim(name + '_stripped')], 'heap_rate=1')
+        assert r.status == 0 and len(books(r.stdout)) == 2, (r.status, r.stderr)
+
+
+main(globals())
