@@ -68,33 +68,36 @@ static void run(const program &p)
     }
 }
 
+/* The program of that name, or the one without a name at the end. */
 static const program *find(const program *p, const char *name)
 {
     while (p->name && strcmp(p->name, name))
         p++;
-    return p->name ? p : nullptr;
+    return p;
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
-    if (!strcmp(argv[1], "--list")) {
-        for (const program *p = leaking_programs; p->name; p++)
-            printf("leak %s\n", p->name);
-        for (const program *p = sound_programs; p->name; p++)
-            printf("sound %s\n", p->name);
-        for (const program *p = fresh_programs; p->name; p++)
-            printf("fresh %s\n", p->name);
-        return 0;
+    static const struct {
+        const char *name;
+        const program *programs;
+    } sets[] = {{"leak", leaking_programs},
+                {"sound", sound_programs},
+                {"fresh", fresh_programs},
+                {"leak", shapes_leaking_programs},
+                {"sound", shapes_sound_programs}};
+    const program *p = nullptr;
+    bool is_list = !strcmp(argv[1], "--list");
+    for (const auto &set : sets) {
+        for (const program *at = set.programs; is_list && at->name; at++)
+            printf("%s %s\n", set.name, at->name);
+        if (!p || !p->name)
+            p = find(set.programs, argv[1]);
     }
-    const program *p = find(leaking_programs, argv[1]);
-    if (!p)
-        p = find(sound_programs, argv[1]);
-    if (!p)
-        p = find(fresh_programs, argv[1]);
-    if (!p)
-        return 2;
+    if (!p->name)
+        return is_list ? 0 : 2;
     if (!p->n_workers)
         run(*p);
     for (worker = 0; worker < p->n_workers; worker++) {

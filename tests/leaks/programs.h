@@ -18,7 +18,9 @@ struct program {
     int n_workers; /* processes that do the work; 0: the first process itself */
 };
 
-extern const program leaking_programs[], sound_programs[], fresh_programs[]; /* the last entry has no name */
+/* The last entry of each has no name. */
+extern const program leaking_programs[], sound_programs[], fresh_programs[], shapes_leaking_programs[],
+    shapes_sound_programs[];
 
 extern int worker; /* the number of this worker process */
 
