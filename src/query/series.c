@@ -161,9 +161,9 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
                 samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
         return 0;
     }
-    curve->allocated_samples[r->point] +=
-        samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
-    process->allocated[r->point] += (double)allocated;
+    int64_t n_allocated = value_of(values, r->types.alloc_objects);
+    curve->allocated_objects[r->point] += (double)n_allocated;
+    curve->allocated_samples[r->point] += samples_of(n_allocated, allocated, process->rate);
     if (r->is_newest) {
         curve->bytes[r->point] += (double)bytes;
         curve->samples[r->point] += samples;

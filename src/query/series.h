@@ -11,10 +11,10 @@ struct dp_query_process {
     char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
-    bool ended;                        /* there is a file that was written at its end */
-    bool destroyed;                    /* and another one, after its destructors */
-    int64_t rate;                      /* mean bytes between samples */
-    double allocated[DP_QUERY_POINTS]; /* bytes that all its stacks allocated by then since the point before */
+    bool ended;     /* there is a file that was written at its end */
+    bool destroyed; /* and another one, after its destructors */
+    int64_t rate;   /* mean bytes between samples */
+    double growth;  /* dp_query_evidence_growth of its curves */
 };
 
 /* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */
@@ -23,10 +23,10 @@ struct dp_query_curve {
     uint32_t row;            /* a row of the model that has this stack, the largest */
     int64_t row_value;
     size_t n_own; /* frames of the row's stack before the stack begins; DP_QUERY_NO_OWN: none is the user's own code */
-    double bytes[DP_QUERY_POINTS], samples[DP_QUERY_POINTS]; /* in use */
-    double allocated_samples[DP_QUERY_POINTS];               /* since the point before */
-    double end_bytes, end_samples;                           /* in use when the end began */
-    double after_samples;                                    /* in use after the destructors, if it is known */
+    double bytes[DP_QUERY_POINTS], samples[DP_QUERY_POINTS];                       /* in use */
+    double allocated_samples[DP_QUERY_POINTS], allocated_objects[DP_QUERY_POINTS]; /* since the point before */
+    double end_bytes, end_samples;                                                 /* in use when the end began */
+    double after_samples; /* in use after the destructors, if it is known */
 };
 
 /* Zero is an empty one, with view and from_own set. */

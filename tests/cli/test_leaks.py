@@ -64,6 +64,26 @@ class Leaks(Case):
             self.assertAlmostEqual(leak['bytes_per_hour'], 200 * 4096 * 240, delta=0.4 * 200 * 4096 * 240)
             self.assertGreater(found['in_use_bytes'], leak['bytes'])
 
+    def test_a_verdict_says_its_numbers(self):
+        self.run_program([self.traffic(), Site(['forget', 'main'], 65536, lambda t: 60, lambda t, live: 0)])
+        leak, = self.leaks()['leaks']
+        self.assertEqual((leak['verdict'], leak['ticks_up'], leak['ticks_down'], leak['ticks']), ('growing', 23, 0, 23))
+        self.assertLess(leak['chance'], 0.001)
+        self.assertAlmostEqual(leak['pace'], 1, delta=0.4)
+        self.assertLess(leak['freed'], 0.01)
+        text = self.run_it('leaks', self.dir.name).decode()
+        self.assertRegex(text, r'grew in 23 of 23 ticks, shrank in 0; by chance with \S+% at most\n +last quarter at \S+ times its pace; \S+% of 2\d\d samples were freed\n')
+
+    def test_a_buffer_that_doubles_is_told_as_one(self):
+        sizes = [1 << max(20, (700000 * (t + 1)).bit_length()) for t in range(TICKS)]
+        for t, size in enumerate(sizes):
+            rows = [(['append', 'main'], [1, size, 1, size])]
+            self.file('a.1.%04d.heap.pb.gz' % (t + 1), gzip.compress(
+                gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9)) + number(12, RATE)))
+        leak, = self.leaks()['leaks']
+        self.assertEqual((leak['function'], leak['verdict']), ('append', 'doubling'))
+        self.assertIn('doubled 4 times, each time when it was full', self.run_it('leaks', self.dir.name).decode())
+
     def test_a_leak_on_a_rare_path_of_a_busy_site_is_found(self):
         self.run_program([self.traffic(), Site(['parse', 'main'], 16384, lambda t: 1000, lambda t, live: live),
                           Site(['parse', 'main'], 16384, lambda t: 60, lambda t, live: 0)])
