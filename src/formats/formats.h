@@ -26,6 +26,8 @@ struct dp_formats_attribute {
 struct dp_formats_origin {
     const struct dp_formats_attribute *attributes; /* of the resource: service.name, ... */
     size_t n_attributes;
+    const char *kind;  /* heap, mutex, block, events, which sample types do not tell apart */
+    size_t n_kind;     /* 0: not known */
     const uint8_t *id; /* 16 bytes, from which the ids of the Profiles are made; NULL: none */
 };
 

@@ -54,6 +54,7 @@ enum {
 #define OTLP_DOC_URL     "pprof.profile.doc_url"
 #define OTLP_DEFAULT     "pprof.scope.default_sample_type"
 #define OTLP_ORDER       "pprof.scope.sample_type_order"
+#define OTLP_KIND        "deltaprof.kind"   /* of the scope: heap, mutex, block, events */
 #define OTLP_TIMESTAMP   "end_timestamp_ns" /* pprof's label for what OTLP has in Sample.timestamps_unix_nano */
 
 #define OTLP_TRACE "trace_id" /* labels that are a Link in OTLP, if they are hex numbers of 16 and 8 bytes */

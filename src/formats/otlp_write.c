@@ -227,7 +227,7 @@ static void put_attribute(struct writer *w, struct dp_formats_bytes *to, unsigne
     put_message(to, field, pair);
 }
 
-static void put_scope(struct writer *w, struct dp_formats_bytes *to)
+static void put_scope(struct writer *w, struct dp_formats_bytes *to, const struct dp_formats_origin *origin)
 {
     struct dp_formats_bytes scope = {0}, array = {0}, *value = scratch(w, 1);
     put_chunk(&scope, SCOPE_NAME, "deltaprof", 9);
@@ -235,6 +235,11 @@ static void put_scope(struct writer *w, struct dp_formats_bytes *to)
     if (w->p->header->default_type) {
         dp_otlp_put_string(w, value, w->p->header->default_type);
         put_attribute(w, &scope, SCOPE_ATTRIBUTES, OTLP_DEFAULT, value);
+    }
+    if (origin->n_kind) {
+        value = scratch(w, 1);
+        put_chunk(value, ANY_STRING, origin->kind, origin->n_kind);
+        put_attribute(w, &scope, SCOPE_ATTRIBUTES, OTLP_KIND, value);
     }
     for (uint32_t i = 0; i < w->p->n_types; i++) {
         value = scratch(w, 1);
@@ -307,7 +312,7 @@ int dp_formats_write_otlp(const struct dp_formats_profile *p, const struct dp_fo
     int err = -ENOMEM;
     if (dp_vec_room(&w.locations, p->model->locations.n + 1) && !add_rows(&w)) {
         profile_attributes(&w, &attributes);
-        put_scope(&w, &scope);
+        put_scope(&w, &scope, origin);
         for (uint32_t type = 0; type < p->n_types; type++)
             put_profile(&w, &scope, type, &attributes, origin->id);
         put_resource(&w, &resource, origin);

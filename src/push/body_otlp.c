@@ -6,6 +6,7 @@
 #include "pprof/gzip.h"
 
 #include <errno.h>
+#include <string.h>
 
 static int take_gzip(void *gzip, const void *bytes, size_t n_bytes)
 {
@@ -23,7 +24,11 @@ int dp_push_body_otlp(struct dp_push_body *body, struct dp_push_profile *p, size
     dp_push_body_id(id, p, number);
     for (size_t i = 0; i < origin->tags->n; i++)
         attributes[i] = (struct dp_formats_attribute){origin->tags->at[i].key, origin->tags->at[i].value};
-    struct dp_formats_origin from = {.attributes = attributes, .n_attributes = origin->tags->n, .id = id};
+    struct dp_formats_origin from = {.attributes = attributes,
+                                     .n_attributes = origin->tags->n,
+                                     .kind = origin->kind,
+                                     .n_kind = strcspn(origin->kind, "."),
+                                     .id = id};
     struct dp_formats_profile profile = {.model = &p->merge.model,
                                          .header = &header,
                                          .values = p->merge.values.at,

@@ -39,7 +39,7 @@ static bool open_queues(struct push *p)
     for (size_t i = 0; i < p->options.n_dirs; i++) {
         if (p->is_open[i])
             continue;
-        int err = dp_push_queue_open(&p->queues[i], p->options.dirs[i], p->options.target.address);
+        int err = dp_push_queue_open(&p->queues[i], p->options.dirs[i], &p->options.target);
         p->is_open[i] = !err;
         for (int k = 0; k < DP_PUSH_N_OUTCOMES && !err; k++)
             p->before[k] += p->queues[i].journal.counts[k];

@@ -22,7 +22,12 @@
 /* Files that span more time than this are not joined. */
 #define JOINED_NS (INT64_C(300) * 1000000000)
 
-static const char *const kinds[] = {"heap", "mutex", "block"};
+static const char *const kinds[] = {"heap", "mutex", "block", "events"};
+
+static bool is_of_kind(const struct dp_push_file *file, const char *kind)
+{
+    return strlen(kind) == file->n_kind && !memcmp(kind, file->kind, file->n_kind);
+}
 
 /* Takes PROGRAM.PID.SEQ.KIND.pb.gz apart. False: another name. */
 static bool parse(struct dp_push_file *file)
@@ -48,7 +53,7 @@ static bool parse(struct dp_push_file *file)
     file->kind = parts[0] + 1;
     file->n_kind = (size_t)(end - 6 - file->kind);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strlen(kinds[i]) == file->n_kind && !memcmp(kinds[i], file->kind, file->n_kind))
+        if (is_of_kind(file, kinds[i]))
             return true;
     return false;
 }
@@ -77,13 +82,13 @@ static bool exists(void *ctx, const char *key)
     return dp_push_queue_find(ctx, key) != NULL;
 }
 
-int dp_push_queue_open(struct dp_push_queue *q, const char *path, const char *target)
+int dp_push_queue_open(struct dp_push_queue *q, const char *path, const struct dp_push_target *target)
 {
-    *q = (struct dp_push_queue){.path = path, .journal.fd = -1};
+    *q = (struct dp_push_queue){.path = path, .journal.fd = -1, .takes_events = target->takes_events};
     q->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (q->dir_fd < 0)
         return -errno;
-    int err = dp_push_journal_open(&q->journal, q->dir_fd, target);
+    int err = dp_push_journal_open(&q->journal, q->dir_fd, target->address);
     if (err) {
         close(q->dir_fd);
         q->dir_fd = -1;
@@ -133,7 +138,8 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
         return false;
     }
     file->stamp = stamp.process ? stamp.process : (uint64_t)file->mtime_ns;
-    file->is_settled = dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
+    file->is_settled = (!q->takes_events && is_of_kind(file, "events")) ||
+                       dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "push/journal.h"
+#include "push/target.h"
 
 #include <sys/stat.h>
 
@@ -30,6 +31,7 @@ struct dp_push_file {
 struct dp_push_queue {
     const char *path; /* of the directory */
     int dir_fd;
+    bool takes_events; /* whether the receiver takes files of kind events; if not, they are settled */
     struct dp_push_journal journal;
     DP_VEC(struct dp_push_file) files; /* by name */
     size_t n_pending;
@@ -38,7 +40,7 @@ struct dp_push_queue {
 };
 
 /* Opens the directory and its journal for the receiver. 0, or a negative errno; -EWOULDBLOCK: another pusher has it. */
-int dp_push_queue_open(struct dp_push_queue *, const char *path, const char *target);
+int dp_push_queue_open(struct dp_push_queue *, const char *path, const struct dp_push_target *);
 void dp_push_queue_close(struct dp_push_queue *);
 
 /* Reads the directory again. 0 or a negative errno. */

@@ -9,18 +9,26 @@
 #define MINUTE (INT64_C(60) * 1000000000)
 
 /*
+ * Events: Pyroscope would make a series of each value of a sample label, and Parca drops them; either would count the
+ * events beside the profiles that sum them.
+ *
  * Pyroscope refuses profiles that begin more than an hour ago or ten minutes ahead; five minutes and one are left for
  * the time until it reads the request.
  */
 static const struct receiver {
     const char *scheme, *path;
     enum dp_push_protocol protocol;
+    bool takes_events;
     struct dp_push_limits limits;
 } receivers[] = {
-    {"pyroscope+http", "/push.v1.PusherService/Push", DP_PUSH_PYROSCOPE, {16000, 4 << 20, 20, 55 * MINUTE, 9 * MINUTE}},
-    {"parca+http", "/api/profiles/writeraw", DP_PUSH_PARCA, {0, 16 << 20, 20, 0, 0}},
-    {"otlp+http", "/v1development/profiles", DP_PUSH_OTLP, {0, 8 << 20, 20, 0, 0}},
-    {"pprof+http", "/v1/pprof", DP_PUSH_PPROF, {0, 0, 1, 0, 0}},
+    {"pyroscope+http",
+     "/push.v1.PusherService/Push",
+     DP_PUSH_PYROSCOPE,
+     false,
+     {16000, 4 << 20, 20, 55 * MINUTE, 9 * MINUTE}},
+    {"parca+http", "/api/profiles/writeraw", DP_PUSH_PARCA, false, {0, 16 << 20, 20, 0, 0}},
+    {"otlp+http", "/v1development/profiles", DP_PUSH_OTLP, true, {0, 8 << 20, 20, 0, 0}},
+    {"pprof+http", "/v1/pprof", DP_PUSH_PPROF, true, {0, 0, 1, 0, 0}},
 };
 
 static const char allowed[] = "a receiver is pyroscope+http://HOST:PORT, parca+http://, otlp+http:// or pprof+http://, "
@@ -57,6 +65,7 @@ int dp_push_target_parse(struct dp_push_target *target, const char *url, char *w
     while (n > n_authority && host[n - 1] == '/')
         n--;
     target->protocol = receiver->protocol;
+    target->takes_events = receiver->takes_events;
     target->limits = receiver->limits;
     int n_text = snprintf(target->address, sizeof target->address, "http%s://%.*s%s", is_tls ? "s" : "", (int)n, host,
                           receiver->path);

@@ -20,6 +20,7 @@ struct dp_push_limits {
 struct dp_push_target {
     enum dp_push_protocol protocol;
     struct dp_push_limits limits;
+    bool takes_events;  /* files of kind events: samples with times */
     char address[1024]; /* http://HOST:PORT/PATH of the request */
 };
 

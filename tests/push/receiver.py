@@ -104,11 +104,14 @@ def take_otlp(headers, body):
     message = otlp.load(body)
     [resource] = message.resource_profiles
     origin = {a.key: a.value.string_value or a.value.int_value for a in resource.resource.attributes}
+    for a in resource.scope_profiles[0].scope.attributes:
+        origin[a.key] = a.value.string_value
     demand(origin.get('service.name') and origin.get('host.name') and origin.get('process.pid'), 'resource: %r' % origin)
     found = otlp.profiles(message)
     demand(all(p.time_unix_nano and p.duration_nano and len(p.profile_id) == 16 for p in found), 'time or id')
     names = [otlp.type_of(message, p)[0] for p in found]
     kind = {('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'): 'memory', ('contentions', 'delay'): 'lock'}[tuple(names)]
+    demand(origin['deltaprof.kind'] in ('heap', 'mutex', 'block', 'events'), 'kind')
     samples = [Sample((), frames, labels, values) for (frames, labels), values in otlp.rows(message).items()]
     yield kind, origin, Rows(samples, found[0].time_unix_nano, found[0].duration_nano), found[0].profile_id
 

@@ -187,6 +187,21 @@ class Send(Pushing):
             self.assertIn('1 files accepted, 0 perhaps delivered, 2 refused', line)
             self.assertEqual(len(receiver.taken), 1)
 
+    def test_events_go_to_receivers_that_take_times(self):
+        rows = [(['leaf%d' % (i % 3), 'main'], [1, i], {'end_timestamp_ns': 10**18 + i, 'thread id': 5}) for i in range(1, 30)]
+        self.write(1)
+        self.write(1, 'events', rows)
+        self.write(2, 'events', rows)  # a tick with nothing else
+        self.write(3)
+        with Receiver() as receiver:
+            for protocol in 'pyroscope', 'parca':
+                self.assertEqual(self.push(receiver.url(protocol)), '')
+                self.assert_arrived(receiver, ['heap'])
+                receiver.taken.clear()
+            self.assertEqual(self.push(receiver.url('otlp')), '')
+            self.assertEqual([t.labels['deltaprof.kind'] for t in receiver.taken], ['heap', 'events', 'events', 'heap'])
+            self.assertEqual(sums(t.profile for t in receiver.taken if t.kind == 'lock'), sums(self.files('events')))
+
     def test_push_waits_for_a_file_that_is_being_copied(self):
         with open(self.write(1), 'rb') as f:
             data = f.read()
