@@ -93,7 +93,13 @@ uint32_t dp_otlp_label_attribute(struct writer *w, const uint32_t *labels, uint3
     else
         put_label_value(w, value, label);
     dp_vec_fini(&array);
-    uint32_t unit = label->num_unit ? dp_otlp_string(w, label->num_unit) : 0;
+    /* An array has one unit: if its values differ in theirs, it has none. */
+    bool is_one = true;
+    for (uint32_t k = i; k < n_labels; k++) {
+        const struct dp_model_label *other = &m->labels.at[labels[k]];
+        is_one &= other->key != label->key || other->num_unit == label->num_unit;
+    }
+    uint32_t unit = is_one && label->num_unit ? dp_otlp_string(w, label->num_unit) : 0;
     return dp_otlp_attribute(w, dp_model_text(m, label->key), value, unit);
 }
 

@@ -280,9 +280,14 @@ static int put_header(struct writer *w)
 {
     struct reader *r = w->r;
     const struct profile *first = &r->profiles.at[0];
-    struct dp_encode_value_type types[64];
-    char *texts[2 * 64 + 3] = {0};
+    struct dp_encode_value_type *types = calloc(r->types.n, sizeof *types);
+    char **texts = calloc(2 * r->types.n + 3, sizeof *texts);
     size_t n = 0;
+    if (!types || !texts) {
+        free(types);
+        free(texts);
+        return -ENOMEM;
+    }
     for (size_t i = 0; i < r->types.n; i++) {
         types[i].type = texts[n++] = copy(w, r->types.at[i].type);
         types[i].unit = texts[n++] = copy(w, r->types.at[i].unit);
@@ -311,6 +316,8 @@ static int put_header(struct writer *w)
     }
     for (size_t i = 0; i < n; i++)
         free(texts[i]);
+    free(types);
+    free(texts);
     return complete ? 0 : -ENOMEM;
 }
 

@@ -53,7 +53,7 @@ static int read_value_type(struct reader *r, struct span message, struct value_t
 }
 
 /* Reads a Profile without its samples. */
-static int read_profile(struct reader *r, struct span message, uint32_t order)
+static int read_profile(struct reader *r, struct span message, struct profile place)
 {
     struct profile *p = dp_vec_push(&r->profiles);
     struct field f;
@@ -61,7 +61,8 @@ static int read_profile(struct reader *r, struct span message, uint32_t order)
     uint64_t index;
     if (!p)
         return -ENOMEM;
-    *p = (struct profile){.message = message, .order = order};
+    *p = place;
+    p->message = message;
     while (!err && (got = next_field(&message, &f)) > 0) {
         if (f.number == PROFILE_TYPE)
             err = read_value_type(r, f.bytes, &p->type);
@@ -127,13 +128,17 @@ static int read_scope_profiles(struct reader *r, struct span message)
     struct field f;
     uint32_t n = 0;
     int got, err = 0;
+    r->n_scopes++;
     dp_vec_clear(&r->orders);
     while (!err && (got = next_field(&message, &f)) > 0)
         if (f.number == SCOPE_PROFILES_SCOPE)
             err = read_scope(r, f.bytes);
     while (!err && (got = next_field(&again, &f)) > 0)
         if (f.number == SCOPE_PROFILES_PROFILES) {
-            err = read_profile(r, f.bytes, n < r->orders.n ? r->orders.at[n] : n);
+            struct profile place = {.scope = r->n_scopes, .order = n, .has_order = n < r->orders.n};
+            if (place.has_order)
+                place.order = r->orders.at[n];
+            err = read_profile(r, f.bytes, place);
             n++;
         }
     return err ? err : got < 0 ? broken(r, "a scope") : 0;

@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* No profile has so many; each costs 8 bytes a row. */
+#define MOST_TYPES 1000
+
 /* One Sample; the vectors are reused. */
 struct sample {
     uint64_t stack, link;
@@ -32,21 +35,35 @@ static bool is_same_text(const struct reader *r, uint64_t a, uint64_t b)
     return x.end - x.at == y.end - y.at && !memcmp(x.at, y.at, (size_t)(x.end - x.at));
 }
 
+/* Whether the column is of a Profile's type. Notes it as used by the scope, which may use it for one type only. */
+static bool take_column(struct reader *r, struct dp_strings *used, const struct profile *p)
+{
+    uint32_t key[2] = {p->scope, p->column}, n = dp_strings_count(used);
+    if (p->column < r->types.n && (!is_same_text(r, r->types.at[p->column].type, p->type.type) ||
+                                   !is_same_text(r, r->types.at[p->column].unit, p->type.unit)))
+        return false;
+    return !p->has_order || dp_strings_add(used, (const char *)key, sizeof key) >= n;
+}
+
 /* Gives each type of Profile a column. */
 static int add_types(struct reader *r)
 {
-    for (size_t i = 0; i < r->profiles.n; i++) {
+    struct dp_strings used = {0};
+    int err = 0;
+    for (size_t i = 0; i < r->profiles.n && !err; i++) {
         struct profile *p = &r->profiles.at[i];
-        for (p->column = 0; p->column < r->types.n; p->column++)
-            if (is_same_text(r, r->types.at[p->column].type, p->type.type) &&
-                is_same_text(r, r->types.at[p->column].unit, p->type.unit))
-                break;
+        for (p->column = 0; !take_column(r, &used, p) && p->column < r->types.n;)
+            p->column++;
         struct value_type *to = p->column == r->types.n ? dp_vec_push(&r->types) : &r->types.at[p->column];
-        if (!to)
-            return -ENOMEM;
-        *to = p->type;
+        if (to)
+            *to = p->type;
+        else
+            err = -ENOMEM;
+        if (r->types.n > MOST_TYPES)
+            err = broken(r, "more than 1000 sample types");
     }
-    return r->types.n > 64 ? broken(r, "more than 64 sample types") : 0;
+    dp_strings_fini(&used);
+    return err;
 }
 
 static int read_sample(struct reader *r, struct span message, struct sample *s)

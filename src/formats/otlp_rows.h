@@ -13,7 +13,9 @@ struct value_type {
 /* A Profile of the message. */
 struct profile {
     struct span message;
+    uint32_t scope;  /* number of the message that it stands in */
     uint32_t order;  /* of its type in the pprof profile that it was made of */
+    bool has_order;  /* the scope says so: then two Profiles of it are two types, though their names may be equal */
     uint32_t column; /* of the values */
     struct value_type type, period_type;
     int64_t time_ns, duration_ns, period;
@@ -30,6 +32,7 @@ struct reader {
     DP_VEC(struct profile) profiles;
     DP_VEC(uint64_t) attributes; /* of the first Profile */
     DP_VEC(uint32_t) orders;
+    uint32_t n_scopes;
     struct span default_type;
 
     struct dp_strings keys; /* what identifies a row: its Sample's stack, attributes and link, and its time */

@@ -15,6 +15,7 @@ import unittest
 CORPUS = sys.argv.pop()
 
 import otlp
+import profile_pb2
 import reader
 from by_hand import DELTAPROF, Case
 from random_profile import HEAP, Model, chunk, meaning, number
@@ -35,11 +36,13 @@ def by_names(path):
 
 
 def without_shared_units(rows):
-    """Several values of one key in one row become an array in OTLP, with one unit."""
+    """Several values of one key in one row become an array in OTLP, with one unit; with none, if the units differ."""
     out = {}
     for (stack, labels), values in rows.items():
-        keys = collections.Counter(label[0] for label in labels)
-        out[stack, tuple(sorted((*label[:3], label[3] if keys[label[0]] == 1 else '') for label in labels))] = values
+        units = collections.defaultdict(set)
+        for label in labels:
+            units[label[0]].add(label[3])
+        out[stack, tuple(sorted((*label[:3], label[3] if len(units[label[0]]) == 1 else '') for label in labels))] = values
     return out
 
 
@@ -101,6 +104,26 @@ class Convert(Case):
         self.assertEqual({dict(s.labels)['end_timestamp_ns']: s.values['delay'] for s in reader.load(merged).samples}, {10: 5, 20: 10, 30: 5})
         diff = self.file('d.pb.gz', self.run_it('diff', a, b))
         self.assertEqual({dict(s.labels)['end_timestamp_ns']: s.values['delay'] for s in reader.load(diff).samples}, {30: 5})
+
+    def test_many_types_and_equal_types_stay_apart(self):
+        for kinds in ([('a%d' % i, 'count') for i in range(100)], [('a', 'count'), ('b', 'bytes'), ('a', 'count')]):
+            with self.subTest(len(kinds)):
+                rows = [(['f'], list(range(1, len(kinds) + 1)), {}), (['g'], [3] * len(kinds), {})]
+                path = self.file('in.pb.gz', rows, kinds)
+                back = self.convert(self.convert(path, 'out.otlp'), 'back.pb.gz')
+                one, other = (profile_pb2.Profile.FromString(gzip.decompress(self.bytes_of(p))) for p in (path, back))
+                self.assertEqual(reader.load(back).types, kinds)
+                self.assertEqual(*(sorted(tuple(s.value) for s in p.sample) for p in (one, other)))
+
+    def test_values_of_one_key_keep_the_unit_that_they_share(self):
+        p = profile_pb2.Profile(string_table=['', 'a', 'count', 'size', 'bytes', 'pages'], time_nanos=1)
+        p.sample_type.add(type=1, unit=2)
+        sample = p.sample.add(value=[1])
+        for number in 7, 8:
+            sample.label.add(key=3, num=number, num_unit=4)
+        back = self.convert(self.convert(self.file('in.pb', p.SerializeToString()), 'out.otlp'), 'back.pb.gz')
+        q = profile_pb2.Profile.FromString(gzip.decompress(self.bytes_of(back)))
+        self.assertEqual([(l.num, q.string_table[l.num_unit]) for l in q.sample[0].label], [(7, 'bytes'), (8, 'bytes')])
 
     def test_forms_of_other_producers_are_read(self):
         """Timestamps without values, which count one each; another order of samples and types; several values without
