@@ -12,11 +12,14 @@
  *     part PART OUTCOME            the part was settled
  *     done OUTCOME                 so was the unit, with all its files
  *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
+ *     mended                       files that broken lines before here may have settled were settled
  *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction
  *
  * Invariant: no byte of a part's end leaves before its `send` is in the file. So after a crash a part without `send`
  * was not delivered, and a part with `send` but without an answer is in doubt. A line that was cut off is removed when
- * the journal is opened; files of a unit without its `unit` line were never under way.
+ * the journal is opened; files of a unit without its `unit` line were never under way. A whole line with another CRC is
+ * broken: somebody or a disk changed it. It may have settled any file that is no newer than the journal, so all those
+ * that other lines do not settle are in doubt.
  *
  * The lock is on the journal itself. A compaction makes another file, locks it and renames it over the old one; a
  * process that waited for the old file sees that its name now leads elsewhere, and starts over.
@@ -116,6 +119,8 @@ static int apply(struct dp_push_journal *j, const char *line)
         j->part = part, j->is_sent = false;
     else if (sscanf(line, "part %u %u", &part, &outcome) == 2)
         dp_push_journal_end_part(j, part, outcome);
+    else if (!strcmp(line, "mended"))
+        j->n_broken = 0;
     else if (sscanf(line, "done %u", &outcome) == 1 && outcome < DP_PUSH_N_OUTCOMES)
         return dp_push_journal_end_unit(j, outcome);
     else if (sscanf(line, "missed %" SCNx64 " %llu %llu", &stamp, &seq, &id) == 3) {
@@ -151,7 +156,10 @@ static int replay(struct dp_push_journal *j)
         size_t n_line = (size_t)(end - line);
         if (n_line > 9 && sscanf(line, "%8x ", &crc) == 1 && crc == dp_push_journal_crc(line + 9, n_line - 9))
             err = apply(j, line + 9);
+        else
+            j->n_broken++;
     }
+    j->broken_ns = err ? 0 : st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
     dp_vec_fini(&text);
     if (!err && (off_t)j->n_bytes < st.st_size && ftruncate(j->fd, (off_t)j->n_bytes))
         err = -errno;

@@ -33,6 +33,8 @@ struct dp_push_journal {
     int fd, dir_fd;
     char name[64], target[1100];
     size_t n_bytes;          /* complete lines */
+    size_t n_broken;         /* lines that were garbled: what they said of files is lost */
+    int64_t broken_ns;       /* those files existed at this time */
     size_t n_compact;        /* bytes after the last compaction */
     struct dp_strings keys;  /* of settled files: "STAMP NAME" */
     DP_VEC(uint8_t) settled; /* by key */
@@ -69,6 +71,8 @@ int dp_push_journal_sending(struct dp_push_journal *);                    /* bef
 int dp_push_journal_back(struct dp_push_journal *);                       /* it was not delivered */
 int dp_push_journal_part(struct dp_push_journal *, enum dp_push_outcome); /* a part was settled */
 int dp_push_journal_done(struct dp_push_journal *, enum dp_push_outcome); /* so was the unit */
+/* Notes that all files which broken lines may have settled are settled now. */
+int dp_push_journal_mended(struct dp_push_journal *);
 /* Notes ticks that were deleted before any of their files was seen. */
 int dp_push_journal_missed(struct dp_push_journal *, uint64_t stamp, unsigned long long seq, uint64_t n_ticks);
 

@@ -143,6 +143,14 @@ int dp_push_journal_done(struct dp_push_journal *j, enum dp_push_outcome outcome
     return err ? err : err_state;
 }
 
+int dp_push_journal_mended(struct dp_push_journal *j)
+{
+    int err = dp_push_journal_line(j, "mended");
+    if (!err)
+        j->n_broken = 0;
+    return err;
+}
+
 int dp_push_journal_missed(struct dp_push_journal *j, uint64_t stamp, unsigned long long seq, uint64_t n_ticks)
 {
     int err = dp_push_journal_line(j, "missed %" PRIx64 " %llu %llu", stamp, seq, (unsigned long long)n_ticks);
@@ -183,7 +191,7 @@ static int copy(struct dp_push_journal *to, struct dp_push_journal *from, dp_pus
 
 int dp_push_journal_compact(struct dp_push_journal *j, dp_push_exists_fn exists, void *ctx)
 {
-    if (j->n_files || j->n_bytes < COMPACT_BYTES || j->n_bytes < 2 * j->n_compact)
+    if (j->n_files || j->n_broken || j->n_bytes < COMPACT_BYTES || j->n_bytes < 2 * j->n_compact)
         return 0;
     char temporary[sizeof j->name + 8];
     snprintf(temporary, sizeof temporary, "%s.new", j->name);

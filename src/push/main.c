@@ -69,7 +69,8 @@ static size_t scan(struct push *p)
             dp_push_say("%s: %zu profiles of another user cannot be read", p->options.dirs[i],
                         p->queues[i].n_unreadable);
         p->events.has_news |= p->queues[i].n_young > 0;
-        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.n_files;
+        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.n_files +
+                     p->queues[i].journal.n_broken;
     }
     if (again)
         p->scanned_ns = dp_clock_ns();

@@ -21,6 +21,7 @@
 #define BACKLOG 8
 /* Files that span more time than this are not joined. */
 #define JOINED_NS (INT64_C(300) * 1000000000)
+#define YOUNG_NS  (INT64_C(2) * 1000000000)
 
 static const char *const kinds[] = {"heap", "mutex", "block", "events"};
 
@@ -112,6 +113,12 @@ void dp_push_queue_close(struct dp_push_queue *q)
     }
 }
 
+bool dp_push_queue_is_young(const struct stat *st)
+{
+    int64_t age = dp_clock_wall_ns() - (st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec);
+    return age < YOUNG_NS && age > -YOUNG_NS; /* later: a clock was set back */
+}
+
 /* Fills in a file whose name is set. False: it is no profile, or not a file any more. */
 static bool look(struct dp_push_queue *q, struct dp_push_file *file)
 {
@@ -132,7 +139,7 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
     q->n_unreadable += err == -EACCES || err == -EPERM;
     if (err)
         return false; /* deleted, or not readable: another scan may read it */
-    if (!stamp.process && dp_clock_wall_ns() - file->mtime_ns < DP_PUSH_YOUNG_NS) {
+    if (!stamp.process && dp_push_queue_is_young(&st)) {
         q->n_young++; /* perhaps a copy whose beginning is not there yet: its time, by which it is known, still changes
                        */
         return false;

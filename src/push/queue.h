@@ -10,9 +10,6 @@
 
 #include <sys/stat.h>
 
-/* A file that changed so recently may be one that is being copied. */
-#define DP_PUSH_YOUNG_NS (INT64_C(2) * 1000000000)
-
 /* A file named PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct dp_push_file {
     char *name;
@@ -42,6 +39,12 @@ struct dp_push_queue {
 /* Opens the directory and its journal for the receiver. 0, or a negative errno; -EWOULDBLOCK: another pusher has it. */
 int dp_push_queue_open(struct dp_push_queue *, const char *path, const struct dp_push_target *);
 void dp_push_queue_close(struct dp_push_queue *);
+
+/*
+ * Whether a file changed so recently, by the kernel's clock, that it may be one that is being copied. The modification
+ * time would not do: a program may set it to any time.
+ */
+bool dp_push_queue_is_young(const struct stat *);
 
 /* Reads the directory again. 0 or a negative errno. */
 int dp_push_queue_scan(struct dp_push_queue *);

@@ -9,7 +9,8 @@
  *       +------back-------+  +--part DOUBT: no answer came, or this process was killed
  *
  * A unit that was under way when a pusher ended has its parts settled before it is gone on with. With --repeat a part
- * in doubt is sent again, under the same id.
+ * in doubt is sent again, under the same id. If lines of the journal are broken, all files that it may have settled are
+ * in doubt.
  */
 #include "push/send.h"
 
@@ -18,6 +19,7 @@
 #include "push/say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,6 +27,8 @@
 #define SECOND                INT64_C(1000000000)
 #define LONGEST_PAUSE         (60 * SECOND)
 #define LONGEST_RETRY_AFTER_S 600
+/* So many shortages of memory in a row, over several minutes, mean that the files are too large for this process. */
+#define MOST_SHORTAGES 10
 
 /* A pause that doubles from 0.25 s to a minute, of which a random half is left out; or what the receiver asked for. */
 static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
@@ -95,6 +99,42 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
     return err ? err : 1;
 }
 
+static void free_scratch(struct dp_push_sender *s)
+{
+    dp_push_profile_fini(&s->profile);
+    dp_push_body_fini(&s->body);
+}
+
+/* Whether the file may be complete later: it is being copied. */
+static bool may_grow(const struct dp_push_queue *q, const struct dp_push_file *file)
+{
+    struct stat st;
+    return !fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) && dp_push_queue_is_young(&st);
+}
+
+/* Acts on files that could not be read. As send_parts. */
+static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
+                   size_t n_files, int err, const char *why)
+{
+    if (err == -ENOENT || err == -ELOOP)
+        return finish(q, files, n_files, DP_PUSH_GONE);
+    if (err == -EBADMSG && may_grow(q, files[n_files - 1])) {
+        pause_after(s, 0);
+        return 0;
+    }
+    if (err == -ENOMEM && ++s->n_shortages < MOST_SHORTAGES) {
+        dp_push_say("%s/%s: %s; trying again", q->path, files[0]->name, strerror(ENOMEM));
+        free_scratch(s);
+        pause_after(s, 0);
+        return 0;
+    }
+    if (err != -EBADMSG && err != -EFBIG && err != -ENOMEM)
+        return err;
+    s->n_shortages = 0;
+    dp_push_say("%s/%s: %s", q->path, files[0]->name, err == -EBADMSG ? why : strerror(-err));
+    return finish(q, files, n_files, DP_PUSH_REFUSED);
+}
+
 /* Sends the parts that are left. 1: the unit was settled; 0: it must wait; or a negative errno. */
 static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                       size_t n_files)
@@ -104,18 +144,8 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
     struct dp_push_tags tags;
     struct dp_push_origin origin = {&tags, files[0]->kind};
     int err = dp_push_profile_read(&s->profile, q, files, n_files, &s->options->target, &error);
-    if (err == -EBADMSG && dp_clock_wall_ns() - files[n_files - 1]->mtime_ns < DP_PUSH_YOUNG_NS) {
-        pause_after(s, 0); /* a file that is being copied */
-        return 0;
-    }
-    if (err == -EBADMSG || err == -EFBIG || err == -ENOMEM) {
-        dp_push_say("%s/%s: %s", q->path, files[0]->name, err == -EBADMSG ? error.line : strerror(-err));
-        return finish(q, files, n_files, DP_PUSH_REFUSED);
-    }
-    if (err == -ENOENT || err == -ELOOP)
-        return finish(q, files, n_files, DP_PUSH_GONE);
     if (err)
-        return err;
+        return give_up(s, q, files, n_files, err, error.line);
     err = dp_push_tags_of_file(&tags, &s->options->tags, files[0]);
     while (!err && j->part < s->profile.parts.n && !dp_push_events_stopping() && dp_clock_ns() >= s->not_before_ns) {
         struct dp_push_reply reply;
@@ -131,6 +161,9 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
         err = err > 0 ? 0 : err;
     }
     dp_push_tags_fini(&tags);
+    if (err == -ENOMEM)
+        return give_up(s, q, files, n_files, err, NULL);
+    s->n_shortages = 0;
     return err ? err : j->part >= s->profile.parts.n ? finish(q, files, n_files, DP_PUSH_ACCEPTED) : 0;
 }
 
@@ -146,6 +179,41 @@ static size_t files_under_way(const struct dp_push_queue *q, const struct dp_pus
     return j->n_files;
 }
 
+/*
+ * Settles the files that broken lines of the journal may have settled; with --repeat they are left pending, to be sent
+ * again. 1: some were; 0; or a negative errno.
+ */
+static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
+{
+    struct dp_push_journal *j = &q->journal;
+    const struct dp_push_file *files[DP_PUSH_MOST_FILES + 1];
+    size_t n = 0;
+    int err = 0;
+    if (j->n_files && !s->options->repeats) {
+        size_t n_files = files_under_way(q, files);
+        n += j->n_files;
+        err = finish(q, files, n_files, DP_PUSH_DOUBT);
+    }
+    for (size_t i = 0; i < q->files.n && err >= 0 && !s->options->repeats; i++) {
+        const struct dp_push_file *file = &q->files.at[i];
+        char key[DP_PUSH_KEY_BYTES];
+        const char *keys[] = {key};
+        if (file->is_settled || file->mtime_ns > j->broken_ns)
+            continue;
+        n++;
+        dp_push_journal_key(key, file->stamp, file->name);
+        err = dp_push_journal_begin(j, keys, 1);
+        err = err ? err : finish(q, &file, 1, DP_PUSH_DOUBT);
+    }
+    if (err < 0)
+        return err;
+    dp_push_say("%s/%s: %zu lines are broken; %zu files were perhaps delivered to %s, %s", q->path, j->name,
+                j->n_broken, n, s->options->target.address,
+                s->options->repeats ? "those that it does not list are sent again" : "not sent again");
+    err = dp_push_journal_mended(j);
+    return err ? err : n > 0;
+}
+
 int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
 {
     struct dp_push_journal *j = &q->journal;
@@ -154,6 +222,8 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
     int err = 0;
     if (dp_clock_ns() < s->not_before_ns)
         return 0;
+    if (j->n_broken && (err = mend(s, q)))
+        return err;
     if (j->n_files && j->is_sent) { /* a pusher before this one was killed */
         if (s->options->repeats)
             err = dp_push_journal_back(j);
@@ -188,6 +258,5 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
 void dp_push_send_fini(struct dp_push_sender *s)
 {
     dp_push_http_free(s->http);
-    dp_push_profile_fini(&s->profile);
-    dp_push_body_fini(&s->body);
+    free_scratch(s);
 }

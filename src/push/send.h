@@ -11,6 +11,7 @@ struct dp_push_sender {
     struct dp_push_profile profile;
     struct dp_push_body body;
     unsigned n_failures;   /* in a row; of which the pause depends */
+    unsigned n_shortages;  /* of memory, in a row */
     int64_t not_before_ns; /* no request before this time of CLOCK_MONOTONIC */
 };
 

@@ -208,6 +208,55 @@ class Faults(Pushing):
                 self.assertEqual(len(receiver.taken) - before, 4 - n_settled - n_doubt, (at, said))
                 self.assertEqual(len(re.findall('before the last end', said)), n_doubt, (at, said))
 
+    def test_a_broken_journal_puts_the_files_before_its_end_in_doubt(self):
+        """Whatever line was garbled: no file is sent twice, and the log says which may be lost."""
+        self.write_some(2)
+        with Receiver() as receiver:
+            url = receiver.url('pyroscope')
+            self.push(url)
+            [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
+            path = os.path.join(self.dir, name)
+            with open(path, 'rb') as f:
+                whole = f.read()
+            lines = whole.splitlines(keepends=True)
+            for i in range(1, len(lines)):
+                n = len(receiver.taken)
+                with open(path, 'wb') as f:
+                    f.writelines([*lines[:i], b'\0' * (len(lines[i]) - 1) + b'\n', *lines[i + 1:]])
+                said = self.push(url, status=None)
+                self.assertIn('%s: 1 lines are broken' % name, said)
+                self.assertEqual(len(receiver.taken), n, lines[i])
+                self.assertEqual(self.push(url), '', 'said once')
+            with open(path, 'wb') as f:
+                f.write(b'x' * 50 + b'\n' + b'y' * 50 + b'\n')
+            self.write(3)
+            said = self.push(url, status=1)
+            self.assertIn('2 lines are broken; 4 files were perhaps delivered', said)
+            self.assertIn('1 files accepted, 4 perhaps delivered, 0 refused', said)
+            self.assert_arrived(receiver, ['heap', 'block'])
+
+    def test_a_broken_journal_and_repeat_sends_again(self):
+        self.write_some(2)
+        with Receiver(tells_duplicates=True) as receiver:
+            url = receiver.url('pyroscope')
+            self.push(url)
+            [name] = [f for f in os.listdir(self.dir) if f.startswith('.push.')]
+            with open(os.path.join(self.dir, name), 'wb') as f:
+                f.write(b'x' * 50 + b'\n')
+            self.assertIn('1 lines are broken', self.push(url, '--repeat'))
+            self.assertEqual(receiver.n_requests, 8)
+            self.assert_arrived(receiver, ['heap', 'block'])
+
+    def test_a_shortage_of_memory_refuses_nothing(self):
+        self.write(1, rows=[(['leaf'], [1, 2, 3, 4], {'text': '0' * (200 << 20)})])
+        with Receiver() as receiver:
+            url = receiver.url('pprof')
+            said = self.push(url, '--wait', '20ms', status=1, before=['prlimit', '--as=%d' % (300 << 20)])
+            self.assertIn('heap.pb.gz: Cannot allocate memory; trying again', said)
+            self.assertIn('0 refused, 0 deleted before they were sent, 1 waiting', said)
+            self.assertEqual(self.push(url), '')
+            self.assertEqual(len(receiver.taken), 1)
+
     def test_with_a_full_disk_only_profiles_in_the_journal_are_sent(self):
         self.write_some(2)
         with Receiver() as receiver:

@@ -187,6 +187,15 @@ class Send(Pushing):
             self.assertIn('1 files accepted, 0 perhaps delivered, 2 refused', line)
             self.assertEqual(len(receiver.taken), 1)
 
+    def test_a_broken_file_from_the_future_is_named_too(self):
+        for seq, data in (1, b'\x1f\x8b broken'), (2, b''):
+            path = os.path.join(self.dir, 'server.7.%04d.heap.pb.gz' % seq)
+            with open(path, 'wb') as f:
+                f.write(data)
+            os.utime(path, (time.time() + 10**6,) * 2)
+        with Receiver() as receiver:
+            self.assertIn('2 refused', self.push(receiver.url('pyroscope'), status=1))
+
     def test_events_go_to_receivers_that_take_times(self):
         rows = [(['leaf%d' % (i % 3), 'main'], [1, i], {'end_timestamp_ns': 10**18 + i, 'thread id': 5}) for i in range(1, 30)]
         self.write(1)
