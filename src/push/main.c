@@ -28,10 +28,17 @@ struct push {
     struct dp_push_events events;
     struct dp_push_sender sender;
     struct dp_push_queue *queues;
-    bool *is_open;
+    bool *is_open, *is_lost;             /* is_lost: the directory was removed or replaced */
     uint64_t before[DP_PUSH_N_OUTCOMES]; /* the counts of earlier pushers */
+    uint64_t lost[DP_PUSH_N_OUTCOMES];   /* the counts of directories that were removed */
     int64_t scanned_ns, end_ns;          /* end_ns: nothing is tried after it */
 };
+
+static void watch(struct push *p, size_t i)
+{
+    dp_push_events_watch(&p->events, p->options.dirs[i]);
+    p->events.has_news = true; /* files that were there before the watch */
+}
 
 /* Opens the directories that are not open yet. False: none can be used, or one was refused for good. */
 static bool open_queues(struct push *p)
@@ -44,7 +51,9 @@ static bool open_queues(struct push *p)
         for (int k = 0; k < DP_PUSH_N_OUTCOMES && !err; k++)
             p->before[k] += p->queues[i].journal.counts[k];
         if (!err)
-            dp_push_events_watch(&p->events, p->options.dirs[i]);
+            watch(p, i);
+        else if (p->is_lost[i])
+            continue; /* until it is made again */
         else if (err != -EWOULDBLOCK || !p->options.beside) {
             dp_push_say("%s: %s", p->options.dirs[i],
                         err == -EWOULDBLOCK ? "another deltaprof push sends its files there" : strerror(-err));
@@ -54,12 +63,27 @@ static bool open_queues(struct push *p)
     return true;
 }
 
+/* Gives up a directory that its path does not lead to any more. What waits in it counts as deleted. */
+static void lose_queue(struct push *p, size_t i)
+{
+    struct dp_push_queue *q = &p->queues[i];
+    dp_push_say("%s: removed or replaced, with %zu files that were not sent", q->path, q->n_pending);
+    for (int k = 0; k < DP_PUSH_N_OUTCOMES; k++)
+        p->lost[k] += q->journal.counts[k];
+    p->lost[DP_PUSH_GONE] += q->n_pending;
+    dp_push_queue_close(q);
+    p->is_open[i] = false;
+    p->is_lost[i] = true;
+}
+
 static size_t scan(struct push *p)
 {
     size_t n_pending = 0;
     bool again = p->events.has_news || dp_clock_ns() - p->scanned_ns > RESCAN_NS;
     p->events.has_news = false;
     for (size_t i = 0; i < p->options.n_dirs; i++) {
+        if (p->is_open[i] && again && !dp_push_queue_is_current(&p->queues[i]))
+            lose_queue(p, i);
         if (!p->is_open[i])
             continue;
         int err = again ? dp_push_queue_scan(&p->queues[i]) : 0;
@@ -123,6 +147,14 @@ static bool is_last(struct push *p)
     return true;
 }
 
+static bool has_lost(const struct push *p)
+{
+    bool lost = false;
+    for (size_t i = 0; i < p->options.n_dirs; i++)
+        lost |= !p->is_open[i] && p->is_lost[i];
+    return lost;
+}
+
 static void loop(struct push *p)
 {
     bool last = false;
@@ -144,7 +176,7 @@ static void loop(struct push *p)
         if (last && (!n_pending || dp_clock_ns() >= p->end_ns))
             return;
         int64_t now = dp_clock_ns(), wait = p->options.beside || last ? LONGEST_WAIT_NS : RESCAN_NS;
-        if (p->events.has_news) /* there are young files */
+        if (p->events.has_news || has_lost(p)) /* there are young files, or a directory may be made again */
             wait = LONGEST_WAIT_NS;
         bool is_paused = n_pending && p->sender.not_before_ns > now;
         if (is_paused && p->sender.not_before_ns - now < wait)
@@ -156,11 +188,12 @@ static void loop(struct push *p)
 /* The exit status; says what did not arrive. */
 static int sum_up(const struct push *p)
 {
-    uint64_t counts[DP_PUSH_N_OUTCOMES] = {0};
+    uint64_t counts[DP_PUSH_N_OUTCOMES];
     size_t n_pending = 0;
     bool all_open = true;
+    memcpy(counts, p->lost, sizeof counts);
     for (size_t i = 0; i < p->options.n_dirs; i++) {
-        all_open &= p->is_open[i];
+        all_open &= p->is_open[i] || p->is_lost[i];
         if (!p->is_open[i])
             continue;
         n_pending += p->queues[i].n_pending;
@@ -194,10 +227,11 @@ int main(int argc, char **argv)
                                         .timeout_ns = p.options.timeout_ns};
     p.queues = calloc(p.options.n_dirs, sizeof *p.queues);
     p.is_open = calloc(p.options.n_dirs, sizeof *p.is_open);
+    p.is_lost = calloc(p.options.n_dirs, sizeof *p.is_lost);
     p.sender.options = &p.options;
     p.sender.http = dp_push_http_new(&http, why, sizeof why);
     int err = dp_push_events_open(&p.events, p.options.beside);
-    if (!p.queues || !p.is_open || !p.sender.http || err) {
+    if (!p.queues || !p.is_open || !p.is_lost || !p.sender.http || err) {
         dp_push_say("%s", !p.sender.http ? why : strerror(err ? -err : ENOMEM));
         return 1;
     }
@@ -214,5 +248,6 @@ int main(int argc, char **argv)
     dp_push_tags_fini(&p.options.tags);
     free(p.queues);
     free(p.is_open);
+    free(p.is_lost);
     return status;
 }

@@ -113,6 +113,13 @@ void dp_push_queue_close(struct dp_push_queue *q)
     }
 }
 
+bool dp_push_queue_is_current(const struct dp_push_queue *q)
+{
+    struct stat by_fd, by_path;
+    return !fstat(q->dir_fd, &by_fd) && !stat(q->path, &by_path) && by_fd.st_dev == by_path.st_dev &&
+           by_fd.st_ino == by_path.st_ino;
+}
+
 bool dp_push_queue_is_young(const struct stat *st)
 {
     int64_t age = dp_clock_wall_ns() - (st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec);

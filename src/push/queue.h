@@ -40,6 +40,9 @@ struct dp_push_queue {
 int dp_push_queue_open(struct dp_push_queue *, const char *path, const struct dp_push_target *);
 void dp_push_queue_close(struct dp_push_queue *);
 
+/* Whether the path still leads to the directory that was opened. */
+bool dp_push_queue_is_current(const struct dp_push_queue *);
+
 /*
  * Whether a file changed so recently, by the kernel's clock, that it may be one that is being copied. The modification
  * time would not do: a program may set it to any time.

@@ -247,6 +247,21 @@ class Faults(Pushing):
             self.assertEqual(receiver.n_requests, 8)
             self.assert_arrived(receiver, ['heap', 'block'])
 
+    def test_a_directory_that_is_removed_and_made_again_is_watched(self):
+        with Receiver() as receiver:
+            pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.PIPE, text=True, env=self.environment())
+            try:
+                for n in 1, 2:
+                    self.write(n)
+                    self.wait_until(lambda: len(receiver.taken) == n)
+                    shutil.rmtree(self.dir)
+                    os.mkdir(self.dir)
+            finally:
+                pusher.send_signal(signal.SIGTERM)
+                said = pusher.communicate(timeout=60)[1]
+            self.assertIn('removed or replaced, with 0 files', said)
+            self.assertEqual(pusher.returncode, 0, said)
+
     def test_a_shortage_of_memory_refuses_nothing(self):
         self.write(1, rows=[(['leaf'], [1, 2, 3, 4], {'text': '0' * (200 << 20)})])
         with Receiver() as receiver:
