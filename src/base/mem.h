@@ -59,6 +59,12 @@ bool dp_mem_yield(bool yields);
 size_t dp_mem_used(void);
 
 /*
+ * For a large static array that few processes use. It is kept apart from the small variables, so that these lie in few
+ * pages: a forked child that writes one of them copies its page.
+ */
+#define DP_LARGE __attribute__((section(".bss.zz_large")))
+
+/*
  * Mapping i of those that exist, for i from 0 to DP_MEM_MAPPINGS - 1, so that a report can count what is resident;
  * false: there is none. Beyond that number mappings are not listed.
  */

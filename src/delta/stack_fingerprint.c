@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "unwind/stack.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ __extension__ typedef unsigned __int128 wide;
 
 #define KEY_WORDS (DP_STACK_MAX + 8)
 
-static uint64_t key[KEY_WORDS];
+static DP_LARGE uint64_t key[KEY_WORDS];
 static bool polynomials; /* fixed with the key */
 static bool has_polynomials(void);
 static _Atomic int state; /* 0: no key, 1: a thread is making it, 2: ready */

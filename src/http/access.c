@@ -8,6 +8,8 @@
  */
 #include "http/access.h"
 
+#include "base/mem.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -18,7 +20,7 @@
 
 #define TOKEN_BYTES 512
 
-static char path[4096];
+static DP_LARGE char path[4096];
 static bool by_address_only;
 static struct stat seen;
 static char token[TOKEN_BYTES];

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/mem.h"
 #include "http/request.h"
 #include "store/table.h"
 
@@ -35,7 +36,7 @@ struct dp_cursor {
 };
 
 static struct dp_lock lock;
-static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX];
+static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX] DP_LARGE;
 static int64_t ttl_ns;
 
 void dp_cursor_init(int64_t ttl)

@@ -25,7 +25,7 @@ enum { N_CLASSES = 4096, FIRST_OTHER = 16, PROBES = 64 };
 _Static_assert(N_CLASSES - 1 == DP_FUTEX_CLASS_MASK, "classes fit in a slot's key");
 _Static_assert((int)DP_FUTEX_KINDS <= (int)FIRST_OTHER, "kinds are the first classes");
 
-static _Atomic uint32_t classes[N_CLASSES - FIRST_OTHER];
+static DP_LARGE _Atomic uint32_t classes[N_CLASSES - FIRST_OTHER];
 static _Atomic uint8_t *verdicts;
 static uint32_t n_verdicts;
 

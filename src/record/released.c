@@ -10,13 +10,14 @@
 
 #include "base/atomic.h"
 #include "base/hash.h"
+#include "base/mem.h"
 
 enum { N = 1024 };
 
 static struct row {
     _Atomic uintptr_t lock;
     _Atomic uint64_t record; /* id << 32 | low half of the lock's address */
-} rows[N];
+} rows[N] DP_LARGE;
 
 void dp_released_note(uintptr_t lock, dp_record_id record)
 {

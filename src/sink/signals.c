@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
@@ -46,7 +47,7 @@ static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU,
 enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
 /* The handlers that replace SIG_DFL, by signal; sa_handler 0: none. Written only at init and by release. */
-static struct sigaction stand_ins[_NSIG];
+static DP_LARGE struct sigaction stand_ins[_NSIG];
 static _Atomic bool released; /* relaxed: not ordered with a seccomp filter that another thread installs */
 
 static struct {
@@ -96,7 +97,7 @@ static void deliver_crash(void *unused)
 /* Returns when the last profiles are written, or will not be written. */
 static void before_crash(int sig)
 {
-    static char stack[64 << 10]; /* the thread's signal stack may be 2k */
+    static DP_LARGE char stack[64 << 10]; /* the thread's signal stack may be 2k */
     int32_t self = (int32_t)syscall(SYS_gettid), by = 0;
     if (dp_cas_relaxed(&crash.by, &by, self)) {
         crash.sig = sig;

@@ -330,7 +330,7 @@ static void write_last(void *arg)
 
 int dp_tick_last(int64_t deadline_ns)
 {
-    static char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
+    static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
     struct last last = {.deadline_ns = deadline_ns};
     if (!has_work())
         return 0;

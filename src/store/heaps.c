@@ -10,6 +10,7 @@
 #include "store/heaps.h"
 
 #include "base/atomic.h"
+#include "base/mem.h"
 
 #include <deltaprof/hooks.h>
 #include <sched.h>
@@ -24,7 +25,7 @@ enum { EMPTY, WRITING, NAMED };
 static struct {
     _Atomic uint32_t state;
     char name[NAME_BYTES];
-} heaps[HEAPS_MAX];
+} heaps[HEAPS_MAX] DP_LARGE;
 
 static bool is_named(uint32_t id, const char *name)
 {

@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/hash.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static struct label_set {
     uint32_t parent;
     uint64_t hash;
     char key[DP_LABEL_KEY_BYTES], value[DP_LABEL_VALUE_BYTES + 1];
-} sets[DP_LABEL_SETS];
+} sets[DP_LABEL_SETS] DP_LARGE;
 static _Atomic uint32_t n_sets; /* relaxed: when to begin with [other] */
 
 /* Bytes of a text that fit; a character of UTF-8 is not cut in two. */

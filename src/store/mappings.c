@@ -58,7 +58,7 @@ static struct {
         _Atomic uint32_t turn; /* i: may be written by the writer of place i; i + 1: may be read */
         struct request request;
     } queue[QUEUE];
-} mappings;
+} mappings DP_LARGE;
 
 int dp_mappings_init(size_t most)
 {

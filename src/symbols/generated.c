@@ -83,7 +83,7 @@ static ssize_t add_lines(char *chunk, size_t n_bytes)
 
 void dp_generated_refresh(void)
 {
-    static char chunk[CHUNK_BYTES + 1];
+    static DP_LARGE char chunk[CHUNK_BYTES + 1];
     off_t n_bytes;
     int fd = open_map(&n_bytes);
     if (fd < 0)

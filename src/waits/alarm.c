@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "record/released.h"
 #include "waits/holders.h"
@@ -25,7 +26,7 @@
 enum { SHOWN_MAX = 4, RETRY_NS = 1000000000 };
 #define LINE_BYTES (DP_LOG_LINE_BYTES - 64) /* the log puts the process's id before it */
 
-static int64_t told[DP_WAITING_SLOTS];
+static DP_LARGE int64_t told[DP_WAITING_SLOTS];
 
 struct line {
     struct dp_waits_names names;
