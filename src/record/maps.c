@@ -14,15 +14,17 @@
 #include "unwind/unwind.h"
 
 #define RANGES_MOST ((size_t)16384)
+#define EACH_BYTES  ((size_t)40) /* about what a range takes */
 #define PAGE        ((uintptr_t)4095)
 
 uint8_t deltaprof_maps_wanted;
 static uint8_t heap_of_memory, heap_of_files;
 static bool is_ready;
 
-int dp_maps_init(void)
+int dp_maps_init(size_t budget_bytes)
 {
-    int err = dp_mappings_init(RANGES_MOST);
+    size_t n = budget_bytes / EACH_BYTES;
+    int err = dp_mappings_init(n < RANGES_MOST ? n : RANGES_MOST);
     heap_of_memory = (uint8_t)deltaprof_heap_register("mmap");
     heap_of_files = (uint8_t)deltaprof_heap_register("mmap-file");
     is_ready = !err;

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Maps the table of ranges, and registers the heaps `mmap` and `mmap-file`. -ENOMEM. Context: init. */
-int dp_maps_init(void);
+int dp_maps_init(size_t budget_bytes);
 
 /* Whether mappings are recorded from now on. Any thread. */
 void dp_maps_tune(bool on);

@@ -22,6 +22,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#define REPORT_BYTES ((size_t)5 << 18)
+
 int dp_record_init(const struct dp_config *conf)
 {
     static bool begun; /* a second try after -ENOMEM would map memory twice */
@@ -31,7 +33,12 @@ int dp_record_init(const struct dp_config *conf)
         return -ENOMEM;
     begun = true;
     dp_mem_cap((size_t)conf->memory);
-    size_t floor = (size_t)conf->memory / 10 * 6, spare = (size_t)conf->memory / 10;
+    /*
+     * The rest is for reports. A part of what they need does not depend on the number of records. With `age` they need
+     * more for each record: its values by age, and its lifetimes.
+     */
+    size_t tables = (size_t)conf->memory - REPORT_BYTES;
+    size_t floor = tables / 100 * (conf->age ? 40 : 60), spare = tables / (conf->age ? 20 : 10);
     int err = 0;
     /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
     enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
@@ -44,8 +51,8 @@ int dp_record_init(const struct dp_config *conf)
     if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
         dp_record_mark();
     if (conf->mmap)
-        dp_maps_init(); /* may fail: then mappings are not recorded */
-    dp_wait_init();     /* may fail: then holders of locks stay unknown */
+        dp_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
+    dp_wait_init();                              /* may fail: then holders of locks stay unknown */
     dp_record_open();
     return 0;
 }

@@ -57,4 +57,13 @@ def that_threads_and_handlers_lose_nothing():
         assert found[('map', 'mmap')][0] >= 12000, found
 
 
+def that_the_least_memory_is_enough_for_a_profile():
+    for more in '', ',mmap=on', ',age=on', ',age=on,mmap=on,events=on':
+        r = run([victim('full')], 'heap_rate=1,memory=4M' + more)
+        assert r.status == 0 and 'cannot write' not in r.stderr, (more, r.stderr)
+        allocated = sum(s.values['alloc_space'] for p in profiles(r) for s in p.samples
+                        if 'heap' not in dict(s.labels))
+        assert allocated >= int(r.stdout), (more, allocated, r.stdout)
+
+
 main(globals())
