@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST_TICKS = 256 };
+enum { MOST_TICKS = 512 };
 
 struct file {
     uint64_t tick; /* hash of process, SEQ and program */
@@ -203,7 +203,8 @@ void dp_sweep(int dir_fd, const struct dp_stamp *self, pid_t pid, int64_t keep)
     int saved = errno;
     struct sweep s = {.dir_fd = dir_fd, .self = self, .pid = pid};
     read_names(&s);
-    if (keep && s.n_names > (size_t)keep) {
+    /* A little beyond `keep`, so that of many short workers only few read all stamps. */
+    if (keep && s.n_names > (size_t)keep + (size_t)keep / 16) {
         size_t n_ticks = read_files(&s);
         for (size_t n = 0; n < MOST_TICKS && n_ticks > (size_t)keep && delete_oldest(&s); n++)
             n_ticks--;
