@@ -486,9 +486,10 @@ static inline __attribute__((always_inline)) bool deltaprof_lock_may_have_waiter
                             0);
 }
 
-/* The waiting time that a holder has to account for. */
+/* The waiting time that a holder has to account for, and the waits. */
 struct deltaprof_owed {
     int64_t ns[5];
+    uint64_t waiters[14];
 };
 
 /* To be called before the calling thread unlocks: fills owed. True: there is waiting time to account for. */
@@ -532,7 +533,7 @@ DELTAPROF_API void deltaprof_futex_wait_end(struct deltaprof_wait *wait, const v
 
 /* What a wake has to account for; need not be zeroed. */
 struct deltaprof_futex_wake {
-    uint64_t opaque[36];
+    uint64_t opaque[47];
 };
 
 /* To be called before the wake. True: there is waiting time to account for. */

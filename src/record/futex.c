@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "record/futex_class.h"
 #include "record/labels.h"
+#include "record/pairing.h"
 #include "record/released.h"
 #include "record/wait_event.h"
 #include "unwind/unwind.h"
@@ -28,7 +29,9 @@ enum { DEBTS_MOST = 16 };
 struct __attribute__((may_alias)) wake {
     uintptr_t word;
     struct dp_contended_debt debts[DEBTS_MOST];
+    struct dp_pairing pairing; /* a group is a debt */
 };
+_Static_assert((int)DEBTS_MOST <= (int)DP_PAIRING_GROUPS, "groups");
 _Static_assert(sizeof(struct wake) <= sizeof(struct deltaprof_futex_wake), "wake");
 
 /* For the thread's two last words: not the address, which would need more room. */
@@ -85,6 +88,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->class = (uint16_t)dp_futex_class_of(wait->record, &may_hold);
         wait->blamed = may_hold && wait->class && word && dp_load_relaxed(&dp_wait_rates.mutex);
         wait->place = 0;
+        wait->listed = 0;
         wait->epoch = dp_record_epoch();
         wait->begin_ns = dp_clock_ns();
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
@@ -93,7 +97,8 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     if (!wait->kind || !wait->blamed)
         return;
     wait->place = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
-    dp_waiting_entered(wait->waiting, wait->place);
+    wait->listed = dp_waiters_enter(wait->place, wait->record, wait->begin_ns);
+    dp_waiting_entered(wait->waiting, wait->place, wait->listed);
     if (taken.ns)
         pay(&taken, DP_FRAME_UNKNOWN_HOLDER);
 }
@@ -104,8 +109,9 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
  */
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
-    struct dp_contended_debt owed = {0, wait->class};
+    struct dp_contended_debt owed = {0, wait->class, wait->place};
     dp_frame_id frame = DP_FRAME_HAND_OVER;
+    dp_waiters_leave(wait->place, wait->listed);
     if (end == DELTAPROF_NOT_WAITED)
         return wait->place ? dp_contended_cancel(wait->place, wait->begin_ns) : 0;
     if (!wait->place) {
@@ -149,6 +155,10 @@ bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *out, const void *wo
     if (remembers(word))
         hold(word);
     unsigned n = dp_contended_wake(word, wake->debts, DEBTS_MOST);
+    int64_t now = n ? dp_clock_ns() : 0;
+    dp_pairing_begin(&wake->pairing);
+    for (unsigned i = 0; i < n; i++)
+        dp_pairing_add(&wake->pairing, i, wake->debts[i].place, now);
     if (n < DEBTS_MOST)
         wake->debts[n].ns = 0;
     return n;
@@ -167,9 +177,12 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
         return;
     struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) /* one wake, however many classes */
-        dp_released_note(wake->word, dp_event_record(DP_KIND_MUTEX,
-                                                     dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class),
-                                                     &stack, i ? 0 : rate, rate * wake->debts[i].ns));
+    for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* one wake, however many classes */
+        int64_t ns = rate * wake->debts[i].ns;
+        dp_record_id id = dp_event_record(
+            DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, i ? 0 : rate, ns);
+        dp_released_note(wake->word, id);
+        dp_pairing_note(&wake->pairing, i, id, i ? 0 : rate, ns);
+    }
     dp_event_leave(event);
 }

@@ -52,7 +52,7 @@ int dp_record_init(const struct dp_config *conf)
         dp_record_mark();
     if (conf->mmap)
         dp_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
-    dp_wait_init();                              /* may fail: then holders of locks stay unknown */
+    dp_wait_init((size_t)conf->memory);          /* may fail: then holders of locks stay unknown */
     dp_record_open();
     return 0;
 }

@@ -23,11 +23,14 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "store/contended.h"
 #include "record/futex_class.h"
 #include "record/gate.h"
+#include "record/pairing.h"
 #include "record/labels.h"
 #include "record/released.h"
+#include "store/pairs.h"
 #include "store/store.h"
 #include "store/table.h"
 #include "store/thread.h"
@@ -36,16 +39,28 @@
 #include "unwind/unwind.h"
 
 #include <deltaprof/hooks.h>
+#include <string.h>
 
-_Static_assert(sizeof(struct deltaprof_owed) == DP_CONTENDED_KINDS * sizeof(int64_t), "owed");
+/* Memory left for reports where there are pairs. */
+#define PAIRS_SPARE_BYTES ((size_t)1 << 20)
+
+/* The content of struct deltaprof_owed. */
+struct __attribute__((may_alias)) owed {
+    int64_t ns[DP_CONTENDED_KINDS];
+    struct dp_pairing pairing; /* a group is a kind */
+};
+_Static_assert(sizeof(struct owed) == sizeof(struct deltaprof_owed), "owed");
 
 struct dp_wait_rates dp_wait_rates;
 
-int dp_wait_init(void)
+int dp_wait_init(size_t memory_bytes)
 {
+    int err = dp_contended_init();
     dp_waiting_init();
     dp_futex_class_init();
-    return dp_contended_init();
+    if (!err && memory_bytes > dp_mem_used() + PAIRS_SPARE_BYTES && !dp_waiters_init())
+        dp_pairs_init(); /* may fail, too: then pairs are not known */
+    return err;
 }
 
 void dp_wait_tune(const struct dp_config *conf, bool on)
@@ -58,6 +73,8 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
 void dp_wait_fork_child(void)
 {
     dp_contended_fork_child();
+    dp_waiters_fork_child();
+    dp_pairs_fork_child();
     dp_waiting_fork_child();
 }
 
@@ -91,8 +108,10 @@ static void register_wait(struct dp_wait *wait, const void *lock, const struct d
     struct dp_stack stack;
     struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
-    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record))
+    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+        wait->listed = dp_waiters_enter(wait->place, wait->record, wait->begin_ns);
+    }
     dp_event_leave(event);
 }
 
@@ -110,6 +129,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->blamed = blamed;
     wait->place = 0;
     wait->waiting = 0;
+    wait->listed = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
@@ -127,6 +147,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
+    dp_waiters_leave(wait->place, wait->listed);
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
             dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns);
@@ -197,18 +218,25 @@ void dp_wait_count_under_way(void)
         dp_waiting_count(rate_ns);
 }
 
-bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock)
+bool deltaprof_lock_release_begin(struct deltaprof_owed *out, const void *lock)
 {
-    *owed = (struct deltaprof_owed){{0}};
+    struct owed *owed = (struct owed *)out;
+    dp_contended_place places[DP_CONTENDED_KINDS] = {0};
+    memset(owed->ns, 0, sizeof owed->ns);
+    dp_pairing_begin(&owed->pairing);
     bool nested = dp_thread_is_nested(dp_thread_self(), deltaprof_stack_pointer());
-    bool owes = !nested && dp_contended_release(lock, owed->ns) > 0;
+    bool owes = !nested && dp_contended_release(lock, owed->ns, places) > 0;
+    int64_t now = owes ? dp_clock_ns() : 0;
+    for (unsigned kind = 1; owes && kind < DP_CONTENDED_KINDS; kind++)
+        dp_pairing_add(&owed->pairing, kind, places[kind], now);
     owed->ns[0] = (int64_t)(uintptr_t)lock; /* no kind is 0: free for the lock */
     return owes;
 }
 
-__attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof_owed *owed,
+__attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof_owed *in,
                                                           const struct deltaprof_site *site)
 {
+    const struct owed *owed = (const struct owed *)in;
     int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex);
     if (!rate || dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
         return;
@@ -219,11 +247,13 @@ __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof
     struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
-        if (owed->ns[kind])
-            dp_released_note((uintptr_t)owed->ns[0],
-                             dp_event_record(DP_KIND_MUTEX,
-                                             dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, rate,
-                                             rate * owed->ns[kind]));
+        if (owed->ns[kind]) {
+            dp_record_id id =
+                dp_event_record(DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack,
+                                rate, rate * owed->ns[kind]);
+            dp_released_note((uintptr_t)owed->ns[0], id);
+            dp_pairing_note(&owed->pairing, kind, id, rate, rate * owed->ns[kind]);
+        }
     dp_event_leave(event);
 }
 

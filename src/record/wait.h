@@ -7,8 +7,10 @@
 
 #include "config/config.h"
 
-/* Maps the table of contended locks. -ENOMEM: no holder will be known. Context: init. */
-int dp_wait_init(void);
+#include <stddef.h>
+
+/* Maps the tables of locks within memory_bytes. -ENOMEM: no holder will be known. Context: init. */
+int dp_wait_init(size_t memory_bytes);
 
 /* Counts the waits that go on up to now, in the block profile. Before each report of it. */
 void dp_wait_count_under_way(void);

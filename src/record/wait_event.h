@@ -9,6 +9,7 @@
 #include "store/contended.h"
 #include "store/events.h"
 #include "store/store.h"
+#include "store/waiters.h"
 #include "store/waiting.h"
 
 #include <deltaprof/hooks.h>
@@ -23,6 +24,7 @@ struct __attribute__((may_alias)) dp_wait {
     uint8_t kind;   /* 0: no event */
     uint8_t blamed; /* counts in the mutex profile too */
     uint16_t class; /* of a futex: futex_class.h */
+    dp_waiters_entry listed;
 };
 _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
 

@@ -88,11 +88,11 @@
 #define N_BITS 12
 #define N_MASK ((UINT64_C(1) << N_BITS) - 1)
 #define N_MOST 2048
-#define WAYS   4
+#define WAYS   DP_CONTENDED_WAYS
 
-#define GROUPS     512 /* of futex words */
-#define GROUP_WAYS (4 * WAYS)
-#define N_SLOTS    (DELTAPROF_LOCK_SETS * WAYS + GROUPS * GROUP_WAYS)
+#define GROUPS     DP_CONTENDED_GROUPS
+#define GROUP_WAYS DP_CONTENDED_GROUP_WAYS
+#define N_SLOTS    DP_CONTENDED_PLACES
 
 #define S_BITS     (64 - N_BITS)
 #define CREDIT_MAX (INT64_C(1) << (S_BITS - 4))
@@ -213,7 +213,7 @@ static bool take_debt(struct slot *group, struct dp_contended_debt *debt)
             continue;
         moved(slot, old, 0);
         dp_sub_relaxed(&open_ns[slot - slots], owed);
-        *debt = (struct dp_contended_debt){owed, (unsigned)(key & DP_FUTEX_CLASS_MASK)};
+        *debt = (struct dp_contended_debt){owed, (unsigned)(key & DP_FUTEX_CLASS_MASK), 0};
         return true;
     }
     return false;
@@ -325,7 +325,8 @@ static int64_t settle(struct slot *slot, uint64_t old, int64_t *now)
     return owed;
 }
 
-int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS])
+int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
+                             dp_contended_place places[DP_CONTENDED_KINDS])
 {
     unsigned set = DELTAPROF_LOCK_SET(lock);
     int64_t sum = 0, now = 0;
@@ -337,6 +338,8 @@ int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KIND
             continue;
         int64_t owed = settle(slot, old, &now);
         owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
+        if (owed)
+            places[(key & 0xff) % DP_CONTENDED_KINDS] = (dp_contended_place)(slot - slots) + 1;
         sum += owed;
     }
     return sum;
@@ -358,6 +361,7 @@ unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, un
             continue;
         debts[n].ns = settle(slot, old, &now);
         debts[n].class = (unsigned)(key & DP_FUTEX_CLASS_MASK);
+        debts[n].place = (dp_contended_place)(slot - slots) + 1;
         n += debts[n].ns > 0;
     }
     return n;

@@ -8,10 +8,20 @@
  */
 #pragma once
 
+#include <deltaprof/hooks.h>
+
 #include <stdint.h>
 
 /* The place in the table of the word that a wait entered; 0: none. */
 typedef uint32_t dp_contended_place;
+
+/* Sets of locks and groups of futex words: contended.c. Places are 1 to DP_CONTENDED_PLACES. */
+enum {
+    DP_CONTENDED_WAYS = 4,
+    DP_CONTENDED_GROUPS = 512,
+    DP_CONTENDED_GROUP_WAYS = 4 * DP_CONTENDED_WAYS,
+    DP_CONTENDED_PLACES = DELTAPROF_LOCK_SETS * DP_CONTENDED_WAYS + DP_CONTENDED_GROUPS * DP_CONTENDED_GROUP_WAYS,
+};
 
 /* Kinds of waits with a holder: the first of enum deltaprof_lock_kind, and GIL as the last here; 0 is unused. */
 #define DP_CONTENDED_KINDS 5
@@ -28,6 +38,7 @@ dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t b
 struct dp_contended_debt {
     int64_t ns;
     unsigned class;
+    dp_contended_place place;
 };
 
 /* The same for a futex word. taken: a debt of another word that had to make room, for [unknown holder]; ns 0: none. */
@@ -45,8 +56,12 @@ int64_t dp_contended_timed_out(dp_contended_place place, int64_t begin_ns, int64
  */
 int64_t dp_contended_cancel(dp_contended_place place, int64_t begin_ns);
 
-/* A holder unlocks: adds the time that it owes to the waits of each kind to owed_ns[kind]. Returns the sum. */
-int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS]);
+/*
+ * A holder unlocks: adds the time that it owes to the waits of each kind to owed_ns[kind], and stores their place.
+ * Returns the sum.
+ */
+int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
+                             dp_contended_place places[DP_CONTENDED_KINDS]);
 
 /* A thread wakes waiters of a futex word: fills in what it owes to each class of them, at most n_most. How many. */
 unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, unsigned n_most);

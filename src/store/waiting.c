@@ -45,6 +45,7 @@ struct slot {
     _Atomic uint32_t kind;
     _Atomic int32_t tid; /* of the thread that has the slot; 0: free */
     _Atomic uint32_t contended;
+    _Atomic dp_waiters_entry listed; /* of the wait that has the place `contended` */
 };
 
 static struct slot *slots;
@@ -68,6 +69,7 @@ static void abandon(struct slot *slot)
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->begin_ns, 0);
     dp_swap_acq_rel(&slot->counted_ns, 0);
+    dp_waiters_leave(contended, dp_load_relaxed(&slot->listed));
     int64_t paid_ns = begin_ns && contended ? dp_contended_cancel(contended, begin_ns) : 0;
     if (paid_ns)
         dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
@@ -115,10 +117,12 @@ dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin
     return self->waiting;
 }
 
-void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended)
+void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp_waiters_entry listed)
 {
-    if (place)
-        dp_store_relaxed(&slots[place - 1].contended, contended);
+    if (!place)
+        return;
+    dp_store_relaxed(&slots[place - 1].listed, listed);
+    dp_store_relaxed(&slots[place - 1].contended, contended);
 }
 
 bool dp_waiting_is_inside(uintptr_t frame)

@@ -9,6 +9,7 @@
 
 #include "store/contended.h"
 #include "store/table.h"
+#include "store/waiters.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,10 +28,10 @@ dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin
                                   uintptr_t frame);
 
 /*
- * The wait has a place in the table of contended locks, which it leaves if it is abandoned. Not for waits that a
- * runtime reports: of its coroutines, several may wait on one thread.
+ * The wait has a place in the table of contended locks, and in its list of waiters, which it leaves if it is abandoned.
+ * Not for waits that a runtime reports: of its coroutines, several may wait on one thread.
  */
-void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended);
+void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp_waiters_entry listed);
 
 /* Whether the calling thread is in a wait already, which the frame at this address lies inside of. */
 bool dp_waiting_is_inside(uintptr_t frame);
