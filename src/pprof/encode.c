@@ -251,6 +251,11 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     return id;
 }
 
+uint64_t dp_encode_locations(const struct dp_encode *e)
+{
+    return e->n_locations;
+}
+
 uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)
 {
     uint64_t id = ++e->n_mappings;

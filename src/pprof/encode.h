@@ -68,6 +68,9 @@ struct dp_encode_line {
 uint64_t dp_encode_location(struct dp_encode *, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
                             size_t n_lines);
 
+/* How many locations were written: their ids are 1 to that. */
+uint64_t dp_encode_locations(const struct dp_encode *);
+
 struct dp_encode_label {
     int64_t key, str; /* string indices; str 0: the number counts */
     int64_t num, num_unit;
@@ -98,6 +101,11 @@ static inline uint32_t dp_encode_ref(uint64_t location)
     return id < 1u << 7    ? 1u << 24 | id
            : id < 1u << 14 ? 2u << 24 | (id & 0x7f) | 0x80 | (id & 0x3f80) << 1
                            : 3u << 24 | (id & 0x7f) | 0x8080 | (id & 0x3f80) << 1 | (id & 0x1fc000) << 2;
+}
+/* The id of a ref. */
+static inline uint64_t dp_encode_ref_id(uint32_t ref)
+{
+    return ref >> 24 ? (ref & 0x7f) | (ref >> 1 & 0x3f80) | (ref >> 2 & 0x1fc000) : ref;
 }
 /* dp_encode_sample by refs; at least one. */
 void dp_encode_sample_refs(struct dp_encode *, const uint32_t *refs, size_t n_refs, const int64_t *values,

@@ -35,6 +35,7 @@ struct dp_consumer {
     struct dp_report_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
     struct dp_baseline base;                 /* hooks */
     struct dp_age_baseline lives;            /* hooks, with `age` */
+    struct dp_pairs_baseline pairs;          /* hooks, of locks */
     struct dp_records *records;              /* records; NULL until the first dump */
     struct dp_values values;                 /* records */
     size_t depth;                            /* records: number of leafmost frames used */

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "delta/scale.h"
 #include "report/fold.h"
+#include "report/pairs.h"
 #include "report/profile.h"
 #include "store/heaps.h"
 
@@ -23,6 +24,7 @@ struct pass {
     struct dp_locations *locations;
     struct dp_fold fold;
     const struct dp_age_lives *lives;
+    const struct dp_pair_rows *pairs;
     size_t next_life;
     int64_t other[DP_TYPES_MAX]; /* sum of the folded rows */
     bool folded;
@@ -222,6 +224,7 @@ static int profile(struct pass *p)
     header(p);
     comments(p);
     samples(p);
+    dp_pairs_write(p->pairs, p->emission->locks, p->locations, p->encode);
     err = dp_locations_end(p->locations);
     int encoded = dp_encode_finish(p->encode);
     return err ? err : encoded;
@@ -230,7 +233,11 @@ static int profile(struct pass *p)
 int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,
             const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx)
 {
-    struct pass p = {.emission = emission, .rows = &buffers->rows, .lives = &buffers->lives, .source = source};
+    struct pass p = {.emission = emission,
+                     .rows = &buffers->rows,
+                     .lives = &buffers->lives,
+                     .pairs = &buffers->pairs,
+                     .source = source};
     p.locations = &buffers->locations;
     p.encode = dp_report_write_buffers_open(buffers, emission->raw, fn, ctx);
     return dp_report_write_buffers_close(buffers, emission->raw, p.encode ? profile(&p) : -ENOMEM);

@@ -24,6 +24,7 @@ struct dp_emit_source {
 struct dp_emission {
     struct dp_kind kind;
     struct dp_location_settings locations;
+    unsigned locks;      /* of the pairs, as of dp_delta_scan */
     int64_t max_samples; /* 0: all */
     int64_t scale_rate;  /* for a runtime's heap records; 0: values are not scaled */
     int64_t period;

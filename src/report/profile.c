@@ -92,6 +92,7 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_consumer_put_buffers(c);
     dp_vec_fini(&c->base);
     dp_vec_fini(&c->lives);
+    dp_vec_fini(&c->pairs);
     dp_records_free(c->records);
     dp_values_fini(&c->values);
     dp_mem_unmap(c, sizeof *c);
@@ -108,6 +109,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->buffers = NULL;
         memset(&c->base, 0, sizeof c->base);
         memset(&c->lives, 0, sizeof c->lives);
+        memset(&c->pairs, 0, sizeof c->pairs);
         memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
@@ -119,6 +121,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         begin_at(c, dp_report_origin());
         dp_vec_clear(&c->base);
         dp_vec_clear(&c->lives);
+        dp_vec_clear(&c->pairs);
     }
     follow(c, wait);
     return 0;
@@ -183,7 +186,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
     int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
-    struct dp_emission e = {.period = rate > 0 ? rate : 1};
+    struct dp_emission e = {.period = rate > 0 ? rate : 1, .locks = c->locks};
     struct dp_emit_source source = dp_table_source(c->kind);
     dp_kind_describe(c->kind, c->types, &e.kind);
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
@@ -205,6 +208,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     if (!err)
         err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, flags & DP_WRITE_NO_WAIT, cumulative ? NULL : &c->base,
                                 &c->buffers->rows);
+    if (!err && c->kind != DELTAPROF_HEAP)
+        err = dp_pairs_scan(cumulative ? NULL : &c->pairs, &c->buffers->pairs);
     if (!err && flags & DP_WRITE_SCRAPED)
         dp_title_sum(c->kind, c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
     if (!err && by_age)
@@ -276,6 +281,7 @@ static void commit(struct dp_consumer *c)
     else
         dp_delta_commit(&c->base, &c->buffers->rows);
     dp_age_commit(&c->lives, &c->buffers->lives);
+    dp_pairs_commit(&c->pairs, &c->buffers->pairs);
     c->showed_inuse = shows_inuse(&c->buffers->rows);
     begin_at(c, c->to);
 }
@@ -314,6 +320,8 @@ static int skip(struct dp_consumer *c)
         err = dp_delta_scan(c->kind, c->locks, &c->base, &c->buffers->rows);
     if (!err && c->age)
         err = dp_age_read_lives(&c->lives, &c->buffers->lives);
+    if (!err && c->kind != DELTAPROF_HEAP)
+        err = dp_pairs_scan(&c->pairs, &c->buffers->pairs);
     if (!err)
         commit(c);
     dp_consumer_put_buffers(c);

@@ -24,9 +24,9 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
     __builtin_prefetch(frames + 16);
 }
 
-static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
 {
-    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    const struct dp_record *record = dp_table_record(kind, id);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, inside = dp_lock_frames_inside(record);
     dp_frame_id called = dp_lock_frame_called(record);
     if (!called && !record->heap && n && !dp_labels_is_futex(record->labels))
@@ -39,6 +39,11 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
     if (record->cut)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     return n;
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+{
+    return dp_table_stack((unsigned)(uintptr_t)ctx, row->id, l, refs);
 }
 
 static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)

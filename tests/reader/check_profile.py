@@ -178,6 +178,8 @@ class Check:
         self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is none that people ask for')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
+        pairs = [reader.PAIR.fullmatch(c) for c in p.comments if c.startswith('#pair')]
+        self.want(all(pairs) and all(int(pair[2]) > 0 and int(pair[5]) == len(self.m.location) for pair in pairs), 'a broken pair')
         self.want(not self.m.drop_frames and not self.m.keep_frames, 'drop_frames or keep_frames')
 
     def dense(self):
@@ -321,6 +323,8 @@ class Check:
     def unused(self):
         m = self.m
         locations = {l for sample in m.sample for l in sample.location_id}
+        for pair in filter(None, map(reader.PAIR.fullmatch, self.p.comments)):
+            locations |= {int(l) for stack in pair.group(3, 4) for l in stack.split(',')}
         functions = {line.function_id for l in m.location for line in l.line}
         mappings = {l.mapping_id for l in m.location} | {1}
         strings = {0, m.default_sample_type, m.period_type.type, m.period_type.unit, *m.comment}

@@ -26,6 +26,8 @@ except ImportError as error:  # protoc or python3-protobuf is not installed: the
 
 Frame = collections.namedtuple('Frame', 'function address mapping file line')
 Sample = collections.namedtuple('Sample', 'frames names labels values')
+Pair = collections.namedtuple('Pair', 'n ns waiter holder')
+PAIR = re.compile(r'#pair n=(\d+) ns=(\d+) waiter=([\d,]+) holder=([\d,]+) locations=(\d+)')
 NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|events)\.pb\.gz$')
 
 
@@ -69,6 +71,17 @@ class Profile:
                        tuple(sorted((s[l.key], s[l.str] if l.str else l.num) for l in sample.label)),
                        dict(zip(types, sample.value)))
                 for sample in self.message.sample]
+
+    @functools.cached_property
+    def pairs(self):
+        """[Pair] of the comments: n waits, ns, and the names of the waiter's and the holder's stack, leaf first."""
+        s = self.message.string_table
+        functions = {f.id: s[f.name] for f in self.message.function}
+        names = {l.id: [functions[line.function_id] for line in l.line] or ['0x%x' % l.address] for l in self.message.location}
+        found = [m for c in self.comments if c.startswith('#pair ') for m in [PAIR.fullmatch(c)]]
+        assert all(int(m[5]) == len(names) for m in found), 'pairs of other locations'
+        stack = lambda ids: tuple(n for i in ids.split(',') for n in names[int(i)])
+        return [Pair(int(m[1]), int(m[2]), stack(m[3]), stack(m[4])) for m in found]
 
     def total(self, type):
         """The sum of one type over all samples."""

@@ -3,11 +3,13 @@
  * stress_wait.c - invariant 2 of store/contended.c under threads: when no thread waits, the mutex profile's delay
  * equals the block profile's, to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that
  * share a set, locks that are created and destroyed, and stacks captured meanwhile. And all filter bytes are 0 at the
- * end.
+ * end. Pairs of waiters and holders, which other threads read meanwhile, are of one kind of lock, and the pairs of a
+ * holder have no more time than the holder.
  */
 #include "record/labels.h"
 #include "record/record.h"
 #include "store/live_blocks.h"
+#include "store/pairs.h"
 #include "store/table.h"
 #include "stress.h"
 
@@ -111,6 +113,18 @@ static void wait_without_holder(enum deltaprof_lock_kind kind)
     deltaprof_lock_wait_end(&wait, end_of(result), NULL);
 }
 
+static unsigned lock_of(unsigned kind, dp_record_id id)
+{
+    return dp_labels_lock(dp_table_record(kind, id)->labels);
+}
+
+static void read_pair(unsigned i)
+{
+    struct dp_pair pair;
+    if (dp_pairs_read(i, &pair))
+        CHECK(pair.n > 0 && pair.ns >= 0 && lock_of(DP_KIND_BLOCK, pair.waiter) == lock_of(DP_KIND_MUTEX, pair.holder));
+}
+
 static void turn(uint64_t *random)
 {
     uint64_t r = stress_random(random);
@@ -127,6 +141,8 @@ static void turn(uint64_t *random)
     }
     if (r % 128 == 1)
         wait_without_holder(DELTAPROF_LOCK_COND + (unsigned)(r >> 40) % 5);
+    if (r % 16 == 3)
+        read_pair((unsigned)(r >> 40) % DP_PAIRS_MOST);
     if (r % 64 == 0) { /* the other kind of hook */
         deltaprof_alloc(0, &random, r % 1000 + 1);
         deltaprof_free(0, &random);
@@ -151,6 +167,25 @@ static void pay(void)
         pthread_rwlock_wrlock(&rwlocks[i]);
         UNLOCK(&rwlocks[i], pthread_rwlock_unlock);
     }
+}
+
+/* How many pairs there are. */
+static unsigned check_pairs(void)
+{
+    unsigned n = 0;
+    for (dp_record_id id = 1; id < dp_table_count(DP_KIND_MUTEX); id++) {
+        int64_t sum = 0;
+        struct dp_counts counts;
+        dp_table_read(DP_KIND_MUTEX, id, &counts);
+        for (unsigned i = 0; i < DP_PAIRS_MOST; i++) {
+            struct dp_pair pair;
+            bool is_of = dp_pairs_read(i, &pair) && pair.holder == id;
+            sum += is_of ? pair.ns : 0;
+            n += is_of;
+        }
+        CHECK(sum <= counts.v, "%lld of %lld", (long long)sum, (long long)counts.v);
+    }
+    return n;
 }
 
 static void balance(unsigned n_threads)
@@ -189,6 +224,8 @@ int main(void)
         CHECK(total(DP_KIND_BLOCK, label) > 0);
     for (unsigned label = DELTAPROF_LOCK_COND; label <= DELTAPROF_LOCK_JOIN; label++)
         CHECK(total(DP_KIND_MUTEX, label) == 0);
-    printf("%lld turns\n", (long long)atomic_load(&turns));
+    unsigned n_pairs = check_pairs();
+    CHECK(n_pairs >= 3);
+    printf("%lld turns, %u pairs\n", (long long)atomic_load(&turns), n_pairs);
     return 0;
 }

@@ -3,7 +3,7 @@
 import http.client
 import subprocess
 
-from harness import Run, environment, free_port, main, new_directory, profiles, reader, victim, wait_until
+from harness import Run, environment, free_port, main, new_directory, profiles, reader, run, victim, wait_until
 
 
 def waits(port):
@@ -50,6 +50,40 @@ def that_a_wait_that_goes_on_is_counted_once():
     assert delay <= int(r.stdout), (delay, r.stdout)
     paid = sum(row['delay'] for (_, labels), row in rows['mutex'].items() if dict(labels)['lock'] == 'mutex')
     assert paid == delay, (paid, delay)
+
+
+def pairs(r, kind):
+    """{(the waiter's function, the holder's): [n, ns]} over the files of a run."""
+    sums = {}
+    for profile in profiles(r, kind=kind):
+        for pair in profile.pairs:
+            was = sums.get((pair.waiter[0], pair.holder[0]), (0, 0))
+            sums[pair.waiter[0], pair.holder[0]] = was[0] + pair.n, was[1] + pair.ns
+    return sums
+
+
+def that_a_pair_names_the_waiter_and_its_holder():
+    """In both lock profiles, in the files of one interval only, and with all of the holder's time."""
+    def seen(port, out):
+        return sum(len(reader.load(path).samples) for path in reader.files(out, 'block')) >= 3
+    _, r = waiting('once', seen, 'interval=50ms')
+    held, = [row for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items() if names[0] == 'holds']
+    for kind in ('block', 'mutex'):
+        assert pairs(r, kind) == {('waits_once', 'holds'): (1, held['delay'])}, (kind, pairs(r, kind), held)
+        pair, = [pair for profile in profiles(r, kind=kind) for pair in profile.pairs]
+        assert 'main' in pair.holder and 'main' not in pair.waiter, pair
+
+
+def that_the_time_of_a_holder_is_divided_among_its_waiters():
+    """Two threads wait for the same two locks of main, from two functions, one of them for longer."""
+    r = run([victim('waiting'), 'two'], 'block_rate=1ns,interval=1h')
+    held = {names[0]: row['delay'] for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items()}
+    for kind in ('block', 'mutex'):
+        found = pairs(r, kind)
+        for holder in ('holds_first', 'holds_second'):
+            ns = {waiter: found[waiter, holder][1] for waiter in ('waits_long', 'waits_short')}
+            assert sum(ns.values()) == held[holder], (ns, held)
+            assert ns['waits_long'] > ns['waits_short'] > 0, ns
 
 
 main(globals())

@@ -4,11 +4,17 @@
  *
  *     victim_waiting deadlock    two threads each wait for the mutex that the other one holds, one for a condition
  *     victim_waiting once        one waits for a mutex that main holds; it prints how many ns its call took
+ *
+ * and ones that end by themselves:
+ *
+ *     victim_waiting two         two threads wait for a mutex that main holds, then for another one
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,9 +71,80 @@ __attribute__((noinline)) void holds(void)
     pthread_mutex_unlock(&first);
 }
 
+static pthread_mutex_t *wanted;
+static _Atomic int waiter; /* the id of the thread that began last */
+
+__attribute__((noinline)) void *waits_long(void *unused)
+{
+    waiter = (int)syscall(SYS_gettid);
+    pthread_mutex_lock(wanted);
+    pthread_mutex_unlock(wanted);
+    return unused;
+}
+
+__attribute__((noinline)) void *waits_short(void *unused)
+{
+    waiter = (int)syscall(SYS_gettid);
+    pthread_mutex_lock(wanted);
+    pthread_mutex_unlock(wanted);
+    return unused;
+}
+
+/* Starts a thread and returns when it sleeps. */
+static pthread_t start_waiter(void *(*run)(void *))
+{
+    pthread_t thread;
+    char path[64], state = 0;
+    waiter = 0;
+    pthread_create(&thread, NULL, run, NULL);
+    while (!waiter)
+        sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", waiter);
+    for (FILE *f; state != 'S' && (f = fopen(path, "r")); fclose(f))
+        fscanf(f, "%*d %*s %c", &state);
+    return thread;
+}
+
+static void start_waiters(pthread_mutex_t *mutex, pthread_t threads[2])
+{
+    pthread_mutex_lock(mutex);
+    wanted = mutex;
+    threads[0] = start_waiter(waits_long);
+    usleep(50000);
+    threads[1] = start_waiter(waits_short);
+    usleep(50000);
+}
+
+static void join(const pthread_t threads[2])
+{
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+__attribute__((noinline)) void holds_first(void)
+{
+    pthread_t threads[2];
+    start_waiters(&first, threads);
+    pthread_mutex_unlock(&first);
+    join(threads);
+}
+
+__attribute__((noinline)) void holds_second(void)
+{
+    pthread_t threads[2];
+    start_waiters(&second, threads);
+    pthread_mutex_unlock(&second);
+    join(threads);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[3];
+    if (argc > 1 && !strcmp(argv[1], "two")) {
+        holds_first();
+        holds_second();
+        return 0;
+    }
     if (argc > 1 && !strcmp(argv[1], "once")) {
         long long took;
         pthread_mutex_lock(&first);

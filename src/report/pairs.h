@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report/pairs.h - writes the largest pairs of waiters and holders as comments of a lock profile.
+ *
+ *     #pair n=3 ns=12034567 waiter=4,9,2 holder=7,2 locations=11
+ *
+ * n waits of the stack `waiter` had to wait for ns while the stack `holder` held the lock. Stacks are ids of the
+ * profile's locations, leaf first; both profiles have the same pairs. `locations` is how many locations the profile
+ * has: a program that renumbers locations and keeps comments changes the number, and readers leave out its pairs.
+ */
+#pragma once
+
+#include "delta/pairs.h"
+#include "report/location.h"
+
+#define DP_PAIRS_WRITTEN 64
+
+/* locks: as of dp_delta_scan. Errors are those of the locations and of encode. Context: report. */
+void dp_pairs_write(const struct dp_pair_rows *rows, unsigned locks, struct dp_locations *l, struct dp_encode *encode);
