@@ -83,7 +83,9 @@ static void take_function(void *ctx, const struct dp_inside_function *function)
         struct dp_inside_jemalloc *jemalloc = &found->jemalloc[i];
         take_address(&jemalloc->mallctl, name, jemalloc->prefix, "mallctl", function->start);
         take_address(&jemalloc->mallocx, name, jemalloc->prefix, "mallocx", function->start);
-        take_address(&jemalloc->dallocx, name, jemalloc->prefix, "dallocx", function->start);
+        take_address(&jemalloc->realloc, name, jemalloc->prefix, "realloc", function->start);
+        take_address(&jemalloc->sdallocx, name, jemalloc->prefix, "sdallocx", function->start);
+        take_address(&jemalloc->free, name, jemalloc->prefix, "free", function->start);
     }
     take_address(&found->tcmalloc.add_new_hook, name, "MallocHook_", "AddNewHook", function->start);
     take_address(&found->tcmalloc.add_delete_hook, name, "MallocHook_", "AddDeleteHook", function->start);

@@ -22,7 +22,7 @@ void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), vo
 /* The functions that an allocator's hooks need; 0: not found. */
 struct dp_inside_jemalloc {
     const char *prefix;
-    uintptr_t mallctl, mallocx, dallocx;
+    uintptr_t mallctl, mallocx, realloc, sdallocx, free; /* a linker leaves out those that the program does not use */
 };
 struct dp_inside_tcmalloc {
     uintptr_t add_new_hook, add_delete_hook, malloc, free;

@@ -7,8 +7,8 @@
  * install on every call of jemalloc takes its slower path, which costs the program a few nanoseconds a call.
  *
  * The interface is experimental. jemalloc checks the size of the structure; the meaning of the arguments is proven by
- * one call of mallocx, which must come to the hook as it was made. Functions after mallocx have other numbers in 5.3.1
- * than in 5.3.0, and that call tells them. If it fails, the hooks are removed.
+ * one call of mallocx or realloc, which must come to the hook as it was made. mallocx, realloc and rallocx have other
+ * numbers in 5.3.1 than in 5.3.0, and that call tells them. If it fails, the hooks are removed.
  */
 #include "inside.h"
 
@@ -27,13 +27,14 @@ enum { EXPAND_REALLOC, EXPAND_RALLOCX, EXPAND_XALLOCX };
 
 typedef int (*mallctl_fn)(const char *name, void *old, size_t *n_old, void *new, size_t n_new);
 typedef void *(*mallocx_fn)(size_t n, int flags);
-typedef void (*dallocx_fn)(void *ptr, int flags);
+typedef void *(*realloc_fn)(void *ptr, size_t n);
+typedef void (*sdallocx_fn)(void *ptr, size_t n, int flags);
+typedef void (*free_fn)(void *ptr);
 
 /* What one allocator's hooks know of it: a program may have two. */
 struct known {
     int mallocx_type; /* -1: not known yet */
     void *probe;      /* what the call that tells it returned */
-    size_t n_probe;
 };
 enum { PROBE_BYTES = 1234 };
 
@@ -54,8 +55,8 @@ static void on_alloc(void *extra, int type, void *result, uintptr_t result_raw, 
     struct known *known = extra;
     (void)result_raw;
     if (__builtin_expect(known->mallocx_type < 0, 0)) {
-        if (args[0] == PROBE_BYTES) {
-            known->mallocx_type = type;
+        if (args[0] == PROBE_BYTES || args[1] == PROBE_BYTES) {
+            known->mallocx_type = args[0] == PROBE_BYTES ? type : type - 1;
             known->probe = result;
         }
         return;
@@ -88,11 +89,24 @@ static void on_expand(void *extra, int type, void *address, size_t n_old, size_t
     }
 }
 
+/* Calls a function of the allocator, so that on_alloc learns its number, and frees the block. */
+static bool probe(const struct dp_inside_jemalloc *found, const struct known *known)
+{
+    void *ptr =
+        found->mallocx ? ((mallocx_fn)found->mallocx)(PROBE_BYTES, 0) : ((realloc_fn)found->realloc)(NULL, PROBE_BYTES);
+    bool is_known = ptr && known->mallocx_type > VALLOC && known->probe == ptr;
+    if (ptr && found->sdallocx)
+        ((sdallocx_fn)found->sdallocx)(ptr, PROBE_BYTES, 0);
+    else if (found->free)
+        ((free_fn)found->free)(ptr);
+    return is_known; /* without either function the program frees nothing */
+}
+
 int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
 {
     static struct known allocators[4];
     static unsigned n_allocators;
-    if (!found->mallctl || !found->mallocx || !found->dallocx || n_allocators == 4)
+    if (!found->mallctl || (!found->mallocx && !found->realloc) || n_allocators == 4)
         return -ENOENT;
     struct known *known = &allocators[n_allocators++];
     struct hooks hooks = {on_alloc, on_free, on_expand, known};
@@ -103,13 +117,8 @@ int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
     int err = mallctl("experimental.hooks.install", &handle, &n_handle, &hooks, sizeof hooks);
     if (err)
         return -err;
-    void *probe = ((mallocx_fn)found->mallocx)(PROBE_BYTES, 0);
-    if (probe && known->mallocx_type > VALLOC && known->probe == probe) {
-        ((dallocx_fn)found->dallocx)(probe, 0);
+    if (probe(found, known))
         return 0;
-    }
     mallctl("experimental.hooks.remove", NULL, NULL, &handle, sizeof handle);
-    if (probe)
-        ((dallocx_fn)found->dallocx)(probe, 0);
     return -ENOTSUP;
 }
