@@ -7,7 +7,7 @@
  * it.
  * - A thread's stack has a guard without access below it; stack and guard are together a multiple of 64 KiB. Stacks of
  *   other sizes count as other anonymous memory, unless the caller knows better.
- * - The memory of a library that its file does not fill (.bss) follows directly behind a writable part of the file.
+ * - The memory of a library that its file does not fill (.bss) follows directly behind the last part of the file.
  *
  * The kernel joins neighbours, so the last two are cut where they must end.
  */
@@ -66,7 +66,7 @@ bool dp_vma_parse(const char *line, size_t n, struct dp_vma *vma)
     vma->n_name = (size_t)(end - p);
     vma->is_anonymous = p == end || *p == '[';
     vma->kind = DP_VMA_OTHER;
-    vma->is_apart = false;
+    vma->is_bss = vma->is_apart = false;
     vma->anonymous_bytes = 0;
     return true;
 }
@@ -81,10 +81,11 @@ static bool is_plain(const struct dp_vma *vma)
     return !vma->n_name || (vma->n_name > 6 && !memcmp(vma->name, "[anon:", 6));
 }
 
-static bool is_behind_data(const struct dp_vma *vma, const struct dp_vma *below)
+/* A program may have made the last pages of its data read-only. */
+static bool is_behind_file(const struct dp_vma *vma, const struct dp_vma *below)
 {
     return vma->is_writable && !vma->is_shared && below && below->end == vma->start && !below->is_anonymous &&
-           below->is_writable && !below->is_shared;
+           !below->is_shared;
 }
 
 /* Where the segment that begins in the mapping `data` of the file ends, with its .bss; 0: not known. */
@@ -113,7 +114,7 @@ static uintptr_t bss_end(const char *root, const struct dp_vma *below, const str
 {
     char path[1024];
     size_t n_root = strlen(root);
-    if (!is_behind_data(vma, below) || n_root + below->n_name >= sizeof path)
+    if (!is_behind_file(vma, below) || n_root + below->n_name >= sizeof path)
         return 0;
     memcpy(path, root, n_root);
     memcpy(path + n_root, below->name, below->n_name);
@@ -140,12 +141,14 @@ bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, stru
         return false;
     uintptr_t end = bss_end(cuts->root, below, vma);
     vma->is_apart = end && end <= vma->start;
+    vma->is_bss = end > vma->start;
     if (!end)
         end = stack_end(below, vma, cuts->stack_bytes);
     if (end <= vma->start || end >= vma->end)
         return false;
     *rest = *vma;
     rest->start = vma->end = end;
+    rest->is_bss = false;
     return true;
 }
 
@@ -175,7 +178,7 @@ static enum dp_vma_kind kind_of(const struct dp_vma *vma, const struct dp_vma *b
         return DP_VMA_STACK;
     if (!is_plain(vma) || !vma->is_accessible)
         return DP_VMA_OTHER;
-    if (is_behind_data(vma, below) && !vma->is_apart)
+    if (vma->is_bss || (is_behind_file(vma, below) && below->is_writable && !vma->is_apart))
         return DP_VMA_FILE;
     if (is_arena(vma, above))
         return DP_VMA_ARENA;

@@ -26,7 +26,7 @@ struct dp_vma {
     uint8_t kind;    /* enum dp_vma_kind; set by dp_vma_classify */
     bool is_accessible, is_writable, is_shared;
     bool is_anonymous;       /* no file */
-    bool is_apart;           /* no .bss, though it begins where a file's mapping ends */
+    bool is_bss, is_apart;   /* of a file, whose mapping ends where it begins: certainly, or certainly not */
     const char *name;        /* in the line: path, [heap], [anon:NAME]; not terminated */
     size_t n_name;           /* 0: none */
     int64_t anonymous_bytes; /* resident and anonymous; set by the caller */

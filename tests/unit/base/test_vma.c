@@ -106,6 +106,10 @@ static void the_bss_ends_where_its_file_says(void **state)
     assert_int_equal(rest.end, end + (5 << 20));
     assert_false(vmas[1].is_apart);
     assert_false(dp_vma_cut(&elsewhere, &vmas[0], &rest, &vmas[1]));
+    vmas[0].is_writable = false; /* as where a program protects the end of its data */
+    assert_false(dp_vma_cut(&cuts, &vmas[0], &vmas[1], &rest));
+    dp_vma_classify(vmas, 2);
+    assert_int_equal(vmas[1].kind, DP_VMA_FILE);
 }
 
 static void a_stack_ends_where_its_size_says(void **state)
