@@ -15,6 +15,7 @@
 
 #include "core.h"
 
+#include "base/beacon.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -134,6 +135,7 @@ static int start(const struct dp_config *conf, bool preloaded)
         dp_log(DP_LOG_ERROR, "cannot start: %m; nothing is profiled, the program continues");
         return err;
     }
+    dp_beacon_show(conf->out); /* without it the profiles are looked for in the environment's `out` */
     dp_report_tune(conf);
     dp_tick_init(conf);
     dp_agent_init(conf, dp_load_relaxed(&dp_core.hooks));

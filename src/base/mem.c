@@ -63,6 +63,11 @@ bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes)
     return *start && *n_bytes;
 }
 
+const void *dp_mem_mappings(void)
+{
+    return mappings;
+}
+
 static size_t pages(size_t n_bytes)
 {
     return (n_bytes + 4095) & ~(size_t)4095;
@@ -112,7 +117,8 @@ static void *map(size_t size)
 
 static _Atomic uintptr_t fresh;
 
-/* Maps a batch, of which the caller takes n pages; the rest takes the place of the old rest. NULL: refused. */
+/* Maps a batch, whose pages are resident at once, and of which the caller takes n pages; the rest takes the place of
+ * the old rest. NULL: refused. */
 static char *map_batch(size_t n, uintptr_t old)
 {
     char *p = mmap(NULL, BATCH_PAGES * PAGE, PROT_READ | PROT_WRITE,
@@ -122,11 +128,14 @@ static char *map_batch(size_t n, uintptr_t old)
     char *rest = p + n * PAGE;
     size_t n_rest = BATCH_PAGES - n;
     if (dp_cas_relaxed(&fresh, &old, (uintptr_t)rest | n_rest)) {
+        list(rest, n_rest * PAGE);
         rest = (char *)(old & ~(PAGE - 1));
         n_rest = old & (PAGE - 1);
     }
-    if (n_rest)
+    if (n_rest) {
+        unlist(rest);
         munmap(rest, n_rest * PAGE);
+    }
     return p;
 }
 
@@ -136,8 +145,13 @@ static void *map_small(size_t size)
     uintptr_t word = dp_load_relaxed(&fresh);
     while ((word & (PAGE - 1)) >= n)
         if (dp_cas_relaxed(&fresh, &word, word + size - n)) {
-            list((void *)(word & ~(PAGE - 1)), size);
-            return (void *)(word & ~(PAGE - 1));
+            char *p = (char *)(word & ~(PAGE - 1));
+            size_t n_rest = (word & (PAGE - 1)) - n;
+            unlist(p); /* as the rest of a batch */
+            list(p, size);
+            if (n_rest)
+                list(p + size, n_rest * PAGE);
+            return p;
         }
     char *p = map_batch(n, word);
     if (p)

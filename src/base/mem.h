@@ -70,6 +70,8 @@ size_t dp_mem_used(void);
  */
 #define DP_MEM_MAPPINGS 256u
 bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes);
+/* Their list, for another process that reads it: DP_MEM_MAPPINGS pairs of start and length. */
+const void *dp_mem_mappings(void);
 
 /*
  * A growable array in a mapping: struct { T *at; size_t n, cap; }. Zero is empty.

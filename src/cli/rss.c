@@ -43,6 +43,8 @@ static void print_json(const struct dp_rss *rss, int64_t explained)
     dp_print_json_number(",", "explained_bytes", explained);
     dp_print_json_number(",", "unexplained_bytes", rss->anonymous_bytes - explained);
     dp_print_json_number(",", "error_bytes", rss->error_bytes);
+    if (rss->absent_bytes > 0)
+        dp_print_json_number(",", "absent_bytes", rss->absent_bytes);
     if (rss->file_bytes >= 0)
         dp_print_json_number(",", "file_bytes", rss->file_bytes);
     if (rss->shared_bytes >= 0)
@@ -138,7 +140,10 @@ static int print(struct dp_rss *rss, const struct dp_rss_process *process, bool 
         print_table(rss, explained);
         if (process && !rss->is_profiled) {
             print_mappings(process);
-            puts("Not profiled, or no profile of it was found (deltaprof rss PID DIR): explained by kinds of mappings");
+            puts(process->self_bytes
+                     ? "It has written no profile yet, since it allocated little: explained by kinds of mappings"
+                     : "Not profiled, or no profile of it was found (deltaprof rss PID DIR): explained by kinds of "
+                       "mappings");
         }
     }
     return dp_print_flush("rss");
@@ -151,7 +156,7 @@ static int show_process(pid_t pid, const char *directory, bool json)
     struct dp_rss_process process = {.pid = pid};
     struct dp_rss rss = {.parts = {0}}, then = {.parts = {0}};
     int status = dp_rss_process_read(&process, pid);
-    char *profile = status ? NULL : dp_rss_profile_find(pid, directory);
+    char *profile = status ? NULL : dp_rss_profile_find(&process, directory);
     if (!status && profile)
         status = dp_rss_profile_read(&then, &profile, 1);
     if (!status && directory && !profile) {

@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/vma.h"
-#include "store/live_blocks.h"
+#include "store/inherited.h"
 #include "store/mappings.h"
 
 #include <deltaprof/hooks.h>
@@ -239,11 +239,11 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
     struct dp_vma *vma = dp_vma_find(d->vmas.at, d->vmas.n, address);
     if (!vma)
         return; /* freed meanwhile, or without a hook */
-    uint64_t size = block->bytes / block->objects;
-    double share = share_of(d, address, size, vma), resident = share * (double)block->bytes;
+    uint64_t bytes = (uint64_t)dp_inherited_bytes(block), size = bytes / block->objects;
+    double share = share_of(d, address, size, vma), resident = share * (double)bytes;
     d->parts->in_use_bytes[heap] += (int64_t)resident;
-    d->parts->absent_bytes += (int64_t)((double)block->bytes - resident);
-    d->variance += share * share * (double)block->bytes * (double)(block->bytes - size);
+    d->parts->absent_bytes += (int64_t)((double)bytes - resident);
+    d->variance += share * share * (double)bytes * (double)(bytes - size);
     if (vma->kind == DP_VMA_MAPPED || vma->kind == DP_VMA_OTHER)
         vma->kind = DP_VMA_ARENA;
 }

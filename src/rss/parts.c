@@ -49,16 +49,16 @@ void dp_rss_fini(struct dp_rss *rss)
 }
 
 /* Whether a part of a profile is seen in the mappings of the process itself. */
-static bool is_measured(const char *name)
+static bool is_measured(const char *name, const struct dp_rss_process *p)
 {
-    return !strcmp(name, DP_RSS_STACKS) || !strcmp(name, DP_RSS_FILES);
+    return !strcmp(name, DP_RSS_STACKS) || !strcmp(name, DP_RSS_FILES) || (p->self_bytes && !strcmp(name, DP_RSS_SELF));
 }
 
 bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss)
 {
     struct dp_rss kinds = {.parts = {0}};
     bool ok = dp_rss_process_parts(now, &kinds);
-    int64_t measured = dp_rss_of(&kinds, DP_RSS_STACKS) + dp_rss_of(&kinds, DP_RSS_FILES);
+    int64_t measured = dp_rss_of(&kinds, DP_RSS_STACKS) + dp_rss_of(&kinds, DP_RSS_FILES) + now->self_bytes;
     int64_t rest = kinds.anonymous_bytes - measured, told = 0;
     *rss = kinds;
     rss->parts.at = NULL;
@@ -68,20 +68,21 @@ bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then,
     rss->absent_bytes = then->absent_bytes;
     rss->time_ns = then->time_ns;
     for (size_t i = 0; i < then->parts.n; i++)
-        told += is_measured(then->parts.at[i].name) ? 0 : then->parts.at[i].bytes;
+        told += is_measured(then->parts.at[i].name, now) ? 0 : then->parts.at[i].bytes;
     int64_t gone = told > rest ? told - rest : 0, held = dp_rss_of(then, DP_RSS_HELD);
     int64_t of_held = gone < held ? gone : held, left = told - of_held;
     for (size_t i = 0; i < then->parts.n && ok; i++) {
         const struct dp_rss_part *part = &then->parts.at[i];
         int64_t bytes = part->bytes - (strcmp(part->name, DP_RSS_HELD) ? 0 : of_held);
-        if (is_measured(part->name))
+        if (is_measured(part->name, now))
             continue;
         if (left > rest) /* more went than malloc held: all parts shrank alike */
             bytes = (int64_t)((double)bytes * ((double)rest / (double)left));
         ok = dp_rss_add(rss, part->name, bytes);
     }
     ok = ok && dp_rss_add(rss, DP_RSS_STACKS, dp_rss_of(&kinds, DP_RSS_STACKS)) &&
-         dp_rss_add(rss, DP_RSS_FILES, dp_rss_of(&kinds, DP_RSS_FILES));
+         dp_rss_add(rss, DP_RSS_FILES, dp_rss_of(&kinds, DP_RSS_FILES)) &&
+         dp_rss_add(rss, DP_RSS_SELF, now->self_bytes);
     dp_rss_fini(&kinds);
     return ok;
 }

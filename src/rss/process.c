@@ -72,15 +72,14 @@ static bool begin_mapping(struct dp_rss_process *p, struct dp_vma *parsed)
     return add_mapping(p, parsed) && (!p->is_cut || add_mapping(p, &rest));
 }
 
-/* The anonymous bytes of a part of a mapping: its present pages that are not a file's; -1: not known. */
-static int64_t count_pages(pid_t pid, const struct dp_vma *vma)
+int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end)
 {
     FILE *pagemap = open_of(pid, "pagemap");
     uint64_t word;
     int64_t n = -1;
-    if (pagemap && !fseeko(pagemap, (off_t)(vma->start / 4096 * sizeof word), SEEK_SET)) {
+    if (pagemap && !fseeko(pagemap, (off_t)(start / 4096 * sizeof word), SEEK_SET)) {
         n = 0;
-        for (uintptr_t at = vma->start; at < vma->end && fread(&word, sizeof word, 1, pagemap) == 1; at += 4096)
+        for (uintptr_t at = start; at < end && fread(&word, sizeof word, 1, pagemap) == 1; at += 4096)
             n += word >> 63 && !(word >> 61 & 1);
     }
     if (pagemap)
@@ -93,7 +92,7 @@ static void take_anonymous(struct dp_rss_process *p, int64_t bytes)
     struct dp_vma *vma = &p->vmas.at[p->vmas.n - 1];
     p->anonymous_bytes += bytes;
     if (p->is_cut && bytes) {
-        int64_t first = count_pages(p->pid, &vma[-1]);
+        int64_t first = dp_rss_count_pages(p->pid, vma[-1].start, vma[-1].end);
         first = first < 0 ? (int64_t)(vma[-1].end - vma[-1].start) : first;
         vma[-1].anonymous_bytes += first < bytes ? first : bytes;
         bytes -= vma[-1].anonymous_bytes;
@@ -190,6 +189,7 @@ int dp_rss_process_read(struct dp_rss_process *p, pid_t pid)
         set_names(p);
         dp_vma_classify(p->vmas.at, p->vmas.n);
         find_stacks(p);
+        dp_rss_beacon_read(p);
         return 0;
     }
     return DP_EXIT_FAILED;
@@ -212,7 +212,8 @@ bool dp_rss_process_parts(const struct dp_rss_process *p, struct dp_rss *rss)
     bool ok =
         dp_rss_add(rss, DP_RSS_MALLOC, dp_rss_process_kind(p, DP_VMA_BRK) + dp_rss_process_kind(p, DP_VMA_ARENA)) &&
         dp_rss_add(rss, DP_RSS_STACKS, dp_rss_process_kind(p, DP_VMA_STACK)) &&
-        dp_rss_add(rss, DP_RSS_FILES, dp_rss_process_kind(p, DP_VMA_FILE));
+        dp_rss_add(rss, DP_RSS_FILES, dp_rss_process_kind(p, DP_VMA_FILE)) &&
+        dp_rss_add(rss, DP_RSS_SELF, p->self_bytes);
     for (size_t i = 0; i < p->vmas.n && ok; i++) { /* memory to which the program gave a name */
         const struct dp_vma *vma = &p->vmas.at[i];
         char name[DP_RSS_NAME];

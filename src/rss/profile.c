@@ -306,23 +306,27 @@ static char *newest_in(const char *root, const char *directory, pid_t inner, tim
     return newest;
 }
 
-char *dp_rss_profile_find(pid_t pid, const char *path)
+char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
 {
     char out[DP_CONFIG_TEXT] = "", directory[2 * DP_CONFIG_TEXT], root[64];
-    pid_t inner = inner_pid(pid);
-    time_t start = start_of(pid);
+    pid_t inner = inner_pid(p->pid);
+    time_t start = start_of(p->pid);
     char *found = NULL;
     if (path)
         return newest_in("", path, inner, start);
-    configured_out(pid, out);
+    if (*p->out)
+        snprintf(out, sizeof out, "%s", p->out);
+    else
+        configured_out(p->pid, out); /* some programs, such as redis, write their title over it */
     expand(directory, sizeof directory, out, inner);
     if (*out)
         found = newest_in("", directory, inner, start);
-    snprintf(root, sizeof root, "/proc/%d/root", (int)pid); /* a process in a container has files of its own */
+    snprintf(root, sizeof root, "/proc/%d/root", (int)p->pid); /* a process in a container has files of its own */
     if (!found && *out == '/')
         found = newest_in(root, directory, inner, start);
-    /* Some programs, such as redis, write their title over their environment. */
-    snprintf(root, sizeof root, "/proc/%d/cwd", (int)pid);
+    snprintf(root, sizeof root, "/proc/%d/cwd/", (int)p->pid);
+    if (!found && *out && *out != '/')
+        found = newest_in(root, directory, inner, start);
     const char *const places[] = {root, "."};
     for (size_t i = 0; i < 2 && !found && !*out; i++) {
         found = newest_in(places[i], "", inner, start);

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #define DP_RSS_NAME 160
+#define DP_RSS_OUT  1024 /* as DP_CONFIG_TEXT */
 
 struct dp_rss_part {
     char name[DP_RSS_NAME];
@@ -54,10 +55,16 @@ struct dp_rss_process {
     size_t stack_bytes; /* of a thread, by default */
     bool is_cut;        /* the last two mappings are one of the kernel's */
     int64_t anonymous_bytes, resident_bytes, swap_bytes, shared_bytes;
+    int64_t self_bytes;   /* the profiler's, which no mapping counts then; 0: not known */
+    char out[DP_RSS_OUT]; /* where it writes profiles, as it tells; "": not known */
 };
 
 /* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line. */
 int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
+/* The anonymous bytes of a range: its present pages that are not a file's; -1: not known. */
+int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end);
+/* Fills `out` and self_bytes, if the process tells. */
+void dp_rss_beacon_read(struct dp_rss_process *);
 /* The sum of the anonymous bytes of a kind. */
 int64_t dp_rss_process_kind(const struct dp_rss_process *, enum dp_vma_kind kind);
 /* Fills rss by kinds of mapping. False: out of memory. */
@@ -72,7 +79,7 @@ int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
  * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:
  * there is none. path: a file or directory to look in instead; NULL: not given.
  */
-char *dp_rss_profile_find(pid_t pid, const char *path);
+char *dp_rss_profile_find(const struct dp_rss_process *, const char *path);
 /*
  * Explains what the process has resident now by what its profile told: `malloc` and other anonymous memory are divided
  * as they were then. What was added since is not explained; what went is taken from what malloc held.

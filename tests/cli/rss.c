@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// rss.c - uses memory in known ways and prints the sizes as JSON, then waits for the end of its input. With an argument
-// it changes its user first, and does not touch the pages that otherwise it only reads.
+// rss.c - uses memory in known ways and prints the sizes as JSON, then waits for the end of its input. With the
+// argument `changes-user` it changes its user first. With `titles` it writes over its environment, as a program that
+// sets its title, and a child of it does the rest. With an argument it does not touch the pages that otherwise it only
+// reads.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BLOCKS = 160000, BLOCK = 200, LARGE = 24 << 20, MAPPED = 16 << 20, ON_STACK = 3 << 20, UNTOUCHED = 64 << 20 };
@@ -25,7 +28,9 @@ static void *deep(void *barrier)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
+    if (argc > 1 && !strcmp(argv[1], "titles"))
+        for (char **text = environ; *text; text++)
+            memset(*text, 0, strlen(*text));
     pthread_t thread;
     pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, 2);
@@ -34,6 +39,9 @@ int main(int argc, char **argv)
     memset(data, 1, sizeof data);
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = memset(malloc(BLOCK), 1, BLOCK);
+    pid_t child = argc > 1 && !strcmp(argv[1], "titles") ? fork() : 0;
+    if (child)
+        return waitpid(child, NULL, 0) != child;
     for (int i = 0; i < BLOCKS; i++) // three of four are free, and no page is
         if (i % 4)
             free(blocks[i]);
@@ -42,10 +50,12 @@ int main(int argc, char **argv)
         (void)((volatile char *)untouched)[i];
     void *mapped = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(mapped, 1, MAPPED);
-    if (argc > 1 && setuid(65534)) // the kernel then gives the files of /proc/self to root
+    if (argc > 1 && !strcmp(argv[1], "changes-user") &&
+        setuid(65534)) // the kernel then gives the files of /proc/self to root
         return 1;
-    printf("{\"in_use\":%d,\"held\":%d,\"stacks\":%d,\"files\":%zu,\"mapped\":%d,\"untouched\":%d,\"kept\":%d}\n",
-           BLOCKS / 4 * BLOCK + LARGE, BLOCKS / 4 * 3 * BLOCK, ON_STACK, sizeof data, MAPPED, UNTOUCHED,
+    printf("{\"pid\":%d,\"in_use\":%d,\"held\":%d,\"stacks\":%d,\"files\":%zu,\"mapped\":%d,\"untouched\":%d,\"kept\":%"
+           "d}\n",
+           (int)getpid(), BLOCKS / 4 * BLOCK + LARGE, BLOCKS / 4 * 3 * BLOCK, ON_STACK, sizeof data, MAPPED, UNTOUCHED,
            large && untouched && mapped);
     fflush(stdout);
     while (getchar() != EOF)

@@ -119,6 +119,31 @@ class Rss(unittest.TestCase):
             self.near(parts['malloc, in use'], program.knows['in_use'], 0.05, parts)
             self.near(parts['mmap'], program.knows['mapped'], 0.02, parts)
 
+    def test_a_forked_process_that_overwrote_its_environment_is_found(self):
+        with self.profiled('heap_rate=1,mmap=on', 'titles') as program:
+            pid = str(program.knows['pid'])
+            self.assertNotEqual(pid, program.pid)
+            deadline = time.monotonic() + 60
+            while not any(f'.{pid}.' in name and name.endswith('.heap.pb.gz') for name in os.listdir(self.out)):
+                self.assertLess(time.monotonic(), deadline)
+                os.kill(int(pid), signal.SIGUSR2)
+                time.sleep(0.1)
+            self.assertNotIn('DELTAPROF_CONF', open(f'/proc/{pid}/environ').read())
+            status, answer = rss(pid)
+            self.assertEqual(status, 0, answer)
+            parts = self.adds_up(answer)
+            self.near(parts['malloc, in use'], program.knows['in_use'], 0.05, parts)
+            self.near(parts['mmap'], program.knows['mapped'], 0.02, parts)
+            self.near(answer['absent_bytes'], program.knows['untouched'], 0.05, answer)
+
+    def test_a_profiled_process_without_a_profile_knows_the_profilers_part(self):
+        with self.profiled('heap_rate=512k') as program:
+            status, answer = rss(program.pid)
+            self.assertEqual(status, 0, answer)
+            self.assertGreater(self.adds_up(answer)['the profiler'], 100 * 2**10)
+            text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
+            self.assertIn('It has written no profile yet', text)
+
     def test_sampled_parts_have_an_error_bound(self):
         with self.profiled('heap_rate=512k') as program:
             self.tick(program)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base/beacon.h - a page of the profiled process in which another process finds where it writes profiles and which
+ * mappings are the profiler's. It is private, anonymous and read-only, so the kernel joins it with no neighbour.
+ *
+ * A program may write its title over its environment, where `out` stood; and an idle process has written no profile
+ * yet.
+ */
+#pragma once
+
+#include "base/mem.h"
+
+#define DP_BEACON_MAGIC "\177deltaprof 1" /* changes with the layout */
+#define DP_BEACON_BYTES 4096u
+
+struct dp_beacon {
+    char magic[16];
+    uint64_t mappings;              /* address of struct dp_beacon_mapping[DP_MEM_MAPPINGS] */
+    char out[DP_BEACON_BYTES - 24]; /* the key `out`; "" none */
+};
+
+struct dp_beacon_mapping {
+    uint64_t start, n_bytes; /* 0: no mapping */
+};
+
+/* Shows the beacon, or changes it. -ENOMEM: there is none. Context: init, one thread. */
+int dp_beacon_show(const char *out);
