@@ -131,6 +131,7 @@ int dp_cli_check(int argc, char **argv)
                        percent < 0 ? "no budget given" : "two profiles needed");
         status = DP_EXIT_USAGE;
     }
+    new.strict = true;
     dp_query_same(&old, &new);
     if (!status)
         status = check(&old, &new, argv + optind, percent);

@@ -43,6 +43,13 @@ static void print_programs(const struct dp_strings *programs)
         putchar('\n');
 }
 
+/* Whether other files have the time when most was in use; at the end there may be little. */
+static bool is_past_peak(const struct dp_query *v)
+{
+    const struct dp_merge *merge = &v->merge;
+    return v->at == DP_QUERY_AT_NEWEST && merge->n_ended == merge->processes.n && v->paths.n > merge->processes.n;
+}
+
 /* Prints from which files the in-use values come. */
 static void print_processes(const struct dp_query *v)
 {
@@ -84,6 +91,8 @@ void dp_cli_heading(const struct dp_query *v)
     else
         printf(", summed over %zu files", v->paths.n);
     putchar('\n');
+    if (dp_merge_is_state(&v->merge, v->type) && is_past_peak(v))
+        printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
     for (size_t i = 0; i < v->n_labels; i++)
@@ -138,7 +147,7 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
     else
         fputs("no sample has any of this type", stdout);
     printf(".\nThere is %s: deltaprof %s --type %s %s\n", other, v->verb, other, v->argument);
-    if (is_state && v->paths.n > 1)
+    if (is_state && v->paths.n > 1 && !is_past_peak(v))
         printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
 }
 

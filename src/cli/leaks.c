@@ -80,7 +80,7 @@ static int judge(struct dp_cli_leaks *r)
         const struct dp_query_process *process = &r->series.processes.at[curve->process];
         struct dp_query_evidence e = dp_query_evidence_of(process, curve, process->growth);
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
-        if (e.verdict == DP_QUERY_LEFT)
+        if (process->ended && process->n_points < DP_QUERY_TICKS_NEEDED)
             bytes = curve->end_bytes;
         if (all_ended || !process->ended) /* memory of an ended process is not in use */
             r->in_use += bytes;
@@ -142,7 +142,7 @@ static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
         dp_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
     }
-    return dp_print_flush("leaks");
+    return dp_query_end(v);
 }
 
 static int take_number(const char *option, double most, double *number)

@@ -107,7 +107,7 @@ static void print_evidence(const struct dp_query_evidence *e)
         printf("%*sdoubled %zu times, each time when it was full, and is not due again yet\n", NAME_COLUMN, "",
                e->n_up);
     else if (e->verdict != DP_QUERY_LEFT)
-        printf("%*sgrew in %zu of %zu ticks, shrank in %zu; by chance with %.2g%% at most\n", NAME_COLUMN, "", e->n_up,
+        printf("%*sgrew in %zu of %zu ticks, shrank in %zu; chance: %.2g%% at most\n", NAME_COLUMN, "", e->n_up,
                e->n_steps, e->n_down, 100 * e->chance);
     if (e->verdict != DP_QUERY_DOUBLING && e->pace >= 0)
         snprintf(pace, sizeof pace, "last quarter at %.2g times its pace; ", e->pace);
@@ -139,12 +139,12 @@ static int print_leak(struct dp_cli_leaks *r, const struct dp_cli_leak *leak)
     return 0;
 }
 
-static void print_tally(const struct dp_cli_tally *tally, const char *words)
+static void print_tally(const struct dp_cli_tally *tally, const char *one, const char *many)
 {
     char bytes[32];
     dp_print_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
     if (tally->n)
-        printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", words);
+        printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", tally->n == 1 ? one : many);
 }
 
 static void print_heading(const struct dp_cli_leaks *r)
@@ -192,9 +192,9 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     }
     if (r->filled.n + r->steady.n + r->libraries.n)
         puts("Not leaks:");
-    print_tally(&r->filled, "that grew and stopped (caches, tables)");
-    print_tally(&r->steady, "that stay as they are, or go up and down");
-    print_tally(&r->libraries, "of libraries");
+    print_tally(&r->filled, "that grew and stopped (a cache, a table)", "that grew and stopped (caches, tables)");
+    print_tally(&r->steady, "that stays as it is, or goes up and down", "that stay as they are, or go up and down");
+    print_tally(&r->libraries, "of libraries", "of libraries");
     dp_cli_heading_losses(&r->view);
     return err;
 }

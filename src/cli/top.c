@@ -220,7 +220,7 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
         dp_cli_heading_empty(v, c->n_rows);
         dp_cli_heading_losses(v);
     }
-    return dp_print_flush("top");
+    return dp_query_end(v);
 }
 
 static int parse_by(struct dp_query_count *c, const char *text)

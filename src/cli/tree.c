@@ -312,7 +312,7 @@ static int show(struct shown *s, char **paths, size_t n)
         dp_print_error("tree", "out of memory");
         return DP_EXIT_FAILED;
     }
-    return dp_print_flush("tree");
+    return dp_query_end(&s->view);
 }
 
 static int take_function(regex_t *regex, bool *has, const char **text, const char *option)

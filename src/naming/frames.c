@@ -49,7 +49,10 @@ static bool is_passing(struct dp_naming_frames *f, uint32_t name)
     uint8_t *known = &f->passing.at[name];
     if (!*known) {
         const char *text = dp_naming_frames_text(f, name);
-        *known = dp_naming_is_passing(text) || (f->fold && !regexec(f->fold, text, 0, NULL, 0)) ? 2 : 1;
+        bool is = dp_naming_is_passing(text);
+        for (int i = 0; i < 2 && !is; i++)
+            is = f->folds[i] && !regexec(f->folds[i], text, 0, NULL, 0);
+        *known = is ? 2 : 1;
     }
     return *known == 2;
 }
@@ -71,6 +74,14 @@ static bool is_system_path(const char *path)
     return begins(path, "/lib/") || begins(path, "/lib64/") || begins(path, "/usr/lib/") ||
            begins(path, "/usr/lib64/") || begins(path, "/usr/libexec/") || begins(path, "<frozen") ||
            begins(path, "[vdso]") || strstr(path, "/site-packages/") || strstr(path, "/lib/python3");
+}
+
+/* Whether the file of a mapping belongs to a library of the system; programs may lie there as well (postgres, cc1plus).
+ */
+static bool is_system_object(const char *object)
+{
+    const char *slash = strrchr(object, '/');
+    return is_system_path(object) && (!slash || strstr(slash, ".so") || !strncmp(slash, "/ld-", 4));
 }
 
 /* Whether this is the source of a library function that was inlined into the program or instantiated there. */
@@ -98,8 +109,8 @@ static int push(struct dp_naming_frames *f, const struct dp_model_location *l, c
         .line = line,
         .is_unnamed = is_place(name),
         .is_runtime = is_runtime,
-        .is_foreign = is_system_path(is_runtime ? file : object) || !*object || (*object == '[' && !is_runtime) ||
-                      (file && is_library_source(file)),
+        .is_foreign = (is_runtime ? is_system_path(file) : is_system_object(object)) || !*object ||
+                      (*object == '[' && !is_runtime) || (file && is_library_source(file)),
     };
     struct dp_naming_frame *to = dp_vec_push(&f->at);
     if (!to || shorter == DP_STRINGS_NONE || frame.name == DP_STRINGS_NONE || frame.file == DP_STRINGS_NONE ||

@@ -25,8 +25,8 @@ struct dp_naming_frame {
 /* Zero is a valid start, with the model set. */
 struct dp_naming_frames {
     const struct dp_model *model;
-    bool full;           /* the caller's: names with all their template arguments and parameters */
-    const regex_t *fold; /* the caller's: more functions that only pass an allocation on; or NULL */
+    bool full;               /* the caller's: names with all their template arguments and parameters */
+    const regex_t *folds[2]; /* the caller's: more functions that only pass an allocation on; or NULL */
 
     struct dp_naming_lookup places;
     struct dp_strings strings;

@@ -110,6 +110,8 @@ static int read_moment(struct dp_query *v, struct dp_query_source *source, struc
     moment->is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
     moment->ended = moment->is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
     int err = v->at == DP_QUERY_AT_PEAK ? sum_inuse(&source->decode, &moment->inuse, &error) : 0;
+    if (err && err != -ENOMEM && source->is_quiet)
+        return DP_QUERY_BROKEN;
     return err ? dp_query_refuse(v->verb, path, err, &error) : 0;
 }
 
@@ -236,7 +238,7 @@ static int leave_chosen(struct dp_query *v, const struct moments *ms, const size
 
 int dp_query_at_choose(struct dp_query *v)
 {
-    struct dp_query_source source = {0};
+    struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
     struct moments ms = {.at = calloc(v->paths.n + 1, sizeof *ms.at), .n = v->paths.n};
     int status = ms.at ? number_processes(v, &ms) : DP_EXIT_FAILED;
     for (size_t i = 0; i < ms.n && !status; i++)

@@ -14,9 +14,10 @@
  *     of the differences (B. Efron 1969, Student's t-Test Under Symmetry Conditions). The sum of squares estimates the
  *     variance of D: of sampling (each event adds w^2, the variance of a Poisson sum) and of the program. Blocks that
  *     are allocated and freed within a tick add nothing. So n steps up and none down are z = sqrt(n).
- *     That variance is too large if blocks turn over faster than ticks: then the two ends are independent Poisson
- *     draws, whose difference has a variance of w times their sum, and the smaller of both variances holds. The
- *     trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) must then agree.
+ *     That variance is too large if blocks turn over fast: then the two ends are independent Poisson draws, whose
+ *     difference has a variance of w times their sum, and the smaller of both variances holds. As many blocks must have
+ *     been freed as were in use, and the trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) must
+ *     agree.
  *     A program has many stacks, and each has its chance to look like a leak. So the probability is divided by the
  *     stack's share of all growth of the process (a weighted Bonferroni correction): what makes most of the growth
  * needs less proof than one of a thousand small ones.
@@ -114,6 +115,12 @@ static double fitted_growth(const struct dp_query_process *p, const double *valu
     return hours * dp_query_slope_of(p->times_ns, values, first, last + 1).per_hour;
 }
 
+/* Sampled blocks that were freed from one point to another. */
+static double freed(const struct dp_query_curve *c, size_t first, size_t last)
+{
+    return fmax(sum(c->allocated_samples, first + 1, last + 1) - (c->samples[last] - c->samples[first]), 0);
+}
+
 /* The probability that a stack without a leak grows as much, before the correction for many stacks. */
 static double chance(const struct dp_query_process *p, const struct dp_query_curve *c, size_t first, size_t last)
 {
@@ -123,7 +130,8 @@ static double chance(const struct dp_query_process *p, const struct dp_query_cur
     double ends = (c->bytes[first] + c->bytes[last]) * weight_of(p, c);
     double by_ends = fitted > 0 && ends > 0 ? exp(-fitted * fitted / ends / 2) : 1;
     double trend = clamp((dp_query_slope_of(p->times_ns, c->bytes, first, last + 1).steadiness - 0.2) / 0.4);
-    return fmin(by_walk, 1 - trend * (1 - by_ends));
+    double turned_over = clamp(freed(c, first, last) / fmax(c->samples[last], 1));
+    return fmin(by_walk, 1 - trend * turned_over * (1 - by_ends));
 }
 
 /* ---- an end ----------------------------------------------------------------------------------------------------- */
@@ -172,7 +180,7 @@ static double beyond_load(const struct dp_query_process *p, const struct dp_quer
     double time = (double)(p->times_ns[half] - p->times_ns[0]) / (double)(p->times_ns[last] - p->times_ns[half]);
     double n_before = sum(c->allocated_samples, 1, half + 1), n_after = sum(c->allocated_samples, half + 1, last + 1);
     double before = sum(c->allocated_objects, 1, half + 1), after = sum(c->allocated_objects, half + 1, last + 1);
-    double growth = c->bytes[last] - c->bytes[half], n_freed = n_after - (c->samples[last] - c->samples[half]);
+    double growth = c->bytes[last] - c->bytes[half];
     *share = 0;
     if (before <= 0 || after * time <= before || growth <= 0)
         return 1;
@@ -182,7 +190,8 @@ static double beyond_load(const struct dp_query_process *p, const struct dp_quer
     double deviation = c->bytes[half] * exp(change) * sqrt(prior * error / (prior + error));
     double noise = pace_of(p, c, half, last).variance;
     *share = clamp(explained / growth);
-    double turned_over = clamp(n_freed / fmax(c->samples[half], 1)); /* where nothing is freed, no lifetime is known */
+    double turned_over =
+        clamp(freed(c, half, last) / fmax(c->samples[half], 1)); /* where nothing is freed, no lifetime is known */
     return 1 - turned_over * 2 * probability((explained - growth) / sqrt(fmax(deviation * deviation + noise, 1)));
 }
 
@@ -241,6 +250,7 @@ static int64_t since(const struct dp_query_process *p, const struct dp_query_cur
 static void left_at_end(const struct dp_query_process *p, const struct dp_query_curve *c, struct dp_query_evidence *e)
 {
     double left = p->ended ? c->end_samples : 0;
+    e->n_sampled += c->end_allocated_samples;
     if (p->destroyed) /* what destructors free was known to the program */
         left = fmin(left, c->after_samples);
     double freed = fmax(e->n_sampled - left, 0);

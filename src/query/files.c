@@ -125,6 +125,8 @@ int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, s
 {
     struct dp_decode_error error = {""};
     int fd = strcmp(file, "-") ? open(file, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0 && source->is_quiet)
+        return DP_QUERY_BROKEN;
     if (fd < 0) {
         dp_print_error(verb, "%s: %s", file, strerror(errno));
         return DP_EXIT_FAILED;
@@ -137,6 +139,8 @@ int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, s
         close(fd);
     if (!result)
         result = dp_decode_scan(&source->decode, source->input.bytes.at, source->input.bytes.n, &error);
+    if (result && result != -ENOMEM && source->is_quiet)
+        return DP_QUERY_BROKEN;
     return result ? dp_query_refuse(verb, file, result, &error) : 0;
 }
 

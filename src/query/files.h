@@ -24,17 +24,28 @@ int dp_query_bad_option(char **argv, int option);
 /* "1g" and the like, up to DP_DECODE_LIMIT_MAX. 0, or DP_EXIT_USAGE. */
 int dp_query_limit(const char *verb, const char *text, size_t *limit_bytes);
 
+/* A status: the file cannot be opened or is no profile. Nothing was printed. */
+#define DP_QUERY_BROKEN 3
+
 /* One profile in memory; zero is none, it can be read into again. */
 struct dp_query_source {
     struct dp_decode_input input;
     struct dp_decode decode;
+    bool is_quiet; /* the caller's: broken files give DP_QUERY_BROKEN */
 };
 
-/* file "-": standard input. 0 or DP_EXIT_FAILED. */
+/* file "-": standard input. 0, DP_EXIT_FAILED, or DP_QUERY_BROKEN. */
 int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *);
 void dp_query_source_fini(struct dp_query_source *);
 /* Says what is wrong with a file, result being what a reader gave; DP_EXIT_FAILED. */
 int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *);
+
+/*
+ * Leaves out the files that cannot be read: each is named in one line. Their number is added to *n_left_out. 0, or
+ * DP_EXIT_FAILED: none is left, or there is no memory.
+ */
+struct dp_query_paths;
+int dp_query_leave_out_broken(struct dp_query_paths *, const char *verb, size_t limit_bytes, size_t *n_left_out);
 
 /* The permissions that all files have which were read so far: what is made of them allows no more. */
 mode_t dp_query_read_modes(void);

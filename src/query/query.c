@@ -18,66 +18,12 @@ int dp_query_init(struct dp_query *v, const char *verb, int argc)
     *v = (struct dp_query){.verb = verb, .limit_bytes = DP_DECODE_LIMIT};
     v->labels = calloc((size_t)argc + 1, sizeof *v->labels);
     if (v->labels)
-        return 0;
+        return dp_query_filter_list(v);
     dp_print_error(verb, "out of memory");
     return DP_EXIT_FAILED;
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
-
-enum { NESTED_MAX = 200 }; /* libc's compiler of regular expressions calls itself for each bracket */
-
-static int take_regex(struct dp_query *v, int which, const char *name, const char *text)
-{
-    char why[128];
-    if (v->has_filter[which]) {
-        dp_print_error(v->verb, "--%s may be given once; A|B matches both", name);
-        return DP_EXIT_USAGE;
-    }
-    int depth = 0;
-    for (const char *at = text; *at; at++)
-        if (depth += (*at == '(') - (*at == ')'), depth > NESTED_MAX) {
-            dp_print_error(v->verb, "--%s: brackets may be nested %d times", name, NESTED_MAX);
-            return DP_EXIT_USAGE;
-        }
-    int err = regcomp(&v->filters[which], text, REG_EXTENDED | REG_NOSUB);
-    if (err) {
-        regerror(err, &v->filters[which], why, sizeof why);
-        dp_print_error(v->verb, "--%s %s: %s", name, text, why);
-        return DP_EXIT_USAGE;
-    }
-    v->has_filter[which] = true;
-    return 0;
-}
-
-/* One REGEX a line; empty lines and those that begin with # say nothing. */
-static int take_fold_file(struct dp_query *v, const char *file)
-{
-    enum { FILE_MAX = 64 << 10 };
-    char line[1024], *all = calloc(1, FILE_MAX);
-    size_t n = 0, n_line;
-    FILE *from = all ? fopen(file, "re") : NULL;
-    int status = from ? 0 : DP_EXIT_USAGE;
-    if (!from)
-        dp_print_error(v->verb, "--fold @%s: %s", file, strerror(errno));
-    while (!status && fgets(line, sizeof line, from)) {
-        line[n_line = strcspn(line, "\r\n")] = '\0';
-        if (!n_line || *line == '#')
-            continue;
-        if (n_line + 1 == sizeof line || n + n_line + 4 > FILE_MAX) {
-            dp_print_error(v->verb, "--fold @%s: a line is longer than 1000 bytes, or the file than 64 kB", file);
-            status = DP_EXIT_USAGE;
-        } else {
-            n += (size_t)snprintf(all + n, FILE_MAX - n, "%s(%s)", n ? "|" : "", line);
-        }
-    }
-    if (from)
-        fclose(from);
-    if (!status && n)
-        status = take_regex(v, 3, "fold", all);
-    free(all);
-    return status;
-}
 
 static int take_label(struct dp_query *v, char *text)
 {
@@ -111,13 +57,13 @@ int dp_query_option(struct dp_query *v, char **argv, int option)
     case DP_QUERY_OPTION_LABEL:
         return take_label(v, optarg);
     case DP_QUERY_OPTION_FOCUS:
-        return take_regex(v, 0, "focus", optarg);
+        return dp_query_filter(v, DP_QUERY_FOCUS, "--focus", optarg);
     case DP_QUERY_OPTION_IGNORE:
-        return take_regex(v, 1, "ignore", optarg);
+        return dp_query_filter(v, DP_QUERY_IGNORE, "--ignore", optarg);
     case DP_QUERY_OPTION_HIDE:
-        return take_regex(v, 2, "hide", optarg);
+        return dp_query_filter(v, DP_QUERY_HIDE, "--hide", optarg);
     case DP_QUERY_OPTION_FOLD:
-        return *optarg == '@' ? take_fold_file(v, optarg + 1) : take_regex(v, 3, "fold", optarg);
+        return dp_query_filter_fold(v, optarg);
     case DP_QUERY_OPTION_RAW:
         v->raw = true;
         return 0;
@@ -203,7 +149,7 @@ static void add_allocated(struct dp_query *v, const struct dp_decode *d, bool *a
 
 static int read_files(struct dp_query *v)
 {
-    struct dp_query_source source = {0};
+    struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
     struct dp_merge_place *places = calloc(v->paths.n + 1, sizeof *places);
     bool all_tell = true;
     int status = 0;
@@ -223,7 +169,8 @@ static int read_files(struct dp_query *v)
         if (!status && !err && is_newest)
             add_allocated(v, &source.decode, &all_tell);
         if (err)
-            status = dp_query_refuse(v->verb, v->paths.at[i], err, &error);
+            status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN
+                                                       : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
     }
     if (!all_tell)
         v->allocated = 0;
@@ -331,16 +278,60 @@ static int check_labels(const struct dp_query *v)
     return 0;
 }
 
+bool dp_query_may_leave_out(const struct dp_query *v)
+{
+    return v->paths.n > 1 && !v->strict && !v->is_sifted;
+}
+
+void dp_query_set_naming(struct dp_query *v)
+{
+    v->frames.model = &v->merge.model;
+    v->frames.full = v->full;
+    for (int i = 0; i < 2; i++)
+        v->frames.folds[i] = v->has_filter[DP_QUERY_FOLD + i] ? &v->filters[DP_QUERY_FOLD + i] : NULL;
+}
+
+int dp_query_end(const struct dp_query *v)
+{
+    int status = dp_print_flush(v->verb);
+    return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
+}
+
+/* Chooses the files of the wanted time, and reads them. */
+static int read_chosen(struct dp_query *v)
+{
+    int status = v->at != DP_QUERY_AT_NEWEST ? dp_query_at_choose(v) : 0;
+    return status ? status : read_files(v);
+}
+
+int dp_query_restart(struct dp_query *v)
+{
+    bool with_inherited = v->merge.with_inherited;
+    v->is_sifted = true;
+    dp_merge_fini(&v->merge);
+    dp_strings_fini(&v->programs);
+    dp_strings_fini(&v->losses);
+    dp_naming_frames_fini(&v->frames);
+    v->frames = (struct dp_naming_frames){.model = NULL};
+    v->merge = (struct dp_merge){.with_inherited = with_inherited};
+    v->programs = v->losses = (struct dp_strings){.offsets = {0}};
+    v->allocated = 0;
+    return dp_query_leave_out_broken(&v->paths, v->verb, v->limit_bytes, &v->n_left_out);
+}
+
 int dp_query_read(struct dp_query *v, char **paths, size_t n)
 {
     v->argument = paths[0];
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name);
-    if (!status && v->at != DP_QUERY_AT_NEWEST)
-        status = dp_query_at_choose(v);
     if (!status)
-        status = read_files(v);
+        status = read_chosen(v);
+    if (status == DP_QUERY_BROKEN) {
+        status = dp_query_restart(v);
+        if (!status)
+            status = read_chosen(v);
+    }
     if (!status)
         status = dp_query_choose_type(v);
     if (!status && dp_merge_choose(&v->merge)) {
@@ -349,9 +340,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
     }
     if (!status)
         status = check_labels(v);
-    v->frames.model = &v->merge.model;
-    v->frames.full = v->full;
-    v->frames.fold = v->has_filter[3] ? &v->filters[3] : NULL;
+    dp_query_set_naming(v);
     return status;
 }
 

@@ -13,7 +13,8 @@
 
 enum { DP_QUERY_AT_NEWEST, DP_QUERY_AT_PEAK, DP_QUERY_AT_EXIT, DP_QUERY_AT_LAST, DP_QUERY_AT_TIME };
 
-enum { DP_QUERY_FILTERS = 3 };
+/* Regular expressions of the user: three of options, then --fold, then the user's list of functions to fold. */
+enum { DP_QUERY_FOCUS, DP_QUERY_IGNORE, DP_QUERY_HIDE, DP_QUERY_FOLD, DP_QUERY_FOLD_LIST, DP_QUERY_FILTERS };
 
 struct dp_query {
     const char *verb;
@@ -22,10 +23,11 @@ struct dp_query {
     const char *type_name, *kind;
     char **labels; /* KEY=VALUE: only rows that have them all */
     size_t n_labels;
-    regex_t filters[DP_QUERY_FILTERS + 1]; /* focus, ignore, hide, fold */
-    bool has_filter[DP_QUERY_FILTERS + 1];
+    regex_t filters[DP_QUERY_FILTERS];
+    bool has_filter[DP_QUERY_FILTERS];
     bool raw, full, json;
-    int at; /* DP_QUERY_AT_ */
+    bool strict; /* the caller's: a broken file is an error, also among others */
+    int at;      /* DP_QUERY_AT_ */
     const char *at_text;
     size_t limit_bytes;
     const char *argument;  /* the first path as the user wrote it */
@@ -33,6 +35,8 @@ struct dp_query {
 
     /* After dp_query_read. */
     struct dp_query_paths paths;
+    bool is_sifted;    /* broken files have been left out */
+    size_t n_left_out; /* those */
     struct dp_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */
     struct dp_strings losses;   /* comments of files about losses; 0 is "" */
@@ -84,7 +88,8 @@ enum {
     "  --ignore REGEX    no stacks with one that matches\n"                                                         \
     "  --hide REGEX      functions that match are left out of stacks\n"                                             \
     "  --fold REGEX      more functions that only pass an allocation on and are shown as part of their caller,\n"   \
-    "                    as operator new, std::allocator, xmalloc, zmalloc and others are; @FILE has one a line\n"  \
+    "                    as operator new, std::allocator, xmalloc, zmalloc and others are; @FILE has one a line,\n" \
+    "                    $XDG_CONFIG_HOME/deltaprof/fold (~/.config) has those that are always folded\n"            \
     "  --raw             nothing is folded, and native frames between two frames of a language (Python, Lua: its\n" \
     "                    interpreter) are shown, too\n"                                                             \
     "  --names WHICH     short (default): C++ without parameters and nested template arguments; or full\n"          \
@@ -100,11 +105,23 @@ int dp_query_init(struct dp_query *, const char *verb, int argc);
 /* Takes one option of DP_QUERY_OPTIONS, or prints what is wrong with it. 0 or DP_EXIT_USAGE. */
 int dp_query_option(struct dp_query *, char **argv, int option);
 
+/* Takes a regular expression for one of filters; --fold, which may be @FILE; the user's list, if there is one. */
+int dp_query_filter(struct dp_query *, int which, const char *option, const char *text);
+int dp_query_filter_fold(struct dp_query *, const char *text);
+int dp_query_filter_list(struct dp_query *);
+
 /*
  * Reads the profiles that the paths name, and determines type and labels. 0, or DP_EXIT_FAILED after one line, also for
  * a type or label that no profile has.
  */
 int dp_query_read(struct dp_query *, char **paths, size_t n);
+/* Flushes standard output. The verb's exit status: DP_EXIT_FAILED too if files were left out. */
+int dp_query_end(const struct dp_query *);
+/* Whether broken files may be left out; and the naming of frames as the options want it. */
+bool dp_query_may_leave_out(const struct dp_query *);
+void dp_query_set_naming(struct dp_query *);
+/* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
+int dp_query_restart(struct dp_query *);
 /* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
 int dp_query_choose_type(struct dp_query *);
 void dp_query_fini(struct dp_query *);

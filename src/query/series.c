@@ -156,9 +156,7 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
             curve->end_bytes += (double)bytes;
             curve->end_samples += samples;
         }
-        if (!process->n_points)
-            curve->allocated_samples[0] +=
-                samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
+        curve->end_allocated_samples += samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
         return 0;
     }
     int64_t n_allocated = value_of(values, r->types.alloc_objects);
@@ -239,7 +237,7 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
 static int read_process(struct dp_query_series *s, const struct dp_query_file *names, size_t n)
 {
     struct dp_query *v = s->view;
-    struct dp_query_source source = {.input = {.bytes = {0}}};
+    struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
     struct dp_query_process *process = dp_vec_push(&s->processes);
     struct reading r = {.series = s};
     int status = process ? 0 : DP_EXIT_FAILED;
@@ -273,7 +271,7 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
         }
         int err = add_profile(&r, d, &error);
         if (err)
-            status = dp_query_refuse(v->verb, path, err, &error);
+            status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }
     dp_query_source_fini(&source);
     return status;
@@ -287,14 +285,13 @@ static void name_process(struct dp_query_process *process, const struct dp_query
              name->program, n_pid < 16 ? (int)n_pid : 16, pid);
 }
 
-int dp_query_series_read(struct dp_query_series *s)
+static int read_processes(struct dp_query_series *s)
 {
     struct dp_query *v = s->view;
     struct dp_query_file *names = calloc(v->paths.n + 1, sizeof *names);
     size_t n_names = 0;
     int status = 0;
-    v->frames = (struct dp_naming_frames){
-        .model = &v->merge.model, .full = v->full, .fold = v->has_filter[3] ? &v->filters[3] : NULL};
+    dp_query_set_naming(v);
     if (!names) {
         dp_print_error(v->verb, "out of memory");
         return DP_EXIT_FAILED;
@@ -314,6 +311,19 @@ int dp_query_series_read(struct dp_query_series *s)
     }
     free(names);
     return status;
+}
+
+int dp_query_series_read(struct dp_query_series *s)
+{
+    struct dp_query *v = s->view;
+    int status = read_processes(s);
+    if (status != DP_QUERY_BROKEN)
+        return status;
+    struct dp_query_series again = {.view = v, .from_own = s->from_own};
+    dp_query_series_fini(s);
+    *s = again;
+    status = dp_query_restart(v);
+    return status ? status : read_processes(s);
 }
 
 void dp_query_series_fini(struct dp_query_series *s)

@@ -218,6 +218,28 @@ class Files(Case):
                 with open(path, 'rb') as f:
                     self.refuse('top', '-', '--limit=1M', data=f.read())
 
+    def test_broken_files_among_others_are_named_and_left_out(self):
+        rows = [(['f', 'main'], [1, 10, 1, 10])]
+        for seq in 1, 3, 4, 5:
+            self.file('d/a.1.%04d.heap.pb.gz' % seq, rows, time_ns=10**18 + seq)
+        middle = self.file('d/a.1.0002.heap.pb.gz', b'no profile')
+        newest = self.file('d/a.1.0006.heap.pb.gz', profile(rows, time_ns=10**18 + 6)[:-9])
+        inside = self.file('d/b.2.0001.heap.pb.gz', profile([(['f'], [1, 1])]))
+        with open(inside, 'wb') as f:
+            f.write(gzip.compress(chunk(1, number(1, 1) + number(2, 1)) + chunk(2, chunk(1, b'\7') + chunk(2, b'\1')) + chunk(6, b'') + chunk(6, b'x')))
+        for arguments in ['top'], ['top', '--at', 'peak'], ['top', '--at', 'last'], ['tree'], ['leaks'], ['growth']:
+            with self.subTest(arguments):
+                shown = self.run_it(*arguments, self.dir.name + '/d', status=1).decode()
+                self.assertIn('10B', shown)
+                lines = self.error.splitlines()
+                self.assertEqual(len(lines), 4, lines)
+                for path, line in zip((middle, newest, inside), lines):
+                    self.assertIn(path, line)
+                self.assertEqual(lines[3], 'deltaprof %s: 3 files are left out, see above' % arguments[0])
+        self.run_it('top', middle, newest, status=1)
+        self.assertEqual(len(self.error.splitlines()), 2)
+        self.run_it('check', '--max-growth=1%', self.dir.name + '/d', self.dir.name + '/d', status=2)
+
     def test_unusual_files_are_read(self):
         for name in 'gzip', 'gzip-two-members', 'deep', 'ids-huge', 'values-extreme', 'strings-not-utf8', 'packed-comment':
             path = os.path.join(CORPUS, name)

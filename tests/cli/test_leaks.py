@@ -72,7 +72,7 @@ class Leaks(Case):
         self.assertAlmostEqual(leak['pace'], 1, delta=0.4)
         self.assertLess(leak['freed'], 0.01)
         text = self.run_it('leaks', self.dir.name).decode()
-        self.assertRegex(text, r'grew in 23 of 23 ticks, shrank in 0; by chance with \S+% at most\n +last quarter at \S+ times its pace; \S+% of 2\d\d samples were freed\n')
+        self.assertRegex(text, r'grew in 23 of 23 ticks, shrank in 0; chance: \S+% at most\n +last quarter at \S+ times its pace; \S+% of 2\d\d samples were freed\n')
 
     def test_a_buffer_that_doubles_is_told_as_one(self):
         sizes = [1 << max(20, (700000 * (t + 1)).bit_length()) for t in range(TICKS)]

@@ -272,6 +272,26 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                                             'outer': ('0', '9B'), 'main': ('0', '9B')})
         self.assertEqual(self.names('--raw', path)['call'], ('2B', '9B'))
 
+    def test_allocators_of_known_programs_are_folded(self):
+        for name in ['MemoryContextAllocZero', 'AllocSetContextCreateInternal', 'enlargeStringInfo', 'sqlite3DbStrNDup', 'ngx_create_pool', 'ngx_array_push_n', 'apr_pstrdup',
+                     'strbuf_grow', 'xmemdupz', 'g_type_create_instance', 'g_object_new_with_properties', 'QArrayData::allocate', 'icu_72::UMemory::operator new']:
+            with self.subTest(name):
+                self.assertEqual(next(iter(self.names(self.file('p', [(['malloc', name, 'fill', 'main'], [1, 1, 1, 1])])))), 'fill')
+        for name in 'strbuf_add', 'appendStringInfo', 'g_list_append', 'QString::append', 'operator_new_user':
+            self.assertEqual(next(iter(self.names(self.file('p', [(['malloc', name, 'fill', 'main'], [1, 1, 1, 1])])))), name)
+
+    def test_a_list_of_the_user_is_folded_too(self):
+        path = self.file('p', [(['malloc', 'own_alloc', 'their_alloc', 'fill', 'main'], [1, 1, 1, 1])])
+        self.file('config/deltaprof/fold', b'# mine\n^own_\n')
+        self.assertEqual(next(iter(self.names(path))), 'own_alloc')
+        os.environ['XDG_CONFIG_HOME'] = self.dir.name + '/config'
+        self.addCleanup(os.environ.pop, 'XDG_CONFIG_HOME')
+        self.assertEqual(next(iter(self.names(path))), 'their_alloc')
+        self.assertEqual(next(iter(self.names('--fold', '^their_', path))), 'fill')
+        self.file('config/deltaprof/fold', b'(\n')
+        self.run_it('top', path, status=2)
+        self.assertIn('config/deltaprof/fold', self.error)
+
     def test_places_without_a_name_below_such_a_function_are_folded_too(self):
         path = self.file('p', [(['lib.so+0x12', 'xmalloc', 'lib.so+0x34', 'main'], [1, 7, 1, 7])])
         self.assertEqual(self.names(path), {'lib.so+0x34': ('7B', '7B'), 'main': ('0', '7B')})
