@@ -30,6 +30,7 @@
 #include "report/profile.h"
 #include "report/settings.h"
 #include "sink/agent.h"
+#include "sink/alone.h"
 #include "sink/exit.h"
 #include "sink/signals.h"
 #include "sink/tick.h"
@@ -73,6 +74,7 @@ static void fork_child(void)
     dp_tick_fork_child();
     dp_endpoint_fork_child();
     dp_listen_fork_child();
+    dp_alone_fork_child();
     dp_agent_fork_child();
     dp_exit_fork_child();
     dp_signals_fork_child();

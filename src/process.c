@@ -16,10 +16,12 @@
 #include "base/stats.h"
 #include "http/endpoint.h"
 #include "http/listen.h"
+#include "http/socket.h"
 #include "objects/frames.h"
 #include "record/labels.h"
 #include "record/record.h"
 #include "sink/agent.h"
+#include "sink/alone.h"
 #include "sink/exit.h"
 #include "sink/signals.h"
 #include "sink/tick.h"
@@ -104,7 +106,7 @@ __attribute__((destructor)) static void at_exit(void)
 {
     dp_exit_deliver(true);
     dp_agent_forbid();
-    dp_listen_remove_file();
+    dp_socket_remove_file();
 }
 
 void deltaprof_unload_begin(void)
@@ -153,7 +155,8 @@ void deltaprof_before_thread_exit(void)
     if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid())
         return;
     int64_t kept = deltaprof_guard_enter();
-    dp_listen_forbid(); /* a thread of the profiler would keep the process alive after the host's last one */
+    dp_alone_main_leaves();
+    dp_listen_before_thread_exit();
     dp_agent_before_thread_exit(dp_exit_deadline());
     deltaprof_guard_exit(kept);
 }

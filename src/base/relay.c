@@ -60,22 +60,30 @@ bool dp_relay_is_open(void)
     return dp_load_relaxed(&relay.state) != CLOSED;
 }
 
-bool dp_relay_run(int64_t deadline_ns)
+bool dp_relay_run(const _Atomic int64_t *deadline_ns)
 {
     for (;;) {
         uint32_t state = dp_load_acquire(&relay.state); /* [LINE] */
         if (state == CLOSED)
             return true;
         if (state == FULL) {
-            dp_log_line(relay.text, relay.n);
+            if (relay.n)
+                dp_log_line(relay.text, relay.n);
             if (dp_cas_publish(&relay.state, &state, EMPTY)) /* [LINE]; fails if it was closed meanwhile */
                 dp_futex_wake(&relay.state);
             continue;
         }
-        if (dp_clock_ns() >= deadline_ns)
+        int64_t until_ns = dp_load_relaxed(deadline_ns);
+        if (dp_clock_ns() >= until_ns)
             return false;
-        dp_futex_wait(&relay.state, state, deadline_ns);
+        dp_futex_wait(&relay.state, state, until_ns);
     }
+}
+
+/* An empty line changes the state, so a wake cannot fall between the look at the deadline and the wait. */
+void dp_relay_wake(void)
+{
+    dp_relay_line("", 0);
 }
 
 void dp_relay_use(void)

@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "base/atomic.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,8 +21,12 @@ void dp_relay_open(void);
 void dp_relay_close(void);
 bool dp_relay_is_open(void);
 
-/* Writes lines, in the calling thread, until the relay is closed (true) or deadline_ns of dp_clock_ns (false). */
-bool dp_relay_run(int64_t deadline_ns);
+/*
+ * Writes lines, in the calling thread, until the relay is closed (true) or *deadline_ns of dp_clock_ns (false). Another
+ * thread may change the deadline, and then calls dp_relay_wake, which may wait a moment.
+ */
+bool dp_relay_run(const _Atomic int64_t *deadline_ns);
+void dp_relay_wake(void);
 
 /* Sends the calling thread's lines through the relay from now on. Threads that it creates must call this themselves. */
 void dp_relay_use(void);

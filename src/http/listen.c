@@ -12,6 +12,9 @@
  * Stopping closes the relay. The second thread then sends the first one a signal that is blocked everywhere and read
  * through a signalfd, and joins it. A signal sent to the whole process can be read there too, so the state of the relay
  * decides.
+ *
+ * If main leaves by pthread_exit, the process goes on, and so does the endpoint. From then on the second thread looks
+ * often whether only threads of the profiler are left (sink/alone.h), and stops the endpoint if so.
  */
 #include "http/listen.h"
 
@@ -25,32 +28,31 @@
 #include "config/address.h"
 #include "http/access.h"
 #include "http/server.h"
+#include "http/socket.h"
 #include "http/wrapper.h"
 #include "report/profile.h"
 #include "report/settings.h"
 #include "sink/agent.h"
+#include "sink/alone.h"
 #include "sink/spawn.h"
 #include "store/thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define AFTER_NS        INT64_C(1000000000)
+#define LOOK_NS         INT64_C(100000000)
 #define MAX_CONNECTIONS 64
 #define REQUEST_S       10
 #define REPLY_S         120
-/* The most that a dying reader may leave unread although it counts as delivered (without after=): so it is small. */
-#define SEND_BUFFER_BYTES (32 << 10)
-#define STACK_BYTES       (256u << 10)
-#define STOP_SIGNAL       SIGURG
+#define STACK_BYTES     (256u << 10)
+#define STOP_SIGNAL     SIGURG
 
 extern const struct dp_server_ops dp_module_http __attribute__((weak));
 
@@ -63,16 +65,9 @@ static struct {
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
-    _Atomic int64_t due_ns; /* time when it may bind: a second after a start, a fork or a stop */
-} endpoint;
-
-/* The socket file that this process bound. */
-static struct {
-    const char *path; /* of `listen` */
-    dev_t device;
-    ino_t inode;
-    _Atomic bool is_there; /* [FILE] */
-} socket_file;
+    _Atomic int64_t due_ns;  /* time when it may bind: a second after a start, a fork or a stop */
+    _Atomic int64_t look_ns; /* time to look whether the program's threads have ended */
+} endpoint = {.look_ns = INT64_MAX};
 
 static const struct dp_server_calls calls = {
     .admit = dp_access_check,
@@ -85,87 +80,6 @@ static const struct dp_server_calls calls = {
     .remap = dp_mem_remap,
     .unmap = dp_mem_unmap,
 };
-
-/* Removes a socket file that refuses connections: its process has ended. A socket with a full queue is in use. */
-static void forget_dead_socket(const struct dp_config_address *address)
-{
-    struct stat was;
-    if (lstat(address->un.sun_path, &was) || !S_ISSOCK(was.st_mode))
-        return;
-    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (probe < 0)
-        return;
-    if (connect(probe, &address->any, address->n_bytes) && errno == ECONNREFUSED)
-        unlink(address->un.sun_path);
-    close(probe);
-}
-
-static int bind_and_listen(int fd, const struct dp_config_address *address)
-{
-    bool is_file = address->any.sa_family == AF_UNIX;
-    if (is_file && fchmod(fd, 0600)) /* before it listens */
-        return -errno;
-    if (bind(fd, &address->any, address->n_bytes) || (is_file && chmod(address->un.sun_path, 0600)) || listen(fd, 64))
-        return -errno;
-    return 0;
-}
-
-/* Opens a listening socket; or -errno. */
-static int open_socket(const struct dp_config_address *address)
-{
-    int one = 1, buffer_bytes = SEND_BUFFER_BYTES; /* connections inherit it */
-    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    int err = bind_and_listen(fd, address);
-    if (!err)
-        return fd;
-    close(fd);
-    return err;
-}
-
-/*
- * Listens on the first free port. Two processes may bind the same port, and then one of them fails to listen. A bound
- * socket cannot be bound again, so each port is tried with a new socket.
- */
-static int open_first(struct dp_config_address *address)
-{
-    if (address->any.sa_family == AF_UNIX) {
-        forget_dead_socket(address);
-        return open_socket(address);
-    }
-    int fd = -EADDRINUSE;
-    for (unsigned port = address->first_port; fd == -EADDRINUSE && port <= address->last_port; port++) {
-        dp_config_address_set_port(address, (uint16_t)port);
-        fd = open_socket(address);
-    }
-    return fd;
-}
-
-static void note_file(const struct dp_config_address *address)
-{
-    struct stat made;
-    socket_file.path = endpoint.listen + strlen("unix:");
-    if (address->any.sa_family != AF_UNIX || lstat(socket_file.path, &made))
-        return;
-    socket_file.device = made.st_dev;
-    socket_file.inode = made.st_ino;
-    dp_store_release(&socket_file.is_there, true); /* [FILE] */
-}
-
-/* Another process may have put its own in the place of ours. */
-void dp_listen_remove_file(void)
-{
-    struct stat now;
-    int saved = errno;
-    if (dp_load_acquire(&socket_file.is_there) && dp_process_is_noted() && /* [FILE] */
-        lstat(socket_file.path, &now) == 0 && now.st_dev == socket_file.device && now.st_ino == socket_file.inode)
-        unlink(socket_file.path);
-    dp_store_relaxed(&socket_file.is_there, false);
-    errno = saved;
-}
 
 static void say_where(const struct dp_config_address *address)
 {
@@ -205,12 +119,11 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     if (dp_config_address_parse(&address, endpoint.listen))
         return;
     dp_access_init(endpoint.token, address.local && address.any.sa_family != AF_UNIX);
-    int fd = open_first(&address);
+    int fd = dp_socket_open(&address, endpoint.listen);
     if (fd < 0) {
         say_not_served(fd);
         return;
     }
-    note_file(&address);
     say_where(&address);
     struct dp_server_conf conf = {
         .listen_fd = fd,
@@ -227,7 +140,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
         err = ops->run(&conf);
     while (!err && read(stop_fd, &signal, sizeof signal) > 0 && dp_relay_is_open());
     close(fd);
-    dp_listen_remove_file();
+    dp_socket_remove_file();
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more",
@@ -239,6 +152,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
 static void *serve_apart(void *unused)
 {
     dp_thread_is_ours();
+    dp_alone_enter();
     dp_relay_use();
     dp_mem_yield(true);
     pthread_setname_np(pthread_self(), "deltaprof-http");
@@ -259,6 +173,7 @@ static void *serve_apart(void *unused)
         close(stop_fd);
     }
     dp_relay_close();
+    dp_alone_leave();
     return unused;
 }
 
@@ -271,24 +186,45 @@ static bool gives_way(void)
     return true;
 }
 
-static void *run(void *unused)
+/* Whether only threads of the profiler are left: then the endpoint must not keep the process alive. */
+static bool is_over(void)
+{
+    if (!dp_alone_has_main_left())
+        return false;
+    dp_store_relaxed(&endpoint.look_ns, dp_clock_ns() + LOOK_NS);
+    return dp_alone_is();
+}
+
+/* Serves in another thread until the relay is closed. */
+static void run_server(void)
 {
     pthread_t server;
-    dp_thread_is_ours();
-    pthread_setname_np(pthread_self(), "deltaprof-relay");
-    do {
-        if (dp_relay_run(dp_load_relaxed(&endpoint.due_ns)))
-            return unused;
-    } while (gives_way());
     int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.listen);
-        return unused;
+        return;
     }
-    dp_relay_run(INT64_MAX);
+    while (!dp_relay_run(&endpoint.look_ns))
+        if (is_over())
+            dp_relay_close();
     pthread_kill(server, STOP_SIGNAL);
     pthread_join(server, NULL);
+}
+
+static void *run(void *unused)
+{
+    bool is_closed, goes_on;
+    dp_thread_is_ours();
+    dp_alone_enter();
+    pthread_setname_np(pthread_self(), "deltaprof-relay");
+    do {
+        is_closed = dp_relay_run(&endpoint.due_ns);
+        goes_on = !is_closed && !is_over();
+    } while (goes_on && gives_way());
+    if (goes_on)
+        run_server();
+    dp_alone_leave();
     return unused;
 }
 
@@ -361,6 +297,15 @@ bool dp_listen_stop(void)
     return ran;
 }
 
+void dp_listen_before_thread_exit(void)
+{
+    if (!dp_load_relaxed(&endpoint.running))
+        return;
+    dp_store_relaxed(&endpoint.due_ns, 0);
+    dp_store_relaxed(&endpoint.look_ns, 0);
+    dp_relay_wake();
+}
+
 void dp_listen_forbid(void)
 {
     dp_store_relaxed(&endpoint.forbidden, true);
@@ -371,7 +316,8 @@ void dp_listen_fork_child(void)
 {
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
-    dp_store_relaxed(&socket_file.is_there, false);
+    dp_store_relaxed(&endpoint.look_ns, INT64_MAX);
+    dp_socket_fork_child();
     endpoint.forked = true;
     due_in_a_second();
 }

@@ -22,9 +22,11 @@ bool dp_listen_start(void);
 bool dp_listen_stop(void);
 /* The same, and it is never started again. */
 void dp_listen_forbid(void);
-
-/* Removes the socket file, if there is one and it is still this process's. Context: the end of the process. */
-void dp_listen_remove_file(void);
+/*
+ * To be called before the main thread calls pthread_exit, after dp_alone_main_leaves: the endpoint goes on until the
+ * program's last thread has ended. May wait a moment.
+ */
+void dp_listen_before_thread_exit(void);
 
 /* Resets the state in a forked child, which has no such thread. Only stores. */
 void dp_listen_fork_child(void);

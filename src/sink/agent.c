@@ -36,7 +36,7 @@
 #include "base/process.h"
 #include "record/gate.h"
 #include "record/heap.h"
-#include "sink/file.h"
+#include "sink/alone.h"
 #include "sink/peaks.h"
 #include "sink/spawn.h"
 #include "sink/tick.h"
@@ -45,10 +45,8 @@
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,7 +68,6 @@ static struct {
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
     _Atomic bool shares; /* shares the host's descriptor table */
-    _Atomic bool main_left;
     _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */
@@ -120,7 +117,7 @@ static void set(const struct dp_config *conf)
 
 void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
-    dp_store_relaxed(&agent.shares, !interposed || dp_load_relaxed(&agent.main_left));
+    dp_store_relaxed(&agent.shares, !interposed || dp_alone_has_main_left());
     dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && conf->signal);
     dp_store_relaxed(&agent.interval_ns, -1);
     set(conf);
@@ -198,27 +195,6 @@ static void plan_next(void)
     dp_cas_relaxed(&agent.next_ns, &next, later); /* fails if tune came in between */
 }
 
-/*
- * Whether the main thread is a zombie and no other thread of the host exists: /proc/self/stat, state and num_threads.
- */
-static bool is_alone(void)
-{
-    char text[512];
-    int fd = dp_file_out_of_the_way(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *p = strrchr(text, ')'); /* behind the name, which may contain any bytes */
-    if (!p || p[1] != ' ' || p[2] != 'Z')
-        return false;
-    dp_store_relaxed(&agent.main_left, true);
-    p += 2; /* field 3 */
-    for (int field = 3; p && field < 20; field++)
-        p = strchr(p + 1, ' ');
-    return p && strncmp(p, " 2 ", 3) == 0;
-}
-
 static int64_t wake_at(void)
 {
     int64_t next = dp_load_relaxed(&agent.next_ns), peak_ns = dp_peaks_due_ns();
@@ -228,7 +204,7 @@ static int64_t wake_at(void)
         next = dp_load_relaxed(&agent.alarm_ns);
     if (!dp_load_relaxed(&agent.shares))
         return next;
-    int64_t look = dp_clock_ns() + (dp_load_relaxed(&agent.main_left) ? LOOK_NS : LOOK_RARELY_NS);
+    int64_t look = dp_clock_ns() + (dp_alone_has_main_left() ? LOOK_NS : LOOK_RARELY_NS);
     return look < next ? look : next;
 }
 
@@ -243,6 +219,7 @@ static void look_for_alarms(void)
 static void *run(void *unused)
 {
     dp_thread_is_ours();
+    dp_alone_enter();
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
@@ -250,11 +227,12 @@ static void *run(void *unused)
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
+            dp_alone_leave();
             dp_futex_wake(&agent.quit);
             return unused;
         }
         look_for_alarms();
-        bool alone = dp_load_relaxed(&agent.shares) && is_alone();
+        bool alone = dp_load_relaxed(&agent.shares) && dp_alone_is();
         if (!alone && !tick_is_due(asked)) {
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
@@ -269,6 +247,7 @@ static void *run(void *unused)
             dp_store_relaxed(&agent.forbidden, true);
             dp_store_relaxed(&agent.tid, 0);
             dp_store_relaxed(&agent.state, NONE);
+            dp_alone_leave();
             return unused;
         }
     }
@@ -356,7 +335,6 @@ bool dp_agent_quiesce(int64_t deadline_ns)
 
 void dp_agent_before_thread_exit(int64_t deadline_ns)
 {
-    dp_store_relaxed(&agent.main_left, true);
     dp_store_relaxed(&agent.shares, true);
     if (dp_agent_is_running() && dp_agent_quiesce(deadline_ns))
         dp_agent_start();
@@ -380,7 +358,6 @@ void dp_agent_fork_child(void)
     dp_store_relaxed(&agent.state, NONE);
     dp_store_relaxed(&agent.tid, 0);
     dp_peaks_fork_child();
-    dp_store_relaxed(&agent.main_left, false); /* the thread that forked is the main one now */
     dp_store_relaxed(&agent.served, dp_load_relaxed(&agent.asked));
     int64_t interval = dp_load_relaxed(&agent.interval_ns);
     dp_store_relaxed(&agent.next_ns, interval ? dp_clock_coarse_ns() + interval : INT64_MAX);

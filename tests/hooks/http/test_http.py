@@ -259,6 +259,16 @@ def that_an_endpoint_opens_after_a_second_also_if_the_process_is_stopped():
         assert time.monotonic() - began >= 1, time.monotonic() - began
 
 
+def that_an_endpoint_lives_on_without_main_and_ends_with_the_last_thread():
+    for conf in 'out=none', 'interval=50ms':
+        with Server([victim('serve'), 'leaves'], 'heap_rate=1,' + conf, ready=None) as s:
+            assert s.process.stdout.readline() == 'ready\n'  # main has left
+            s.wait('/debug/pprof/delta_heap')
+            assert 'little' in {name for row in s.profile('delta_heap').samples for name in row.names}
+            s.process.stdin.close()
+            assert s.process.wait(60) == 0
+
+
 def that_closed_and_reused_descriptors_do_no_harm():
     with Server([victim('serve'), 'closes']) as s:
         for _ in range(20):

@@ -10,6 +10,7 @@
  *                 prints `rested` when no thread waits any more, and waits for the end of stdin
  *     sets        as `idle`, but gives each line of stdin to deltaprof_set, and prints what that returned
  *     daemon FILE daemon(3), writes its pid to FILE, then allocates a little every 10 ms until it is killed
+ *     leaves      as `idle`, in a second thread; main leaves by pthread_exit
  *     closes      closes every descriptor above 2 again and again, and opens files in their place; at the end of stdin
  *                 it prints how many of these files were closed or replaced meanwhile
  */
@@ -159,6 +160,23 @@ static void idle(void)
         little();
 }
 
+static void *idle_apart(void *unused)
+{
+    struct stat self;
+    do { /* until main is gone: then its descriptors are */
+        usleep(1000);
+    } while (stat("/proc/self/exe", &self) == 0);
+    idle();
+    return unused;
+}
+
+static void leave(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, idle_apart, NULL);
+    pthread_exit(NULL);
+}
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -267,6 +285,8 @@ int main(int argc, char **argv)
         sets();
     else if (!strcmp(mode, "daemon") && argc > 2)
         daemonise(argv[2]);
+    else if (!strcmp(mode, "leaves"))
+        leave();
     else if (!strcmp(mode, "closes"))
         closes();
     else

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sink/alone.h - tells when only threads of the profiler are left: if main left by pthread_exit, the process ends with
+ * the last of the program's other threads, and a thread of the profiler must not keep it alive.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* A thread of the profiler that lives as long as the process calls enter at its begin and leave at its end. */
+void dp_alone_enter(void);
+void dp_alone_leave(void);
+
+/* To be called before the main thread calls pthread_exit. */
+void dp_alone_main_leaves(void);
+bool dp_alone_has_main_left(void);
+
+/* Whether no thread of the program exists any more. Opens a file. May be false for a moment while a thread ends. */
+bool dp_alone_is(void);
+
+/* In a forked child the thread that forked is the main one. Only stores. */
+void dp_alone_fork_child(void);
