@@ -63,6 +63,11 @@ bool dp_lock_lock_until(struct dp_lock *lock, int64_t deadline_ns)
     }
 }
 
+bool dp_lock_is_mine(struct dp_lock *lock)
+{
+    return (dp_load_relaxed(&lock->word) & ~DP_LOCK_WAITED) == self();
+}
+
 void dp_lock_lock(struct dp_lock *lock)
 {
     dp_lock_lock_until(lock, INT64_MAX);

@@ -23,6 +23,7 @@ bool dp_lock_try(struct dp_lock *);
 /* deadline_ns: on dp_clock_ns. False: not locked by then, or the calling thread holds it already. Async-signal-safe. */
 bool dp_lock_lock_until(struct dp_lock *, int64_t deadline_ns);
 void dp_lock_unlock(struct dp_lock *);
+bool dp_lock_is_mine(struct dp_lock *); /* whether the calling thread holds it. Async-signal-safe. */
 
 /* Unlocks in a forked child, which has no other threads. */
 static inline void dp_lock_reset(struct dp_lock *lock)

@@ -67,7 +67,7 @@ static struct {
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
-    _Atomic bool shares; /* shares the host's descriptor table */
+    _Atomic bool shares;        /* shares the host's descriptor table */
     _Atomic int32_t tid, maker; /* thread ids: of the agent, and of its creator */
     pthread_t thread;
     struct dp_lock life; /* held by start and by quiesce */

@@ -38,6 +38,7 @@ static struct {
     _Atomic int32_t first;    /* thread that called exit first; 0: none did */
     _Atomic bool begun, late; /* late: exit_timeout was used up before the handlers ran */
     _Atomic bool armed, speaks;
+    _Atomic bool crashed; /* relaxed: the crash handler stores it for its own thread */
     _Atomic int64_t timeout_ns;
     _Atomic int64_t forked_ns; /* when this process was forked from a profiled one; 0: it was not */
 } process_exit;
@@ -120,6 +121,11 @@ static bool is_short_lived(void)
 /* False: another thread is writing the profiles, and was not done by the deadline. */
 static bool write_in_time(bool may_load, int64_t deadline_ns)
 {
+    bool crashed = dp_load_relaxed(&process_exit.crashed);
+    if (crashed && dp_tick_is_mine()) /* the background thread, or it waits for this one */
+        return dp_tick_crashed(deadline_ns) != -EBUSY;
+    if (crashed && dp_agent_is_self())
+        return dp_tick_last(deadline_ns) != -EBUSY;
     if (dp_agent_finish(deadline_ns))
         return true;
     if (dp_agent_is_running())
@@ -191,7 +197,8 @@ void dp_exit_before_handlers(void)
 
 void dp_exit_deliver(bool ordinary)
 {
-    if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() || dp_agent_is_self())
+    if (!dp_load_relaxed(&process_exit.armed) || !dp_process_is_noted() ||
+        (dp_agent_is_self() && !dp_load_relaxed(&process_exit.crashed)))
         return;
     int saved = errno;
     int32_t self = (int32_t)syscall(SYS_gettid);
@@ -223,7 +230,13 @@ void dp_exit_begins(void)
 void dp_exit_deliver_crash(void)
 {
     dp_tick_in_handler(true);
-    dp_exit_deliver(false);
+    dp_store_relaxed(&process_exit.crashed, true);
+    bool inside = dp_load_acquire(&process_exit.state) == UNDER_WAY &&
+                  dp_load_relaxed(&process_exit.by) == (int32_t)syscall(SYS_gettid);
+    if (inside) /* crashed in the delivery at exit, which it never returns to */
+        deliver(false, dp_exit_deadline());
+    else
+        dp_exit_deliver(false);
 }
 
 void dp_exit_cancelled(void)
@@ -232,6 +245,7 @@ void dp_exit_cancelled(void)
     dp_tick_in_handler(false);
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
+    dp_store_relaxed(&process_exit.crashed, false);
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 
@@ -239,6 +253,7 @@ void dp_exit_fork_child(void)
 {
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
+    dp_store_relaxed(&process_exit.crashed, false);
     dp_store_relaxed(&process_exit.state, NOT_YET);
     dp_store_relaxed(&process_exit.first, 0);
     dp_store_relaxed(&process_exit.speaks, false);

@@ -4,6 +4,13 @@
  *
  * One lock is held for the whole tick, by the agent or by the thread that calls deltaprof_emit. No other code waits for
  * it, and fork does not either: a child unlocks it and drops its parent's tick.
+ *
+ * A crash inside a tick. The handler runs in the thread that holds the lock and never returns to the tick, so it goes
+ * on as the owner. It leaves the profile that was under way alone: its consumer may be locked, or half committed. That
+ * profile is lost, and a line says so. All else can be used at any moment: the other consumers are not changed
+ * meanwhile, a write takes other buffers than the interrupted one, and of `files` the number that says that the
+ * directory is open is stored after its descriptor. If the thread was naming functions, it holds the lock of the names,
+ * which is only tried: then the other profiles are lost, too.
  */
 #include "sink/tick.h"
 
@@ -32,7 +39,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const kind_names[DP_KINDS] = {"heap", "mutex", "block"};
+enum { NOTHING, EVENTS = DP_KINDS + 1 };
+static const char *const kind_names[] = {"heap", "mutex", "block", "events"};
 
 /* What the tables stood at, as far as it shows whether anything was recorded or freed in between. */
 struct standing {
@@ -54,6 +62,7 @@ static struct {
     _Atomic uint64_t n_files;             /* relaxed: only for the summary */
     _Atomic bool is_last;                 /* relaxed: set by the thread that waits for the tick */
     _Atomic bool is_exit;                 /* relaxed: the same */
+    unsigned under_way;                   /* 1 + the kind that is being written, EVENTS or NOTHING */
     struct standing told;                 /* at the last tick that was an exit's and was written whole; zero: none */
     _Atomic int64_t covered_ns[DP_KINDS]; /* relaxed: numbers for people */
     _Atomic int64_t highest;              /* sampled bytes in use at the highest tick; relaxed: a number to compare */
@@ -157,17 +166,6 @@ void dp_tick_init(const struct dp_config *conf)
     dp_lock_unlock(&tick.lock);
 }
 
-/* Nothing was ever recorded: then no consumer is made, and no memory used. */
-static bool is_empty(unsigned kind)
-{
-    struct dp_counts overflow = {0};
-    if (tick.consumers[kind] || dp_table_count(kind) > 1)
-        return false;
-    if (dp_table_count(kind) == 1)
-        dp_table_read(kind, 0, &overflow);
-    return overflow.n == 0;
-}
-
 enum { TRY_KNOWN = 1 << 16 }; /* an extra flag: write first with known names only, then with all */
 
 static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsigned flags, int64_t deadline_ns,
@@ -189,8 +187,8 @@ static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsign
 /* deadline_ns: until then a write with DP_WRITE_NO_WAIT is repeated while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
-    if (is_empty(kind))
-        return 0;
+    if (!tick.consumers[kind] && dp_table_is_empty(kind))
+        return 0; /* no consumer is made, and no memory used */
     if (!tick.consumers[kind])
         tick.consumers[kind] = dp_consumer_new(kind, NULL);
     struct dp_consumer *consumer = tick.consumers[kind];
@@ -230,8 +228,16 @@ static struct standing standing(void)
     return (struct standing){dp_stats_read(DP_STAT_SAMPLES), dp_tally_read(DP_TALLY_LIVE), dp_peak_in_use()};
 }
 
-/* Under the lock. */
-static int write_all(unsigned flags, int64_t deadline_ns)
+/* Notes what is written next. False: a crash left it in an unknown state. */
+static bool is_next(unsigned what, unsigned crashed)
+{
+    tick.under_way = what;
+    dp_fence_signal();
+    return what != crashed;
+}
+
+/* Under the lock. crashed: what is left alone. */
+static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
 {
     sigset_t before;
     struct standing now = standing();
@@ -245,6 +251,8 @@ static int write_all(unsigned flags, int64_t deadline_ns)
     for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
         bool marks_peak = is_peak && kind == DP_KIND_HEAP;
         int64_t begin_ns = dp_clock_ns();
+        if (!is_next(kind + 1, crashed))
+            continue;
         int failed = write_kind(kind, marks_peak ? flags | DP_WRITE_PEAK : flags, deadline_ns);
         if (!failed)
             dp_store_relaxed(&tick.covered_ns[kind], begin_ns);
@@ -255,8 +263,10 @@ static int write_all(unsigned flags, int64_t deadline_ns)
         if (!err)
             err = failed;
     }
-    int failed =
-        tick.ready ? dp_events_sink_write(&tick.files, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns) : 0;
+    int failed = 0;
+    if (tick.ready && is_next(EVENTS, crashed))
+        failed = dp_events_sink_write(&tick.files, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
+    tick.under_way = NOTHING;
     if (failed)
         dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
     if (!err)
@@ -302,7 +312,7 @@ static int do_tick(unsigned flags, int64_t deadline_ns)
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
     /* It costs more than the rest of the tick of a short-lived worker, whose memory is about to be given back. */
-    int err = write_all(flags & TRY_KNOWN ? flags : flags | DP_WRITE_RESIDENT, 0);
+    int err = write_all(flags & TRY_KNOWN ? flags : flags | DP_WRITE_RESIDENT, 0, NOTHING);
     dp_lock_unlock(&tick.lock);
     return err;
 }
@@ -319,31 +329,54 @@ int dp_tick_known(int64_t deadline_ns)
 
 struct last {
     int64_t deadline_ns;
+    unsigned crashed;
     int err;
 };
 
 static void write_last(void *arg)
 {
     struct last *last = arg;
-    last->err = write_all(DP_WRITE_NO_WAIT, last->deadline_ns);
+    last->err = write_all(DP_WRITE_NO_WAIT, last->deadline_ns, last->crashed);
+}
+
+bool dp_tick_is_mine(void)
+{
+    return dp_lock_is_mine(&tick.lock);
+}
+
+static int write_on_stack(int64_t deadline_ns, unsigned crashed)
+{
+    static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
+    struct last last = {deadline_ns, crashed, 0};
+    dp_call_on_stack(stack, sizeof stack, write_last, &last);
+    return last.err;
 }
 
 int dp_tick_last(int64_t deadline_ns)
 {
-    static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
-    struct last last = {.deadline_ns = deadline_ns};
     if (!has_work())
         return 0;
     if (!dp_lock_lock_until(&tick.lock, deadline_ns))
         return -EBUSY;
-    dp_call_on_stack(stack, sizeof stack, write_last, &last);
+    int err = write_on_stack(deadline_ns, NOTHING);
     dp_lock_unlock(&tick.lock);
-    return last.err;
+    return err;
+}
+
+/* The lock stays locked. */
+int dp_tick_crashed(int64_t deadline_ns)
+{
+    unsigned crashed = tick.under_way;
+    if (crashed != NOTHING)
+        dp_log(DP_LOG_ERROR, "the program crashed while a profile was written in %s; the last one of kind %s is lost",
+               tick.files.dir, kind_names[crashed - 1]);
+    return write_on_stack(deadline_ns, crashed);
 }
 
 void dp_tick_fork_child(void)
 {
     dp_lock_reset(&tick.lock);
+    tick.under_way = NOTHING;
     tick.ready = false;
     tick.forked = true;
     dp_report_events_fork_child();

@@ -26,6 +26,13 @@ int dp_tick_known(int64_t deadline_ns);
 /* The same for an exit path: try-locks and open modules only, async-signal-safe. */
 int dp_tick_last(int64_t deadline_ns);
 
+/*
+ * For a crash handler. is_mine: whether the thread crashed inside a tick. crashed: then writes all but the profile that
+ * was under way; a line says what is lost.
+ */
+bool dp_tick_is_mine(void);
+int dp_tick_crashed(int64_t deadline_ns);
+
 /* At exit: logs a failed tick as lost, not as pending, because no tick follows. */
 void dp_tick_is_last(bool is);
 

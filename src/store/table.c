@@ -321,6 +321,14 @@ uint32_t dp_table_count(unsigned kind)
     return next < most ? next : most;
 }
 
+bool dp_table_is_empty(unsigned kind)
+{
+    struct dp_counts overflow = {0};
+    if (dp_table_count(kind) == 1)
+        dp_table_read(kind, 0, &overflow);
+    return dp_table_count(kind) <= 1 && overflow.n == 0;
+}
+
 uint32_t dp_table_most(unsigned kind)
 {
     return tables[kind].ids.most;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Programs that crash end as without the profiler, and the last profile is written."""
+import os
 import re
 import shutil
 import signal
 
 import reader
-from harness import both, main, profiles, run, same, victim
+from harness import HOOKS, both, main, profiles, run, same, victim
 
 WITH_AND_WITHOUT_AGENT = ('heap_rate=1,interval=0', 'heap_rate=1,interval=5ms')
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGXCPU, signal.SIGSYS)
@@ -67,6 +68,16 @@ def that_each_worker_that_crashes_leaves_its_profile():
         for p in profiles(r):
             by_pid.setdefault(p.pid, []).append(p)
         assert [last(p) for p in by_pid.values()] == (n + 1) * [1], (how, len(by_pid))
+
+
+def that_a_crash_inside_a_tick_loses_one_profile_and_says_which():
+    kinds = {'heap', 'mutex', 'block'}
+    for kind in kinds:
+        r = run([victim('lock_mix'), '50'], 'heap_rate=1,mutex_rate=1,block_rate=1ns,interval=0',
+                behind=[os.path.join(HOOKS, 'libbreaks.so')], extra={'BREAKS': f'.{kind}.'})
+        assert r.status == -signal.SIGSEGV, (kind, r.status, r.stderr)
+        assert r.stderr.count(f'the last one of kind {kind} is lost') == 1, (kind, r.stderr)
+        assert {k for k in kinds if profiles(r, kind=k, check=False)} == kinds - {kind}, (kind, r.out)
 
 
 def that_signals_off_leaves_crashes_alone():
