@@ -64,7 +64,7 @@ static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const
     if (!dp_record_add(kind, 0, labels, stack, n, delay_ns, &id))
         return 0;
     if (kind == DP_KIND_MUTEX)
-        dp_events_add(kind, id, n, delay_ns, 0, delay_ns / n);
+        dp_events_add(kind, id, n, delay_ns, 0, n ? delay_ns / n : delay_ns);
     return id;
 }
 

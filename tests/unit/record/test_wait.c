@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/stats.h"
 #include "store/contended.h"
@@ -326,6 +327,21 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
     release(&locks[9]);
 }
 
+static void a_wake_of_two_classes_is_one_release(void **state)
+{
+    struct dp_contended_debt taken;
+    struct deltaprof_futex_wake wake;
+    int64_t now_ns = dp_clock_ns();
+    struct dp_counts before = sum(DP_KIND_MUTEX, 0, 0);
+    assert_true(dp_contended_enter_futex(&locks[30], 1, now_ns - 5000, &taken));
+    assert_true(dp_contended_enter_futex(&locks[30], 2, now_ns - 7000, &taken));
+    assert_true(deltaprof_futex_wake_begin(&wake, &locks[30]));
+    deltaprof_futex_wake_end(&wake, NULL);
+    struct dp_counts after = sum(DP_KIND_MUTEX, 0, 0);
+    assert_int_equal(after.n - before.n, 1);
+    assert_true(after.v - before.v >= 12000);
+}
+
 static void nobody_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
@@ -385,6 +401,7 @@ int main(void)
         cmocka_unit_test(rates_of_0_record_nothing),
         cmocka_unit_test(short_waits_are_weighed_without_bias),
         cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
+        cmocka_unit_test(a_wake_of_two_classes_is_one_release),
         cmocka_unit_test(nobody_waits_in_a_forked_child),
         cmocka_unit_test(every_kind_of_wait_has_its_label),
     };
