@@ -169,20 +169,21 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
 {
     const struct wake *wake = (const struct wake *)in;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
-    int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex);
     struct dp_stack stack;
-    if (!rate || dp_thread_guarded(dp_thread_self()))
-        return;
-    if (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate)
+    struct dp_share share;
+    int64_t owed_ns = 0;
+    for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++)
+        owed_ns += wake->debts[i].ns;
+    if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, &share))
         return;
     struct dp_event event = dp_event_enter();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* one wake, however many classes */
-        int64_t ns = rate * wake->debts[i].ns;
+        int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
         dp_record_id id = dp_event_record(
-            DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, i ? 0 : rate, ns);
+            DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns);
         dp_released_note(wake->word, id);
-        dp_pairing_note(&wake->pairing, i, id, i ? 0 : rate, ns);
+        dp_pairing_note(&wake->pairing, i, id, n, ns);
     }
     dp_event_leave(event);
 }

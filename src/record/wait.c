@@ -14,8 +14,13 @@
  * interrupted) records nothing, because the walk's memory has one user per thread. For contended.c that is a missed
  * event.
  *
- * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. Time without a known holder
- * is recorded on a synthetic frame: it needs no stack, so it is always recorded.
+ * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. Time without a
+ * known holder is recorded on a synthetic frame: it needs no stack, so it is always recorded.
+ *
+ * A busy lock has many releases for each wait, and the stack of each would be captured. So a release that owes less
+ * than block_rate is weighed as a wait of that length is. Beyond 1,000 captures, and one a millisecond, the releases
+ * that owe less than a millisecond are weighed by a millisecond. Whether one is weighed depends only on earlier ones,
+ * so sums stay unbiased. With block_rate=1ns each is recorded.
  *
  * Rates are relaxed atomics, each read once per event: they order nothing.
  */
@@ -50,6 +55,9 @@ struct __attribute__((may_alias)) owed {
     struct dp_pairing pairing; /* a group is a kind */
 };
 _Static_assert(sizeof(struct owed) == sizeof(struct deltaprof_owed), "owed");
+
+enum { CAPTURES_BURST = 1000 };
+#define CAPTURE_NS ((int64_t)1000000)
 
 struct dp_wait_rates dp_wait_rates;
 
@@ -211,6 +219,34 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
     dp_events_add(DP_KIND_BLOCK, wait->record, n, delay_ns, end_ns, wait_ns);
 }
 
+/*
+ * Whether the stack of one more release may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If
+ * two threads race here, one more is.
+ */
+static bool may_capture(void)
+{
+    static _Atomic int64_t used_until_ns; /* each capture moves it by CAPTURE_NS */
+    int64_t now_ns = dp_clock_ns(), least_ns = now_ns - CAPTURES_BURST * CAPTURE_NS;
+    int64_t until_ns = dp_load_relaxed(&used_until_ns);
+    if (until_ns > now_ns)
+        return false;
+    dp_store_relaxed(&used_until_ns, (until_ns > least_ns ? until_ns : least_ns) + CAPTURE_NS);
+    return true;
+}
+
+bool dp_event_share(int64_t owed_ns, struct dp_share *share)
+{
+    int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex), least_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
+    if (!rate || owed_ns <= 0 || (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate))
+        return false;
+    if (least_ns != 1 && least_ns < CAPTURE_NS && owed_ns < CAPTURE_NS && !may_capture())
+        least_ns = CAPTURE_NS;
+    share->n = rate * dp_wait_weigh(owed_ns, least_ns, dp_thread_random(), &share->delay_ns);
+    share->delay_ns *= rate;
+    share->owed_ns = owed_ns;
+    return share->n != 0;
+}
+
 void dp_wait_count_under_way(void)
 {
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
@@ -237,10 +273,13 @@ __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof
                                                           const struct deltaprof_site *site)
 {
     const struct owed *owed = (const struct owed *)in;
-    int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex);
-    if (!rate || dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
+    int64_t owed_ns = 0;
+    for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
+        owed_ns += owed->ns[kind];
+    struct dp_share share;
+    if (dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
         return;
-    if (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate)
+    if (!dp_event_share(owed_ns, &share))
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
@@ -248,11 +287,11 @@ __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
-            dp_record_id id =
-                dp_event_record(DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack,
-                                rate, rate * owed->ns[kind]);
+            int64_t ns = dp_share_of(&share, owed->ns[kind]);
+            dp_record_id id = dp_event_record(
+                DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n, ns);
             dp_released_note((uintptr_t)owed->ns[0], id);
-            dp_pairing_note(&owed->pairing, kind, id, rate, rate * owed->ns[kind]);
+            dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
     dp_event_leave(event);
 }

@@ -68,6 +68,21 @@ static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const
     return id;
 }
 
+/*
+ * What a release that owes owed_ns is recorded as: n releases with delay_ns together. False: it is not recorded, and
+ * others stand for it. Rates as of wait.c.
+ */
+struct dp_share {
+    int64_t n, delay_ns, owed_ns;
+};
+bool dp_event_share(int64_t owed_ns, struct dp_share *share);
+
+/* The part of share->delay_ns for the part_ns of owed_ns. */
+static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
+{
+    return (int64_t)((__int128)share->delay_ns * part_ns / share->owed_ns);
+}
+
 /* Records waiting time without a holder's stack, in the mutex profile. */
 static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns)
 {

@@ -327,6 +327,34 @@ static void one_in_n_releases_is_recorded_n_fold(void **state)
     release(&locks[9]);
 }
 
+/* Captures of stacks are limited in time, so their number depends on the time that the loop takes. */
+static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
+{
+    enum { MANY = 200000, OWED_NS = 20000, SCALE_NS = 1000000, BURST = 1000 };
+    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[20], [DELTAPROF_LOCK_WRITE] = OWED_NS}};
+    mark();
+    tune(1, 1000);
+    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
+    int64_t begin_ns = dp_clock_ns();
+    for (int i = 0; i < MANY; i++)
+        deltaprof_lock_release_end(&owed, NULL);
+    int64_t took_ns = dp_clock_ns() - begin_ns;
+    tune(1, 1);
+    double p = (double)OWED_NS / SCALE_NS, sigma = sqrt(MANY * p * (1 - p));
+    double most = BURST + 1 + (double)took_ns / SCALE_NS + MANY * p + 5 * sigma;
+    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= most);
+    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
+    sums.n -= before_mutex[DELTAPROF_LOCK_WRITE].n, sums.v -= before_mutex[DELTAPROF_LOCK_WRITE].v;
+    assert_true(fabs((double)sums.v - (double)MANY * OWED_NS) <= 5 * sigma * SCALE_NS);
+    assert_true(fabs((double)sums.n - MANY) <= 5 * sigma / p);
+    mark();
+    for (int i = 0; i < MANY; i++) /* 1ns: every one */
+        deltaprof_lock_release_end(&owed, NULL);
+    sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
+    assert_int_equal(sums.v - before_mutex[DELTAPROF_LOCK_WRITE].v, (int64_t)MANY * OWED_NS);
+    assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
+}
+
 static void a_wake_of_two_classes_is_one_release(void **state)
 {
     struct dp_contended_debt taken;
@@ -402,6 +430,7 @@ int main(void)
         cmocka_unit_test(short_waits_are_weighed_without_bias),
         cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
         cmocka_unit_test(a_wake_of_two_classes_is_one_release),
+        cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
         cmocka_unit_test(nobody_waits_in_a_forked_child),
         cmocka_unit_test(every_kind_of_wait_has_its_label),
     };
