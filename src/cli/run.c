@@ -8,7 +8,6 @@
  */
 #include "cli/cli.h"
 #include "cli/beside.h"
-#include "cli/help.h"
 #include "cli/preload.h"
 #include "cli/futex_calls.h"
 #include "cli/program.h"
@@ -226,6 +225,14 @@ static void become(const struct dp_program *program, int argc, char **argv)
     free(shell);
 }
 
+/* The configuration table: key, what it takes and its default on one line, its meaning below. */
+static void print_keys(void)
+{
+    const struct dp_config_key *key;
+    for (size_t i = 0; (key = dp_config_key(i)); i++)
+        printf("  %s=%s (default %s)\n      %s\n", key->key, key->type, key->value_default, key->help);
+}
+
 int dp_cli_run(int argc, char **argv)
 {
     static struct dp_program program;
@@ -236,7 +243,7 @@ int dp_cli_run(int argc, char **argv)
     int first = 0, status = DP_EXIT_USAGE;
 
     if (dp_cli_help(argc, argv, about)) {
-        dp_cli_print_keys(stdout);
+        print_keys();
         return 0;
     }
     dp_config_init(&conf);
