@@ -144,6 +144,8 @@ int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_me
     adding.states = states_of(merge, d, place, &err);
     if (!err)
         err = dp_model_add(&merge->model, d, add_row, &adding, error);
+    if (!err)
+        err = dp_model_pairs_add(&merge->pairs, &merge->model, d);
     if (main_before)
         merge->model.main_mapping = main_before; /* the main mapping stays that of the first profile */
     if (!err && merge->n_profiles++ == 0)
@@ -238,6 +240,8 @@ int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
             err = dp_model_write_row(&write, row, values);
     }
     if (!err)
+        err = dp_model_pairs_write(&merge->pairs, &write);
+    if (!err)
         err = dp_model_write_finish(&write);
     dp_model_write_fini(&write);
     return err;
@@ -251,6 +255,7 @@ void dp_merge_fini(struct dp_merge *merge)
     }
     dp_vec_fini(&merge->processes);
     dp_vec_fini(&merge->values);
+    dp_model_pairs_fini(&merge->pairs);
     dp_model_header_fini(&merge->header);
     dp_model_fini(&merge->model);
 }

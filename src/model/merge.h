@@ -7,10 +7,12 @@
  * the profile was made; it is the last one if no other follows. Only processes that have not ended contribute
  * in-use values, each by its newest profile. If all processes have ended, each contributes the one with #exit, or the
  * profile before its last one, or the last one if there is no other. Samples with the label fork=inherited are memory
- * that a forked process shares with its parent: a sum over more than one process leaves them out.
+ * that a forked process shares with its parent: a sum over more than one process leaves them out. Pairs of waiters and
+ * holders are summed like flows.
  */
 #pragma once
 
+#include "model/pairs.h"
 #include "model/write.h"
 
 #include <stdbool.h>
@@ -59,6 +61,7 @@ struct dp_merge {
     struct dp_model_header header;
     DP_VEC(int64_t) values; /* model.rows.n times model.types.n; complete after choose */
     DP_VEC(struct dp_merge_process) processes;
+    struct dp_model_pairs pairs;
     size_t n_profiles;
     bool with_inherited; /* set by the caller: inherited memory counts for each process that has it */
 

@@ -5,9 +5,18 @@
  */
 #include "model/write.h"
 
+#include "model/pairs.h"
 #include "pprof/wire.h"
 
 #include <errno.h>
+
+/* Pairs are written by pairs.c, with the ids of the new profile. */
+static bool is_pair(const struct dp_decode *d, size_t comment)
+{
+    size_t n_bytes;
+    const char *text = dp_decode_text(d, d->comments.at[comment], &n_bytes);
+    return dp_model_pairs_is_comment(text, n_bytes);
+}
 
 int dp_model_header_take(struct dp_model_header *header, const struct dp_model *m, const struct dp_decode *d)
 {
@@ -26,7 +35,8 @@ int dp_model_header_take(struct dp_model_header *header, const struct dp_model *
     if (!dp_vec_room(&header->comments, d->comments.n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < d->comments.n; i++)
-        header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
+        if (!is_pair(d, i))
+            header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
     for (size_t i = 0; i < d->unknown.n; i++) {
         struct dp_decode_span span = d->unknown.at[i];
         if (!dp_vec_room(&header->unknown, span.n_bytes))
@@ -50,7 +60,7 @@ static int join_comments(struct dp_model_header *header, const struct dp_model *
         header->has_comment.at[header->comments.at[i]] = 1;
     for (size_t i = 0; i < d->comments.n; i++) {
         uint32_t comment = m->string_map.at[d->comments.at[i]];
-        if (!header->has_comment.at[comment])
+        if (!header->has_comment.at[comment] && !is_pair(d, i))
             header->comments.at[header->comments.n++] = comment;
         header->has_comment.at[comment] = 1;
     }
@@ -169,8 +179,7 @@ static uint64_t function_id(struct dp_model_write *w, uint32_t number)
     return *id = dp_encode_function(w->encode, name, system_name, file, f->start_line);
 }
 
-/* 0: no memory. */
-static uint64_t location_id(struct dp_model_write *w, uint32_t number)
+uint64_t dp_model_write_location(struct dp_model_write *w, uint32_t number)
 {
     uint64_t *id = &w->locations.at[number];
     if (*id)
@@ -201,7 +210,7 @@ int dp_model_write_row(struct dp_model_write *w, uint32_t row, const int64_t *va
     if (!dp_vec_room(&w->stack, depth + 1) || !dp_vec_room(&w->labels, n_labels + 1))
         return -ENOMEM;
     for (uint32_t i = 0; i < depth; i++)
-        if (!(w->stack.at[w->stack.n++] = location_id(w, dp_model_stack(m, row)[i])))
+        if (!(w->stack.at[w->stack.n++] = dp_model_write_location(w, dp_model_stack(m, row)[i])))
             return -ENOMEM;
     for (uint32_t i = 0; i < n_labels; i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];

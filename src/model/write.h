@@ -19,7 +19,7 @@ struct dp_model_header {
     DP_VEC(uint8_t) unknown;
 };
 
-/* Fills the header from the profile that was added to the model last. 0 or -ENOMEM. */
+/* Fills the header from the profile that was added to the model last, without its pairs (pairs.h). 0 or -ENOMEM. */
 int dp_model_header_take(struct dp_model_header *, const struct dp_model *, const struct dp_decode *);
 /*
  * Joins headers as google/pprof's Merge does: the earliest time, the sum of durations, the longest period, each comment
@@ -44,6 +44,8 @@ struct dp_model_write {
 /* Returns 0 or a negative errno; errors of fn are returned by finish. The model must not change until then. */
 int dp_model_write_begin(struct dp_model_write *, struct dp_model *, const struct dp_model_header *,
                          dp_pprof_write_fn fn, void *ctx);
+/* The id of a location of the model, which is written when it is first asked for. 0: no memory. */
+uint64_t dp_model_write_location(struct dp_model_write *, uint32_t location);
 int dp_model_write_row(struct dp_model_write *, uint32_t row, const int64_t *values);
 int dp_model_write_finish(struct dp_model_write *);
 void dp_model_write_fini(struct dp_model_write *);
