@@ -19,7 +19,9 @@
 static const char about[] =
     "Writes what happened between two pprof files of one process, raw or gzipped, of any producer: flows are "
     "subtracted,\n"
-    "everything else is taken from NEW. Functions, mappings and strings that nothing uses any more are left out.\n"
+    "everything else is taken from NEW. Functions, mappings and strings that nothing uses any more are left out, and "
+    "pairs of waiters and\n"
+    "holders.\n"
     "OLD or NEW may be - for standard input.\n\n"
     "  -o OUT                  where to write it; appears only when it is whole. Without: standard output\n"
     "  --flows TYPE[,TYPE]     which sample types are subtracted (default: alloc_*, contentions and delay)\n"

@@ -13,6 +13,7 @@ static const struct dp_cli_verb verbs[] = {
     {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show which functions have most of a profile",
      dp_cli_top},
     {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show who calls whom", dp_cli_tree},
+    {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for which holders of locks", dp_cli_waits},
     {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show which stacks have more than before", dp_cli_growth},
     {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "say which stacks leak", dp_cli_leaks},
     {"check", "--max-growth N% [OPTION]... OLD NEW", "fail where there is more than a budget allows", dp_cli_check},

@@ -151,6 +151,10 @@ static inline const char *dp_query_type(const struct dp_query *v)
  * has the frame [no stack].
  */
 int dp_query_row(struct dp_query *, uint32_t row);
+/* Whether --focus and --ignore let a pair pass, by the frames of both stacks: 1, 0 or -ENOMEM. */
+int dp_query_pair(struct dp_query *, const struct dp_model_pair *);
+/* Fills v->stack as dp_query_row does, with the frames of one of its stacks. */
+int dp_query_stack(struct dp_query *, const uint32_t *locations, uint32_t depth);
 /* Whether the row has all labels that were asked for. */
 bool dp_query_has_labels(const struct dp_query *, uint32_t row);
 /* The value of a row's label KEY as text; NULL: it has none. Good until the next call. */

@@ -69,12 +69,9 @@ static void hide_interpreter(struct dp_query *v)
     v->stack.n = n;
 }
 
-static int collect(struct dp_query *v, uint32_t row)
+/* Appends the frames of a stack. */
+static int collect(struct dp_query *v, const uint32_t *locations, uint32_t depth)
 {
-    const struct dp_model *m = &v->merge.model;
-    const uint32_t *locations = dp_model_stack(m, row);
-    uint32_t depth = dp_model_depth(m, row);
-    dp_vec_clear(&v->stack);
     for (uint32_t i = 0; i < depth; i++) {
         uint32_t first;
         int n = dp_naming_frames_of(&v->frames, locations[i], &first);
@@ -94,15 +91,13 @@ static int collect(struct dp_query *v, uint32_t row)
     return 0;
 }
 
-int dp_query_row(struct dp_query *v, uint32_t row)
+static bool passes(const struct dp_query *v)
 {
-    if (!dp_query_has_labels(v, row))
-        return 0;
-    int err = collect(v, row);
-    if (err)
-        return err;
-    if ((v->has_filter[0] && !any_matches(v, 0)) || (v->has_filter[1] && any_matches(v, 1)))
-        return 0;
+    return (!v->has_filter[0] || any_matches(v, 0)) && (!v->has_filter[1] || !any_matches(v, 1));
+}
+
+static int shorten(struct dp_query *v)
+{
     if (v->has_filter[2])
         hide(v);
     if (!v->raw) {
@@ -110,4 +105,31 @@ int dp_query_row(struct dp_query *v, uint32_t row)
         hide_interpreter(v);
     }
     return v->stack.n > 0;
+}
+
+int dp_query_row(struct dp_query *v, uint32_t row)
+{
+    const struct dp_model *m = &v->merge.model;
+    if (!dp_query_has_labels(v, row))
+        return 0;
+    dp_vec_clear(&v->stack);
+    int err = collect(v, dp_model_stack(m, row), dp_model_depth(m, row));
+    if (err)
+        return err;
+    return passes(v) ? shorten(v) : 0;
+}
+
+int dp_query_pair(struct dp_query *v, const struct dp_model_pair *pair)
+{
+    dp_vec_clear(&v->stack);
+    int err = collect(v, pair->waiter, pair->n_waiter);
+    err = err ? err : collect(v, pair->holder, pair->n_holder);
+    return err ? err : passes(v);
+}
+
+int dp_query_stack(struct dp_query *v, const uint32_t *locations, uint32_t depth)
+{
+    dp_vec_clear(&v->stack);
+    int err = collect(v, locations, depth);
+    return err ? err : shorten(v);
 }

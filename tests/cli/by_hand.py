@@ -12,10 +12,10 @@ from random_profile import HEAP, chunk, number, varint
 DELTAPROF = sys.argv.pop(1)
 
 
-def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None):
+def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None, pairs=()):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that was named by a language's runtime."""
+    NAME@FILE is a frame that was named by a language's runtime. pairs: [(waits, ns, the waiter's frames, the holder's)]."""
     strings, functions, frames, out = [''], [], [], b''
 
     def string(text):
@@ -35,6 +35,7 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         some = b''.join(chunk(3, number(1, string(k)) + (number(2, string(v)) if isinstance(v, str) else number(3, v)))
                         for k, v in (labels[0] if labels else {}).items())
         out += chunk(2, chunk(1, ids) + chunk(2, b''.join(map(varint, values))) + some)
+    pairs = [(n, ns, [position(frames, (f,)) for f in waiter], [position(frames, (f,)) for f in holder]) for n, ns, waiter, holder in pairs]
     for i, frame in enumerate(frames, 1):
         lines = b'' if isinstance(frame, int) else b''.join(chunk(4, number(1, position(functions, f))) for f in frame)
         of_runtime = not isinstance(frame, int) and '@' in frame[0]
@@ -47,6 +48,9 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
         out += chunk(3, number(1, 2) + number(2, 0) + number(3, 0x1000) + number(5, string('[anon]')))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
     out += number(13, string(comment)) if comment else b''
+    for n, ns, waiter, holder in pairs:
+        out += number(13, string('#pair n=%d ns=%d waiter=%s holder=%s locations=%d' % (
+            n, ns, ','.join(map(str, waiter)), ','.join(map(str, holder)), len(frames))))
     return gzip.compress(out + b''.join(chunk(6, s.encode()) for s in strings))
 
 
