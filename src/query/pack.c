@@ -69,16 +69,23 @@ static int push_label(struct dp_query_pack *pack, const struct dp_model *m, cons
     return err ? err : dp_query_pack_intern_text(pack, label->str ? dp_model_text(m, label->str) : number, &pair[1]);
 }
 
+int dp_query_pack_node(struct dp_query_pack *pack, struct dp_query_pack_kind *kind, const uint32_t *stack,
+                       uint32_t depth, uint32_t *node)
+{
+    int err = 0;
+    *node = 0;
+    for (uint32_t i = depth; i-- > 0 && !err;)
+        err = push_location(pack, kind, stack[i], node);
+    return err;
+}
+
 /* The node and the label set of a row that is new in the kind's model. */
 static int describe(struct dp_query_pack *pack, struct dp_query_pack_kind *kind, uint32_t row)
 {
     enum { MAX_LABELS = 32 };
     const struct dp_model *m = &kind->model;
-    uint32_t pairs[MAX_LABELS][2], n_labels = dp_model_n_labels(m, row), depth = dp_model_depth(m, row);
-    uint32_t node = 0, labels = 0;
-    int err = 0;
-    for (uint32_t i = depth; i-- > 0 && !err;)
-        err = push_location(pack, kind, dp_model_stack(m, row)[i], &node);
+    uint32_t pairs[MAX_LABELS][2], n_labels = dp_model_n_labels(m, row), node, labels = 0;
+    int err = dp_query_pack_node(pack, kind, dp_model_stack(m, row), dp_model_depth(m, row), &node);
     if (n_labels > MAX_LABELS)
         n_labels = MAX_LABELS;
     for (uint32_t i = 0; i < n_labels && !err; i++)
@@ -272,7 +279,7 @@ static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_
     if ((err = dp_query_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
         (err = dp_query_pack_put(pack, d ? comment_number(d, "#RssTotal=") : 0)) ||
         (err = dp_query_pack_put(pack, d ? comment_number(d, "#RssAnon=") : 0)) || (err = put_comments(pack, d)) ||
-        (err = put_rows(pack, kind)))
+        (err = put_rows(pack, kind)) || (err = dp_query_pack_put_pairs(pack, kind, d)))
         return err;
     tick = &pack->ticks.at[pack->ticks.n - 1];
     tick->n_bytes = pack->bytes.n - tick->offset;

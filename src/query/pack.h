@@ -68,6 +68,11 @@ int dp_query_pack_put_signed(struct dp_query_pack *, int64_t n);
 int dp_query_pack_intern(struct dp_strings *set, const void *bytes, size_t n_bytes, uint32_t *number);
 int dp_query_pack_intern_text(struct dp_query_pack *, const char *text, uint32_t *number);
 
+/* The node of a stack of the kind's model; and the pairs of the profile that was added to it last. 0 or -ENOMEM. */
+int dp_query_pack_node(struct dp_query_pack *, struct dp_query_pack_kind *, const uint32_t *stack, uint32_t depth,
+                       uint32_t *node);
+int dp_query_pack_put_pairs(struct dp_query_pack *, struct dp_query_pack_kind *, const struct dp_decode *);
+
 /* Ends the process that came last: dp_query_pack_write does it. 0 or -ENOMEM. */
 int dp_query_pack_close(struct dp_query_pack *);
 

@@ -51,7 +51,7 @@ class Kind {
         this.name = name;
         this.types = types;
         this.isLevel = types.map(t => LEVELS.has(t.type));
-        this.ticks = []; /* {start, end (ms), process, firstRow, comments, rss} by end */
+        this.ticks = []; /* {start, end (ms), process, firstRow, comments, rss, pairs} by end */
         this.node = new Column(Int32Array);
         this.labels = new Column(Int32Array);
         this.tick = new Column(Int32Array);
@@ -86,7 +86,8 @@ class Kind {
         const half = this.ticks.length >> 2 << 1;
         for (let i = 0, n; i < this.ticks.length; i += n) {
             n = i < half ? 2 : 1;
-            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows});
+            joined.ticks.push({...this.ticks[i + n - 1], start: this.ticks[i].start, firstRow: joined.nRows,
+                               pairs: sumPairs(this.ticks.slice(i, i + n).flatMap(t => t.pairs))});
             const rows = new Map();
             const [begin, end] = this.rowsOfTicks(i, i + n);
             for (let row = begin; row < end; row++) {
@@ -200,6 +201,12 @@ class Model {
         return node;
     }
 
+    /* The pairs of waiters and holders; stacks are nodes. */
+    pairsOfProfile(profile) {
+        const node = locations => this.nodeOfSample(profile, {locations});
+        return pairsOfProfile(profile).map(p => ({...p, waiter: node(p.waiter), holder: node(p.holder)}));
+    }
+
     /*
      * Adds a profile as one tick at its end. Levels become differences to this process's tick before; a stack that is not in
      * the profile any more has nothing in use. Ticks come in the order of time.
@@ -211,7 +218,7 @@ class Model {
         const levels = kind.levels.get(process) || new Map();
         const now = new Map();
         kind.ticks.push({start: profile.timeNs / 1e6, end, process, firstRow: kind.nRows, comments: profile.comments,
-                         rss: rssOfComments(profile.comments)});
+                         rss: rssOfComments(profile.comments), pairs: this.pairsOfProfile(profile)});
         const rows = new Map();
         for (const sample of profile.samples) {
             const node = this.nodeOfSample(profile, sample);
@@ -241,6 +248,16 @@ class Model {
         kind.levels.set(process, now);
         this.version++;
     }
+}
+
+/* The same pairs of nodes once, with their sums. */
+function sumPairs(pairs) {
+    const sums = new Map();
+    for (const {waiter, holder, n, ns} of pairs) {
+        const key = waiter * 4294967296 + holder, sum = sums.get(key);
+        sums.set(key, sum ? {waiter, holder, n: sum.n + n, ns: sum.ns + ns} : {waiter, holder, n, ns});
+    }
+    return [...sums.values()];
 }
 
 /* {rss, anon} in bytes from a tick's comments, or null. */

@@ -9,7 +9,8 @@
  *     processes   n, then program, pid, host (strings)
  *     kinds       n, then name (string), n types each {type, unit (strings)}, n ticks, each: process, end in microseconds since the
  *                 tick before (signed), duration in microseconds, rss, anonymous rss (bytes), n comments (strings), n rows, each:
- *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference)
+ *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference);
+ *                 n pairs, each: waiter, holder (nodes), waits, ns
  */
 function readPack(bytes, model) {
     const wire = new Wire(bytes);
@@ -54,8 +55,8 @@ function readPack(bytes, model) {
             const start = end - wire.small();
             const rss = wire.small(), anon = wire.small();
             const comments = many(string);
-            kind.ticks.push({start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments,
-                             rss: rss ? {rss, anon} : null});
+            const tick = {start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments, rss: rss ? {rss, anon} : null};
+            kind.ticks.push(tick);
             let node = 0;
             for (let n = wire.small(); n > 0; n--) {
                 node += wire.signed();
@@ -64,6 +65,7 @@ function readPack(bytes, model) {
                     values[i] = wire.signed();
                 kind.addRow(nodes[node], labels, values);
             }
+            tick.pairs = many(() => ({waiter: nodes[wire.small()], holder: nodes[wire.small()], n: wire.small(), ns: wire.small()}));
         });
     });
     model.version++;

@@ -11,6 +11,7 @@ const table = new Table(byId('table'), row => {
 });
 const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
+const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame'}));
 
 function escapeRegex(text) {

@@ -55,7 +55,7 @@ function crumbs(node) {
     const unit = flame.unit;
     const path = [];
     for (let i = node; i > 0; i = tree.parent[i])
-        path.push(i);
+        path.unshift(i);
     const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` :
         `${formatValue(tree.total[node], unit)} ${formatShare(tree.total[node], flame.whole)}`;
     const exact = [tree.total[node], ...(tree.totalB ? [tree.totalB[node]] : [])].map(Math.round).join(' ');
@@ -63,13 +63,14 @@ function crumbs(node) {
     if (node === 0 && flame.freed)
         children.push(`  (and ${formatValue(flame.freed, unit)} less than at the begin)`);
     if (node) {
-        children.push('  ', ...path.reverse().flatMap(i => [' › ', frames[tree.frame[i]].name]));
+        children.push('  ', ...path.flatMap(i => [' › ', frames[tree.frame[i]].name]));
         const name = frames[tree.frame[node]].name;
         children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: name}), title: 'its callers above, its callees below'}, 'focus'));
     }
     if (state.focus)
         children.push('  ', element('button', {id: 'unfocus', onclick: () => set({focus: ''})}, 'all stacks'));
     byId('crumbs').replaceChildren(...children);
+    drawPairs(path.map(i => frames[tree.frame[i]].name));
 }
 
 function tip(node, event, of = flame) {

@@ -199,6 +199,72 @@ class Page(Case):
         self.browser.click('#holders tbody tr')
         self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
 
+    def pairs(self):
+        """A server whose ticks have pairs: serve waits for checkpoint, and reply for checkpoint and, less, for sweep."""
+        waiters = {name: ['pthread_mutex_lock', name, 'main'] for name in ('serve', 'reply')}
+        holders = {name: ['pthread_mutex_unlock', name, 'main'] for name in ('checkpoint', 'sweep')}
+        for n in range(1, 5):
+            when = (START + 10 * (n - 1)) * SECOND
+            pairs = [(n, n * 10**6, waiters['serve'], holders['checkpoint']), (1, 3 * 10**5, waiters['reply'], holders['checkpoint']),
+                     (2, 10**5, waiters['reply'], holders['sweep'])]
+            self.file(f'pairs/server.7.{n:04}.block.pb.gz', [(waiters['serve'], [n, n * 10**6], {'lock': 'mutex'}), (waiters['reply'], [3, 4 * 10**5], {'lock': 'mutex'})],
+                      MUTEX, when, 10 * SECOND, pairs=pairs)
+            self.file(f'pairs/server.7.{n:04}.mutex.pb.gz', [(holders['checkpoint'], [n + 1, n * 10**6 + 3 * 10**5], {'lock': 'mutex'}), (holders['sweep'], [2, 10**5], {'lock': 'mutex'})],
+                      MUTEX, when, 10 * SECOND, pairs=pairs)
+        return os.path.join(self.dir.name, 'pairs')
+
+    def partners(self):
+        """(the title's first words, {the second frame of a stack: [delay in us, waits]}) of the pairs that are shown."""
+        title = self.browser.text('#pairsTitle').split(':')[0]
+        return title, {stack.split(' ‹ ')[1]: [ns // 1000, n] for stack, (ns, _, n) in self.rows('#pairs').items()}
+
+    def click_row(self, table, words):
+        self.browser.js('[...document.querySelectorAll(arguments[0] + " tbody tr")].find(r => r.lastChild.textContent.includes(arguments[1])).click()', table, words)
+
+    def test_a_click_on_a_waiter_shows_its_holders_and_the_other_way_round(self):
+        self.show(self.pairs())
+        self.browser.click('#kinds [data-value=block]')
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [11200, 14], 'sweep': [400, 8]}))
+        self.browser.click('[data-value=locks]')
+        self.click_row('#waiters', 'reply')
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [1200, 4], 'sweep': [400, 8]}))
+        fragment = self.browser.js('return location.hash')
+        self.click_row('#pairs', 'sweep')
+        self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
+        self.assertEqual(self.partners(), ('who waited', {'serve': [10000, 10], 'reply': [1600, 12]}))  # both unlock by the same function
+        self.browser.click('[data-value=locks]')
+        self.click_row('#holders', 'sweep')
+        self.assertEqual(self.partners(), ('who waited', {'reply': [400, 8]}))
+        self.show(os.path.join(self.dir.name, 'pairs'), fragment=fragment)
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [1200, 4], 'sweep': [400, 8]}))
+
+    def test_a_click_in_the_flame_graph_shows_the_pairs_under_it(self):
+        self.show(self.pairs())
+        self.browser.click('#kinds [data-value=block]')
+        width = self.browser.js('return document.getElementById("flame").clientWidth')
+        y = next(y for y in range(5, 200, 4) if (self.box_at(width - 5, y) or [''])[0] == 'reply')
+        self.assertEqual(self.box_at(5, y)[0], 'serve')
+        self.browser.pointer('#flame', (width - 5, y), (width - 5, y), button=True)
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [1200, 4], 'sweep': [400, 8]}))
+        self.browser.click('#invert')
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [11200, 14], 'sweep': [400, 8]}))
+        self.browser.pointer('#flame', (5, y), (5, y), button=True)
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [10000, 10]}))
+        self.browser.click('#invert')
+        self.drag(1, 2)  # of eight eighths: the first of four ticks
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [1300, 2], 'sweep': [100, 2]}))
+
+    def test_dropped_files_have_their_pairs(self):
+        self.show(self.server())
+        self.browser.click('#kinds [data-value=block]')
+        self.assertTrue(self.browser.js('return document.getElementById("pairsBox").hidden'))
+        with open(os.path.join(self.pairs(), 'server.7.0003.block.pb.gz'), 'rb') as f:
+            data = base64.b64encode(f.read()).decode()
+        self.browser.js('const t = new DataTransfer(); t.items.add(new File([Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0))], "server.9.0001.block.pb.gz"));'
+                        'window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', data)
+        self.browser.wait(lambda: not self.browser.js('return document.getElementById("pairsBox").hidden'))
+        self.assertEqual(self.partners(), ('held by', {'checkpoint': [3300, 4], 'sweep': [100, 2]}))
+
     def test_growth_names_functions_that_grow_steadily(self):
         self.show(self.server())
         self.browser.click('[data-value=leaks]')
@@ -372,7 +438,8 @@ class Page(Case):
         found = self.browser.js(code + """
             const kind = new Kind('heap', [{type: 'alloc_space', unit: 'bytes'}, {type: 'inuse_space', unit: 'bytes'}]);
             for (let t = 0; t < 2001; t++) {
-                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null});
+                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null,
+                                 pairs: [{waiter: 1, holder: 2 + t % 4, n: 1, ns: t}]});
                 for (let node = 1; node < 6; node++)
                     kind.addRow(node, node % 2, [t + node, t % 2 ? -node : node + 1]);
             }
@@ -385,7 +452,8 @@ class Page(Case):
                 }
                 return by;
             };
-            const all = () => [200, 9000, 15000, 20010].map(sums);
+            const pairs = () => sumPairs(kind.ticks.flatMap(t => t.pairs)).map(p => [p.holder, p.n, p.ns]);
+            const all = () => [...[200, 9000, 15000, 20010].map(sums), pairs()];
             const before = [all(), kind.nRows, kind.ticks.length];
             kind.joinOldest();
             return [...before, all(), kind.nRows, kind.ticks.length, kind.ticks[0].start, kind.ticks[0].end, kind.ticks.every((t, i) => kind.rowsOfTicks(i, i + 1)[1] - t.firstRow === 5)];
