@@ -101,9 +101,22 @@ void dp_objects_recheck(void);
 /* A forked child: threads that were inside dlclose do not exist in it. */
 void dp_objects_fork_child(void);
 
+/* Of objects_unload.c, which explains it; here so that each walk reads it without a call. */
+extern struct dp_objects_state {
+    _Atomic uint32_t generation, unload;
+} dp_objects_state;
+
 /*
  * Changes when an object was retired: facts about addresses that were cached before may no longer hold. The low 16 bits
  * are never 0.
  */
-uint32_t dp_objects_generation(void);
-bool dp_objects_unloading(void); /* callers read this first, then the generation */
+static inline uint32_t dp_objects_generation(void)
+{
+    return dp_load_acquire(&dp_objects_state.generation); /* [RETIRE] */
+}
+
+/* Callers read this first, then the generation. */
+static inline bool dp_objects_unloading(void)
+{
+    return dp_load_acquire(&dp_objects_state.unload) != 0; /* [UNLOAD] */
+}

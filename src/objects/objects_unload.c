@@ -22,8 +22,7 @@
 enum { CHECK_WAITS = 10000 };
 #define CHECKING (1u << 31)
 
-static _Atomic uint32_t generation = 1;
-static _Atomic uint32_t unload;
+struct dp_objects_state dp_objects_state = {.generation = 1};
 /* this process was forked while another thread was unloading: a known range may hold something else */
 static _Atomic uint32_t doubtful;
 
@@ -35,8 +34,8 @@ static void check_all(void)
     uint32_t n = dp_objects_count();
     for (dp_object_id id = 1; id < n; id++)
         moved |= dp_object_retire_if_gone(id);
-    if (moved && dp_add_release(&generation, 1) == UINT32_MAX) /* [RETIRE] */
-        dp_add_release(&generation, 1);
+    if (moved && dp_add_release(&dp_objects_state.generation, 1) == UINT32_MAX) /* [RETIRE] */
+        dp_add_release(&dp_objects_state.generation, 1);
 }
 
 /* Whether to look at the word again: a check is under way, and CHECK_WAITS is not used up. */
@@ -45,15 +44,15 @@ static bool wait_for_check(uint32_t *word, int *waits)
     if (!(*word & CHECKING) || (*waits)++ >= CHECK_WAITS)
         return false;
     sched_yield();
-    *word = dp_load_relaxed(&unload);
+    *word = dp_load_relaxed(&dp_objects_state.unload);
     return true;
 }
 
 void dp_objects_unload_begin(void)
 {
     int saved = errno, waits = 0;
-    uint32_t word = dp_load_relaxed(&unload);
-    while (wait_for_check(&word, &waits) || !dp_cas_acquire(&unload, &word, word + 1))
+    uint32_t word = dp_load_relaxed(&dp_objects_state.unload);
+    while (wait_for_check(&word, &waits) || !dp_cas_acquire(&dp_objects_state.unload, &word, word + 1))
         ;
     errno = saved;
 }
@@ -61,13 +60,13 @@ void dp_objects_unload_begin(void)
 void dp_objects_unload_end(void)
 {
     int saved = errno, waits = 0;
-    uint32_t word = dp_load_relaxed(&unload), next;
+    uint32_t word = dp_load_relaxed(&dp_objects_state.unload), next;
     do { /* the last thread checks; so does a thread whose begin a fork discarded */
         next = word > 1 ? word - 1 : CHECKING | 1;
-    } while (wait_for_check(&word, &waits) || !dp_cas_publish(&unload, &word, next));
+    } while (wait_for_check(&word, &waits) || !dp_cas_publish(&dp_objects_state.unload, &word, next));
     if (next & CHECKING && word <= 1) {
         check_all();
-        dp_sub_release(&unload, CHECKING | 1); /* [UNLOAD] */
+        dp_sub_release(&dp_objects_state.unload, CHECKING | 1); /* [UNLOAD] */
     }
     errno = saved;
 }
@@ -80,21 +79,12 @@ void dp_objects_recheck(void)
 
 void dp_objects_fork_child(void)
 {
-    if (!dp_load_relaxed(&unload))
+    if (!dp_load_relaxed(&dp_objects_state.unload))
         return;
     dp_store_relaxed(&doubtful, 1);
-    dp_store_relaxed(&generation, dp_load_relaxed(&generation) + 1 + (dp_load_relaxed(&generation) == UINT32_MAX));
-    dp_store_relaxed(&unload, 0);
-}
-
-uint32_t dp_objects_generation(void)
-{
-    return dp_load_acquire(&generation); /* [RETIRE] */
-}
-
-bool dp_objects_unloading(void)
-{
-    return dp_load_acquire(&unload) != 0; /* [UNLOAD] */
+    dp_store_relaxed(&dp_objects_state.generation, dp_load_relaxed(&dp_objects_state.generation) + 1 +
+                                                       (dp_load_relaxed(&dp_objects_state.generation) == UINT32_MAX));
+    dp_store_relaxed(&dp_objects_state.unload, 0);
 }
 
 bool dp_objects_changing(void)

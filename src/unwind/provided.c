@@ -37,7 +37,7 @@ static struct {
     void *ctx;
 } providers[PROVIDERS_MAX];
 static _Atomic uint32_t n_claimed;
-static _Atomic bool any;
+_Atomic bool dp_provided_exist;
 
 struct run {
     uintptr_t anchor; /* 0: none was given */
@@ -95,13 +95,8 @@ int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
     } while (!dp_cas_relaxed(&n_claimed, &i, i + 1));
     providers[i].ctx = ctx;
     dp_store_release(&providers[i].fn, fn); /* [PROVIDER] else a walk could call it with another's ctx */
-    dp_store_relaxed(&any, true);
+    dp_store_relaxed(&dp_provided_exist, true);
     return 0;
-}
-
-bool dp_provided_any(void)
-{
-    return dp_load_relaxed(&any);
 }
 
 bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32_t function, uint32_t line)

@@ -16,7 +16,11 @@ struct dp_native_stack {
 };
 
 /* Whether a runtime has registered a provider. */
-bool dp_provided_any(void);
+extern _Atomic bool dp_provided_exist;
+static inline bool dp_provided_any(void)
+{
+    return dp_load_relaxed(&dp_provided_exist);
+}
 
 /*
  * Asks the providers, and puts their frames into the native stack. True: there were some; *out is the stack, at most

@@ -305,7 +305,7 @@ static void recentre(struct dp_stack_cache *m, uint32_t from)
     derive(m, m->at, m->b);
 }
 
-void dp_stack_cache_place(struct dp_stack_cache *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
+void dp_stack_cache_place_frames(struct dp_stack_cache *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
 {
     struct dp_stack_cache_frame *staged = m->stage;
     if (n || at != m->at)

@@ -99,7 +99,22 @@ static inline uint32_t dp_stack_cache_assign(struct dp_stack_cache *cache, uint3
  * Makes the n frames of stage pending, in front of place `at`; at == b: they are the whole stack. A walk may not join
  * at the first n_barred of them. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
-void dp_stack_cache_place(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
+void dp_stack_cache_place_frames(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred,
+                                 uint64_t hash);
+
+/* Most often the stack begins where the last one did. */
+static inline void dp_stack_cache_place(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred,
+                                        uint64_t hash)
+{
+    if (n || at != cache->at || at == cache->b) {
+        dp_stack_cache_place_frames(cache, at, n, n_barred, hash);
+        return;
+    }
+    cache->bar = at;
+    cache->pending[0] = cache->frames[at];
+    cache->n_pending = cache->n_barred = 0;
+    cache->pending_hash = 0;
+}
 /*
  * The first of the n frames of stage is the last frame of the stack: puts the others rootward of it. If the first
  * n_barred frames of stage are barred (a walk may not join at them), all frames leafward are barred too.
