@@ -195,6 +195,7 @@ void deltaprof_before_seccomp(void)
         dp_log(DP_LOG_ERROR,
                "the program installs a seccomp filter or traps the clock (PR_SET_TSC); no more profiles are written");
     dp_log_before_seccomp();
+    dp_thread_take_no_turns();
     deltaprof_guard_exit(kept);
     errno = saved;
 }

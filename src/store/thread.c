@@ -5,7 +5,9 @@
  * A block holds the frame buffer and the stack cache of a thread, which are too large for TLS. Their number is limited
  * by `memory`. A thread that gets one keeps it until its end, when the destructor of a pthread key returns it. The last
  * quarter of the blocks is only lent, for one event, to threads that came too late, have no key, or are past their
- * key's destructor. A thread without a block records only the leaf.
+ * key's destructor. If all of those are lent, the thread waits for its turn, for a few milliseconds at most: a block is
+ * lent for the time of one walk, unless its thread was stopped or left the walk by longjmp. If no block came back since
+ * a thread last waited in vain, no other thread waits. A thread without a block records only the leaf.
  *
  * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific calls
  * calloc for later ones, which is forbidden inside a malloc hook.
@@ -44,6 +46,9 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #define N_BLOCKS_MAX   512u
 #define CLAIM_TRIES    32
@@ -51,6 +56,9 @@
 #define FRESH_BYTES    64
 #define NESTED_BYTES   (16u << 10)
 #define DOUBTS_MAX     64
+#define TURN_YIELDS    50
+#define TURN_SLEEPS    50
+#define TURN_SLEEP_NS  100000
 
 __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 
@@ -61,6 +69,9 @@ static struct {
     pthread_key_t key;
     bool have_key;
     _Atomic uint64_t used[N_BLOCKS_MAX / 64];
+    _Atomic uint32_t n_returned; /* lent blocks that came back; relaxed, as the next two: they publish nothing */
+    _Atomic uint32_t in_vain;    /* n_returned + 1 when a thread last waited in vain; 0: none has */
+    _Atomic bool no_turns;
 } pool;
 
 static _Atomic uint32_t n_threads;
@@ -181,6 +192,38 @@ void dp_thread_start(void)
         set_up(self, DP_SIGSTACKS);
 }
 
+void dp_thread_take_no_turns(void)
+{
+    dp_store_relaxed(&pool.no_turns, true);
+}
+
+/* System calls that no program interposes and that are no cancellation points. */
+static void pause_for_turn(int i)
+{
+    static const struct timespec sleep = {0, TURN_SLEEP_NS};
+    int saved = errno;
+    if (i < TURN_YIELDS)
+        syscall(SYS_sched_yield);
+    else
+        syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &sleep, NULL);
+    errno = saved;
+}
+
+static void *claim_lent(char *blocks)
+{
+    void *block = claim(blocks, pool.n_kept, pool.n_blocks);
+    uint32_t returned = dp_load_relaxed(&pool.n_returned);
+    if (block || dp_load_relaxed(&pool.no_turns) || dp_load_relaxed(&pool.in_vain) == returned + 1)
+        return block;
+    for (int i = 0; !block && i < TURN_YIELDS + TURN_SLEEPS; i++) {
+        pause_for_turn(i);
+        block = claim(blocks, pool.n_kept, pool.n_blocks);
+    }
+    if (!block)
+        dp_store_relaxed(&pool.in_vain, dp_load_relaxed(&pool.n_returned) + 1);
+    return block;
+}
+
 bool dp_thread_hold_slow(void)
 {
     struct dp_thread *self = dp_thread_self();
@@ -188,7 +231,7 @@ bool dp_thread_hold_slow(void)
     char *blocks = dp_load_acquire(&pool.blocks); /* [POOL] */
     if (self->scratch || !blocks)
         return false;
-    void *block = claim(blocks, pool.n_kept, pool.n_blocks);
+    void *block = claim_lent(blocks);
     if (!block)
         return false;
     memset(block, 0, FRESH_BYTES);
@@ -207,6 +250,7 @@ void dp_thread_let_go_slow(void)
     if (pool.have_key && pthread_getspecific(pool.key) == block)
         pthread_setspecific(pool.key, NULL);
     give_back(block);
+    dp_add_relaxed(&pool.n_returned, 1);
 }
 
 uint64_t dp_thread_random(void)

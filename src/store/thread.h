@@ -131,6 +131,9 @@ static inline void dp_thread_let_go(bool held)
         dp_thread_let_go_slow();
 }
 
+/* From now on no thread waits for a lent block: a seccomp filter may forbid the system calls. */
+void dp_thread_take_no_turns(void);
+
 /* 64 random bits, for decisions of this thread. Context: hook. */
 uint64_t dp_thread_random(void);
 

@@ -82,7 +82,8 @@ static void leaf_only(const struct deltaprof_site *site, struct dp_stack *stack,
 {
     static __thread dp_frame_id leaf;
     leaf = dp_walk_plausible(site->pc) ? dp_frame_intern(site->pc - 1) : 0;
-    give(stack, leaf ? &leaf : &no_stack, 1, true);
+    const dp_frame_id *frames = leaf ? &leaf : &no_stack;
+    *stack = (struct dp_stack){.hash = dp_stack_hash(frames, 1), .depth = 1, .cut = true, .frames = frames};
     dp_stats_add(cause, 1);
 }
 

@@ -73,6 +73,54 @@ static unsigned run_threads(void)
     return n_blocks;
 }
 
+/* Both lent blocks are with these threads until main wants a block. */
+static _Atomic bool wants;
+
+static void *lends(void *unused)
+{
+    bool held = dp_thread_hold();
+    pthread_barrier_wait(&all_in);
+    while (!wants)
+        ;
+    dp_thread_let_go(held);
+    return unused;
+}
+
+/* The threads may be kept from running for longer than main waits, so not every round succeeds. */
+static void a_thread_waits_for_its_turn(void **state)
+{
+    enum { ROUNDS = 40, LENT = 2 };
+    struct dp_thread *self = dp_thread_self(), saved = *self;
+    pthread_t keepers[THREADS], threads[LENT];
+    int n_got = 0;
+    pthread_barrier_init(&all_in, NULL, THREADS - LENT + 1);
+    pthread_barrier_init(&all_out, NULL, THREADS - LENT + 1);
+    for (int i = 0; i < THREADS - LENT; i++)
+        pthread_create(&keepers[i], NULL, take, &got[i]);
+    pthread_barrier_wait(&all_in); /* no block can be kept any more */
+    pthread_barrier_destroy(&all_in);
+    pthread_barrier_init(&all_in, NULL, LENT + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        wants = false;
+        for (int i = 0; i < LENT; i++)
+            pthread_create(&threads[i], NULL, lends, NULL);
+        pthread_barrier_wait(&all_in);
+        self->scratch = NULL;
+        self->state = DP_THREAD_READY;
+        wants = true;
+        bool held = dp_thread_hold();
+        n_got += held && self->scratch;
+        dp_thread_let_go(held);
+        for (int i = 0; i < LENT; i++)
+            pthread_join(threads[i], NULL);
+    }
+    assert_true(n_got > ROUNDS / 2);
+    *self = saved;
+    pthread_barrier_wait(&all_out);
+    for (int i = 0; i < THREADS - LENT; i++)
+        pthread_join(keepers[i], NULL);
+}
+
 static void blocks_and_shards_have_one_owner_and_come_back_zeroed(void **state)
 {
     for (int round = 0; round < 20; round++)
@@ -183,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_zeroed),
+        cmocka_unit_test(a_thread_waits_for_its_turn),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
         cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
         cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
