@@ -47,7 +47,7 @@
 #include <string.h>
 
 /* Memory left for reports where there are pairs. */
-#define PAIRS_SPARE_BYTES ((size_t)1 << 20)
+#define PAIRS_SPARE_BYTES ((size_t)2 << 20)
 
 /* The content of struct deltaprof_owed. */
 struct __attribute__((may_alias)) owed {

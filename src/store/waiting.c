@@ -17,6 +17,8 @@
  *    its wait, so none comes back. The record was read between the two loads of begin_ns, so it is that wait's.
  * 3. The report that adds first (counted_ns = begin_ns) adds the contention, too.
  *
+ * Threads that wait at once and for which there is no slot are counted only.
+ *
  * A wait that was abandoned (pthread_cancel, longjmp) leaves its slot filled, and its place among the contended locks.
  * The thread's end clears both, and so does its next wait, unless that stands deeper on the stack: then it may be one
  * of a signal handler that interrupted the first one, and is left out. A report frees slots of threads that are gone
@@ -27,6 +29,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/stats.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -34,7 +37,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CLAIM_TRIES = 8 };
+enum { REUSE_TRIES = 4, CLAIM_TRIES = 64, SLOTS_AT_ONCE = 1024 };
 
 struct slot {
     _Alignas(64) _Atomic int64_t begin_ns;
@@ -49,13 +52,28 @@ struct slot {
 };
 
 static struct slot *slots;
-static _Atomic uint32_t n_used; /* slots below it were claimed once */
+static _Atomic uint32_t n_used;    /* slots below it were claimed once */
+static _Atomic uint32_t n_charged; /* slots that are counted against `memory` */
+static _Atomic int32_t n_unlisted; /* threads that wait without a slot */
 
 int dp_waiting_init(void)
 {
-    if (!slots)
-        slots = dp_mem_table(DP_WAITING_SLOTS * sizeof *slots);
+    if (!slots && (slots = dp_mem_table_growing(SLOTS_AT_ONCE * sizeof *slots, DP_WAITING_SLOTS * sizeof *slots)))
+        dp_store_relaxed(&n_charged, SLOTS_AT_ONCE);
     return slots ? 0 : -ENOMEM;
+}
+
+/* Whether slot `at` may be used: charges memory for more slots if there is any to spare. */
+static bool may_use(uint32_t at)
+{
+    uint32_t charged = dp_load_relaxed(&n_charged);
+    if (at < charged)
+        return true;
+    if (at >= DP_WAITING_SLOTS || !dp_mem_charge_spare(SLOTS_AT_ONCE * sizeof *slots))
+        return false;
+    if (!dp_cas_relaxed(&n_charged, &charged, charged + SLOTS_AT_ONCE))
+        dp_mem_uncharge(SLOTS_AT_ONCE * sizeof *slots); /* another thread has charged */
+    return true;
 }
 
 /*
@@ -75,21 +93,47 @@ static void abandon(struct slot *slot)
         dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
 }
 
-/* Tries a place that no thread has used first, then any free one. 0: none. */
+static bool take(uint32_t at, int32_t tid)
+{
+    int32_t none = 0;
+    return !dp_load_relaxed(&slots[at].tid) && dp_cas_relaxed(&slots[at].tid, &none, tid);
+}
+
+/*
+ * Tries some places that other threads have left, so that the table does not grow with the number of threads that came
+ * and went; then the first one that was never used; while that fails, because another thread has it or there is none,
+ * more of those that were left. 0: none.
+ */
 static dp_waiting_place claim(struct dp_thread *self)
 {
     int32_t tid = (int32_t)syscall(SYS_gettid);
-    uint32_t next = dp_load_relaxed(&n_used);
     for (unsigned i = 0; i < CLAIM_TRIES; i++) {
-        uint32_t at = i == 0 && next < DP_WAITING_SLOTS ? next : (self->number + i * 127) % (next ? next : 1);
-        int32_t none = 0;
-        if (dp_load_relaxed(&slots[at].tid) || !dp_cas_relaxed(&slots[at].tid, &none, tid))
+        uint32_t next = dp_load_relaxed(&n_used), at = next ? (self->number + i * 127) % next : 0;
+        if (next && take(at, tid))
+            return at + 1;
+        if (i < REUSE_TRIES || !may_use(next))
             continue;
-        if (at == next)
-            dp_cas_relaxed(&n_used, &next, next + 1);
-        return at + 1;
+        bool is_mine = take(next, tid);
+        at = next;
+        dp_cas_relaxed(&n_used, &next, next + 1); /* also for a thread that has taken it and not come so far */
+        if (is_mine)
+            return at + 1;
     }
     return 0;
+}
+
+/* The calling thread waits without a slot, or does so no more. */
+static void set_unlisted(struct dp_thread *self, bool is)
+{
+    if ((self->waiting == DP_WAITING_UNLISTED) == is)
+        return;
+    self->waiting = is ? DP_WAITING_UNLISTED : 0;
+    dp_add_relaxed(&n_unlisted, is ? 1 : -1);
+}
+
+static struct slot *slot_of(const struct dp_thread *self)
+{
+    return slots && self->waiting && self->waiting != DP_WAITING_UNLISTED ? &slots[self->waiting - 1] : NULL;
 }
 
 dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
@@ -98,9 +142,16 @@ dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin
     struct dp_thread *self = dp_thread_self();
     if (!slots)
         return 0;
-    if (!self->waiting && !(self->waiting = claim(self)))
-        return 0;
-    struct slot *slot = &slots[self->waiting - 1];
+    if (!slot_of(self)) {
+        dp_waiting_place place = claim(self);
+        set_unlisted(self, !place);
+        if (!place) {
+            dp_stats_add(DP_STAT_WAITS_UNLISTED, 1);
+            return DP_WAITING_UNLISTED;
+        }
+        self->waiting = place;
+    }
+    struct slot *slot = slot_of(self);
     if (dp_load_relaxed(&slot->begin_ns)) {
         if (frame < dp_load_relaxed(&slot->frame))
             return 0;
@@ -119,7 +170,7 @@ dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin
 
 void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp_waiters_entry listed)
 {
-    if (!place)
+    if (!place || place == DP_WAITING_UNLISTED)
         return;
     dp_store_relaxed(&slots[place - 1].listed, listed);
     dp_store_relaxed(&slots[place - 1].contended, contended);
@@ -127,16 +178,17 @@ void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp
 
 bool dp_waiting_is_inside(uintptr_t frame)
 {
-    uint32_t place = dp_thread_self()->waiting;
-    return place && slots && dp_load_relaxed(&slots[place - 1].begin_ns) &&
-           frame < dp_load_relaxed(&slots[place - 1].frame);
+    const struct slot *slot = slot_of(dp_thread_self());
+    return slot && dp_load_relaxed(&slot->begin_ns) && frame < dp_load_relaxed(&slot->frame);
 }
 
 int64_t dp_waiting_end(dp_waiting_place place, int64_t begin_ns)
 {
-    struct slot *slot = place ? &slots[place - 1] : NULL;
-    if (!slot)
+    if (place == DP_WAITING_UNLISTED)
+        set_unlisted(dp_thread_self(), false);
+    if (!place || place == DP_WAITING_UNLISTED)
         return begin_ns;
+    struct slot *slot = &slots[place - 1];
     if (dp_load_relaxed(&slot->begin_ns) != begin_ns)
         return -1;
     dp_store_relaxed(&slot->contended, 0);
@@ -153,8 +205,10 @@ static void free_slot(struct slot *slot)
 void dp_waiting_leave(void)
 {
     struct dp_thread *self = dp_thread_self();
-    if (self->waiting && slots)
-        free_slot(&slots[self->waiting - 1]);
+    struct slot *slot = slot_of(self);
+    set_unlisted(self, false);
+    if (slot)
+        free_slot(slot);
     self->waiting = 0;
 }
 
@@ -162,11 +216,18 @@ void dp_waiting_fork_child(void)
 {
     dp_thread_self()->waiting = 0;
     dp_store_relaxed(&n_used, 0);
+    dp_store_relaxed(&n_unlisted, 0);
     if (slots)
         madvise(slots, DP_WAITING_SLOTS * sizeof *slots, MADV_DONTNEED);
 }
 
 /* ---- for reports ---- */
+
+unsigned dp_waiting_unlisted(void)
+{
+    int32_t n = dp_load_relaxed(&n_unlisted);
+    return n > 0 ? (unsigned)n : 0;
+}
 
 unsigned dp_waiting_slots(void)
 {

@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A slot's number + 1; 0: the wait is not in the table. */
+/* A slot's number + 1; 0: the wait is not in the table; UNLISTED: it is counted, but has no slot. */
 typedef uint32_t dp_waiting_place;
+#define DP_WAITING_UNLISTED UINT32_MAX
 
 /* -ENOMEM: waits under way are not seen. Context: init. */
 int dp_waiting_init(void);
@@ -58,7 +59,11 @@ struct dp_waiting {
     uint8_t kind; /* enum deltaprof_lock_kind */
 };
 
-enum { DP_WAITING_SLOTS = 1024 };
+/* Most slots; memory is charged for some at once. */
+enum { DP_WAITING_SLOTS = 16384 };
+
+/* How many threads wait that have no slot. */
+unsigned dp_waiting_unlisted(void);
 
 /* How many slots there may be; reads slot i. False: nothing waits there. */
 unsigned dp_waiting_slots(void);

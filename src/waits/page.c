@@ -95,6 +95,15 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
     return err ? err : write_stack(p, DP_KIND_MUTEX, released);
 }
 
+static int write_count(struct page *p)
+{
+    size_t n_unlisted = dp_waiting_unlisted(), n = p->waits.all.n + n_unlisted;
+    int err = say(p, "%zu thread%s wait%s", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+    if (!err && n_unlisted)
+        err = say(p, ", %zu of them not listed here: too many at once (memory=)", n_unlisted);
+    return err ? err : say(p, "\n");
+}
+
 int dp_waits_write(dp_pprof_write_fn fn, void *ctx)
 {
     struct page p = {.fn = fn, .ctx = ctx};
@@ -103,7 +112,7 @@ int dp_waits_write(dp_pprof_write_fn fn, void *ctx)
     p.now_ns = dp_clock_ns();
     size_t n = p.waits.all.n;
     if (!err)
-        err = say(&p, "%zu thread%s wait%s\n", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+        err = write_count(&p);
     for (size_t i = 0; !err && i < n; i++)
         err = write_circle(&p, &p.waits.all.at[i]);
     for (size_t i = 0; !err && i < n; i++)

@@ -15,7 +15,7 @@ def waits(port):
 def waiting(how, true, conf):
     """Runs the victim until true(port, directory) is true; returns its result, and the run."""
     out, port = new_directory(), free_port()
-    with subprocess.Popen([victim('waiting'), how], env=environment(f'{conf},listen=127.0.0.1:{port}', out),
+    with subprocess.Popen([victim('waiting'), *([how] if isinstance(how, str) else how)], env=environment(f'{conf},listen=127.0.0.1:{port}', out),
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
         try:
             answer = wait_until(lambda: true(port, out))
@@ -36,6 +36,28 @@ def that_a_deadlock_is_named():
     for one, other in ((a, b), (b, a)):
         assert ' s for mutex 0x' in one and f"held by {' '.join(other.split()[:2])}: a deadlock" in one, text
     assert ' s for cond 0x' in paragraphs['is_idle'] and 'held' not in paragraphs['is_idle'], text
+
+
+def that_more_than_a_thousand_waiting_threads_are_all_shown():
+    def told(port, out):
+        text = waits(port)
+        return text if text.startswith('1500 threads wait\n') else None
+    text, r = waiting(('many', '1500'), told, 'interval=1h,block_rate=1ns')
+    assert text.count('\n    waits_with_many\n') == 1500, text[:1000]
+    rows = reader.sum_profiles(profiles(r, kind='block'))
+    assert sum(row['contentions'] for (names, _), row in rows.items() if names[0] == 'waits_with_many') == 1500, rows
+
+
+def that_stacks_are_whole_although_there_are_few_buffers_for_them():
+    """With memory=4M there are about ten. Stacks of threads for which there is none in time are counted as that."""
+    _, r = waiting(('many', '1500'), lambda port, out: waits(port).startswith('1500 threads wait'), 'interval=1h,block_rate=1ns,memory=4M')
+    profile, = profiles(r, kind='block')
+    found = [s for s in profile.samples if s.names[0] == 'waits_with_many']
+    leaf_only = sum(s.values['contentions'] for s in found if 'start_thread' not in s.names)
+    assert sum(s.values['contentions'] for s in found) == 1500, found
+    assert leaf_only < 50, leaf_only
+    lost = [c for c in profile.comments if 'stacks' in c]
+    assert lost == ([f'{leaf_only} stacks cut to the leaf frame: all buffers for stacks were in use (memory=)'] if leaf_only else []), lost
 
 
 def that_a_wait_that_goes_on_is_counted_once():

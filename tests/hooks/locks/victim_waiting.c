@@ -4,6 +4,7 @@
  *
  *     victim_waiting deadlock    two threads each wait for the mutex that the other one holds, one for a condition
  *     victim_waiting once        one waits for a mutex that main holds; it prints how many ns its call took
+ *     victim_waiting many N      N threads begin at once to wait for a mutex that main holds
  *
  * and ones that end by themselves:
  *
@@ -11,6 +12,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,9 +139,46 @@ __attribute__((noinline)) void holds_second(void)
     join(threads);
 }
 
+static _Atomic int n_ready;
+static _Atomic bool begins;
+
+__attribute__((noinline)) void *waits_with_many(void *unused)
+{
+    n_ready++;
+    while (!begins)
+        sched_yield();
+    pthread_mutex_lock(&first);
+    pthread_mutex_unlock(&first);
+    return unused;
+}
+
+/* They end once the standard input does. */
+static void wait_with(int n)
+{
+    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 128 << 10);
+    pthread_mutex_lock(&first);
+    for (int i = 0; i < n; i++)
+        if (pthread_create(&threads[i], &small, waits_with_many, NULL))
+            _exit(77);
+    while (n_ready < n)
+        sched_yield();
+    begins = true;
+    holds();
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[3];
+    if (argc > 2 && !strcmp(argv[1], "many")) {
+        wait_with(atoi(argv[2]));
+        return 0;
+    }
     if (argc > 1 && !strcmp(argv[1], "two")) {
         holds_first();
         holds_second();

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
+#include "base/stats.h"
 #include "record/record.h"
 #include "record/released.h"
 #include "store/store.h"
@@ -123,7 +125,8 @@ static unsigned n_places;
 
 static void *ends_without_notice(void *unused)
 {
-    n_places += begin(&locks[2], dp_clock_ns(), 1000) != 0;
+    dp_waiting_place place = begin(&locks[2], dp_clock_ns(), 1000);
+    n_places += place && place != DP_WAITING_UNLISTED;
     return unused; /* no dp_waiting_leave */
 }
 
@@ -156,6 +159,55 @@ static void threads_that_ended_do_not_wait(void **state)
         dp_waiting_count(0);
     }
     assert_int_equal(n_places, DP_WAITING_SLOTS + 100);
+}
+
+enum { MANY = 1500 };
+static pthread_barrier_t all_wait, all_counted;
+
+static void *waits_with_many(void *unused)
+{
+    int64_t now = dp_clock_ns();
+    dp_waiting_place place = begin(&locks[5], now, 1000);
+    pthread_barrier_wait(&all_wait);
+    pthread_barrier_wait(&all_counted);
+    dp_waiting_end(place, now);
+    dp_waiting_leave();
+    return unused;
+}
+
+/* How many of so many threads are listed while all of them wait; the others are counted. */
+static unsigned listed_of_many(void)
+{
+    static pthread_t threads[MANY];
+    struct dp_waiting wait;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&all_wait, NULL, MANY + 1);
+    pthread_barrier_init(&all_counted, NULL, MANY + 1);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(pthread_create(&threads[i], &small, waits_with_many, NULL), 0);
+    pthread_barrier_wait(&all_wait);
+    unsigned n = shown(&wait);
+    assert_int_equal(n + dp_waiting_unlisted(), MANY);
+    pthread_barrier_wait(&all_counted);
+    for (int i = 0; i < MANY; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(shown(&wait), 0);
+    assert_int_equal(dp_waiting_unlisted(), 0);
+    return n;
+}
+
+static void each_of_many_threads_is_counted(void **state)
+{
+    size_t cap = dp_mem_used() / 8 * 10; /* less than three tenths of it are free */
+    uint64_t unlisted = dp_stats_read(DP_STAT_WAITS_UNLISTED);
+    dp_mem_cap(cap);
+    unsigned n = listed_of_many();
+    assert_true(n > MANY / 2 && n < MANY);
+    assert_int_equal(dp_stats_read(DP_STAT_WAITS_UNLISTED) - unlisted, MANY - n);
+    dp_mem_cap(64 << 20);
+    assert_int_equal(listed_of_many(), MANY);
 }
 
 static void a_forked_child_begins_with_an_empty_table(void **state)
@@ -201,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_short_wait_is_left_to_its_end),
         cmocka_unit_test(a_wait_of_a_handler_leaves_the_one_below),
         cmocka_unit_test(an_abandoned_wait_gives_way_to_the_next),
+        cmocka_unit_test(each_of_many_threads_is_counted),
         cmocka_unit_test(threads_that_ended_do_not_wait),
         cmocka_unit_test(a_forked_child_begins_with_an_empty_table),
         cmocka_unit_test(the_last_release_of_a_lock_is_known),
