@@ -13,9 +13,13 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { SCOPED_BYTES = 8192 };
 
 struct unit {
     Dwarf_Addr start, end; /* in the process */
@@ -28,6 +32,8 @@ struct lines {
     Dwfl_Module *module;
     struct unit *units; /* by start */
     size_t n_units;
+    char scoped[SCOPED_BYTES]; /* names of the last lookup that were put together */
+    size_t n_scoped;
 };
 
 static int by_start(const void *a, const void *b)
@@ -118,6 +124,53 @@ static int scopes_at(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die **scopes)
     return n;
 }
 
+/* The declaration of a function, where its scopes are those of the source. */
+static Dwarf_Die declaration_of(Dwarf_Die die)
+{
+    static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        Dwarf_Attribute attribute;
+        Dwarf_Die linked;
+        if (dwarf_attr(&die, links[i], &attribute) && dwarf_formref_die(&attribute, &linked))
+            die = linked;
+    }
+    return die;
+}
+
+static bool is_scope(int tag)
+{
+    return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
+           tag == DW_TAG_namespace || tag == DW_TAG_subprogram;
+}
+
+/*
+ * The name of a function that has no linkage name, with its scopes: main::{lambda()}::operator(). The compiler gives
+ * linkage names only to what other files may call.
+ */
+static const char *scoped_name(struct lines *l, Dwarf_Die *die, const char *name)
+{
+    Dwarf_Die declaration = declaration_of(*die), *scopes = NULL;
+    char *to = l->scoped + l->n_scoped;
+    size_t room = sizeof l->scoped - l->n_scoped, n = 0;
+    int n_scopes = dwarf_getscopes_die(&declaration, &scopes);
+    for (int i = n_scopes - 1; i > 0 && n < room; i--) {
+        int tag = dwarf_tag(&scopes[i]);
+        const char *scope = is_scope(tag) ? dwarf_diename(&scopes[i]) : NULL;
+        if (!scope && (tag == DW_TAG_class_type || tag == DW_TAG_structure_type))
+            scope = "{lambda}";
+        size_t n_scope = scope ? strlen(scope) : 0;
+        if (n_scope > 2 && *scope == '<' && scope[n_scope - 1] == '>') /* <lambda()>: written as demanglers do */
+            n += (size_t)snprintf(to + n, room - n, "{%.*s}::", (int)n_scope - 2, scope + 1);
+        else if (scope)
+            n += (size_t)snprintf(to + n, room - n, "%s::", scope);
+    }
+    free(scopes);
+    if (!n || n >= room || (n += (size_t)snprintf(to + n, room - n, "%s", name)) >= room)
+        return name;
+    l->n_scoped += n + 1;
+    return to;
+}
+
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
 /*
@@ -184,6 +237,8 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
     if (!unit)
         return 0;
     Dwarf_Die *scopes = NULL;
+    struct lines *l = file->lines;
+    l->n_scoped = 0;
     int n_scopes = scopes_at(&unit->cu, pc - unit->bias, &scopes), n = 0;
     const char *at_file = NULL;
     int at_line = 0;
@@ -200,6 +255,8 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
         const char *name = string_of(die, DW_AT_name), *linkage = string_of(die, DW_AT_linkage_name);
         if (!linkage)
             linkage = string_of(die, DW_AT_MIPS_linkage_name);
+        if (!linkage && name)
+            name = scoped_name(l, die, name);
         lines[n++] = (struct dp_symbol_line){
             .name = name,
             .system_name = linkage ? linkage : name,

@@ -187,6 +187,23 @@ static void lines_show_what_was_inlined(void **state)
     dp_module_lines.close(session);
 }
 
+/* In lambda.cpp, where a C++ compiler is there. */
+extern __attribute__((weak)) uintptr_t lambda_here(void);
+
+static void a_lambda_has_the_name_of_its_function(void **state)
+{
+    struct dp_symbol_line lines[8];
+    void *session;
+    if (!lambda_here)
+        skip();
+    int n = look_up(&dp_module_lines, self, lambda_here() - 1, lines, &session);
+    assert_true(n >= 2);
+    assert_string_equal(lines[0].name, "pc_here");
+    assert_non_null(strstr(lines[1].name, "handle_request"));
+    assert_non_null(strstr(lines[1].name, "::operator()"));
+    dp_module_lines.close(session);
+}
+
 static void exported_functions_have_no_version_in_their_name(void **state)
 {
     struct dp_symbol_line lines[8];
@@ -250,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_file_with_another_build_id_is_refused),
         cmocka_unit_test(damaged_files_are_survived),
         cmocka_unit_test(lines_show_what_was_inlined),
+        cmocka_unit_test(a_lambda_has_the_name_of_its_function),
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
