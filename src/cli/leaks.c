@@ -80,10 +80,13 @@ static int judge(struct dp_cli_leaks *r)
         const struct dp_query_process *process = &r->series.processes.at[curve->process];
         struct dp_query_evidence e = dp_query_evidence_of(process, curve, process->growth);
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
-        if (process->ended && process->n_points < DP_QUERY_TICKS_NEEDED)
+        double in_use = process->at_exit ? curve->end_bytes : bytes; /* as `top` shows it */
+        if (e.verdict == DP_QUERY_LEFT)
             bytes = curve->end_bytes;
+        else if (process->n_points < DP_QUERY_TICKS_NEEDED)
+            bytes = in_use;
         if (all_ended || !process->ended) /* memory of an ended process is not in use */
-            r->in_use += bytes;
+            r->in_use += in_use;
         bool is_leak = e.confidence >= r->least && (e.verdict == DP_QUERY_LEFT || e.bytes_per_hour > 0);
         if (is_leak) {
             struct dp_cli_leak *leak = leak_of(r, curve);

@@ -203,6 +203,8 @@ static int show(struct table *t, char **paths, size_t n, size_t n_wanted)
     struct dp_query_count *c = &t->count;
     struct dp_query *v = c->view;
     int status = dp_query_read(v, paths, n);
+    if (!status && c->by == DP_QUERY_BY_LABEL)
+        status = dp_query_check_key(v, c->key);
     if (!status)
         status = add_columns(t);
     if (status)

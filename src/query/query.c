@@ -265,6 +265,15 @@ static int refuse_label(const struct dp_query *v, const char *wanted)
     return DP_EXIT_FAILED;
 }
 
+int dp_query_check_key(const struct dp_query *v, const char *key)
+{
+    const struct dp_model *m = &v->merge.model;
+    for (size_t i = 0; i < m->labels.n; i++)
+        if (!strcmp(dp_model_text(m, m->labels.at[i].key), key))
+            return 0;
+    return refuse_label(v, key);
+}
+
 static int check_labels(const struct dp_query *v)
 {
     const struct dp_model *m = &v->merge.model;

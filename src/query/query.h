@@ -157,5 +157,7 @@ int dp_query_pair(struct dp_query *, const struct dp_model_pair *);
 int dp_query_stack(struct dp_query *, const uint32_t *locations, uint32_t depth);
 /* Whether the row has all labels that were asked for. */
 bool dp_query_has_labels(const struct dp_query *, uint32_t row);
+/* 0, or DP_EXIT_FAILED after one line: no sample has a label of that key. After dp_query_read. */
+int dp_query_check_key(const struct dp_query *, const char *key);
 /* The value of a row's label KEY as text; NULL: it has none. Good until the next call. */
 const char *dp_query_label_value(const struct dp_model *, uint32_t row, const char *key, char number[32]);

@@ -226,10 +226,11 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
         return status;
     bool is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
     process->ended = is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
+    process->at_exit = is_exit;
     if (is_exit || !process->ended || n < 2)
         return 0;
     status = dp_query_read_file(v->verb, names[1].file, v->limit_bytes, source);
-    process->destroyed = !status && dp_merge_says(&source->decode, DP_MERGE_EXIT);
+    process->destroyed = process->at_exit = !status && dp_merge_says(&source->decode, DP_MERGE_EXIT);
     return status;
 }
 

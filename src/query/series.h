@@ -12,6 +12,7 @@ struct dp_query_process {
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
     bool ended;     /* there is a file that was written at its end */
+    bool at_exit;   /* one of them before its destructors */
     bool destroyed; /* and another one, after its destructors */
     int64_t rate;   /* mean bytes between samples */
     double growth;  /* dp_query_evidence_growth of its curves */

@@ -280,6 +280,11 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         for name in 'strbuf_add', 'appendStringInfo', 'g_list_append', 'QString::append', 'operator_new_user':
             self.assertEqual(next(iter(self.names(self.file('p', [(['malloc', name, 'fill', 'main'], [1, 1, 1, 1])])))), name)
 
+    def test_a_key_that_no_label_has_is_said(self):
+        path = self.file('p', [(['f'], [1, 1, 1, 1], {'thread': 'main'})])
+        self.run_it('top', '--by', 'label:thred', path, status=1)
+        self.assertEqual(self.error, 'deltaprof top: no sample has the label thred; there are: thread=main\n')
+
     def test_a_list_of_the_user_is_folded_too(self):
         path = self.file('p', [(['malloc', 'own_alloc', 'their_alloc', 'fill', 'main'], [1, 1, 1, 1])])
         self.file('config/deltaprof/fold', b'# mine\n^own_\n')
