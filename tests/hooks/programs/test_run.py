@@ -233,6 +233,15 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertIn(f'({name})', done.stderr)
             self.assertIn(seen, done.stderr)
 
+    def test_an_allocator_without_symbols_is_known_by_its_messages(self):
+        own = 'const char text[] = "%s";\nint main(void) { return text[0] == 0; }'
+        for name, message in (('jemalloc', '<jemalloc>: Out of memory\\n'), ('mimalloc', 'mimalloc: warning: ')):
+            path = self.compile('says-' + name, own % message)
+            subprocess.run(['strip', path], check=True)
+            done = self.run_it('run', '-o', 'out=none', path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'contains its own malloc ({name})', done.stderr)
+
     @unittest.skipUnless(os.uname().machine == 'x86_64', 'the code is for x86-64')
     def test_futex_calls_without_libc_are_named_before_the_start(self):
         call = ('int main(void) { static int word; long result = 202;\n'
