@@ -38,6 +38,7 @@ struct dp_cursor {
 static struct dp_lock lock;
 static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX] DP_LARGE;
 static int64_t ttl_ns;
+static _Atomic bool used; /* relaxed: a cursor was asked for, in this process or before its fork */
 
 void dp_cursor_init(int64_t ttl)
 {
@@ -98,6 +99,7 @@ static struct dp_cursor *vacant(const struct dp_cursor_key *key)
 struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *key, bool from_now, int *error)
 {
     int64_t now = dp_clock_ns();
+    dp_store_relaxed(&used, true);
     dp_lock_lock(&lock);
     struct dp_cursor *c = find(key);
     if (c && c->taken) {
@@ -210,6 +212,8 @@ void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t
 void dp_cursor_fork_child(void)
 {
     dp_lock_reset(&lock);
+    if (!dp_load_relaxed(&used))
+        return; /* all is zero, and a write copies pages in each child */
     memset(defaults, 0, sizeof defaults);
     memset(named, 0, sizeof named);
 }
