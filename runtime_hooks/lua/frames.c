@@ -27,7 +27,7 @@
 
 enum { CALLS_MAX = 16384, COROUTINES_MAX = 4096, RUNNING_MAX = 64, JUMPS_MAX = 256, LOOP_ENDS = 1u << 31 };
 
-/* A CallInfo's first bytes, up to its status and what lies behind it. */
+/* The first bytes of a CallInfo, up to its status and a little more. */
 enum { CALL_INFO_BYTES = 64, OFFSETS_BELOW = 1 << 28 };
 union call_info {
     char bytes[CALL_INFO_BYTES];

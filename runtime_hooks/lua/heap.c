@@ -3,11 +3,11 @@
  * heap.c - the allocator of a Lua state as the heap `lua`.
  *
  * It wraps the allocator that the state had (lua_setallocf). The thread's countdown is guarded around the real call, so
- * what that takes from malloc counts once, as Lua's. A call that samples nothing costs a subtraction; a free asks the
- * filter of live blocks.
+ * that memory which this allocator takes from malloc counts once, as Lua's. A call without a sample costs a
+ * subtraction; a free asks the filter of live blocks.
  *
- * Lua tells the allocator a new object's type instead of an old size: that is how coroutines are seen. The block of the
- * main coroutine is the last that lua_close frees.
+ * For a new object Lua passes its type to the allocator instead of an old size. By that type the allocator recognizes
+ * coroutines. The block of the main coroutine is the last one that lua_close frees.
  */
 #include "state.h"
 
@@ -25,7 +25,7 @@ static inline void edge(void)
         deltaprof_poll();
 }
 
-/* A sampled path stands in a function of its own, whose caller is the caller of the hook: the hook jumps to it. */
+/* A sampled path is a separate function, to which the hook jumps, so that its caller is the caller of the hook. */
 #define SAMPLED static __attribute__((noinline))
 
 SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
@@ -84,7 +84,7 @@ static void *freed(struct dp_lua_state *state, void *old, size_t n_old)
     return NULL;
 }
 
-/* A coroutine is made; at its first one the state learns how large they are. */
+/* A coroutine is made. The first one of a state sets the size of coroutines. */
 static void *new_coroutine(struct dp_lua_state *state, size_t n)
 {
     int64_t rest;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * layout.c - finds where a running Lua 5.4 keeps its calls, without a table of versions.
+ * layout.c - finds the offsets of the fields in which a running Lua 5.4 keeps its calls, without a table of versions.
  *
- * It runs a chunk that calls a C function, in a protected call. That function knows what it must find: the CallInfo
- * that lua_getstack gives, the caller behind it, the jump buffer between two C frames. Every field that frames.c reads
- * is found or checked so; a Lua that is built otherwise is not read.
+ * It runs a chunk that calls a C function, in a protected call. That function knows the values that it searches for:
+ * the CallInfo that lua_getstack gives, its caller's, the jump buffer between two C frames. Every field that frames.c
+ * reads is found or checked so. A Lua with another layout is not read.
  *
  * The interpreter's loop (luaV_execute) is a local function. It is the one function that is on the C stack both when
  * Lua code calls the C function and when it indexes a table whose __index is the C function, and not when lua_pcall
@@ -20,7 +20,7 @@ struct dp_lua_layout dp_lua_layout;
 
 enum { FUNCTIONS_MAX = 32 };
 struct c_stack {
-    uintptr_t functions[FUNCTIONS_MAX]; /* the begin of each */
+    uintptr_t functions[FUNCTIONS_MAX]; /* the beginning of each */
     int n;
 };
 
@@ -49,7 +49,7 @@ static bool is_on(const struct c_stack *stack, uintptr_t function)
     return false;
 }
 
-/* The end of a function: its code is one piece, and the unwinder says which function an address belongs to. */
+/* The end of a function. Its code is one piece, and the unwinder tells the function of an address. */
 static size_t size_of(uintptr_t function)
 {
     size_t inside = 0, outside = 1;
@@ -75,7 +75,7 @@ static void find_loop(struct probe *probe)
         if (!function || function == loop || !is_on(&probe->indexed, function) || is_on(&probe->direct, function))
             continue;
         if (loop)
-            return; /* two candidates: the jump buffers alone say where frames belong */
+            return; /* two candidates: frames are placed by the jump buffers alone */
         loop = function;
     }
     if (loop) {
@@ -135,7 +135,8 @@ static int look(lua_State *L)
     return 1;
 }
 
-/* Calls look, or a chunk that gets it and a table whose __index it is. The chunk uses its result: no tail call. */
+/* Calls look, or a chunk with two arguments: look, and a table whose __index is look. The chunk uses look's result, so
+ * that it is no tail call. */
 static int run(lua_State *L, struct probe *probe, struct c_stack *here, const char *chunk)
 {
     int top = lua_gettop(L), err = chunk ? luaL_loadstring(L, chunk) : 0;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int layout_found; /* 0: not looked for yet; 1: yes; -errno: no */
+static int layout_found; /* 0: not searched yet; 1: found; -errno: not found */
 
 static struct dp_lua_state *state_of(lua_State *L)
 {
@@ -32,7 +32,7 @@ static lua_State *main_of(lua_State *L)
     return main;
 }
 
-/* Once for the process: the first state tells how this Lua is built. Returns whether frames can be read. */
+/* Once for the process, with the first state: finds the layout of this Lua. Returns whether frames can be read. */
 static bool prepare(lua_State *L)
 {
     pthread_mutex_lock(&lock);
@@ -65,7 +65,7 @@ int deltaprof_lua_attach(lua_State *L)
     lua_setallocf(L, dp_lua_alloc, state);
     if (L != main)
         dp_lua_coroutine_add(state, L);
-    /* The first coroutine tells their size; this one ends at the next collection. */
+    /* Makes a first coroutine, whose size is that of all; it is freed at the next collection. */
     lua_newthread(L);
     state->named = named && dp_lua_coroutine_find(state, lua_tothread(L, -1));
     lua_pop(L, 1);

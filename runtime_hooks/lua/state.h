@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * state.h - what the parts of these hooks share: the Lua states that are profiled, and their coroutines. A client of
+ * state.h - the profiled Lua states and their coroutines, shared by the files of these hooks. A client of
  * <deltaprof/hooks.h>.
  *
  * "State" is a whole Lua (a global_State); "coroutine" is one lua_State, the main one included. A state is used by one
@@ -38,7 +38,7 @@ struct dp_lua_state {
     struct dp_lua_state *unused; /* the next one, while unused */
 };
 
-/* Where this build of Lua keeps what frames need, found at the first attach. */
+/* The offsets of the fields that frames.c reads in this build of Lua, found at the first attach. */
 struct dp_lua_layout {
     uint16_t L_ci, L_stack, L_jump;
     uint16_t ci_func, ci_previous, ci_status;
@@ -59,7 +59,7 @@ struct dp_lua_thread {
 };
 extern __thread struct dp_lua_thread dp_lua_thread __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* A state of its own for L's Lua, unless it has one; NULL: no memory. Context: ordinary. */
+/* Makes the struct for L's state, unless there is one; NULL: no memory. Context: ordinary. */
 struct dp_lua_state *dp_lua_state_new(lua_State *main);
 /* The state is closed. */
 void dp_lua_state_free(struct dp_lua_state *state);
@@ -100,7 +100,7 @@ struct dp_lua_captured {
 };
 bool dp_lua_capture(struct dp_lua_state *state, const void *stack, struct dp_lua_captured *captured);
 
-/* Loads of Lua's fields, whose types we do not have. */
+/* Loads of Lua's fields, whose types are not in public headers. */
 typedef const char *dp_lua_pointer_field __attribute__((may_alias));
 static inline const char *dp_lua_pointer(const void *object, uint16_t offset)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attach.c - the beginning: is there a Python in this process, and what of it is wanted (`python=`)?
+ * attach.c - finds out whether this process has a Python, and installs the parts that `python=` asks for.
  */
 #include "python.h"
 

@@ -16,17 +16,17 @@
  *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
  *
  * All values that are read are checked: pointers are aligned, anchors lie on the stack, a code object has the type of
- * code objects, lengths are bounded. Frames that have not begun are left out, as the interpreter's own tracebacks do.
+ * code objects, lengths are bounded. Frames that have not begun are left out, as in the interpreter's own tracebacks.
  * From the beginning of finalization on there are no Python frames.
  *
- * A code object's function is copied into deltaprof's table once; a cache by address remembers its id. The address may
- * have become that of another code object since, so each hit compares the texts.
+ * A code object's function is copied into deltaprof's table once; a cache by address has its id. Another code object
+ * may have that address later, so each hit compares the texts.
  */
 #include "python.h"
 
 enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
 
-static uint32_t known_functions[KNOWN]; /* by the address of a code object; a guess, always checked */
+static uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
 static uint32_t function_of(const char *code)
 {

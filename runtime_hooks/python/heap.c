@@ -2,13 +2,13 @@
 /*
  * heap.c - Python's object allocator as the heap `python`.
  *
- * PyMem_SetAllocator wraps the domains MEM and OBJ. RAW is malloc, which is seen already; so is what MEM and OBJ hand
- * on to malloc, but a hook here guards the thread's countdown around the real call, so each request counts once, as
- * Python's. Objects that the interpreter takes from its free lists are no events.
+ * PyMem_SetAllocator wraps the domains MEM and OBJ. The domain RAW is malloc, which has its own hooks. MEM and OBJ call
+ * malloc too, for large blocks; a hook here guards the thread's countdown around the real call, so that each request
+ * counts once, as Python's. Objects that the interpreter takes from its free lists are no events.
  *
- * It is installed before main, which every version allows. PYTHONMALLOC and -X dev choose allocators when the
- * interpreter starts and take ours away: then there are Python's frames and malloc, and no heap `python`. tracemalloc
- * puts itself in front of ours and takes only itself away.
+ * It is installed before main, which every version allows. With PYTHONMALLOC and -X dev the interpreter sets its
+ * allocators when it starts, which removes this one: then there are Python's frames and malloc, and no heap `python`.
+ * tracemalloc wraps this allocator, and later removes only itself.
  *
  * A call before the profiler's first sample is due costs a subtraction; a free asks the filter of live blocks.
  */
@@ -26,7 +26,7 @@ struct allocator {
 };
 enum { MEM = 1, OBJ = 2, DOMAINS };
 
-static struct allocator real[DOMAINS]; /* by domain; their address is our ctx */
+static struct allocator real[DOMAINS]; /* by domain; the address of one is the hooks' ctx */
 static uint32_t heap;
 
 /* The outer edge of a sampled allocation, where the library may make its threads. */
@@ -36,7 +36,7 @@ static inline void edge(void)
         deltaprof_poll();
 }
 
-/* A sampled path stands in a function of its own, whose caller is the caller of the hook: the hook jumps to it. */
+/* A sampled path is a separate function, to which the hook jumps, so that its caller is the caller of the hook. */
 #define SAMPLED static __attribute__((noinline))
 
 SAMPLED void *malloc_sampled(void *ctx, size_t n)

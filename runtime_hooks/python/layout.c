@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * layout.c - finds CPython in the process, static or shared, and where its structures keep what a stack needs.
+ * layout.c - finds CPython in the process, static or shared, and the offsets of the fields that frames.c reads.
  *
  * Offsets come from a table by version. The offsets of a code object's fields are read from the running interpreter
  * itself, which lists them for `inspect` (tp_members), and its size must be the one in the table: an interpreter with
@@ -134,8 +134,8 @@ static int find_layout(const char *version)
 }
 
 /*
- * NULL if no Python is in the global scope. Not looked up by dlsym: a search that fails stores an error text in memory
- * of the program's allocator, which a program without Python must not pay.
+ * NULL if no Python is in the global scope. It is not looked up by dlsym, because a failed search allocates an error
+ * text with the program's malloc, and programs without Python must not pay for that.
  */
 extern const char *Py_GetVersion(void) __attribute__((weak, visibility("default")));
 

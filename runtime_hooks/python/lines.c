@@ -4,7 +4,7 @@
  *
  * Sources of the formats: CPython's Objects/locations.md (3.11 and later) and Objects/lnotab_notes.txt (3.9, 3.10).
  * Each entry covers a run of instructions; the line of an offset is that of the entry that covers it. Decoding a table
- * takes about a nanosecond a byte, so lines are remembered.
+ * takes about a nanosecond a byte, so lines are cached.
  */
 #include "python.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * python.h - what the parts of these hooks share: where a running CPython keeps things. A client of
- * <deltaprof/hooks.h>.
+ * python.h - the layout of a running CPython, shared by the files of these hooks. A client of <deltaprof/hooks.h>.
  */
 #pragma once
 
@@ -32,7 +31,7 @@ struct dp_python {
 };
 extern struct dp_python dp_python __attribute__((visibility("hidden")));
 
-/* The interpreter's static state, in which its lock lies; the hooks of locks read it. Zero: not known. */
+/* The interpreter's static state, which contains its lock; the hooks of locks read it. Zero: not known. */
 extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 
 /* Finds the interpreter in the process. 0; -ENOENT: there is none; -ENOTSUP: one that is not known, *why says what.
@@ -73,7 +72,7 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
 enum { DP_PYTHON_TEXT = 640 };
 bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
 
-/* Loads of the interpreter's fields, whose types we do not have. */
+/* Loads of the interpreter's fields, whose types are not in public headers. */
 typedef const char *dp_python_pointer_field __attribute__((may_alias));
 typedef int32_t dp_python_int_field __attribute__((may_alias));
 typedef int64_t dp_python_long_field __attribute__((may_alias));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * formats/bytes.h - a growing message. Once memory is missing, or adding failed, it takes nothing more: `failed` is
- * asked at the end.
+ * formats/bytes.h - a message that grows. After a failure, such as missing memory, further additions do nothing;
+ * callers check `failed` once, at the end.
  */
 #pragma once
 

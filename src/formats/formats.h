@@ -22,7 +22,7 @@ struct dp_formats_attribute {
     const char *key, *value;
 };
 
-/* What OTLP says beside the profile. */
+/* Data of an OTLP request beside the profile. */
 struct dp_formats_origin {
     const struct dp_formats_attribute *attributes; /* of the resource: service.name, ... */
     size_t n_attributes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* formats/names.c - names of a model's frames, and locations of pprof that have nothing but a name. */
+/* formats/names.c - names of a model's frames, and locations of pprof that have only a name. */
 #include "formats/names.h"
 
 #include "formats/bytes.h"

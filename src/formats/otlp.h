@@ -55,12 +55,12 @@ enum {
 #define OTLP_DEFAULT     "pprof.scope.default_sample_type"
 #define OTLP_ORDER       "pprof.scope.sample_type_order"
 #define OTLP_KIND        "deltaprof.kind"   /* of the scope: heap, mutex, block, events */
-#define OTLP_TIMESTAMP   "end_timestamp_ns" /* pprof's label for what OTLP has in Sample.timestamps_unix_nano */
+#define OTLP_TIMESTAMP   "end_timestamp_ns" /* pprof's label with the value of OTLP's Sample.timestamps_unix_nano */
 
 #define OTLP_TRACE "trace_id" /* labels that are a Link in OTLP, if they are hex numbers of 16 and 8 bytes */
 #define OTLP_SPAN  "span_id"
 
-/* What a mapping knows, in the order of struct dp_model_mapping. */
+/* The flags of a mapping, in the order of struct dp_model_mapping. */
 #define OTLP_MAPPING_FACTS                                                                              \
     {                                                                                                   \
         "pprof.mapping.has_functions", "pprof.mapping.has_filenames", "pprof.mapping.has_line_numbers", \

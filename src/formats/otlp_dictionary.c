@@ -49,7 +49,7 @@ uint32_t dp_otlp_attribute(struct writer *w, const char *key, const struct dp_fo
     return dp_otlp_entry(w, DICTIONARY_ATTRIBUTES, to);
 }
 
-/* The bytes stand in the value itself, as most readers want it. */
+/* The value has the bytes themselves, not an index, because most readers need that. */
 void dp_otlp_put_string(struct writer *w, struct dp_formats_bytes *to, uint32_t number)
 {
     const struct dp_strings *known = &w->tables[DICTIONARY_STRINGS];

@@ -3,9 +3,9 @@
  * formats/otlp_read.c - reads OTLP profiles as one pprof profile: each type of Profile is a sample type, each stack
  * with its attributes a row.
  *
- * Rows are joined by what identifies a Sample, so it does not matter whether the Profiles list them in the same order.
- * Profiles of several resources and windows are summed; their resources are not kept. Each value with a timestamp is a
- * row of its own, with the label end_timestamp_ns.
+ * Rows are joined by stack, attributes and link, so the Profiles may list them in different orders. Profiles of several
+ * resources and windows are summed; their resources are not kept. Each value with a timestamp becomes a separate row,
+ * with the label end_timestamp_ns.
  */
 #include "formats/otlp_rows.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* formats/otlp_rows.c - sums the Samples of OTLP Profiles by what identifies them. */
+/* formats/otlp_rows.c - sums the Samples of OTLP Profiles that have the same stack, attributes, link and time. */
 #include "formats/otlp_rows.h"
 
 #include "formats/bytes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* formats/otlp_rows.h - shared by the files that read OTLP: what was read, and the rows that are made of it. */
+/* formats/otlp_rows.h - shared by the files that read OTLP: the tables of the message, and the rows made from it. */
 #pragma once
 
 #include "formats/fields.h"
@@ -35,7 +35,7 @@ struct reader {
     uint32_t n_scopes;
     struct span default_type;
 
-    struct dp_strings keys; /* what identifies a row: its Sample's stack, attributes and link, and its time */
+    struct dp_strings keys; /* of rows: a Sample's stack, attributes and link, and the row's time */
     DP_VEC(struct value_type) types;
     DP_VEC(int64_t) values;     /* of each row, one for each type */
     DP_VEC(uint64_t) locations; /* pprof's id by index; 0: not written */

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the receivers call the kinds of profile. */
+/* The receivers' names of the kinds of profile. */
 static const char *profile_name(const char *kind)
 {
     return !strncmp(kind, "heap.", 5) ? "memory" : !strncmp(kind, "mutex.", 6) ? "mutex" : "block";
@@ -66,7 +66,7 @@ static int wire_label(struct dp_push_bytes *to, const char *name, const char *va
     return err;
 }
 
-/* One series with one sample. __delta__ false: the values are of the window already. */
+/* One series with one sample. __delta__ false: the values are already those of the window. */
 static int make_pyroscope(struct dp_push_body *body, const struct dp_push_origin *origin)
 {
     struct dp_push_bytes series = {0}, sample = {0};
@@ -143,7 +143,7 @@ void dp_push_body_id(uint8_t id[16], const struct dp_push_profile *p, size_t par
     memcpy(id, p->id, 16);
     for (int i = 0; i < 4; i++)
         id[9 + i] ^= (uint8_t)(part >> 8 * i);
-    id[6] = (id[6] & 0x0f) | 0x80; /* a UUID of version 8, made by its user's own rule */
+    id[6] = (id[6] & 0x0f) | 0x80; /* a UUID of version 8, which may be made by any rule */
     id[8] = (id[8] & 0x3f) | 0x80;
 }
 

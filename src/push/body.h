@@ -12,7 +12,7 @@ struct dp_push_body {
     char id[37];                         /* of this part, as a UUID: the same whenever it is sent again */
 };
 
-/* What a body says beside the profile. */
+/* Data of a body beside the profile. */
 struct dp_push_origin {
     const struct dp_push_tags *tags;
     const char *kind; /* heap, mutex, block, events; a dot follows */
@@ -23,5 +23,5 @@ int dp_push_body_make(struct dp_push_body *, const struct dp_push_target *, stru
                       int64_t now_ns, const struct dp_push_origin *);
 void dp_push_body_fini(struct dp_push_body *);
 
-/* What a reply with status 2xx says nevertheless: the number of profiles that the receiver rejected. */
+/* The number of profiles that the receiver rejected, according to a reply with status 2xx. */
 int64_t dp_push_body_rejected(const struct dp_push_target *, const void *reply, size_t n_bytes);

@@ -2,8 +2,8 @@
 /*
  * push/events.c - inotify for files, a pidfd for a process, and signals through ppoll.
  *
- * A signal's handler sets a flag, which libcurl's progress callback reads about once a second, and writes to an
- * eventfd, which ends a wait: so a signal between the look at the flag and the wait is not missed.
+ * A signal's handler sets a flag, which libcurl's progress callback reads about once a second. It also writes to an
+ * eventfd, which ends a wait, so a signal between reading the flag and waiting is not missed.
  */
 #include "push/events.h"
 
@@ -35,7 +35,7 @@ static void stop(int number)
     (void)number;
     dp_add_relaxed(&n_stops, 1);
     ssize_t n = write(dp_load_relaxed(&stop_fd), &one, sizeof one);
-    (void)n; /* a full counter has been heard already */
+    (void)n; /* if the counter is full, the wait ends anyway */
     errno = saved;
 }
 

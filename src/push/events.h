@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* push/events.h - waits for what may happen: new files, the end of a process, a signal that asks to end. */
+/* push/events.h - waits for new files, the end of a process, or a signal that asks to end. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +29,7 @@ bool dp_push_events_defer_stop(void);
 /* Whether a process of the `deltaprof run` with that id still lives: itself, or one with DELTAPROF_RUN=ID. */
 bool dp_push_events_lives(struct dp_push_events *, pid_t run);
 /*
- * Whether the process that wrote a file of the directory is profiled, and younger than the run. Servers that show their
- * state in place of their arguments overwrite their environment, so the variable alone does not find them.
+ * Whether the process that wrote a file of the directory is profiled, and younger than the run. Servers that set their
+ * process title overwrite their environment, so the variable alone does not find them.
  */
 bool dp_push_events_writes(const struct dp_push_events *, const char *pid);

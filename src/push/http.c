@@ -2,9 +2,9 @@
 /*
  * push/http.c - one POST through libcurl.
  *
- * Whether a request was delivered follows from what is known: a status line says what the receiver did; without one, a
- * request whose last byte was not written to the socket cannot have been taken, because its length was announced; with
- * all bytes written and no status line, the answer is unknown.
+ * How it decides whether a request was delivered: a status line says what the receiver did. Without a status line, a
+ * request whose last byte was not written to the socket was not accepted, because its length was announced. With all
+ * bytes written and no status line, delivery is unknown.
  */
 #include "push/http.h"
 
@@ -53,7 +53,7 @@ static size_t take(char *bytes, size_t size, size_t n_items, void *http)
     size_t n = size * n_items, room = REPLY_BYTES - h->reply.n;
     if (dp_push_bytes_take(&h->reply, bytes, n < room ? n : room))
         return 0;
-    return n; /* what does not fit is dropped */
+    return n; /* bytes that do not fit are dropped */
 }
 
 /* Ends the request some time after the process was asked to end. */
@@ -188,7 +188,7 @@ static int add_headers(struct dp_push_http *h, struct curl_slist **list, struct 
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
-/* What a status says. Statuses that a change of the configuration would cure keep the files. */
+/* The meaning of a status. After statuses that another configuration would change, the files are kept. */
 static enum dp_push_verdict of_status(long status)
 {
     if (status / 100 == 2)

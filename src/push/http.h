@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/http.h - sends one request over a connection of its own, and says what is known about its delivery.
+ * push/http.h - sends one request over a new connection, and reports whether it was delivered.
  *
  * Connections are not kept: on a connection that the receiver closed meanwhile, libcurl would send the request again by
  * itself, and it could arrive twice. Context: one thread.
@@ -10,7 +10,7 @@
 #include "push/body.h"
 
 enum dp_push_verdict {
-    DP_PUSH_TAKEN,  /* the receiver said so */
+    DP_PUSH_TAKEN,  /* the receiver accepted it */
     DP_PUSH_LATER,  /* not taken: to be sent again */
     DP_PUSH_NEVER,  /* not taken, and it never will be */
     DP_PUSH_UNKNOWN /* all was sent, and no answer came */

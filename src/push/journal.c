@@ -8,9 +8,9 @@
  *     file ID KEY                  a file of unit ID
  *     unit ID                      that unit is complete, and is under way
  *     send PART                    from here on the part may have reached the receiver
- *     back PART                    it did not
+ *     back PART                    the part did not reach the receiver
  *     part PART OUTCOME            the part was settled
- *     done OUTCOME                 so was the unit, with all its files
+ *     done OUTCOME                 the unit was settled, with all its files
  *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
  *     mended                       files that broken lines before here may have settled were settled
  *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction

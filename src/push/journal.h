@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/journal.h - remembers in the directory, for one receiver, which files were settled and what was on its way.
+ * push/journal.h - records in the directory, for one receiver, which files were settled and which part was being sent.
  *
- * A unit is what becomes one profile: usually a file, or successive files of one kind. It is sent in parts, usually
- * one. Each change is one appended line before or after the fact, so that a pusher which was killed at any moment can
- * be started again. One process owns a journal, by a lock on it.
+ * A unit is a file, or several successive files of one kind, that are sent as one profile. It is sent in parts, usually
+ * one. A part or file is settled when its outcome is known and it will not be sent again. Each change appends one line,
+ * so that a pusher that was killed at any moment can be started again. One process owns a journal, by a lock on it.
  */
 #pragma once
 
@@ -65,7 +65,7 @@ bool dp_push_journal_is_settled(struct dp_push_journal *, uint64_t stamp, const 
 /* The highest settled SEQ of that process; 0: none. */
 unsigned long long dp_push_journal_seen(const struct dp_push_journal *, uint64_t stamp);
 
-/* Each returns 0 or a negative errno: then nothing was noted, and what it allows must not be done. */
+/* Each returns 0 or a negative errno. After an error nothing was noted, and the noted step must not be done. */
 int dp_push_journal_begin(struct dp_push_journal *, const char *const *keys, size_t n_keys);
 int dp_push_journal_sending(struct dp_push_journal *);                    /* before the last byte of a part leaves */
 int dp_push_journal_back(struct dp_push_journal *);                       /* it was not delivered */
@@ -76,6 +76,6 @@ int dp_push_journal_mended(struct dp_push_journal *);
 /* Notes ticks that were deleted before any of their files was seen. */
 int dp_push_journal_missed(struct dp_push_journal *, uint64_t stamp, unsigned long long seq, uint64_t n_ticks);
 
-/* Rewrites a journal that has grown much, with what still matters: settled files that exist. */
+/* Rewrites a journal that has grown much, keeping only settled files that exist. */
 typedef bool (*dp_push_exists_fn)(void *ctx, const char *key);
 int dp_push_journal_compact(struct dp_push_journal *, dp_push_exists_fn exists, void *ctx);

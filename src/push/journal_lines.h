@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* push/journal_lines.h - shared by the files of the journal: how a line is written, and what lines do to the state. */
+/* push/journal_lines.h - shared by the files of the journal: writes a line, and applies lines to the state. */
 #pragma once
 
 #include "push/journal.h"
@@ -8,7 +8,7 @@ uint32_t dp_push_journal_crc(const char *text, size_t n_bytes);
 /* Appends one line, whole or not at all. 0 or a negative errno. */
 int dp_push_journal_line(struct dp_push_journal *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The state after a line; 0 or -ENOMEM. */
+/* Changes the state as the line says; 0 or -ENOMEM. */
 int dp_push_journal_add_file(struct dp_push_journal *, unsigned long long id, const char *key);
 void dp_push_journal_start_unit(struct dp_push_journal *, unsigned long long id);
 void dp_push_journal_end_part(struct dp_push_journal *, unsigned part, enum dp_push_outcome);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/journal_write.c - appends lines to a journal and keeps the state in memory in step with them; compacts it.
+ * push/journal_write.c - appends lines to a journal, changes the state in memory accordingly, and compacts the journal.
  *
- * `send` is on the disk before anything leaves, so that a machine which lost power sends nothing twice. Other lines may
- * be lost with the power: their files are then in doubt or sent again as if never sent, never both.
+ * `send` is on the disk before any byte is sent, so that a machine that lost power sends nothing twice. Other lines may
+ * be lost with the power: their files are then either in doubt or sent again as if never sent.
  */
 #include "push/journal_lines.h"
 
@@ -162,7 +162,8 @@ int dp_push_journal_missed(struct dp_push_journal *j, uint64_t stamp, unsigned l
 
 /* ---- compaction ------------------------------------------------------------------------------------------------- */
 
-/* Writes what matters of `from` to `to`, whose file is empty. A process matters while a file of it exists. */
+/* Writes the part of `from` that is still needed to `to`, whose file is empty. A process is needed while it has a file.
+ */
 static int copy(struct dp_push_journal *to, struct dp_push_journal *from, dp_push_exists_fn exists, void *ctx)
 {
     int err = dp_push_journal_line(to, "deltaprof-push 1 %s", from->target);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/main.c - `deltaprof push`, a process of its own: sends the profiles of directories to a database as they appear.
+ * push/main.c - the program of `deltaprof push`: sends the profiles of directories to a database as they appear.
  *
- * It is a program apart from `deltaprof`, so that only it needs libcurl; no profiled process ever loads one of its
+ * It is not part of the program `deltaprof`, so that only it needs libcurl; no profiled process ever loads one of its
  * libraries. It takes one unit after the other from its directories, the oldest first within each.
  */
 #include "base/clock.h"
@@ -19,9 +19,9 @@
 
 #define SECOND          INT64_C(1000000000)
 #define MEMORY_BYTES    ((size_t)1 << 30)
-#define RESCAN_NS       (15 * SECOND) /* where inotify sees nothing: files that another machine writes */
+#define RESCAN_NS       (15 * SECOND) /* finds files that inotify does not see: another machine writes them */
 #define HURRY_NS        (10 * SECOND)
-#define LONGEST_WAIT_NS SECOND /* to see that processes ended that have no descriptor here */
+#define LONGEST_WAIT_NS SECOND /* to see the end of processes for which there is no pidfd */
 
 struct push {
     struct dp_push_options options;
@@ -163,7 +163,7 @@ static void loop(struct push *p)
             return;
         if (!last && is_last(p)) {
             last = true;
-            p->events.has_news = true; /* one more look, after the last process ended */
+            p->events.has_news = true; /* one more scan, after the last process ended */
             p->end_ns = dp_clock_ns() + p->options.wait_ns;
         }
         /* A service manager ends all processes of a service at once: the program's last files are sent, but in a hurry.
@@ -185,7 +185,7 @@ static void loop(struct push *p)
     }
 }
 
-/* The exit status; says what did not arrive. */
+/* Returns the exit status; prints how many profiles did not arrive. */
 static int sum_up(const struct push *p)
 {
     uint64_t counts[DP_PUSH_N_OUTCOMES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* push/options.c - reads the command line. Files that hold secrets are named, never given as text. */
+/* push/options.c - reads the command line. Secrets are in files: options name the file and never have the secret. */
 #include "push/options.h"
 
 #include "base/text.h"

@@ -14,9 +14,9 @@ struct dp_push_options {
     struct dp_push_tags tags;
     const char *token_file, *header_file, *ca_file, *log_file; /* NULL: none */
     int64_t timeout_ns;                                        /* of one request */
-    int64_t wait_ns; /* how long to go on trying at the end; INT64_MAX: without an end */
-    bool is_once;    /* end when all that is there was sent */
-    bool repeats;    /* the receiver tells duplicates apart */
+    int64_t wait_ns; /* how long to try again at the end; INT64_MAX: for ever */
+    bool is_once;    /* end when all present files were sent */
+    bool repeats;    /* the receiver recognizes duplicates */
     pid_t beside;    /* end after the processes of this `run`; 0: none */
 };
 

@@ -2,9 +2,9 @@
 /*
  * push/profile.c - reads the files of a unit into one model, and divides it into parts.
  *
- * A part has all rows and types, except: Parca takes a profile with a duration as a delta, so a heap profile becomes
- * two parts, allocations and what is in use; and a profile with more rows or bytes than the receiver takes is cut by
- * rows. Sums over the parts are those of the files.
+ * A part has all rows and types, with two exceptions. Parca takes a profile with a duration as a delta, so a heap
+ * profile becomes two parts, allocations and in-use values. A profile with more rows or bytes than the receiver takes
+ * is cut by rows. Sums over the parts equal those of the files.
  */
 #include "push/profile.h"
 

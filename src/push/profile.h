@@ -15,7 +15,7 @@
 struct dp_push_part {
     uint32_t first_row, n_rows; /* in profile->rows */
     uint32_t first_type, n_types;
-    bool is_state; /* values at the end of the window, not of the window: in-use values that are sent apart */
+    bool is_state; /* in-use values, which are sent apart: values at the end of the window */
 };
 
 /* Zero is an empty one; it can be read into again. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/queue.c - reads a directory of profiles. The files are the queue: nothing is copied, and `keep` of the profiled
- * processes bounds it. What is deleted before it was sent is counted in the journal: files that an earlier scan saw,
- * and whole ticks, by the gaps that they leave in SEQ.
+ * push/queue.c - reads a directory of profiles. The files are the queue: nothing is copied, and the key `keep` of the
+ * profiled processes bounds it. Files that were deleted before they were sent are counted in the journal: files that an
+ * earlier scan saw, and whole ticks, by the gaps that they leave in SEQ.
  */
 #include "push/queue.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With so many files of one process and kind waiting, they are sent together. */
+/* If so many files of one process and kind wait, they are sent together. */
 #define BACKLOG 8
 /* Files that span more time than this are not joined. */
 #define JOINED_NS (INT64_C(300) * 1000000000)

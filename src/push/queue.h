@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * push/queue.h - one watched directory: the profiles in it that were not settled yet, in the order in which they were
- * made, and the journal that says which were.
+ * made, and the journal with those that were settled.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* push/reply.c - reads what a reply says beside its status. */
+/* push/reply.c - reads the body of a reply: rejected profiles. */
 #include "push/body.h"
 
 #include "pprof/wire.h"

@@ -36,7 +36,7 @@ void dp_push_say(const char *format, ...)
     if (fd < 0)
         return;
     ssize_t written = write(fd, line, strlen(line));
-    (void)written; /* nobody is left to be told */
+    (void)written; /* an error cannot be reported anywhere */
     if (to_file)
         close(fd);
 }

@@ -7,5 +7,5 @@ void dp_push_say_to(const char *file);
 
 /* One line, `deltaprof push: ...`. */
 void dp_push_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* All is well again: the next line is said even if it is the same as the last. */
+/* Call it after a success: the next line is printed even if it equals the last one. */
 void dp_push_say_well(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/send.c - the life of a unit: begun in the journal, sent part by part, settled.
+ * push/send.c - sends a unit: notes its begin in the journal, sends it part by part, and settles it.
  *
  * States of a part, as the journal has them:
  *
@@ -8,9 +8,9 @@
  *       ^                 |  |
  *       +------back-------+  +--part DOUBT: no answer came, or this process was killed
  *
- * A unit that was under way when a pusher ended has its parts settled before it is gone on with. With --repeat a part
- * in doubt is sent again, under the same id. If lines of the journal are broken, all files that it may have settled are
- * in doubt.
+ * If an earlier pusher ended in the middle of a unit, its last part is settled first, and then the unit is continued.
+ * With --repeat a part in doubt is sent again, under the same id. If lines of the journal are broken, all files that it
+ * may have settled are in doubt.
  */
 #include "push/send.h"
 
@@ -30,7 +30,8 @@
 /* So many shortages of memory in a row, over several minutes, mean that the files are too large for this process. */
 #define MOST_SHORTAGES 10
 
-/* A pause that doubles from 0.25 s to a minute, of which a random half is left out; or what the receiver asked for. */
+/* Sets a pause that doubles from 0.25 s to a minute, less a random part of up to half of it; or the one that the
+ * receiver asked for. */
 static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
 {
     unsigned doublings = s->n_failures < 8 ? s->n_failures : 8;
@@ -88,7 +89,7 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
         dp_push_say("%s/%s: perhaps delivered to %s, not sent again: %s", q->path, file->name,
                     s->options->target.address, reply->why);
         outcome = DP_PUSH_DOUBT;
-        pause_after(s, 0); /* a receiver that answers nothing would put every file in doubt */
+        pause_after(s, 0); /* without a pause, a receiver that never answers would put every file in doubt */
         break;
     case DP_PUSH_TAKEN:
         dp_push_say_well();

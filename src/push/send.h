@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* push/send.h - sends one unit of a queue: makes its parts, notes each step in the journal, and obeys the answers. */
+/* push/send.h - sends one unit of a queue: makes its parts, notes each step in the journal, and acts on the answers. */
 #pragma once
 
 #include "push/http.h"
@@ -10,7 +10,7 @@ struct dp_push_sender {
     struct dp_push_http *http;
     struct dp_push_profile profile;
     struct dp_push_body body;
-    unsigned n_failures;   /* in a row; of which the pause depends */
+    unsigned n_failures;   /* in a row; the pause grows with it */
     unsigned n_shortages;  /* of memory, in a row */
     int64_t not_before_ns; /* no request before this time of CLOCK_MONOTONIC */
 };
@@ -19,7 +19,7 @@ struct dp_push_sender {
 #define DP_PUSH_MOST_FILES 20
 
 /*
- * Goes on with the unit under way, or begins the next one. Returns 1: something was settled; 0: nothing is pending, or
+ * Continues the unit under way, or begins the next one. Returns 1: something was settled; 0: nothing is pending, or
  * it must wait until not_before_ns; or a negative errno of the directory.
  */
 int dp_push_send_next(struct dp_push_sender *, struct dp_push_queue *);

@@ -108,7 +108,7 @@ int dp_push_tags_of_file(struct dp_push_tags *tags, const struct dp_push_tags *g
     for (size_t i = 0; i < given->n && !err; i++)
         err = put(tags, given->at[i].key, strlen(given->at[i].key), given->at[i].value, strlen(given->at[i].value));
     size_t n = 0;
-    for (size_t i = 0; i < tags->n; i++) { /* an empty value takes the tag out */
+    for (size_t i = 0; i < tags->n; i++) { /* an empty value removes the tag */
         struct dp_push_tag tag = tags->at[i];
         if (*tag.value) {
             tags->at[n++] = tag;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/tags.h - what a receiver is told about a profile's origin: service, host, program, process, and the user's tags.
+ * push/tags.h - the tags of a profile that a receiver gets: service, host, program, process, and the user's tags.
  *
- * Sources, the later ones winning: what is known of the file; OTEL_RESOURCE_ATTRIBUTES; OTEL_SERVICE_NAME; --service;
- * --tag. A tag with an empty value is left out.
+ * Sources, of which later ones override earlier ones: the file's name and comments; OTEL_RESOURCE_ATTRIBUTES;
+ * OTEL_SERVICE_NAME; --service; --tag. A tag with an empty value is left out.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct dp_push_tags {
 
 /* Sets a tag; text is KEY=VALUE. 0; -EINVAL: not of that form; -E2BIG: too many tags; -ENOMEM. */
 int dp_push_tags_set(struct dp_push_tags *, const char *text);
-/* Adds what the environment says of the service: to be called before the command line is read. As set. */
+/* Adds the tags in the environment; to be called before the command line is read. Returns as set does. */
 int dp_push_tags_environment(struct dp_push_tags *);
 /* The tags of one file's profile, under OpenTelemetry's names: service.name, host.name, process.pid, ... 0 or -ENOMEM.
  */

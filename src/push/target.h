@@ -8,7 +8,7 @@
 
 enum dp_push_protocol { DP_PUSH_PYROSCOPE, DP_PUSH_PARCA, DP_PUSH_OTLP, DP_PUSH_PPROF };
 
-/* What one profile may have, as the receiver's defaults say. */
+/* The limits of one profile, by the receiver's defaults. */
 struct dp_push_limits {
     size_t n_rows;     /* samples of a profile; 0: no limit */
     size_t n_bytes;    /* of a profile before gzip; 0: no limit */

@@ -76,7 +76,7 @@ bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then,
         int64_t bytes = part->bytes - (strcmp(part->name, DP_RSS_HELD) ? 0 : of_held);
         if (is_measured(part->name, now))
             continue;
-        if (left > rest) /* more went than malloc held: all parts shrank alike */
+        if (left > rest) /* more was freed than malloc held: all parts shrink in proportion */
             bytes = (int64_t)((double)bytes * ((double)rest / (double)left));
         ok = dp_rss_add(rss, part->name, bytes);
     }

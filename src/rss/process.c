@@ -43,7 +43,7 @@ static int64_t value_of(const char *line, const char *name)
     return strncmp(line, name, n) ? 0 : strtoll(line + n, NULL, 10) * 1024;
 }
 
-/* The name is kept apart: vectors move. */
+/* The name goes into a separate vector. Its address is set when all names are read, because vectors move. */
 static bool add_mapping(struct dp_rss_process *p, const struct dp_vma *parsed)
 {
     struct dp_vma *vma = dp_vec_push(&p->vmas);
@@ -53,7 +53,7 @@ static bool add_mapping(struct dp_rss_process *p, const struct dp_vma *parsed)
     memcpy(name, parsed->name, parsed->n_name);
     name[parsed->n_name] = '\0';
     *vma = *parsed;
-    vma->name = NULL; /* set when all names are read: the vector may move */
+    vma->name = NULL;
     p->names.n += parsed->n_name + 1;
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rss/profile.c - the parts of resident memory that a heap profile tells in its comments: #RssAnon=BYTES,
+ * rss/profile.c - reads the parts of resident memory in the comments of a heap profile: #RssAnon=BYTES,
  * #RssTotal=BYTES and, for each part, "#RssPart NAME=BYTES".
  */
 #include "print/print.h"
@@ -83,7 +83,7 @@ static size_t inuse_type(const struct dp_decode *d)
     return type;
 }
 
-/* Whether a sample is malloc's: others have a label `heap`. */
+/* Whether a sample belongs to malloc: others have a label `heap`. */
 static bool is_of_malloc(const struct dp_decode *d, const struct dp_decode_sample *sample)
 {
     for (size_t i = 0; i < sample->labels.n; i++) {
@@ -95,7 +95,7 @@ static bool is_of_malloc(const struct dp_decode *d, const struct dp_decode_sampl
     return true;
 }
 
-/* What malloc's samples have in use, for a profile without parts. */
+/* The memory in use in malloc's samples, for a profile without parts. */
 static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_decode_error *error)
 {
     size_t type = inuse_type(d);
@@ -148,7 +148,7 @@ static bool tells_resident(const struct dp_decode *d)
     return false;
 }
 
-/* Reads the newest of the files [0, n) of a process that tells; the last of a process seldom does. */
+/* Reads the newest of the files [0, n) of a process that has the parts; the last file of a process seldom has them. */
 static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_query_file *names, size_t n)
 {
     struct dp_query_source source = {.input = {.bytes = {0}}};
@@ -276,7 +276,7 @@ static time_t start_of(pid_t pid)
     return wall.tv_sec - boot.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-/* Whether the profile was written since the process began: its pid may have been another's before. */
+/* Whether the profile was written since the process began: another process may have had the pid before. */
 static bool is_of(const char *path, time_t start)
 {
     struct dp_query_source source = {.input = {.bytes = {0}}};
@@ -321,7 +321,7 @@ char *dp_rss_profile_find(const struct dp_rss_process *p, const char *path)
     expand(directory, sizeof directory, out, inner);
     if (*out)
         found = newest_in("", directory, inner, start);
-    snprintf(root, sizeof root, "/proc/%d/root", (int)p->pid); /* a process in a container has files of its own */
+    snprintf(root, sizeof root, "/proc/%d/root", (int)p->pid); /* a process in a container has another root */
     if (!found && *out == '/')
         found = newest_in(root, directory, inner, start);
     snprintf(root, sizeof root, "/proc/%d/cwd/", (int)p->pid);

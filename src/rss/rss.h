@@ -22,11 +22,11 @@ struct dp_rss_part {
 
 /* Zero is empty. */
 struct dp_rss {
-    DP_VEC(struct dp_rss_part) parts; /* of the anonymous resident memory, without what is not explained */
+    DP_VEC(struct dp_rss_part) parts; /* the explained parts of the anonymous resident memory */
     int64_t anonymous_bytes;          /* RssAnon */
     int64_t file_bytes, shared_bytes; /* resident pages of files and of shared memory; -1: not known */
     int64_t swap_bytes;               /* -1: not known */
-    int64_t error_bytes;              /* standard deviation of what is sampled */
+    int64_t error_bytes;              /* standard deviation of the sampled parts */
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
     bool is_profiled;
@@ -73,7 +73,7 @@ void dp_rss_process_fini(struct dp_rss_process *);
 
 /* ---- profiles --------------------------------------------------------------------------------------------------- */
 
-/* Adds what the newest heap profile of each process among the paths tells. 0, or DP_EXIT_FAILED after one line. */
+/* Adds the parts in the newest heap profile of each process among the paths. 0, or DP_EXIT_FAILED after one line. */
 int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
 /*
  * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:
@@ -81,7 +81,7 @@ int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
  */
 char *dp_rss_profile_find(const struct dp_rss_process *, const char *path);
 /*
- * Explains what the process has resident now by what its profile told: `malloc` and other anonymous memory are divided
- * as they were then. What was added since is not explained; what went is taken from what malloc held.
+ * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
+ * were then. Memory added since stays unexplained; memory that has gone is subtracted from the part that malloc held.
  */
 bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss);

@@ -3,8 +3,8 @@
  * timeline/firefox.c - writes the processed profile format of Firefox Profiler, version 47, which every later release
  * upgrades when it loads it.
  *
- * Source: the types in that project's src/types/profile.ts. A profile is a list of threads, each with tables of its
- * own: strings, functions, frames, stacks (firefox_tables.h). Allocations are nativeAllocations: time, weight in bytes,
+ * Source: the types in that project's src/types/profile.ts. A profile is a list of threads. Each thread has tables of
+ * strings, functions, frames and stacks (firefox_tables.h). Allocations are nativeAllocations: time, weight in bytes,
  * stack. Waits are markers with their stack as the cause, and samples with their length in ms as weight, so that the
  * call tree shows where a thread waited. Times are ms since meta.startTime.
  */
@@ -35,7 +35,7 @@ static double ms(const struct dp_timeline *t, int64_t time_ns)
     return (double)(time_ns - t->begin_ns) / 1e6;
 }
 
-/* Calls `say` for each event of the thread that `is` accepts, in a column. */
+/* Writes a column: calls `say` for each event of the thread for which `is` returns true. */
 typedef bool (*is_fn)(const struct dp_timeline_event *);
 typedef void (*say_fn)(struct dp_timeline_text *, struct dp_timeline_tables *, const struct dp_timeline_event *);
 static size_t events_column(struct dp_timeline_text *out, struct dp_timeline_tables *t, uint32_t thread,

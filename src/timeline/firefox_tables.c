@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline/firefox_tables.c - a row is known by its bytes, so that equal rows are stored once. A frame has the address
+ * timeline/firefox_tables.c - stores equal rows once: each table is a set of the rows' bytes. A frame has the address
  * of its code relative to its library.
  */
 #include "timeline/firefox_tables.h"
@@ -63,7 +63,7 @@ static int32_t push_frame(struct dp_timeline_tables *t, const struct dp_naming_f
     struct function function;
     struct frame frame;
     struct stack stack;
-    memset(&function, 0, sizeof function); /* padding is part of what is compared */
+    memset(&function, 0, sizeof function); /* padding is compared too */
     memset(&frame, 0, sizeof frame);
     memset(&stack, 0, sizeof stack);
     function.name = dp_timeline_tables_add_string(t, dp_naming_frames_text(frames, f->name));

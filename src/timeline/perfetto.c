@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline/perfetto.c - writes a Perfetto trace: what its packets say of tracks and events.
+ * timeline/perfetto.c - writes a Perfetto trace: the packets of tracks and events.
  *
  * Source: perfetto.dev/docs/reference/trace-packet-proto, of which the fields below are numbered as there. A wait is a
  * slice on its thread's track; an allocation and an unlock are instants there. Each carries its values, labels and
- * stack as debug annotations (`debug.delay` and so on in SQL), so that sums are those of the profile. Slices of a
- * thread do not overlap but in a signal handler, and then they nest.
+ * stack as debug annotations (`debug.delay` and so on in SQL), so that sums equal those of the profile. Slices of a
+ * thread overlap only in a signal handler, and then they nest.
  *
- * Times are Unix times; a clock snapshot tells readers so.
+ * Times are Unix times; a clock snapshot in the trace declares that.
  */
 #include "timeline/perfetto_packets.h"
 #include "timeline/timeline.h"
@@ -212,14 +212,14 @@ static void write_end(struct trace *t, const struct dp_timeline_event *e)
     dp_timeline_packets_write(&t->packets);
 }
 
-/* A moment of an event: a slice has two. */
+/* The begin or the end of an event: a slice has both. */
 struct moment {
     int64_t time_ns;
     uint32_t event;
     bool is_begin;
 };
 
-/* Ends come before begins of the same time: so waits that follow each other do not nest. */
+/* At the same time ends come before begins, so that waits that follow each other do not nest. */
 static int by_time(const void *a, const void *b)
 {
     const struct moment *x = a, *y = b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* timeline/perfetto_packets.c - fields are written in place; a message goes into the one around it when it is whole. */
+/* timeline/perfetto_packets.c - writes fields in place, and a message into its outer message when it is complete. */
 #include "timeline/perfetto_packets.h"
 
 #include "pprof/wire.h"

@@ -19,7 +19,7 @@ struct dp_timeline_message {
 /* Names that packets refer to by number. */
 struct dp_timeline_names {
     struct dp_strings set;
-    size_t n_told; /* how many the reader knows */
+    size_t n_told; /* how many were written, so that readers know them */
 };
 
 /* Zero with fn and ctx is one that has written nothing. */

@@ -17,7 +17,7 @@ void dp_timeline_say(struct dp_timeline_text *, const char *format, ...) __attri
 void dp_timeline_say_string(struct dp_timeline_text *, const char *text);
 /* The head of a column: its name and the bracket that opens its values. */
 void dp_timeline_say_column(struct dp_timeline_text *, const char *name);
-/* What stands before value i of a column: a comma, and now and then the end of a line. */
+/* Writes the separator before value i of a column: a comma, and at intervals the end of a line. */
 void dp_timeline_say_comma(struct dp_timeline_text *, size_t i);
 /* A whole column of n equal values, and the comma after it. */
 void dp_timeline_say_same(struct dp_timeline_text *, const char *name, size_t n, const char *value);

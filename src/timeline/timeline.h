@@ -40,7 +40,7 @@ struct dp_timeline_process {
     int64_t pid;
 };
 
-/* What a heap profile says of a moment. */
+/* The values of a heap profile at its time. */
 struct dp_timeline_level {
     uint32_t process;
     int64_t time_ns, inuse_bytes;
@@ -61,7 +61,7 @@ struct dp_timeline {
 /* Adds the events of a profile of that process. 0, -EBADMSG with *error filled in, or -ENOMEM. */
 int dp_timeline_add(struct dp_timeline *, const struct dp_decode *, const struct dp_timeline_process *,
                     struct dp_decode_error *);
-/* Adds what a heap profile of that process has in use. Errors as for add. */
+/* Adds the in-use values of a heap profile of that process. Errors as for add. */
 int dp_timeline_add_level(struct dp_timeline *, const struct dp_decode *, const struct dp_timeline_process *,
                           struct dp_decode_error *);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Puts the page together: one HTML file of the template, the style and the scripts, with a Content-Security-Policy that allows
-just these, by their hashes. Written as HTML, or as a C array of two texts: what stands before the data and what stands behind.
+"""Makes the page: one HTML file from the template, the style and the scripts, with a Content-Security-Policy that allows just
+these, by their hashes. Writes HTML, or a C array of two texts: the part before the data and the part behind it.
 
     bundle.py OUT.c TEMPLATE STYLE SCRIPT...
 """
@@ -18,7 +18,7 @@ def read(path):
 
 
 def small(text):
-    """Without comments that fill lines, and without indents: a fifth of the size, and no tool that rewrites code."""
+    """The text without comment lines and indents, which are a fifth of it. No tool that rewrites code is needed."""
     text = re.sub(r'^[ \t]*/\*.*?\*/[ \t]*\n', '', text, flags=re.M | re.S)
     return re.sub(r'^[ \t]+|\n(?=\n)', '', text, flags=re.M)
 

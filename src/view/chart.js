@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chart.js - values over time, with a range that is dragged.
+ * chart.js - draws values over time, and lets the user drag a range.
  *
- * A chart has one point a pixel at most: ticks are put together, so a day of ticks is drawn as fast as a minute.
+ * A chart has at most one point a pixel: ticks within a pixel are joined, so a day of ticks is drawn as fast as a minute.
  */
 class Chart {
-    /* onRange(from, to): in ms; the user chose it. */
+    /* onRange(from, to) is called with the range that the user chose, in ms. */
     constructor(canvas, onRange) {
         this.canvas = canvas;
         this.onRange = onRange;
@@ -38,7 +38,7 @@ class Chart {
         return this.from + Math.min(Math.max(x / this.width, 0), 1) * (this.to - this.from);
     }
 
-    /* By pixel: the sum of a series within it, or of a level the last value up to it; null where nothing is known. */
+    /* By pixel: the sum of a series within it, or the last value of a level up to it; null without data. */
     binned(values) {
         const n = Math.max(1, Math.floor(this.width));
         const bins = new Float64Array(n), has = new Uint8Array(n);
@@ -50,7 +50,7 @@ class Chart {
                 has[last] = 1;
                 return;
             }
-            /* A pixel gets as much of a tick as it covers of its time. */
+            /* A pixel gets the share of a tick that it covers of the tick's time. */
             const from = Math.min(Math.max(this.x(tick.start), 0), Math.max(to - 1e-6, 0));
             for (let b = Math.floor(from); b < to; b++)
                 bins[b] += values[i] * (Math.min(b + 1, to) - Math.max(b, from)) / (to - from);

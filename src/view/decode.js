@@ -2,8 +2,8 @@
 /*
  * decode.js - reads protocol buffers, the profile.proto of pprof, and gzip.
  *
- * The format is that of https://github.com/google/pprof/blob/main/proto/profile.proto. Unknown fields are passed over.
- * Integers come as JavaScript numbers: exact up to 2^53, and a time in nanoseconds is exact to about 250 ns.
+ * Source: https://github.com/google/pprof/blob/main/proto/profile.proto. Unknown fields are skipped. Integers become
+ * JavaScript numbers: exact up to 2^53; a time in nanoseconds is exact to about 250 ns.
  */
 
 /* Reads varints and length-delimited fields of a message. */
@@ -113,7 +113,7 @@ async function deflate(bytes) {
     return pump(bytes, new CompressionStream('gzip'));
 }
 
-/* Calls handlers[field](wire, type) for each field of a message; other fields are passed over. */
+/* Calls handlers[field](wire, type) for each field of a message; fields without a handler are skipped. */
 function readMessage(bytes, [start, end], handlers) {
     const wire = new Wire(bytes, start, end);
     while (wire.more()) {
@@ -139,7 +139,7 @@ function readNumbers(wire, type, to) {
 }
 
 /*
- * A profile taken apart: {types: [{type, unit}], samples: [{locations, values, labels: [[key, value]]}], locations: Map of id to
+ * Returns a profile as {types: [{type, unit}], samples: [{locations, values, labels: [[key, value]]}], locations: Map of id to
  * {address, mapping, lines: [{name, file, line}]}, timeNs, durationNs, period, comments, program}. Locations are leaf first, lines
  * innermost first. Throws an Error that says what is wrong.
  */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flame.js - a tree as a flame graph on a canvas.
+ * flame.js - draws a tree as a flame graph on a canvas.
  *
- * layout() makes boxes out of a tree once, by node in the order of drawing; draw() paints those that can be seen at the present
- * zoom. A box is as wide as its total; children stand side by side, largest first (`heavy`) or by name. With two ranges a box is
- * as wide as the larger of the two, and its colour says which one.
+ * layout() makes the boxes of a tree once, by node in the order of drawing; draw() paints the visible ones at the present
+ * zoom. A box is as wide as its total. Children are side by side, largest first (`heavy`) or by name. With two ranges a box
+ * is as wide as the larger of the two values, and its colour shows which one that is.
  */
 const ROW_PX = 18;
 
 class Flame {
-    /* onPick(node): the zoom moved there. onHover(node or -1, event or null). */
+    /* onPick(node) is called when the zoom has moved to a node. onHover(node or -1, event or null). */
     constructor(canvas, {onPick, onHover}) {
         this.canvas = canvas;
         this.onPick = onPick;
@@ -105,7 +105,7 @@ class Flame {
                 stack.push(sorted[k], right, depth + 1);
             }
         }
-        /* Boxes stand in the order of a walk, so those within a box follow it, up to `end`. */
+        /* Boxes are in the order of a depth-first walk, so the boxes within a box follow it, up to `end`. */
         const open = [];
         for (let i = 0; i < boxes.n; i++) {
             while (open.length && boxes.depth[open[open.length - 1]] >= boxes.depth[i])
@@ -210,7 +210,7 @@ class Flame {
         return -1;
     }
 
-    /* A node is made as wide as the canvas; picked again, its caller. */
+    /* Makes a node as wide as the canvas; if it is that already, its caller. */
     pick(node) {
         if (node < 0)
             return;
@@ -260,7 +260,7 @@ class Flame {
     }
 }
 
-/* As much of a text as fits, by its mean width of a character: measuring is what drawing costs most. */
+/* The part of a text that fits, by the mean width of a character, since measuring each text would be slow. */
 function fitted(context, text, width) {
     let whole = fitted.widths.get(text);
     if (whole === undefined) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fold.js - from the rows of a range to trees and tables.
+ * fold.js - makes trees and tables from the rows of a range.
  *
  * A tree has {n, parent, frame, self, total}, and where two ranges are compared {selfB, totalB} of the second one: arrays by node, a
  * parent before its children, node 0 the root.
  */
 
-/* Functions that only pass an allocation on. The command folds the same ones in `top`. */
+/* Functions that only wrap an allocator. The command folds the same ones in `top`. */
 const PASS_ON = new RegExp('^(' + [
     'operator new(\\[\\])?(\\(.*)?', '(__)?libc_malloc', 'x?(m|c|re)alloc(array)?', 'x(strdup|memdup|zalloc|nmalloc)', 'strn?dup',
     'v?asprintf', 'g_(try_)?(malloc|malloc0|realloc|memdup2?|strdup|slice_alloc|slice_alloc0|new0?)(_n)?', 'my_(malloc|realloc|strdup)',
@@ -19,14 +19,14 @@ const PASS_ON = new RegExp('^(' + [
     'alloc::.*', '__rust_(re)?alloc(_zeroed)?', '__rdl_(re)?alloc(_zeroed)?', 'posix_memalign', 'aligned_alloc', 'memalign',
 ].join('|') + ')$');
 
-/* What a view shows: which kind, value, range, processes, labels; and how trees are made of it. */
+/* The selection of a view (kind, value, range, processes, labels) and how trees are made of it. */
 class Fold {
     constructor(model) {
         this.model = model;
         this.cache = {version: -1};
     }
 
-    /* By frame number: it only passes an allocation on. */
+    /* By frame number: whether it only wraps an allocator. */
     passOn() {
         const {model, cache} = this;
         if (!cache.pass || cache.pass.length !== model.frames.items.length)
@@ -34,7 +34,7 @@ class Fold {
         return cache.pass;
     }
 
-    /* By node: where its own value is shown when frames that pass an allocation on are folded into their callers. */
+    /* By node: the node at which its own value is shown when frames that wrap an allocator are folded into their callers. */
     folded() {
         const {model, cache} = this;
         if (cache.foldedN === model.nNodes)
@@ -48,7 +48,7 @@ class Fold {
         return to;
     }
 
-    /* By node: it is native code that frames of a runtime called. Null where no runtime named frames. */
+    /* By node: whether it is native code that was called by frames of a runtime. Null if no runtime named frames. */
     interpreter() {
         const {model, cache} = this;
         if (cache.interpreterN === model.nNodes)
@@ -102,7 +102,7 @@ class Fold {
         return self;
     }
 
-    /* [{key, values}] -> by label set whether its rows count: those with one of these values do not. */
+    /* [{key, values}] -> by label set whether its rows count: rows with one of these values do not. */
     labelFilter(without) {
         return this.model.labelSets.items.map(set => !without.some(({key, values}) => set.some(l => l[0] === key && values.includes(l[1]))));
     }
@@ -125,12 +125,12 @@ class Fold {
         return native ? withoutInterpreter(tree, native) : sumUp(tree);
     }
 
-    /* By frame number: its name matches. */
+    /* By frame number: whether its name matches. */
     matches(regex) {
         return Uint8Array.from(this.model.frames.items, (f, i) => (i > 0 && (regex.test(f.name) || regex.test(f.file)) ? 1 : 0));
     }
 
-    /* Callees first: the leaves are the roots. */
+    /* The tree with callees first: its roots are the leaves of the stacks. */
     inverted(tree) {
         const builder = new TreeBuilder(tree);
         for (let i = 1; i < tree.n; i++) {
@@ -144,7 +144,7 @@ class Fold {
         return builder.finish();
     }
 
-    /* What a function calls, over all stacks with it: [callees, callers], trees whose root is the function. */
+    /* Callees and callers of a function, over all stacks with it: two trees whose root is the function. */
     around(tree, name) {
         const frames = this.model.frames.items;
         const callees = new TreeBuilder(tree), callers = new TreeBuilder(tree);
@@ -263,8 +263,8 @@ function clipNegative(self) {
 }
 
 /*
- * The tree without native frames between two frames of a runtime: there its interpreter calls itself. Native frames that called no
- * such frame any more stay, so each node has a place where stacks end, and one where they go on.
+ * The tree without native frames between two frames of a runtime: there its interpreter calls itself. Native frames below which no
+ * frame of the runtime follows stay, so each node has one place for stacks that end there, and one for stacks that go on.
  */
 function withoutInterpreter(tree, native) {
     const builder = new TreeBuilder(tree);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.js - numbers as people read them, and colours.
+ * format.js - formats numbers for people, and chooses colours.
  */
 
 function formatValue(value, unit) {
@@ -43,19 +43,19 @@ function hashOf(text) {
 }
 
 /*
- * Hues that people with the usual forms of colour blindness tell apart: those of Okabe and Ito. A library has a hue, a function a
- * lightness of it.
+ * The hues of Okabe and Ito, which people with the usual forms of colour blindness can distinguish. A library has a hue, a
+ * function a lightness of it.
  */
 const HUES = [[41, 95], [202, 70], [56, 80], [205, 95], [26, 95], [327, 45], [260, 35], [90, 30], [350, 45]];
 
 const RUNTIME_HUE = [164, 65];
 
-/* A frame that a language's runtime named: it has a file but belongs to no library. */
+/* A frame that was named by a language's runtime: it has a file but belongs to no library. */
 function isRuntimeFrame(frame) {
     return frame.file !== '' && (frame.library === '' || frame.library[0] === '[');
 }
 
-/* Kept in the frame: it is asked for at every box that is drawn. */
+/* Cached in the frame, because it is needed for every box that is drawn. */
 function frameColour(frame, dark) {
     const key = dark ? 'darkColour' : 'lightColour';
     return frame[key] || (frame[key] = makeColour(frame, dark));
@@ -67,7 +67,7 @@ function makeColour(frame, dark) {
     return dark ? `hsl(${hue},${Math.round(saturation * 0.55)}%,${28 + shade}%)` : `hsl(${hue},${saturation}%,${68 + shade}%)`;
 }
 
-/* Orange grew, blue shrank; the stronger, the larger the share that changed. Told apart without red and green. */
+/* Orange: it grew; blue: it shrank; stronger for a larger share. Readable without seeing red and green. */
 function changeColour(a, b, dark) {
     const most = Math.max(a, b);
     const change = most > 0 ? (b - a) / most : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * live.js - profiles from the process that served this page.
+ * live.js - fetches profiles from the process that served this page.
  *
- * Deltas come under a cursor of this page alone, so no other reader loses any. The first one is everything since the start of the
- * process; it becomes a tick of no length before all others. Each request acknowledges the reply before (`after`), so a reply that was
- * lost is covered by the next. A cursor that the process has forgotten is followed by another, from now on. The oldest ticks are put
- * together when there are many, so a page that stays open for days does not grow.
+ * The page has its own cursor, so no other reader loses deltas. The first delta has everything since the start of the
+ * process; it becomes a tick of no length before all others. Each request acknowledges the reply before (`after`), so a reply
+ * that was lost is covered by the next one. If the process has dropped the cursor, the page goes on with a new one, from now
+ * on. The oldest ticks are joined when there are many, so a page that stays open for days does not grow.
  */
 const KINDS = ['heap', 'mutex', 'block'];
 const POLL_MS = 5000;
@@ -55,7 +55,7 @@ class Live {
         const reply = await this.fetch(`delta_${kind}?cursor=${this.cursor}&after=${seq || 0}${this.goesOn ? '&from=now' : ''}`);
         if (!reply)
             return;
-        if (seq === undefined && !this.goesOn) /* since the start of the process: no tick of its own in time */
+        if (seq === undefined && !this.goesOn) /* everything since the start of the process: a tick of no length */
             Object.assign(reply.profile, {timeNs: reply.profile.timeNs + reply.profile.durationNs, durationNs: 0});
         this.model.addProfile(reply.profile, {kindName: kind, pid: this.pid});
         const of = this.model.kinds.get(kind);
@@ -64,7 +64,7 @@ class Live {
         this.seq[kind] = reply.seq;
     }
 
-    /* The threads that wait now, as the process tells it. */
+    /* The text of `waits`: the threads that wait now. */
     async pollWaits() {
         const response = await this.request('waits');
         if (response.ok)
@@ -75,7 +75,7 @@ class Live {
         return fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'});
     }
 
-    /* A reply as {profile, seq}, or null where this kind is switched off. */
+    /* A reply as {profile, seq}, or null if this kind is switched off. */
     async fetch(path) {
         const response = await this.request(path);
         if (response.status === 404)

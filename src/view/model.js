@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * model.js - all that the page knows: frames, stacks as a tree, and for each kind of profile the rows of each tick.
+ * model.js - the data of the page: frames, stacks as a tree, and for each kind of profile the rows of each tick.
  *
  * A node of the tree is a stack: a frame and the node of its caller; node 0 is the root, and a parent's number is less than its
- * child's. A row says by how much the values of one node and label set changed at one tick. Values that say what is in use (levels)
+ * child's. A row says by how much the values of one node and label set changed at one tick. In-use values (levels)
  * are kept as differences to the tick before, so that every value of the model can be summed over a range: allocations in a range,
  * and growth within it, are the sum over its rows, and what is in use at its end is the sum over all rows up to there.
  */
 
-/* Numbers that grow in number. */
+/* A growing array of numbers. */
 class Column {
     constructor(Type) {
         this.data = new Type(1024);
@@ -25,7 +25,7 @@ class Column {
     }
 }
 
-/* Texts, and combinations of numbers, each known once. */
+/* A set of texts, or of combinations of numbers, that gives each a number. */
 class Interner {
     constructor() {
         this.numbers = new Map();
@@ -78,8 +78,8 @@ class Kind {
     }
 
     /*
-     * Puts the older half of the ticks together, two by two: what a row says of a stack is then said once for both, so the number of
-     * rows is bounded by the number of ticks.
+     * Joins the older half of the ticks, two by two. The rows of a stack in both ticks become one row, so the number of rows is
+     * bounded by the number of ticks.
      */
     joinOldest() {
         const joined = new Kind(this.name, this.types);
@@ -136,14 +136,14 @@ class Model {
         this.children = new Map();
         this.parent.push(-1);
         this.frame.push(0);
-        this.version = 0; /* moves when something was added */
+        this.version = 0; /* changes when something was added */
     }
 
     get nNodes() {
         return this.parent.n;
     }
 
-    /* passes: it only passes an allocation on; undefined: its name says whether it does. */
+    /* passes: whether it only wraps an allocator; undefined: decided by its name. */
     frameNumber(name, file, line, library, passes) {
         return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes}));
     }
@@ -208,8 +208,8 @@ class Model {
     }
 
     /*
-     * Adds a profile as one tick at its end. Levels become differences to this process's tick before; a stack that is not in
-     * the profile any more has nothing in use. Ticks come in the order of time.
+     * Adds a profile as one tick at its end. Levels become differences to the process's tick before; a stack that is no longer
+     * in the profile has nothing in use. Ticks must come in the order of time.
      */
     addProfile(profile, {kindName, pid = '', host = '', program = profile.program}) {
         const kind = this.kind(kindName, profile.types);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pack.js - reads the pack: what `deltaprof view` makes of many files. All numbers are little varints; signed ones are zigzag.
+ * pack.js - reads the pack, into which `deltaprof view` puts many files. All numbers are varints; signed ones are zigzag.
  *
  *     strings     n, then length and bytes of each
- *     frames      n, then name, file, library (strings), line, 1 if it only passes an allocation on; numbered from 1
+ *     frames      n, then name, file, library (strings), line, 1 if it only wraps an allocator; numbered from 1
  *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
  *     label sets  n, then n labels, each key and value (strings)
  *     processes   n, then program, pid, host (strings)

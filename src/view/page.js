@@ -61,9 +61,9 @@ async function save(how) {
     }
 }
 
-/* ---- where data comes from ---- */
+/* ---- sources of data ---- */
 
-/* PROGRAM.PID.SEQ.KIND.pb.gz says what is in a file; of other files the sample types do. */
+/* The kind of a file, by its name PROGRAM.PID.SEQ.KIND.pb.gz, or else by its sample types. */
 function kindOfFile(name, profile) {
     const match = /^(.*)\.(\d+)\.(\d+)\.(heap|mutex|block)\.pb\.gz$/.exec(name);
     if (match)
@@ -98,7 +98,7 @@ function say(text) {
     byId('state').textContent = text;
 }
 
-/* Shows the first kind there is, and of a heap that ended almost empty the peak. */
+/* Shows the first kind that has data, and the peak of a heap that ended almost empty. */
 function begin() {
     if (!model.kinds.size) {
         if (!byId('state').textContent)

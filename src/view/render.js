@@ -73,7 +73,7 @@ function controls(kind) {
     byId('range').textContent = state.a ? `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}; B: ${words}` : words;
 }
 
-/* Elements stay as they are while their choices do: a list that is open on the screen does not close. */
+/* Elements are replaced only if their choices change, so that a list that is open on the screen does not close. */
 function isFilled(id, items, chosen) {
     const box = byId(id), text = JSON.stringify([items, String(chosen)]);
     const same = box.dataset.items === text;
@@ -128,8 +128,8 @@ function carried(values) {
 }
 
 /*
- * The largest branches of the tree, to be stacked in the chart: the stem that all stacks share is passed by first. {names, values: by
- * layer and tick}; the last layer is the rest.
+ * The largest branches of the tree, to be stacked in the chart, below the stem that all stacks share. {names, values: by layer
+ * and tick}; the last layer is the rest.
  */
 function roots(kind, type) {
     const without = withoutNow();
@@ -176,7 +176,7 @@ function roots(kind, type) {
     return roots.found;
 }
 
-/* The frames' names; where one name occurs twice, with the line. */
+/* The frames' names; a name that occurs twice gets the line. */
 function distinctNames(frames) {
     return frames.map(f => (f.line && frames.some(g => g !== f && g.name === f.name) ? `${f.name}:${f.line}` : f.name));
 }

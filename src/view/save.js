@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * save.js - what is seen, as a file: PNG, SVG, pprof, folded stacks.
+ * save.js - saves the view that is shown as a file: PNG, SVG, pprof, folded stacks.
  */
 
 function download(name, blob) {
@@ -90,7 +90,7 @@ class WireWriter {
     }
 }
 
-/* A pprof profile of what a tree shows: one value a stack. */
+/* A pprof profile of a tree: one value a stack. */
 function encodeProfile(tree, frames, {type, unit, fromMs, toMs, comment}) {
     const out = new WireWriter();
     const strings = new Interner();

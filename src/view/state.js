@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * state.js - what the page shows: kind, value, range, filters. All of it stands in the URL's fragment, so a view can be linked.
+ * state.js - the state of the page: kind, value, range, filters. All of it is in the URL's fragment, so a view can be linked.
  *
  * Every control changes the state through set(), which draws the page again.
  */
@@ -9,7 +9,7 @@ const VIEWS = {flame: 'flame graph', table: 'table', locks: 'locks', leaks: 'gro
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 const LAYERS_SHOWN = 6;
-const STEM_SHARE = 0.8; /* of all: a branch that has more is looked into */
+const STEM_SHARE = 0.8; /* of the total: a branch with more is part of the stem, and its branches are shown instead */
 const HEAP_DEFAULT = 'inuse_space';
 
 const model = new Model();
@@ -34,7 +34,7 @@ function stateToFragment() {
     if (state.a)
         parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)}`);
     const fragment = `#${parts}`;
-    if (fragment !== (location.hash || '#')) /* browsers bear two hundred changes in ten seconds */
+    if (fragment !== (location.hash || '#')) /* browsers allow two hundred changes in ten seconds */
         history.replaceState(null, '', fragment);
 }
 const initial = {...state};
@@ -58,7 +58,7 @@ function stateFromFragment() {
     return parts.has('r');
 }
 
-/* ---- what is asked of the model ---- */
+/* ---- queries of the model ---- */
 
 const kindNow = () => model.kinds.get(state.kind);
 const typeIndex = () => kindNow().types.findIndex(t => t.type === state.type);
@@ -89,7 +89,7 @@ function searchRegex() {
     }
 }
 
-/* With two ranges A is the one that was kept, B the one that is chosen now. */
+/* With two ranges, A is the one that was kept, B the one that is chosen now. */
 function treeNow() {
     if (!state.a)
         return folds.tree(queryNow());
@@ -97,7 +97,7 @@ function treeNow() {
         const {ticks} = kindNow(), [first, last] = kindNow().ticksWithin(range.from, range.to);
         return first < last ? Math.max(ticks[last - 1].end - (first ? ticks[first - 1].end : extent(kindNow())[0]), 1) : 1;
     };
-    /* Sums of ranges of different length: A as if it had lasted as long as B. */
+    /* The factor for A's sums when the ranges have different lengths: A as if it had lasted as long as B. */
     const scale = state.even && modeNow() !== 'level' ? lasts(state) / lasts(state.a) : 0;
     return folds.tree({...queryNow(state.a), scale}, queryNow());
 }

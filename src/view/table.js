@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table.js - rows that are sorted by a click on a column's head. All texts go in as text, never as markup.
+ * table.js - a table that is sorted by a click on a column's head. All texts are inserted as text, never as markup.
  */
 const ROWS_SHOWN = 300;
 

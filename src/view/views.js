@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * views.js - what stands below the chart: flame graph, tables, locks, growth, and what the profiles say of themselves.
+ * views.js - the views below the chart: flame graph, tables, locks, growth, and the profiles' comments.
  */
 function drawFlame() {
     const frames = model.frames.items;
@@ -31,7 +31,7 @@ function drawFlame() {
     crumbs(flame.zoom);
 }
 
-/* Frames whose root is called otherwise. */
+/* The frames with another name for the root. */
 function named(frames, name) {
     const copy = frames.slice();
     copy[0] = {...copy[0], name};
@@ -49,7 +49,7 @@ function matchedValue(tree, matching) {
     return sum;
 }
 
-/* The callers of a node, and what can be done with it. */
+/* The callers of a node, and the buttons for it. */
 function crumbs(node) {
     const {tree, frames} = flame;
     const unit = flame.unit;
@@ -136,7 +136,7 @@ function drawLocks() {
 
 /*
  * The waits under way, from the text of `waits`: a line of how many, lines that name deadlocks, then for each wait an empty line, a line
- * that says who waits for what, and its stack.
+ * with the thread and the lock, and its stack.
  */
 function drawWaits(text) {
     const [first, ...waits] = text.trim().split('\n\n');

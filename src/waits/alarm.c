@@ -4,11 +4,11 @@
  *
  * Only mutexes and rwlocks have a holder. A thread that waits for a condition, a semaphore, a barrier or the end of
  * another thread may be idle, and gives no alarm. Neither does a wait whose thread is not blocked in the kernel: it was
- * abandoned, or a signal handler runs on top of it; it is looked at again later.
+ * abandoned, or a signal handler runs on top of it; it is checked again later.
  *
- * The modules are opened at the first look, while all is well: later a thread that is stuck may hold the loader's lock.
+ * The modules are opened at the first check. Later, a thread that is stuck may hold the loader's lock.
  *
- * A wait is known by its slot and its begin. `told` has the begin of the last wait of each slot that was logged.
+ * A wait is identified by its slot and its begin. `told` has the begin of the last wait of each slot that was logged.
  */
 #include "waits/alarm.h"
 
@@ -85,7 +85,7 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
     add_stack(l, DP_KIND_BLOCK, wait->record);
 }
 
-/* What is known of a holder that does not wait itself. */
+/* Adds what a holder does that does not wait itself: its system call, and where it last released the lock. */
 static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
 {
     uintptr_t first;

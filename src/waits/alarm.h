@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /*
- * Looks at the waits under way and logs those that have lasted stuck_ns, each once; a deadlock is one line for all of
- * its threads. Returns when to look next: no wait can have lasted so long before. Opens the modules that names need.
+ * Checks the waits under way and logs those that have lasted stuck_ns, each once; a deadlock is one line for all of its
+ * threads. Returns the time of the next check: no wait can have lasted so long before. Opens the modules that names
+ * need.
  */
 int64_t dp_waits_alarm(int64_t stuck_ns);

@@ -3,13 +3,13 @@
  * waits/holders.c - finds the holder of a lock, and circles of threads.
  *
  * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock, and of a rwlock the number
- * of its readers. The lock may be gone by the time it is read, so the kernel copies its words (process_vm_readv): where
- * it cannot, the holder is not known.
+ * of its readers. The lock's memory may be unmapped when it is read, so the kernel copies its words (process_vm_readv).
+ * If the kernel cannot, the holder is not known.
  *
- * A circle is a deadlock only if all of it was true at one moment. The waits were read first; then the holders are;
- * then each wait must still be the same one. A thread cannot let go of a lock while it waits, so each holder of between
- * had its lock for all that time. A wait that was abandoned stays in the table although its thread does other things:
- * that thread is not blocked in the kernel.
+ * A circle is a deadlock only if all its waits and holders existed at one moment. So the waits are read first, then the
+ * holders, and then each wait must still be the same one. A thread cannot unlock a lock while it waits, so each holder
+ * had its lock for all the time in between. A wait that was abandoned stays in the table although its thread does other
+ * things; such a thread is not blocked in the kernel, and is recognized by that.
  */
 #include "waits/holders.h"
 
@@ -70,7 +70,7 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
 {
     int saved = errno;
     struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
-    pid_t self = (pid_t)syscall(SYS_gettid); /* the main thread may have left, and has no memory then */
+    pid_t self = (pid_t)syscall(SYS_gettid); /* not the process's id: a main thread that has ended has no memory */
     bool copied = syscall(SYS_process_vm_readv, self, &to, 1, &from, 1, 0) == (long)n_bytes;
     errno = saved;
     return copied;

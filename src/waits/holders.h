@@ -33,8 +33,8 @@ struct dp_holder {
 struct dp_holder dp_waits_holder(const struct dp_waiting *);
 
 /*
- * Whether the thread is blocked in the kernel, waiting for this lock. False: it left the wait (by longjmp), or runs
- * just now. Where the kernel does not say, the wait is believed.
+ * Whether the thread is blocked in the kernel, waiting for this lock. False: it has left the wait (by longjmp), or it
+ * runs at the moment. True also if the kernel does not tell.
  */
 bool dp_waits_is_blocked(const struct dp_waiting *);
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-//! The allocator: passes every call on to the one inside, and reports it.
+//! The allocator: passes every call on to the allocator inside it, and reports the event.
 //!
 //! The usual path subtracts the size from a word of the thread, finds that no sample is due, guards the word while the
 //! allocator inside runs (a malloc below it may be hooked too: each event counts once), and writes it back. A block that
 //! is freed asks a filter whether it may be a sample. See <deltaprof/hooks.h>, whose inline functions these are.
 //!
-//! A sample's stack begins at the caller of the allocator. The functions here and the one that the compiler puts between
-//! are left out, so they are not inlined: their number must be known.
+//! A sample's stack begins at the caller of the allocator. The functions here, and the one that the compiler inserts, are
+//! left out by their number. So they must not be inlined.
 use crate::ffi::{self, Sample, Site};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{read_volatile, write_volatile};
 use std::sync::atomic::{compiler_fence, Ordering};
 
-/// A global allocator that reports what goes through it to deltaprof: `Alloc(std::alloc::System)`.
+/// A global allocator that reports its events to deltaprof: `Alloc(std::alloc::System)`.
 pub struct Alloc<Inner>(pub Inner);
 
 /// The C heap: blocks of malloc and of this allocator have different addresses.
@@ -21,11 +21,11 @@ const HEAP: u32 = 0;
 /// A sampled path, the method of `Alloc`, and without optimization `__rg_alloc`.
 const PASSING: u32 = 2 + (env!("DELTAPROF_PLAIN_CALLS").len() == "yes".len()) as u32;
 
-/// None: a sample is due. Else the thread is guarded now; write the value back with `restore`.
+/// None: a sample is due. Otherwise the thread is now guarded; write the value back with `restore`.
 #[inline(always)]
 fn subtract(n: usize) -> Option<i64> {
     let thread = ffi::thread();
-    let want = n as u64; // never 0: a GlobalAlloc is not asked for that
+    let want = n as u64; // never 0: the contract of GlobalAlloc
     unsafe {
         let left = read_volatile(&(*thread).countdown) as u64;
         if left <= want {
@@ -56,7 +56,7 @@ fn may_be_live(ptr: *const u8) -> bool {
     }
 }
 
-/// Keeps the caller's frame: the call before this one is not the last.
+/// Keeps the caller's frame: with this call behind it, the caller's last call is no tail call.
 #[inline(always)]
 fn stay<T>(value: T) -> T {
     unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What <deltaprof/deltaprof.h> and <deltaprof/hooks.h> declare, and the calling thread's words.
+//! The declarations of <deltaprof/deltaprof.h> and <deltaprof/hooks.h>, and access to the calling thread's words.
 use std::arch::asm;
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! A global allocator that deltaprof profiles: which functions allocate, and what is in use, all the time.
+//! A global allocator for continuous profiling by deltaprof: which functions allocate, and which memory is in use.
 //!
 //! ```ignore
 //! #[global_allocator]
 //! static A: deltaprof::Alloc<std::alloc::System> = deltaprof::Alloc(std::alloc::System);
 //! ```
 //!
-//! Any [`GlobalAlloc`](std::alloc::GlobalAlloc) can stand in it: jemalloc and mimalloc too. Then call [`start`], or set
+//! It can wrap any [`GlobalAlloc`](std::alloc::GlobalAlloc), such as jemalloc and mimalloc. Then call [`start`], or set
 //! DELTAPROF_CONF and call `start(None)`. Profiles are gzipped pprof: files in `out`, the endpoint `listen`, or a
 //! [`Delta`] that the program writes where it likes.
 
@@ -61,7 +61,7 @@ pub fn emit() -> io::Result<()> {
     result(unsafe { ffi::deltaprof_emit() })
 }
 
-/// Which events a [`Delta`] tells of.
+/// The kind of events in a [`Delta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Heap = 0,
@@ -69,11 +69,10 @@ pub enum Kind {
     Block = 2,
 }
 
-/// A consumer of one kind of profile, with a baseline of its own: each write has what happened since the last one that
-/// succeeded.
+/// A consumer of one kind of profile, with its own baseline: each write has the events since the last one that succeeded.
 pub struct Delta(*mut c_void);
 
-// One thread at a time uses it; that may be any.
+// Any thread may use it, one at a time.
 unsafe impl Send for Delta {}
 
 struct Sink<'a> {
@@ -124,7 +123,7 @@ impl Drop for Delta {
 /// A pair that all samples of this thread carry, until it is dropped.
 pub struct Label(PhantomData<*const ()>); // not Send: the pair belongs to the thread
 
-/// Labels what this thread allocates, and waits for, with `key=value`. Labels nest; drop the inner one first.
+/// Labels the allocations and waits of this thread with `key=value`. Labels nest; drop the inner one first.
 pub fn label(key: &str, value: &str) -> io::Result<Label> {
     let (key, value) = (text(key)?, text(value)?);
     unsafe { ffi::deltaprof_label_push(key.as_ptr(), value.as_ptr()) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What goes through the allocator is in the deltas, and the functions of the crate answer as they say.
+//! The allocator's events are in the deltas, and the functions of the crate return what their comments say.
 use std::io::{self, Write};
 use std::sync::{Mutex, Once};
 
