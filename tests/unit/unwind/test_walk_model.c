@@ -1,479 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks by the million over stacks of a machine that is played here: it calls, returns, moves between stacks, takes
- * signals, jumps out, and sometimes writes anywhere. Its code is real: functions of every shape of rule, assembled
- * below with the unwind data that says so. Three must agree, frame for frame, at each turn: a walk with what the stack
- * cache remembers, a walk with nothing remembered, and a plain unwinder in this file that knows neither stack cache nor
- * cache and takes the rules from a table instead of .eh_frame.
+ * Compares walks over the stacks of a simulated machine (walk_machine.h), a million of them. Three walks must agree,
+ * frame by frame, at each turn: a walk with the stack cache, a walk with an empty stack cache, and a plain unwinder in
+ * this file. The plain unwinder has no cache, and takes the rules from a table instead of .eh_frame.
  *
- * usage: test_walk_model [TURNS [SEED]]. Uses nothing but libc, so that aarch64.sh can run it too.
+ * usage: test_walk_model [TURNS [SEED]]. Uses only libc, so that aarch64.sh can run it too.
  */
-#include <limits.h>
+#include "walk_machine.h"
+
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/time.h>
-#include <ucontext.h>
 
 #include <deltaprof/hooks.h>
 
-#include "objects/frames.h"
-#include "unwind/stack_cache.h"
-#include "unwind/unwind_cache.h"
 #include "unwind/unwind.h"
-#include "unwind/walk.h"
-
-/* ---- code ------------------------------------------------------------------------------------------------------- */
-
-enum shape_kind { BY_SP, BY_FP, END, SIGNAL, FOREIGN, NONE };
-
-/* Functions of CODE bytes each, in the order of shape_of(). o: words up to the CFA. s: words from the CFA down to the
- * saved frame pointer, 0: not saved. */
-enum { CODE = 16, BY_SP_MAX = 12, BY_FP_MAX = 4, SLOTS = 8, N_ALONE = 12, N_BIG = 8, N_ODD = 8, N_MARKED = 2 };
-enum {
-    FIRST_BY_FP = BY_SP_MAX * SLOTS,
-    FIRST_ALONE = FIRST_BY_FP + BY_FP_MAX * SLOTS,
-    FIRST_BIG = FIRST_ALONE + N_ALONE,
-    FIRST_ODD = FIRST_BIG + N_BIG,
-    FIRST_MARKED = FIRST_ODD + N_ODD,
-    N_SHAPES = FIRST_MARKED + N_MARKED,
-    THE_END = FIRST_ODD,
-    THE_SIGNAL,
-    THE_NONE = FIRST_ODD + 4,
-};
-
-#if defined(__x86_64__)
-#define SAVED "  .if s\n  .cfi_offset 6, -8*s\n  .endif\n"
-#define ALONE ""
-#define FP    "6"
-#define PC    "16"
-#define OTHER "3"
-enum { CFA_AT_ENTRY = 1 };
-#define SIGRETURN "0x48,0xc7,0xc0,0x0f,0,0,0,0x0f,0x05,0,0,0,0,0,0"
-#elif defined(__aarch64__)
-#define SAVED     "  .if s\n  .cfi_offset 29, -8*s\n  .cfi_offset 30, 8-8*s\n  .endif\n"
-#define ALONE     "  .cfi_offset 30, -8*o\n"
-#define FP        "29"
-#define PC        "30"
-#define OTHER     "19"
-enum { CFA_AT_ENTRY = 0 };
-#define SIGRETURN "0x68,0x11,0x80,0xd2,0x01,0,0,0xd4,0,0,0,0,0,0,0"
-#endif
-/* The no-op keeps the assembler from moving what follows into a record that functions share. */
-#define FUNCTION(directives) "  .cfi_startproc\n  .cfi_escape 0\n" directives "  .skip 16\n  .cfi_endproc\n"
-#define ALL_O(n, ...)        ".set o, 1\n.rept " #n "\n" __VA_ARGS__ " .set o, o+1\n.endr\n"
-#define ALL_S(...)           " .set s, 0\n .rept 8\n" __VA_ARGS__ "  .set s, s+1\n .endr\n"
-#define BIG(o, s)            ".set s," #s "\n" FUNCTION("  .cfi_def_cfa_offset 8*" #o "\n" SAVED)
-#define FACTORED(o)          "  .cfi_escape 0x13, " #o "\n" /* CFA = sp - 8 * o */
-
-/* clang-format off */
-__asm__(".pushsection .text.walk_model,\"ax\",%progbits\n.balign 16\n"
-        ".globl walk_model_code, walk_model_code_end\n.hidden walk_model_code, walk_model_code_end\n"
-        "walk_model_code:\n"
-        ALL_O(12, ALL_S(FUNCTION("  .cfi_def_cfa_offset 8*o\n" SAVED)))
-        ALL_O(4, ALL_S(FUNCTION("  .cfi_def_cfa " FP ", 8*o\n" SAVED)))
-        ALL_O(12, FUNCTION("  .cfi_def_cfa_offset 8*o\n" ALONE))
-        BIG(100, 0) BIG(100, 2) BIG(100, 100) BIG(100, 120) BIG(600, 0) BIG(600, 2) BIG(600, 100) BIG(600, 127)
-        FUNCTION("  .cfi_undefined " PC "\n")
-        /* The kernel's frame where the second byte is returned to; elsewhere a mark on a frame without a word. */
-        "  .cfi_startproc\n  .cfi_escape 0\n  .cfi_signal_frame\n  .byte 0," SIGRETURN "\n  .cfi_endproc\n"
-        FUNCTION("  .cfi_def_cfa " OTHER ", 16\n")
-        FUNCTION("  .cfi_def_cfa_offset 12\n")
-        "  .skip 16\n.set s, 2\n"
-        FUNCTION(FACTORED(0)) FUNCTION(FACTORED(1) SAVED) FUNCTION(FACTORED(6))
-        FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa_offset 8*4\n" SAVED)
-        FUNCTION("  .cfi_signal_frame\n  .cfi_def_cfa " FP ", 8*2\n" SAVED)
-        "walk_model_code_end:\n.popsection\n");
-/* clang-format on */
-extern const char walk_model_code[], walk_model_code_end[];
-
-struct shape {
-    enum shape_kind kind;
-    int o, s;
-    bool alone;  /* aarch64: the return address is saved, and the frame pointer is not */
-    bool marked; /* as a signal frame: the caller's pc is exact */
-};
-
-static struct shape shapes[N_SHAPES];
-
-static void make_shapes(void)
-{
-    static const struct shape last[N_BIG + N_ODD + N_MARKED] = {
-        {BY_SP, 100, 0, 0, 0}, {BY_SP, 100, 2, 0, 0}, {BY_SP, 100, 100, 0, 0}, {BY_SP, 100, 120, 0, 0},
-        {BY_SP, 600, 0, 0, 0}, {BY_SP, 600, 2, 0, 0}, {BY_SP, 600, 100, 0, 0}, {BY_SP, 600, 127, 0, 0},
-        {END, 0, 0, 0, 0},     {SIGNAL, 0, 0, 0, 0},  {FOREIGN, 0, 0, 0, 0},   {FOREIGN, 0, 0, 0, 0},
-        {NONE, 0, 0, 0, 0},    {BY_SP, 0, 0, 0, 0},   {BY_SP, -1, 2, 0, 0},    {BY_SP, -6, 0, 0, 0},
-        {BY_SP, 4, 2, 0, 1},   {BY_FP, 2, 2, 0, 1},
-    };
-    for (int k = 0; k < FIRST_ALONE; k++)
-        shapes[k] = k < FIRST_BY_FP ? (struct shape){BY_SP, k / SLOTS + 1, k % SLOTS, false, false}
-                                    : (struct shape){BY_FP, (k - FIRST_BY_FP) / SLOTS + 1, k % SLOTS, false, false};
-    for (int o = 1; o <= N_ALONE; o++)
-        shapes[FIRST_ALONE + o - 1] = (struct shape){BY_SP, o, 0, true, false};
-    memcpy(&shapes[FIRST_BIG], last, sizeof last);
-}
-
-static struct shape shape_at(uintptr_t pc)
-{
-    uintptr_t from = pc - (uintptr_t)walk_model_code;
-    if (from >= (uintptr_t)(walk_model_code_end - walk_model_code))
-        return (struct shape){NONE, 0, 0, false, false};
-    if (from / CODE == THE_SIGNAL && from % CODE)
-        return (struct shape){BY_SP, CFA_AT_ENTRY, 0, false, true};
-    return shapes[from / CODE];
-}
-
-/* Words from the CFA down to the return address; 0: it is in the link register. */
-static int return_slot(struct shape s)
-{
-#if defined(__x86_64__)
-    return 1;
-#else
-    return s.alone ? s.o : s.s ? s.s - 1 : INT_MAX;
-#endif
-}
-
-#if defined(__x86_64__)
-enum {
-    CONTEXT = 0,
-    CONTEXT_PC = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-    CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
-    CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
-    CONTEXT_LINK = CONTEXT_PC, /* there is none */
-};
-#else
-enum {
-    CONTEXT = 128, /* behind the siginfo */
-    CONTEXT_PC = CONTEXT + offsetof(ucontext_t, uc_mcontext.pc),
-    CONTEXT_SP = CONTEXT + offsetof(ucontext_t, uc_mcontext.sp),
-    CONTEXT_FP = CONTEXT + offsetof(ucontext_t, uc_mcontext.regs[29]),
-    CONTEXT_LINK = CONTEXT + offsetof(ucontext_t, uc_mcontext.regs[30]),
-};
-#endif
-
-/* ---- the machine ------------------------------------------------------------------------------------------------ */
-
-enum {
-    PAGE = 4096,
-    CALLS = 256,
-    AREAS = 4,
-    OTHER_STACK,
-    AREA_BYTES = 1 << 16,
-    OWN_WORDS = 1 << 14,
-    DEPTH_MAX = 100,
-    TURNS_BACK = 8
-};
-
-struct area {
-    uintptr_t lo, hi;
-    bool mapped;
-};
-
-struct call {
-    uintptr_t pc, sp, fp; /* once it has called; pc where it goes on */
-};
-
-/* A stack, or a fiber: what it has called, from the outermost on. */
-struct strand {
-    struct call calls[CALLS];
-    unsigned n;
-};
-
-struct result {
-    enum dp_walk_end end;
-    uint32_t n;
-    uint64_t hash;
-    bool known;     /* the record of the walk before is still this stack's */
-    bool elsewhere; /* in code that is not the machine's: the rest is not known */
-    uintptr_t pcs[DEPTH_MAX];
-};
-
-/* Area 0 lies on the thread's own stack, the last one is for signals; strand i starts in area i. */
-struct model {
-    uint64_t seed;
-    unsigned depth;
-    uint32_t generation;
-    struct area areas[AREAS];
-    struct strand strands[AREAS - 1];
-    struct dp_stack_cache *with, *without;
-    bool interrupted;   /* walks are left by longjmp */
-    bool alone;         /* no other thread runs this code */
-    uintptr_t fps[4];   /* that functions leave in the frame pointer, again and again */
-    uintptr_t hole;     /* a page of an area that is not there for the moment; 0: none */
-    int mood;           /* calls more than it returns, or the other way */
-    struct result last; /* of the walk with the stack cache */
-    uint64_t turn, n_walks, n_frames, n_whole, n_left, n_known;
-};
-
-static uint64_t next_random(struct model *m)
-{
-    m->seed ^= m->seed << 13;
-    m->seed ^= m->seed >> 7;
-    return m->seed ^= m->seed << 17;
-}
-
-static unsigned below(struct model *m, unsigned n)
-{
-    return (unsigned)(next_random(m) >> 33) % n;
-}
-
-static uintptr_t code(struct model *m, unsigned k)
-{
-    bool returns = k == THE_SIGNAL && below(m, 8);
-    return (uintptr_t)walk_model_code + k * CODE + 1 + (returns ? 0 : below(m, CODE));
-}
-
-static struct area *area_of(struct model *m, uintptr_t address)
-{
-    for (int i = 0; i < AREAS; i++)
-        if (address - m->areas[i].lo < m->areas[i].hi - m->areas[i].lo)
-            return &m->areas[i];
-    return NULL;
-}
-
-static uintptr_t some_address(struct model *m)
-{
-    const struct area *a = &m->areas[below(m, 2) ? 0 : below(m, AREAS)];
-    return a->lo + 8 * below(m, (unsigned)((a->hi - a->lo) / 8));
-}
-
-static uintptr_t some_word(struct model *m)
-{
-    static const uintptr_t odd[] = {0, 0, 0, 1, 8, 4096, 0x123456789, (uintptr_t)1 << 47, UINTPTR_MAX - 7, UINTPTR_MAX};
-    unsigned kind = below(m, 100);
-    return kind < 60   ? code(m, below(m, N_SHAPES))
-           : kind < 85 ? some_address(m)
-           : kind < 87 ? some_address(m) + below(m, 8)
-                       : odd[below(m, sizeof odd / sizeof *odd)];
-}
-
-/* What a function leaves in the frame pointer when it is free to. */
-static uintptr_t some_fp(struct model *m)
-{
-    if (below(m, 64) == 0)
-        m->fps[below(m, 4)] = some_word(m);
-    return m->fps[below(m, 4)];
-}
-
-static void put(uintptr_t address, uintptr_t word)
-{
-    *(uintptr_t *)address = word;
-}
-
-/* A function that behaves: what it saves lies above its sp, and what others still need is saved. */
-static unsigned some_function(struct model *m)
-{
-    for (;;) {
-        unsigned k = below(m, below(m, 40) ? FIRST_BIG : FIRST_ODD);
-        if (below(m, 60) == 0)
-            k = FIRST_MARKED + below(m, N_MARKED);
-        struct shape s = shapes[k];
-        if (s.kind == BY_FP ? s.s >= 2 : return_slot(s) <= s.o && s.s != 1 && s.s <= s.o)
-            return k;
-    }
-}
-
-static bool call(struct model *m, struct strand *strand, unsigned k)
-{
-    const struct call *caller = &strand->calls[strand->n - 1];
-    const struct area *area = area_of(m, caller->sp - 8);
-    struct shape s = shapes[k];
-    int words = s.kind == BY_FP ? (s.o > s.s ? s.o : s.s) + (int)below(m, 6) : s.o;
-    uintptr_t cfa = caller->sp, sp = cfa - 8 * (uintptr_t)words;
-    uintptr_t room = 8 * (uintptr_t)(words > s.s ? words : s.s) + 64;
-    if (!area || !area->mapped || strand->n == CALLS || cfa - area->lo < room)
-        return false;
-    if (return_slot(s) != INT_MAX)
-        put(cfa - 8 * (uintptr_t)return_slot(s), caller->pc);
-    if (s.s)
-        put(cfa - 8 * (uintptr_t)s.s, caller->fp);
-    uintptr_t fp = s.kind == BY_FP ? cfa - 8 * (uintptr_t)s.o : s.s && below(m, 2) ? some_fp(m) : caller->fp;
-    if (s.kind == BY_FP && below(m, 100) == 0) { /* goes on elsewhere, and comes back by its frame pointer */
-        uintptr_t elsewhere = some_address(m);
-        if (area_of(m, elsewhere)->mapped)
-            sp = elsewhere;
-    }
-    strand->calls[strand->n++] = (struct call){code(m, k), sp, fp};
-    return true;
-}
-
-static void leave(struct model *m, struct strand *strand, unsigned n)
-{
-    strand->n -= n < strand->n ? n : strand->n - 1;
-    if (below(m, 2)) { /* goes on to its next call */
-        struct call *top = &strand->calls[strand->n - 1];
-        uintptr_t k = (top->pc - 1 - (uintptr_t)walk_model_code) / CODE;
-        if (k < N_SHAPES)
-            top->pc = code(m, (unsigned)k);
-    }
-}
-
-/* A signal, on the same stack, on that for signals, or anywhere; on aarch64 perhaps in a function that has
- * saved nothing. */
-static void take_signal(struct model *m, struct strand *strand)
-{
-    const struct call *top = &strand->calls[strand->n - 1];
-    const struct area *area = &m->areas[AREAS - 1];
-    uintptr_t sp = area->hi - 8 * below(m, 32) - 1024, link = 0;
-    struct call at = *top;
-    at.pc -= below(m, 2);
-    if (below(m, 3)) {
-        uintptr_t from = below(m, 3) ? at.sp : some_address(m);
-        area = area_of(m, from - 8);
-        sp = (from - 1024 - 128) & ~(uintptr_t)15;
-    }
-    if (!area || !area->mapped || strand->n + 1 >= CALLS || sp - area->lo >= area->hi - area->lo)
-        return;
-#if defined(__aarch64__)
-    if (below(m, 2)) {
-        unsigned o = 1 + below(m, BY_SP_MAX);
-        link = at.pc;
-        at.pc = code(m, SLOTS * (o - 1));
-        at.sp -= 8 * o;
-    }
-#endif
-    put(sp + CONTEXT_LINK, link);
-    put(sp + CONTEXT_PC, at.pc);
-    put(sp + CONTEXT_SP, at.sp);
-    put(sp + CONTEXT_FP, at.fp);
-    strand->calls[strand->n++] = (struct call){code(m, THE_SIGNAL), sp, some_word(m)};
-}
-
-static void begin_strand(struct model *m, int i)
-{
-    struct strand *strand = &m->strands[i];
-    const struct area *area = &m->areas[i];
-    uintptr_t top = area->hi - 8 * (1 + below(m, 16));
-    unsigned k = below(m, 2) ? THE_END : below(m, 4) ? some_function(m) : THE_NONE;
-    for (uintptr_t at = top - 128 * 8; at < area->hi; at += 8)
-        put(at, 0);
-    if (k < FIRST_BIG && below(m, 8) == 0) /* runs off the top */
-        top = area->hi - 32 + 8 * below(m, 4);
-    strand->calls[0] = (struct call){code(m, k), top - 8 * (uintptr_t)(shapes[k].o < 100 ? shapes[k].o + 4 : 700), 0};
-    strand->n = 1;
-    for (unsigned n = below(m, 60); n > 0; n--)
-        call(m, strand, some_function(m));
-}
-
-/* Memory that goes away, and comes back empty. */
-static void remap(struct model *m, int i)
-{
-    struct area *area = &m->areas[i];
-    area->mapped = !area->mapped;
-    int prot = area->mapped ? PROT_READ | PROT_WRITE : PROT_NONE;
-    if (mmap((void *)area->lo, AREA_BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-        abort();
-    if (area->mapped && i < AREAS - 1)
-        begin_strand(m, i);
-}
-
-/* Rewrites a call in the middle, at the same sp: another place of the same function, another function, a frame pointer.
- */
-static void rewrite(struct model *m, struct strand *strand)
-{
-    if (strand->n < 3)
-        return;
-    unsigned i = 1 + below(m, strand->n - 2);
-    struct call *c = &strand->calls[i], *callee = c + 1;
-    struct shape s = shape_at(callee->pc - 1);
-    const struct area *area = area_of(m, c->sp - 128 * 8);
-    if ((s.kind != BY_SP && s.kind != BY_FP) || return_slot(s) == INT_MAX || !area || !area->mapped)
-        return;
-    uintptr_t k = (c->pc - 1 - (uintptr_t)walk_model_code) / CODE;
-    switch (below(m, 4)) {
-    case 0:
-    case 1:
-        c->pc = k < N_SHAPES ? code(m, (unsigned)k) : c->pc;
-        put(c->sp - 8 * (uintptr_t)return_slot(s), c->pc);
-        break;
-    case 2:
-        put(c->sp - 8 * (uintptr_t)return_slot(s), code(m, some_function(m)));
-        break;
-    default:
-        if (s.s)
-            put(c->sp - 8 * (uintptr_t)s.s, below(m, 2) ? some_fp(m) : strand->calls[below(m, strand->n)].fp);
-        break;
-    }
-}
-
-static uint32_t generation = 1;
-
-/* A library is closed and another lies in its place: functions whose frames have another size. */
-static void replace_code(struct model *m)
-{
-    const struct dp_object *object = dp_object_get(dp_object_find((uintptr_t)walk_model_code));
-    uintptr_t hdr = (uintptr_t)object->eh_frame_hdr;
-    for (unsigned n = 1 + below(m, 30); n > 0; n--) {
-        unsigned k = SLOTS * below(m, BY_SP_MAX);
-        uintptr_t wanted = (uintptr_t)walk_model_code + k * CODE - hdr;
-        uint32_t i = 0;
-        while ((uintptr_t)(intptr_t)object->fde_table[2 * i] != wanted)
-            i++;
-        uint8_t *program = (uint8_t *)hdr + object->fde_table[2 * i + 1] + 18; /* DW_CFA_def_cfa_offset, bytes */
-        uintptr_t page = (uintptr_t)&program[1] & ~(uintptr_t)(PAGE - 1);
-        shapes[k].o = 1 + (int)below(m, BY_SP_MAX);
-        if (program[0] != 0x0e || mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE))
-            abort();
-        program[1] = (uint8_t)(8 * shapes[k].o);
-    }
-    m->generation = ++generation;
-}
-
-static void change(struct model *m, struct strand *strand, int i)
-{
-    const struct call *top = &strand->calls[strand->n - 1];
-    unsigned what = below(m, 100);
-    if (below(m, 200) == 0)
-        m->mood = (int)below(m, 3) - 1;
-    if (m->mood && what < 40)
-        what = m->mood > 0 ? 30 : 45;
-    if (what < 30) {
-        leave(m, strand, 1 + below(m, 3));
-        for (unsigned n = below(m, 6); n > 0; n--)
-            call(m, strand, some_function(m));
-    } else if (what < 45) {
-        for (unsigned n = 1 + below(m, 3); n > 0; n--)
-            call(m, strand, some_function(m));
-    } else if (what < 60) {
-        leave(m, strand, 1 + below(m, 4));
-    } else if (what < 66) { /* a recursion */
-        unsigned k = some_function(m);
-        for (unsigned n = below(m, 40); n > 0 && k < FIRST_BIG; n--)
-            call(m, strand, k);
-    } else if (what < 70) { /* a longjmp */
-        leave(m, strand, below(m, strand->n));
-    } else if (what < 80) {
-        rewrite(m, strand);
-    } else if (what < 84) {
-        take_signal(m, strand);
-        for (unsigned n = below(m, 5); n > 0; n--)
-            call(m, strand, some_function(m));
-    } else if (what < 92) { /* what lies below sp means nothing */
-        const struct area *area = area_of(m, top->sp - 8);
-        for (uintptr_t at = top->sp; area && area->mapped && at > area->lo + 8 && below(m, 64);)
-            put(at -= 8, some_word(m));
-    } else if (what < 94) { /* and anything, anywhere near */
-        uintptr_t at = top->sp + 8 * below(m, 100);
-        const struct area *area = area_of(m, at);
-        if (area && area->mapped)
-            put(at, some_word(m));
-    } else if (what < 95) {
-        call(m, strand, below(m, N_SHAPES - 3));
-    } else if (what < 97) {
-        begin_strand(m, i);
-    } else if (below(m, 8) == 0) {
-        remap(m, 1 + (int)below(m, AREAS - 1));
-    } else if (below(m, 64) == 0) {
-        if (m->alone)
-            replace_code(m);
-    }
-}
-
-/* ---- three walks ------------------------------------------------------------------------------------------------ */
+#include "unwind/unwind_cache.h"
 
 static bool readable(struct model *m, uintptr_t address)
 {
@@ -484,7 +27,7 @@ static bool readable(struct model *m, uintptr_t address)
                 : address - m->with->own.lo < m->with->own.hi - m->with->own.lo || dp_reach_probe(address);
 }
 
-/* By the book. */
+/* The plain unwinder. */
 static void plain_walk(struct model *m, const struct deltaprof_site *site, struct result *r)
 {
     uintptr_t pc = site->pc, sp = site->sp, fp = site->fp, link = 0;
@@ -533,8 +76,8 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
     }
 }
 
-static void our_walk(struct model *m, struct dp_stack_cache *cache, bool forget, const struct deltaprof_site *site,
-                     struct result *r)
+static void profiler_walk(struct model *m, struct dp_stack_cache *cache, bool forget, const struct deltaprof_site *site,
+                          struct result *r)
 {
     dp_stack_cache_begin(cache, below(m, 200) ? m->generation : 0);
     if (forget)
@@ -546,7 +89,7 @@ static void our_walk(struct model *m, struct dp_stack_cache *cache, bool forget,
     r->hash = r->n ? dp_stack_cache_hash(cache, r->n) : 0;
     const dp_frame_id *ids = dp_stack_cache_ids(cache);
     if (r->n && r->hash != dp_stack_hash(ids, r->n))
-        r->hash = 1; /* which the other walk cannot have, too */
+        r->hash = 1; /* a hash that the other walk cannot have */
     for (uint32_t i = 0; i < r->n; i++)
         r->pcs[i] = dp_frame_get(ids[i])->pc;
     dp_stack_cache_end(cache);
@@ -586,21 +129,21 @@ static void compare(struct model *m, const struct deltaprof_site *site)
     bool left = m->interrupted && sigsetjmp(out, 0);
     m->n_left += left;
     may_leave = m->interrupted && !left;
-    our_walk(m, m->with, false, site, &with);
+    profiler_walk(m, m->with, false, site, &with);
     may_leave = 0;
-    if (with.known && !left && !same_frames(&with, &m->last)) { /* left: perhaps when it was done */
+    if (with.known && !left && !same_frames(&with, &m->last)) { /* left: perhaps after the walk was complete */
         printf("turn %lu, depth %u: another stack has the record of the last one\n", (unsigned long)m->turn, m->depth);
         exit(1);
     }
     m->n_known += with.known;
     m->last = with;
-    our_walk(m, m->without, true, site, &without);
+    profiler_walk(m, m->without, true, site, &without);
     plain_walk(m, site, &plain);
     if (!is_right(&without, &plain) || !same(&with, &without)) {
         printf("turn %lu, depth %u: they differ\n", (unsigned long)m->turn, m->depth);
         show("with a stack cache", &with);
         show("without    ", &without);
-        show("by the book", &plain);
+        show("plain      ", &plain);
         exit(1);
     }
     m->n_walks++;
@@ -608,7 +151,7 @@ static void compare(struct model *m, const struct deltaprof_site *site)
     m->n_whole += plain.end == DP_WALK_WHOLE;
 }
 
-/* Takes a page away that a call of the strand lies in, if it may go, or brings it back. */
+/* Unmaps a page with a frame of the strand, if that is possible, or maps it again. */
 static void punch(struct model *m, const struct strand *strand, uintptr_t sp)
 {
     uintptr_t page = m->hole;
@@ -642,7 +185,7 @@ static void play(struct model *m, uint64_t n_turns)
             begin_strand(m, now = 0);
         top = &m->strands[now].calls[m->strands[now].n - 1];
         struct deltaprof_site site = {top->pc, top->sp, below(m, 16) ? top->fp : some_fp(m)};
-        if (below(m, 200) == 0) { /* anything, at an edge of what may be read */
+        if (below(m, 200) == 0) { /* any function, at an edge of readable memory */
             area = &m->areas[below(m, AREAS)];
             site.pc = code(m, below(m, N_SHAPES));
             site.sp = below(m, 2) ? area->lo + 8 * below(m, 4) : area->hi - 8 * (1 + below(m, 4));
@@ -666,7 +209,7 @@ static void build(struct model *m, uintptr_t *own, uint64_t seed, unsigned depth
     m->with = calloc(1, dp_unwind_scratch_bytes());
     m->without = calloc(1, dp_unwind_scratch_bytes());
     m->areas[0] = (struct area){(uintptr_t)own, (uintptr_t)(own + OWN_WORDS), true};
-    for (int i = 1; i < AREAS; i++) { /* nothing to read on either side */
+    for (int i = 1; i < AREAS; i++) { /* unreadable on both sides */
         char *at = mmap(NULL, AREA_BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         m->areas[i] = (struct area){(uintptr_t)at + PAGE, (uintptr_t)at + PAGE + AREA_BYTES, false};
     }
