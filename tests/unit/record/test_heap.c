@@ -1,45 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The events of a heap: allocations, frees, reallocations, heaps, forks. Every event is sampled. */
+#include "heap_blocks.h"
+
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "record/heap.h"
-#include "record/record.h"
 #include "store/heaps.h"
 #include "store/inherited.h"
 #include "store/store.h"
 #include "store/table.h"
-#include "store/thread.h"
-#include "support/totals.h"
-
-/* Blocks are numbers here: no memory stands behind them. */
-static void *block(uintptr_t i)
-{
-    return (void *)(0x10000000 + i * 64);
-}
-
-static struct dp_config conf;
-
-static void tune(int64_t rate)
-{
-    conf.heap_rate = rate;
-    dp_record_tune(&conf, true);
-    deltaprof_guard_enter();
-    deltaprof_guard_reset();
-}
-
-static int start(void **state)
-{
-    dp_config_init(&conf);
-    return dp_record_init(&conf);
-}
 
 static void at_rate_1_every_block_is_counted_exactly(void **state)
 {
@@ -93,7 +64,8 @@ static void a_failed_call_is_no_event_and_the_word_is_set_again(void **state)
     assert_int_equal(totals().n, before.n);
 }
 
-/* operator new, which calls malloc, which fails; then its exception leaves the hook, whose end is never called. */
+/* operator new calls malloc, which fails. Then the exception leaves the hook of operator new, whose end is never
+ * called. */
 static void a_request_that_cannot_be_met_leaves_no_guard(void **state)
 {
     static const size_t sizes[] = {(size_t)1 << 48, (size_t)1 << 62, PTRDIFF_MAX, SIZE_MAX};
@@ -123,13 +95,13 @@ static void a_realloc_is_a_free_and_an_alloc_only_if_it_was_done(void **state)
     deltaprof_alloc(0, block(1), 100);
     struct dp_counts before = totals();
 
-    deltaprof_realloc_begin(&sample, 0, block(1), 1000); /* fails: the old block lives on */
+    deltaprof_realloc_begin(&sample, 0, block(1), 1000); /* fails: the old block stays */
     deltaprof_realloc_end(&sample, false, NULL, &site);
     struct dp_counts failed = totals();
     assert_memory_equal(&failed, &before, sizeof before);
 
     deltaprof_realloc_begin(&sample, 0, block(1), 1000);
-    /* while it moves, somebody else gets the old place */
+    /* while it moves, another thread gets the old place */
     deltaprof_guard_reset();
     deltaprof_alloc(0, block(1), 7);
     deltaprof_realloc_end(&sample, true, block(2), &site);
@@ -199,164 +171,6 @@ static void all_blocks_of_a_heap_are_forgotten_at_once(void **state)
     assert_int_equal(totals().free_v, before.free_v + 8000);
 }
 
-static void a_profiler_that_is_off_looks_again_every_mebibyte(void **state)
-{
-    tune(0);
-    struct dp_counts before = totals();
-    deltaprof_alloc(0, block(1), 1);
-    assert_int_equal(deltaprof_thread.countdown, 1 << 20);
-    conf.heap_rate = 1;
-    dp_record_tune(&conf, true);
-    for (int i = 0; i < (1 << 20) - 1; i++)
-        deltaprof_alloc(0, block(1), 1);
-    assert_int_equal(totals().n, before.n);
-    deltaprof_alloc(0, block(1), 1);
-    assert_int_equal(totals().n, before.n + 1);
-    deltaprof_free(0, block(1));
-}
-
-static void bytes_are_counted_without_a_sample(void **state)
-{
-    tune(0);
-    uint64_t before = dp_record_bytes_seen();
-    for (int i = 0; i < 1000; i++)
-        deltaprof_alloc(0, block(1), 100);
-    dp_record_flush_bytes();
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 100000);
-    for (int i = 0; i < 100000; i++)
-        deltaprof_alloc(0, block(1), 100); /* over nine looks at a profiler that is off */
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 10100000);
-    tune(100);
-    before = dp_record_bytes_seen();
-    for (int i = 0; i < 10000; i++) {
-        deltaprof_alloc(0, block(1), 77);
-        deltaprof_free(0, block(1));
-    }
-    dp_record_flush_bytes();
-    assert_int_equal(dp_record_bytes_seen() - before, 770000);
-    tune(1);
-    before = dp_record_bytes_seen();
-    for (size_t n = 0; n < 100; n++) {
-        deltaprof_alloc(0, block(1), n);
-        deltaprof_free(0, block(1));
-    }
-    assert_int_equal(dp_record_bytes_seen() - before, 4950);
-}
-
-static void where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on(void **state)
-{
-    tune(0);
-    deltaprof_alloc(0, block(1), 1);
-    tune(1);
-    deltaprof_alloc(0, block(1), 1); /* the distance is drawn at 1 now */
-    deltaprof_free(0, block(1));
-    struct dp_counts before = totals();
-    uint64_t bytes = dp_record_bytes_seen();
-    conf.heap_rate = 0; /* as another thread would: this one is not told */
-    dp_record_tune(&conf, true);
-    deltaprof_alloc(0, block(1), 100);
-    assert_int_equal(totals().n, before.n);
-    assert_int_equal(deltaprof_thread.countdown, (1 << 20) + 1);
-    assert_int_equal(dp_record_bytes_seen() - bytes, 100);
-    tune(1);
-    deltaprof_alloc(0, block(1), 0);
-    deltaprof_free(0, block(1));
-    before = totals();
-    conf.heap_rate = 1 << 30;
-    dp_record_tune(&conf, true);
-    deltaprof_alloc(0, block(1), 100); /* drawn at 1, and stands for itself */
-    deltaprof_alloc(0, block(2), 100);
-    assert_int_equal(totals().n, before.n + 1);
-    assert_int_equal(totals().v, before.v + 100);
-    assert_true(deltaprof_thread.countdown >= 1 && deltaprof_thread.countdown <= INT64_MAX / 2);
-    deltaprof_free(0, block(1));
-    deltaprof_free(0, block(2));
-}
-
-static void a_changed_rate_holds_at_once_for_the_thread_that_changed_it(void **state)
-{
-    tune(0);
-    deltaprof_alloc(0, block(1), 1);
-    struct dp_counts before = totals();
-    conf.heap_rate = 1;
-    dp_record_tune(&conf, true);
-    dp_record_rearm();
-    deltaprof_alloc(0, block(1), 1);
-    assert_int_equal(totals().n, before.n + 1);
-    deltaprof_free(0, block(1));
-}
-
-/* Objects and bytes of mixed sizes at one rate, over many seeds: the mean error within 4.5 sigma of the variance
- * formula. */
-static void sampled_totals_are_unbiased_and_frees_give_back_what_they_took(void **state)
-{
-    static const size_t sizes[] = {0, 8, 24, 100, 1000, 5000, 30000};
-    const int seeds = 60, n = 3500, rate = 4096;
-    double error_n = 0, error_v = 0, variance_n = 0, variance_v = 0;
-    for (int i = 0; i < 7; i++) {
-        double size = (double)sizes[i], p = -expm1(-(size + (size == 0)) / rate), w = 1 / p, f = w - floor(w);
-        double variance = n / 7.0 * ((1 - p) / p + p * f * (1 - f));
-        variance_n += variance;
-        variance_v += variance * size * size;
-    }
-    for (int seed = 0; seed < seeds; seed++) {
-        dp_thread_self()->random.state = 12345 + (uint64_t)seed * 77;
-        tune(rate);
-        struct dp_counts before = totals();
-        double bytes = 0;
-        for (uintptr_t i = 0; i < (uintptr_t)n; i++) {
-            deltaprof_alloc(0, block(i), sizes[i % 7]);
-            bytes += (double)sizes[i % 7];
-        }
-        struct dp_counts held = totals();
-        assert_int_equal(held.free_n, before.free_n);
-        error_n += (double)(held.n - before.n) - n;
-        error_v += (double)(held.v - before.v) - bytes;
-        for (uintptr_t i = 0; i < (uintptr_t)n; i++)
-            deltaprof_free(0, block(i));
-        struct dp_counts after = totals();
-        assert_int_equal(after.free_n - before.free_n, held.n - before.n);
-        assert_int_equal(after.free_v - before.free_v, held.v - before.v);
-    }
-    assert_true(fabs(error_n / seeds) < 4.5 * sqrt(variance_n / seeds));
-    assert_true(fabs(error_v / seeds) < 4.5 * sqrt(variance_v / seeds));
-}
-
-/*
- * Children of one parent, all forked at the same place of its countdown: their sum has the mean and the variance of
- * independent ones. With one countdown for all, its standard deviation is about five times as large.
- */
-static void siblings_sample_independently(void **state)
-{
-    enum { ROUNDS = 300, CHILDREN = 100, EVENTS = 600, SIZE = 1000, RATE = 512 << 10 };
-    double p = -expm1(-(double)SIZE / RATE), w = 1 / p, f = w - floor(w);
-    double variance = (double)CHILDREN * EVENTS * ((1 - p) / p + p * f * (1 - f)), sum = 0, squares = 0;
-    struct dp_thread *self = dp_thread_self();
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        self->random.state = 777 + round * 12345;
-        tune(RATE);
-        deltaprof_alloc(0, block(0), SIZE);
-        deltaprof_free(0, block(0));
-        struct dp_thread parent = *self;
-        int64_t before = totals().n;
-        for (uint64_t child = 0; child < CHILDREN; child++) {
-            *self = parent;
-            dp_thread_fork_child((1000 + child) << 32 | 1);
-            for (uintptr_t i = 0; i < EVENTS; i++) {
-                deltaprof_alloc(0, block(i), SIZE);
-                deltaprof_free(0, block(i));
-            }
-        }
-        double error = (double)(totals().n - before) - (double)CHILDREN * EVENTS;
-        sum += error;
-        squares += error * error;
-    }
-    assert_true(fabs(sum / ROUNDS) < 4.5 * sqrt(variance / ROUNDS));
-    assert_true(fabs(squares / ROUNDS / variance - 1) < 4.5 * sqrt(2.0 / ROUNDS));
-}
-
 static void a_block_that_the_full_set_has_no_room_for_is_freed_at_once(void **state)
 {
     tune(1);
@@ -392,7 +206,7 @@ static void in_a_child_the_counters_at_the_fork_are_zero(void **state)
     dp_record_fork_prepare();
     dp_record_fork_child();
     assert_int_equal(dp_record_epoch(), 1);
-    deltaprof_alloc(0, block(2), 10); /* finds its zero first */
+    deltaprof_alloc(0, block(2), 10); /* saves the counters at the fork first */
     deltaprof_free(0, block(1));
     assert_true(dp_record_fork_copy_zero());
     for (uint32_t id = 0; id < dp_table_count(DP_KIND_HEAP); id++) {
@@ -434,20 +248,20 @@ static void do_fork(void)
     deltaprof_guard_reset();
 }
 
-static void what_a_child_inherited_is_told_from_its_own(void **state)
+static void inherited_memory_is_separate_from_a_childs_own(void **state)
 {
     tune(1);
     for (uintptr_t i = 0; i < 10; i++)
         deltaprof_alloc(0, block(i), 100);
     do_fork();
-    deltaprof_free(0, block(0)); /* before the child has found its zero */
+    deltaprof_free(0, block(0)); /* before the child has saved the counters at the fork */
     for (uintptr_t i = 10; i < 15; i++)
         deltaprof_alloc(0, block(i), 7);
     struct in_use at_first = inherited();
     deltaprof_free(0, block(1));
     assert_int_equal(inherited().n, at_first.n - 1);
     assert_int_equal(inherited().v, at_first.v - 100);
-    deltaprof_free(0, block(10)); /* an own block changes nothing of it */
+    deltaprof_free(0, block(10)); /* the child's own block: inherited memory does not change */
     assert_int_equal(inherited().n, at_first.n - 1);
     do_fork();
     deltaprof_alloc(0, block(15), 3); /* a grandchild inherited the child's as well */
@@ -473,7 +287,7 @@ static void errno_is_kept(void **state)
     assert_int_equal(errno, 42);
 }
 
-static void watched_addresses_are_always_asked_about(void **state)
+static void marked_addresses_are_always_possibly_live(void **state)
 {
     static char arena[4096];
     deltaprof_filter_mark(arena, sizeof arena);
@@ -494,17 +308,11 @@ int main(void)
         cmocka_unit_test(a_block_seen_twice_replaces_the_one_whose_free_was_missed),
         cmocka_unit_test(heaps_are_apart_and_have_names),
         cmocka_unit_test(all_blocks_of_a_heap_are_forgotten_at_once),
-        cmocka_unit_test(a_profiler_that_is_off_looks_again_every_mebibyte),
-        cmocka_unit_test(bytes_are_counted_without_a_sample),
-        cmocka_unit_test(where_every_event_is_a_sample_a_new_rate_holds_from_the_next_on),
-        cmocka_unit_test(a_changed_rate_holds_at_once_for_the_thread_that_changed_it),
-        cmocka_unit_test(sampled_totals_are_unbiased_and_frees_give_back_what_they_took),
-        cmocka_unit_test(siblings_sample_independently),
         cmocka_unit_test(a_block_that_the_full_set_has_no_room_for_is_freed_at_once),
         cmocka_unit_test(in_a_child_the_counters_at_the_fork_are_zero),
-        cmocka_unit_test(what_a_child_inherited_is_told_from_its_own),
+        cmocka_unit_test(inherited_memory_is_separate_from_a_childs_own),
         cmocka_unit_test(errno_is_kept),
-        cmocka_unit_test(watched_addresses_are_always_asked_about),
+        cmocka_unit_test(marked_addresses_are_always_possibly_live),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
