@@ -12,14 +12,14 @@ from harness import Run, environment, main, new_directory, profiles, victim
 CLI = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/cli/deltaprof')
 
 
-def api(how, status=0, conf=None, wrap=()):
+def api(how, status=0, conf=None, wrap=(), program='api'):
     """Runs the victim in a new directory; out is its subdirectory `profiles`."""
     cwd = new_directory()
     env = environment(preload=False)
     env.pop('DELTAPROF_CONF', None)
     if conf is not None:
         env['DELTAPROF_CONF'] = conf
-    done = subprocess.run([*wrap, victim('api'), how], env=env, cwd=cwd, timeout=60, stdin=subprocess.DEVNULL,
+    done = subprocess.run([*wrap, victim(program), how], env=env, cwd=cwd, timeout=60, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == status, (how, done.returncode, done.stdout, done.stderr)
     return Run(done.stdout, done.stderr, done.returncode, os.path.join(cwd, 'profiles'))
@@ -67,32 +67,32 @@ def that_a_stuck_sink_delays_no_other():
 
 
 def that_exit_waits_for_exit_timeout_and_not_for_ever():
-    r = api('exits-in-time')
+    r = api('exits-in-time', program='api_agent')
     waited = time.monotonic() - float(r.stdout)
     assert waited >= 0.3, waited
     assert r.stderr.count('\n') == 1 and 'exit_timeout=300ms' in r.stderr, r.stderr
 
 
 def that_the_agent_keeps_no_descriptor_of_the_host():
-    api('closes')
+    api('closes', program='api_agent')
 
 
 def that_the_interval_changes_while_it_runs():
-    r = api('changes')
+    r = api('changes', program='api_agent')
     assert r.stderr == ''
 
 
 def that_a_signal_asks_for_profiles():
-    r = api('asks')
+    r = api('asks', program='api_agent')
     assert len(files(r)) in (2, 3)  # the last at exit, if there was anything
 
 
 def that_the_agent_stops_when_told_and_starts_again():
-    api('quiesces')
+    api('quiesces', program='api_agent')
 
 
 def that_a_process_under_seccomp_gets_one_log_line_and_no_profiler():
-    r = api('is-confined')
+    r = api('is-confined', program='api_agent')
     assert r.stderr.count('\n') == 1 and 'seccomp' in r.stderr, r.stderr
 
 

@@ -8,27 +8,10 @@ import subprocess
 import time
 
 import reader
+from endings import WITH_AND_WITHOUT_AGENT, ends, last
 from harness import BUILD, HOOKS, environment, main, names_in, new_directory, profiles, run, same, victim, wait_until, Run
 
 PLUGIN = os.path.join(HOOKS, 'libplugin.so')
-WITH_AND_WITHOUT_AGENT = ('heap_rate=1', 'heap_rate=1,interval=5ms')
-
-
-def last(r, program='victim_process'):
-    """How many blocks of make_last are in the files: allocated, in use. They are found by size: a process that ends by
-    _exit loads no module, so its profile may have no names."""
-    rows = reader.sum_profiles(profiles(r, program=program)).values()
-    return tuple(sum(row[objects] for row in rows if row[space] == 1234 * row[objects])
-                 for objects, space in (('alloc_objects', 'alloc_space'), ('inuse_objects', 'inuse_space')))
-
-
-def ends(how, *args, status=5, kept=(1, 1), confs=WITH_AND_WITHOUT_AGENT, **kwargs):
-    for conf in confs:
-        r = same([victim('process'), how, *args], conf, **kwargs)
-        assert r.status == status, (how, r.status, r.stdout)
-        if kept is not None:
-            assert last(r) == kept, (how, conf, last(r))
-    return r
 
 
 def that_every_way_to_exit_delivers_the_last_delta():
@@ -211,50 +194,6 @@ def that_files_are_in_the_first_directory_after_chdir():
     assert last(Run('', '', 0, os.path.join(cwd, 'here'))) == (1, 1)
 
 
-def that_namespaces_work_while_the_agent_runs():
-    ends('unshare', confs=['heap_rate=1,interval=20ms'])
-
-
-def says_why(how, words, conf='heap_rate=1,interval=20ms'):
-    """The log has one line at the end; before it there may be one of a tick that failed."""
-    r = run([victim('process'), how], conf)
-    *earlier, line = r.stderr.splitlines()
-    assert r.status == 5 and words in line and line.startswith('deltaprof['), (r.status, r.stderr)
-    assert [e.replace('stay pending', 'are lost') for e in earlier] in ([], [line]), r.stderr
-    return r
-
-
-def that_a_seccomp_filter_is_survived():
-    for conf in WITH_AND_WITHOUT_AGENT:
-        assert last(says_why('seccomp', 'seccomp', conf=conf)) == (1, 1)
-
-
-def that_asking_about_filters_changes_nothing():
-    ends('seccomp-asks')
-
-
-def that_behind_a_narrow_filter_the_profiler_makes_no_call():
-    for conf in WITH_AND_WITHOUT_AGENT:
-        assert last(says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns')) == (1, 1)
-        p = subprocess.Popen([victim('process'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
-                             stdout=subprocess.PIPE)
-        assert p.stdout.readline() == b'ready\n', p.wait(timeout=10)
-        p.send_signal(signal.SIGTERM)
-        assert p.wait(timeout=10) == -signal.SIGTERM
-
-
-def that_a_process_without_a_clock_goes_on():
-    for how in ('strict', 'clockless'):
-        for conf in WITH_AND_WITHOUT_AGENT:
-            r = run([victim('process'), how], conf + ',log=none')
-            assert r.status == 5, (how, conf, r.status)
-
-
-def that_a_limit_on_file_sizes_does_not_kill():
-    for conf in WITH_AND_WITHOUT_AGENT:
-        says_why('no-files', 'EFBIG; they are lost', conf=conf)
-
-
 def that_the_reader_of_stderr_may_close_it():
     read, write = os.pipe()
     os.close(read)
@@ -264,11 +203,6 @@ def that_the_reader_of_stderr_may_close_it():
     finally:
         os.close(write)
     assert done.returncode == 5, done
-
-
-def that_privileges_can_be_dropped_while_the_agent_runs():
-    if os.geteuid() == 0:
-        says_why('setuid', 'as uid 65534: EACCES; they are lost')
 
 
 def that_programs_see_the_same_signals_as_without_the_profiler():

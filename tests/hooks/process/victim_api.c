@@ -1,99 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_api HOW - a program linked to the core alone: it reports its own blocks through hooks.h, and starts and stops
- * the profiler through deltaprof.h. It names its own checks when they fail; the driver checks the rest.
+ * victim_api HOW - uses the functions of deltaprof.h, forks, and writes profiles to its directory, also if that is full
+ * or missing. It names its own checks when they fail; the driver checks the rest.
  */
-#include "../../support/victim.h"
+#include "api_victim.h"
 
-#include <deltaprof/hooks.h>
-
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define NOINLINE __attribute__((noinline))
-#define CHECK(x)                                               \
-    do {                                                       \
-        if (!(x)) {                                            \
-            fprintf(stderr, "%s:%d: %s\n", how, __LINE__, #x); \
-            exit(1);                                           \
-        }                                                      \
-    } while (0)
-
-static const char *how;
-static uint32_t heap;
-static uintptr_t next_block = 0x10000;
-
-/* Blocks of an allocator that never allocates: addresses are enough. */
-NOINLINE void *make(size_t n_bytes)
-{
-    void *ptr = (void *)(next_block += 0x100);
-    errno = E2BIG;
-    deltaprof_alloc(heap, ptr, n_bytes);
-    CHECK(errno == E2BIG);
-    return ptr;
-}
 
 NOINLINE void *make_in_child(size_t n_bytes)
 {
     void *ptr = (void *)(next_block += 0x100);
     deltaprof_alloc(heap, ptr, n_bytes);
     return ptr;
-}
-
-static void start(const char *conf)
-{
-    deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC); /* as an interposer would: no warning that there is none */
-    heap = deltaprof_heap_register("pool");
-    CHECK(heap > 0);
-    CHECK(deltaprof_start(conf) == 0);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static uint64_t ticks(void)
-{
-    struct deltaprof_stats stats;
-    CHECK(deltaprof_get_stats(&stats, sizeof stats) == 0);
-    return stats.ticks;
-}
-
-static int threads(void)
-{
-    char line[256];
-    int n = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (fgets(line, sizeof line, f))
-        sscanf(line, "Threads: %d", &n);
-    fclose(f);
-    return n;
-}
-
-static void wait_for_tick(uint64_t before)
-{
-    double deadline = now() + 60;
-    while (ticks() == before) {
-        CHECK(now() < deadline);
-        make(10);
-        pause_ms(5);
-    }
 }
 
 static char said[65536];
@@ -244,115 +168,6 @@ static void is_stuck(void)
     wait_for_tick(ticks());
 }
 
-static void block_for_ever(void *ctx, const char *line)
-{
-    stuck = 1;
-    for (;;)
-        pause();
-}
-
-/* The agent hangs in a tick: exit waits for exit_timeout and no longer. */
-static void exits_in_time(void)
-{
-    start("heap_rate=1,interval=10ms,out=profiles,exit_timeout=300ms");
-    deltaprof_set_log(block_for_ever, NULL);
-    wait_for_tick(ticks());
-    CHECK(rename("profiles", "gone") == 0);
-    while (!stuck) {
-        make(10);
-        pause_ms(10);
-    }
-    printf("%.6f\n", now());
-}
-
-static void closes(void)
-{
-    int ends[2];
-    char byte;
-    CHECK(pipe(ends) == 0);
-    start("heap_rate=1,interval=10ms,out=profiles");
-    wait_for_tick(ticks());
-    int lowest = dup(0);
-    close(lowest);
-    close(ends[1]);
-    CHECK(read(ends[0], &byte, 1) == 0); /* no other descriptor holds it open */
-    for (int fd = 3; fd < 2000; fd++)
-        close(fd);
-    wait_for_tick(ticks());
-    wait_for_tick(ticks());
-    int next = dup(0);
-    CHECK(next == 3 && lowest > 3);
-}
-
-static void changes(void)
-{
-    start("heap_rate=1,interval=1h,out=profiles");
-    make(10);
-    CHECK(threads() == 2); /* a program that calls deltaprof_start has the agent at once */
-    CHECK(ticks() == 0);
-    CHECK(deltaprof_set("interval=10ms") == 0);
-    wait_for_tick(0);
-    wait_for_tick(ticks());
-    CHECK(deltaprof_stop() == 0);
-    CHECK(threads() == 1);
-    uint64_t before = ticks();
-    pause_ms(50);
-    CHECK(ticks() == before);
-}
-
-static void asks(void)
-{
-    start("heap_rate=1,interval=0,out=profiles,signal=USR2");
-    make(10);
-    kill(getpid(), SIGUSR2);
-    double deadline = now() + 60;
-    while (ticks() == 0 && now() < deadline)
-        pause_ms(5);
-    CHECK(ticks() == 1);
-    struct sigaction old;
-    CHECK(deltaprof_sigaction(SIGUSR2, NULL, &old, sigaction) == 0 && old.sa_handler == SIG_DFL);
-    /* without an agent, in the handler itself */
-    deltaprof_stop_agent();
-    CHECK(threads() == 1);
-    raise(SIGUSR2);
-    CHECK(ticks() == 2);
-}
-
-static void quiesces(void)
-{
-    start("heap_rate=1,interval=10ms,out=profiles");
-    for (int i = 0; i < 50; i++) {
-        wait_for_tick(ticks());
-        deltaprof_stop_agent();
-        CHECK(threads() == 1);
-        if (i == 0 && unshare(CLONE_NEWUSER) && errno != EPERM && errno != ENOSPC)
-            CHECK(!"unshare in a process of one thread");
-        if (deltaprof_poll_wanted == 0)
-            CHECK(!"a poll is wanted again");
-        double deadline = now() + 60;
-        while (threads() == 1 && now() < deadline) {
-            deltaprof_poll();
-            pause_ms(1);
-        }
-        CHECK(threads() == 2);
-    }
-}
-
-static void is_confined(void)
-{
-    start("heap_rate=1,interval=10ms,out=profiles");
-    wait_for_tick(ticks());
-    make(10);
-    deltaprof_before_seccomp();
-    CHECK(threads() == 1);
-    CHECK(deltaprof_poll_wanted == 0);
-    uint64_t before = ticks();
-    make(10);
-    deltaprof_poll();
-    deltaprof_before_exit();
-    CHECK(ticks() == before && threads() == 1);
-}
-
 static void keeps(void)
 {
     start("heap_rate=1,interval=0,out=profiles,keep=3");
@@ -431,31 +246,16 @@ static void has_no_room(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *how;
-        void (*run)(void);
-    } table[] = {
+    static const struct api_case cases[] = {
         {"answers", answers},
         {"emits", emits},
         {"forks", forks},
         {"is-stuck", is_stuck},
-        {"exits-in-time", exits_in_time},
-        {"closes", closes},
-        {"changes", changes},
-        {"asks", asks},
-        {"quiesces", quiesces},
-        {"is-confined", is_confined},
         {"keeps", keeps},
         {"is-left-out", is_left_out},
         {"has-no-directory", has_no_directory},
         {"has-no-room", has_no_room},
         {"crashes", crashes},
     };
-    how = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(table[i].how, how) == 0) {
-            table[i].run();
-            return 0;
-        }
-    return 2;
+    return run_case(cases, sizeof cases / sizeof *cases, argc > 1 ? argv[1] : "");
 }

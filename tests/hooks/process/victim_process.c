@@ -3,28 +3,23 @@
  * victim_process HOW [ARG] - makes one block of 1234 bytes in make_last, holds it, and ends, or lives on, in the way
  * that HOW names.
  */
+#include "make_last.h"
+
 #include "../../support/victim.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <malloc.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,22 +27,6 @@
 #include <unistd.h>
 
 #include "../../support/compat.h"
-
-#define NOINLINE __attribute__((noinline, noclone))
-
-static void *held;
-
-NOINLINE void make_last(void)
-{
-    held = malloc(1234);
-}
-
-NOINLINE void *make_again(void)
-{
-    void *ptr = malloc(100);
-    __asm__ volatile("" ::"r"(ptr) : "memory");
-    return ptr;
-}
 
 /*
  * Forks children that end at once; with `after`, by a signal that would deliver the parent's profiles; the parent then
@@ -123,100 +102,6 @@ static int jump_out_of_hooks(void)
         make_last();
     }
     return 5;
-}
-
-static void run_filter(void)
-{
-    /* Everything but openat, socket and clone: what a sandbox forbids after start. */
-    struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-    };
-    struct sock_fprog filter = {sizeof program / sizeof *program, program};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-        _exit(7);
-}
-
-/* Allows only the calls that libc makes below: getpid kills the process; without `masks`, so does rt_sigprocmask. */
-static void run_narrow_filter(bool masks)
-{
-    unsigned allowed[] = {SYS_write,    SYS_exit,          SYS_exit_group, SYS_brk,   SYS_mmap,    SYS_munmap,
-                          SYS_mprotect, SYS_madvise,       SYS_futex,      SYS_prctl, SYS_seccomp, SYS_clock_nanosleep,
-                          SYS_rseq,     SYS_rt_sigprocmask};
-    enum { N = sizeof allowed / sizeof *allowed };
-    struct sock_filter program[N + 3] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        [N + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        [N + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    if (!masks)
-        allowed[N - 1] = SYS_write;
-    for (unsigned i = 0; i < N; i++)
-        program[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], N - i, 0);
-    struct sock_fprog filter = {N + 3, program};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
-        _exit(7);
-}
-
-NOINLINE void make_deep(int n)
-{
-    char room[3000];
-    free(make_again());
-    if (n)
-        make_deep(n - 1);
-    __asm__ volatile("" ::"r"(room) : "memory");
-}
-
-/* A thread whose first event comes in strict mode, where reading the clock fails and a system call kills it. */
-static void *work_strictly(void *arg)
-{
-    if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0))
-        _exit(7);
-    for (int i = 0; i < 100; i++)
-        free(make_again());
-    say("worked\n");
-    syscall(SYS_exit, 0);
-    return arg;
-}
-
-/* The same without seccomp: reading the time stamp counter is a SIGSEGV. */
-static int work_without_clock(void)
-{
-#if defined(__x86_64__)
-    if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0))
-        return 7;
-#endif
-    pid_t pid = fork();
-    for (int i = 0; i < 1000; i++)
-        free(make_again());
-    if (pid == 0)
-        return 5;
-    int status;
-    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
-}
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static void contend(void)
-{
-    for (int i = 0; i < 20; i++) {
-        pthread_mutex_lock(&mutex);
-        make_deep(20);
-        pause_ms(1);
-        pthread_mutex_unlock(&mutex);
-    }
-}
-
-static void *contend_and_leave(void *arg)
-{
-    contend();
-    pthread_exit(arg);
 }
 
 extern char *early_kept __attribute__((weak)); /* early.c */
@@ -361,78 +246,6 @@ int main(int argc, char **argv)
     }
     if (strcmp(how, "chdir") == 0) {
         if (chdir("/"))
-            return 4;
-        return 5;
-    }
-    if (strcmp(how, "unshare") == 0) { /* only a process of one thread may make a user namespace */
-        for (int i = 0; i < 30; i++) {
-            free(make_again());
-            pause_ms(10);
-        }
-        int result = unshare(CLONE_NEWUSER);
-        char line[60];
-        snprintf(line, sizeof line, "unshare: %d errno %d\n", result, result ? errno : 0);
-        say(line);
-        for (int i = 0; i < 30; i++) {
-            free(make_again());
-            pause_ms(10);
-        }
-        return 5;
-    }
-    if (strcmp(how, "seccomp") == 0) {
-        for (int i = 0; i < 10; i++) {
-            free(make_again());
-            pause_ms(10);
-        }
-        run_filter();
-        run_filter(); /* sandboxes are made of several */
-        for (int i = 0; i < 30; i++) {
-            free(make_again());
-            pause_ms(10);
-        }
-        return 5;
-    }
-    if (strcmp(how, "seccomp-asks") == 0) { /* is there such a thing, and with which flags? */
-        if (!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) ||
-            !syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) ||
-            !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL))
-            return 4;
-        free(make_again());
-        return 5;
-    }
-    if (strcmp(how, "strict") == 0) {
-        mallopt(M_ARENA_MAX, 1); /* a second one would be mapped */
-        pthread_create(&thread, NULL, work_strictly, NULL);
-        pthread_join(thread, NULL);
-        _exit(5);
-    }
-    if (strcmp(how, "clockless") == 0)
-        return work_without_clock();
-    if (strcmp(how, "narrow") == 0) {
-        pthread_create(&thread, NULL, contend_and_leave, NULL); /* the first pthread_exit loads libgcc_s */
-        pthread_join(thread, NULL);
-        pthread_create(&thread, NULL, contend_and_leave, NULL);
-        run_narrow_filter(true);
-        contend();
-        pthread_join(thread, NULL);
-        run_narrow_filter(false);
-        make_deep(200);
-        if (strcmp(arg, "wait") == 0) {
-            say("ready\n");
-            pause_ms(20000);
-        }
-        _exit(5);
-    }
-    if (strcmp(how, "no-files") == 0) { /* a sandbox of rlimits; stdout is a pipe */
-        setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
-        return 5;
-    }
-    if (strcmp(how, "setuid") == 0) { /* glibc's setuid signals every thread and waits for each */
-        for (int i = 0; i < 20; i++) {
-            free(make_again());
-            pause_ms(10);
-        }
-        if (setgid(65534) || setuid(65534))
             return 4;
         return 5;
     }
