@@ -12,6 +12,7 @@
 #include "store/pairs.h"
 #include "store/table.h"
 #include "stress.h"
+#include "../support/deadline.h"
 
 #include <deltaprof/hooks.h>
 #include <errno.h>
@@ -50,12 +51,7 @@ static enum deltaprof_lock_end end_of(int result)
 
 static struct timespec soon(long us)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += us * 1000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
+    return time_after(CLOCK_REALTIME, us * 1000);
 }
 
 static bool lock_mutex(pthread_mutex_t *m, bool timed)

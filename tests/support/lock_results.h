@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "deadline.h"
 
 static int broken;
 
@@ -52,12 +53,7 @@ static inline const char *name_of(int code)
 
 static inline struct timespec in_ms(clockid_t clock, long ms)
 {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    t.tv_nsec += ms * 1000000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
+    return time_after(clock, ms * 1000000);
 }
 static const struct timespec past = {1, 0}, bad = {1, 1000000000}, negative = {1, -1};
 

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "deadline.h"
+
 #define APART __attribute__((noinline))
 
 static inline int64_t now_ns(void)
@@ -25,12 +27,7 @@ static inline int64_t now_ns(void)
 
 static inline struct timespec soon(long us)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += us * 1000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
+    return time_after(CLOCK_REALTIME, us * 1000);
 }
 
 static inline void pass_us(long us)

@@ -77,14 +77,22 @@ def agree(t, *locks):
         assert delay(t['mutex'], lock) == 0, (lock, t)
 
 
-def that_rust_names_its_locks_and_their_holders():
+def rust_program(*options):
+    """Compiles the victim in Rust. None: there is no rustc in whose programs each parked thread waits on its own word."""
     version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
     if not version or int(version.split('.')[1]) < 70:
-        print('skipped: no rustc whose parked threads wait on words of their own')
-        return
+        print('skipped: no rustc from 1.70 on')
+        return None
     program = os.path.join(new_directory(), 'rust_locks')
     source = os.path.join(os.path.dirname(__file__), 'victim_rust_locks.rs')
-    subprocess.run(['rustc', '-O', '--crate-name', 'victim', '-o', program, source], check=True)
+    subprocess.run(['rustc', '-O', *options, '-o', program, source], check=True)
+    return program
+
+
+def that_rust_names_its_locks_and_their_holders():
+    program = rust_program('--crate-name', 'victim')
+    if not program:
+        return
     t = totals(same([program], ALL))
     agree(t, 'mutex', 'rwlock', 'once')
     blame = seen(t, 'mutex', 'mutex')
@@ -100,13 +108,9 @@ def that_rust_names_its_locks_and_their_holders():
 
 def that_parking_is_no_lock_in_a_stripped_program():
     """Without symbol names, wakes tell what is a lock: an idle thread never wakes another one where it waited itself."""
-    version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
-    if not version or int(version.split('.')[1]) < 70:
-        print('skipped: no rustc whose parked threads wait on words of their own')
+    program = rust_program('-C', 'strip=symbols')
+    if not program:
         return
-    program = os.path.join(new_directory(), 'rust_locks')
-    source = os.path.join(os.path.dirname(__file__), 'victim_rust_locks.rs')
-    subprocess.run(['rustc', '-O', '-C', 'strip=symbols', '-o', program, source], check=True)
     t = totals(same([program], ALL))
     assert delay(t['block'], 'futex') > delay(t['mutex'], 'futex') + 200e6, t  # is_parked, waits_for, is_idle
 
