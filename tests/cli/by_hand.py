@@ -2,6 +2,7 @@
 """Makes profiles by hand, and has a test case that gives them to the command, which is the test's first argument."""
 import gzip
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -82,3 +83,17 @@ class Case(unittest.TestCase):
         self.file('server.7.0002.heap.pb.gz', *one([2, 20, 2, 2000], 200))
         self.file('server.8.0001.heap.pb.gz', *one([4, 40, 4, 4], 100))
         return [os.path.join(self.dir.name, f) for f in sorted(os.listdir(self.dir.name))]
+
+
+class TopCase(Case):
+    def top(self, *arguments, data=b''):
+        """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it are in self.head."""
+        lines = self.run_it('top', *arguments, data=data).decode().splitlines()
+        heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ['flat'])
+        self.head = lines[:heading]
+        n = next((i for i, line in enumerate(lines[heading + 1:]) if not re.match(r' *\S+ +-?[\d.]+% ', line)), None)  # what stands below
+        self.below = [] if n is None else lines[heading + 1 + n:]
+        return [tuple(line.split(None, 5)) for line in lines[heading + 1:][:n]]
+
+    def names(self, *arguments):
+        return {name: (flat, cum) for flat, _, _, cum, _, name in self.top(*arguments)}

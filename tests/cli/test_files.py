@@ -183,14 +183,14 @@ class Files(Case):
     def test_profiles_do_not_go_to_a_terminal(self):
         a = self.file('a', [(['f'], [1, 1, 0, 0])])
         try:
-            ours, theirs = pty.openpty()
+            master, slave = pty.openpty()
         except OSError as error:  # a chroot without /dev/pts
             self.skipTest(str(error))
-        for verb in ['merge', a], ['diff', a, a], ['diff', a, a, '-o', os.ttyname(theirs)]:
-            done = subprocess.run([DELTAPROF, *verb], stdout=theirs, stderr=subprocess.PIPE, timeout=60)
+        for verb in ['merge', a], ['diff', a, a], ['diff', a, a, '-o', os.ttyname(slave)]:
+            done = subprocess.run([DELTAPROF, *verb], stdout=slave, stderr=subprocess.PIPE, timeout=60)
             self.assertEqual((done.returncode, done.stderr.count(b'\n')), (2, 1))
-        os.close(ours)
-        os.close(theirs)
+        os.close(master)
+        os.close(slave)
 
     # ---- broken files ----
 

@@ -8,29 +8,16 @@ import gzip
 import json
 import os
 import pty
-import re
 import struct
 import subprocess
 import termios
 import unittest
 
-from by_hand import DELTAPROF, Case, profile
+from by_hand import DELTAPROF, TopCase, profile
 from random_profile import HEAP, MUTEX, chunk, number, parse
 
 
-class Top(Case):
-    def top(self, *arguments, data=b''):
-        """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it are in self.head."""
-        lines = self.run_it('top', *arguments, data=data).decode().splitlines()
-        heading = next(i for i, line in enumerate(lines) if line.split()[:1] == ['flat'])
-        self.head = lines[:heading]
-        n = next((i for i, line in enumerate(lines[heading + 1:]) if not re.match(r' *\S+ +-?[\d.]+% ', line)), None)  # what stands below
-        self.below = [] if n is None else lines[heading + 1 + n:]
-        return [tuple(line.split(None, 5)) for line in lines[heading + 1:][:n]]
-
-    def names(self, *arguments):
-        return {name: (flat, cum) for flat, _, _, cum, _, name in self.top(*arguments)}
-
+class Top(TopCase):
     def test_the_whole_of_a_small_table(self):
         path = self.file('p', [(['leaf', 'middle', 'main'], [3, 3 << 20, 1, 1 << 20]), (['main'], [1, 512, 1, 512 << 10])])
         self.assertEqual(self.run_it('top', path).decode(), '''\
@@ -84,94 +71,6 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertIn('Showing 2 of 50 functions: 199B of 3.69kB (5.3%)', self.head)
         self.assertEqual(len(self.top('-n0', path)), 50)
 
-    def test_over_files_flows_are_summed_and_the_newest_of_each_process_is_in_use(self):
-        paths = self.files_of_two_processes()
-        for order in paths, paths[::-1]:
-            self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('100B', '100B')})
-            self.assertIn('Type: alloc_space, summed over 4 files', self.head)
-            self.assertEqual(self.names('--type', 'inuse_objects', *order), {'f': ('7', '7')})
-            self.assertIn('Type: inuse_objects, in use by 2 processes, from the newest file of each (of 4 files)', self.head)
-
-    def process(self, pid, *ticks, ended):
-        """Writes one file a tick, with what is in use; the last one may say that the process ended."""
-        return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=i,
-                          comment='#ended' if ended and i == len(ticks) - 1 else None)
-                for i, n_bytes in enumerate(ticks)]
-
-    def in_use(self, *arguments):
-        return {name: flat for name, (flat, _) in self.names(*arguments).items()}
-
-    def test_memory_of_an_ended_process_is_not_in_use(self):
-        files = self.process(7, 1000, 30, ended=True) + self.process(8, 4, ended=False) + self.process(9, 5, ended=False)
-        for order in files, files[::-1]:
-            self.assertEqual(self.in_use(*order), {'f': '9B'})
-            self.assertIn('Type: inuse_space, in use by 2 processes, from the newest file of each (of 4 files; '
-                          '1 process ended)', self.head)
-            self.assertEqual(self.in_use('--type', 'alloc_space', *order), {'f': '40B'})
-
-    def test_if_all_have_ended_the_profiles_before_the_ends_count(self):
-        files = self.process(7, 1000, 30, 0, ended=True) + self.process(8, 4, ended=True)
-        for order in files, files[::-1]:
-            self.assertEqual(self.in_use(*order), {'f': '34B'})
-            self.assertIn('Type: inuse_space, in use by 2 processes, all ended: from the last file before the end of each '
-                          '(of 4 files)', self.head)
-        again = self.process(7, 1000, ended=True)  # then another process with this pid, which ended as well
-        again += [self.file('server.7.0002.heap.pb.gz', [(['f'], [1, 10, 1, 5])], comment='#ended')]
-        self.assertEqual(self.in_use(*again), {'f': '5B'})
-
-    def test_files_of_other_names_may_say_that_their_process_ended(self):
-        a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
-        b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9, comment='#ended')
-        c = self.file('c', [(['f'], [1, 10, 1, 100])], time_ns=1, program='/usr/bin/other')
-        for order in [a, b, c], [c, b, a]:
-            self.assertEqual(self.in_use(*order), {'f': '100B'})
-        for order in [a, b], [b, a]:
-            self.assertEqual(self.in_use(*order), {'f': '7B'})
-        self.assertEqual(self.in_use(b), {'f': '1B'})
-
-    def test_inherited_memory_counts_once(self):
-        def rows(own):
-            return [(['f'], [1, own, 1, own]), (['f'], [0, 0, 1, 1000], {'fork': 'inherited'})]
-        parent = self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1000, 1, 1000])])
-        children = [self.file('server.%d.0001.heap.pb.gz' % pid, rows(pid)) for pid in (2, 3)]
-        files = [parent, *children]
-        self.assertEqual(self.in_use(*files), {'f': '1005B'})
-        self.assertIn('Left out: what 2 of them inherited at a fork (--inherited counts it)', self.head)
-        self.assertEqual(self.in_use('--inherited', *files), {'f': '2.93kB'})
-        self.assertEqual(self.in_use('--label', 'fork=inherited', *files), {'f': '1.95kB'})
-        self.assertEqual(self.in_use(children[0]), {'f': '1002B'})
-        merged = self.file('merged', self.run_it('merge', *files))
-        self.assertEqual(self.in_use(merged), {'f': '1005B'})
-        merged = self.file('merged', self.run_it('merge', '--inherited', *files))
-        self.assertEqual(self.in_use(merged), {'f': '2.93kB'})
-
-    def test_a_merged_profile_has_ended_if_all_have(self):
-        ended, going_on = self.process(7, 3, ended=True), self.process(8, 4, ended=False)
-        for files, says in (ended, True), (going_on, False), (ended + going_on, False):
-            self.assertEqual(b'#ended' in gzip.decompress(self.run_it('merge', *files)), says)
-
-    def test_files_with_other_names_are_ordered_by_time_and_program(self):
-        a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
-        b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9)
-        c = self.file('c', [(['f'], [1, 10, 1, 100])], time_ns=1, program='/usr/bin/other')
-        for order in [a, b, c], [c, b, a]:
-            self.assertEqual(self.names(*order), {'f': ('101B', '101B')})
-            self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('30B', '30B')})
-
-    def test_every_program_is_named(self):
-        files = [self.file('p%d' % i, [(['f'], [1, 1, 1, 1])], program='/bin/p%d' % (i // 2)) for i in range(20)]
-        for n, line in {1: 'Program: p0', 2: 'Program: p0', 3: 'Programs: p0, p1',
-                        16: 'Programs: p0, p1, p2, p3, p4, p5, p6, p7',
-                        17: 'Programs: p0, p1, p2, p3, p4, p5, p6 and 2 more'}.items():
-            self.top(*files[:n])
-            self.assertEqual(self.head[0], line)
-
-    def test_a_program_has_the_name_in_its_files_names(self):
-        self.top(self.file('redis-server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
-        self.assertEqual(self.head[0], 'Program: redis-server')
-        self.top(self.file('redis-server.x.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], program='/usr/bin/redis-check-rdb'))
-        self.assertEqual(self.head[0], 'Program: redis-check-rdb')
-
     def test_standard_input_gzipped_or_raw(self):
         data = profile([(['f'], [1, 1, 1, 1])])
         self.assertEqual([row[5] for row in self.top('-', data=data)], ['f'])
@@ -199,19 +98,19 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     def on_a_terminal(self, columns, *arguments):
         try:
-            ours, theirs = pty.openpty()
+            master, slave = pty.openpty()
         except OSError as error:  # a chroot without /dev/pts
             self.skipTest(str(error))
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 25, columns, 0, 0))
-        subprocess.run([DELTAPROF, *arguments], stdout=theirs, timeout=60, check=True)
-        os.close(theirs)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 25, columns, 0, 0))
+        subprocess.run([DELTAPROF, *arguments], stdout=slave, timeout=60, check=True)
+        os.close(slave)
         text = b''
         try:
-            while piece := os.read(ours, 65536):
+            while piece := os.read(master, 65536):
                 text += piece
         except OSError:  # EIO: the end
             pass
-        os.close(ours)
+        os.close(master)
         return text.decode().splitlines()
 
     def test_lines_on_a_terminal_are_cut_at_its_width(self):
@@ -257,8 +156,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                                (['malloc', 'malloc'], [1, 1, 1, 1]), (['own_alloc', 'main'], [1, 2, 1, 2])])
         self.assertEqual(self.names(path), {'fill': ('7B', '7B'), 'own_alloc': ('2B', '2B'), 'main': ('0', '9B'), 'malloc': ('1B', '1B')})
         self.assertEqual(self.names('--fold', '^own_', path), {'fill': ('7B', '7B'), 'main': ('2B', '9B'), 'malloc': ('1B', '1B')})
-        ours = self.file('ours', b'# what only passes on\n\n^own_\n^fill$\n')
-        self.assertEqual(self.names('--fold', '@' + ours, path), {'main': ('9B', '9B'), 'malloc': ('1B', '1B')})
+        folds = self.file('ours', b'# what only passes on\n\n^own_\n^fill$\n')
+        self.assertEqual(self.names('--fold', '@' + folds, path), {'main': ('9B', '9B'), 'malloc': ('1B', '1B')})
         for name, words in (('none', 'No such file'), (self.file('bad', b'fine\n(\n'), r'\('), (self.file('long', b'x' * 2000), 'longer than')):
             self.run_it('top', '--fold', '@' + name, path, status=2)
             self.assertRegex(self.error, r'\Adeltaprof top: --fold .*' + words + r'.*\n\Z')
@@ -371,41 +270,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertIn('the program needs age=on', self.error)
         self.run_it('top', '--columns', ','.join(['alloc_space'] * 9), path, status=2)
 
-    # ---- which files ----
-
-    def test_of_directories_and_globs_one_kind_is_taken(self):
-        self.files_of_two_processes()
-        self.file('server.8.0001.block.pb.gz', [(['w'], [1, 9])], MUTEX)
-        self.file('server.8.0001.mutex.pb.gz', [(['h'], [1, 9])], MUTEX)
-        self.file('merged.pb.gz', [(['f'], [100, 100, 100, 100])])
-        self.file('server.8.0002.heap.pb.gz.123.tmp', b'half')
-        for path in self.dir.name, self.dir.name + '/', self.dir.name + '/server.*.pb.gz':
-            self.assertEqual(self.names('--type', 'alloc_space', path), {'f': ('100B', '100B')})
-            self.assertIn('There are other profiles too: --kind block, mutex', self.head)
-            self.assertEqual(self.names('--type', 'delay', path), {'w': ('9ns', '9ns')})
-            self.assertEqual(self.names('--kind', 'mutex', path), {'h': ('9ns', '9ns')})
-        self.run_it('top', '--kind', 'events', self.dir.name, status=1)
-        self.assertEqual(self.error, 'deltaprof top: no events profile among the files; there are: heap, block, mutex\n')
-        os.mkdir(self.dir.name + '/none')
-        self.run_it('top', self.dir.name + '/none', status=1)
-        self.assertIn('/none: no profile in this directory', self.error)
-        self.run_it('top', self.dir.name + '/x*', status=1)
-        self.assertIn('/x*: no such file', self.error)
-
-    def test_at_chooses_the_files_of_that_time(self):
-        def one(name, inuse, time, **more):
-            return self.file(name, [(['f'], [1, 1, 1, inuse])], time_ns=(10**9 + time) * 10**9, **more)
-        one('a.1.0001.heap.pb.gz', 10, 1)
-        one('a.1.0002.heap.pb.gz', 90, 2)
-        one('a.1.0003.heap.pb.gz', 20, 3)
-        one('b.2.0001.heap.pb.gz', 1, 0)
-        one('b.2.0002.heap.pb.gz', 50, 3)
-        for when, sum in {'peak': '91B', 'last': '70B', '2001-09-09 01:46:41': '11B', '01:46:42': '91B', '01:47': '70B'}.items():
-            self.assertEqual(self.names('--at', when, self.dir.name), {'f': (sum, sum)}, when)
-        self.run_it('top', '--at', 'exit', self.dir.name, status=1)
-        self.run_it('top', '--at', '2000-01-01 00:00', self.dir.name, status=1)
-        self.assertIn('no process has a file of that time', self.error)
-        self.run_it('top', '--at', 'noon', self.dir.name, status=2)
+    # ---- below the table ----
 
     def test_an_empty_table_has_a_reason_and_an_advice(self):
         path = self.file('p', [(['f'], [1, 5, 0, 0])])
