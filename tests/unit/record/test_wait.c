@@ -1,96 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
+/* Waits and their ends: which thread each wait counts for, and in which profile, with every wait recorded. */
+#include "lock_sums.h"
+
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/stats.h"
-#include "store/contended.h"
-#include "record/labels.h"
-#include "record/record.h"
-#include "record/wait.h"
-#include "store/table.h"
-
-#include <deltaprof/hooks.h>
-
-static struct dp_config conf;
-static uint64_t locks[4096]; /* only their addresses matter */
-
-static void tune(int64_t mutex_rate, int64_t block_rate_ns)
-{
-    conf.mutex_rate = mutex_rate;
-    conf.block_rate_ns = block_rate_ns;
-    dp_record_tune(&conf, true);
-}
-
-static int start(void **state)
-{
-    dp_config_init(&conf);
-    conf.heap_rate = 0;
-    tune(1, 1);
-    return dp_record_init(&conf);
-}
-
-/* Sums of one kind of profile over the rows with this label (0: all) and leaf frame (0: all). */
-static struct dp_counts sum(unsigned kind, unsigned label, dp_frame_id leaf)
-{
-    struct dp_counts sum = {0}, one;
-    for (uint32_t id = 0; id < dp_table_count(kind); id++) {
-        const struct dp_record *record = dp_table_record(kind, id);
-        if ((label && record->labels != dp_labels_of_lock(label)) || (leaf && dp_table_frames(record)[0] != leaf))
-            continue;
-        dp_table_read(kind, id, &one);
-        sum.n += one.n, sum.v += one.v;
-    }
-    return sum;
-}
-
-static struct dp_counts before_mutex[DP_LABELS_LOCKS], before_block[DP_LABELS_LOCKS];
-static void mark(void)
-{
-    for (unsigned label = 0; label < DP_LABELS_LOCKS; label++) {
-        before_mutex[label] = sum(DP_KIND_MUTEX, label, 0);
-        before_block[label] = sum(DP_KIND_BLOCK, label, 0);
-    }
-}
-static int64_t mutex_ns(unsigned label)
-{
-    return sum(DP_KIND_MUTEX, label, 0).v - before_mutex[label].v;
-}
-static int64_t block_ns(unsigned label)
-{
-    return sum(DP_KIND_BLOCK, label, 0).v - before_block[label].v;
-}
-static int64_t contentions(unsigned label)
-{
-    return sum(DP_KIND_MUTEX, label, 0).n - before_mutex[label].n;
-}
 
 static void pass_ms(long ms)
 {
     nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
 }
 
-static bool release(const void *lock)
-{
-    struct deltaprof_owed owed;
-    if (!deltaprof_lock_may_have_waiters(lock) || !deltaprof_lock_release_begin(&owed, lock))
-        return false;
-    deltaprof_lock_release_end(&owed, NULL);
-    return true;
-}
-
-/* ---- tests ------------------------------------------------------------------------------------------------------ */
-
-static void a_wait_is_charged_to_who_let_go(void **state)
+static void a_wait_counts_for_the_thread_that_unlocks(void **state)
 {
     struct deltaprof_wait wait;
     mark();
@@ -124,7 +48,7 @@ static void a_timeout_is_a_debt_of_the_next_release(void **state)
     assert_false(release(&locks[1]));
 }
 
-static void what_was_no_wait_leaves_no_trace(void **state)
+static void a_call_that_did_not_wait_counts_nowhere(void **state)
 {
     struct deltaprof_wait wait, paid;
     mark();
@@ -147,7 +71,7 @@ static void what_was_no_wait_leaves_no_trace(void **state)
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
-static void readers_and_writers_are_told_apart(void **state)
+static void readers_and_writers_have_different_labels(void **state)
 {
     struct deltaprof_wait reader, writer;
     mark();
@@ -177,7 +101,7 @@ static void an_interpreter_s_lock_has_a_holder(void **state)
     assert_int_equal(mutex_ns(DELTAPROF_LOCK_GIL), block_ns(DELTAPROF_LOCK_GIL));
 }
 
-static void what_has_no_holder_stands_in_one_profile(void **state)
+static void waits_without_a_holder_are_in_the_block_profile_only(void **state)
 {
     mark();
     for (unsigned kind = DELTAPROF_LOCK_COND; kind <= DELTAPROF_LOCK_JOIN; kind++) {
@@ -190,7 +114,7 @@ static void what_has_no_holder_stands_in_one_profile(void **state)
     assert_int_equal(mutex_ns(0), 0);
 }
 
-static void an_unknown_holder_is_named_so(void **state)
+static void an_unknown_holder_has_its_own_frame(void **state)
 {
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
@@ -201,7 +125,7 @@ static void an_unknown_holder_is_named_so(void **state)
     assert_int_equal(mutex_ns(0), block_ns(0));
 }
 
-static void a_lock_that_ends_takes_its_debt_along(void **state)
+static void a_destroyed_lock_loses_its_debt(void **state)
 {
     struct deltaprof_wait wait;
     struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
@@ -249,7 +173,7 @@ static void more_waiters_than_a_word_can_count_keep_totals(void **state)
     assert_false(deltaprof_lock_may_have_waiters(&locks[6]));
 }
 
-static void a_guarded_thread_tells_nothing(void **state)
+static void a_guarded_thread_records_nothing(void **state)
 {
     struct deltaprof_wait wait;
     mark();
@@ -259,100 +183,6 @@ static void a_guarded_thread_tells_nothing(void **state)
     deltaprof_guard_exit(kept);
     assert_int_equal(block_ns(0), 0);
     assert_false(deltaprof_lock_may_have_waiters(&locks[7]));
-}
-
-static void rates_of_0_record_nothing(void **state)
-{
-    struct deltaprof_wait wait;
-    mark();
-    tune(0, 1);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
-    assert_false(deltaprof_lock_may_have_waiters(&locks[8]));
-    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
-    assert_true(block_ns(0) > 0 && mutex_ns(0) == 0);
-    mark();
-    tune(1, 0);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
-    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
-    assert_true(block_ns(0) == 0 && mutex_ns(0) > 0);
-    mark();
-    tune(0, 0);
-    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
-    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
-    assert_true(block_ns(0) == 0 && mutex_ns(0) == 0);
-    tune(1, 1);
-}
-
-/* p = wait/rate, delay = rate: mean = wait, variance = wait * (rate - wait); counts have mean 1 and at most rate/wait.
- */
-static void short_waits_are_weighed_without_bias(void **state)
-{
-    static const int64_t waits[] = {1, 7, 100, 999, 3500, 5000, 6000, 9999, 10000, 25000};
-    const int64_t rate = 10000;
-    const double n_draws = 400000;
-    uint64_t seed = 12345;
-    for (size_t w = 0; w < sizeof waits / sizeof *waits; w++) {
-        double n = 0, delay = 0, wait = (double)waits[w];
-        for (int i = 0; i < n_draws; i++) {
-            int64_t d, c = dp_wait_weigh(waits[w], rate, dp_hash_mix(seed++), &d);
-            n += (double)c;
-            delay += c ? (double)d : 0;
-        }
-        double sigma = wait < rate ? sqrt(wait * ((double)rate - wait) / n_draws) : 0;
-        assert_true(fabs(delay / n_draws - wait) <= 4 * sigma + 1e-9);
-        double sigma_n = wait < rate ? sqrt((double)rate / wait / n_draws) : 0;
-        assert_true(fabs(n / n_draws - 1) <= 4 * sigma_n + 1e-9);
-    }
-    int64_t delay;
-    assert_int_equal(dp_wait_weigh(0, 1, 77, &delay), 1); /* 1ns: every one */
-    assert_int_equal(dp_wait_weigh(0, 10, 0, &delay), 0);
-}
-
-static void one_in_n_releases_is_recorded_n_fold(void **state)
-{
-    const int n = 20000, rate = 10;
-    mark();
-    tune(rate, 1);
-    for (int i = 0; i < n; i++) {
-        struct deltaprof_wait wait;
-        deltaprof_lock_wait_begin(&wait, &locks[9], DELTAPROF_LOCK_READ, NULL);
-        release(&locks[9]);
-        deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL); /* no hand-over, which is never sampled */
-    }
-    tune(1, 1);
-    int64_t count = contentions(DELTAPROF_LOCK_READ);
-    assert_int_equal(count % rate, 0);
-    /* n draws of p = 1/rate, each worth rate */
-    assert_true(fabs((double)count - n) < 4 * sqrt((double)n * (rate - 1)));
-    release(&locks[9]);
-}
-
-/* Captures of stacks are limited in time, so their number depends on the time that the loop takes. */
-static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
-{
-    enum { MANY = 200000, OWED_NS = 20000, SCALE_NS = 1000000, BURST = 1000 };
-    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[20], [DELTAPROF_LOCK_WRITE] = OWED_NS}};
-    mark();
-    tune(1, 1000);
-    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
-    int64_t begin_ns = dp_clock_ns();
-    for (int i = 0; i < MANY; i++)
-        deltaprof_lock_release_end(&owed, NULL);
-    int64_t took_ns = dp_clock_ns() - begin_ns;
-    tune(1, 1);
-    double p = (double)OWED_NS / SCALE_NS, sigma = sqrt(MANY * p * (1 - p));
-    double most = BURST + 1 + (double)took_ns / SCALE_NS + MANY * p + 5 * sigma;
-    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= most);
-    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
-    sums.n -= before_mutex[DELTAPROF_LOCK_WRITE].n, sums.v -= before_mutex[DELTAPROF_LOCK_WRITE].v;
-    assert_true(fabs((double)sums.v - (double)MANY * OWED_NS) <= 5 * sigma * SCALE_NS);
-    assert_true(fabs((double)sums.n - MANY) <= 5 * sigma / p);
-    mark();
-    for (int i = 0; i < MANY; i++) /* 1ns: every one */
-        deltaprof_lock_release_end(&owed, NULL);
-    sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
-    assert_int_equal(sums.v - before_mutex[DELTAPROF_LOCK_WRITE].v, (int64_t)MANY * OWED_NS);
-    assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
 }
 
 static void a_wake_of_two_classes_is_one_release(void **state)
@@ -370,7 +200,7 @@ static void a_wake_of_two_classes_is_one_release(void **state)
     assert_true(after.v - before.v >= 12000);
 }
 
-static void nobody_waits_in_a_forked_child(void **state)
+static void no_thread_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
     deltaprof_lock_wait_begin(&wait, &locks[10], DELTAPROF_LOCK_MUTEX, NULL);
@@ -415,23 +245,19 @@ static void every_kind_of_wait_has_its_label(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_is_charged_to_who_let_go),
+        cmocka_unit_test(a_wait_counts_for_the_thread_that_unlocks),
         cmocka_unit_test(a_timeout_is_a_debt_of_the_next_release),
-        cmocka_unit_test(what_was_no_wait_leaves_no_trace),
-        cmocka_unit_test(readers_and_writers_are_told_apart),
+        cmocka_unit_test(a_call_that_did_not_wait_counts_nowhere),
+        cmocka_unit_test(readers_and_writers_have_different_labels),
         cmocka_unit_test(an_interpreter_s_lock_has_a_holder),
-        cmocka_unit_test(what_has_no_holder_stands_in_one_profile),
-        cmocka_unit_test(an_unknown_holder_is_named_so),
-        cmocka_unit_test(a_lock_that_ends_takes_its_debt_along),
+        cmocka_unit_test(waits_without_a_holder_are_in_the_block_profile_only),
+        cmocka_unit_test(an_unknown_holder_has_its_own_frame),
+        cmocka_unit_test(a_destroyed_lock_loses_its_debt),
         cmocka_unit_test(a_full_table_keeps_totals),
         cmocka_unit_test(more_waiters_than_a_word_can_count_keep_totals),
-        cmocka_unit_test(a_guarded_thread_tells_nothing),
-        cmocka_unit_test(rates_of_0_record_nothing),
-        cmocka_unit_test(short_waits_are_weighed_without_bias),
-        cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
+        cmocka_unit_test(a_guarded_thread_records_nothing),
         cmocka_unit_test(a_wake_of_two_classes_is_one_release),
-        cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
-        cmocka_unit_test(nobody_waits_in_a_forked_child),
+        cmocka_unit_test(no_thread_waits_in_a_forked_child),
         cmocka_unit_test(every_kind_of_wait_has_its_label),
     };
     return cmocka_run_group_tests(tests, start, NULL);

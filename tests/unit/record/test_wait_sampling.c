@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* The sampling of waits and releases: the rates mutex_rate and block_rate, and the statistics of estimates. */
+#include "lock_sums.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+static void rates_of_0_record_nothing(void **state)
+{
+    struct deltaprof_wait wait;
+    mark();
+    tune(0, 1);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
+    assert_false(deltaprof_lock_may_have_waiters(&locks[8]));
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    assert_true(block_ns(0) > 0 && mutex_ns(0) == 0);
+    mark();
+    tune(1, 0);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    assert_true(block_ns(0) == 0 && mutex_ns(0) > 0);
+    mark();
+    tune(0, 0);
+    deltaprof_lock_wait_begin(&wait, &locks[8], DELTAPROF_LOCK_MUTEX, NULL);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+    assert_true(block_ns(0) == 0 && mutex_ns(0) == 0);
+    tune(1, 1);
+}
+
+/* p = wait/rate, delay = rate: mean = wait, variance = wait * (rate - wait); counts have mean 1 and at most rate/wait.
+ */
+static void short_waits_are_weighed_without_bias(void **state)
+{
+    static const int64_t waits[] = {1, 7, 100, 999, 3500, 5000, 6000, 9999, 10000, 25000};
+    const int64_t rate = 10000;
+    const double n_draws = 400000;
+    uint64_t seed = 12345;
+    for (size_t w = 0; w < sizeof waits / sizeof *waits; w++) {
+        double n = 0, delay = 0, wait = (double)waits[w];
+        for (int i = 0; i < n_draws; i++) {
+            int64_t d, c = dp_wait_weigh(waits[w], rate, dp_hash_mix(seed++), &d);
+            n += (double)c;
+            delay += c ? (double)d : 0;
+        }
+        double sigma = wait < rate ? sqrt(wait * ((double)rate - wait) / n_draws) : 0;
+        assert_true(fabs(delay / n_draws - wait) <= 4 * sigma + 1e-9);
+        double sigma_n = wait < rate ? sqrt((double)rate / wait / n_draws) : 0;
+        assert_true(fabs(n / n_draws - 1) <= 4 * sigma_n + 1e-9);
+    }
+    int64_t delay;
+    assert_int_equal(dp_wait_weigh(0, 1, 77, &delay), 1); /* 1ns: every one */
+    assert_int_equal(dp_wait_weigh(0, 10, 0, &delay), 0);
+}
+
+static void one_in_n_releases_is_recorded_n_fold(void **state)
+{
+    const int n = 20000, rate = 10;
+    mark();
+    tune(rate, 1);
+    for (int i = 0; i < n; i++) {
+        struct deltaprof_wait wait;
+        deltaprof_lock_wait_begin(&wait, &locks[9], DELTAPROF_LOCK_READ, NULL);
+        release(&locks[9]);
+        deltaprof_lock_wait_end(&wait, DELTAPROF_TIMED_OUT, NULL); /* no hand-over, which is never sampled */
+    }
+    tune(1, 1);
+    int64_t count = contentions(DELTAPROF_LOCK_READ);
+    assert_int_equal(count % rate, 0);
+    /* n draws of p = 1/rate, each worth rate */
+    assert_true(fabs((double)count - n) < 4 * sqrt((double)n * (rate - 1)));
+    release(&locks[9]);
+}
+
+/* Captures of stacks are limited in time, so their number depends on the time that the loop takes. */
+static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
+{
+    enum { MANY = 200000, OWED_NS = 20000, SCALE_NS = 1000000, BURST = 1000 };
+    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[20], [DELTAPROF_LOCK_WRITE] = OWED_NS}};
+    mark();
+    tune(1, 1000);
+    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
+    int64_t begin_ns = dp_clock_ns();
+    for (int i = 0; i < MANY; i++)
+        deltaprof_lock_release_end(&owed, NULL);
+    int64_t took_ns = dp_clock_ns() - begin_ns;
+    tune(1, 1);
+    double p = (double)OWED_NS / SCALE_NS, sigma = sqrt(MANY * p * (1 - p));
+    double most = BURST + 1 + (double)took_ns / SCALE_NS + MANY * p + 5 * sigma;
+    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= most);
+    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
+    sums.n -= before_mutex[DELTAPROF_LOCK_WRITE].n, sums.v -= before_mutex[DELTAPROF_LOCK_WRITE].v;
+    assert_true(fabs((double)sums.v - (double)MANY * OWED_NS) <= 5 * sigma * SCALE_NS);
+    assert_true(fabs((double)sums.n - MANY) <= 5 * sigma / p);
+    mark();
+    for (int i = 0; i < MANY; i++) /* 1ns: every one */
+        deltaprof_lock_release_end(&owed, NULL);
+    sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
+    assert_int_equal(sums.v - before_mutex[DELTAPROF_LOCK_WRITE].v, (int64_t)MANY * OWED_NS);
+    assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_of_0_record_nothing),
+        cmocka_unit_test(short_waits_are_weighed_without_bias),
+        cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
+        cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
