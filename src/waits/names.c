@@ -3,6 +3,7 @@
 #include "waits/names.h"
 
 #include "base/text.h"
+#include "objects/frames.h"
 #include "report/lock_names.h"
 #include "report/text.h"
 #include "symbols/lock.h"
