@@ -24,7 +24,7 @@
     X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (memory=)")   \
     X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                      \
     X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (memory=)")    \
-    X(PAIRS_LOST, "waits left out of the pairs of waiters and holders: only the largest pairs are kept")   \
+    X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept") \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                \
     X(TICKS, "ticks delivered")                                                                            \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")

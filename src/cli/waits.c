@@ -21,8 +21,8 @@ enum { NAME_END = '\x1f', WAITER_END = '\x1e' };
 
 static const char about[] =
     "Shows which stacks waited for a lock, and below each the stack that held the lock meanwhile, those with most\n"
-    "waiting time first. Each profile of locks names its 64 largest pairs. A PATH is a file (- is standard input), a\n"
-    "directory or a glob. Filters match if a function of either stack does.\n\n"
+    "waiting time first, and how often that stack unlocked. Each profile of locks names its 64 largest pairs. A PATH\n"
+    "is a file (- is standard input), a directory or a glob. Filters match if a function of either stack does.\n\n"
     "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP;
 
 struct sum {
@@ -113,7 +113,7 @@ static void show(struct waits *w, size_t n)
     enum { BEFORE = 29 };
     size_t columns = dp_print_columns(), n_columns = columns > 2 * BEFORE ? columns - BEFORE : 0;
     if (n)
-        printf("%10s %7s %8s\n", "delay", "share", "waits");
+        printf("%10s %7s %8s\n", "delay", "share", "unlocks");
     for (size_t i = 0; i < n; i++) {
         const struct sum *sum = &w->sums.at[i];
         const char *at = dp_strings_at(&w->keys, sum->key), *end = at + dp_strings_size(&w->keys, sum->key);
@@ -155,7 +155,7 @@ static void show_json(struct waits *w, size_t n)
         const struct sum *sum = &w->sums.at[i];
         const char *at = dp_strings_at(&w->keys, sum->key), *end = at + dp_strings_size(&w->keys, sum->key);
         dp_print_json_number(i ? ",{" : "{", "ns", sum->ns);
-        dp_print_json_number(",", "waits", sum->n);
+        dp_print_json_number(",", "unlocks", sum->n);
         json_stack(w, "waiter", &at, end);
         json_stack(w, "holder", &at, end);
         putchar('}');

@@ -4,9 +4,10 @@
  *
  *     #pair n=3 ns=12034567 waiter=4,9,2 holder=7,2 locations=11
  *
- * n waits of the stack `waiter` had to wait for ns while the stack `holder` held the lock. Stacks are ids of the
- * profile's locations, leaf first; both profiles have the same pairs. `locations` is how many locations the profile
- * has: a program that renumbers locations and keeps comments changes the number, and readers leave out its pairs.
+ * The stack `waiter` waited for ns while the stack `holder` held the lock, which unlocked it n times meanwhile. Stacks
+ * are ids of the profile's locations, leaf first; both profiles have the same pairs. `locations` is how many locations
+ * the profile has: a program that renumbers locations and keeps comments changes the number, and readers leave out its
+ * pairs.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
  *     kinds       n, then name (string), n types each {type, unit (strings)}, n ticks, each: process, end in microseconds since the
  *                 tick before (signed), duration in microseconds, rss, anonymous rss (bytes), n comments (strings), n rows, each:
  *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference);
- *                 n pairs, each: waiter, holder (nodes), waits, ns
+ *                 n pairs, each: waiter, holder (nodes), unlocks, ns
  */
 function readPack(bytes, model) {
     const wire = new Wire(bytes);

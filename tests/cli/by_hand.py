@@ -16,7 +16,7 @@ DELTAPROF = sys.argv.pop(1)
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None, pairs=()):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that was named by a language's runtime. pairs: [(waits, ns, the waiter's frames, the holder's)]."""
+    NAME@FILE is a frame that was named by a language's runtime. pairs: [(unlocks, ns, the waiter's frames, the holder's)]."""
     strings, functions, frames, out = [''], [], [], b''
 
     def string(text):

@@ -17,7 +17,7 @@ class Waits(Case):
     def waits(self, *arguments):
         found = json.loads(self.run_it('waits', '--json', *arguments))
         self.assertEqual(found['unit'], 'nanoseconds')
-        return found['total'], [(p['ns'], p['waits'], p['waiter'], p['holder']) for p in found['pairs']]
+        return found['total'], [(p['ns'], p['unlocks'], p['waiter'], p['holder']) for p in found['pairs']]
 
     def two(self):
         rows = [(SERVE, [3, 3000], {'lock': 'mutex'})]
@@ -34,7 +34,7 @@ class Waits(Case):
 
     def test_the_text_names_the_waiter_and_below_it_the_holder(self):
         self.assertEqual(self.run_it('waits', *self.two()).decode(), '''\
-     delay   share    waits
+     delay   share  unlocks
        8us   61.5%        5  lock_it < serve < main
                              held by checkpoint < timer
        5us   38.5%        2  reply < main

@@ -74,7 +74,7 @@ class Profile:
 
     @functools.cached_property
     def pairs(self):
-        """[Pair] of the comments: n waits, ns, and the names of the waiter's and the holder's stack, leaf first."""
+        """[Pair] of the comments: n unlocks, ns, and the names of the waiter's and the holder's stack, leaf first."""
         s = self.message.string_table
         functions = {f.id: s[f.name] for f in self.message.function}
         names = {l.id: [functions[line.function_id] for line in l.line] or ['0x%x' % l.address] for l in self.message.location}
