@@ -264,7 +264,8 @@ bool deltaprof_lock_release_begin(struct deltaprof_owed *out, const void *lock)
     bool owes = !nested && dp_contended_release(lock, owed->ns, places) > 0;
     int64_t now = owes ? dp_clock_ns() : 0;
     for (unsigned kind = 1; owes && kind < DP_CONTENDED_KINDS; kind++)
-        dp_pairing_add(&owed->pairing, kind, places[kind], now);
+        if (places[kind])
+            dp_pairing_add(&owed->pairing, kind, places[kind], now);
     owed->ns[0] = (int64_t)(uintptr_t)lock; /* no kind is 0: free for the lock */
     return owes;
 }
