@@ -68,7 +68,6 @@ static void fork_parent(void)
 static void fork_child(void)
 {
     dp_process_note();
-    dp_mem_fork_child();
     dp_record_fork_child();
     dp_report_fork_child();
     dp_tick_fork_child();

@@ -6,6 +6,12 @@
  *
  * The mappings are listed, for reports. The list is bounded and needs no lock: a slot belongs to the thread that filled
  * it, until that mapping ends.
+ *
+ * A report makes fifty small mappings, and a system call for each would be a large part of a small profile's cost. So
+ * small mappings are cut from a batch of pages. `fresh` is one word, {address of the next page, number of pages left}:
+ * a thread takes pages by CAS, so no page is given twice. The word describes the batch completely, so it does no harm
+ * if it had the same value before. Accesses are relaxed: no thread has written to these pages. What is left of a batch
+ * is not counted until it is given out.
  */
 #include "base/mem.h"
 
@@ -121,8 +127,8 @@ static _Atomic uintptr_t fresh;
  * the old rest. NULL: refused. */
 static char *map_batch(size_t n, uintptr_t old)
 {
-    char *p = mmap(NULL, BATCH_PAGES * PAGE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
+    char *p =
+        mmap(NULL, BATCH_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     char *rest = p + n * PAGE;
@@ -157,12 +163,6 @@ static void *map_small(size_t size)
     if (p)
         list(p, size);
     return p;
-}
-
-/* A page that the parent filled would be copied, which costs as much as a new one. */
-void dp_mem_fork_child(void)
-{
-    dp_store_relaxed(&fresh, 0);
 }
 
 void *dp_mem_map(size_t n_bytes)

@@ -20,7 +20,6 @@ void dp_mem_cap(size_t cap_bytes);
 void *dp_mem_map(size_t n_bytes);
 void *dp_mem_map_shared(size_t n_bytes);    /* shared with processes forked later */
 void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
-void dp_mem_fork_child(void);               /* only stores */
 
 /* Maps n_bytes that are hardly ever touched: not counted against `memory`. NULL: refused by the kernel. */
 void *dp_mem_map_unused(size_t n_bytes);
