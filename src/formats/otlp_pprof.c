@@ -85,6 +85,13 @@ static bool is_key(const struct attribute *a, const char *key)
     return a->key.at && (size_t)(a->key.end - a->key.at) == n && !memcmp(a->key.at, key, n);
 }
 
+/* KEY.NUMBER */
+static bool is_numbered_key(const struct attribute *a, const char *key)
+{
+    size_t n = strlen(key);
+    return a->key.at && (size_t)(a->key.end - a->key.at) > n + 1 && !memcmp(a->key.at, key, n) && a->key.at[n] == '.';
+}
+
 /* ---- places ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t function(struct writer *w, uint64_t index)
@@ -321,16 +328,25 @@ static int put_header(struct writer *w)
     return complete ? 0 : -ENOMEM;
 }
 
-static void put_comments(struct writer *w, struct span array)
+/* Puts a string into that field of pprof's Profile. */
+static void put_text_field(struct writer *w, unsigned field, struct span text)
 {
+    uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
+    uint64_t string = (uint64_t)put_text(w, text);
+    dp_encode_raw(w->encode, bytes, (size_t)(dp_wire_put_nonzero(bytes, field, string) - bytes));
+}
+
+/* An array, or one string: the OpenTelemetry collector appends the comment's number to the key. */
+static void put_comments(struct writer *w, const struct attribute *a)
+{
+    struct span array = a->array;
     struct field f, value;
+    if (a->text.at)
+        put_text_field(w, 13, a->text);
     while (next_field(&array, &f) > 0)
         while (f.number == ARRAY_VALUES && next_field(&f.bytes, &value) > 0)
-            if (value.number == ANY_STRING) {
-                uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
-                uint64_t string = (uint64_t)put_text(w, value.bytes);
-                dp_encode_raw(w->encode, bytes, (size_t)(dp_wire_put_nonzero(bytes, 13, string) - bytes));
-            }
+            if (value.number == ANY_STRING)
+                put_text_field(w, 13, value.bytes);
 }
 
 static void put_profile_attributes(struct writer *w)
@@ -341,14 +357,11 @@ static void put_profile_attributes(struct writer *w)
     } texts[] = {{OTLP_DROP_FRAMES, 7}, {OTLP_KEEP_FRAMES, 8}, {OTLP_DOC_URL, 15}};
     for (size_t i = 0; i < w->r->attributes.n; i++) {
         struct attribute a = read_attribute(w, w->r->attributes.at[i]);
-        if (is_key(&a, OTLP_COMMENT))
-            put_comments(w, a.array);
+        if (is_key(&a, OTLP_COMMENT) || is_numbered_key(&a, OTLP_COMMENT))
+            put_comments(w, &a);
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-            if (is_key(&a, texts[k].key)) {
-                uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
-                uint64_t string = (uint64_t)put_text(w, a.text);
-                dp_encode_raw(w->encode, bytes, (size_t)(dp_wire_put_nonzero(bytes, texts[k].field, string) - bytes));
-            }
+            if (is_key(&a, texts[k].key))
+                put_text_field(w, texts[k].field, a.text);
     }
 }
 

@@ -147,7 +147,13 @@ class Convert(Case):
             p.sample_type.type_strindex, p.sample_type.unit_strindex = kind, unit
             for stack, values, times in stacks:
                 p.samples.add(stack_index=stack, values=values, timestamps_unix_nano=times)
+        for i, comment in enumerate(('one', 'two')):  # the collector numbers the keys of comments
+            d.string_table.append('pprof.profile.comment.%d' % i)
+            d.attribute_table.add(key_strindex=len(d.string_table) - 1).value.string_value = comment
+        for p in scope.profiles:
+            p.attribute_indices.extend([1, 2])
         back = self.convert(self.file('in.otlp', request.SerializeToString()), 'back.pb.gz')
+        self.assertEqual(reader.load(back).comments, ['one', 'two'])
         self.assertEqual(reader.load(back).types, [('samples', 'count'), ('cpu', 'nanoseconds')])
         self.assertEqual(by_names(back), {(('f',), ()): {'samples': 2, 'cpu': 10}, (('g',), ()): {'cpu': 20},
                                           (('g',), (('end_timestamp_ns', 5),)): {'samples': 1},
