@@ -47,12 +47,12 @@ static int64_t put_string(struct writer *w, uint64_t index)
     return put_text(w, entry(w, DICTIONARY_STRINGS, index));
 }
 
-static void read_any(struct span any, struct attribute *to)
+static void read_any(const struct writer *w, struct span any, struct attribute *to)
 {
     struct field f;
     while (next_field(&any, &f) > 0) {
-        if (f.number == ANY_STRING)
-            to->text = f.bytes;
+        if (f.number == ANY_STRING || f.number == ANY_STRINDEX)
+            to->text = f.number == ANY_STRING ? f.bytes : entry(w, DICTIONARY_STRINGS, f.value);
         else if (f.number == ANY_ARRAY)
             to->array = f.bytes;
         else if (f.number == ANY_INT || f.number == ANY_BOOL) {
@@ -74,7 +74,7 @@ static struct attribute read_attribute(const struct writer *w, uint64_t index)
         else if (f.number == ATTRIBUTE_UNIT)
             to.unit = f.value;
         else if (f.number == ATTRIBUTE_VALUE)
-            read_any(f.bytes, &to);
+            read_any(w, f.bytes, &to);
     }
     return to;
 }
@@ -236,7 +236,7 @@ static int put_label(struct writer *w, uint64_t index)
     while (!err && next_field(&a.array, &f) > 0)
         if (f.number == ARRAY_VALUES) {
             struct attribute value = {0};
-            read_any(f.bytes, &value);
+            read_any(w, f.bytes, &value);
             err = put_value(w, &a, &value);
         }
     return err;
@@ -340,13 +340,16 @@ static void put_text_field(struct writer *w, unsigned field, struct span text)
 static void put_comments(struct writer *w, const struct attribute *a)
 {
     struct span array = a->array;
-    struct field f, value;
+    struct field f;
     if (a->text.at)
         put_text_field(w, 13, a->text);
     while (next_field(&array, &f) > 0)
-        while (f.number == ARRAY_VALUES && next_field(&f.bytes, &value) > 0)
-            if (value.number == ANY_STRING)
-                put_text_field(w, 13, value.bytes);
+        if (f.number == ARRAY_VALUES) {
+            struct attribute value = {0};
+            read_any(w, f.bytes, &value);
+            if (value.text.at)
+                put_text_field(w, 13, value.text);
+        }
 }
 
 static void put_profile_attributes(struct writer *w)

@@ -106,18 +106,30 @@ static bool is_text(struct span bytes, const char *text)
     return (size_t)(bytes.end - bytes.at) == n && !memcmp(bytes.at, text, n);
 }
 
+/* A string of the dictionary; empty: there is no such string. */
+static struct span string(const struct reader *r, uint64_t index)
+{
+    return index < r->tables[DICTIONARY_STRINGS].n ? r->tables[DICTIONARY_STRINGS].at[index] : (struct span){0};
+}
+
 static int read_scope(struct reader *r, struct span scope)
 {
     struct field f, pair;
     int err = 0;
     while (!err && next_field(&scope, &f) > 0) {
         struct span key = {0}, value = {0};
-        while (f.number == SCOPE_ATTRIBUTES && next_field(&f.bytes, &pair) > 0)
-            *(pair.number == KEY_VALUE_KEY ? &key : &value) = pair.bytes;
+        while (f.number == SCOPE_ATTRIBUTES && next_field(&f.bytes, &pair) > 0) {
+            if (pair.number == KEY_VALUE_KEY)
+                key = pair.bytes;
+            else if (pair.number == KEY_VALUE_KEY_INDEX)
+                key = string(r, pair.value);
+            else if (pair.number == KEY_VALUE_VALUE)
+                value = pair.bytes;
+        }
         if (key.at && is_text(key, OTLP_ORDER))
             err = read_order(r, value);
-        else if (key.at && is_text(key, OTLP_DEFAULT) && next_field(&value, &pair) > 0 && pair.number == ANY_STRING)
-            r->default_type = pair.bytes;
+        else if (key.at && is_text(key, OTLP_DEFAULT) && next_field(&value, &pair) > 0)
+            r->default_type = pair.number == ANY_STRINDEX ? string(r, pair.value) : pair.bytes;
     }
     return err;
 }

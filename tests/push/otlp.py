@@ -75,6 +75,17 @@ def check(message):
             demand(0 <= i < len(getattr(d, name + '_table')), 'an index of the table of %ss' % name)
 
 
+def pairs(message, attributes):
+    """{key: text or number} of a resource or a scope, whose texts may stand in the dictionary."""
+    s = message.dictionary.string_table
+    out = {}
+    for a in attributes:
+        kind = a.value.WhichOneof('value')
+        value = getattr(a.value, kind) if kind else None
+        out[a.key or s[a.key_strindex]] = s[value] if kind == 'string_value_strindex' else value
+    return out
+
+
 def profiles(message):
     return [p for r in message.resource_profiles for s in r.scope_profiles for p in s.profiles]
 

@@ -139,7 +139,9 @@ class Convert(Case):
             d.location_table.add().lines.add(function_index=len(d.function_table) - 1)
             d.stack_table.add(location_indices=[len(d.location_table) - 1])
         scope = request.resource_profiles.add().scope_profiles.add()
-        order = scope.scope.attributes.add(key='pprof.scope.sample_type_order').value.array_value
+        d.string_table.extend(['pprof.scope.sample_type_order', 'pprof.scope.default_sample_type'])  # as the collector has keys
+        order = scope.scope.attributes.add(key_strindex=7).value.array_value
+        scope.scope.attributes.add(key_strindex=8).value.string_value_strindex = 1
         for i in 1, 0:
             order.values.add(int_value=i)
         for kind, unit, stacks in (1, 4, [(1, [7, 3], []), (2, [20], [])]), (2, 3, [(2, [], [5, 6]), (1, [2], [])]):
@@ -154,6 +156,7 @@ class Convert(Case):
             p.attribute_indices.extend([1, 2])
         back = self.convert(self.file('in.otlp', request.SerializeToString()), 'back.pb.gz')
         self.assertEqual(reader.load(back).comments, ['one', 'two'])
+        self.assertEqual(reader.load(back).message.string_table[reader.load(back).message.default_sample_type], 'cpu')
         self.assertEqual(reader.load(back).types, [('samples', 'count'), ('cpu', 'nanoseconds')])
         self.assertEqual(by_names(back), {(('f',), ()): {'samples': 2, 'cpu': 10}, (('g',), ()): {'cpu': 20},
                                           (('g',), (('end_timestamp_ns', 5),)): {'samples': 1},
