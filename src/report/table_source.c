@@ -24,13 +24,19 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
     __builtin_prefetch(frames + 16);
 }
 
+dp_frame_id dp_table_frame_called(const struct dp_record *record)
+{
+    dp_frame_id called = dp_lock_frame_called(record);
+    if (!called && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
+        called = dp_called_tail(dp_table_frames(record)[0]);
+    return called;
+}
+
 size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
 {
     const struct dp_record *record = dp_table_record(kind, id);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, inside = dp_lock_frames_inside(record);
-    dp_frame_id called = dp_lock_frame_called(record);
-    if (!called && !record->heap && n && !dp_labels_is_futex(record->labels))
-        called = dp_called_tail(dp_table_frames(record)[0]);
+    dp_frame_id called = dp_table_frame_called(record);
     size_t before = 0;
     if (called && (inside || n < DP_STACK_MAX))
         refs[before++] = dp_locations_frame(l, called);

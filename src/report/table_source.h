@@ -3,9 +3,16 @@
 #pragma once
 
 #include "report/emit.h"
+#include "store/table.h"
 
 /* Makes the source; its ctx is the value of `kind`, not a pointer. */
 struct dp_emit_source dp_table_source(unsigned kind);
+
+/*
+ * The function below a record's leaf that has no frame, because it ended with a jump to the hook or into the lock's
+ * library; 0: none is missing.
+ */
+dp_frame_id dp_table_frame_called(const struct dp_record *);
 
 /* The locations of a record's stack as it is shown: fills refs (DP_EMIT_STACK_MAX), leaf first; returns their number.
  */

@@ -48,7 +48,7 @@ static void add_stack(struct line *l, unsigned kind, dp_record_id id)
 {
     static const char more[] = " < ...";
     char name[256];
-    unsigned depth = dp_table_record(kind, id)->depth, n_shown = 0;
+    unsigned depth = dp_waits_depth(kind, id), n_shown = 0;
     for (unsigned i = 0; i < depth; i++) {
         size_t n = dp_waits_name(&l->names, kind, id, i, name, sizeof name);
         if (!n)

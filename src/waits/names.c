@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "objects/frames.h"
 #include "report/lock_names.h"
+#include "report/table_source.h"
 #include "report/text.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
@@ -26,9 +27,18 @@ void dp_waits_names_end(struct dp_waits_names *names)
     dp_symbol_close(&names->files);
 }
 
+unsigned dp_waits_depth(unsigned kind, dp_record_id id)
+{
+    const struct dp_record *record = dp_table_record(kind, id);
+    return record->depth + (dp_table_frame_called(record) != 0);
+}
+
 size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size)
 {
-    dp_frame_id frame_id = dp_table_frames(dp_table_record(kind, id))[i];
+    const struct dp_record *record = dp_table_record(kind, id);
+    dp_frame_id called = dp_table_frame_called(record), frame_id = called;
+    if (!called || i)
+        frame_id = dp_table_frames(record)[i - (called != 0)];
     const struct dp_frame *frame = dp_frame_get(frame_id);
     if (frame->type != DP_FRAME_CODE) {
         const char *synthetic = dp_frame_synthetic_name(frame_id);

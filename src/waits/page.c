@@ -39,7 +39,7 @@ static int write_stack(struct page *p, unsigned kind, dp_record_id id)
 {
     char name[LINE_BYTES - 32];
     int err = 0;
-    for (unsigned i = 0; !err && i < dp_table_record(kind, id)->depth; i++)
+    for (unsigned i = 0; !err && i < dp_waits_depth(kind, id); i++)
         if (dp_waits_name(&p->names, kind, id, i, name, sizeof name))
             err = say(p, "    %s\n", name);
     return err;

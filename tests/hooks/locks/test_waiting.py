@@ -38,6 +38,14 @@ def that_a_deadlock_is_named():
     assert ' s for cond 0x' in paragraphs['is_idle'] and 'held' not in paragraphs['is_idle'], text
 
 
+def that_a_function_that_jumped_to_the_lock_is_in_the_stack():
+    def told(port, out):
+        text = waits(port)
+        return text if 'waits_below_a_jump' in text else None
+    text, _ = waiting('jump', told, 'interval=1h')
+    assert '\n    asks_by_a_jump\n    waits_below_a_jump\n' in text, text
+
+
 def that_more_than_a_thousand_waiting_threads_are_all_shown():
     def told(port, out):
         text = waits(port)

@@ -4,6 +4,7 @@
  *
  *     victim_waiting deadlock    two threads each wait for the mutex that the other one holds, one for a condition
  *     victim_waiting once        one waits for a mutex that main holds; it prints how many ns its call took
+ *     victim_waiting jump        as once, in a function that has jumped to pthread_mutex_lock; it prints nothing
  *     victim_waiting many N      N threads begin at once to wait for a mutex that main holds
  *
  * and ones that end by themselves:
@@ -71,6 +72,23 @@ __attribute__((noinline)) void holds(void)
     while (read(0, &c, 1) > 0)
         ;
     pthread_mutex_unlock(&first);
+}
+
+/* It has no frame while it waits. */
+void asks_by_a_jump(pthread_mutex_t *);
+__asm__(".text\n.globl asks_by_a_jump\n.type asks_by_a_jump, %function\nasks_by_a_jump:\n.cfi_startproc\n"
+#if defined(__x86_64__)
+        "jmp pthread_mutex_lock@PLT\n"
+#else
+        "b pthread_mutex_lock\n"
+#endif
+        ".cfi_endproc\n.size asks_by_a_jump, . - asks_by_a_jump\n");
+
+__attribute__((noinline)) void *waits_below_a_jump(void *unused)
+{
+    asks_by_a_jump(&first);
+    pthread_mutex_unlock(&first);
+    return unused;
 }
 
 static pthread_mutex_t *wanted;
@@ -191,6 +209,13 @@ int main(int argc, char **argv)
         holds();
         pthread_join(threads[0], NULL);
         printf("%lld\n", took);
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "jump")) {
+        pthread_mutex_lock(&first);
+        pthread_create(&threads[0], NULL, waits_below_a_jump, NULL);
+        holds();
+        pthread_join(threads[0], NULL);
         return 0;
     }
     pthread_barrier_init(&both, NULL, 2);
