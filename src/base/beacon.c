@@ -14,7 +14,7 @@ int dp_beacon_show(const char *out)
 {
     bool is_new = !shown;
     if (is_new)
-        shown = dp_mem_map(sizeof *shown);
+        shown = dp_mem_table(sizeof *shown); /* never unmapped; one page is touched */
     if (!shown || (!is_new && mprotect(shown, sizeof *shown, PROT_READ | PROT_WRITE)))
         return -ENOMEM;
     memcpy(shown->magic, DP_BEACON_MAGIC, sizeof DP_BEACON_MAGIC);
