@@ -163,6 +163,19 @@ static int add_parts(struct dp_push_profile *p, bool apart)
     return err ? err : add_part(p, states);
 }
 
+/*
+ * Parca accepts a profile without a period type, and can then answer no query any more (0.28). The profiler's files
+ * have one; files of others may not.
+ */
+static void add_period_type(struct dp_push_profile *p)
+{
+    if (p->merge.header.has_period_type || !p->merge.model.types.n)
+        return;
+    p->merge.header.has_period_type = true;
+    p->merge.header.period_type = p->merge.model.types.at[0];
+    dp_vec_clear(&p->file); /* is not sent as it is */
+}
+
 int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *q,
                          const struct dp_push_file *const *files, size_t n_files, const struct dp_push_target *target,
                          struct dp_decode_error *error)
@@ -197,6 +210,8 @@ int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *
         dp_vec_clear(&p->file);
     if (!err)
         err = dp_merge_choose(&p->merge);
+    if (!err && target->protocol == DP_PUSH_PARCA)
+        add_period_type(p);
     return err ? err : add_parts(p, target->protocol == DP_PUSH_PARCA);
 }
 

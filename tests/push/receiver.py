@@ -88,6 +88,7 @@ def take_parca(headers, body):
         for sample in series['samples']:
             profile = load(base64.b64decode(sample['rawProfile'], validate=True))
             types = [t for t, _ in profile.types]
+            demand(all(profile.period_type), 'no period type: Parca accepts it, and can answer no query any more')
             if profile.duration_ns:
                 demand(not any(t.startswith('inuse') for t in types), 'in-use values in a delta')
             yield labels['__name__'], labels, profile, None
