@@ -204,10 +204,11 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
 {
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
     if (counted_ns != wait->begin_ns) { /* reports have counted it up to then, and what they counted stays */
-        if (end != DELTAPROF_NOT_WAITED && end_ns > counted_ns)
+        if (end == DELTAPROF_NOT_WAITED)
+            end_ns = counted_ns;
+        else if (end_ns > counted_ns)
             dp_record_count(DP_KIND_BLOCK, wait->record, 0, end_ns - counted_ns);
-        if (end != DELTAPROF_NOT_WAITED)
-            dp_events_add(DP_KIND_BLOCK, wait->record, 1, end_ns - wait->begin_ns, end_ns, end_ns - wait->begin_ns);
+        dp_events_add(DP_KIND_BLOCK, wait->record, 1, end_ns - wait->begin_ns, end_ns, end_ns - wait->begin_ns);
         return;
     }
     int64_t wait_ns = end == DELTAPROF_NOT_WAITED ? paid_ns : end_ns - wait->begin_ns;

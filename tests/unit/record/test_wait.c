@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "store/events.h"
+#include "store/waiting.h"
 
 static void pass_ms(long ms)
 {
@@ -69,6 +71,27 @@ static void a_call_that_did_not_wait_counts_nowhere(void **state)
     pass_ms(3);
     deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
     assert_int_equal(mutex_ns(0), block_ns(0));
+}
+
+static void an_uncontended_wait_that_a_report_has_counted_is_an_event(void **state)
+{
+    struct deltaprof_wait wait;
+    struct dp_timed_event event;
+    uint64_t first, end;
+    mark();
+    assert_int_equal(dp_events_tune(true, 1 << 16), 0);
+    deltaprof_lock_wait_begin(&wait, &locks[3], DELTAPROF_LOCK_BARRIER, NULL);
+    pass_ms(1);
+    dp_waiting_count(0);
+    pass_ms(1);
+    deltaprof_lock_wait_end(&wait, DELTAPROF_NOT_WAITED, NULL);
+    assert_int_equal(dp_events_tune(false, 0), 0);
+    dp_events_range(&first, &end);
+    assert_int_equal(end - first, 1);
+    assert_true(dp_events_read(first, &event));
+    assert_true(event.value > 0);
+    assert_int_equal(event.value, block_ns(0));
+    dp_events_drop(end);
 }
 
 static void readers_and_writers_have_different_labels(void **state)
@@ -248,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_wait_counts_for_the_thread_that_unlocks),
         cmocka_unit_test(a_timeout_is_a_debt_of_the_next_release),
         cmocka_unit_test(a_call_that_did_not_wait_counts_nowhere),
+        cmocka_unit_test(an_uncontended_wait_that_a_report_has_counted_is_an_event),
         cmocka_unit_test(readers_and_writers_have_different_labels),
         cmocka_unit_test(an_interpreter_s_lock_has_a_holder),
         cmocka_unit_test(waits_without_a_holder_are_in_the_block_profile_only),
