@@ -120,22 +120,29 @@ def that_an_unknown_version_is_logged_once_and_runs_on():
 
 
 def that_threads_forks_and_finalization_work():
-    """Daemon threads that still run at finalization, forked workers, objects that are deleted after their module."""
+    """Daemon threads that still run at finalization, forked workers, objects that are deleted after their module. Before
+    3.11 such threads read the interpreter's memory after it was freed, and some runs without the profiler crash too:
+    there the threads end first."""
     program = """
 import multiprocessing, os, threading, sys
 class Late:
     def __del__(self): [bytearray(700) for _ in range(10)]
 late = Late()
+running = True
 def forever():
-    while True: bytearray(3000)
+    while running: bytearray(3000)
 def work(n):
     return len([bytearray(1000) for _ in range(n)])
-for _ in range(4): threading.Thread(target=forever, daemon=True).start()
+threads = [threading.Thread(target=forever, daemon=True) for _ in range(4)]
+for thread in threads: thread.start()
 with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(work, [100] * 8), flush=True)
 if os.fork() == 0:
     work(50)
     sys.exit(0)
 os.wait()
+if sys.version_info < (3, 11):
+    running = False
+    for thread in threads: thread.join()
 """
     for version, path in interpreters():
         r = run([path, '-W', 'ignore', '-c', program], 'heap_rate=4k', timeout=120)
