@@ -273,8 +273,8 @@ class Check:
                     elf is not None and elf.is_trampoline(l.address - m.memory_start + m.file_offset))
 
         trampolines = {i for i, l in locations.items() if trampoline(l)}
-        exempt = trampolines | {l for sample in self.m.sample for leafward, l in
-                                zip(sample.location_id, sample.location_id[1:]) if leafward in trampolines}
+        stacks = [s.location_id for s in self.m.sample] + self.pair_stacks()
+        exempt = trampolines | {l for stack in stacks for leafward, l in zip(stack, stack[1:]) if leafward in trampolines}
         def offset(l):
             m = mappings[l.mapping_id]
             return l.address - m.memory_start + m.file_offset
@@ -287,8 +287,7 @@ class Check:
             return elf is not None and (same and elf.called(offset(l)) == offset(leaf) or
                                         elf.is_call(offset(l)) and leaf.address % 16 == 0)
 
-        exempt |= {s.location_id[0] for s in self.m.sample if len(s.location_id) > 1 and
-                   calls(locations[s.location_id[1]], locations[s.location_id[0]])}
+        exempt |= {stack[0] for stack in stacks if len(stack) > 1 and calls(locations[stack[1]], locations[stack[0]])}
         for l in self.m.location:
             m = mappings[l.mapping_id]
             name = self.s[m.filename]
@@ -320,11 +319,13 @@ class Check:
             seen.add(key)
         self.want(not texts & numbers, 'labels that are text and number:', texts & numbers)
 
+    def pair_stacks(self):
+        """The stacks of waiters and holders in the comments, as ids of locations."""
+        return [[int(l) for l in stack.split(',')] for pair in filter(None, map(reader.PAIR.fullmatch, self.p.comments)) for stack in pair.group(3, 4)]
+
     def unused(self):
         m = self.m
-        locations = {l for sample in m.sample for l in sample.location_id}
-        for pair in filter(None, map(reader.PAIR.fullmatch, self.p.comments)):
-            locations |= {int(l) for stack in pair.group(3, 4) for l in stack.split(',')}
+        locations = {l for stack in [s.location_id for s in m.sample] + self.pair_stacks() for l in stack}
         functions = {line.function_id for l in m.location for line in l.line}
         mappings = {l.mapping_id for l in m.location} | {1}
         strings = {0, m.default_sample_type, m.period_type.type, m.period_type.unit, *m.comment}
