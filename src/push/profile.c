@@ -164,8 +164,8 @@ static int add_parts(struct dp_push_profile *p, bool apart)
 }
 
 /*
- * Parca accepts a profile without a period type, and can then answer no query any more (0.28). The profiler's files
- * have one; files of others may not.
+ * Parca 0.28 accepts a profile without a period type, and can then answer no query any more. Pyroscope 2 answers 500 if
+ * it also has a negative value. The profiler's files have a period type; files of others may not.
  */
 static void add_period_type(struct dp_push_profile *p)
 {
@@ -210,7 +210,7 @@ int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *
         dp_vec_clear(&p->file);
     if (!err)
         err = dp_merge_choose(&p->merge);
-    if (!err && target->protocol == DP_PUSH_PARCA)
+    if (!err && (target->protocol == DP_PUSH_PARCA || target->protocol == DP_PUSH_PYROSCOPE))
         add_period_type(p);
     return err ? err : add_parts(p, target->protocol == DP_PUSH_PARCA);
 }

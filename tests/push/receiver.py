@@ -74,6 +74,7 @@ def take_pyroscope(headers, body):
         demand(labels.get('__delta__') == 'false', 'no __delta__')
         for sample in series.samples:
             profile = load(sample.raw_profile, 4 << 20, 16000)
+            demand(all(profile.period_type), 'no period type: Pyroscope fails, if a value is negative')
             now = time.time_ns()
             demand(now - 3600e9 < profile.time_ns < now + 600e9, 'outside of the ingestion window')
             yield labels['__name__'], labels, profile, sample.id
