@@ -26,7 +26,7 @@ enum { CLOSING_US = 1 };
 /* ---- stacks ---- */
 
 struct frame {
-    uint32_t name, file, library, line, is_passing;
+    uint32_t name, file, library, line, flags; /* 1: only passes an allocation on, 2: no code of the user */
 };
 
 struct node {
@@ -38,7 +38,7 @@ static int push_frame(struct dp_query_pack *pack, const struct dp_naming_frames 
                       const struct dp_naming_frame *f, uint32_t *node)
 {
     struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
-                          .is_passing = f->is_passing};
+                          .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0)};
     struct node next = {.parent = *node};
     int err;
     if ((err = dp_query_pack_intern_text(pack, dp_naming_frames_text(frames, f->name), &frame.name)) ||
@@ -226,46 +226,6 @@ static int put_rows(struct dp_query_pack *pack, struct dp_query_pack_kind *kind)
 
 /* ---- ticks ---- */
 
-/* The number behind the name in a comment NAME=NUMBER; 0: no comment is one. */
-static uint64_t comment_number(const struct dp_decode *d, const char *name)
-{
-    size_t n_name = strlen(name);
-    for (size_t i = 0; i < d->comments.n; i++) {
-        size_t n_bytes, at = n_name;
-        const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-        uint64_t value = 0;
-        if (n_bytes <= n_name || n_bytes > n_name + 18 || memcmp(text, name, n_name))
-            continue;
-        for (; at < n_bytes && text[at] >= '0' && text[at] <= '9'; at++)
-            value = value * 10 + (uint64_t)(text[at] - '0');
-        if (at == n_bytes)
-            return value;
-    }
-    return 0;
-}
-
-/* Comments for people; those that begin with # are for programs. */
-static int put_comments(struct dp_query_pack *pack, const struct dp_decode *d)
-{
-    size_t n = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        int err = pass ? dp_query_pack_put(pack, n) : 0;
-        for (size_t i = 0; i < (d ? d->comments.n : 0) && !err; i++) {
-            size_t n_bytes;
-            uint32_t number;
-            const char *text = dp_decode_text(d, d->comments.at[i], &n_bytes);
-            if (!n_bytes || *text == '#')
-                continue;
-            n += !pass;
-            if (pass)
-                err = dp_query_pack_intern(&pack->strings, text, n_bytes, &number) ?: dp_query_pack_put(pack, number);
-        }
-        if (err)
-            return err;
-    }
-    return 0;
-}
-
 /* Writes down one tick of the kind: d NULL closes the process. */
 static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_us, const struct dp_decode *d)
 {
@@ -277,9 +237,9 @@ static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_
         .kind = kind_number, .end_us = end_us, .offset = pack->bytes.n, .process = kind->process, .closes = !d};
     int err;
     if ((err = dp_query_pack_put(pack, d && d->duration_ns > 0 ? (uint64_t)d->duration_ns / 1000 : 0)) ||
-        (err = dp_query_pack_put(pack, d ? comment_number(d, "#RssTotal=") : 0)) ||
-        (err = dp_query_pack_put(pack, d ? comment_number(d, "#RssAnon=") : 0)) || (err = put_comments(pack, d)) ||
-        (err = put_rows(pack, kind)) || (err = dp_query_pack_put_pairs(pack, kind, d)))
+        (err = dp_query_pack_put(pack, d && d->period > 0 ? (uint64_t)d->period : 0)) ||
+        (err = dp_query_pack_put_comments(pack, d)) || (err = put_rows(pack, kind)) ||
+        (err = dp_query_pack_put_pairs(pack, kind, d)))
         return err;
     tick = &pack->ticks.at[pack->ticks.n - 1];
     tick->n_bytes = pack->bytes.n - tick->offset;

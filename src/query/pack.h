@@ -3,7 +3,7 @@
  * query/pack.h - many profiles in the form that the page of `deltaprof view` reads: each string, frame and stack once,
  * and for each tick only what changed.
  *
- * src/view/model.js describes the format. Values that say what is in use are stored as differences to the tick before
+ * src/view/pack.js describes the format. Values that say what is in use are stored as differences to the tick before
  * of the same process; a day of ticks of one server is then a few megabytes.
  */
 #pragma once
@@ -72,6 +72,8 @@ int dp_query_pack_intern_text(struct dp_query_pack *, const char *text, uint32_t
 int dp_query_pack_node(struct dp_query_pack *, struct dp_query_pack_kind *, const uint32_t *stack, uint32_t depth,
                        uint32_t *node);
 int dp_query_pack_put_pairs(struct dp_query_pack *, struct dp_query_pack_kind *, const struct dp_decode *);
+/* The comments of a tick. d NULL: there are none. 0 or -ENOMEM. */
+int dp_query_pack_put_comments(struct dp_query_pack *, const struct dp_decode *d);
 
 /* Ends the process that came last: dp_query_pack_write does it. 0 or -ENOMEM. */
 int dp_query_pack_close(struct dp_query_pack *);

@@ -2,14 +2,16 @@
 """Makes the page: one HTML file from the template, the style and the scripts, with a Content-Security-Policy that allows just
 these, by their hashes. Writes HTML, or a C array of two texts: the part before the data and the part behind it.
 
-    bundle.py OUT.c TEMPLATE STYLE SCRIPT...
+    bundle.py OUT.c PASSING.c TEMPLATE STYLE SCRIPT...
+
+PASSING.c is src/naming/passing.c: the scripts have its list of functions that pass allocations on.
 """
 import base64
 import hashlib
 import re
 import sys
 
-out, template, style, *scripts = sys.argv[1:]
+out, passing, template, style, *scripts = sys.argv[1:]
 
 
 def read(path):
@@ -27,8 +29,15 @@ def source_hash(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
+def passing_names():
+    names = re.findall(r'^    "(.*)",$', read(passing), flags=re.M)
+    if len(names) < 50 or any(re.search(r"[|'\\]", name) for name in names):
+        sys.exit(f'{passing}: no list of names that can be copied')
+    return '|'.join(names)
+
+
 css = small(read(style))
-script = '(() => {\n"use strict";\n' + ''.join(small(read(s)) for s in scripts) + '})();\n'
+script = '(() => {\n"use strict";\n' + ''.join(small(read(s)) for s in scripts).replace('@PASSING@', passing_names()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chart.js - draws values over time, and lets the user drag a range.
+ * chart.js - values over time, with a range that is dragged, or moved by keys.
  *
  * A chart has at most one point a pixel: ticks within a pixel are joined, so a day of ticks is drawn as fast as a minute.
  */
+const CHART_TOP = 16, CHART_PX = 140;
+
 class Chart {
-    /* onRange(from, to) is called with the range that the user chose, in ms. */
-    constructor(canvas, onRange) {
+    /* onRange(from, to): in ms; the user chose it. onHover(null or {ms, values: [[name, value]]}, event). */
+    constructor(canvas, {onRange, onHover}) {
         this.canvas = canvas;
         this.onRange = onRange;
-        this.series = [];
+        this.onHover = onHover;
         this.drag = null;
+        this.hover = -1;
+        canvas.tabIndex = 0;
         canvas.addEventListener('pointerdown', event => this.down(event));
         canvas.addEventListener('pointermove', event => this.move(event));
         canvas.addEventListener('pointerup', event => this.up(event));
-        canvas.addEventListener('dblclick', () => this.onRange(this.from, this.to));
+        canvas.addEventListener('pointercancel', () => { this.drag = null; this.draw(); });
+        canvas.addEventListener('pointerleave', event => this.leave(event));
+        canvas.addEventListener('dblclick', () => this.onRange(-Infinity, Infinity));
+        canvas.addEventListener('keydown', event => this.key(event));
     }
 
     /*
      * ticks: [{start, end}]; layers: [{name, values by tick, colour}] stacked; lines: the same, each by itself; ranges: [{from, to,
-     * colour}]. rate: values are shown per second.
+     * colour}], the first one is moved by keys. rate: values are shown per second.
      */
     show({ticks, layers, lines, unit, rate, ranges, dark}) {
         Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark});
@@ -27,7 +34,18 @@ class Chart {
         this.to = ticks.length ? ticks[ticks.length - 1].end : 1;
         if (this.to <= this.from)
             this.from = this.to - 1000;
+        this.resize();
+        this.layerBins = layers.map(l => this.binned(l.values));
+        this.lineBins = lines.map(l => this.binned(l.values));
         this.draw();
+    }
+
+    resize() {
+        const ratio = window.devicePixelRatio || 1;
+        this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
+        this.height = CHART_PX;
+        sizeCanvas(this.canvas, this.width, this.height, ratio);
+        this.ratio = ratio;
     }
 
     x(ms) {
@@ -38,7 +56,7 @@ class Chart {
         return this.from + Math.min(Math.max(x / this.width, 0), 1) * (this.to - this.from);
     }
 
-    /* By pixel: the sum of a series within it, or the last value of a level up to it; null without data. */
+    /* By pixel: the sum of a series within it, or of a level the last value up to it. */
     binned(values) {
         const n = Math.max(1, Math.floor(this.width));
         const bins = new Float64Array(n), has = new Uint8Array(n);
@@ -67,15 +85,8 @@ class Chart {
     }
 
     draw() {
-        const ratio = window.devicePixelRatio || 1;
-        this.width = Math.max(this.canvas.parentElement.clientWidth, 200);
-        this.height = 120;
-        this.canvas.width = Math.round(this.width * ratio);
-        this.canvas.height = Math.round(this.height * ratio);
-        this.canvas.style.width = `${this.width}px`;
-        this.canvas.style.height = `${this.height}px`;
         const context = this.canvas.getContext('2d');
-        context.setTransform(ratio, 0, 0, ratio, 0, 0);
+        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         context.clearRect(0, 0, this.width, this.height);
         context.font = '11px system-ui, sans-serif';
         const ink = this.dark ? '#ccc' : '#333';
@@ -84,24 +95,22 @@ class Chart {
             context.fillText('no profiles yet', 8, 20);
             return;
         }
-        const top = 16, bottom = this.height - 16;
-        const layers = this.layers.map(l => this.binned(l.values)), lines = this.lines.map(l => this.binned(l.values));
-        const n = Math.max(1, Math.floor(this.width));
+        const bottom = this.height - 16, n = Math.max(1, Math.floor(this.width));
         const under = new Float64Array(n);
         let most = 0;
         for (let b = 0; b < n; b++) {
             let sum = 0;
-            for (const layer of layers)
+            for (const layer of this.layerBins)
                 sum += Math.max(layer[b], 0);
-            most = Math.max(most, sum, ...lines.map(l => l[b]));
+            most = Math.max(most, sum, ...this.lineBins.map(l => l[b]));
         }
-        const y = value => bottom - (most ? value / most : 0) * (bottom - top);
+        const y = value => bottom - (most ? value / most : 0) * (bottom - CHART_TOP);
         for (const range of this.ranges) {
             context.fillStyle = range.colour;
             const left = Math.max(this.x(range.from), 0);
             context.fillRect(left, 0, Math.max(Math.min(this.x(range.to), this.width) - left, 1), this.height);
         }
-        layers.forEach((layer, i) => {
+        this.layerBins.forEach((layer, i) => {
             context.fillStyle = this.layers[i].colour;
             context.beginPath();
             for (let b = 0; b < n; b++)
@@ -112,7 +121,7 @@ class Chart {
             for (let b = 0; b < n; b++)
                 under[b] += Math.max(layer[b], 0);
         });
-        lines.forEach((line, i) => {
+        this.lineBins.forEach((line, i) => {
             context.strokeStyle = this.lines[i].colour;
             context.lineWidth = 1.5;
             context.beginPath();
@@ -120,15 +129,43 @@ class Chart {
                 context.lineTo(b, y(line[b]));
             context.stroke();
         });
-        context.fillStyle = ink;
-        context.fillText(`${formatValue(most, this.unit)}${this.rate ? '/s' : ''}`, 4, 11);
-        context.fillText(formatTime(this.from, true), 4, this.height - 4);
-        const last = formatTime(this.to, true);
-        context.fillText(last, this.width - context.measureText(last).width - 4, this.height - 4);
+        this.drawScale(context, ink, most, y, bottom);
+        const shade = this.dark ? '255,255,255' : '0,0,0';
         if (this.drag) {
             const [a, b] = [this.drag.from, this.drag.to].sort((p, q) => p - q);
-            context.fillStyle = this.dark ? 'rgba(255,255,255,0.25)' : 'rgba(0,0,0,0.18)';
+            context.fillStyle = `rgba(${shade},0.2)`;
             context.fillRect(a, 0, b - a, this.height);
+        } else if (this.hover >= 0) {
+            context.fillStyle = `rgba(${shade},0.6)`;
+            context.fillRect(this.hover, 0, 1, this.height);
+        }
+        if (document.activeElement === this.canvas && this.canvas.matches(':focus-visible')) {
+            context.strokeStyle = ink;
+            context.lineWidth = 2;
+            context.strokeRect(1, 1, this.width - 2, this.height - 2);
+        }
+    }
+
+    /* Lines at round values, times at round places. */
+    drawScale(context, ink, most, y, bottom) {
+        const faint = this.dark ? 'rgba(255,255,255,0.16)' : 'rgba(0,0,0,0.13)', per = this.rate ? '/s' : '';
+        const step = roundStep(most / 2.2, this.unit);
+        for (let value = step; step > 0 && value <= most; value += step) {
+            context.fillStyle = faint;
+            context.fillRect(0, Math.round(y(value)), this.width, 1);
+            context.fillStyle = ink;
+            context.fillText(`${formatValue(value, this.unit)}${per}`, 4, Math.round(y(value)) - 2);
+        }
+        context.fillStyle = ink;
+        const ends = [formatTime(this.from, true), formatTime(this.to, true)], widths = ends.map(text => context.measureText(text).width);
+        context.fillText(ends[0], 4, this.height - 4);
+        context.fillText(ends[1], this.width - widths[1] - 4, this.height - 4);
+        for (const ms of roundTimes(this.from, this.to, this.width / 140)) {
+            const text = formatTime(ms), half = context.measureText(text).width / 2, x = this.x(ms);
+            if (x - half < widths[0] + 16 || x + half > this.width - widths[1] - 16)
+                continue;
+            context.fillRect(Math.round(x), bottom, 1, 3);
+            context.fillText(text, x - half, this.height - 4);
         }
     }
 
@@ -137,17 +174,30 @@ class Chart {
     }
 
     down(event) {
-        if (!this.ticks || !this.ticks.length)
+        if (!this.ticks || !this.ticks.length || event.button)
             return;
         this.canvas.setPointerCapture(event.pointerId);
         this.drag = {from: this.place(event), to: this.place(event)};
     }
 
     move(event) {
-        if (!this.drag)
+        if (!this.ticks || !this.ticks.length)
             return;
-        this.drag.to = this.place(event);
+        if (this.drag)
+            this.drag.to = this.place(event);
+        this.hover = Math.min(Math.max(Math.round(this.place(event)), 0), Math.floor(this.width) - 1);
+        const values = [...this.lines.map((l, i) => [l.name, this.lineBins[i][this.hover]]),
+                        ...this.layers.map((l, i) => [l.name, this.layerBins[i][this.hover]]).reverse()];
+        this.onHover({ms: this.time(this.hover), values: values.filter(([, v]) => v > 0), rate: this.rate, unit: this.unit,
+                      sum: this.layerBins.reduce((sum, l) => sum + Math.max(l[this.hover], 0), 0)}, event);
         this.draw();
+    }
+
+    leave(event) {
+        this.hover = -1;
+        this.onHover(null, event);
+        if (this.ticks)
+            this.draw();
     }
 
     up(event) {
@@ -157,8 +207,71 @@ class Chart {
         const [a, b] = [this.drag.from, this.drag.to].sort((p, q) => p - q);
         this.drag = null;
         if (b - a >= 3)
-            this.onRange(this.time(a), this.time(b), event.shiftKey);
+            this.onRange(this.time(a), this.time(b));
         else
             this.draw();
     }
+
+    /* Arrows move the range by a tick, with shift its begin only, with control its end only; Home and End go to the first and last tick. */
+    key(event) {
+        const {ticks} = this;
+        if (!ticks || !ticks.length)
+            return;
+        const range = this.ranges[0] || {from: -Infinity, to: Infinity};
+        const edges = [Math.min(ticks[0].start, ticks[0].end), ...new Set(ticks.map(t => t.end))];
+        const nearest = ms => edges.reduce((best, e, i) => (Math.abs(e - ms) < Math.abs(edges[best] - ms) ? i : best), 0);
+        let from = range.from === -Infinity ? 0 : nearest(range.from), to = range.to === Infinity ? edges.length - 1 : nearest(range.to);
+        const by = event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0;
+        if (event.key === 'Escape')
+            return void this.onRange(-Infinity, Infinity);
+        if (event.key === 'Home')
+            [from, to] = [0, 1];
+        else if (event.key === 'End')
+            [from, to] = [edges.length - 2, edges.length - 1];
+        else if (!by)
+            return;
+        event.preventDefault();
+        const isWhole = from === 0 && to === edges.length - 1;
+        if (by && isWhole && !event.shiftKey && !event.ctrlKey)
+            from = to - 1;
+        else if (by && from + by >= 0 && to + by < edges.length && !event.shiftKey && !event.ctrlKey) {
+            from += by;
+            to += by;
+        } else if (by && event.shiftKey)
+            from = Math.min(Math.max(from + by, 0), to - 1);
+        else if (by && event.ctrlKey)
+            to = Math.min(Math.max(to + by, from + 1), edges.length - 1);
+        this.onRange(edges[from], edges[to]);
+    }
+}
+
+/* Only a new size makes the browser allocate and clear. */
+function sizeCanvas(canvas, width, height, ratio) {
+    const w = Math.round(width * ratio), h = Math.round(height * ratio);
+    if (canvas.width !== w || canvas.height !== h) {
+        canvas.width = w;
+        canvas.height = h;
+    }
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+}
+
+/* A round number not above a value: 1, 2 or 5 times a power of ten, of bytes a power of two. */
+function roundStep(value, unit) {
+    if (!(value > 0))
+        return 0;
+    if (unit === 'bytes')
+        return 2 ** Math.floor(Math.log2(value));
+    const power = 10 ** Math.floor(Math.log10(value));
+    return power * [5, 2, 1].find(n => n * power <= value);
+}
+
+/* At most n round times within (from, to). */
+function roundTimes(from, to, n) {
+    const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map(s => s * 1000);
+    const step = steps.find(s => (to - from) / s <= n) || 86400e3 * Math.ceil((to - from) / 86400e3 / n);
+    const offset = new Date(from).getTimezoneOffset() * 60000, times = [];
+    for (let ms = Math.ceil((from - offset) / step) * step + offset; ms < to; ms += step)
+        times.push(ms);
+    return times;
 }

@@ -2,11 +2,13 @@
 /*
  * flame.js - draws a tree as a flame graph on a canvas.
  *
- * layout() makes the boxes of a tree once, by node in the order of drawing; draw() paints the visible ones at the present
- * zoom. A box is as wide as its total. Children are side by side, largest first (`heavy`) or by name. With two ranges a box
- * is as wide as the larger of the two values, and its colour shows which one that is.
+ * layout() makes boxes out of a tree once, by node in the order of drawing; draw() paints those that can be seen in the present
+ * window. A box is as wide as its total; children stand side by side, largest first (`heavy`) or by name. With two ranges a box is
+ * as wide as the larger of the two, and its colour says which one.
+ *
+ * A click makes a node as wide as the canvas (the zoom). The wheel with control and dragging move the window without changing the zoom.
  */
-const ROW_PX = 18;
+const ROW_PX = 18, MOVE_MS = 150, DRAG_PX = 4;
 
 class Flame {
     /* onPick(node) is called when the zoom has moved to a node. onHover(node or -1, event or null). */
@@ -15,45 +17,59 @@ class Flame {
         this.onPick = onPick;
         this.onHover = onHover;
         this.boxes = {n: 0};
+        this.boxOf = [];
         this.zoom = 0;
         this.selected = 0;
         this.matching = null;
+        this.window = {from: 0, width: 1};
+        this.animation = this.nAnimations = 0; /* the number of the one that runs; 0: none */
+        this.drag = null;
         canvas.tabIndex = 0;
-        canvas.addEventListener('click', event => this.pick(this.nodeAt(event)));
-        canvas.addEventListener('mousemove', event => this.onHover(this.nodeAt(event), event));
-        canvas.addEventListener('mouseleave', event => this.onHover(-1, event));
+        canvas.addEventListener('pointerdown', event => this.down(event));
+        canvas.addEventListener('pointermove', event => this.move(event));
+        canvas.addEventListener('pointerup', event => this.up(event));
+        canvas.addEventListener('pointercancel', () => { this.drag = null; });
+        canvas.addEventListener('pointerleave', event => this.onHover(-1, event));
+        canvas.addEventListener('wheel', event => this.wheel(event), {passive: false});
         canvas.addEventListener('keydown', event => this.key(event));
     }
 
-    /* options: {order: heavy or name, up: the root is at the bottom, dark}. */
-    show(tree, frames, options) {
-        const path = this.zoom ? this.path() : [];
+    /* options: {order: heavy or name, up: the root is at the bottom, dark, lens}. zoom: what zoomText() said of a node. */
+    show(tree, frames, options, zoom = '') {
+        const whole = this.boxes.n ? this.boxes.w[0] : 0, usual = this.windowOf(this.zoom), {from, width} = this.window;
+        const isMoved = whole > 0 && this.tree && this.zoomText() === zoom && (from !== usual.from || width !== usual.width) && !this.animation;
         this.tree = tree;
         this.frames = frames;
         this.options = options;
         this.layout();
-        this.zoom = this.find(path);
+        this.zoom = this.find(zoom);
         this.selected = Math.max(this.boxOf[this.zoom], 0);
+        this.animation = 0;
+        this.window = this.windowOf(this.zoom);
+        if (isMoved && this.boxes.w[0] > 0) /* new data do not move what the user moved */
+            this.window = {from: from / whole * this.boxes.w[0], width: width / whole * this.boxes.w[0]};
         this.draw();
     }
 
-    /* The frames from the root to the node that is zoomed to. */
-    path() {
+    /* The node that is zoomed to, as a short text: a hash of the names from the root to it; "" is the root. */
+    zoomText() {
         const path = [];
         for (let i = this.zoom; i > 0; i = this.tree.parent[i])
             path.push(this.tree.frame[i]);
-        return path.reverse();
+        return path.length ? path.reduceRight((hash, frame) => hashOf(`${hash} ${this.frames[frame].name}`), 0).toString(36) : '';
     }
 
-    /* The node at a path, if it is drawn; else the root. */
-    find(path) {
-        let at = 0, n = 0;
-        for (let i = 1; i < this.tree.n && n < path.length; i++)
-            if (this.tree.parent[i] === at && this.tree.frame[i] === path[n]) {
-                at = i;
-                n++;
-            }
-        return n === path.length && this.boxOf[at] >= 0 ? at : 0;
+    /* The node of such a text, if it is drawn; else the root. */
+    find(text) {
+        if (!text)
+            return 0;
+        const hashes = new Uint32Array(this.tree.n), wanted = parseInt(text, 36);
+        for (let i = 1; i < this.tree.n; i++) {
+            hashes[i] = hashOf(`${hashes[this.tree.parent[i]]} ${this.frames[this.tree.frame[i]].name}`);
+            if (hashes[i] === wanted && this.boxOf[i] >= 0)
+                return i;
+        }
+        return 0;
     }
 
     layout() {
@@ -125,10 +141,7 @@ class Flame {
         const ratio = window.devicePixelRatio || 1;
         const width = Math.max(this.canvas.parentElement.clientWidth, 200);
         const height = (this.deepest + 1) * ROW_PX;
-        this.canvas.width = Math.round(width * ratio);
-        this.canvas.height = Math.round(height * ratio);
-        this.canvas.style.width = `${width}px`;
-        this.canvas.style.height = `${height}px`;
+        sizeCanvas(this.canvas, width, height, ratio);
         this.width = width;
         this.ratio = ratio;
     }
@@ -161,11 +174,7 @@ class Flame {
             const left = Math.max(x, 0), right = Math.min(x + w, this.width);
             const node = boxes.node[i], y = this.y(boxes.depth[i]);
             const frame = frames[tree.frame[node]];
-            let fill = node === 0 ? (options.dark ? '#3a3a42' : '#ccc') :
-                tree.totalB ? changeColour(tree.total[node], tree.totalB[node], options.dark) : frameColour(frame, options.dark);
-            if (this.matching && node && !this.matching[tree.frame[node]])
-                fill = options.dark ? '#33333a' : '#e8e8e8';
-            context.fillStyle = fill;
+            context.fillStyle = this.matching && node && !this.matching[tree.frame[node]] ? (options.dark ? '#33333a' : '#e8e8e8') : this.colour(node);
             context.fillRect(left, y, Math.max(right - left - 0.5, 0.5), ROW_PX - 1);
             if (i === this.selected && document.activeElement === this.canvas) {
                 context.strokeStyle = text;
@@ -174,7 +183,7 @@ class Flame {
             }
             if (right - left > 24) {
                 context.fillStyle = text;
-                context.fillText(fitted(context, this.label(node), right - left - 8), left + 4, y + ROW_PX / 2);
+                context.fillText(fitted(context, frame.name, right - left - 8), left + 4, y + ROW_PX / 2);
             }
             i++;
         }
@@ -184,10 +193,89 @@ class Flame {
         return this.frames[this.tree.frame[node]].name;
     }
 
+    colour(node) {
+        const {tree, options} = this;
+        if (node === 0)
+            return options.dark ? '#3a3a42' : '#ccc';
+        if (tree.totalB)
+            return changeColour(tree.total[node], tree.totalB[node], options.dark);
+        return options.lens && tree.extraTotal ? options.lens.colour(tree, node) : frameColour(this.frames[tree.frame[node]], options.dark);
+    }
+
+    /* The part of the values that is seen: {from, width}. */
+    windowOf(node) {
+        const {boxes} = this, box = this.boxOf[node] >= 0 ? this.boxOf[node] : 0;
+        return boxes.n ? {from: boxes.x[box], width: boxes.w[box]} : {from: 0, width: 1};
+    }
+
     view() {
-        const {boxes} = this;
-        const box = this.boxOf[this.zoom] >= 0 ? this.boxOf[this.zoom] : 0;
-        return {from: boxes.x[box], scale: this.width / boxes.w[box]};
+        return {from: this.window.from, scale: this.width / this.window.width};
+    }
+
+    /* Never beyond the whole, nor narrower than a millionth of it. */
+    setWindow(from, width) {
+        const whole = this.boxes.w[0];
+        const w = Math.min(Math.max(width, whole * 1e-6), whole);
+        this.window = {from: Math.min(Math.max(from, 0), whole - w), width: w};
+        this.draw();
+    }
+
+    /* Moves the window there; at once for those who asked their system for less motion. */
+    goTo(target) {
+        const begin = {...this.window}, id = this.animation = ++this.nAnimations, started = performance.now();
+        if (matchMedia('(prefers-reduced-motion: reduce)').matches)
+            return void this.setWindow(target.from, target.width);
+        const step = now => {
+            if (id !== this.animation)
+                return;
+            const part = Math.min(Math.max((now - started) / MOVE_MS, 0), 1), eased = part * (2 - part);
+            this.setWindow(begin.from + (target.from - begin.from) * eased, begin.width + (target.width - begin.width) * eased);
+            if (part < 1)
+                requestAnimationFrame(step);
+            else
+                this.animation = 0;
+        };
+        requestAnimationFrame(step);
+    }
+
+    down(event) {
+        if (event.button || !this.boxes.n)
+            return;
+        this.canvas.setPointerCapture(event.pointerId);
+        this.drag = {x: event.clientX, from: this.window.from, moved: false};
+    }
+
+    move(event) {
+        const {drag} = this;
+        if (!drag)
+            return void this.onHover(this.nodeAt(event), event);
+        drag.moved = drag.moved || Math.abs(event.clientX - drag.x) >= DRAG_PX;
+        if (drag.moved) {
+            this.animation = 0;
+            this.onHover(-1, event);
+            this.setWindow(drag.from - (event.clientX - drag.x) / this.view().scale, this.window.width);
+        }
+    }
+
+    up(event) {
+        const {drag} = this;
+        this.drag = null;
+        if (drag && !drag.moved)
+            this.pick(this.nodeAt(event));
+    }
+
+    /* With control (and what a trackpad makes of two fingers) it zooms around the pointer, sideways it moves. */
+    wheel(event) {
+        if (!this.boxes.n || (!event.ctrlKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)))
+            return; /* the page scrolls */
+        event.preventDefault();
+        const {from, scale} = this.view();
+        this.animation = 0;
+        if (!event.ctrlKey)
+            return void this.setWindow(from + event.deltaX / scale, this.window.width);
+        const at = from + (event.clientX - this.canvas.getBoundingClientRect().left) / scale;
+        const factor = Math.exp(Math.min(Math.max(event.deltaY, -100), 100) / 200);
+        this.setWindow(at - (at - from) * factor, this.window.width * factor);
     }
 
     nodeAt(event) {
@@ -216,19 +304,26 @@ class Flame {
             return;
         this.zoom = node === this.zoom && node > 0 ? this.tree.parent[node] : node;
         this.selected = Math.max(this.boxOf[this.zoom], 0);
-        this.draw();
+        this.goTo(this.windowOf(this.zoom));
         this.onPick(this.zoom);
     }
 
     reset() {
         this.zoom = 0;
         this.selected = 0;
-        this.draw();
+        this.goTo(this.windowOf(0));
     }
 
     search(matching) {
         this.matching = matching;
         this.draw();
+    }
+
+    /* Where a box is on the screen, in place of a mouse. */
+    placeOf(box) {
+        const {from, scale} = this.view(), place = this.canvas.getBoundingClientRect();
+        const x = Math.min(Math.max((this.boxes.x[box] - from) * scale, 0), this.width - 20);
+        return {clientX: place.left + x, clientY: place.top + this.y(this.boxes.depth[box]) + ROW_PX, byKey: true};
     }
 
     key(event) {
@@ -251,12 +346,15 @@ class Flame {
         else if (event.key === 'Escape') {
             this.reset();
             this.onPick(0);
+        } else if ('+-'.includes(event.key)) {
+            const width = this.window.width * (event.key === '+' ? 0.5 : 2), middle = this.window.from + this.window.width / 2;
+            this.goTo({from: middle - width / 2, width});
         } else
             return;
         event.preventDefault();
         this.selected = to;
         this.draw();
-        this.onHover(boxes.node[to], null);
+        this.onHover(boxes.node[to], this.placeOf(to));
     }
 }
 

@@ -2,47 +2,34 @@
 /*
  * fold.js - makes trees and tables from the rows of a range.
  *
- * A tree has {n, parent, frame, self, total}, and where two ranges are compared {selfB, totalB} of the second one: arrays by node, a
- * parent before its children, node 0 the root.
+ * A tree has {n, parent, frame, self, total}, where two ranges are compared {selfB, totalB} of the second one, and {extra, extraTotal},
+ * lists of more values: arrays by node, a parent before its children, node 0 the root.
  */
 
-/* Functions that only wrap an allocator. The command folds the same ones in `top`. */
-const PASS_ON = new RegExp('^(' + [
-    'operator new(\\[\\])?(\\(.*)?', '(__)?libc_malloc', 'x?(m|c|re)alloc(array)?', 'x(strdup|memdup|zalloc|nmalloc)', 'strn?dup',
-    'v?asprintf', 'g_(try_)?(malloc|malloc0|realloc|memdup2?|strdup|slice_alloc|slice_alloc0|new0?)(_n)?', 'my_(malloc|realloc|strdup)',
-    'zt?(ry)?(m|c|re)alloc(_usable)?(_internal)?', 'ztry(m|c|re)alloc\\w*', 'z(m|c|re)alloc\\w*', 'av_mallocz?', 'std::allocator.*',
-    'std::__new_allocator.*', '__gnu_cxx::new_allocator.*', 'std::allocator_traits.*', 'std::_Vector_base.*::_M_allocate',
-    'std::vector<.*>::(_M_realloc_insert|_M_default_append|_M_fill_insert|reserve|resize).*',
-    'std::(__cxx11::)?basic_string<.*>::(_M_mutate|_M_create|_M_append|_M_assign|_M_construct|reserve).*', 'std::__detail::_.*',
-    'std::_(Rb_tree|Hashtable|Deque_base|List_base)<.*>::_M_(create|get|allocate).*', 'std::make_(shared|unique).*',
-    'PyMem_(Raw)?(Malloc|Calloc|Realloc)', 'PyObject_(Malloc|Calloc|Realloc)', '_PyMem_Raw\\w+', '_PyObject_\\w*(Alloc|alloc)\\w*',
-    'alloc::.*', '__rust_(re)?alloc(_zeroed)?', '__rdl_(re)?alloc(_zeroed)?', 'posix_memalign', 'aligned_alloc', 'memalign',
-].join('|') + ')$');
-
-/* The selection of a view (kind, value, range, processes, labels) and how trees are made of it. */
+/* What a view shows: which kind, value, range, processes, labels; and how trees are made of it. */
 class Fold {
     constructor(model) {
         this.model = model;
         this.cache = {version: -1};
     }
 
-    /* By frame number: whether it only wraps an allocator. */
-    passOn() {
-        const {model, cache} = this;
-        if (!cache.pass || cache.pass.length !== model.frames.items.length)
-            cache.pass = Uint8Array.from(model.frames.items, f => ((f.passes ?? PASS_ON.test(f.name)) ? 1 : 0));
-        return cache.pass;
-    }
-
-    /* By node: the node at which its own value is shown when frames that wrap an allocator are folded into their callers. */
+    /*
+     * By node: where its own value is shown when frames that pass an allocation on are folded into their callers, with the places
+     * without a name that they call. The first frame of a stack stays in any case.
+     */
     folded() {
         const {model, cache} = this;
         if (cache.foldedN === model.nNodes)
             return cache.folded;
-        const pass = this.passOn(), parent = model.parent.data, frame = model.frame.data;
+        const pass = Uint8Array.from(model.frames.items, f => (f.passes ? 1 : 0)), place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) ? 1 : 0));
+        const parent = model.parent.data, frame = model.frame.data;
         const to = new Int32Array(model.nNodes);
-        for (let i = 1; i < to.length; i++)
-            to[i] = pass[frame[i]] && parent[i] > 0 ? to[parent[i]] : i;
+        for (let i = 1; i < to.length; i++) {
+            to[i] = i;
+            for (let j = i; parent[j] > 0 && (pass[frame[j]] || place[frame[j]]); j = parent[j])
+                if (pass[frame[j]])
+                    to[i] = parent[j];
+        }
         cache.folded = to;
         cache.foldedN = model.nNodes;
         return to;
@@ -69,8 +56,8 @@ class Fold {
     }
 
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, without, fold, brief}. mode: `sum` of the range, `level` at its
-     * end, or `retained`, the growth of a level within it.
+     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, brief, extra}. mode: `sum` of the range, `level`
+     * at its end, or `retained`, the growth of a level within it. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
         const {model} = this;
@@ -81,8 +68,8 @@ class Fold {
         const [first, last] = kind.ticksWithin(query.mode === 'level' ? -Infinity : query.from, query.to);
         const [begin, end] = kind.rowsOfTicks(first, last);
         const node = kind.node.data, values = kind.values[query.type].data;
-        const labelPasses = query.without && query.without.length ? this.labelFilter(query.without) : null;
-        const ofTick = query.process >= 0 ? kind.ticks.map(t => t.process === query.process) : null;
+        const labelPasses = query.passes;
+        const ofTick = this.ticksOf(query);
         const tick = kind.tick.data, labels = kind.labels.data;
         if (!labelPasses && !ofTick)
             for (let i = begin; i < end; i++)
@@ -102,12 +89,30 @@ class Fold {
         return self;
     }
 
-    /* [{key, values}] -> by label set whether its rows count: rows with one of these values do not. */
-    labelFilter(without) {
-        return this.model.labelSets.items.map(set => !without.some(({key, values}) => set.some(l => l[0] === key && values.includes(l[1]))));
+    /* By tick, whether its rows count; null: all do. The whole time up to an end is that up to before the exit, as in `top`. */
+    ticksOf(query) {
+        const kind = this.model.kinds.get(query.kind), cut = query.mode === 'level' && query.to === Infinity ? kind.lastBeforeEnd() : null;
+        if (query.process < 0 && !cut)
+            return null;
+        return kind.ticks.map((t, i) => (query.process < 0 || t.process === query.process) && !(cut && i > cut[t.process]));
     }
 
-    /* The tree of all stacks. queryB: a second range to compare with; query.scale: the first one's values are multiplied by it. */
+    /*
+     * By label set, whether its rows count: not those with one of the values of `without`, a list of {key, values}; and just those that
+     * have all of `only`, a list of [key, value], where null stands for no such label. Null: all count.
+     */
+    labelFilter(without, only = []) {
+        if (!without.length && !only.length)
+            return null;
+        const valueOf = (set, key) => (set.find(l => l[0] === key) || [key, null])[1];
+        return this.model.labelSets.items.map(set => !without.some(({key, values}) => values.includes(valueOf(set, key))) &&
+                                              only.every(([key, value]) => valueOf(set, key) === value));
+    }
+
+    /*
+     * The tree of all stacks. queryB: a second range to compare with; query.scale: the first one's values are multiplied by it;
+     * query.extra: changes to the query, one for each list of more values.
+     */
     tree(query, queryB) {
         const {model} = this;
         const n = model.nNodes;
@@ -117,7 +122,9 @@ class Fold {
         if (queryB && query.scale)
             for (let i = 0; i < n; i++)
                 tree.self[i] *= query.scale;
-        if (query.inUse !== true && query.mode === 'retained' && !queryB)
+        if (query.extra)
+            tree.extra = query.extra.map(changes => this.self({...query, ...changes}));
+        if (query.mode === 'retained' && !queryB)
             tree.freed = clipNegative(tree.self);
         if (query.filter)
             keepMatching(tree, this.matches(query.filter));
@@ -134,12 +141,12 @@ class Fold {
     inverted(tree) {
         const builder = new TreeBuilder(tree);
         for (let i = 1; i < tree.n; i++) {
-            if (!tree.self[i] && !(tree.selfB && tree.selfB[i]))
+            if (!hasValue(tree, i))
                 continue;
             let at = 0;
             for (let j = i; j > 0; j = tree.parent[j])
                 at = builder.child(at, tree.frame[j]);
-            builder.add(at, tree, i);
+            builder.add(at, i);
         }
         return builder.finish();
     }
@@ -151,7 +158,7 @@ class Fold {
         const isIt = Uint8Array.from(frames, f => (f.name === name ? 1 : 0));
         const path = [];
         for (let i = 1; i < tree.n; i++) {
-            if (!tree.self[i] && !(tree.selfB && tree.selfB[i]))
+            if (!hasValue(tree, i))
                 continue;
             path.length = 0;
             for (let j = i; j > 0; j = tree.parent[j])
@@ -164,16 +171,16 @@ class Fold {
             let at = 0;
             for (let k = outermost - 1; k >= 0; k--)
                 at = callees.child(at, path[k]);
-            callees.add(at, tree, i);
+            callees.add(at, i);
             at = 0;
             for (let k = outermost + 1; k < path.length; k++)
                 at = callers.child(at, path[k]);
-            callers.add(at, tree, i);
+            callers.add(at, i);
         }
         return [callees.finish(), callers.finish()];
     }
 
-    /* [{name, flat, cum, flatB, cumB}] by function, line, file, library, largest first. */
+    /* [{name, flat, cum, flatB, cumB, extra}] by function, line, file, library; extra: flat, of each list. */
     table(tree, by) {
         const frames = this.model.frames.items;
         const keyOf = {
@@ -187,18 +194,19 @@ class Fold {
         const row = key => {
             let found = rows.get(key);
             if (!found) {
-                found = {name: key, flat: 0, cum: 0, flatB: 0, cumB: 0, seen: -1};
+                found = {name: key, flat: 0, cum: 0, flatB: 0, cumB: 0, extra: (tree.extra || []).map(() => 0), seen: -1};
                 rows.set(key, found);
             }
             return found;
         };
         for (let i = 1; i < tree.n; i++) {
             const value = tree.self[i], valueB = tree.selfB ? tree.selfB[i] : 0;
-            if (!value && !valueB)
+            if (!hasValue(tree, i))
                 continue;
             const leaf = row(keys[tree.frame[i]]);
             leaf.flat += value;
             leaf.flatB += valueB;
+            leaf.extra.forEach((_, k) => { leaf.extra[k] += tree.extra[k][i]; });
             for (let j = i; j > 0; j = tree.parent[j]) {
                 const at = row(keys[tree.frame[j]]);
                 if (at.seen === i)
@@ -208,10 +216,10 @@ class Fold {
                 at.cumB += valueB;
             }
         }
-        return [...rows.values()];
+        return [...rows.values()].filter(r => r.flat || r.cum || r.flatB || r.cumB);
     }
 
-    /* [{name, flat}] by a label's value, or by process. */
+    /* [{name, value, flat, cum}] by a label's value (null: none), or by process (its number). */
     tableByLabel(query, key) {
         const {model} = this;
         const kind = model.kinds.get(query.kind);
@@ -221,14 +229,19 @@ class Fold {
         const [first, last] = kind.ticksWithin(query.mode === 'level' ? -Infinity : query.from, query.to);
         const [begin, end] = kind.rowsOfTicks(first, last);
         const values = kind.values[query.type].data;
-        const names = key === 'process' ? kind.ticks.map(t => processName(model.processes.items[t.process])) :
-            model.labelSets.items.map(set => (set.find(l => l[0] === key) || ['', `(no ${key})`])[1]);
+        const of = key === 'process' ? kind.ticks.map(t => t.process) : this.labelValues(key);
         const index = key === 'process' ? kind.tick.data : kind.labels.data;
-        const passes = this.labelFilter(query.without || []);
+        const ofTick = this.ticksOf(query);
         for (let i = begin; i < end; i++)
-            if (passes[kind.labels.data[i]] && (query.process < 0 || kind.ticks[kind.tick.data[i]].process === query.process))
-                sums.set(names[index[i]], (sums.get(names[index[i]]) || 0) + values[i]);
-        return [...sums].map(([name, flat]) => ({name, flat, cum: flat, flatB: 0, cumB: 0}));
+            if ((!query.passes || query.passes[kind.labels.data[i]]) && (!ofTick || ofTick[kind.tick.data[i]]))
+                sums.set(of[index[i]], (sums.get(of[index[i]]) || 0) + values[i]);
+        return [...sums].map(([value, flat]) => ({value, name: key === 'process' ? processName(model.processes.items[value]) : value ?? `(no ${key})`,
+                                                  flat, cum: flat, flatB: 0, cumB: 0, extra: []}));
+    }
+
+    /* By label set, the value of a label, or null. */
+    labelValues(key) {
+        return this.model.labelSets.items.map(set => (set.find(l => l[0] === key) || ['', null])[1]);
     }
 
     /* Keys of labels that rows of this kind have. */
@@ -275,8 +288,8 @@ function withoutInterpreter(tree, native) {
         goesOn[i] = native[i] ? goesOn[parent] : ends[i];
     }
     for (let i = 0; i < tree.n; i++)
-        builder.add(ends[i], tree, i);
-    return {...builder.finish(), freed: tree.freed};
+        builder.add(ends[i], i);
+    return builder.finish();
 }
 
 /* Leaves only stacks that have a frame of `matching`. */
@@ -284,12 +297,19 @@ function keepMatching(tree, matching) {
     const has = new Uint8Array(tree.n);
     for (let i = 1; i < tree.n; i++) {
         has[i] = has[tree.parent[i]] | matching[tree.frame[i]];
-        if (!has[i]) {
-            tree.self[i] = 0;
-            if (tree.selfB)
-                tree.selfB[i] = 0;
-        }
+        if (!has[i])
+            for (const values of listsOf(tree))
+                values[i] = 0;
     }
+}
+
+/* All lists of a tree's own values. */
+function listsOf(tree) {
+    return [tree.self, ...(tree.selfB ? [tree.selfB] : []), ...(tree.extra || [])];
+}
+
+function hasValue(tree, node) {
+    return tree.self[node] !== 0 || Boolean(tree.selfB && tree.selfB[node]) || Boolean(tree.extra && tree.extra.some(values => values[node]));
 }
 
 function sumUp(tree) {
@@ -302,16 +322,19 @@ function sumUp(tree) {
     tree.total = sum(tree.self);
     if (tree.selfB)
         tree.totalB = sum(tree.selfB);
+    if (tree.extra)
+        tree.extraTotal = tree.extra.map(sum);
     return tree;
 }
 
-/* Grows a tree by stacks. */
+/* Grows a tree by stacks; it has the lists of values of the tree `like`. */
 class TreeBuilder {
     constructor(like) {
+        this.like = like;
         this.parent = new Column(Int32Array);
         this.frame = new Column(Int32Array);
-        this.self = new Column(Float64Array);
-        this.selfB = like.selfB ? new Column(Float64Array) : null;
+        this.from = listsOf(like);
+        this.values = this.from.map(() => new Column(Float64Array));
         this.children = new Map();
         this.grow(-1, 0);
     }
@@ -319,9 +342,8 @@ class TreeBuilder {
     grow(parent, frame) {
         this.parent.push(parent);
         this.frame.push(frame);
-        this.self.push(0);
-        if (this.selfB)
-            this.selfB.push(0);
+        for (const column of this.values)
+            column.push(0);
         return this.parent.n - 1;
     }
 
@@ -335,18 +357,19 @@ class TreeBuilder {
         return node;
     }
 
-    add(node, tree, from) {
-        this.self.data[node] += tree.self[from];
-        if (this.selfB)
-            this.selfB.data[node] += tree.selfB[from];
+    /* Adds the values of a node of the tree `like`. */
+    add(node, from) {
+        for (let k = 0; k < this.values.length; k++)
+            this.values[k].data[node] += this.from[k][from];
     }
 
     finish() {
-        const n = this.parent.n;
-        const tree = {n, parent: this.parent.data.subarray(0, n), frame: this.frame.data.subarray(0, n),
-                      self: this.self.data.subarray(0, n)};
-        if (this.selfB)
-            tree.selfB = this.selfB.data.subarray(0, n);
+        const n = this.parent.n, lists = this.values.map(column => column.data.subarray(0, n));
+        const tree = {n, parent: this.parent.data.subarray(0, n), frame: this.frame.data.subarray(0, n), self: lists.shift(), freed: this.like.freed};
+        if (this.like.selfB)
+            tree.selfB = lists.shift();
+        if (this.like.extra)
+            tree.extra = lists;
         return sumUp(tree);
     }
 }

@@ -51,12 +51,13 @@ class Kind {
         this.name = name;
         this.types = types;
         this.isLevel = types.map(t => LEVELS.has(t.type));
-        this.ticks = []; /* {start, end (ms), process, firstRow, comments, rss, pairs} by end */
+        this.ticks = []; /* {start, end (ms), process, firstRow, comments, period, marks, rss, pairs} by end */
         this.node = new Column(Int32Array);
         this.labels = new Column(Int32Array);
         this.tick = new Column(Int32Array);
         this.values = types.map(() => new Column(Float64Array));
         this.levels = new Map(); /* by process: key of a row -> the levels of its last tick */
+        this.endOf = -1;
     }
 
     get nRows() {
@@ -103,6 +104,24 @@ class Kind {
         Object.assign(this, {ticks: joined.ticks, node: joined.node, labels: joined.labels, tick: joined.tick, values: joined.values});
     }
 
+    /*
+     * By process, its last tick whose memory in use means something: if all processes have ended, each one's before its exit handlers and
+     * destructors ran. Null: not all have.
+     */
+    lastBeforeEnd() {
+        if (this.endOf !== this.ticks.length) {
+            const last = [], ended = [];
+            this.ticks.forEach((tick, i) => {
+                if (!(tick.marks & 4) && !(ended[tick.process] & 1))
+                    last[tick.process] = i;
+                ended[tick.process] |= tick.marks;
+            });
+            this.endOf = this.ticks.length;
+            this.beforeEnd = last.every((_, process) => ended[process] & 3) ? last : null;
+        }
+        return this.beforeEnd;
+    }
+
     rowsOfTicks(first, last) {
         const row = i => (i < this.ticks.length ? this.ticks[i].firstRow : this.nRows);
         return [row(first), row(last)];
@@ -126,11 +145,11 @@ function lowerBound(items, is) {
 class Model {
     constructor() {
         this.kinds = new Map();
-        this.frames = new Interner();    /* {name, file, line, library} */
+        this.frames = new Interner();    /* {name, file, line, library, passes, foreign} */
         this.labelSets = new Interner(); /* [[key, value]] */
         this.labelSets.number('', () => []);
         this.processes = new Interner(); /* {program, pid, host} */
-        this.frames.number('', () => ({name: 'all', file: '', line: 0, library: ''}));
+        this.frames.number('', () => ({name: 'all', file: '', line: 0, library: '', passes: false, foreign: true}));
         this.parent = new Column(Int32Array);
         this.frame = new Column(Int32Array);
         this.children = new Map();
@@ -143,9 +162,9 @@ class Model {
         return this.parent.n;
     }
 
-    /* passes: whether it only wraps an allocator; undefined: decided by its name. */
-    frameNumber(name, file, line, library, passes) {
-        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes}));
+    /* passes: it only passes an allocation on; foreign: it is no code of the user. */
+    frameNumber(name, file, line, library, passes, foreign) {
+        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes, foreign}));
     }
 
     child(parent, frame) {
@@ -189,11 +208,12 @@ class Model {
             if (!location)
                 continue;
             if (!location.frameNumbers) {
-                location.frameNumbers = location.lines.map(l => this.frameNumber(l.name, l.file, l.line, location.library));
-                if (!location.frameNumbers.length) {
-                    const name = `${baseName(location.library) || '[anon]'}+0x${location.place.toString(16)}`;
-                    location.frameNumbers.push(this.frameNumber(name, '', 0, location.library));
-                }
+                const library = baseName(location.library);
+                const lines = location.lines.length ? location.lines : [{name: `${library || '[anon]'}+0x${location.place.toString(16)}`, file: '', line: 0}];
+                location.frameNumbers = lines.map(l => {
+                    const name = shortName(l.name || '[no name]');
+                    return this.frameNumber(name, l.file, l.line, library, isPassing(name), isForeign(location.library, l.file));
+                });
             }
             for (let j = location.frameNumbers.length - 1; j >= 0; j--)
                 node = this.child(node, location.frameNumbers[j]);
@@ -217,7 +237,8 @@ class Model {
         const process = this.processNumber(program, pid, host);
         const levels = kind.levels.get(process) || new Map();
         const now = new Map();
-        kind.ticks.push({start: profile.timeNs / 1e6, end, process, firstRow: kind.nRows, comments: profile.comments,
+        kind.ticks.push({start: profile.timeNs / 1e6, end, process, firstRow: kind.nRows, comments: profile.comments.filter(c => !c.startsWith('#')),
+                         period: profile.period, marks: (profile.comments.includes('#exit') ? 1 : 0) | (profile.comments.includes('#ended') ? 2 : 0),
                          rss: rssOfComments(profile.comments), pairs: this.pairsOfProfile(profile)});
         const rows = new Map();
         for (const sample of profile.samples) {
@@ -260,13 +281,18 @@ function sumPairs(pairs) {
     return [...sums.values()];
 }
 
-/* {rss, anon} in bytes from a tick's comments, or null. */
+/*
+ * What a tick's comments say of the resident memory, in bytes, or null: {rss, anon, error, parts: [[name, bytes]]}. Parts are those of
+ * `anon`; error is the standard deviation of their estimates.
+ */
 function rssOfComments(comments) {
-    const found = {};
+    const found = {Total: 0, Anon: 0, Error: 0}, parts = [];
     for (const comment of comments) {
-        const match = /^#? ?Rss(Total|Anon)=(\d+)$/.exec(comment);
-        if (match)
-            found[match[1]] = Number(match[2]);
+        const match = /^#Rss(Total|Anon|Error|Part (.+))=(\d+)$/.exec(comment);
+        if (match && match[2])
+            parts.push([match[2], Number(match[3])]);
+        else if (match)
+            found[match[1]] = Number(match[3]);
     }
-    return found.Total ? {rss: found.Total, anon: found.Anon || 0} : null;
+    return found.Total ? {rss: found.Total, anon: found.Anon, error: found.Error, parts} : null;
 }

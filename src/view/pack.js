@@ -3,13 +3,16 @@
  * pack.js - reads the pack, into which `deltaprof view` puts many files. All numbers are varints; signed ones are zigzag.
  *
  *     strings     n, then length and bytes of each
- *     frames      n, then name, file, library (strings), line, 1 if it only wraps an allocator; numbered from 1
+ *     frames      n, then name, file, library (strings), line, flags (1: it only passes an allocation on, 2: no code of the user);
+ *                 numbered from 1
  *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
  *     label sets  n, then n labels, each key and value (strings)
  *     processes   n, then program, pid, host (strings)
  *     kinds       n, then name (string), n types each {type, unit (strings)}, n ticks, each: process, end in microseconds since the
- *                 tick before (signed), duration in microseconds, rss, anonymous rss (bytes), n comments (strings), n rows, each:
- *                 node (signed, to the row before), label set, and for each type the value (signed; of levels the difference);
+ *                 tick before (signed), duration in microseconds, period, rss, anonymous rss, standard deviation of its parts (bytes), n parts
+ *                 of the anonymous rss, each name (string) and bytes, marks (1: #exit, 2: #ended, 4: no profile,
+ *                 the process has ended), n comments (strings), n rows, each: node (signed, to the row
+ *                 before), label set, and for each type the value (signed; of levels the difference);
  *                 n pairs, each: waiter, holder (nodes), unlocks, ns
  */
 function readPack(bytes, model) {
@@ -30,8 +33,8 @@ function readPack(bytes, model) {
     });
     const string = () => strings[wire.small()];
     const frames = [0, ...many(() => {
-        const name = string(), file = string(), library = string(), line = wire.small(), passes = wire.small() === 1;
-        return model.frameNumber(name, file, line, library, passes);
+        const name = string(), file = string(), library = string(), line = wire.small(), flags = wire.small();
+        return model.frameNumber(name, file, line, library, (flags & 1) > 0, (flags & 2) > 0);
     })];
     const nodes = [0];
     many(i => {
@@ -53,9 +56,12 @@ function readPack(bytes, model) {
             const process = processes[wire.small()];
             end += wire.signed();
             const start = end - wire.small();
-            const rss = wire.small(), anon = wire.small();
+            const period = wire.small(), rss = wire.small(), anon = wire.small(), error = wire.small();
+            const parts = many(() => [string(), wire.small()]);
+            const marks = wire.small();
             const comments = many(string);
-            const tick = {start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments, rss: rss ? {rss, anon} : null};
+            const tick = {start: start / 1e3, end: end / 1e3, process, firstRow: kind.nRows, comments, period, marks,
+                          rss: rss ? {rss, anon, error, parts} : null};
             kind.ticks.push(tick);
             let node = 0;
             for (let n = wire.small(); n > 0; n--) {

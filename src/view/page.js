@@ -7,11 +7,11 @@ function listen() {
     const toggle = (id, key) => on(id, 'click', () => set({[key]: !state[key]}));
     for (const [id, key] of [['only', 'only'], ['fold', 'fold'], ['invert', 'invert'], ['order', 'heavy'], ['up', 'up'], ['idle', 'idle'], ['even', 'even']])
         toggle(id, key);
-    for (const id of ['type', 'mode', 'by', 'charted'])
+    for (const id of ['type', 'mode', 'by', 'charted', 'layers'])
         on(id, 'change', event => set({[id]: event.target.value}));
     on('process', 'change', event => set({process: Number(event.target.value)}));
     on('search', 'input', event => set({search: event.target.value}));
-    on('theme', 'click', () => { dark = !dark; render(); });
+    on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
     on('whole', 'click', () => setRange(-Infinity, Infinity));
     on('peak', 'click', () => {
         const kind = kindNow();
@@ -24,10 +24,8 @@ function listen() {
         setRange(Math.min(tick.start, ticks.length > 1 ? ticks[ticks.length - 2].end : tick.start), tick.end);
     });
     on('since', 'click', () => setRange(Number.isFinite(state.to) ? state.to : extent(kindNow())[1], Infinity));
-    on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to}}));
+    on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to, process: state.process}}));
     on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
-    for (const [value, name] of [['png', 'picture (PNG)'], ['svg', 'picture (SVG)'], ['pprof', 'this range as pprof'], ['folded', 'folded stacks']])
-        byId('save').append(element('option', {value}, name));
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); render(); });
     document.addEventListener('keydown', event => {
@@ -47,17 +45,15 @@ function listen() {
 
 async function save(how) {
     const name = `${state.kind}-${state.type}`;
+    const shown = state.focus ? [callers, flame] : [flame];
     if (how === 'png')
-        byId('flame').toBlob(blob => download(`${name}.png`, blob));
+        flamePng(shown).toBlob(blob => download(`${name}.png`, blob));
     else if (how === 'svg')
-        download(`${name}.svg`, new Blob([flameSvg(flame)], {type: 'image/svg+xml'}));
+        download(`${name}.svg`, new Blob([flameSvg(shown)], {type: 'image/svg+xml'}));
     else if (how === 'folded')
         download(`${name}.folded`, new Blob([foldedStacks(treeNow(), model.frames.items)], {type: 'text/plain'}));
     else if (how === 'pprof') {
-        const [first, last] = extent(kindNow());
-        const bytes = encodeProfile(treeNow(), model.frames.items, {type: state.type, unit: unitNow(), fromMs: Math.max(state.from, first),
-                                                                     toMs: Math.min(state.to, last), comment: 'a range saved from the page'});
-        download(`${name}.pb.gz`, new Blob([await deflate(bytes)], {type: 'application/octet-stream'}));
+        download(`${name}.pb.gz`, new Blob([await deflate(encodeRange(model, queryNow()))], {type: 'application/octet-stream'}));
     }
 }
 
@@ -128,9 +124,10 @@ async function main() {
     }
     const heap = model.kinds.get('heap');
     if (heap && heap.ticks.length > 1 && !linked) {
-        const peak = peakTick(heap);
-        if (peak.last < peak.value / 10)
-            state.to = heap.ticks[peak.index].end;
+        const peak = peakTick(heap), type = Math.max(heap.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
+        const last = folds.self({kind: 'heap', type, mode: 'level', to: Infinity, process: -1, passes: null}).reduce((a, b) => a + b, 0);
+        if (last < peak.value / 10)
+            state.to = peakShown = heap.ticks[peak.index].end;
     }
     begin();
     if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {

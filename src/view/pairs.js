@@ -21,7 +21,7 @@ function namesOfNode(node) {
  * leaves out frames, the path has some of the stack's names, in their order.
  */
 function isUnder(path, stack) {
-    if (!state.focus && !(state.fold && folds.interpreter()))
+    if (!state.focus && !(state.fold && (state.invert || folds.interpreter())))
         return path.every((name, i) => stack[i] === name);
     let at = 0;
     for (const name of stack)

@@ -2,75 +2,130 @@
 /*
  * render.js - draws the page from its state: controls, chart, and the one view that is open.
  */
-const flame = new Flame(byId('flame'), {onPick: crumbs, onHover: tip});
+const flame = new Flame(byId('flame'), {onPick: node => { set({zoom: flame.zoomText()}, false); crumbs(node); }, onHover: tip});
 const callers = new Flame(byId('callers'), {onPick: () => {}, onHover: (node, event) => tip(node, event, callers)});
-const chart = new Chart(byId('chart'), (from, to) => setRange(from, to));
-const table = new Table(byId('table'), row => {
-    if (['function', 'line'].includes(state.by) || state.by === 'file' || state.by === 'library')
-        set({search: `^${escapeRegex(state.by === 'line' ? row.name.split(' ')[0] : row.name)}$`, view: 'flame'});
-});
+const chart = new Chart(byId('chart'), {onRange: (from, to) => setRange(from, to), onHover: chartTip});
+const table = new Table(byId('table'), pickRow, order => set({sort: order}, false));
 const waiters = new Table(byId('waiters'), row => set({kind: 'block', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const holders = new Table(byId('holders'), row => set({kind: 'mutex', type: 'delay', view: 'flame', search: `^${escapeRegex(row.name)}$`}));
 const partners = new Table(byId('pairs'), row => set({kind: PARTNERS[state.kind].kind, type: 'delay', search: `^${escapeRegex(row.leaf)}$`}));
 const leaks = new Table(byId('leaks'), row => set({search: `^${escapeRegex(row.name)}$`, only: true, view: 'flame'}));
+const ticks = new Table(byId('ticks'), row => setRange(Math.min(row.start, row.end - 1), row.end));
 
 function escapeRegex(text) {
     return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }
 
-function set(changes) {
+/* isSeen: something else than the link has to be drawn again. */
+function set(changes, isSeen = true) {
     Object.assign(state, changes);
-    render();
+    if (isSeen)
+        render();
+    else
+        stateToFragment();
 }
 
 function setRange(from, to) {
     set({from, to});
 }
 
+/* The range that the page chose itself, which is the heap's peak, is not kept for another kind. */
+let peakShown = null;
+function setKind(kind, changes = {}) {
+    const isWhole = state.from === -Infinity && (state.to === Infinity || state.to === peakShown);
+    if (peakShown !== null && isWhole)
+        state.to = kind === 'heap' ? peakShown : Infinity;
+    set({kind, type: '', charted: '', layers: '', lens: '', zoom: '', ...changes});
+}
+
+function setView(view) {
+    const has = name => model.kinds.has(name);
+    if (view === 'locks' && state.kind !== 'block' && state.kind !== 'mutex')
+        setKind(has('block') ? 'block' : 'mutex', {view});
+    else if ((view === 'leaks' || view === 'rss') && state.kind !== 'heap')
+        setKind('heap', {view});
+    else
+        set({view});
+}
+
+/* A row that is picked filters the flames. */
+function pickRow(row) {
+    if (state.by === 'process')
+        set({process: row.value, view: 'flame'});
+    else if (state.by.startsWith('label ')) {
+        state.view = 'flame';
+        setLabel(state.by.slice(6), row.value);
+    } else
+        set({search: `^${escapeRegex(state.by === 'line' ? row.name.split(' ')[0] : row.name)}$`, view: 'flame'});
+}
+
 function render() {
     const kind = kindNow();
     if (!kind)
         return;
-    if (typeIndex() < 0)
-        state.type = (kind.types.find(t => t.type === HEAP_DEFAULT) || kind.types.find(t => t.type === 'delay') ||
-                      kind.types[kind.types.length - 1]).type;
+    const offered = typesNow(kind);
+    if (!offered.some(t => t.type === state.type))
+        state.type = (offered.find(t => t.type === HEAP_DEFAULT) || offered.find(t => t.type === 'delay') || (lensNow() && offered.find(t => t.type === 'alloc_space')) || offered[offered.length - 1]).type;
     stateToFragment();
-    document.documentElement.classList.toggle('dark', dark);
+    document.documentElement.classList.toggle('dark', isDark());
     controls(kind);
     drawChart(kind);
     for (const view of Object.keys(VIEWS))
         byId(`${view}View`).hidden = view !== state.view;
-    ({flame: drawFlame, table: drawTable, locks: drawLocks, leaks: drawLeaks, info: drawInfo})[state.view]();
+    document.documentElement.style.setProperty('--nav', `${document.querySelector('nav').offsetHeight}px`);
+    ({flame: drawFlame, table: drawTable, locks: drawLocks, leaks: drawLeaks, rss: drawResident, info: drawInfo})[state.view]();
 }
 
 function controls(kind) {
-    fillTabs('kinds', [...model.kinds.keys()].sort((a, b) => KINDS.indexOf(a) - KINDS.indexOf(b)).map(k => [k, k]), state.kind, k => set({kind: k, type: '', charted: ''}));
+    const heap = model.kinds.get('heap');
+    const tabs = [...model.kinds.keys()].sort((a, b) => KINDS.indexOf(a) - KINDS.indexOf(b)).map(k => [k, k]);
+    const lenses = heap ? Object.entries(LENSES).filter(([, lens]) => lens.isThere(heap)).map(([key, lens]) => [key, lens.name]) : [];
+    tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
+    fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || model.kinds.has('block') || model.kinds.has('mutex')) &&
-                                                        (v !== 'leaks' || state.kind === 'heap'));
-    fillTabs('tabs', views, state.view, v => set({view: v}));
-    fillSelect('type', kind.types.map(t => [t.type, t.type]), state.type);
+                                                        ((v !== 'leaks' && v !== 'rss') || heap));
+    if (!views.some(([v]) => v === state.view))
+        state.view = 'flame';
+    fillTabs('tabs', views, state.view, setView);
+    fillSelect('type', typesNow(kind).map(t => [t.type, t.type]), state.type);
     const isLevel = kind.isLevel[typeIndex()];
     fillSelect('mode', isLevel ? [['level', 'at the end of the range'], ['retained', 'retained within the range']] :
         [['sum', 'the range']], modeNow());
-    fillSelect('charted', kind.types.map(t => [t.type, kind.isLevel[kind.types.indexOf(t)] ? `${t.type} (and RSS)` : `${t.type} per second`]),
-               state.charted || state.type);
+    fillSelect('charted', [...typesNow(kind).map(t => [t.type, kind.isLevel[kind.types.indexOf(t)] ? (t.unit === 'bytes' ? `${t.type} (and RSS)` : t.type) : `${t.type} per second`]),
+                           ...(state.kind === 'heap' && residentNow(kind) ? [['rss', 'RSS by part']] : [])], state.charted || state.type);
+    const layerNames = layerKeys(kind);
+    byId('layersLabel').hidden = layerNames.length < 2 || state.charted === 'rss';
+    fillSelect('layers', layerNames.map(l => [l, l]), layersBy(kind));
     fillSelect('process', [[-1, 'all'], ...model.processes.items.map((p, i) => [i, processName(p)])], state.process);
     byId('processLabel').hidden = model.processes.items.length < 2;
     fillSelect('by', ['function', 'line', 'file', 'library', 'process', ...folds.labelKeys(kind).map(k => `label ${k}`)].map(b => [b, b]), state.by);
+    fillSelect('save', [['', 'save…'], ...(state.view === 'flame' ? [['png', 'picture (PNG)'], ['svg', 'picture (SVG)']] : []),
+                        ['pprof', 'this range as pprof'], ['folded', 'folded stacks']], '');
+    for (const control of document.querySelectorAll('[data-views]'))
+        control.hidden = !control.dataset.views.split(' ').includes(state.view);
     for (const [id, on] of [['only', state.only], ['fold', state.fold], ['invert', state.invert], ['order', state.heavy], ['up', state.up],
                             ['idle', state.idle], ['even', state.even], ['compare', Boolean(state.a)]])
         byId(id).setAttribute('aria-pressed', String(on));
     byId('even').hidden = !state.a || modeNow() === 'level';
-    byId('idle').hidden = state.kind !== 'block';
-    byId('fold').hidden = state.kind !== 'heap' && !folds.interpreter();
+    byId('idle').hidden = byId('idle').hidden || (state.kind !== 'block' && state.view !== 'locks');
     byId('peak').hidden = state.kind !== 'heap';
+    byId('chips').replaceChildren(...labelsNow().map(([key, value]) => element('button', {
+        'aria-pressed': 'true', title: 'only rows with this label; click for all', 'data-key': key, onclick: () => setLabel(key, undefined)},
+        `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)));
     if (byId('search').value !== state.search)
         byId('search').value = state.search;
     byId('search').setAttribute('aria-invalid', String(Boolean(state.search) && !searchRegex()));
+    byId('range').textContent = rangeWords(kind);
+}
+
+function rangeWords(kind) {
     const [first, last] = extent(kind);
     const from = Math.max(state.from, first), to = Math.min(state.to, last);
     const words = `${formatTime(from, true)} to ${formatTime(to, new Date(from).toDateString() !== new Date(to).toDateString())} (${formatValue((to - from) * 1e6, 'nanoseconds')})`;
-    byId('range').textContent = state.a ? `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}; B: ${words}` : words;
+    if (!state.a)
+        return words;
+    const of = process => (state.a.process === state.process ? '' : ` of ${process < 0 ? 'all' : processName(model.processes.items[process] || {program: '', pid: ''})}`);
+    return `A: ${formatTime(Math.max(state.a.from, first))} to ${formatTime(Math.min(state.a.to, last))}${of(state.a.process)}; B: ${words}${of(state.process)}`;
 }
 
 /* Elements are replaced only if their choices change, so that a list that is open on the screen does not close. */
@@ -86,7 +141,7 @@ function fillTabs(id, items, chosen, onChoose) {
         return;
     const focused = byId(id).contains(document.activeElement);
     byId(id).replaceChildren(...items.map(([value, name]) => element('button', {
-        role: 'tab', 'aria-selected': String(value === chosen), 'data-value': value, onclick: () => onChoose(value)}, name)));
+        role: 'tab', 'aria-selected': String(value === chosen), 'data-value': value, title: LENSES[value] && LENSES[value].title, onclick: () => onChoose(value)}, name)));
     if (focused)
         byId(id).querySelector('[aria-selected=true]').focus();
 }
@@ -99,89 +154,46 @@ function fillSelect(id, items, chosen) {
 }
 
 function drawChart(kind) {
-    const name = state.charted || state.type;
+    const isResident = state.charted === 'rss' && state.kind === 'heap' && residentNow(kind);
+    const name = isResident ? HEAP_DEFAULT : state.charted || state.type;
     const type = Math.max(kind.types.findIndex(t => t.type === name), 0);
-    const isLevel = kind.isLevel[type];
-    const unit = kind.types[type].unit;
+    const isLevel = kind.isLevel[type], unit = kind.types[type].unit;
     const layers = [], lines = [];
-    const {names, values} = roots(kind, type);
-    names.forEach((label, i) => layers.push({name: label, colour: layerColour(i), values: values[i]}));
-    if (isLevel && unit === 'bytes' && kind.ticks.some(t => t.rss)) {
-        lines.push({name: 'RSS', colour: dark ? '#fff' : '#000', values: carried(kind.ticks.map(t => (t.rss ? t.rss.rss : NaN)))});
-        lines.push({name: 'anonymous RSS', colour: dark ? '#aaa' : '#777', values: carried(kind.ticks.map(t => (t.rss ? t.rss.anon : NaN)))});
+    const dark = isDark();
+    const resident = isLevel && unit === 'bytes' ? residentNow(kind) : null;
+    if (isResident)
+        [...resident.parts].filter(([, values]) => values.some(v => v > 0)).forEach(([part, values], i, all) =>
+            layers.push({name: part, values, colour: part === FILES_PART ? layerColour(0, 1) : layerColour(i, all.length + 1)}));
+    else {
+        const {names, values, isScale} = layersNow(kind, type);
+        names.forEach((label, i) => {
+            if (i + 1 < names.length || values[i].some(v => v > 0))
+                layers.push({name: label, colour: isScale && i < AGES.length ? scaleColour(i) : layerColour(i, names.length), values: values[i]});
+        });
+    }
+    if (resident) {
+        lines.push({name: 'RSS', colour: dark ? '#fff' : '#000', values: resident.rss});
+        lines.push({name: 'anonymous RSS', colour: dark ? '#aaa' : '#777', values: resident.anon});
     }
     const shade = alpha => (dark ? `rgba(111,195,255,${alpha})` : `rgba(0,103,165,${alpha})`);
     const ranges = Number.isFinite(state.from) || Number.isFinite(state.to) ? [{from: state.from, to: state.to, colour: shade(0.2)}] : [];
     if (state.a)
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
     chart.show({ticks: kind.ticks, layers, lines, unit, rate: !isLevel, ranges, dark});
-    byId('legend').replaceChildren(...[...layers, ...lines].map(item => {
+    fillLegend('legend', [...layers, ...lines]);
+}
+
+/* items: [{name, colour, choose}] */
+function fillLegend(id, items, words = '') {
+    byId(id).replaceChildren(words, ...items.map(item => {
         const swatch = element('i');
         swatch.style.background = item.colour;
-        return element('span', {}, swatch, item.name);
+        return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose} : {}, swatch, item.name);
     }));
 }
 
-function carried(values) {
-    let last = 0;
-    return values.map(v => (Number.isNaN(v) ? last : (last = v)));
-}
-
-/*
- * The largest branches of the tree, to be stacked in the chart, below the stem that all stacks share. {names, values: by layer
- * and tick}; the last layer is the rest.
- */
-function roots(kind, type) {
-    const without = withoutNow();
-    const key = `${state.kind} ${type} ${model.version} ${state.process} ${JSON.stringify(without)}`;
-    if (roots.key === key)
-        return roots.found;
-    const size = new Float64Array(model.nNodes);
-    const data = kind.values[type].data, node = kind.node.data, tick = kind.tick.data, labels = kind.labels.data;
-    const passes = folds.labelFilter(without);
-    for (let i = 0; i < kind.nRows; i++)
-        if (passes[labels[i]] && (state.process < 0 || kind.ticks[tick[i]].process === state.process))
-            size[node[i]] += Math.abs(data[i]);
-    const parent = model.parent.data;
-    const total = Float64Array.from(size);
-    for (let i = model.nNodes - 1; i > 0; i--)
-        total[parent[i]] += total[i];
-    const whole = total[0];
-    const callees = of => {
-        const found = [];
-        for (let i = of + 1; i < model.nNodes; i++)
-            if (parent[i] === of && total[i] > 0)
-                found.push(i);
-        return found.sort((x, y) => total[y] - total[x]);
-    };
-    let stem = -1;
-    let branches = [0];
-    while (total[branches[0]] >= whole * STEM_SHARE) {
-        const next = callees(branches[0]);
-        if (!next.length)
-            break;
-        stem = branches[0];
-        branches = next;
-    }
-    const shown = branches.slice(0, LAYERS_SHOWN);
-    const rest = shown.length;
-    const layerOf = new Int32Array(model.nNodes).fill(rest);
-    for (let i = stem + 1; i < model.nNodes; i++) {
-        const at = shown.indexOf(i);
-        layerOf[i] = at >= 0 ? at : layerOf[parent[i]];
-    }
-    roots.key = key;
-    const names = [...distinctNames(shown.map(b => model.frames.items[model.frame.data[b]])), 'rest'];
-    roots.found = {names, values: perTick(kind, type, layerOf, names.length)};
-    return roots.found;
-}
-
-/* The frames' names; a name that occurs twice gets the line. */
-function distinctNames(frames) {
-    return frames.map(f => (f.line && frames.some(g => g !== f && g.name === f.name) ? `${f.name}:${f.line}` : f.name));
-}
-
-function layerColour(i) {
-    const [hue, saturation] = i < (roots.found ? roots.found.names.length - 1 : 0) ? HUES[i] : [0, 0];
-    return `hsl(${hue},${saturation}%,${dark ? 45 : 62}%)`;
+function chartTip(found, event) {
+    const lines = found ? [formatTime(found.ms, true), ...(found.values.length > 1 ? [`${formatValue(found.sum, found.unit)}${found.rate ? '/s' : ''} in all`] : []),
+                           ...found.values.map(([name, value]) => `${formatValue(value, found.unit)}${found.rate ? '/s' : ''}  ${name}`)] : [];
+    showTip(lines, event);
 }

@@ -27,27 +27,45 @@ function foldedStacks(tree, frames) {
     return `${lines.join('\n')}\n`;
 }
 
-/* The flame graph at its present zoom. */
-function flameSvg(flame) {
-    const escape = text => text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
-    const {boxes, options, tree, frames} = flame;
-    const {from, scale} = flame.view();
-    const parts = [];
-    for (let i = 0; i < boxes.n; i++) {
-        const x = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] - from + boxes.w[i]) * scale, flame.width);
-        if (right - x < 0.4)
-            continue;
-        const node = boxes.node[i], y = flame.y(boxes.depth[i]);
-        const fill = node === 0 ? '#ccc' : tree.totalB ? changeColour(tree.total[node], tree.totalB[node], options.dark) :
-            frameColour(frames[tree.frame[node]], options.dark);
-        const name = escape(flame.label(node));
-        const shown = escape(flame.label(node).slice(0, Math.floor((right - x - 8) / 6.5)));
-        parts.push(`<g><title>${name}</title><rect x="${x.toFixed(1)}" y="${y}" width="${(right - x - 0.5).toFixed(1)}" height="${
-            ROW_PX - 1}" fill="${fill}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + 13}">${shown}</text>` : ''}</g>`);
+const PAPER = {true: '#17171b', false: '#fff'};
+
+/* The flame graphs at their present zoom, one below the other. */
+function flamePng(flames) {
+    const canvas = document.createElement('canvas');
+    canvas.width = flames[0].canvas.width;
+    canvas.height = flames.reduce((sum, f) => sum + f.canvas.height, 0);
+    const context = canvas.getContext('2d');
+    context.fillStyle = PAPER[flames[0].options.dark];
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    let y = 0;
+    for (const f of flames) {
+        context.drawImage(f.canvas, 0, y);
+        y += f.canvas.height;
     }
-    const height = (flame.deepest + 1) * ROW_PX;
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${flame.width}" height="${height}" font-family="sans-serif" font-size="12">${
-        parts.join('')}</svg>\n`;
+    return canvas;
+}
+
+function flameSvg(flames) {
+    const escape = text => text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`).replace(/[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd');
+    const parts = [];
+    const {width, options: {dark}} = flames[0];
+    let top = 0;
+    for (const {boxes, tree, width: w, deepest, ...f} of flames) {
+        const of = flames.find(one => one.boxes === boxes), {from, scale} = of.view();
+        for (let i = 0; i < boxes.n; i++) {
+            const x = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] - from + boxes.w[i]) * scale, w);
+            if (right - x < 0.4)
+                continue;
+            const node = boxes.node[i], y = top + of.y(boxes.depth[i]), name = of.label(node);
+            const value = tree.totalB ? `A ${formatValue(tree.total[node], f.unit)}, B ${formatValue(tree.totalB[node], f.unit)}` : formatValue(tree.total[node], f.unit);
+            const shown = escape(name.slice(0, Math.floor((right - x - 8) / 6.5)));
+            parts.push(`<g><title>${escape(name)}\n${value}</title><rect x="${x.toFixed(1)}" y="${y}" width="${(right - x - 0.5).toFixed(1)}" height="${
+                ROW_PX - 1}" fill="${of.colour(node)}"/>${right - x > 24 ? `<text x="${(x + 4).toFixed(1)}" y="${y + 13}">${shown}</text>` : ''}</g>`);
+        }
+        top += (deepest + 1) * ROW_PX;
+    }
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}" font-family="sans-serif" font-size="12" fill="${
+        dark ? '#eee' : '#111'}"><rect width="100%" height="100%" fill="${PAPER[dark]}"/>${parts.join('')}</svg>\n`;
 }
 
 /* Writes protocol buffers. */
@@ -90,29 +108,56 @@ class WireWriter {
     }
 }
 
-/* A pprof profile of a tree: one value a stack. */
-function encodeProfile(tree, frames, {type, unit, fromMs, toMs, comment}) {
+/*
+ * The rows of a query as a pprof profile, with all types and labels, and no frame folded: allocations and waits in the range, and what is in
+ * use at its end, or for the mode `retained` its growth.
+ */
+function encodeRange(model, query) {
+    const kind = model.kinds.get(query.kind), frames = model.frames.items, parent = model.parent.data, frame = model.frame.data;
+    const matching = query.filter ? keptNodes(model, query.filter) : null;
     const out = new WireWriter();
-    const strings = new Interner();
+    const strings = new Interner(), locations = new Interner(), libraries = new Interner();
     strings.number('');
-    const locations = new Interner();
-    out.message(1, m => {
-        m.number(1, strings.number(type));
+    const type = (field, t, unit) => out.message(field, m => {
+        m.number(1, strings.number(t));
         m.number(2, strings.number(unit));
     });
-    for (let i = 1; i < tree.n; i++) {
-        if (!tree.self[i])
+    for (const t of kind.types)
+        type(1, t.type, t.unit);
+    const [first, last] = kind.ticksWithin(query.from, query.to), [begin, end] = kind.rowsOfTicks(first, last), rows = new Map();
+    const node = kind.node.data, labels = kind.labels.data, tick = kind.tick.data;
+    const ofLevel = folds.ticksOf({...query, mode: query.mode === 'retained' ? 'retained' : 'level'});
+    for (let i = 0; i < end; i++) {
+        if ((query.process >= 0 && kind.ticks[tick[i]].process !== query.process) || (query.passes && !query.passes[labels[i]]) || (matching && !matching[node[i]]))
+            continue;
+        const key = labels[i] * 4294967296 + node[i];
+        const row = rows.get(key) || rows.set(key, kind.values.map(() => 0)).get(key);
+        kind.values.forEach((v, k) => {
+            const isSeen = kind.isLevel[k] ? query.mode !== 'retained' || i >= begin : i >= begin;
+            if (isSeen && (!kind.isLevel[k] || !ofLevel || ofLevel[tick[i]]))
+                row[k] += v.data[i];
+        });
+    }
+    for (const [key, values] of rows) {
+        if (!values.some(v => v))
             continue;
         const ids = [];
-        for (let j = i; j > 0; j = tree.parent[j])
-            ids.push(locations.number(tree.frame[j]) + 1);
+        for (let j = key % 4294967296; j > 0; j = parent[j])
+            ids.push(locations.number(frame[j]) + 1);
         out.message(2, m => {
             for (const id of ids)
                 m.number(1, id);
-            m.number(2, Math.round(tree.self[i]));
+            for (const value of values) {
+                m.varint(2 * 8);
+                m.varint(Math.round(value));
+            }
+            for (const [name, value] of model.labelSets.items[Math.floor(key / 4294967296)])
+                m.message(3, l => {
+                    l.number(1, strings.number(name));
+                    l.number(2, strings.number(value));
+                });
         });
     }
-    const libraries = new Interner();
     locations.items.forEach((number, i) => {
         const library = libraries.number(frames[number].library) + 1;
         out.message(4, m => {
@@ -138,10 +183,25 @@ function encodeProfile(tree, frames, {type, unit, fromMs, toMs, comment}) {
             m.number(7, 1);
         });
     });
+    const fromMs = first < last ? (first ? kind.ticks[first - 1].end : extent(kind)[0]) : 0, toMs = first < last ? kind.ticks[last - 1].end : 0;
     out.number(9, fromMs * 1e6);
     out.number(10, (toMs - fromMs) * 1e6);
-    out.number(13, strings.number(comment));
+    const tickNow = kind.ticks[Math.max(last - 1, 0)];
+    if (query.kind === 'heap' && tickNow && tickNow.period) {
+        type(11, 'space', 'bytes');
+        out.number(12, tickNow.period);
+    }
+    out.number(13, strings.number('a range saved from the page'));
+    out.number(14, strings.number(kind.types[query.type].type));
     for (const text of strings.items)
         out.span(6, new TextEncoder().encode(text));
     return out.done();
+}
+
+/* By node, whether its stack has a frame that matches. */
+function keptNodes(model, regex) {
+    const matching = folds.matches(regex), has = new Uint8Array(model.nNodes);
+    for (let i = 1; i < has.length; i++)
+        has[i] = has[model.parent.data[i]] | matching[model.frame.data[i]];
+    return has;
 }

@@ -5,7 +5,7 @@
  * Every control changes the state through set(), which draws the page again.
  */
 const byId = id => document.getElementById(id);
-const VIEWS = {flame: 'flame graph', table: 'table', locks: 'locks', leaks: 'growth', info: 'about'};
+const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', info: 'ticks'};
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 const LAYERS_SHOWN = 6;
@@ -15,14 +15,15 @@ const HEAP_DEFAULT = 'inuse_space';
 const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
-               invert: false, heavy: true, up: false, idle: true, process: -1, by: 'function', charted: '', focus: '', even: true, a: null};
-let dark = matchMedia('(prefers-color-scheme: dark)').matches;
+               invert: false, heavy: true, up: false, idle: true, process: -1, by: 'function', charted: '', focus: '', even: true, a: null,
+               lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: ''};
+const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
 let live = null;
 
 /* ---- state and its link ---- */
 
 const SHORT = {kind: 'k', type: 't', mode: 'm', view: 'v', search: 'q', only: 'o', fold: 'f', invert: 'i', heavy: 'h', up: 'u', idle: 'x',
-               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n'};
+               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd'};
 
 function stateToFragment() {
     const parts = new URLSearchParams();
@@ -32,7 +33,7 @@ function stateToFragment() {
     if (Number.isFinite(state.from) || Number.isFinite(state.to))
         parts.set('r', `${Math.round(state.from)},${Math.round(state.to)}`);
     if (state.a)
-        parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)}`);
+        parts.set('a', `${Math.round(state.a.from)},${Math.round(state.a.to)},${state.a.process}`);
     const fragment = `#${parts}`;
     if (fragment !== (location.hash || '#')) /* browsers allow two hundred changes in ten seconds */
         history.replaceState(null, '', fragment);
@@ -48,11 +49,13 @@ function stateFromFragment() {
         state[key] = typeof initial[key] === 'boolean' ? text === '1' : typeof initial[key] === 'number' ? Number(text) : text;
     }
     const range = text => {
-        const [from, to] = text.split(',').map(Number);
-        return {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to};
+        const [from, to, process = -1] = text.split(',').map(Number);
+        return {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to, process};
     };
-    if (parts.has('r'))
-        Object.assign(state, range(parts.get('r')));
+    if (parts.has('r')) {
+        const {from, to} = range(parts.get('r'));
+        Object.assign(state, {from, to});
+    }
     if (parts.has('a'))
         state.a = range(parts.get('a'));
     return parts.has('r');
@@ -68,15 +71,35 @@ function modeNow() {
     return kindNow().isLevel[typeIndex()] ? (state.mode === 'retained' ? 'retained' : 'level') : 'sum';
 }
 
+/* range: {from, to, process}. */
 function queryNow(range = state) {
-    return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: state.process,
-            fold: state.fold && state.kind === 'heap', brief: state.fold, without: withoutNow(),
-            filter: state.only && searchRegex() ? searchRegex() : null};
+    return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: range.process,
+            fold: state.fold, brief: state.fold, passes: passesNow(), filter: state.only && searchRegex() ? searchRegex() : null};
+}
+
+/* The labels that rows must have, as [[key, value]]; from the link, so any text may stand there. */
+function labelsNow() {
+    try {
+        const found = JSON.parse(state.only_labels || '[]');
+        return Array.isArray(found) ? found.filter(l => Array.isArray(l) && typeof l[0] === 'string') : [];
+    } catch {
+        return [];
+    }
+}
+
+function setLabel(key, value) {
+    const labels = [...labelsNow().filter(l => l[0] !== key), ...(value === undefined ? [] : [[key, value]])];
+    set({only_labels: labels.length ? JSON.stringify(labels) : ''});
+}
+
+/* By label set, whether its rows count. */
+function passesNow(kind = state.kind) {
+    return folds.labelFilter(withoutNow(kind), labelsNow());
 }
 
 /* Rows that are left out: idle waits, and, over all processes, what a child inherited and its parent counts already. */
-function withoutNow() {
-    return [...(state.kind === 'block' && state.idle ? [IDLE] : []), ...(state.process < 0 ? [INHERITED] : [])];
+function withoutNow(kind = state.kind) {
+    return [...(kind === 'block' && state.idle ? [IDLE] : []), ...(state.process < 0 ? [INHERITED] : [])];
 }
 
 function searchRegex() {
@@ -92,7 +115,7 @@ function searchRegex() {
 /* With two ranges, A is the one that was kept, B the one that is chosen now. */
 function treeNow() {
     if (!state.a)
-        return folds.tree(queryNow());
+        return folds.tree({...queryNow(), extra: lensNow()?.extra()});
     const lasts = range => {
         const {ticks} = kindNow(), [first, last] = kindNow().ticksWithin(range.from, range.to);
         return first < last ? Math.max(ticks[last - 1].end - (first ? ticks[first - 1].end : extent(kindNow())[0]), 1) : 1;
@@ -100,25 +123,6 @@ function treeNow() {
     /* The factor for A's sums when the ranges have different lengths: A as if it had lasted as long as B. */
     const scale = state.even && modeNow() !== 'level' ? lasts(state) / lasts(state.a) : 0;
     return folds.tree({...queryNow(state.a), scale}, queryNow());
-}
-
-/*
- * By layer and tick, the sum of a value over all rows up to there (levels) or of the tick. layerOf: by node; without it there is one
- * layer.
- */
-function perTick(kind, type, layerOf = null, nLayers = 1) {
-    const layers = Array.from({length: nLayers}, () => new Float64Array(kind.ticks.length));
-    const data = kind.values[type].data, tick = kind.tick.data, node = kind.node.data, labels = kind.labels.data;
-    const passes = folds.labelFilter(withoutNow());
-    const ofTick = kind.ticks.map(t => state.process < 0 || t.process === state.process);
-    for (let i = 0; i < kind.nRows; i++)
-        if (passes[labels[i]] && ofTick[tick[i]])
-            layers[layerOf ? layerOf[node[i]] : 0][tick[i]] += data[i];
-    if (kind.isLevel[type])
-        for (const values of layers)
-            for (let i = 1; i < values.length; i++)
-                values[i] += values[i - 1];
-    return layers;
 }
 
 /* Time: [first start, last end] of a kind. */

@@ -17,20 +17,30 @@ function element(name, attributes = {}, ...children) {
     return node;
 }
 
-/* columns: [{name, value(row), text(row), isNumber, title}]. onPick(row). */
+/* columns: [{name, value(row), text(row), isNumber, title, exact(row), class(row)}]. onPick(row). onSort(text): what is to be kept of the order. */
 class Table {
-    constructor(parent, onPick) {
+    constructor(parent, onPick, onSort = () => {}) {
         this.parent = parent;
         this.onPick = onPick;
+        this.onSort = onSort;
         this.sort = null;
     }
 
-    show(columns, rows, sortBy) {
+    show(columns, rows, sortBy, down = true) {
         this.columns = columns;
         this.rows = rows;
         if (!this.sort || !columns.some(c => c.name === this.sort.name))
-            this.sort = {name: sortBy, down: true};
+            this.sort = {name: sortBy, down};
         this.draw();
+    }
+
+    /* The order as a text: the column, with a minus before it the smallest first. */
+    get order() {
+        return this.sort ? `${this.sort.down ? '' : '-'}${this.sort.name}` : '';
+    }
+
+    set order(text) {
+        this.sort = text ? {name: text.replace(/^-/, ''), down: text[0] !== '-'} : null;
     }
 
     draw() {
@@ -38,7 +48,7 @@ class Table {
         const sign = this.sort.down ? -1 : 1;
         const sorted = this.rows.slice().sort((a, b) => {
             const x = column.value(a), y = column.value(b);
-            return sign * (column.isNumber ? x - y : x < y ? -1 : x > y ? 1 : 0);
+            return sign * (column.isNumber ? x - y : x < y ? -1 : x > y ? 1 : 0) || (b.cum || 0) - (a.cum || 0);
         });
         const head = element('tr', {}, ...this.columns.map(c => element('th', {
             class: c.isNumber ? 'number' : '', title: c.title, tabindex: '0', role: 'columnheader',
@@ -47,7 +57,7 @@ class Table {
         }, c.name + (c.name === this.sort.name ? (this.sort.down ? ' ▾' : ' ▴') : ''))));
         const body = sorted.slice(0, ROWS_SHOWN).map(row => element('tr', {
             tabindex: '0', onclick: () => this.onPick(row), onkeydown: e => { if (e.key === 'Enter') this.onPick(row); },
-        }, ...this.columns.map(c => element('td', {class: c.isNumber ? 'number' : 'name', title: c.isNumber && String(Math.round(c.value(row)))},
+        }, ...this.columns.map(c => element('td', {class: c.class ? c.class(row) : c.isNumber ? 'number' : 'name', title: c.exact ? c.exact(row) : c.isNumber && String(Math.round(c.value(row)))},
                                             c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
         this.parent.replaceChildren(element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
@@ -57,5 +67,6 @@ class Table {
     sortBy(name) {
         this.sort = {name, down: this.sort.name === name ? !this.sort.down : true};
         this.draw();
+        this.onSort(this.order);
     }
 }

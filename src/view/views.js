@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * views.js - the views below the chart: flame graph, tables, locks, growth, and the profiles' comments.
+ * views.js - what stands below the chart: flame graph, tables, locks, and what the profiles say of themselves.
  */
 function drawFlame() {
     const frames = model.frames.items;
     let tree = treeNow();
-    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, dark};
+    const lens = lensNow();
+    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, dark: isDark(), lens};
     const box = byId('callersBox');
     box.hidden = !state.focus;
     flame.unit = unitNow();
@@ -18,12 +19,13 @@ function drawFlame() {
         callers.whole = flame.whole;
         callers.show(above, named(frames, state.focus), {...options, up: true});
         tree = callees;
-        flame.show(tree, named(frames, state.focus), {...options, up: false});
+        flame.show(tree, named(frames, state.focus), {...options, up: false}, state.zoom);
     } else {
         if (state.invert)
             tree = folds.inverted(tree);
-        flame.show(tree, frames, options);
+        flame.show(tree, frames, options, state.zoom);
     }
+    fillLegend('lensLegend', lens ? lens.legend() : [], lens ? `${lens.words}:` : '');
     const regex = searchRegex(), matching = regex ? folds.matches(regex) : null;
     if (matching || flame.matching)
         flame.search(matching);
@@ -49,35 +51,32 @@ function matchedValue(tree, matching) {
     return sum;
 }
 
-/* The callers of a node, and the buttons for it. */
+/* A node, what can be done with it, and its callers. */
 function crumbs(node) {
     const {tree, frames} = flame;
     const unit = flame.unit;
     const path = [];
     for (let i = node; i > 0; i = tree.parent[i])
-        path.unshift(i);
+        path.push(frames[tree.frame[i]].name);
     const words = tree.totalB ? `A ${formatValue(tree.total[node], unit)}, B ${formatValue(tree.totalB[node], unit)}` :
         `${formatValue(tree.total[node], unit)} ${formatShare(tree.total[node], flame.whole)}`;
     const exact = [tree.total[node], ...(tree.totalB ? [tree.totalB[node]] : [])].map(Math.round).join(' ');
     const children = [element('b', {id: 'shown', title: exact}, words)];
     if (node === 0 && flame.freed)
         children.push(`  (and ${formatValue(flame.freed, unit)} less than at the begin)`);
-    if (node) {
-        children.push('  ', ...path.flatMap(i => [' › ', frames[tree.frame[i]].name]));
-        const name = frames[tree.frame[node]].name;
-        children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: name}), title: 'its callers above, its callees below'}, 'focus'));
-    }
     if (state.focus)
-        children.push('  ', element('button', {id: 'unfocus', onclick: () => set({focus: ''})}, 'all stacks'));
+        children.push('  ', element('button', {id: 'unfocus', onclick: () => set({focus: '', zoom: ''})}, 'all stacks'));
+    if (node)
+        children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: path[0], zoom: ''}), title: 'its callers above, its callees below'}, 'focus'),
+                      '  ', element('button', {id: 'unzoom', onclick: () => { flame.reset(); flame.onPick(0); }, title: 'Escape'}, 'whole width'), `  ${path.join(' ‹ ')}`);
     byId('crumbs').replaceChildren(...children);
-    drawPairs(path.map(i => frames[tree.frame[i]].name));
+    byId('crumbs').title = path.join('\n');
+    drawPairs(path.slice().reverse());
 }
 
 function tip(node, event, of = flame) {
-    const box = byId('tip');
-    box.hidden = node < 0 || !event;
-    if (box.hidden)
-        return;
+    if (node < 0)
+        return void showTip([], event);
     const {tree, frames} = of;
     const frame = frames[tree.frame[node]];
     const lines = [frame.name];
@@ -91,11 +90,23 @@ function tip(node, event, of = flame) {
     else
         lines.push(`${formatValue(tree.total[node], of.unit)} ${formatShare(tree.total[node], of.whole)}`,
                    `itself ${formatValue(tree.self[node], of.unit)}`);
+    if (of.options.lens && tree.extraTotal)
+        lines.push(...of.options.lens.lines(tree, node));
+    showTip(lines, event);
+    if (event.byKey)
+        byId('spoken').textContent = lines.join(', ');
+}
+
+function showTip(lines, event) {
+    const box = byId('tip');
+    box.hidden = !lines.length;
+    if (box.hidden)
+        return;
     box.textContent = lines.join('\n');
     const width = Math.min(480, window.innerWidth / 2);
     box.style.maxWidth = `${width}px`;
     box.style.left = `${Math.min(event.clientX + 12, window.innerWidth - width - 8)}px`;
-    box.style.top = `${Math.min(event.clientY + 14, window.innerHeight - 100)}px`;
+    box.style.top = `${Math.max(Math.min(event.clientY + 14, window.innerHeight - box.offsetHeight - 4), 0)}px`;
 }
 
 function valueColumns(unit, compared) {
@@ -112,9 +123,11 @@ function drawTable() {
         folds.tableByLabel(queryNow(), state.by === 'process' ? 'process' : state.by.slice(6)) : folds.table(tree, state.by);
     const regex = searchRegex();
     const shown = regex ? rows.filter(r => regex.test(r.name)) : rows;
-    const columns = valueColumns(unitNow(), Boolean(state.a));
+    const columns = valueColumns(unitNow(), Boolean(state.a)), lens = lensNow(), isTree = rows.every(r => r.extra.length);
     const share = state.a ? [] : [{name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}];
-    table.show([columns[0], ...share, ...columns.slice(1), {name: 'name', value: r => r.name, text: r => r.name}], shown, columns[0].name);
+    table.order = state.sort;
+    table.show([columns[0], ...share, ...columns.slice(1), ...(lens && isTree ? lens.columns() : []), {name: 'name', value: r => r.name, text: r => r.name}], shown,
+               columns[0].name);
 }
 
 /* Both lock profiles for the same range. */
@@ -126,8 +139,8 @@ function drawLocks() {
             continue;
         }
         const type = kind.types.findIndex(t => t.type === 'delay');
-        const tree = folds.tree({kind: kindName, type, mode: 'sum', from: state.from, to: state.to, process: state.process, fold: false,
-                                 without: kindName === 'block' && state.idle ? [IDLE] : []});
+        const tree = folds.tree({kind: kindName, type, mode: 'sum', from: state.from, to: state.to, process: state.process, fold: state.fold,
+                                 brief: state.fold, passes: passesNow(kindName)});
         const columns = valueColumns('nanoseconds', false);
         of.show([columns[0], {name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}, columns[1],
                  {name: 'name', value: r => r.name, text: r => r.name}], folds.table(tree, 'function'), 'flat');
@@ -153,58 +166,23 @@ function drawWaits(text) {
     }));
 }
 
-/* Growth by stack over the range, in eight parts: a leak grows in all of them, a cache that filled up in the first ones. */
-function drawLeaks() {
-    const PARTS = 8;
-    const kind = kindNow();
-    const type = kind.types.findIndex(t => t.type === HEAP_DEFAULT);
-    if (type < 0)
-        return;
-    const [first, last] = extent(kind);
-    const from = Math.max(state.from, first), to = Math.min(state.to, last);
-    const sums = new Float64Array(model.nNodes), late = new Float64Array(model.nNodes), ups = new Uint8Array(model.nNodes);
-    for (let part = 0; part < PARTS; part++) {
-        const self = folds.self({...queryNow({from: from + (to - from) * part / PARTS, to: from + (to - from) * (part + 1) / PARTS}), type, mode: 'retained'});
-        for (let i = 1; i < self.length; i++) {
-            sums[i] += self[i];
-            late[i] += part >= PARTS / 2 ? self[i] : 0;
-            ups[i] += self[i] > 0;
-        }
-    }
-    const rows = [];
-    const hours = Math.max((to - from) / 3600e3, 1e-9);
-    for (let i = 1; i < sums.length; i++)
-        if (sums[i] > 0) {
-            const names = [];
-            for (let j = i; j > 0 && names.length < 6; j = model.parent.data[j])
-                names.push(model.frames.items[model.frame.data[j]].name);
-            rows.push({name: names[0], stack: names.join(' ‹ '), growth: sums[i], steady: ups[i] / PARTS, hourly: sums[i] / hours,
-                       verdict: growthVerdict(ups[i] / PARTS, late[i] / sums[i]), score: sums[i] * (ups[i] / PARTS) ** 3});
-        }
-    const number = (name, value, text) => ({name, isNumber: true, value, text});
-    leaks.show([number('evidence', r => r.score, r => formatValue(r.score, 'bytes')), number('growth', r => r.growth, r => formatValue(r.growth, 'bytes')),
-                number('an hour', r => r.hourly, r => formatValue(r.hourly, 'bytes')), number('steady', r => r.steady, r => formatShare(r.steady, 1)),
-                {name: 'verdict', value: r => r.verdict, text: r => r.verdict}, {name: 'stack', value: r => r.stack, text: r => r.stack}], rows, 'evidence');
-}
-
-/* steady: the share of the parts that grew; late: the share of the growth that came in the second half. */
-function growthVerdict(steady, late) {
-    if (late < 0.1)
-        return 'filled up, then stopped';
-    return steady >= 0.75 ? 'grows on: a leak?' : 'grew now and then';
-}
-
+/* What profiles say of themselves, tick by tick. */
 function drawInfo() {
     const kind = kindNow();
     const [from, to] = extent(kind);
-    const comments = new Set();
-    for (const tick of kind.ticks.slice(-50))
-        for (const comment of tick.comments)
-            if (!comment.startsWith('#'))
-                comments.add(comment);
     byId('info').replaceChildren(element('pre', {}, [
         `${kind.ticks.length} ${kind.name} profiles, ${formatTime(from, true)} to ${formatTime(to, true)}`,
         `${kind.nRows} rows, ${model.nNodes - 1} stacks, ${model.frames.items.length - 1} frames`,
-        `processes: ${model.processes.items.map(processName).join(', ') || 'unknown'}`, '', ...comments,
+        `processes: ${model.processes.items.map(processName).join(', ') || 'unknown'}`,
     ].join('\n')));
+    const [first, last] = kind.ticksWithin(state.from, state.to);
+    const values = perTick(kind, typeIndex())[0];
+    const rows = kind.ticks.map((tick, i) => ({...tick, value: values[i]})).slice(first, last).filter(t => !(t.marks & 4) && (state.process < 0 || t.process === state.process));
+    const bytes = (name, value) => ({name, isNumber: true, value: r => (r.rss ? value(r) : -1), text: r => (r.rss ? formatValue(value(r), 'bytes') : '')});
+    const number = (name, value, text) => ({name, isNumber: true, value, text});
+    ticks.show([number('end', r => r.end, r => formatTime(r.end, true)), number('length', r => r.end - r.start, r => formatValue((r.end - r.start) * 1e6, 'nanoseconds')),
+                number(state.type, r => r.value, r => formatValue(r.value, unitNow())),
+                ...(rows.some(r => r.rss) ? [bytes('RSS', r => r.rss.rss), bytes('anonymous', r => r.rss.anon)] : []),
+                ...(model.processes.items.length > 1 ? [{name: 'process', value: r => processName(model.processes.items[r.process]), text: r => processName(model.processes.items[r.process])}] : []),
+                {name: 'comments', value: r => r.comments.join('; '), text: r => r.comments.join('; ')}], rows, 'end');
 }

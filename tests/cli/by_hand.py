@@ -16,7 +16,8 @@ DELTAPROF = sys.argv.pop(1)
 def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, program='/usr/bin/server', comment=None, pairs=()):
     """rows: [(frames leaf first, values, {label: text or number})]; a frame is names (innermost first), or an address.
 
-    NAME@FILE is a frame that was named by a language's runtime. pairs: [(unlocks, ns, the waiter's frames, the holder's)]."""
+    NAME@FILE is a frame that was named by a language's runtime. pairs: [(unlocks, ns, the waiter's frames, the holder's)]. comment: a text or
+    a list of texts."""
     strings, functions, frames, out = [''], [], [], b''
 
     def string(text):
@@ -48,7 +49,7 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
     if any('@' in f for f in functions):
         out += chunk(3, number(1, 2) + number(2, 0) + number(3, 0x1000) + number(5, string('[anon]')))
     out += number(9, time_ns) + number(10, duration_ns) + (number(14, string(default)) if default else b'')
-    out += number(13, string(comment)) if comment else b''
+    out += b''.join(number(13, string(c)) for c in ([comment] if isinstance(comment, str) else comment or []))
     for n, ns, waiter, holder in pairs:
         out += number(13, string('#pair n=%d ns=%d waiter=%s holder=%s locations=%d' % (
             n, ns, ','.join(map(str, waiter)), ','.join(map(str, holder)), len(frames))))

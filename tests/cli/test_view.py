@@ -18,7 +18,7 @@ from random_profile import HEAP, MUTEX, Model
 
 
 class Pack:
-    """src/view/model.js describes the format."""
+    """src/view/pack.js describes the format."""
 
     def __init__(self, html):
         pages = re.findall(rb'<script type="application/octet-stream">([A-Za-z0-9+/=]*)</script>', html)
@@ -65,14 +65,17 @@ class Pack:
     def tick(self, types):
         process = self.processes[self.number()]
         self.end += self.signed()
-        duration, rss, anon = self.number(), self.number(), self.number()
+        duration, period, rss, anon, error = (self.number() for _ in range(5))
+        parts = dict(self.many(lambda: (self.string(), self.number())))
+        marks = self.number()
         comments = self.many(self.string)
         node, rows = 0, []
         for _ in range(self.number()):
             node += self.signed()
             labels = self.label_sets[self.number()]
             rows.append((self.nodes[node], labels, [self.signed() for _ in types]))
-        return {'process': process, 'end': self.end, 'duration': duration, 'rss': rss, 'anon': anon, 'comments': comments, 'rows': rows}
+        self.many(lambda: [self.number() for _ in range(4)])  # pairs of stacks that waited and held
+        return {'process': process, 'end': self.end, 'duration': duration, 'period': period, 'rss': rss, 'anon': anon, 'error': error, 'parts': parts, 'marks': marks, 'comments': comments, 'rows': rows}
 
     def sums(self, kind, last=None, process=None):
         """{stack of names, leaf first: values} over all ticks up to one that is not counted."""
@@ -191,6 +194,15 @@ class View(Case):
         pack = self.view(self.dir.name)
         self.assertEqual(len(set(pack.processes)), 2)
         self.assertEqual(pack.sums('heap'), {('f',): [2, 2, 2, 2]})
+
+    def test_parts_period_and_marks_of_a_tick(self):
+        self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment=['#RssTotal=900', '#RssAnon=800', '#RssError=7', '#RssPart malloc, in use=600', '#RssPart a=b=5',
+                                                                                '#RssPart =3', '#RssPart x=', '#RssPart y=1z', '#RssPart', '#exit'])
+        self.file('server.1.0002.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment='#ended')
+        self.file('server.2.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], time_ns=2 * 10**18)
+        ticks = self.view(self.dir.name).kinds['heap'][1]
+        self.assertEqual([(t['error'], t['parts'], t['marks']) for t in ticks], [(7, {'malloc, in use': 600, 'a=b': 5}, 1), (0, {}, 2), (0, {}, 4), (0, {}, 0)])
+        self.assertEqual({t['period'] for t in ticks}, {0})
 
     def test_rss_and_comments_of_a_tick(self):
         self.file('server.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])], comment='#RssTotal=5000 #RssAnon')

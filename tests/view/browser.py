@@ -29,7 +29,7 @@ class Browser:
         try:
             self.wait(self.is_up)
             arguments = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking',
-                         '--disable-component-update', '--disable-sync', '--disable-extensions', '--proxy-server=direct://', f'--window-size={size}',
+                         '--disable-component-update', '--force-prefers-reduced-motion', '--disable-sync', '--disable-extensions', '--proxy-server=direct://', f'--window-size={size}',
                          f'--user-data-dir={downloads}/profile']
             if dark:
                 arguments.append('--blink-settings=preferredColorScheme=0')

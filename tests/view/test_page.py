@@ -4,22 +4,11 @@
     test_page.py DELTAPROF
 """
 import base64
-import glob
 import os
-import random
-import re
-import shutil
-import subprocess
-import sys
 import unittest
 
-import browser
-from page_case import HOSTILE, SECOND, START, PageCase
+from page_case import SECOND, START, PageCase
 from random_profile import HEAP, MUTEX
-
-if not browser.CHROMIUM or not browser.DRIVER:
-    print('no chromium, or no chromedriver')
-    sys.exit(77)
 
 
 class Page(PageCase):
@@ -191,13 +180,72 @@ class Page(PageCase):
         self.browser.wait(lambda: not self.browser.js('return document.getElementById("pairsBox").hidden'))
         self.assertEqual(self.partners(), ('held by', {'checkpoint': [3300, 4], 'sweep': [100, 2]}))
 
-    def test_growth_names_functions_that_grow_steadily(self):
+    def test_the_locks_are_those_of_all_ticks_though_the_page_began_at_the_peak(self):
+        directory = self.server()
+        self.file('p/server.7.0009.heap.pb.gz', [(['main'], [1, 1, 1, 10])], HEAP, (START + 80) * SECOND, 10 * SECOND)
+        self.file('p/server.7.0009.block.pb.gz', [(['pthread_mutex_lock', 'serve', 'main'], [1, 1000], {'lock': 'mutex'})], MUTEX, (START + 80) * SECOND, 10 * SECOND)
+        self.show(directory)
+        self.browser.click('[data-value=locks]')
+        self.assertEqual(self.rows('#waiters')['pthread_mutex_lock'][0], self.top('--kind', 'block', '--label', 'lock=mutex', directory)[0])
+        self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'block')
+        self.browser.click('#kinds [data-value=heap]')
+        self.browser.click('[data-value=flame]')
+        self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', *self.files('heap', 8))[0]])
+
+    def test_controls_that_do_nothing_in_a_view_are_not_shown(self):
         self.show(self.server())
-        self.browser.click('[data-value=leaks]')
-        first = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => r.lastChild.textContent)[0]')
-        self.assertTrue(first.startswith('list_append'), first)
-        verdict = self.browser.js('return document.querySelector("#leaks tbody tr").children[4].textContent')
-        self.assertEqual(verdict, 'grows on: a leak?')
+        seen = 'return [...document.querySelectorAll("nav [data-views]")].filter(e => e.offsetParent).map(e => (e.id || e.querySelector("select").id))'
+        for view, controls in (('flame', {'type', 'mode', 'search', 'only', 'fold', 'invert', 'order', 'up', 'save'}),
+                               ('table', {'type', 'mode', 'by', 'search', 'only', 'fold', 'save'}), ('leaks', {'search'}), ('info', set())):
+            self.browser.click(f'[data-value={view}]')
+            self.assertEqual(set(self.browser.js(seen)), controls, view)
+
+    def test_a_row_of_a_label_or_a_process_filters_the_flames(self):
+        directory = self.server()
+        self.file('p/server.8.0001.heap.pb.gz', [(['main'], [1, 111, 1, 222])], HEAP, START * SECOND, 75 * SECOND)
+        self.show(directory)
+        self.browser.choose('#type', 'alloc_space')
+        for by, name, options in (('label thread', 'logger', ['--label', 'thread=logger']), ('process', 'server 8', ['--pid', '8'])):
+            self.browser.click('[data-value=table]')
+            self.browser.choose('#by', by)
+            number = self.browser.js('return [...document.querySelectorAll("#table tbody tr")].findIndex(r => r.textContent.includes(arguments[0]))', name)
+            self.browser.click(f'#table tbody tr:nth-child({number + 1})')
+            total = self.top('--type', 'alloc_space', *options, directory)[0] if by != 'process' else 111
+            self.assertEqual(self.shown(), [total], by)
+            if by != 'process':
+                self.assertEqual(self.browser.text('#chips'), 'thread logger ✕')
+                self.browser.click('#chips button')
+                self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', directory)[0]])
+
+    def test_processes_are_compared(self):
+        directory = self.server()
+        self.file('p/server.8.0001.heap.pb.gz', [(['cache_fill', 'main'], [1, 111, 1, 222])], HEAP, START * SECOND, 75 * SECOND)
+        self.show(directory)
+        number = {self.browser.text(f'#process option[value="{i}"]'): str(i) for i in (0, 1)}
+        self.browser.choose('#process', number['server 7'])
+        self.browser.click('#compare')
+        self.browser.choose('#process', number['server 8'])
+        self.assertEqual(self.shown(), [self.top(*self.files('heap', 8))[0], 222])
+        self.assertRegex(self.browser.text('#range'), 'A: .* of server 7; B: .* of server 8')
+        self.browser.click('[data-value=table]')
+        self.assertEqual(self.rows()['cache_fill'][:3], [222 - 30000, 30000, 222])
+        fragment = self.browser.js('return location.hash')
+        self.show(directory, fragment=fragment)
+        self.assertEqual(self.rows()['cache_fill'][:3], [222 - 30000, 30000, 222])
+
+    def test_the_chart_shows_processes_and_labels_and_says_its_values(self):
+        directory = self.server()
+        self.file('p/server.8.0001.heap.pb.gz', [(['main'], [1, 111, 1, 20000])], HEAP, START * SECOND, 75 * SECOND)
+        self.show(directory)
+        for by, wanted in (('process', ['server 7', 'server 8']), ('label thread', ['(no thread)', 'logger'])):
+            self.browser.choose('#layers', by)
+            self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)')[:2], wanted)
+        self.browser.choose('#layers', 'process')
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        said = self.box_at(width - 1, 60, '#chart')
+        kb = self.top(*self.files('heap', 8))[0] / 1024
+        self.assertIn(f'{kb:.1f} kB  server 7', said)
+        self.assertIn(f'{20000 / 1024:.1f} kB  server 8', said)
 
     def test_tables_can_be_by_library_file_line_process_and_label(self):
         self.show(self.server())
@@ -217,182 +265,6 @@ class Page(PageCase):
         self.assertEqual(self.shown(), [alone + 222])
         self.browser.choose('#process', '1' if 'server 8' == self.browser.text('#process option[value="1"]') else '0')
         self.assertEqual(self.shown(), [222])
-
-    # ---- flames ----
-
-    def test_boxes_have_the_place_and_width_of_their_values(self):
-        self.show(self.server())
-        self.browser.choose('#type', 'alloc_space')
-        width = self.browser.js('return document.getElementById("flame").clientWidth')
-        self.assertEqual(self.box_at(5, 9)[0], 'all')
-        self.assertEqual(self.box_at(5, 27)[0], 'main')
-        self.assertEqual(self.box_at(5, 63)[0], 'cache_fill')
-        self.assertEqual(self.box_at(width * 10000 / 16900 + 5, 63)[0], 'log_line')
-        self.assertEqual(self.box_at(width - 5, 63)[0], 'list_append')
-        self.assertEqual(self.box_at(5, 63)[-2].split(' kB')[1].strip(), f'{100 * 10000 / 16900:.1f} %')
-        self.browser.click('#up')
-        height = self.browser.js('return document.getElementById("flame").clientHeight')
-        self.assertEqual(self.box_at(5, height - 9)[0], 'all')
-        self.browser.click('#up')
-        self.browser.click('#order')
-        self.assertEqual([self.box_at(x, 63)[0] for x in (5, width * 10200 / 16900, width - 5)], ['cache_fill', 'list_append', 'log_line'])
-        self.browser.click('#invert')
-        self.assertEqual({self.box_at(x, 27)[0] for x in (5, width * 10200 / 16900, width - 5)}, {'cache_fill', 'list_append', 'format'})
-
-    def test_zoom_focus_and_keys(self):
-        self.show(self.server())
-        self.browser.choose('#type', 'alloc_space')
-        self.browser.pointer('#flame', (5, 63), (5, 63), button=True)
-        self.assertEqual(self.shown(), [80000])
-        self.assertEqual(self.box_at(1000, 63)[0], 'cache_fill')
-        self.browser.choose('#type', 'inuse_space')
-        self.assertEqual(self.shown(), [30000], 'the zoom stays')
-        self.browser.click('#focus')
-        self.assertEqual(self.browser.js('return document.getElementById("callersBox").hidden'), False)
-        self.assertEqual(self.box_at(5, 9)[0], 'cache_fill')
-        self.browser.click('#unfocus')
-        self.browser.keys('#flame', '\ue00c')  # Escape
-        self.assertEqual(self.shown(), [self.top(*self.files('heap', 8))[0]])
-        self.browser.keys('#flame', '\ue015\ue015\ue007')  # down, down, Enter
-        self.assertIn('serve', self.browser.text('#crumbs'))
-        self.browser.keys('body', '/')
-        self.assertEqual(self.browser.js('return document.activeElement.id'), 'search')
-
-    def test_search_and_only(self):
-        self.show(self.server())
-        self.browser.choose('#type', 'alloc_space')
-        before = self.pixels()
-        self.browser.keys('#search', 'log_|list_')
-        self.assertEqual(self.browser.text('#matched'), f'{100 * 6900 / 16900:.1f} % match')
-        self.assertNotEqual(self.pixels(), before)
-        self.browser.click('#only')
-        self.assertEqual(self.shown(), [8 * 6900])
-        self.browser.js('document.getElementById("search").value = ""')
-        self.browser.keys('#search', '((')
-        self.assertEqual(self.browser.js('return document.getElementById("search").getAttribute("aria-invalid")'), 'true')
-
-    def test_fifty_thousand_frames(self):
-        rng = random.Random(1)
-        rows = []
-        for i in range(50000 // 10):
-            rows.append(([f'f{rng.randrange(20000)}' for _ in range(10)], [1, rng.randrange(1, 1000), 1, rng.randrange(1, 1000)]))
-        self.file('big.1.0001.heap.pb.gz', rows)
-        self.show(self.dir.name)
-        self.assertEqual(self.shown(), [sum(r[1][3] for r in rows)])
-        self.browser.pointer('#flame', (3, 63), (3, 63), button=True)
-        self.assertLess(self.shown()[0], sum(r[1][3] for r in rows))
-
-    # ---- links, files, hostile names ----
-
-    def test_a_link_shows_the_same(self):
-        self.show(self.server())
-        self.browser.click('#kinds [data-value=block]')
-        self.browser.click('[data-value=table]')
-        self.drag(2, 4)
-        self.browser.keys('#search', 'lock')
-        rows = self.rows()
-        fragment = self.browser.js('return location.hash')
-        self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
-        self.assertEqual(self.rows(), rows)
-        self.assertEqual(list(rows), ['pthread_mutex_lock'])
-
-    def saved(self, what, pattern):
-        self.browser.choose('#save', what)
-        path = self.browser.wait(lambda: [p for p in glob.glob(f'{self.downloads}/{pattern}') if os.path.getsize(p)])[0]
-        with open(path, 'rb') as f:
-            data = f.read()
-        self.addCleanup(os.unlink, path)
-        return path, data
-
-    def test_the_shown_range_can_be_saved(self):
-        self.show(self.server())
-        self.browser.choose('#type', 'alloc_space')
-        self.drag(3, 5)
-        path, _ = self.saved('pprof', '*.pb.gz')
-        wanted = self.top('--type', 'alloc_space', *self.files('heap', 3, 4, 5))
-        self.assertEqual(self.top(path), wanted)
-        if shutil.which('go'):
-            done = subprocess.run(['go', 'tool', 'pprof', '-unit=B', '-top', path], capture_output=True, text=True, timeout=100, env=dict(os.environ, PPROF_TMPDIR=self.dir.name))
-            found = {line.split()[-1]: line.split()[0] for line in done.stdout.splitlines() if line.endswith(tuple(wanted[1]))}
-            self.assertEqual(found, {name: f'{flat}B' if flat else '0' for name, (flat, _) in wanted[1].items()}, done.stdout + done.stderr)
-        _, folded = self.saved('folded', '*.folded')
-        self.assertEqual(sum(int(line.rsplit(b' ', 1)[1]) for line in folded.splitlines()), wanted[0])
-        self.assertIn(b'main;serve;cache_fill 30000\n', folded)
-        _, svg = self.saved('svg', '*.svg')
-        self.assertIn(b'<title>cache_fill</title>', svg)
-        _, png = self.saved('png', '*.png')
-        self.assertEqual(png[:8], b'\x89PNG\r\n\x1a\n')
-
-    def test_hostile_names_are_text(self):
-        self.file('p/server.1.0001.heap.pb.gz', [([name, 'main'], [1, 1000, 1, 1000], {'thread': name}) for name in HOSTILE], comment='<b id=hurt>')
-        self.show(os.path.join(self.dir.name, 'p'))
-        for view in ('flame', 'table', 'leaks', 'info'):
-            self.browser.click(f'[data-value={view}]')
-        self.browser.click('[data-value=table]')
-        for by in ('function', 'label thread'):
-            self.browser.choose('#by', by)
-            self.assertLessEqual({n.replace('\x00', '\ufffd') for n in HOSTILE if n.isprintable() and 'nul' not in n}, set(self.rows()))
-        self.browser.click('[data-value=flame]')
-        for i in range(len(HOSTILE)):
-            self.box_at(i * 120 + 20, 45)
-        for name in HOSTILE[:3]:
-            self.browser.keys('#search', '\ue009a\ue000\ue003' + re.escape(name))
-        _, svg = self.saved('svg', '*.svg')
-        self.assertNotIn(b'<img', svg)
-        self.assertEqual(self.browser.js('return [window.hurt === undefined, document.getElementById("hurt"), document.images.length]'), [True, None, 0])
-
-    def test_files_are_dropped_onto_it(self):
-        self.show(self.server())
-        before = self.shown()
-        with open(self.file('extra.pb.gz', [(['main'], [1, 1, 1, 4242])], HEAP, (START + 100) * SECOND), 'rb') as f:
-            extra = base64.b64encode(f.read()).decode()
-        types = HEAP[:2] + [('contentions', 'count'), ('delay', 'nanoseconds')]
-        with open(self.file('events.pb.gz', [(['main'], [1, 7, 0, 0], {'end_timestamp_ns': START * SECOND})], types, START * SECOND), 'rb') as f:
-            events = base64.b64encode(f.read()).decode()
-        self.browser.js('const t = new DataTransfer(), bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));'
-                        't.items.add(new File([bytes(arguments[0])], "extra.pb.gz")); t.items.add(new File([bytes(arguments[1])], "server.7.0001.events.pb.gz"));'
-                        't.items.add(new File(["no profile"], "broken.pb.gz")); window.dispatchEvent(new DragEvent("drop", {dataTransfer: t, cancelable: true}))', extra, events)
-        self.browser.wait(lambda: self.shown() == [before[0] + 4242])
-        self.assertIn('broken.pb.gz', self.browser.text('#state'))
-        self.assertNotIn('events', self.browser.text('#state'))  # the page leaves out files of kind `events`
-
-    def test_joined_ticks_have_the_same_sums_in_fewer_rows(self):
-        code = ''
-        for name in ('decode.js', 'model.js'):
-            with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'src', 'view', name), encoding='utf-8') as f:
-                code += f.read()
-        found = self.browser.js(code + """
-            const kind = new Kind('heap', [{type: 'alloc_space', unit: 'bytes'}, {type: 'inuse_space', unit: 'bytes'}]);
-            for (let t = 0; t < 2001; t++) {
-                kind.ticks.push({start: t * 10, end: t * 10 + 10, process: 0, firstRow: kind.nRows, comments: [], rss: null,
-                                 pairs: [{waiter: 1, holder: 2 + t % 4, n: 1, ns: t}]});
-                for (let node = 1; node < 6; node++)
-                    kind.addRow(node, node % 2, [t + node, t % 2 ? -node : node + 1]);
-            }
-            const sums = to => {
-                const by = {};
-                for (let i = 0; i < kind.rowsOfTicks(0, kind.ticksWithin(-Infinity, to)[1])[1]; i++) {
-                    const key = [kind.node.data[i], kind.labels.data[i]];
-                    by[key] = by[key] || [0, 0];
-                    kind.values.forEach((v, k) => { by[key][k] += v.data[i]; });
-                }
-                return by;
-            };
-            const pairs = () => sumPairs(kind.ticks.flatMap(t => t.pairs)).map(p => [p.holder, p.n, p.ns]);
-            const all = () => [...[200, 9000, 15000, 20010].map(sums), pairs()];
-            const before = [all(), kind.nRows, kind.ticks.length];
-            kind.joinOldest();
-            return [...before, all(), kind.nRows, kind.ticks.length, kind.ticks[0].start, kind.ticks[0].end, kind.ticks.every((t, i) => kind.rowsOfTicks(i, i + 1)[1] - t.firstRow === 5)];
-            """)
-        self.assertEqual(found[0], found[3])
-        self.assertEqual(found[1:3] + found[4:], [10005, 2001, 7505, 1501, 0, 20, True])
-
-    def test_dark_and_light(self):
-        self.show(self.server())
-        paper = 'return getComputedStyle(document.body).backgroundColor'
-        light = self.browser.js(paper)
-        self.browser.click('#theme')
-        self.assertNotEqual(self.browser.js(paper), light)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * evidence.js - whether what grows within a range is a leak. The same judgement as that of `deltaprof leaks`: src/query/evidence.c explains
+ * it, src/query/series.c makes the same curves.
+ */
+const POINTS = 32, POINTS_NEEDED = 4, MANY_LEFT = 8, FEWEST_STEPS = 3;
+const ENDED = 0.15, LARGEST_STEP = 0.5, LOAD_SPREAD = 0.3, DOUBLING_STEP = 1.3, SURE = 0.5;
+
+const clamp = value => Math.min(Math.max(value, 0), 1);
+const sumOf = (values, first, last) => values.slice(first, last).reduce((a, b) => a + b, 0);
+
+/* The probability that a normal variable is less than z. Abramowitz and Stegun 7.1.26; wrong by less than 2e-7. */
+function probability(z) {
+    const x = Math.abs(z) / Math.SQRT2, t = 1 / (1 + 0.3275911 * x);
+    const half = 0.5 * t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * Math.exp(-x * x);
+    return z < 0 ? half : 1 - half;
+}
+
+/* {hourly: of the line that fits best, steady: Kendall's tau} of points [first, last). */
+function slopeOf(times, values, first, last) {
+    const n = last - first;
+    if (n < 2)
+        return {hourly: 0, steady: 0};
+    const tMean = sumOf(times, first, last) / n, vMean = sumOf(values, first, last) / n;
+    let tt = 0, tv = 0, pairs = 0;
+    for (let i = first; i < last; i++) {
+        tt += (times[i] - tMean) ** 2;
+        tv += (times[i] - tMean) * (values[i] - vMean);
+        for (let j = i + 1; j < last; j++)
+            pairs += Math.sign(values[j] - values[i]);
+    }
+    return {hourly: tt > 0 ? tv / tt * 3600e3 : 0, steady: pairs / (n * (n - 1) / 2)};
+}
+
+/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (objects)}, by point, at these times (ms). */
+class Evidence {
+    constructor(times, curve) {
+        Object.assign(this, {times, curve, bytes: curve.bytes, last: times.length - 1, warm: (times.length + 2) >> 2});
+        const samples = curve.samples[this.last];
+        this.weight = samples > 0 ? curve.bytes[this.last] / samples : 0;
+    }
+
+    /* What chance has to explain. */
+    get growth() {
+        return Math.max(this.bytes[this.last] - this.bytes[this.warm], 0);
+    }
+
+    squares(first, last, mean) {
+        let sum = 0;
+        for (let i = first; i < last; i++)
+            sum += (this.bytes[i + 1] - this.bytes[i] - mean) ** 2;
+        return sum;
+    }
+
+    fitted(first, last) {
+        return (this.times[last] - this.times[first]) / 3600e3 * slopeOf(this.times, this.bytes, first, last + 1).hourly;
+    }
+
+    largestStep(first, last) {
+        const growth = this.bytes[last] - this.bytes[first];
+        let largest = 0;
+        for (let i = first; i < last; i++)
+            largest = Math.max(largest, this.bytes[i + 1] - this.bytes[i]);
+        return growth > 0 ? largest / growth : 1;
+    }
+
+    /* Sampled blocks. */
+    freed(first, last) {
+        return Math.max(sumOf(this.curve.allocated, first + 1, last + 1) - (this.curve.samples[last] - this.curve.samples[first]), 0);
+    }
+
+    chance(first, last) {
+        const growth = this.bytes[last] - this.bytes[first], walk = this.squares(first, last, 0), fitted = this.fitted(first, last);
+        const ends = (this.bytes[first] + this.bytes[last]) * this.weight;
+        const byWalk = walk > 0 ? Math.exp(-growth * growth / walk / 2) : 1, byEnds = fitted > 0 && ends > 0 ? Math.exp(-fitted * fitted / ends / 2) : 1;
+        const trend = clamp((slopeOf(this.times, this.bytes, first, last + 1).steady - 0.2) / 0.4);
+        const turnedOver = clamp(this.freed(first, last) / Math.max(this.curve.samples[last], 1));
+        return Math.min(byWalk, 1 - trend * turnedOver * (1 - byEnds));
+    }
+
+    pace(first, last) {
+        const n = last - first, growth = this.bytes[last] - this.bytes[first];
+        const walk = this.squares(first, last, growth / n), ends = (this.bytes[first] + this.bytes[last]) * this.weight;
+        return ends < walk / 2 ? {perTick: this.fitted(first, last) / n, variance: ends} : {perTick: growth / n, variance: Math.max(walk, growth * this.weight)};
+    }
+
+    /* The probability that growth has not ended in the last quarter. */
+    goesOn() {
+        const {times, last, warm} = this, lateAt = last - ((last + 2) >> 2);
+        const lateTime = times[last] - times[lateAt], earlyTime = times[lateAt] - times[warm];
+        if (lateTime <= 0 || earlyTime <= 0)
+            return 0;
+        const ratio = lateTime / earlyTime, late = this.pace(lateAt, last), early = this.pace(warm, lateAt);
+        const lateGrowth = (last - lateAt) * late.perTick, expected = (lateAt - warm) * early.perTick * ratio;
+        if (expected <= 0)
+            return lateGrowth > 0 ? 1 : 0;
+        const variance = Math.max(late.variance, Math.max(early.variance * ratio, expected * this.weight) / 2) + ratio * ratio * early.variance;
+        return 1 / (1 + Math.exp(-(lateGrowth * Math.log(1 / ENDED) - expected * (1 - ENDED)) * expected / Math.max(variance, 1)));
+    }
+
+    /* The probability that there is growth which a higher load does not explain. */
+    beyondLoad() {
+        const {times, last, curve} = this, half = last >> 1, time = (times[half] - times[0]) / (times[last] - times[half]);
+        const nBefore = sumOf(curve.allocated, 1, half + 1), nAfter = sumOf(curve.allocated, half + 1, last + 1);
+        const before = sumOf(curve.made, 1, half + 1), after = sumOf(curve.made, half + 1, last + 1);
+        const growth = this.bytes[last] - this.bytes[half];
+        if (before <= 0 || after * time <= before || growth <= 0)
+            return 1;
+        const error = 1 / (nBefore + 0.5) + 1 / (nAfter + 0.5), prior = LOAD_SPREAD ** 2;
+        const change = Math.log(after * time / before) * prior / (prior + error);
+        const explained = this.bytes[half] * Math.expm1(change), deviation = this.bytes[half] * Math.exp(change) * Math.sqrt(prior * error / (prior + error));
+        const turnedOver = clamp(this.freed(half, last) / Math.max(curve.samples[half], 1));
+        return 1 - turnedOver * 2 * probability((explained - growth) / Math.sqrt(Math.max(deviation ** 2 + this.pace(half, last).variance, 1)));
+    }
+
+    /* Of a buffer that is doubled when it is full; null: it is none. */
+    doubling(allGrowth) {
+        const {bytes, times, last, curve} = this, at = [];
+        let steps = 0, other = 0;
+        for (let i = 1; i <= last; i++) {
+            const step = bytes[i] - bytes[i - 1];
+            if (bytes[i - 1] > 0 && bytes[i] >= DOUBLING_STEP * bytes[i - 1]) {
+                at.push(i);
+                steps += step;
+            } else if (at.length)
+                other += Math.abs(step);
+        }
+        if (at.length < FEWEST_STEPS || other > steps / 10)
+            return null;
+        const now = at[at.length - 1], before = at[at.length - 2];
+        if (curve.samples[last] <= 0 || curve.samples[before - 1] <= 0 || bytes[last] / curve.samples[last] < 1.5 * bytes[before - 1] / curve.samples[before - 1])
+            return null;
+        const pace = (bytes[now - 1] - bytes[before - 1]) / (times[now] - times[before]);
+        if (pace <= 0)
+            return null;
+        const toFull = (bytes[now] - bytes[now - 1]) / pace, share = allGrowth > 0 ? clamp(steps / allGrowth) : 1;
+        const confidence = (1 - clamp(Math.exp(-at.length / 2) / Math.max(share, 1e-9))) * clamp(2 - (times[last] - times[now]) / toFull);
+        return {verdict: confidence >= SURE ? 'leak' : 'filled up, then stopped', confidence, hourly: pace * 3600e3};
+    }
+
+    /* {verdict, confidence, hourly}. allGrowth: the sum of `growth` over all stacks of the process. */
+    judge(allGrowth) {
+        const {last, warm, curve} = this, half = last >> 1, doubling = this.doubling(allGrowth);
+        if (doubling)
+            return doubling;
+        const {hourly} = slopeOf(this.times, this.bytes, half, last + 1);
+        if (this.growth <= 0 || hourly <= 0)
+            return {verdict: curve.samples[half] > 0 && sumOf(curve.allocated, half + 1, last + 1) < 0.5 ? 'grew, then stopped' : 'steady', confidence: 0, hourly};
+        const chance = clamp(this.chance(warm, last) * Math.max(allGrowth / this.growth, 1));
+        const spread = clamp((1 - this.largestStep(warm, last)) / (1 - LARGEST_STEP)), lasting = this.goesOn();
+        const confidence = (1 - chance) * spread * lasting * clamp(this.beyondLoad());
+        return {verdict: confidence >= SURE ? 'leak' : lasting < 0.5 ? 'filled up, then stopped' : 'steady, or by chance or load', confidence, hourly};
+    }
+}
+
+/* Of a process that ended before growth could be seen. */
+function leftAtEnd({left, allocated, after}) {
+    const n = Math.min(left, after), freed = Math.max(allocated - n, 0);
+    return n >= MANY_LEFT && freed < n / 50 ? {verdict: 'left at the end, never freed', confidence: 0.6 * (1 - (freed + 1) / (n + freed + 2)), hourly: 0} :
+        {verdict: 'too few ticks to tell', confidence: 0, hourly: 0};
+}
+
+/* The number of sampled blocks in a value: a block of s bytes is sampled with probability 1 - exp(-s / period). */
+function samplesOf(objects, bytes, period) {
+    if (objects <= 0 || period <= 1)
+        return Math.max(objects, 0);
+    return objects * -Math.expm1(-(bytes > 0 ? bytes / objects : 1) / period);
+}
+
+/*
+ * By node, the stack that it belongs to: it begins at the first frame of the user's own code. {name, stack, hasOwn}; the same object for
+ * the same stack.
+ */
+function ownStacks() {
+    const {frames, parent, frame} = model, folded = folds.folded(), native = folds.interpreter(), stacks = new Map();
+    const own = frames.items.map(f => !f.foreign), runtime = frames.items.map(isRuntimeFrame);
+    return i => {
+        const path = [];
+        for (let j = folded[i]; j > 0; j = parent.data[j])
+            path.push(frame.data[j]);
+        if (native) { /* the interpreter between two frames of its language is left out */
+            const [inner, outer] = [path.findIndex(f => runtime[f]), path.findLastIndex(f => runtime[f])];
+            for (let k = outer - 1; k > inner; k--)
+                if (!runtime[path[k]] && frames.items[path[k]].library)
+                    path.splice(k, 1);
+        }
+        let from = path.findIndex(f => runtime[f] && own[f]);
+        from = from >= 0 ? from : path.findIndex(f => own[f]);
+        const names = path.slice(Math.max(from, 0)).map(f => frames.items[f].name), key = names.join('\n');
+        let found = stacks.get(key);
+        if (!found)
+            stacks.set(key, found = {name: names[0] || '[no stack]', names, hasOwn: from >= 0});
+        return found;
+    };
+}
+
+/* [{name, names, bytes, growth, verdict, confidence, hourly}] by stack, over all processes that are shown, within the range. */
+function leaksNow(kind) {
+    const types = ['inuse_objects', 'inuse_space', 'alloc_objects', 'alloc_space'].map(name => kind.types.findIndex(t => t.type === name));
+    const found = new Map(), stackOf = ownStacks(), cache = new Map();
+    const passes = folds.labelFilter([INHERITED], labelsNow());
+    const stack = node => cache.get(node) || cache.set(node, stackOf(node)).get(node);
+    const processes = new Set(kind.ticks.map(t => t.process).filter(p => state.process < 0 || p === state.process));
+    for (const process of processes)
+        for (const [of, row] of leaksOf(kind, process, types, passes, stack)) {
+            const known = found.get(of);
+            if (!known || row.confidence > known.confidence)
+                found.set(of, {...row, bytes: row.bytes + (known ? known.bytes : 0), growth: row.growth + (known ? known.growth : 0),
+                               hourly: row.hourly + (known ? known.hourly : 0)});
+            else
+                Object.assign(known, {bytes: known.bytes + row.bytes, growth: known.growth + row.growth, hourly: known.hourly + row.hourly});
+        }
+    return [...found].map(([of, row]) => ({...of, ...row}));
+}
+
+/* Map of stack to what is known of it in one process. */
+function leaksOf(kind, process, types, passes, stack) {
+    const [inObjects, inSpace, allocObjects, allocSpace] = types.map(t => (t < 0 ? null : kind.values[t].data));
+    const ticks = kind.ticks.map((t, i) => ({...t, i})).filter(t => t.process === process && t.end <= state.to && !(t.marks & 4));
+    const before = ticks.filter(t => t.end <= state.from).length;
+    /* Profiles of the end of the process are no points: then destructors freed, or were about to. */
+    const exit = ticks.findIndex((t, k) => k >= before && (t.marks & 1) > 0), ended = ticks.length && ticks[ticks.length - 1].marks & 2 ? ticks.length - 1 : ticks.length;
+    const nAll = exit >= 0 ? exit : ended, nTicks = Math.max(nAll - before, 0), nPoints = Math.min(nTicks, POINTS);
+    const pointOf = k => (k ? 1 + Math.floor((k - 1) * (nPoints - 1) / (nTicks - 1)) : 0);
+    const period = ticks.length ? ticks[ticks.length - 1].period : 1;
+    const times = [], curves = new Map();
+    const curve = of => {
+        let known = curves.get(of);
+        if (!known) {
+            const zeros = () => new Array(nPoints).fill(0);
+            curves.set(of, known = {bytes: zeros(), samples: zeros(), allocated: zeros(), made: zeros(), rows: new Map(), begin: 0, end: null, sampled: 0});
+        }
+        return known;
+    };
+    /* Values in use of a stack: sums of the levels of its rows, each with its own mean size. */
+    const levels = c => {
+        let bytes = 0, samples = 0;
+        for (const [objects, space] of c.rows.values()) {
+            bytes += Math.max(space, 0);
+            samples += samplesOf(objects, space, period);
+        }
+        return {bytes, samples};
+    };
+    ticks.forEach((tick, k) => {
+        const [begin, end] = kind.rowsOfTicks(tick.i, tick.i + 1), point = k >= before && k < nAll ? pointOf(k - before) : -1;
+        for (let row = begin; row < end; row++) {
+            if (passes && !passes[kind.labels.data[row]])
+                continue;
+            const c = curve(stack(kind.node.data[row])), key = kind.labels.data[row] * 4294967296 + kind.node.data[row];
+            const level = c.rows.get(key) || [0, 0];
+            level[0] += inObjects ? inObjects[row] : 0;
+            level[1] += inSpace[row];
+            c.rows.set(key, level);
+            const made = allocSpace ? samplesOf(allocObjects[row], allocSpace[row], period) : 0;
+            if (point >= 0) {
+                c.allocated[point] += made;
+                c.made[point] += allocObjects ? allocObjects[row] : 0;
+            }
+            if (k >= before)
+                c.sampled += made;
+        }
+        if (k < before)
+            for (const c of k + 1 === before ? curves.values() : [])
+                c.begin = levels(c).bytes;
+        else if (point >= 0 && (k + 1 === nAll || pointOf(k + 1 - before) !== point)) {
+            times[point] = tick.end;
+            for (const c of curves.values())
+                ({bytes: c.bytes[point], samples: c.samples[point]} = levels(c));
+        } else if (k === nAll)
+            for (const c of curves.values())
+                c.end = levels(c);
+    });
+    const rows = new Map(), judges = new Map();
+    let allGrowth = 0;
+    if (nPoints >= POINTS_NEEDED)
+        for (const [of, c] of curves) {
+            const judge = new Evidence(times, c);
+            judges.set(of, judge);
+            allGrowth += judge.growth;
+        }
+    for (const [of, c] of curves) {
+        const after = levels(c), left = c.end || after;
+        const bytes = nPoints ? c.bytes[nPoints - 1] : left.bytes;
+        const evidence = judges.has(of) ? judges.get(of).judge(allGrowth) :
+            leftAtEnd({left: ended < ticks.length || exit >= 0 ? left.samples : 0, allocated: c.sampled, after: exit >= 0 && ended < ticks.length ? after.samples : Infinity});
+        rows.set(of, {bytes, growth: bytes - c.begin, ...evidence});
+    }
+    return rows;
+}
+
+/* Leaks first, the largest an hour first; then by growth. */
+function drawLeaks() {
+    const kind = model.kinds.get('heap');
+    const regex = searchRegex();
+    const rows = leaksNow(kind).filter(r => (r.growth > 0 || r.confidence > 0) && (!regex || r.names.some(n => regex.test(n))));
+    for (const row of rows) {
+        row.isLeak = row.confidence >= SURE && row.hasOwn && (row.hourly > 0 || row.verdict.startsWith('left'));
+        if (!row.hasOwn)
+            row.verdict = 'of a library';
+        else if (row.verdict === 'leak')
+            row.verdict = row.isLeak ? `leak, confidence ${Math.round(100 * row.confidence)} %` : 'steady';
+        row.weight = row.isLeak ? 1e18 + row.confidence * Math.max(row.hourly, row.verdict.startsWith('left') ? row.bytes : 0) : row.growth;
+    }
+    const nLeaks = rows.filter(r => r.isLeak).length;
+    byId('leaksWords').textContent = `${nLeaks ? `${nLeaks} leak${nLeaks > 1 ? 's' : ''}` : 'No leak: nothing grows and goes on growing'}. ${
+        'Stacks begin at the first function of the program\u2019s own code; deltaprof leaks judges in the same way.'}`;
+    const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
+    const bytes = n => formatValue(n, 'bytes');
+    leaks.show([{name: 'verdict', value: r => -r.weight, text: r => r.verdict, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
+                number('in use', r => r.bytes, r => bytes(r.bytes)), number('growth', r => r.growth, r => bytes(r.growth), 'within the range'),
+                number('an hour', r => r.hourly, r => (r.hourly > 0 ? bytes(r.hourly) : ''), 'over the second half of the range'),
+                {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, 8).join(' ‹ ')}], rows, 'verdict', false);
+}

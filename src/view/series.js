@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * series.js - values by tick, for the chart: in layers by branch of the tree, process or label, and the resident memory by part.
+ */
+
+/*
+ * By layer and tick, the sum of a value over all rows up to there (levels) or of the tick. layerOf: {by: 'node', 'labels' or 'tick', of: by
+ * number of it, the layer}; without it there is one layer.
+ */
+function perTick(kind, type, layerOf = null, nLayers = 1) {
+    const layers = Array.from({length: nLayers}, () => new Float64Array(kind.ticks.length));
+    const data = kind.values[type].data, tick = kind.tick.data, labels = kind.labels.data;
+    const index = layerOf ? kind[layerOf.by].data : null;
+    const passes = passesNow(kind.name);
+    const ofTick = kind.ticks.map(t => state.process < 0 || t.process === state.process);
+    for (let i = 0; i < kind.nRows; i++)
+        if ((!passes || passes[labels[i]]) && ofTick[tick[i]])
+            layers[index ? layerOf.of[index[i]] : 0][tick[i]] += data[i];
+    if (kind.isLevel[type])
+        for (const values of layers)
+            for (let i = 1; i < values.length; i++)
+                values[i] += values[i - 1];
+    return layers;
+}
+
+function peakTick(kind) {
+    const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
+    const [values] = perTick(kind, type);
+    let best = 0;
+    for (let i = 1; i < values.length; i++)
+        if (values[i] > values[best])
+            best = i;
+    return {index: best, value: values[best]};
+}
+
+/* By what the chart's layers can be told apart. */
+function layerKeys(kind) {
+    return ['branch', ...(model.processes.items.length > 1 ? ['process'] : []), ...folds.labelKeys(kind).map(k => `label ${k}`)];
+}
+
+function layersBy(kind) {
+    const by = state.layers || (state.lens === 'age' && lensNow() ? 'label age' : 'branch');
+    return layerKeys(kind).includes(by) ? by : 'branch';
+}
+
+/* {names, values: by layer and tick}; the last layer is the rest. */
+function layersNow(kind, type) {
+    const by = layersBy(kind);
+    const key = JSON.stringify([kind.name, type, model.version, state.process, withoutNow(kind.name), labelsNow(), by]);
+    if (layersNow.key !== key) {
+        layersNow.key = key;
+        layersNow.found = by === 'branch' ? branches(kind, type) : groups(kind, type, by);
+    }
+    return layersNow.found;
+}
+
+/* Sums of the sizes of changes, by the number in a column of the kind. */
+function sizes(kind, type, by, n) {
+    const size = new Float64Array(n), data = kind.values[type].data, index = kind[by].data, tick = kind.tick.data, labels = kind.labels.data;
+    const passes = passesNow(kind.name);
+    for (let i = 0; i < kind.nRows; i++)
+        if ((!passes || passes[labels[i]]) && (state.process < 0 || kind.ticks[tick[i]].process === state.process))
+            size[index[i]] += Math.abs(data[i]);
+    return size;
+}
+
+/*
+ * The largest branches of the tree. The stem that all stacks share is passed by first.
+ */
+function branches(kind, type) {
+    const parent = model.parent.data;
+    const total = sizes(kind, type, 'node', model.nNodes);
+    for (let i = model.nNodes - 1; i > 0; i--)
+        total[parent[i]] += total[i];
+    const whole = total[0];
+    const callees = of => {
+        const found = [];
+        for (let i = of + 1; i < model.nNodes; i++)
+            if (parent[i] === of && total[i] > 0)
+                found.push(i);
+        return found.sort((x, y) => total[y] - total[x]);
+    };
+    let stem = -1;
+    let found = [0];
+    while (total[found[0]] >= whole * STEM_SHARE) {
+        const next = callees(found[0]);
+        if (!next.length)
+            break;
+        stem = found[0];
+        found = next;
+    }
+    const shown = found.slice(0, LAYERS_SHOWN), rest = shown.length;
+    const of = new Int32Array(model.nNodes).fill(rest);
+    for (let i = stem + 1; i < model.nNodes; i++) {
+        const at = shown.indexOf(i);
+        of[i] = at >= 0 ? at : of[parent[i]];
+    }
+    const names = [...distinctNames(shown.map(b => model.frames.items[model.frame.data[b]])), 'rest'];
+    return {names, values: perTick(kind, type, {by: 'node', of}, names.length)};
+}
+
+/* By process, or by the values of a label; ages in their order, others the largest first. */
+function groups(kind, type, by) {
+    const isProcess = by === 'process', key = by.slice(6);
+    const column = isProcess ? 'tick' : 'labels';
+    const groupOf = isProcess ? kind.ticks.map(t => t.process) : folds.labelValues(key);
+    const size = new Map();
+    sizes(kind, type, column, groupOf.length).forEach((n, i) => { if (n > 0) size.set(groupOf[i], (size.get(groupOf[i]) || 0) + n); });
+    const isAge = key === 'age' && [...size.keys()].every(v => v === null || AGES.includes(v));
+    const shown = isAge ? AGES : [...size.keys()].sort((x, y) => size.get(y) - size.get(x)).slice(0, LAYERS_SHOWN);
+    const of = groupOf.map(g => (shown.includes(g) ? shown.indexOf(g) : shown.length));
+    const names = [...shown.map(g => (isProcess ? processName(model.processes.items[g]) : g ?? `(no ${key})`)), 'rest'];
+    return {names, isScale: isAge, values: perTick(kind, type, {by: column, of}, names.length)};
+}
+
+/* The frames' names; where one name occurs twice, with the line. */
+function distinctNames(frames) {
+    return frames.map(f => (f.line && frames.some(g => g !== f && g.name === f.name) ? `${f.name}:${f.line}` : f.name));
+}
+
+/* Hue, saturation, lightness in light and dark: told apart by lightness too, for eyes that do not tell these hues apart. */
+const LAYER_COLOURS = [[41, 95, 61, 46], [202, 70, 62, 50], [164, 60, 40, 32], [327, 45, 72, 60], [56, 80, 66, 56], [212, 75, 42, 38], [22, 90, 48, 40], [280, 35, 60, 50],
+                       [0, 0, 35, 80]];
+
+/* Of the last of n layers, the rest: grey. */
+function layerColour(i, n) {
+    const [hue, saturation, light, dark] = i < n - 1 ? LAYER_COLOURS[i % LAYER_COLOURS.length] : [0, 0, 62, 45];
+    return `hsl(${hue},${saturation}%,${isDark() ? dark : light}%)`;
+}
+
+const FILES_PART = 'pages of files, shared memory', REST_PART = 'not explained';
+
+/*
+ * The resident memory by tick, summed over processes; of each the last that is known, from its first tick to its last. {rss, anon, error,
+ * parts: Map of name to values}: the parts add up to rss. Null: no profile says it.
+ */
+function residentNow(kind) {
+    if (!kind.ticks.some(t => t.rss))
+        return null;
+    const key = `${kind.name} ${model.version} ${state.process}`;
+    if (residentNow.key === key)
+        return residentNow.found;
+    const names = new Set(kind.ticks.flatMap(t => (t.rss ? t.rss.parts.map(([name]) => name) : [])));
+    const n = kind.ticks.length, zeros = () => new Float64Array(n);
+    const found = {rss: zeros(), anon: zeros(), error: zeros(), parts: new Map([...names, REST_PART, FILES_PART].map(name => [name, zeros()]))};
+    const last = new Map(kind.ticks.map((t, i) => [t.process, i])), now = new Map();
+    kind.ticks.forEach((tick, i) => {
+        if (tick.rss && (state.process < 0 || state.process === tick.process))
+            now.set(tick.process, tick.rss);
+        for (const [process, {rss, anon, error, parts}] of now) {
+            const told = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
+            found.rss[i] += rss;
+            found.anon[i] += anon;
+            found.error[i] += error;
+            for (const [name, bytes] of parts)
+                found.parts.get(name)[i] += bytes;
+            found.parts.get(REST_PART)[i] += Math.max(anon - told, 0);
+            found.parts.get(FILES_PART)[i] += rss - anon;
+            if (i >= last.get(process) && i + 1 < n)
+                now.delete(process);
+        }
+    });
+    residentNow.key = key;
+    return (residentNow.found = found);
+}

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""What the page shows of a heap in a real browser: lifetimes and ages, leaks, resident memory. Numbers are those of the command.
+
+    test_page_heap.py DELTAPROF
+"""
+import gzip
+import json
+import os
+import unittest
+
+from page_case import SECOND, START, PageCase
+from random_profile import HEAP, number
+
+LIVES = HEAP + [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
+RATE = 524288
+
+
+class Heap(PageCase):
+    def aged(self):
+        """Four ticks of a program with age=on: what is in use has an age, allocations and frees have none."""
+        for n in range(1, 5):
+            rows = [(['operator new', 'session', 'main'], [10, 10000 * n, 0, 0, 5, 0, 7000000 * n]), (['format', 'log', 'main'], [900, 9000, 0, 0, 900, 890, 40000 + n]),
+                    (['table', 'main'], [1 if n == 1 else 0, 50000 if n == 1 else 0, 0, 0, 0, 0, 0])]
+            rows += [(['operator new', 'session', 'main'], [0, 0, 2, 2000 + n, 0, 0, 0], {'age': '<1s'}), (['operator new', 'session', 'main'], [0, 0, 6, 6000 * n, 0, 0, 0], {'age': '<1m'}),
+                     (['table', 'main'], [0, 0, 1, 50000, 0, 0, 0], {'age': '<1m' if n < 3 else 'older'})]
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', rows, LIVES, (START + 10 * n) * SECOND, 10 * SECOND)
+        return os.path.join(self.dir.name, 'p')
+
+    def test_lifetimes_are_those_of_top(self):
+        directory = self.aged()
+        self.show(directory)
+        self.browser.click('#kinds [data-value=lifetime]')
+        self.assertEqual(self.shown(), [self.top('--type', 'alloc_space', directory)[0]])
+        self.browser.click('[data-value=table]')
+        for kind in ('alloc_space', 'alloc_objects', 'freed_objects', 'temporary_objects'):
+            self.browser.choose('#type', kind)
+            rows = json.loads(self.run_it('top', '--json', '-n0', '--type', kind, '--columns', 'lifetime,temporary', directory))['rows']
+            found = self.browser.js('return [...document.querySelectorAll("#table tbody tr")].map(r => [r.querySelector(".name").textContent,'
+                                    '...[...r.querySelectorAll(".number")].map(c => c.title)])')
+            for name, flat, _, cum, lifetime, temporary in found:
+                row = next(r for r in rows if r['name'] == name)
+                self.assertEqual([int(flat), int(cum)], [row['flat'], row['cum']], (kind, name))
+                self.assertLessEqual(abs(int(lifetime) - row.get('lifetime', -1)), 1, (kind, name))
+                self.assertEqual(temporary, f'{100 * row["temporary"]:.3f} %' if 'temporary' in row else '', (kind, name))
+            self.assertLessEqual({r['name'] for r in rows if r['flat'] or r['cum']}, {name for name, *_ in found})
+
+    def test_boxes_have_the_colour_and_the_words_of_their_lifetime(self):
+        directory = self.aged()
+        self.show(directory)
+        plain = self.pixels()
+        self.browser.click('#kinds [data-value=lifetime]')
+        self.assertNotEqual(self.pixels(), plain)
+        self.assertIn('less than 1 ms', self.browser.text('#lensLegend'))
+        self.browser.choose('#type', 'alloc_objects')
+        said = self.box_at(5, 63)
+        self.assertEqual(said[0], 'format')
+        self.assertIn(f'lived {sum(40000 + n for n in range(1, 5)) / 3600:.1f} us in the mean of 3600 that were freed', said)
+        self.assertIn(f'temporary {100 * 890 / 900:.1f} %', said)
+
+    def test_ages_are_those_of_top(self):
+        directory = self.aged()
+        self.show(directory)
+        self.browser.click('#kinds [data-value=age]')
+        self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', directory)[0]])
+        self.assertEqual(self.browser.js('return document.getElementById("layers").value'), 'label age')
+        self.browser.click('[data-value=table]')
+        ages = ['<1s', '<10s', '<1m', '<10m', '<1h', 'older']
+        rows = self.rows()
+        for i, age in enumerate(ages):
+            of_age = self.top('--type', 'inuse_space', '--label', f'age={age}', directory)[1] if age in ('<1s', '<1m', 'older') else {}
+            self.assertEqual({name: n[3 + i] for name, n in rows.items() if n[3 + i]}, {name: flat for name, (flat, _) in of_age.items() if flat}, age)
+        self.browser.click('[data-value=flame]')
+        self.browser.click('#lensLegend button:last-child')
+        self.assertEqual(self.shown(), [50000])
+        self.assertEqual(self.browser.text('#chips'), 'age older ✕')
+        self.browser.click('#chips button')
+        self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', directory)[0]])
+        self.assertIn('older: 48.8 kB 100.0 %', self.box_at(5, 45))
+
+    def test_without_ages_there_are_no_such_kinds(self):
+        self.show(self.server())
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#kinds button")].map(b => b.dataset.value)'), ['heap', 'mutex', 'block'])
+
+    # ---- leaks ----
+
+    def leaking(self, comment=None):
+        """A leak, a cache that fills up, a load that goes up and down, and a table; ended by an exit that frees most."""
+        def rows(n, end=1):
+            size = [('forget', 40 * n, 40), ('cache', 40 * min(n, 12), 40 if n <= 12 else 0), ('load', 300 + 200 * (n % 3), 800), ('table', 500, 500 if n == 1 else 0)]
+            return [([name, 'main'], [16 * made, 65536 * made, 16 * int(live * end), 65536 * int(live * end)]) for name, live, made in size]
+        marks = {41: '#exit', 42: '#ended'}
+        for n in range(1, 43):
+            data = gzip.decompress(self.profile(rows(min(n, 40), 1 if n < 42 else 0.1), time_ns=(START + 15 * n) * SECOND, duration_ns=15 * SECOND, comment=marks.get(n)))
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', gzip.compress(data + number(12, RATE)))
+        return os.path.join(self.dir.name, 'p')
+
+    def test_leaks_are_those_of_the_command(self):
+        directory = self.leaking()
+        leaks = json.loads(self.run_it('leaks', '--json', directory))['leaks']
+        self.assertEqual([leak['function'] for leak in leaks], ['forget'])
+        self.show(directory)
+        self.browser.click('#whole')
+        self.browser.click('[data-value=leaks]')
+        rows = self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => [...r.children].map(c => c.title && !c.classList.contains("verdict") ? Number(c.title) : c.textContent))')
+        verdict, in_use, _, hourly, stack = rows[0]
+        self.assertEqual(stack, 'forget ‹ main')
+        self.assertEqual(verdict, f'leak, confidence {round(100 * leaks[0]["confidence"])} %')
+        self.assertEqual(in_use, leaks[0]['bytes'])
+        self.assertLessEqual(abs(hourly - leaks[0]['bytes_per_hour']), 1 + 1e-6 * hourly)
+        self.assertEqual([row[0] for row in rows if row[0].startswith('leak')], [verdict])
+        self.assertIn('1 leak', self.browser.text('#leaksWords'))
+        self.assertEqual(next(row[0] for row in rows if row[4].startswith('cache')), 'grew, then stopped')
+        self.browser.click('#leaks tbody tr')
+        self.assertEqual(self.box_at(5, 45)[0], 'forget')
+
+    def test_a_part_of_the_time_is_judged_by_itself(self):
+        self.show(self.leaking())
+        self.browser.click('#whole')
+        self.browser.click('[data-value=leaks]')
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        self.browser.pointer('#chart', (2, 60), (width * 9 / 43, 60), button=True)  # the cache still fills
+        verdicts = dict(self.browser.js('return [...document.querySelectorAll("#leaks tbody tr")].map(r => [r.lastChild.textContent.split(" ")[0], r.firstChild.textContent])'))
+        self.assertTrue(verdicts['cache'].startswith('leak, ') and verdicts['forget'].startswith('leak, '), verdicts)
+
+    # ---- resident memory ----
+
+    def resident(self):
+        def comments(n, more):
+            return [f'#RssTotal={(30 + n) << 20}', f'#RssAnon={(24 + n) << 20}', f'#RssError={n << 18}', f'#RssPart malloc, in use={(9 + n) << 20}',
+                    f'#RssPart malloc, held but not in use={(5 << 20) + n}', *more, f'{n} samples lost']
+        for n in range(1, 6):
+            self.file(f'p/server.7.{n:04}.heap.pb.gz', [(['list', 'main'], [1, 1, 1, (9 + n) << 20]), (['pool', 'main'], [0, 0, 1, 4 << 20], {'heap': 'mmap'})], HEAP,
+                      (START + 10 * n) * SECOND, 10 * SECOND, comment=comments(n, ['#RssPart mmap=3145728', f'#RssPart the profiler={2 << 20}']))
+        return os.path.join(self.dir.name, 'p')
+
+    def test_parts_of_the_resident_memory_are_those_of_rss(self):
+        directory = self.resident()
+        self.show(directory)
+        self.browser.click('[data-value=rss]')
+        of_rss = json.loads(self.run_it('rss', '--json', f'{directory}/server.7.0005.heap.pb.gz'))
+        wanted = {part['name']: part['bytes'] for part in of_rss['parts']}
+        wanted['not explained'] = of_rss['unexplained_bytes']
+        wanted['pages of files, shared memory'] = of_rss['file_bytes']
+        parts = dict(self.browser.js('return [...document.querySelectorAll("#resident tbody tr")].map(r => [r.lastChild.textContent, Number(r.firstChild.title)])'))
+        self.assertEqual(parts, wanted)
+        self.assertEqual(sum(parts.values()), 35 << 20)
+        words = self.browser.text('#residentWords')
+        self.assertIn('ps shows 35 MB (RSS); the profile has 18 MB in use', words)
+        self.assertIn('give or take 1.25 MB', words)
+        self.assertEqual(self.rows('#mapped')['pool'], [4 << 20])
+        self.browser.click('#last')
+        change = dict(self.browser.js('return [...document.querySelectorAll("#resident tbody tr")].map(r => [r.lastChild.textContent, Number(r.children[2].title)])'))
+        self.assertEqual(change['malloc, in use'], 1 << 20)
+
+    def test_the_chart_shows_resident_memory_by_part(self):
+        self.show(self.resident())
+        before = self.pixels('#chart')
+        self.browser.choose('#charted', 'rss')
+        self.assertNotEqual(self.pixels('#chart'), before)
+        self.assertIn('malloc, held but not in use', self.browser.text('#legend'))
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        said = self.box_at(width - 1, 60, '#chart')
+        for line in ('35 MB in all', '35 MB  RSS', '29 MB  anonymous RSS', '14 MB  malloc, in use', '5.00 MB  not explained', '6 MB  pages of files, shared memory', '3 MB  mmap'):
+            self.assertIn(line, said)
+
+    def test_the_resident_memory_of_several_processes_is_summed_while_they_live(self):
+        for pid, ticks in ((7, (1, 2, 3)), (8, (2, 3, 4, 5))):
+            for k, n in enumerate(ticks):
+                last = pid == 7 and n == 3
+                self.file(f'p/server.{pid}.{k + 1:04}.heap.pb.gz', [(['main'], [1, 1, 1, 1])], HEAP, (START + 10 * n + pid - 7) * SECOND, 10 * SECOND,
+                          comment=[f'#RssTotal={pid << 20}', f'#RssAnon={pid << 19}'] + (['#ended'] if last else []))
+        self.show(os.path.join(self.dir.name, 'p'))
+        self.browser.choose('#charted', 'rss')
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        self.assertEqual([next(line for line in self.box_at(width * share, 60, '#chart') if line.endswith('  RSS')) for share in (0.3, 0.5, 0.9)],
+                         ['7 MB  RSS', '15 MB  RSS', '8 MB  RSS'])
+
+    def test_each_tick_says_what_it_knows(self):
+        self.show(self.resident())
+        self.browser.click('[data-value=info]')
+        rows = self.browser.js('return [...document.querySelectorAll("#ticks tbody tr")].map(r => [...r.children].map(c => c.textContent))')
+        self.assertEqual([row[3:] for row in rows], [[f'{30 + n} MB', f'{24 + n} MB', f'{n} samples lost'] for n in (5, 4, 3, 2, 1)])
+        self.browser.click('#ticks tbody tr:nth-child(3)')
+        self.assertEqual(self.browser.js('return document.querySelectorAll("#ticks tbody tr").length'), 1)
+        self.browser.click('[data-value=flame]')
+        self.assertEqual(self.shown(), [self.top('--type', 'inuse_space', f'{self.dir.name}/p/server.7.0003.heap.pb.gz')[0]])
+
+
+if __name__ == '__main__':
+    unittest.main()
