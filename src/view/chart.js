@@ -37,6 +37,7 @@ class Chart {
         this.resize();
         this.layerBins = layers.map(l => this.binned(l.values));
         this.lineBins = lines.map(l => this.binned(l.values));
+        this.image = null;
         this.draw();
     }
 
@@ -84,10 +85,36 @@ class Chart {
         return bins;
     }
 
+    /* What the mouse and the focus add is drawn upon a copy of the rest: a frame while the mouse moves costs one copy. */
     draw() {
+        if (!this.image) {
+            this.image = document.createElement('canvas');
+            sizeCanvas(this.image, this.width, this.height, this.ratio);
+            this.drawValues(this.image.getContext('2d'));
+        }
         const context = this.canvas.getContext('2d');
+        context.setTransform(1, 0, 0, 1, 0, 0);
+        context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+        context.drawImage(this.image, 0, 0);
         context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-        context.clearRect(0, 0, this.width, this.height);
+        const shade = this.dark ? '255,255,255' : '0,0,0';
+        if (this.drag) {
+            const [a, b] = [this.drag.from, this.drag.to].sort((p, q) => p - q);
+            context.fillStyle = `rgba(${shade},0.2)`;
+            context.fillRect(a, 0, b - a, this.height);
+        } else if (this.hover >= 0) {
+            context.fillStyle = `rgba(${shade},0.6)`;
+            context.fillRect(this.hover, 0, 1, this.height);
+        }
+        if (document.activeElement === this.canvas && this.canvas.matches(':focus-visible')) {
+            context.strokeStyle = this.dark ? '#ccc' : '#333';
+            context.lineWidth = 2;
+            context.strokeRect(1, 1, this.width - 2, this.height - 2);
+        }
+    }
+
+    drawValues(context) {
+        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         context.font = '11px system-ui, sans-serif';
         const ink = this.dark ? '#ccc' : '#333';
         if (!this.ticks.length) {
@@ -112,38 +139,27 @@ class Chart {
         }
         this.layerBins.forEach((layer, i) => {
             context.fillStyle = this.layers[i].colour;
-            context.beginPath();
-            for (let b = 0; b < n; b++)
-                context.lineTo(b, y(under[b] + Math.max(layer[b], 0)));
-            for (let b = n - 1; b >= 0; b--)
-                context.lineTo(b, y(under[b]));
-            context.fill();
+            for (let b = 0, end; b < n; b = end) { /* pixels of one height are one box: paths of a jagged day take ten times as long */
+                for (end = b + 1; end < n && layer[end] === layer[b] && under[end] === under[b];)
+                    end++;
+                const top = y(under[b] + Math.max(layer[b], 0));
+                context.fillRect(b, top, end - b, y(under[b]) - top);
+            }
             for (let b = 0; b < n; b++)
                 under[b] += Math.max(layer[b], 0);
         });
         this.lineBins.forEach((line, i) => {
-            context.strokeStyle = this.lines[i].colour;
-            context.lineWidth = 1.5;
-            context.beginPath();
-            for (let b = 0; b < n; b++)
-                context.lineTo(b, y(line[b]));
-            context.stroke();
+            context.fillStyle = this.lines[i].colour;
+            for (let b = 0, end, before = y(line[0]); b < n; b = end) {
+                for (end = b + 1; end < n && line[end] === line[b];)
+                    end++;
+                const at = y(line[b]);
+                context.fillRect(b, Math.min(at, before), 1.5, Math.abs(at - before) + 1.5);
+                context.fillRect(b, at, end - b, 1.5);
+                before = at;
+            }
         });
         this.drawScale(context, ink, most, y, bottom);
-        const shade = this.dark ? '255,255,255' : '0,0,0';
-        if (this.drag) {
-            const [a, b] = [this.drag.from, this.drag.to].sort((p, q) => p - q);
-            context.fillStyle = `rgba(${shade},0.2)`;
-            context.fillRect(a, 0, b - a, this.height);
-        } else if (this.hover >= 0) {
-            context.fillStyle = `rgba(${shade},0.6)`;
-            context.fillRect(this.hover, 0, 1, this.height);
-        }
-        if (document.activeElement === this.canvas && this.canvas.matches(':focus-visible')) {
-            context.strokeStyle = ink;
-            context.lineWidth = 2;
-            context.strokeRect(1, 1, this.width - 2, this.height - 2);
-        }
     }
 
     /* Lines at round values, times at round places. */
