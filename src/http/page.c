@@ -145,14 +145,17 @@ static const char chart[] = "<p id=\"now\"></p>\n<svg id=\"chart\" hidden viewBo
 
 static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
+    static const char *const views[] = {"heap", "mutex", "block"}; /* by kind */
     const struct dp_request_profile *p;
     int err = say(fn, ctx,
                   "<p><a href=\"view\"><b>Look at it, live</b></a>: <a href=\"view#k=heap\">memory</a>, "
                   "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
-                  "<table>\n<tr><th>profile</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
+                  "<table>\n<tr><th>profile</th><th>file</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
     for (size_t i = 0; !err && (p = dp_request_profile(i)); i++)
-        err = say(fn, ctx, "<tr><td><a href=\"%s%s\">%s</a></td><td class=\"n\">%zu</td><td>%s</td></tr>\n", p->name,
-                  p->delta ? "?cursor=index" : "", p->name, of[p->kind].n_rows, p->words);
+        err = say(fn, ctx,
+                  "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
+                  "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
+                  views[p->kind], p->name, p->name, p->delta ? "?cursor=index" : "", of[p->kind].n_rows, p->words);
     return err ? err
                : say(fn, ctx,
                      "</table>\n"
