@@ -47,6 +47,19 @@ static inline bool may_try(clockid_t clock, const struct timespec *t)
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && t && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
+/*
+ * CPython's lock is a condition and the mutex behind it, in the interpreter's static state, which has no other mutex
+ * that its hooks see but the one of the same lock for forced switches. Waits for any of them are waits for that lock.
+ */
+static inline bool is_of_python(const void *lock)
+{
+#ifdef DP_WRAP
+    return false;
+#else
+    return __builtin_expect(dp_within(&dp_python_state, (uintptr_t)lock), 0);
+#endif
+}
+
 static inline enum deltaprof_lock_end end_of(int result)
 {
     return result == 0 || result == EOWNERDEAD ? DELTAPROF_ACQUIRED

@@ -25,8 +25,13 @@ static inline int try(pthread_mutex_t *m)
     return DP_REAL(pthread_mutex_trylock)(m);
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                          \
-    WAITING(name, parameters, arguments, mutex(m), DELTAPROF_LOCK_MUTEX, end_of) \
+static inline enum deltaprof_lock_kind kind_of(const pthread_mutex_t *m)
+{
+    return is_of_python(m) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_MUTEX;
+}
+
+#define MUTEX(name, parameters, arguments, try_allowed)                \
+    WAITING(name, parameters, arguments, mutex(m), kind_of(m), end_of) \
     TRYING(name, parameters, arguments, try_allowed, try(m), EBUSY)
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)

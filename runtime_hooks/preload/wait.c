@@ -21,17 +21,13 @@ static void let_go(const void *m, const struct deltaprof_site *site)
 }
 
 /*
- * CPython's lock is a condition and a mutex behind it, in the interpreter's state. A thread that wants the lock waits
- * with a timeout, and the holder signals when it lets go: so the condition stands for a lock with a holder.
+ * A thread that wants CPython's lock waits for the condition with a timeout, and the holder signals when it lets go: so
+ * the condition stands for a lock with a holder.
  */
 static inline enum deltaprof_lock_kind kind_of(const void *c, const void *m, bool timed)
 {
-#ifdef DP_WRAP
-    return DELTAPROF_LOCK_COND;
-#else
-    bool gil = timed && dp_within(&dp_python_state, (uintptr_t)c) && m == (const pthread_cond_t *)c + 1;
-    return __builtin_expect(gil, 0) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
-#endif
+    bool gil = timed && is_of_python(c) && m == (const pthread_cond_t *)c + 1;
+    return gil ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
 }
 
 RELEASING(pthread_cond_signal, (pthread_cond_t * c), (c), c)

@@ -25,6 +25,34 @@ for t in lights: t.join()
 stop = True
 for t in hogs: t.join()
 '''
+# Locks the mutex of the interpreter's lock, lets a thread want that lock, and unlocks once the thread waits. The switch
+# interval marks the lock in memory, and keeps threads from switching.
+MUTEX = '''
+import ctypes, os, sys, threading, time
+MARK, MUTEX = 123456789, 32 + 48
+sys.setswitchinterval(MARK / 1e6)
+keeps, lets_go = ctypes.PyDLL(None), ctypes.CDLL(None)
+at = ctypes.addressof(ctypes.c_char.in_dll(keeps, '_PyRuntime'))
+while ctypes.c_uint64.from_address(at).value != MARK: at += 8
+word = ctypes.c_int.from_address(at + MUTEX)
+get, put = os.pipe()
+ready = False
+def wants():
+    global ready
+    ready = True
+    lets_go.read(get, ctypes.create_string_buffer(1), 1)
+def hold():
+    keeps.pthread_mutex_lock(ctypes.byref(word))
+    keeps.write(put, b'x', 1)
+    while word.value != 2: pass
+    keeps.usleep(1000)
+    keeps.pthread_mutex_unlock(ctypes.byref(word))
+thread = threading.Thread(target=wants)
+thread.start()
+while not ready: time.sleep(0.001)
+hold()
+thread.join()
+'''
 CONF = 'heap_rate=0,block_rate=1ns,mutex_rate=1,interval=0'
 
 
@@ -48,6 +76,19 @@ def that_the_line_that_holds_the_lock_is_named():
         assert lines & {('compute', n) for n in (6, 7)} and ('hog', 11) in lines, (version, lines)
         waited = [s for s in block if 'light' in s.names]
         assert delay(waited) > delay(block) / 2, (version, [(s.names, s.values) for s in block])
+
+
+def that_waits_for_its_mutex_are_of_the_lock_too():
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', MUTEX], CONF)
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        block, mutex = of_gil(r, 'block'), of_gil(r, 'mutex')
+        assert delay(block) == delay(mutex) > 0, (version, delay(block), delay(mutex))
+        assert [s for s in mutex if 'hold' in s.names], (version, [(s.names, s.values) for s in mutex])
+        assert [s for s in block if 'wants' in s.names], (version, [(s.names, s.values) for s in block])
+        for kind in ('block', 'mutex'):
+            others = [s for p in profiles(r, kind=kind) for s in p.samples if dict(s.labels).get('lock') == 'mutex']
+            assert not others, (version, kind, [(s.names, s.values) for s in others])
 
 
 def that_with_python_off_they_are_waits_for_conditions():
