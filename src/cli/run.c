@@ -12,6 +12,7 @@
 #include "cli/futex_calls.h"
 #include "cli/program.h"
 #include "config/config.h"
+#include "config/lock_kinds.h"
 #include "print/print.h"
 
 #include <errno.h>
@@ -94,6 +95,8 @@ static int make_absolute(struct text *text, const struct dp_config *conf)
         err = append_absolute(text, "log=", dir, log, false);
     if (!err && *conf->token && *conf->token != '/')
         err = append_absolute(text, "token=", dir, conf->token, false);
+    if (!err && *conf->lock_names && *conf->lock_names != '/')
+        err = append_absolute(text, "lock_names=", dir, conf->lock_names, false);
     if (!err && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
         err = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
     return err;
@@ -260,7 +263,8 @@ int dp_cli_run(int argc, char **argv)
     status = DP_PROGRAM_REFUSED;
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
         failed = make_absolute(&text, &conf);
-    if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error))) {
+    if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
+                    (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
         status = DP_EXIT_USAGE;
         dp_print_error("run", "%s", error.line);
         goto out;

@@ -52,8 +52,9 @@ struct dp_config {
     char log[DP_CONFIG_TEXT];
     char listen[DP_CONFIG_TEXT]; /* "" none */
     char token[DP_CONFIG_TEXT];
-    char push[DP_CONFIG_TEXT]; /* "" none */
-    uint64_t set;              /* bit i: key i of the table was given */
+    char push[DP_CONFIG_TEXT];       /* "" none */
+    char lock_names[DP_CONFIG_TEXT]; /* "" none */
+    uint64_t set;                    /* bit i: key i of the table was given */
 };
 
 /* What was wrong, as one line without newline: names the word and what is allowed. */

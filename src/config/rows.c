@@ -57,6 +57,8 @@ static const struct dp_config_row rows[] = {
      DP_KEY_COUNT, AT(max_samples), 0, 1000000000, DP_KEY_DELTA, NULL},
     {{"stuck", "TIME", "none", "logs a line when a thread has waited this long for a lock with a holder; names deadlocks"},
      DP_KEY_TIME, AT(stuck_ns), OR_ZERO(MS), 8760 * HOUR, DP_KEY_LIVE, NULL},
+    {{"lock_names", "FILE", "none", "file of lines PATTERN KIND: functions that wait in the program's own locks made of futexes"},
+     DP_KEY_FILE, AT(lock_names), 0, 0, 0, NULL},
     {{"thread", "on|off", "off", "the name of the thread as the label thread"},
      DP_KEY_SWITCH, AT(thread), 0, 0, 0, NULL},
     {{"age", "on|off", "off", "what is in use split by age, as the label age; how long freed blocks lived"},

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "config/lock_kinds.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,6 +62,8 @@ static int make_absolute(struct dp_config *conf)
     int err = absolute(conf->out, true);
     if (err == 0)
         err = absolute(conf->token, false);
+    if (err == 0)
+        err = absolute(conf->lock_names, false);
     if (err == 0 && strchr(conf->events, '/'))
         err = absolute(conf->events, true);
     if (err == 0 && strchr(conf->log, '/'))
@@ -68,9 +71,20 @@ static int make_absolute(struct dp_config *conf)
     if (err) {
         dp_log_init("stderr");
         errno = -err;
-        dp_log(DP_LOG_ERROR,
-               "cannot find the working directory, which out, events, log or token needs: %m; nothing is profiled, the "
-               "program continues");
+        dp_log(DP_LOG_ERROR, "cannot find the working directory, which out, events, log, token or lock_names needs: "
+                             "%m; nothing is profiled, the "
+                             "program continues");
+    }
+    return err;
+}
+
+static int read_lock_names(const struct dp_config *conf)
+{
+    struct dp_config_error error;
+    int err = dp_lock_kinds_read(conf->lock_names, &error);
+    if (err) {
+        dp_log_init("stderr");
+        dp_log(DP_LOG_ERROR, "%s; nothing is profiled, the program continues", error.line);
     }
     return err;
 }
@@ -92,7 +106,8 @@ int dp_config_settings_make(struct dp_config *conf, const char *text, bool prelo
                "events: needs out=DIR, where profiles are written; nothing is profiled, the program continues");
         return -EINVAL;
     }
-    return make_absolute(conf);
+    err = make_absolute(conf);
+    return err || !conf->lock_names[0] ? err : read_lock_names(conf);
 }
 
 bool dp_config_by_run(void)

@@ -9,6 +9,7 @@
 #include "report/lock_names.h"
 
 #include "base/glob.h"
+#include "config/lock_kinds.h"
 #include "record/futex_class.h"
 #include "record/labels.h"
 #include "report/called.h"
@@ -80,6 +81,14 @@ static const struct {
     {"lock*|*_lock*|*::lock*|*Lock*|*mutex*|*Mutex*|acquire*|*_acquire*|*::acquire*", DP_FUTEX_OTHER | DP_FUTEX_HOLDS},
 };
 
+/* The verdicts of the kinds that the user's own table (`lock_names`) has; its lines come before those above. */
+static const uint8_t users[DP_LOCK_KINDS] = {
+    [DP_LOCK_KIND_MUTEX] = DP_FUTEX_MUTEX,     [DP_LOCK_KIND_RWLOCK] = DP_FUTEX_RWLOCK,
+    [DP_LOCK_KIND_ONCE] = DP_FUTEX_ONCE,       [DP_LOCK_KIND_COND] = DP_FUTEX_COND,
+    [DP_LOCK_KIND_SEM] = DP_FUTEX_SEM,         [DP_LOCK_KIND_PARK] = DP_FUTEX_PARK,
+    [DP_LOCK_KIND_BARRIER] = DP_FUTEX_BARRIER, [DP_LOCK_KIND_PASS] = DP_FUTEX_PASS,
+};
+
 /* Copies a name without the parameters of the function; template arguments stay. */
 static void cut_parameters(const char *name, char *to, size_t size)
 {
@@ -100,6 +109,9 @@ unsigned dp_lock_name_verdict(const char *name_and_parameters)
     cut_parameters(name_and_parameters, text, sizeof text);
     if (*name == '<') /* of Rust's newer names: <std::sys::sync::mutex::futex::Mutex>::lock_contended */
         name++;
+    enum dp_lock_kind of_user = dp_lock_kinds_find(name);
+    if (of_user)
+        return users[of_user];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (dp_glob_matches(names[i].globs, name))
             return names[i].verdict;

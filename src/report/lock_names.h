@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* The kind of wait that a function of this name makes, as a verdict; DP_FUTEX_OTHER: it tells nothing. Pure. */
+/* The kind of wait that a function of this name makes, as a verdict; DP_FUTEX_OTHER: it tells nothing. */
 unsigned dp_lock_name_verdict(const char *name);
 
 /*

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import reader
-from harness import main, new_directory, profiles, same, victim
+from harness import both, main, new_directory, profiles, same, victim
 
 ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
 
@@ -34,6 +34,42 @@ def that_a_lock_of_an_unknown_library_has_its_holders():
     assert blame['holds_long'] > 10 * blame['holds_short'], blame
     waits = reader.by_function(t['block'], 'delay', {'holds_long', 'holds_short'})
     assert waits['holds_short'] > 0, waits
+
+
+OWN_LOCKS = '''# victim_futexes.c
+take|give \tmutex
+
+wait_on|wake    pass
+works  park
+'''
+
+
+def names_of_locks(text):
+    path = os.path.join(new_directory(), 'locks, own')
+    with open(path, 'w') as f:
+        f.write(text)
+    return 'lock_names=' + path.replace(',', '\\,')
+
+
+def that_the_users_table_names_a_lock_of_the_program():
+    t = balance(same([victim('futexes'), 'lock'], f'{ALL},{names_of_locks(OWN_LOCKS)}'), 'mutex')
+    assert delay(t['block'], 'futex') == delay(t['mutex'], 'futex') == 0, t
+    blame = seen(t, 'mutex', 'mutex')
+    assert max(blame, key=blame.get) == 'holds_long', blame  # stacks begin at the function that requested the lock
+    assert seen(t, 'block', 'mutex').keys() <= {'holds_long', 'holds_short'}, t
+
+
+def that_the_users_table_names_parking():
+    t = totals(same([victim('futexes'), 'events'], f'{ALL},{names_of_locks(OWN_LOCKS)}'))
+    assert delay(t['block'], 'park') > 100e6 and delay(t['block'], 'futex') == 0 and not t['mutex'], t
+
+
+def that_bad_lines_of_the_users_table_are_named_at_once():
+    conf = names_of_locks('take mutex\nwait_on\ngive mutx\n')
+    without, r = both([victim('futexes'), 'events'], f'{ALL},{conf}')
+    assert (r.status, r.stdout) == (without.status, without.stdout), r
+    assert r.stderr.count('\n') == 1 and 'lock_names: bad lines (2 3)' in r.stderr and 'locks, own' in r.stderr, r.stderr
+    assert not os.listdir(r.out), os.listdir(r.out)
 
 
 def that_timeouts_and_signals_lose_nothing():

@@ -151,7 +151,7 @@ static void interrupt(void)
 static word work, n_done;
 
 /* Workers that are idle until there is work: no thread holds a lock. */
-static void *works(void *unused)
+__attribute__((noinline)) static void *works(void *unused)
 {
     for (uint32_t seen = 0; seen < 20;) {
         while (atomic_load(&work) == seen)

@@ -56,6 +56,13 @@ class Run(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ''))
         return dict(line.split('=', 1) for line in done.stdout.splitlines() if '=' in line)
 
+    def test_a_table_of_lock_names_with_bad_lines_starts_nothing(self):
+        table = self.script('locks', 'take mutex\ntake mutx\n', 0o644)
+        self.refused(2, 'lock_names: bad lines (2)', '-o', 'lock_names=locks', '--', TRUE)
+        self.refused(2, 'lock_names=/no/such: ENOENT', '-o', 'lock_names=/no/such', '--', TRUE)
+        self.script('locks', 'take mutex\n', 0o644)
+        self.assertIn('lock_names=' + table, self.environment('-o', 'lock_names=locks')['DELTAPROF_CONF'])
+
     # ---- the environment of COMMAND
 
     def test_the_library_comes_first_in_ld_preload_and_the_others_stay(self):
