@@ -23,12 +23,17 @@
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6 };
 
 static const char about[] =
-    "Compares two profiles, or directories of them, each read as top reads it: exit status 1 if NEW has more than\n"
-    "--max-growth allows, with the three stacks that grew most; 0 if not; 2 for input that cannot be read. Without\n"
-    "--type: alloc_space of heap profiles, delay of others. Totals of alloc_space are exact (heap profiles tell them\n"
-    "beside their samples), of other types and with --label, --focus, --ignore and --hide they are estimates: growth\n"
-    "counts if it is more than chance makes of sampled values. Profiles taken with heap_rate=1 are exact in all.\n\n"
-    "  --max-growth N%   what NEW may have more than OLD, reached at 98 % of it; 0: no growth at "
+    "Compares two profiles, or two directories of profiles; each is read as top reads it. Exit status: 0 if NEW has\n"
+    "no more than the budget --max-growth allows; 1 if it has more, and the three stacks that grew most are shown;\n"
+    "2 for wrong options, or input that cannot be read.\n"
+    "\n"
+    "Without --type, the type is alloc_space for heap profiles, and delay for others. The total of alloc_space is\n"
+    "exact, because heap profiles have it in addition to their samples. Totals of other types are estimates, and so\n"
+    "are all totals with --label, --focus, --ignore, --hide or --at. An estimated total counts as grown only if the\n"
+    "growth is more than the sampling explains. All values of profiles that were made with heap_rate=1 are exact.\n"
+    "\n"
+    "  --max-growth N%   the budget: NEW may have up to N % more than OLD. It fails from 98 % of the budget on,\n"
+    "                    because allocations at the start of a program dilute growth. 0: no growth at "
     "all\n" DP_QUERY_HELP;
 
 struct side {

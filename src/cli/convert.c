@@ -21,14 +21,17 @@
 #include <unistd.h>
 
 static const char about[] =
-    "Writes the profile IN in another format. IN is pprof, OTLP profiles or folded stacks; its format is seen by its\n"
-    "content. - is standard input or output.\n\n"
-    "  -o OUT        .pb.gz and .pprof are pprof, .otlp and .otlp.gz OTLP profiles, .folded and .txt folded stacks,\n"
-    "                .json speedscope\n"
-    "  --to FORMAT   pprof, otlp, folded or speedscope, whatever OUT is called\n"
-    "  --type TYPE   of folded stacks: the sample type, e.g. alloc_space; default: the profile's own, else the last\n"
-    "  --limit BYTES most bytes of IN, uncompressed (k M G; default 1G)\n\n"
-    "Folded stacks and speedscope have no labels and addresses; those are lost. OTLP keeps all.\n";
+    "Writes the profile IN in another format. IN is pprof, OTLP profiles or folded stacks; deltaprof recognizes the\n"
+    "format by the content. - is standard input or standard output.\n"
+    "\n"
+    "  -o OUT        where to write it; the ending tells the format: .pb.gz and .pprof are pprof, .otlp and\n"
+    "                .otlp.gz are OTLP profiles, .folded and .txt are folded stacks, .json is speedscope\n"
+    "  --to FORMAT   pprof, otlp, folded or speedscope, for any other name of OUT\n"
+    "  --type TYPE   for folded stacks: the sample type, such as alloc_space (default: the profile's own default,\n"
+    "                else its last)\n"
+    "  --limit BYTES the largest size of IN after decompression (k M G; default 1G)\n"
+    "\n"
+    "Folded stacks and speedscope have no labels and addresses, so these are lost. OTLP keeps everything.\n";
 
 enum format { PPROF, OTLP, FOLDED, SPEEDSCOPE, N_FORMATS };
 static const char *const formats[N_FORMATS] = {"pprof", "otlp", "folded", "speedscope"};

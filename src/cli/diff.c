@@ -17,22 +17,24 @@
 #include <sys/stat.h>
 
 static const char about[] =
-    "Writes what happened between two pprof files of one process, raw or gzipped, of any producer: flows are "
-    "subtracted,\n"
-    "everything else is taken from NEW. Functions, mappings and strings that nothing uses any more are left out, and "
-    "pairs of waiters and\n"
-    "holders.\n"
-    "OLD or NEW may be - for standard input.\n\n"
-    "  -o OUT                  where to write it; appears only when it is whole. Without: standard output\n"
-    "  --flows TYPE[,TYPE]     which sample types are subtracted (default: alloc_*, contentions and delay)\n"
-    "  --negative clamp|drop|keep   a flow that went down becomes 0 (default), or its sample is dropped, or stays "
-    "negative\n"
-    "  --ignore-label KEY      a label that does not tell samples apart; may be given more than once\n"
-    "  --limit BYTES           most bytes of a file, uncompressed (k M G; default 1G)\n\n"
-    "With --stream -o DIR FILE...: successive files of one process, DIR/NAME.delta.pb.gz for each; - is a list of "
-    "files on\n"
-    "standard input, one a line. A NAME that comes twice ends it.\n\n"
-    "  --first skip|full       the first file only sets the baseline (default), or is written as it is\n";
+    "Writes what happened between two pprof files of one process, raw or gzipped, of any producer. Values of the\n"
+    "types in --flows are subtracted; everything else is taken from NEW. The result has only the functions,\n"
+    "mappings and strings that it uses, and no pairs of waiters and holders. OLD or NEW may be - for standard\n"
+    "input.\n"
+    "\n"
+    "  -o OUT                where to write it (default: standard output); a file appears when it is complete\n"
+    "  --flows TYPE[,TYPE]   the sample types to subtract (default: alloc_*, contentions and delay)\n"
+    "  --negative WHAT       if a value to subtract went down: clamp (write 0, the default), drop (leave the sample\n"
+    "                        out), or keep (write the negative value)\n"
+    "  --ignore-label KEY    samples that differ only in this label count as one; may be given more than once\n"
+    "  --limit BYTES         the largest size of a file after decompression (k M G; default 1G)\n"
+    "\n"
+    "With --stream -o DIR FILE..., each FILE is compared with the one before it, and the result is written to\n"
+    "DIR/NAME.delta.pb.gz. The files are successive profiles of one process. - reads a list of files from standard\n"
+    "input, one a line. Two files with the same NAME end the command with an error.\n"
+    "\n"
+    "  --first skip|full     the first file only sets the baseline (skip, the default), or is also written,\n"
+    "                        unchanged (full)\n";
 
 struct options {
     struct dp_diff diff;

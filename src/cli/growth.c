@@ -24,13 +24,15 @@
 enum { NAME_BYTES = 1024, STACK_SHOWN = 6, NAME_COLUMN = 12 };
 
 static const char about[] =
-    "Shows by stack what there is more (or, negative, less) than before, the largest change first. Of two arguments,\n"
-    "files or directories, each is read as top reads it. Of one directory, or of more than two files: of each process\n"
-    "that has not ended (of all, if all have) its last tick against its first, with the slope per hour, and how "
-    "steady\n"
-    "it is: 100 % grows from tick to tick without exception, 0 % goes up and down.\n\n"
+    "Shows the stacks that have more (or, with a minus sign, less) than before, the largest change first.\n"
+    "\n"
+    "OLD and NEW are files or directories; each is read as top reads it. If one directory or more than two files\n"
+    "are given, the memory in use in the last tick of each process is compared with its first tick. Processes that\n"
+    "have ended count only if all have ended. Each stack then also has its growth per hour, and its steadiness: 100\n"
+    "% if it grew (or shrank) at every tick, 0 % if it went up and down.\n"
+    "\n"
     "  -n N              how many stacks (default 10; 0: all)\n"
-    "  --depth N         how many functions of a stack (default 6; 0: all)\n" DP_QUERY_HELP;
+    "  --depth N         how many functions of each stack (default 6; 0: all)\n" DP_QUERY_HELP;
 
 /* ---- two profiles ----------------------------------------------------------------------------------------------- */
 

@@ -17,14 +17,18 @@
 enum { STACK_SHOWN = 8 };
 
 static const char about[] =
-    "Says which stacks leak, of a directory of heap profiles: whose memory in use grows from tick to tick, more than\n"
-    "chance and load explain, and does not end; the first quarter of the time does not count. Caches that filled\n"
-    "up, tables that were built and a load that rose are none; a data set that only grows looks like a leak and is\n"
-    "called one. Stacks begin at the first function of the program's own code. At least 4 ticks are needed, about 15\n"
-    "to be sure; of a shorter run, what was allocated again and again, never freed, and is left at exit is told.\n\n"
+    "Shows the stacks that leak, from heap profiles of successive ticks. A stack leaks if its memory in use grows\n"
+    "more than chance and a higher load explain, and if the growth does not end. The first quarter of the time is\n"
+    "left out, because all programs grow when they start. A cache that filled up, a table that was built and a load\n"
+    "that rose are no leaks. A data set that only grows cannot be distinguished from a leak and is shown as one.\n"
+    "Stacks begin at the first function of the program's own code.\n"
+    "\n"
+    "At least 4 ticks are needed, and about 15 for a sure result. For a shorter run, the stacks are shown that\n"
+    "allocated again and again, freed almost nothing, and still had the memory in use at exit.\n"
+    "\n"
     "  -n N              how many leaks (default 10; 0: all)\n"
-    "  --confidence N    the least confidence that is told, in percent (default 50)\n"
-    "  --depth N         how many functions of a stack (default 8; 0: all)\n" DP_QUERY_HELP;
+    "  --confidence N    show leaks of at least this confidence, in percent (default 50)\n"
+    "  --depth N         how many functions of each stack (default 8; 0: all)\n" DP_QUERY_HELP;
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 

@@ -10,20 +10,21 @@
 
 static const struct dp_cli_verb verbs[] = {
     {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
-    {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show which functions have most of a profile",
-     dp_cli_top},
-    {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show who calls whom", dp_cli_tree},
-    {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for which holders of locks", dp_cli_waits},
-    {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show which stacks have more than before", dp_cli_growth},
-    {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "say which stacks leak", dp_cli_leaks},
-    {"check", "--max-growth N% [OPTION]... OLD NEW", "fail where there is more than a budget allows", dp_cli_check},
-    {"rss", "[--json] PID [DIR] | PATH...", "say where the resident memory of a process went", dp_cli_rss},
-    {"view", "PATH... [-o FILE.html]", "one HTML page that shows profiles over time", dp_cli_view},
-    {"timeline", "PATH... -o OUT", "events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
-    {"convert", "IN -o OUT", "a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
+    {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show the functions with the largest values", dp_cli_top},
+    {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show stacks as a tree of calls", dp_cli_tree},
+    {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for locks, and which stacks held them",
+     dp_cli_waits},
+    {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show the stacks that have more than before", dp_cli_growth},
+    {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "show the stacks that leak", dp_cli_leaks},
+    {"check", "--max-growth N% [OPTION]... OLD NEW", "fail if a profile has grown more than a budget allows",
+     dp_cli_check},
+    {"rss", "[--json] PID [DIR] | PATH...", "show where the resident memory of a process went", dp_cli_rss},
+    {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
+    {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
+    {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
     {"push", "DIR... --to URL [OPTION]...", "send profiles to a database as they appear", dp_cli_push},
-    {"merge", "PATH... -o OUT", "many profiles as one", dp_cli_merge},
-    {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "what happened between two profiles", dp_cli_diff},
+    {"merge", "PATH... -o OUT", "merge many profiles into one", dp_cli_merge},
+    {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "write what happened between two profiles", dp_cli_diff},
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -51,7 +52,7 @@ static void usage(FILE *to)
           to);
     for (size_t i = 0; i < N_VERBS; i++)
         fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
-    fputs("\n  deltaprof VERB --help    more about one, as deltaprof help VERB\n"
+    fputs("\n  deltaprof VERB --help    shows the options of a verb, as deltaprof help VERB does\n"
           "  deltaprof --version\n\n"
           "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
           "    deltaprof top profiles\n",

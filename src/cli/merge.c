@@ -12,16 +12,19 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes one gzipped pprof of all FILEs (- is standard input), raw or gzipped, of any producer. Flows (alloc_*,\n"
-    "contentions, delay and all others) are summed; what is in use (inuse_*) comes from the newest file of each "
-    "process\n"
-    "(by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of each program, by time) that has not ended, and is "
-    "summed\n"
-    "over processes; if all have ended, from the last file before the end of each.\n\n"
-    "  -o OUT          where to write it; appears only when it is whole. Without: standard output\n"
-    "  --kind KIND     of a directory: heap, block, mutex or events (default: heap)\n"
-    "  --inherited     memory that a process has from before its fork counts in a sum over processes as well\n"
-    "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
+    "Merges all profiles at PATH into one gzipped pprof file. A PATH is a pprof file of any producer, raw or\n"
+    "gzipped (- is standard input), a directory of profiles, or a glob.\n"
+    "\n"
+    "Types that count the events of a window (alloc_*, contentions, delay and all others) are summed over all\n"
+    "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
+    "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
+    "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
+    "ordered by time.\n"
+    "\n"
+    "  -o OUT          where to write it (default: standard output); a file appears when it is complete\n"
+    "  --kind KIND     which profiles of a directory: heap, block, mutex or events (default: heap)\n"
+    "  --inherited     also add, in a sum over processes, the memory that a process inherited at its fork\n"
+    "  --limit BYTES   the largest size of a FILE after decompression (k M G; default 1G)\n";
 
 static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited, const char *path)
 {

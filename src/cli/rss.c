@@ -19,12 +19,15 @@
 #include <unistd.h>
 
 static const char about[] =
-    "Says where the resident memory of a running process, or of profiles (files and directories), went: what is in\n"
-    "use by malloc, what malloc holds beyond that, mappings (with mmap=on), stacks, private pages of files, the\n"
-    "profiler itself, and what is not explained. A profile tells these parts in its comments, since the process knows\n"
-    "them at each tick. For a process they are brought up to date with /proc/PID/smaps; its profiles are looked for\n"
-    "where it was told to write them, or in DIR. A process that is not profiled is explained by kinds of mappings.\n"
-    "Shared memory and pages of files are not anonymous and are told apart.\n\n"
+    "Shows where the resident memory of a running process went, or of the processes that wrote the profiles at PATH\n"
+    "(files and directories). The parts are: in use by malloc, held by malloc beyond that, mappings (with mmap=on),\n"
+    "stacks, private pages of files, the profiler itself, and the rest, which is not explained.\n"
+    "\n"
+    "A profiled process measures these parts at each tick and writes them into comments of its profiles. With PID,\n"
+    "they are brought up to date by /proc/PID/smaps. The profiles of PID are read from the directory to which it\n"
+    "writes them, or from DIR. The memory of a process that is not profiled is divided by kind of mapping. Shared\n"
+    "memory and pages of files are not anonymous, and are shown separately.\n"
+    "\n"
     "  --json            one JSON object; sizes are bytes\n";
 
 enum { MAPPINGS_SHOWN = 5 };

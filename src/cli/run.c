@@ -22,15 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char about[] = "Runs COMMAND with the profiler in it. The exit status is COMMAND's; 127 if it does not "
-                            "exist, 126 if it cannot be\n"
-                            "run or no profiler can be loaded into it, 2 if an option is wrong. Without -o out=DIR, "
-                            "profiles go to the current\n"
-                            "directory, as PROGRAM.PID.SEQ.KIND.pb.gz. Programs that COMMAND starts are profiled too, "
-                            "unless exe= says otherwise.\n"
-                            "\n"
-                            "Keys of -o and of DELTAPROF_CONF, with their defaults. Sizes take k M G, times ns us ms s "
-                            "m h; \\, is a comma.\n\n";
+static const char about[] =
+    "Runs COMMAND with the profiler loaded into it. Programs that COMMAND starts are profiled too, unless exe=\n"
+    "excludes them. Without -o out=DIR, profiles are written to the current directory, as\n"
+    "PROGRAM.PID.SEQ.KIND.pb.gz.\n"
+    "\n"
+    "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
+    "loaded into it; 2 if an option is wrong.\n"
+    "\n"
+    "Keys of -o and of DELTAPROF_CONF, with their defaults. Sizes take k M G, times ns us ms s m h; \\, is a comma.\n"
+    "\n";
 
 /* A growing "a,b,c". */
 struct text {

@@ -14,14 +14,17 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes the events of profiles of kind `events` (run with -o events=on), in the order of time and by thread. In\n"
-    "Perfetto (ui.perfetto.dev): waits are slices, allocations and unlocks are instants, each with its values, labels\n"
-    "and stack; memory is two counters. In Firefox Profiler (profiler.firefox.com): allocations are native "
-    "allocations,\n"
-    "waits are markers. From a directory, the heap profiles beside the events give the counter of what is in use.\n\n"
-    "  -o OUT          where to write it; .pftrace and .perfetto-trace are Perfetto's, .json is Firefox Profiler's\n"
-    "  --to FORMAT     perfetto or firefox, whatever OUT is called\n"
-    "  --limit BYTES   most bytes of a FILE, uncompressed (k M G; default 1G)\n";
+    "Writes the events in profiles of kind `events` (deltaprof run -o events=on) as a trace, ordered by time and by\n"
+    "thread. Each event has its values, labels and stack.\n"
+    "\n"
+    "In Perfetto (ui.perfetto.dev), waits are slices, allocations and unlocks are instants, and memory is two\n"
+    "counters. In Firefox Profiler (profiler.firefox.com), allocations are native allocations, and waits are\n"
+    "markers. If a PATH is a directory, the heap profiles beside the events give the counter of memory in use.\n"
+    "\n"
+    "  -o OUT          where to write the trace; OUT.pftrace and OUT.perfetto-trace are for Perfetto, OUT.json is\n"
+    "                  for Firefox Profiler\n"
+    "  --to FORMAT     perfetto or firefox, for any other name of OUT\n"
+    "  --limit BYTES   the largest size of a FILE after decompression (k M G; default 1G)\n";
 
 enum format { UNKNOWN, PERFETTO, FIREFOX };
 

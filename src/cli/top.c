@@ -15,19 +15,24 @@
 #define NAME_LEAST  20
 
 static const char about[] =
-    "Shows the functions that have most, of any pprof file (- is standard input), raw or gzipped, or of all profiles\n"
-    "in a directory. Over several files, flows (alloc_*, contentions, delay and all others) are summed; what is in "
-    "use\n"
-    "(inuse_*) comes from the newest file of each process (by the name PROGRAM.PID.SEQ.KIND.pb.gz; other files: of\n"
-    "each program, by time) that has not ended, and is summed over processes; if all have ended, from the last file\n"
-    "before the end of each. Lines and inlined functions come from the program's files where these are here with the\n"
-    "same build-id and have debug information. On a terminal, long names have their middle left out.\n\n"
+    "Shows the functions with the largest values. A PATH is a pprof file of any producer, raw or gzipped (- is\n"
+    "standard input), a directory of profiles, or a glob.\n"
+    "\n"
+    "Types that count the events of a window (alloc_*, contentions, delay and all others) are summed over all\n"
+    "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
+    "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
+    "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
+    "ordered by time.\n"
+    "\n"
+    "Lines and inlined functions are read from the program's own files, if this machine has them with the same\n"
+    "build-id and with debug information. On a terminal, the middle of long names is left out.\n"
+    "\n"
     "  -n N              how many functions (default 20; 0: all)\n"
-    "  --cum             sorted by what a function and all that it called have\n"
+    "  --cum             sort by the value of a function and of all that it called\n"
     "  --by WHAT         function (default), line, file, library, or label:KEY\n"
-    "  --columns LIST    more of each function, from its own rows (with --cum, from all that it called, too): sample\n"
-    "                    types, and, of programs with age=on, lifetime: how long its blocks lived on average; and\n"
-    "                    temporary: the share of them that lived less than 1 ms\n" DP_QUERY_HELP;
+    "  --columns LIST    more columns: sample types; and, for programs with age=on, lifetime (how long the blocks\n"
+    "                    lived on average) and temporary (the share of blocks that lived less than 1 ms). They have\n"
+    "                    the function's own values; with --cum, also the values of all that it called\n" DP_QUERY_HELP;
 
 /*
  * A column is a sample type, or the quotient of two: both lie in the count's columns.

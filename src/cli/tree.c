@@ -22,12 +22,14 @@
 enum { NAME_COLUMN = 19, NAME_LEAST = 20, MAX_INDENT = 30 };
 
 static const char about[] =
-    "Shows stacks as a tree, of the same files and by the same rules as top: from the outermost function down to the\n"
-    "ones that have it themselves; with --callers or --callees of one function. A function without numbers has all\n"
-    "that the one above it has.\n\n"
-    "  --callers REGEX   who calls the functions that match, up to the outermost\n"
-    "  --callees REGEX   what the functions that match call; with either, nothing is folded\n"
-    "  --min PERCENT     what has less is counted together (default 1)\n" DP_QUERY_HELP;
+    "Shows stacks as a tree, from the outermost function down to the functions that allocated or waited. Reads the\n"
+    "same files as top, by the same rules. A function without numbers has the same value as the function above it.\n"
+    "\n"
+    "  --callers REGEX   show the callers of the functions that match, up to the outermost\n"
+    "  --callees REGEX   show the functions that the functions that match call; with --callers or --callees,\n"
+    "                    nothing is folded\n"
+    "  --min PERCENT     functions with less than this share of the total are shown as one sum (default "
+    "1)\n" DP_QUERY_HELP;
 
 struct shown {
     struct dp_query view;

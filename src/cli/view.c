@@ -22,11 +22,14 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes one HTML page that shows the profiles: charts over time, flame graphs of any range of it, two ranges\n"
-    "compared, tables, locks and growth. Prints the page's name. It needs no network and no server; keep it, or send\n"
-    "it to somebody. A PATH is a file of any producer, raw or gzipped, a directory or a glob; - is standard input.\n\n"
-    "  -o FILE         where to write it (default: deltaprof-PROGRAM.html, here); appears only when it is whole\n"
-    "  --limit BYTES   most bytes of a profile, uncompressed (k M G; default 1G)\n";
+    "Writes one HTML page that shows the profiles: charts over time, flame graphs of any range of time, comparison\n"
+    "of two ranges, tables, locks and growth. Prints the name of the page. The page needs no network and no server,\n"
+    "so it can be kept or sent to somebody. A PATH is a file of any producer, raw or gzipped, a directory or a\n"
+    "glob; - is standard input.\n"
+    "\n"
+    "  -o FILE         where to write the page (default: deltaprof-PROGRAM.html in the current directory); the file\n"
+    "                  appears when it is complete\n"
+    "  --limit BYTES   the largest size of a profile after decompression (k M G; default 1G)\n";
 
 /* A file that is not named PROGRAM.PID.SEQ.KIND.pb.gz. */
 struct loose {

@@ -20,9 +20,11 @@
 enum { NAME_END = '\x1f', WAITER_END = '\x1e' };
 
 static const char about[] =
-    "Shows which stacks waited for a lock, and below each the stack that held the lock meanwhile, those with most\n"
-    "waiting time first, and how often that stack unlocked. Each profile of locks names its 64 largest pairs. A PATH\n"
-    "is a file (- is standard input), a directory or a glob. Filters match if a function of either stack does.\n\n"
+    "Shows pairs of stacks: a stack that waited for locks, and below it the stack that held them meanwhile, with\n"
+    "the number of its unlocks. The pairs with the most waiting time come first. Each lock profile has its 64\n"
+    "largest pairs. A PATH is a file (- is standard input), a directory or a glob. A filter selects a pair if one\n"
+    "of its two stacks matches.\n"
+    "\n"
     "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP;
 
 struct sum {

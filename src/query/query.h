@@ -80,25 +80,27 @@ enum {
     }
 
 /* Their help. */
-#define DP_QUERY_HELP                                                                                               \
-    "  --type TYPE       sample type, such as alloc_space (default: the profile's own, else its last)\n"            \
-    "  --kind KIND       of a directory: heap, block, mutex or events (default: what has TYPE, else heap)\n"        \
-    "  --label KEY=VALUE only samples with this label; may be given more than once, then all must match\n"          \
-    "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"              \
-    "  --ignore REGEX    no stacks with one that matches\n"                                                         \
-    "  --hide REGEX      functions that match are left out of stacks\n"                                             \
-    "  --fold REGEX      more functions that only pass an allocation on and are shown as part of their caller,\n"   \
-    "                    as operator new, std::allocator, xmalloc, zmalloc and others are; @FILE has one a line,\n" \
-    "                    $XDG_CONFIG_HOME/deltaprof/fold (~/.config) has those that are always folded\n"            \
-    "  --raw             nothing is folded, and native frames between two frames of a language (Python, Lua: its\n" \
-    "                    interpreter) are shown, too\n"                                                             \
-    "  --names WHICH     short (default): C++ without parameters and nested template arguments; or full\n"          \
-    "  --at WHEN         the file of each process of that time: peak (most in use), exit, last, or a time\n"        \
-    "                    (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"                                                         \
-    "  --inherited       memory that a process has from before its fork (label fork=inherited) counts in a sum\n"   \
-    "                    over processes as well\n"                                                                  \
-    "  --json            one JSON object; sizes are bytes, times ns\n"                                              \
-    "  --limit BYTES     most bytes of a FILE, uncompressed (k M G; default 1G)\n"
+#define DP_QUERY_HELP                                                                                                 \
+    "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"      \
+    "  --kind KIND       which profiles of a directory: heap, block, mutex or events (default: those that have\n"     \
+    "                    TYPE, else heap)\n"                                                                          \
+    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them\n"      \
+    "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"                \
+    "  --ignore REGEX    only stacks without a function, file or library that matches\n"                              \
+    "  --hide REGEX      leave functions that match out of the stacks\n"                                              \
+    "  --fold REGEX      show functions that match as a part of their caller, because they only pass an allocation\n" \
+    "                    on. operator new, std::allocator, xmalloc, zmalloc and others are folded without this\n"     \
+    "                    option. @FILE has one REGEX a line. $XDG_CONFIG_HOME/deltaprof/fold (or\n"                   \
+    "                    ~/.config/deltaprof/fold) is always read\n"                                                  \
+    "  --raw             fold nothing; also show the native frames of the interpreter between two functions of its\n" \
+    "                    language (Python, Lua)\n"                                                                    \
+    "  --names WHICH     short (default): C++ names without parameters and nested template arguments; or full\n"      \
+    "  --at WHEN         for each process, read the file of this moment: peak (most memory in use), exit (before\n"   \
+    "                    its exit handlers), last, or a time (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"                       \
+    "  --inherited       also add, in a sum over processes, the memory that a process inherited at its fork (label\n" \
+    "                    fork=inherited)\n"                                                                           \
+    "  --json            one JSON object; sizes are bytes, times are ns\n"                                            \
+    "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n"
 
 /* Room for as many labels as there are arguments. 0, or DP_EXIT_FAILED after one line. */
 int dp_query_init(struct dp_query *, const char *verb, int argc);
