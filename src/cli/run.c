@@ -24,8 +24,8 @@
 
 static const char about[] =
     "Runs COMMAND with the profiler loaded into it. Programs that COMMAND starts are profiled too, unless exe=\n"
-    "excludes them. Without -o out=DIR, profiles are written to the current directory, as\n"
-    "PROGRAM.PID.SEQ.KIND.pb.gz.\n"
+    "excludes them. Profiles are written as out/PROGRAM.PID.SEQ.KIND.pb.gz. Without out=, they are written to the\n"
+    "current directory, or, with listen= but without events=, not at all.\n"
     "\n"
     "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
     "loaded into it; 2 if an option is wrong.\n"

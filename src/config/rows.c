@@ -26,7 +26,7 @@ static const struct dp_config_row rows[] = {
      DP_KEY_TIME, AT(block_rate_ns), 0, HOUR, DP_KEY_LIVE, NULL},
     {{"interval", "TIME", "15s", "how often profiles are written; 0 = only on request and at exit"},
      DP_KEY_TIME, AT(interval_ns), OR_ZERO(MS), 8760 * HOUR, DP_KEY_LIVE, NULL},
-    {{"out", "DIR", ". under run and LD_PRELOAD, else none",
+    {{"out", "DIR", ". under run and LD_PRELOAD without listen, else none",
       "directory for profile files, %e = program, %p = pid, %h = host, %% = %; none = no files"},
      DP_KEY_DIRECTORY, AT(out), 0, 0, 0, "none"},
     {{"keep", "N", "5760", "most ticks kept per process; beyond as many in a directory, the oldest of ended processes are deleted; 0 = all"},
