@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! Uses every way in which threads wait for each other in Rust's std, and prints how many turns there were.
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{mpsc, Arc, Barrier, Condvar, Mutex, Once, RwLock};
 use std::thread;
 use std::time::Duration;
 
 static INIT: Once = Once::new();
+static STAGE: AtomicU64 = AtomicU64::new(0); // of the thread that holds locks for long; others contend meanwhile
 
 fn us(n: u64) {
     thread::sleep(Duration::from_micros(n));
@@ -18,8 +20,8 @@ fn holds_long(m: &Mutex<u64>) {
 }
 
 #[inline(never)]
-fn holds_short(m: &Mutex<u64>) {
-    *m.lock().unwrap() += 1;
+fn holds_short(m: &Mutex<u64>) -> u64 {
+    *m.lock().unwrap()
 }
 
 #[inline(never)]
@@ -77,21 +79,27 @@ fn main() {
     for i in 0..3 {
         let (m, l, event, all) = (m.clone(), l.clone(), event.clone(), all.clone());
         threads.push(thread::spawn(move || {
+            all.wait();
             for _ in 0..N {
                 if i == 0 {
                     holds_long(&m);
-                } else {
-                    holds_short(&m);
-                    us(200);
                 }
             }
+            STAGE.fetch_add((i == 0) as u64, SeqCst);
+            while STAGE.load(SeqCst) < 1 {
+                holds_short(&m);
+                us(200);
+            }
+            all.wait();
             for _ in 0..N {
                 if i == 0 {
                     writes(&l);
                     us(50);
-                } else {
-                    reads(&l);
                 }
+            }
+            STAGE.fetch_add((i == 0) as u64, SeqCst);
+            while STAGE.load(SeqCst) < 2 {
+                reads(&l);
             }
             all.wait();
             wants_it_made();
