@@ -60,7 +60,9 @@ static const struct {
      "*absl::*Mutex::IncrementSynchSem*|*absl::*Mutex::DecrementSynchSem*|*absl::*Mutex::Wakeup*|"
      "*absl::*SpinLockWa*|AbslInternalSpinLock*",
      DP_FUTEX_PASS},
-    {"*absl::*Mutex::Await*|*absl::*Mutex::LockWhen*|*absl::*Mutex::ReaderLockWhen*|*absl::*CondVar::*", DP_FUTEX_COND},
+    {"*absl::*Mutex::Await*|*absl::*Mutex::LockWhen*|*absl::*Mutex::ReaderLockWhen*|*absl::*CondVar::*|"
+     "*absl::*Notification::*|*absl::*BlockingCounter::*|*absl::*Barrier::Block*",
+     DP_FUTEX_COND},
     {"*absl::*Mutex::LockSlow*|*absl::*Mutex::UnlockSlow*", DP_FUTEX_MUTEX | DP_FUTEX_WEAK},
     {"*absl::*Mutex::Reader*", DP_FUTEX_RWLOCK},
     {"*absl::*Mutex::*|*absl::*SpinLock::*|SpinLock::*|base::internal::SpinLock*", DP_FUTEX_MUTEX},

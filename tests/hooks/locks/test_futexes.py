@@ -142,6 +142,56 @@ def that_rust_names_its_locks_and_their_holders():
     assert not seen(t, 'block', 'futex'), t
 
 
+def parking_lot_program():
+    """Builds the victim with parking_lot. None: there is no cargo of today, or it cannot reach its registry."""
+    version = subprocess.run(['cargo', '--version'], capture_output=True, text=True).stdout if shutil.which('cargo') else ''
+    if not version or int(version.split('.')[1]) < 70:
+        print('skipped: no cargo from 1.70 on')
+        return None
+    crate = new_directory()
+    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(crate, 'target'), CARGO_NET_RETRY='0', CARGO_HTTP_TIMEOUT='20')
+    os.mkdir(os.path.join(crate, 'src'))
+    shutil.copy(os.path.join(os.path.dirname(__file__), 'victim_parking_lot.rs'), os.path.join(crate, 'src/main.rs'))
+    with open(os.path.join(crate, 'Cargo.toml'), 'w') as f:
+        f.write('[package]\nname = "victim"\nversion = "0.0.0"\nedition = "2018"\n[dependencies]\nparking_lot = "=0.12.3"\n')
+    fetched = subprocess.run(['cargo', 'fetch'], cwd=crate, env=env, capture_output=True, text=True)
+    if fetched.returncode:
+        print('skipped: no registry of crates:', fetched.stderr.splitlines()[0])
+        return None
+    subprocess.run(['cargo', 'build', '--release', '--offline', '-q'], cwd=crate, env=env, check=True)
+    return os.path.join(crate, 'target/release/victim')
+
+
+def that_parking_lot_names_its_locks_and_their_holders():
+    program = parking_lot_program()
+    if not program:
+        return
+    t = totals(same([program], ALL))
+    agree(t, 'rwlock', 'once')
+    waits, blame = seen(t, 'block', 'mutex'), seen(t, 'mutex', 'mutex')
+    gave_up = waits['victim::tries_for_a_while']  # no holder ever wakes this thread again
+    assert gave_up > 19e6 and delay(t['mutex'], 'mutex') == delay(t['block'], 'mutex') - gave_up > 0, t
+    assert delay(t['mutex'], 'cond') == 0 and blame['victim::holds_long'] > 0, t
+    assert max(seen(t, 'mutex', 'rwlock').items(), key=lambda item: item[1])[0] == 'victim::writes', t
+    for lock, function in (('mutex', 'holds_short'), ('rwlock', 'reads'), ('once', 'wants_it_made'), ('cond', 'is_idle'), ('cond', 'gives_up')):
+        assert seen(t, 'block', lock).get('victim::' + function, 0) > 1e6, (lock, function, t)
+    assert not seen(t, 'block', 'futex') and not seen(t, 'block', 'park'), t
+
+
+def that_abseil_names_its_locks_and_their_holders():
+    if not os.path.exists(victim('abseil')):
+        print('skipped: no abseil')
+        return
+    t = totals(same([victim('abseil')], ALL))
+    agree(t, 'mutex', 'rwlock', 'once')
+    for lock, holder in ('mutex', 'holds_long()'), ('rwlock', 'writes()'), ('once', 'wants_it_made()'):
+        assert seen(t, 'mutex', lock).get(holder, 0) > 1e6, (lock, holder, t)
+    for lock, function in (('mutex', 'holds_short()'), ('rwlock', 'reads()'), ('once', 'wants_it_made()'), ('cond', 'is_idle()'),
+                           ('cond', 'gives_up()'), ('cond', 'waits_for()'), ('cond', 'waits_for_the_end()')):
+        assert seen(t, 'block', lock).get(function, 0) > 1e6, (lock, function, t)
+    assert not seen(t, 'block', 'futex') and not seen(t, 'block', 'park'), t
+
+
 def that_parking_is_no_lock_in_a_stripped_program():
     """Without symbol names, wakes tell what is a lock: an idle thread never wakes another one where it waited itself."""
     program = rust_program('-C', 'strip=symbols')
