@@ -8,19 +8,26 @@ from harness import main, profiles, run, victim
 NATIVE = ['inner', 'outer', 'main', '__libc_start_call_main', '__libc_start_main', '__libc_start_main_impl', '_start']
 
 
-def stacks(mode):
+def stacks(mode, most=32):
+    """The stacks of what `inner` allocates."""
+    return read(mode, most)[0]
+
+
+def read(mode, most):
+    """The same, and the number of stacks that the profile says were cut short."""
     r = run([victim('generated'), mode], 'heap_rate=1,interval=0')
     path = f'/tmp/perf-{r.stdout.strip()}.map'
     if os.path.exists(path):
         os.unlink(path)
     assert r.status == 0 and not r.stderr, r.stderr
-    found = {}
+    found, cut = {}, 0
     for p in profiles(r):
+        cut += sum(int(c.split()[0]) for c in p.comments if c.endswith('stacks cut short: unreadable memory or unknown unwind data'))
         for s in p.samples:
             if s.values['alloc_space'] and s.frames[0].function == 'inner':
                 found[tuple(s.frames)] = s.values['alloc_objects']
-    assert sum(found.values()) == 32, found
-    return sorted(found, key=len)
+    assert sum(found.values()) == most, found
+    return sorted(found, key=len), cut
 
 
 def that_frame_pointers_lead_through_generated_code():
@@ -46,6 +53,17 @@ def that_the_programs_perf_map_names_generated_code():
         generated = [f for f in stack if f.function == 'handler']
         assert len(generated) == [f.function for f in stack].count('inner'), stack
         assert {f.file for f in generated} == {'/app/file.js'}, generated
+
+
+def that_tables_registered_with_libgcc_are_not_read():
+    """The victim checks that libgcc's own unwinder finds `main` by them. It withdraws them and unmaps the code before the last
+    eight allocations."""
+    found = stacks('registers-fp', 40)
+    assert len(found) == 5 and all('main' in [f.function for f in stack] for stack in found), found
+    found, cut = read('registers', 40)
+    assert cut >= 32, (cut, found)
+    for names in ([f.function or '' for f in stack] for stack in found):
+        assert names[:2] == ['inner', 'main'] or (names[0] == 'inner' and names[1] not in NATIVE and names[2:] in ([], ['[truncated]'])), names
 
 
 main(globals())

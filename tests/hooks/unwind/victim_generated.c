@@ -3,14 +3,17 @@
  * Makes code at run time, which has no unwind tables, and allocates in functions that it calls. Prints its pid and the
  * address of the code. usage: victim_generated MODE. `keeps`: the code keeps a frame pointer. `moves`: it points the
  * register elsewhere into the stack. `clears`: it sets the register to 0. `map`: it keeps a frame pointer, and has a
- * name in /tmp/perf-PID.map.
+ * name in /tmp/perf-PID.map. `registers`: it keeps no frame pointer, and has unwind tables for libgcc alone, by
+ * __register_frame; `registers-fp`: both. At the end these two withdraw the tables and unmap the code.
  */
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unwind.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -20,6 +23,14 @@ static const uint8_t keeps[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 static const uint8_t moves[] = {0x55, 0x48, 0x8d, 0x6c, 0x24, 0x28, 0xff, 0xd7, 0x5d, 0xc3};
 /* push %rbp; xor %ebp, %ebp; call *%rdi; pop %rbp; ret */
 static const uint8_t clears[] = {0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3};
+/* sub $40, %rsp; call *%rdi; add $40, %rsp; ret */
+static const uint8_t registers[] = {0x48, 0x83, 0xec, 0x28, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x28, 0xc3};
+/* advance_loc 4; def_cfa_offset 48; advance_loc 6; def_cfa_offset 8 */
+static const uint8_t cfi[] = {0x44, 0x0e, 48, 0x46, 0x0e, 8};
+/* advance_loc 1; def_cfa_offset 16; offset(rbp) 2; advance_loc 3; def_cfa rbp, 16; advance_loc 3; def_cfa rsp, 8 */
+static const uint8_t cfi_fp[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x43, 0x0c, 7, 8};
+/* code alignment 1, data alignment -8, return address; def_cfa rsp, 8; offset(ra) 1 */
+static const uint8_t cie[] = {1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1};
 #elif defined(__aarch64__)
 /* stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret */
 static const uint32_t keeps[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
@@ -27,6 +38,14 @@ static const uint32_t keeps[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd,
 static const uint32_t moves[] = {0xa9bf7bfd, 0x9100a3fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
 /* mov x29, 0 */
 static const uint32_t clears[] = {0xa9bf7bfd, 0xd280001d, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
+/* str x30, [sp, -16]!; blr x0; ldr x30, [sp], 16; ret */
+static const uint32_t registers[] = {0xf81f0ffe, 0xd63f0000, 0xf84107fe, 0xd65f03c0};
+/* advance_loc 4; def_cfa_offset 16; offset(x30) 2; advance_loc 8; def_cfa_offset 0; restore(x30) */
+static const uint8_t cfi[] = {0x44, 0x0e, 16, 0x9e, 2, 0x48, 0x0e, 0, 0xde};
+/* advance_loc 4; def_cfa_offset 16; offset(x29) 2; offset(x30) 1; advance_loc 12; def_cfa_offset 0; restore both */
+static const uint8_t cfi_fp[] = {0x44, 0x0e, 16, 0x9d, 2, 0x9e, 1, 0x4c, 0x0e, 0, 0xdd, 0xde};
+/* code alignment 1, data alignment -8, return address; def_cfa sp, 0 */
+static const uint8_t cie[] = {1, 0, 1, 0x78, 30, 0x0c, 31, 0};
 #endif
 
 typedef void (*callback_fn)(void);
@@ -34,8 +53,60 @@ static void (*generated)(callback_fn);
 void *volatile kept[64];
 static int depth;
 
+/* ---- unwind tables ------------------------------------------------------------------------------------------------
+ */
+
+void __register_frame(void *eh_frame);
+void __deregister_frame(void *eh_frame);
+
+/* Appends a record: its length, an id, then bytes, filled up with DW_CFA_nop. Returns its end. */
+static uint8_t *put(uint8_t *to, uint32_t id, const void *bytes, size_t n)
+{
+    uint32_t length = (uint32_t)((n + 4 + 7) & ~(size_t)7) + 4;
+    memset(to, 0, 4 + length);
+    memcpy(to, &length, 4);
+    memcpy(to + 4, &id, 4);
+    memcpy(to + 8, bytes, n);
+    return to + 4 + length;
+}
+
+/* A CIE, an FDE for the code, and an end: what a JIT compiler hands to libgcc. */
+static void *register_tables(void *code, uint64_t n_bytes, const void *program, size_t n)
+{
+    static uint8_t eh_frame[128], fde[64];
+    uint8_t *at = put(eh_frame, 0, cie, sizeof cie);
+    memcpy(fde, &code, 8); /* addresses are absolute: the CIE has no augmentation */
+    memcpy(fde + 8, &n_bytes, 8);
+    memcpy(fde + 16, program, n);
+    at = put(at, (uint32_t)(at + 4 - eh_frame), fde, 16 + n);
+    memset(at, 0, 4);
+    __register_frame(eh_frame);
+    return eh_frame;
+}
+
+static bool reached_main;
+int main(int argc, char **argv);
+
+static _Unwind_Reason_Code look_for_main(struct _Unwind_Context *context, void *unused)
+{
+    (void)unused;
+    if (_Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(context)) == (void *)main)
+        reached_main = true;
+    return _URC_NO_REASON;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------------------
+ */
+
+static bool tables;
+
 __attribute__((noinline)) void inner(void)
 {
+    if (tables) {
+        reached_main = false;
+        _Unwind_Backtrace(look_for_main, NULL);
+        assert(reached_main); /* the tables are right */
+    }
     for (int i = 0; i < 8; i++)
         kept[depth * 8 + i] = malloc(1000);
     if (++depth < 4)
@@ -60,6 +131,9 @@ int main(int argc, char **argv)
     } else if (!strcmp(argv[1], "clears")) {
         code = clears;
         n = sizeof clears;
+    } else if (!strcmp(argv[1], "registers")) {
+        code = registers;
+        n = sizeof registers;
     }
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(page != MAP_FAILED);
@@ -67,6 +141,12 @@ int main(int argc, char **argv)
     assert(!mprotect(page, 4096, PROT_READ | PROT_EXEC));
     __builtin___clear_cache(page, (char *)page + n);
     memcpy(&generated, &page, sizeof page);
+    void *registered = NULL;
+    if (!strcmp(argv[1], "registers"))
+        registered = register_tables(page, n, cfi, sizeof cfi);
+    else if (!strcmp(argv[1], "registers-fp"))
+        registered = register_tables(page, n, cfi_fp, sizeof cfi_fp);
+    tables = registered;
     if (!strcmp(argv[1], "map")) {
         char path[64];
         snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
@@ -78,5 +158,12 @@ int main(int argc, char **argv)
     }
     printf("%d\n", (int)getpid());
     outer();
+    if (registered) {
+        __deregister_frame(registered);
+        munmap(page, 4096);
+        tables = false;
+        depth = 4;
+        inner();
+    }
     return 0;
 }
