@@ -153,8 +153,9 @@ static int start(const struct dp_config *conf, bool preloaded)
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
     if (!dp_load_relaxed(&dp_core.hooks) && !dp_heap_name(1))
-        dp_log(DP_LOG_ERROR,
-               "no interposer is active: only what a runtime reports itself is seen (link deltaprof-preload)");
+        dp_log(DP_LOG_ERROR, "no interposer is active: malloc and locks are not seen, only events that the program "
+                             "reports itself; to see "
+                             "them, link deltaprof-preload");
     return 0;
 }
 

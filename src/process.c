@@ -127,8 +127,9 @@ void deltaprof_stop_agent(void)
     int64_t kept = deltaprof_guard_enter();
     bool agent = dp_agent_is_running(), listen = dp_listen_stop();
     if (agent && !dp_agent_quiesce(dp_exit_deadline()))
-        dp_log(DP_LOG_ERROR,
-               "the background thread is stuck in a sink and does not end; the program continues with it");
+        dp_log(
+            DP_LOG_ERROR,
+            "the background thread is stuck while it writes a profile, and cannot be stopped; the program continues");
     if (agent || listen)
         dp_store_relaxed(&dp_core.paused, true);
     deltaprof_guard_exit(kept);

@@ -54,7 +54,7 @@ int dp_cli_beside_check(const struct dp_config *conf, char dir[DP_CONFIG_TEXT], 
         !*conf->out               ? "needs out=DIR, whose files are sent"
         : !expand(dir, conf->out) ? "needs one directory: out=DIR without %e and %p"
         : getpid() == 1 || is_reaper
-            ? "would give COMMAND a child here, as process 1 or a subreaper: run deltaprof push beside it"
+            ? "COMMAND would become the pusher's parent, as process 1 or a subreaper; start deltaprof push separately"
         : dp_cli_pusher(path) ? "deltaprof-push is not installed"
                               : NULL;
     if (!reason)

@@ -218,7 +218,7 @@ static int parse(struct options *o, int argc, char **argv)
         return DP_EXIT_USAGE;
     }
     if (o->first && !o->stream) {
-        dp_print_error("diff", "--first goes with --stream");
+        dp_print_error("diff", "--first needs --stream");
         return DP_EXIT_USAGE;
     }
     return 0;

@@ -160,8 +160,9 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
 {
     struct dp_query_series series = {.view = v};
     if ((v->type_name && strcmp(v->type_name, "inuse_space")) || (v->kind && strcmp(v->kind, "heap"))) {
-        dp_print_error(v->verb,
-                       "--type and --kind go with two arguments, OLD NEW; else it is inuse_space of heap profiles");
+        dp_print_error(
+            v->verb,
+            "--type and --kind need two arguments, OLD NEW; a directory is compared by inuse_space of heap profiles");
         return DP_EXIT_USAGE;
     }
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);

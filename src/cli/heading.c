@@ -92,7 +92,7 @@ void dp_cli_heading(const struct dp_query *v)
         printf(", summed over %zu files", v->paths.n);
     putchar('\n');
     if (dp_merge_is_state(&v->merge, v->type) && is_past_peak(v))
-        printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
+        printf("When the most memory was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
     for (size_t i = 0; i < v->n_labels; i++)
@@ -148,7 +148,7 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
         fputs("no sample has any of this type", stdout);
     printf(".\nThere is %s: deltaprof %s --type %s %s\n", other, v->verb, other, v->argument);
     if (is_state && v->paths.n > 1 && !is_past_peak(v))
-        printf("At the time when most was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
+        printf("When the most memory was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
 }
 
 void dp_cli_heading_losses(const struct dp_query *v)

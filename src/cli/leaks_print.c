@@ -104,7 +104,7 @@ static void print_evidence(const struct dp_query_evidence *e)
 {
     char pace[48] = "";
     if (e->verdict == DP_QUERY_DOUBLING)
-        printf("%*sdoubled %zu times, each time when it was full, and is not due again yet\n", NAME_COLUMN, "",
+        printf("%*sdoubled %zu times, each time when it was full, and is not full again yet\n", NAME_COLUMN, "",
                e->n_up);
     else if (e->verdict != DP_QUERY_LEFT)
         printf("%*sgrew in %zu of %zu ticks, shrank in %zu; chance: %.2g%% at most\n", NAME_COLUMN, "", e->n_up,
@@ -127,7 +127,7 @@ static int print_leak(struct dp_cli_leaks *r, const struct dp_cli_leak *leak)
     if (leak->since_ns && localtime_r(&seconds, &tm))
         strftime(since, sizeof since, " since %H:%M:%S", &tm);
     if (leak->is_left)
-        printf("%s left at exit, never freed, confidence %.0f%%\n", bytes, 100 * leak->confidence);
+        printf("%s left at exit, almost nothing freed, confidence %.0f%%\n", bytes, 100 * leak->confidence);
     else
         printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * leak->confidence);
     if (leak->n_processes > 1)
@@ -178,7 +178,7 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     if (r->leaks.n)
         printf("%zu leak%s\n\n", r->leaks.n, r->leaks.n == 1 ? "" : "s");
     else
-        puts("No leak: nothing grows and goes on growing.");
+        puts("No leak: no stack grows without end.");
     for (size_t i = 0; i < n && !err; i++) {
         printf("%2zu. ", i + 1);
         err = print_leak(r, &r->leaks.at[i]);
@@ -187,7 +187,7 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     if (n < r->leaks.n)
         printf("%zu more (-n 0 shows all)\n", r->leaks.n - n);
     if (!r->leaks.n && r->closest.confidence >= 0.1 && !err) {
-        fputs("Closest to one: ", stdout);
+        fputs("Closest to a leak: ", stdout);
         err = print_leak(r, &r->closest);
     }
     if (r->filled.n + r->steady.n + r->libraries.n)

@@ -94,7 +94,7 @@ static int interpreter(const char *script, char *line, char path[PATH_MAX], char
     if (!name)
         return refuse(why, n_why, "%s: its #! names no interpreter", script);
     if (!is_executable_file(name))
-        return refuse(why, n_why, "%s: its interpreter %s is not there or not executable", script, name);
+        return refuse(why, n_why, "%s: its interpreter %s does not exist or is not executable", script, name);
     const char *base = strrchr(name, '/');
     const char *argument = strtok_r(NULL, " \t", &rest);
     if (base && !strcmp(base, "/env") && argument && argument[0] != '-' && !strchr(argument, '='))
@@ -143,7 +143,7 @@ static int judge(struct dp_program *program, char *why, size_t n_why)
         return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
                       elf->interp, base_name(ours.interp));
     if (*elf->interp && access(elf->interp, X_OK))
-        return refuse(why, n_why, "%s: its loader %s is not there", file, elf->interp);
+        return refuse(why, n_why, "%s: its loader %s does not exist", file, elf->interp);
     const char *privileged = is_privileged(file);
     if (privileged)
         return refuse(why, n_why, "%s %s: the loader ignores LD_PRELOAD for such programs", file, privileged);

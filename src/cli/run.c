@@ -181,32 +181,31 @@ static const char *way_to_see(const struct dp_binary *elf)
     if (elf->own_hooked)
         return "inside=on shows it";
     if (!strncmp(elf->own_malloc, "mi", 2))
-        return "linked as a shared library, or in Rust within the crate in runtime_hooks/rust, it would be";
-    return "linked as a shared library, or in Rust within the crate in runtime_hooks/rust, it would be; so would a "
-           "jemalloc or tcmalloc whose symbols are there: not stripped, or linked with -Wl,--export-dynamic";
+        return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust";
+    return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust; a jemalloc or tcmalloc is "
+           "seen if its symbols are present: do not strip the program, or link it with -Wl,--export-dynamic";
 }
 
 /* Warns about memory that hooks cannot see, and says what shows it. */
 static void warn(const struct dp_program *program, bool inside)
 {
     static const char *const runtimes[] = {
-        [DP_RUNTIME_GO] = "is a Go program: its heap is not malloc's, only C code that it calls will be seen; "
-                          "its own net/http/pprof shows the heap",
-        [DP_RUNTIME_JAVA] = "runs a Java machine: Java's objects will not be seen, native memory and locks will; "
+        [DP_RUNTIME_GO] = "is a Go program, which does not allocate by malloc: only C code that it calls will be "
+                          "seen; Go's net/http/pprof shows the heap",
+        [DP_RUNTIME_JAVA] = "runs a Java machine: Java's objects will not be seen, native memory and locks will be; "
                             "jcmd PID GC.class_histogram shows the objects",
-        [DP_RUNTIME_V8] = "has V8 inside: JavaScript's objects will not be seen, native memory and locks will; "
+        [DP_RUNTIME_V8] = "has V8 inside: JavaScript's objects will not be seen, native memory and locks will be; "
                           "node --heap-prof shows the objects",
-        [DP_RUNTIME_PARTITION_ALLOC] = "has PartitionAlloc inside, as Chromium: what it allocates will not be seen; "
-                                       "locks will; a build with use_partition_alloc_as_malloc=false shows it",
+        [DP_RUNTIME_PARTITION_ALLOC] = "has PartitionAlloc inside, as Chromium has: its allocations will not be seen, "
+                                       "locks will be; a build with use_partition_alloc_as_malloc=false shows it",
     };
     const struct dp_binary *elf = &program->elf;
     if (elf->runtime)
         dp_print_error("run", "%s %s", program->binary, runtimes[elf->runtime]);
     else if (*elf->own_malloc && !(elf->own_hooked && inside))
         dp_print_error("run", "%s contains its own malloc (%s): %s; %s", program->binary, elf->own_malloc,
-                       elf->own_exported
-                           ? "what it allocates will not be seen"
-                           : "what it allocates through it will not be seen, only what libraries allocate",
+                       elf->own_exported ? "its allocations will not be seen"
+                                         : "allocations of the program will not be seen, only those of libraries",
                        way_to_see(elf));
     if (elf->runtime != DP_RUNTIME_GO && dp_makes_futex_calls(program->binary))
         dp_print_error("run", "%s makes futex calls of its own, without libc: waits in them will not be seen",

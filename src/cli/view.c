@@ -198,7 +198,7 @@ static int add_all(struct view *v)
     for (size_t i = 0; i < v->paths.n; i++) {
         bool is_input = !strcmp(v->paths.at[i], "-");
         if (is_input && v->paths.n > 1) {
-            dp_print_error("view", "- goes with no other file");
+            dp_print_error("view", "- cannot be combined with other files");
             return DP_EXIT_USAGE;
         }
         if (!dp_query_file_parse(v->paths.at[i], &name))

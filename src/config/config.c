@@ -113,7 +113,7 @@ int dp_config_check(const struct dp_config *conf, struct dp_config_error *error)
         !dp_config_given(conf, "token")) {
         dp_text_format(
             error->line, sizeof error->line,
-            "listen=%s can be reached from other machines: it needs token=FILE, or token=none if anybody may ask",
+            "listen=%s can be reached from other machines: set token=FILE, or token=none to serve every client",
             conf->listen);
         return -EINVAL;
     }

@@ -145,7 +145,7 @@ int dp_access_check(const struct dp_access_headers *headers, const char **messag
         return 403;
     }
     if (by_address_only && host && *host && !is_address(host)) {
-        *message = "without a token this endpoint answers to an IP address or localhost as Host only";
+        *message = "without a token, this endpoint accepts only an IP address or localhost as Host";
         return 403;
     }
     if (!*path)
@@ -164,6 +164,6 @@ int dp_access_check(const struct dp_access_headers *headers, const char **messag
         const char *text = authorization + 6 + strspn(authorization + 6, " ");
         right = password(text, given, sizeof given, &n) && same(given, n);
     }
-    *message = "this endpoint wants its token, as Bearer or as the password of Basic";
+    *message = "this endpoint requires its token, as Bearer or as the password of Basic";
     return right ? 200 : 401;
 }

@@ -160,7 +160,8 @@ static void *serve_apart(void *unused)
     int err = dp_process_own_descriptors();
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, no descriptor table of its own, %m, profiles are not served", endpoint.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, cannot separate the descriptor table, %m, profiles are not served",
+               endpoint.listen);
     } else {
         sigset_t stop;
         sigemptyset(&stop);
@@ -202,7 +203,7 @@ static void run_server(void)
     int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", endpoint.listen);
         return;
     }
     while (!dp_relay_run(&endpoint.look_ns))
@@ -245,7 +246,7 @@ bool dp_listen_start(void)
         int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
             errno = -err;
-            dp_log(DP_LOG_ERROR, "listen=%s, no thread, %m, profiles are not served", endpoint.listen);
+            dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", endpoint.listen);
             dp_store_relaxed(&endpoint.wanted, false);
             dp_store_relaxed(&endpoint.running, false);
             makes = false;

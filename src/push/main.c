@@ -56,7 +56,8 @@ static bool open_queues(struct push *p)
             continue; /* until it is made again */
         else if (err != -EWOULDBLOCK || !p->options.beside) {
             dp_push_say("%s: %s", p->options.dirs[i],
-                        err == -EWOULDBLOCK ? "another deltaprof push sends its files there" : strerror(-err));
+                        err == -EWOULDBLOCK ? "another deltaprof push already sends these files to that receiver"
+                                            : strerror(-err));
             return false;
         }
     }

@@ -129,7 +129,7 @@ static int read_one(struct dp_push_options *o, int option, const char *word, con
         return read_time("--timeout", optarg, &o->timeout_ns);
     case BESIDE:
         if (dp_text_read_count(optarg, &pid) || pid < 1 || pid > INT32_MAX)
-            return refuse("--beside wants a process id, a number from 1 on, not ", optarg);
+            return refuse("--beside needs a process id, a number from 1 on, not ", optarg);
         o->beside = (pid_t)pid;
         return 0;
     default:

@@ -210,7 +210,7 @@ static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
         return err;
     dp_push_say("%s/%s: %zu lines are broken; %zu files were perhaps delivered to %s, %s", q->path, j->name,
                 j->n_broken, n, s->options->target.address,
-                s->options->repeats ? "those that it does not list are sent again" : "not sent again");
+                s->options->repeats ? "the files that it does not list are sent again" : "not sent again");
     err = dp_push_journal_mended(j);
     return err ? err : n > 0;
 }
@@ -233,7 +233,7 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
         if (err)
             return err;
         if (!s->options->repeats)
-            dp_push_say("%s/%s: perhaps delivered to %s before the last end, not sent again", q->path,
+            dp_push_say("%s/%s: perhaps delivered to %s before the last pusher was killed, not sent again", q->path,
                         strchr(dp_strings_at(&j->unit, 1), ' ') + 1, s->options->target.address);
     }
     if (j->n_files) {

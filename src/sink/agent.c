@@ -268,7 +268,8 @@ int dp_agent_start(void)
             dp_agent_poll_later();
         dp_store_release(&agent.state, err ? NONE : RUNNING); /* [STATE] */
         dp_log_once(&cause, -err,
-                    err ? "no background thread: %m; tried again later" : "the background thread runs again");
+                    err ? "cannot create the background thread: %m; deltaprof will try again"
+                        : "the background thread runs again");
     }
     want_poll();
     dp_lock_unlock(&agent.life);

@@ -66,7 +66,7 @@ static void say_no_sample(void)
     int64_t rate = dp_record_heap_rate(), seen = (int64_t)dp_record_bytes_seen(), better = 1;
     char seen_text[32], rate_text[32], better_text[32];
     if (!seen) {
-        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may contain its own malloc, or allocates nothing");
+        dp_log(DP_LOG_ERROR, "no allocation was seen: the program may contain its own malloc, or it allocates nothing");
         return;
     }
     while (better * 128 <= seen)
@@ -74,8 +74,8 @@ static void say_no_sample(void)
     dp_text_size(rate_text, sizeof rate_text, rate);
     dp_text_size(better_text, sizeof better_text, better < rate || !rate ? better : 1);
     dp_text_size(seen_text, sizeof seen_text, seen >= 10240 ? seen & ~INT64_C(1023) : seen);
-    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated, heap_rate=%s; heap_rate=%s would sample them", seen_text,
-           rate_text, better_text);
+    dp_log(DP_LOG_ERROR, "no sample: %s bytes were allocated with heap_rate=%s; use heap_rate=%s to sample them",
+           seen_text, rate_text, better_text);
 }
 
 /* Logs one line: files, samples, and every loss. */

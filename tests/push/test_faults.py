@@ -206,7 +206,7 @@ class Faults(Pushing):
                 n_settled = sum(b' part ' in line for line in lines)
                 n_doubt = int(bool(lines) and b' send ' in lines[-1])  # the line of its answer was cut off
                 self.assertEqual(len(receiver.taken) - before, 4 - n_settled - n_doubt, (at, said))
-                self.assertEqual(len(re.findall('before the last end', said)), n_doubt, (at, said))
+                self.assertEqual(len(re.findall('before the last pusher was killed', said)), n_doubt, (at, said))
 
     def test_a_broken_journal_puts_the_files_before_its_end_in_doubt(self):
         """Whatever line was garbled: no file is sent twice, and the log says which may be lost."""

@@ -195,7 +195,7 @@ def that_a_program_without_a_sample_is_told_which_rate_would_catch_it():
     text = on_terminal([victim('process'), 'return'], 'heap_rate=1G')
     if text is None:
         return print('no terminals here')
-    assert re.search(r'no sample: \S+ bytes were allocated, heap_rate=1G; heap_rate=\S+ would sample them', text), text
+    assert re.search(r'no sample: \S+ bytes were allocated with heap_rate=1G; use heap_rate=\S+ to sample them', text), text
 
 
 def that_nothing_is_printed_where_stderr_is_no_terminal():
