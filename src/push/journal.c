@@ -11,6 +11,7 @@
  *     back PART                    the part did not reach the receiver
  *     part PART OUTCOME            the part was settled
  *     done OUTCOME                 the unit was settled, with all its files
+ *     aside                        no part of the unit was delivered; its files are pending again
  *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
  *     mended                       files that broken lines before here may have settled were settled
  *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction
@@ -119,6 +120,8 @@ static int apply(struct dp_push_journal *j, const char *line)
         j->part = part, j->is_sent = false;
     else if (sscanf(line, "part %u %u", &part, &outcome) == 2)
         dp_push_journal_end_part(j, part, outcome);
+    else if (!strcmp(line, "aside"))
+        j->n_files = 0;
     else if (!strcmp(line, "mended"))
         j->n_broken = 0;
     else if (sscanf(line, "done %u", &outcome) == 1 && outcome < DP_PUSH_N_OUTCOMES)

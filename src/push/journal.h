@@ -71,6 +71,7 @@ int dp_push_journal_sending(struct dp_push_journal *);                    /* bef
 int dp_push_journal_back(struct dp_push_journal *);                       /* it was not delivered */
 int dp_push_journal_part(struct dp_push_journal *, enum dp_push_outcome); /* a part was settled */
 int dp_push_journal_done(struct dp_push_journal *, enum dp_push_outcome); /* so was the unit */
+int dp_push_journal_aside(struct dp_push_journal *); /* no part of the unit was delivered: it is pending again */
 /* Notes that all files which broken lines may have settled are settled now. */
 int dp_push_journal_mended(struct dp_push_journal *);
 /* Notes ticks that were deleted before any of their files was seen. */

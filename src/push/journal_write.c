@@ -143,6 +143,14 @@ int dp_push_journal_done(struct dp_push_journal *j, enum dp_push_outcome outcome
     return err ? err : err_state;
 }
 
+int dp_push_journal_aside(struct dp_push_journal *j)
+{
+    int err = dp_push_journal_line(j, "aside");
+    if (!err)
+        j->n_files = 0;
+    return err;
+}
+
 int dp_push_journal_mended(struct dp_push_journal *j)
 {
     int err = dp_push_journal_line(j, "mended");

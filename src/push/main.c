@@ -31,6 +31,7 @@ struct push {
     bool *is_open, *is_lost;             /* is_lost: the directory was removed or replaced */
     uint64_t before[DP_PUSH_N_OUTCOMES]; /* the counts of earlier pushers */
     uint64_t lost[DP_PUSH_N_OUTCOMES];   /* the counts of directories that were removed */
+    size_t turn;                         /* the directory that sends first */
     int64_t scanned_ns, end_ns;          /* end_ns: nothing is tried after it */
 };
 
@@ -102,17 +103,21 @@ static size_t scan(struct push *p)
     return n_pending;
 }
 
-/* Sends one unit of each directory. True: something was settled. */
+/* Sends one unit of each directory, first of the one whose turn it is. True: something was settled. */
 static bool send_some(struct push *p)
 {
     bool some = false;
-    for (size_t i = 0; i < p->options.n_dirs; i++) {
+    for (size_t k = 0, first = p->turn; k < p->options.n_dirs; k++) {
+        size_t i = (first + k) % p->options.n_dirs;
+        int64_t before_ns = p->sender.not_before_ns;
         int err = p->is_open[i] ? dp_push_send_next(&p->sender, &p->queues[i]) : 0;
         some |= err > 0;
         if (err < 0) {
             dp_push_say("%s: %s; trying again", p->options.dirs[i], strerror(-err));
             p->sender.not_before_ns = dp_clock_ns() + SECOND;
         }
+        if (p->sender.not_before_ns != before_ns) /* it made all pause: the next one goes on first */
+            p->turn = i + 1;
     }
     return some;
 }

@@ -140,6 +140,7 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
     if (before && before->inode == file->inode && before->mtime_ns == file->mtime_ns) {
         file->stamp = before->stamp;
         file->is_settled = before->is_settled;
+        file->aside_ns = before->aside_ns;
         return true;
     }
     int err = dp_stamp_read(q->dir_fd, file->name, &stamp);
@@ -243,13 +244,20 @@ static bool is_before(const struct dp_push_file *a, const struct dp_push_file *b
     return strcmp(a->name, b->name) < 0;
 }
 
-const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q)
+const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q, int64_t before_ns)
 {
-    const struct dp_push_file *first = NULL;
-    for (size_t i = 0; i < q->files.n && q->n_pending; i++)
-        if (!q->files.at[i].is_settled && (!first || is_before(&q->files.at[i], first)))
-            first = &q->files.at[i];
-    return first;
+    const struct dp_push_file *first = NULL, *aside = NULL;
+    for (size_t i = 0; i < q->files.n && q->n_pending; i++) {
+        const struct dp_push_file *file = &q->files.at[i];
+        if (file->is_settled)
+            continue;
+        if (file->aside_ns) {
+            if (file->aside_ns < before_ns && (!aside || file->aside_ns < aside->aside_ns))
+                aside = file;
+        } else if (!first || is_before(file, first))
+            first = file;
+    }
+    return first ? first : aside;
 }
 
 static bool is_same(const struct dp_push_file *a, const struct dp_push_file *b)
@@ -265,7 +273,7 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
     /* Files of one process stand together, by SEQ: as long as SEQ has four digits, so sort those that are taken. */
     for (size_t i = 0; i < q->files.n; i++) {
         const struct dp_push_file *file = &q->files.at[i];
-        if (file->is_settled || !is_same(file, first))
+        if (file->is_settled || file->aside_ns || !is_same(file, first))
             continue;
         n_waiting++;
         if (file->mtime_ns - first->mtime_ns > JOINED_NS || (n == n_most && file->seq > files[n - 1]->seq))
@@ -275,11 +283,17 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
             files[at] = files[at - 1];
         files[at] = file;
     }
-    if (n_waiting < BACKLOG || !n) {
+    if (n_waiting < BACKLOG || !n || first->aside_ns) {
         files[0] = first;
         return 1;
     }
     return n;
+}
+
+void dp_push_queue_aside(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files, int64_t now)
+{
+    for (size_t i = 0; i < n_files; i++)
+        q->files.at[files[i] - q->files.at].aside_ns = now;
 }
 
 void dp_push_queue_settled(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files)

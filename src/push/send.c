@@ -29,6 +29,8 @@
 #define LONGEST_RETRY_AFTER_S 600
 /* So many shortages of memory in a row, over several minutes, mean that the files are too large for this process. */
 #define MOST_SHORTAGES 10
+/* How long a receiver may answer 5xx to a unit before others go on. */
+#define LONGEST_FAILING (3600 * SECOND)
 
 /* Sets a pause that doubles from 0.25 s to a minute, less a random part of up to half of it; or the one that the
  * receiver asked for. */
@@ -50,6 +52,13 @@ static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
     s->not_before_ns = dp_clock_ns() + pause;
 }
 
+/* How long a unit is tried before it is set aside: with --once at most half of the time that there is. */
+static int64_t patience(const struct dp_push_sender *s)
+{
+    int64_t most = s->options->is_once ? s->options->wait_ns / 2 : LONGEST_FAILING;
+    return most < LONGEST_FAILING ? most : LONGEST_FAILING;
+}
+
 static int leaving(void *queue)
 {
     struct dp_push_queue *q = queue;
@@ -68,10 +77,41 @@ static int finish(struct dp_push_queue *q, const struct dp_push_file *const *fil
     return err ? err : 1;
 }
 
-/* Acts on an answer. 1: the part was settled; 0: it must be sent again; or a negative errno. */
-static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *file,
-                const struct dp_push_reply *reply)
+/*
+ * Sets the unit under way aside if the receiver has answered 5xx to it for too long, or does so again: the unit may be
+ * the cause, as where a server fails on one profile. If the receiver itself fails, nothing is lost: the files are still
+ * pending. A unit of which a part was settled stays: its other parts would be sent twice.
+ */
+static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
+                     size_t n_files, const struct dp_push_reply *reply)
 {
+    int64_t now = dp_clock_ns();
+    if (reply->status < 500)
+        q->failing_ns = 0;
+    else if (!q->failing_ns)
+        q->failing_ns = now;
+    bool is_again = files[0]->aside_ns;
+    if (!q->failing_ns || q->journal.part || (!is_again && now - q->failing_ns < patience(s)))
+        return 0;
+    int err = dp_push_journal_aside(&q->journal);
+    if (err)
+        return err;
+    q->failing_ns = 0;
+    if (!is_again)
+        dp_push_say("%s/%s: set aside, since %s goes on answering with status %ld; others are sent before it", q->path,
+                    files[0]->name, s->options->target.address, reply->status);
+    dp_push_queue_aside(q, files, n_files, now);
+    s->n_failures = 0; /* the others need not wait for long */
+    pause_after(s, reply->retry_after_s);
+    return 0;
+}
+
+/* Acts on an answer. 1: the part was settled; 0: it must be sent again; or a negative errno. */
+static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
+                size_t n_files, const struct dp_push_reply *reply)
+{
+    const struct dp_push_file *file = files[0];
+    int err = 0;
     enum dp_push_verdict verdict = reply->verdict;
     enum dp_push_outcome outcome = DP_PUSH_ACCEPTED;
     if (verdict == DP_PUSH_UNKNOWN && s->options->repeats)
@@ -80,7 +120,8 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
     case DP_PUSH_LATER:
         dp_push_say("%s: %s; trying again", s->options->target.address, reply->why);
         pause_after(s, reply->retry_after_s);
-        return dp_push_journal_back(&q->journal);
+        err = dp_push_journal_back(&q->journal);
+        return err ? err : set_aside(s, q, files, n_files, reply);
     case DP_PUSH_NEVER:
         dp_push_say("%s/%s: refused by %s: %s", q->path, file->name, s->options->target.address, reply->why);
         outcome = DP_PUSH_REFUSED;
@@ -96,7 +137,8 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
         s->n_failures = 0;
         break;
     }
-    int err = dp_push_journal_part(&q->journal, outcome);
+    q->failing_ns = 0;
+    err = dp_push_journal_part(&q->journal, outcome);
     return err ? err : 1;
 }
 
@@ -148,7 +190,8 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
     if (err)
         return give_up(s, q, files, n_files, err, error.line);
     err = dp_push_tags_of_file(&tags, &s->options->tags, files[0]);
-    while (!err && j->part < s->profile.parts.n && !dp_push_events_stopping() && dp_clock_ns() >= s->not_before_ns) {
+    while (!err && j->n_files && j->part < s->profile.parts.n && !dp_push_events_stopping() &&
+           dp_clock_ns() >= s->not_before_ns) {
         struct dp_push_reply reply;
         err = dp_push_body_make(&s->body, &s->options->target, &s->profile, j->part, dp_clock_wall_ns(), &origin);
         if (err)
@@ -158,14 +201,16 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
             dp_push_say("%s", reply.why);
             pause_after(s, 0);
         }
-        err = err ? (err == -EIO && *reply.why ? 0 : err) : obey(s, q, files[0], &reply);
+        err = err ? (err == -EIO && *reply.why ? 0 : err) : obey(s, q, files, n_files, &reply);
         err = err > 0 ? 0 : err;
     }
     dp_push_tags_fini(&tags);
     if (err == -ENOMEM)
         return give_up(s, q, files, n_files, err, NULL);
     s->n_shortages = 0;
-    return err ? err : j->part >= s->profile.parts.n ? finish(q, files, n_files, DP_PUSH_ACCEPTED) : 0;
+    if (err || !j->n_files) /* it was set aside */
+        return err;
+    return j->part >= s->profile.parts.n ? finish(q, files, n_files, DP_PUSH_ACCEPTED) : 0;
 }
 
 /* The files of the unit under way. 0: one does not exist any more. */
@@ -242,7 +287,7 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
             return finish(q, files, 0, j->in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
         return send_parts(s, q, files, n_files);
     }
-    const struct dp_push_file *first = dp_push_queue_first(q);
+    const struct dp_push_file *first = dp_push_queue_first(q, dp_clock_ns() - patience(s));
     if (!first)
         return 0;
     n_files = dp_push_queue_unit(q, first, files, s->options->target.limits.n_files);

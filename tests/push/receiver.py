@@ -131,6 +131,7 @@ class Receiver:
     def __init__(self, certificate=None, tells_duplicates=False):
         self.taken, self.refused, self.plan, self.seen = [], [], [], []
         self.n_requests = 0
+        self.fails = None  # the bodies that are answered with 500
         self.reply_body = b''  # the body of replies to accepted requests
         self.tells_duplicates = tells_duplicates  # True: a profile with a known id is accepted and dropped
         self.ids = set()
@@ -209,6 +210,8 @@ class Receiver:
         if how == 'reset':
             self.reset(connection)
             return
+        if self.fails and self.fails(body):
+            how = '500'
         if how[0] in '345':
             status, *more = how.split(' ', 1)
             self.reply(connection, status + ' Failed', b'as planned', *more)

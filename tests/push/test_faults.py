@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import unittest
 
-from pushing import NAMES, Pushing
+from pushing import DELTAPROF, NAMES, Pushing
 from receiver import Receiver, sums
 
 QUICK = ('--timeout', '300ms', '--wait', '100s')
@@ -69,6 +69,33 @@ class Faults(Pushing):
             self.push(receiver.url('pyroscope'), '--repeat', *QUICK)
             self.assert_arrived(receiver, ['heap', 'block'])
             self.assertEqual(receiver.n_requests, 6 + 5)
+
+    def test_a_file_that_the_receiver_cannot_answer_does_not_stop_the_others(self):
+        self.write_some(3)
+        poison = os.path.join(self.dir, 'server.7.0001.heap.pb.gz')
+        with open(poison, 'rb') as f:
+            poison_bytes = f.read()
+        with Receiver() as receiver:
+            receiver.fails = lambda body: poison_bytes in body
+            said = self.push(receiver.url('pprof'), '--wait', '4s', status=1)
+            self.assertEqual(len(re.findall('server.7.0001.heap.pb.gz: set aside', said)), 1, said)
+            self.assertIn('5 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting', said)
+            receiver.fails = None
+            self.assertEqual(self.push(receiver.url('pprof')), '')
+            self.assertEqual(len(receiver.taken), 6)
+
+    def test_a_directory_that_fails_leaves_turns_to_the_others(self):
+        self.write_some(2)
+        failing, self.dir = self.dir, os.path.join(self.scratch.name, 'second')
+        os.mkdir(self.dir)
+        self.write(1, pid=8)
+        with open(os.path.join(self.dir, 'server.8.0001.heap.pb.gz'), 'rb') as f:
+            good = f.read()
+        with Receiver() as receiver:
+            receiver.fails = lambda body: good not in body
+            done = subprocess.run([DELTAPROF, 'push', failing, self.dir, '--to', receiver.url('pprof'), '--once', '--wait', '2s'], text=True, capture_output=True,
+                                  env=self.environment())
+            self.assertIn('1 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 4 waiting', done.stderr)
 
     def test_refused_files_are_named_and_do_not_stop_the_others(self):
         self.write_some(2)
