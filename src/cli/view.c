@@ -46,7 +46,7 @@ struct view {
     struct dp_query_pack pack;
     struct dp_query_file *names;
     struct loose *loose;
-    size_t n_names, n_loose;
+    size_t n_names, n_loose, n_left_out;
     bool many_directories;
     char program[64]; /* of the first file */
 };
@@ -62,6 +62,8 @@ static int add(struct view *v, const char *file, const struct dp_query_pack_sour
     struct dp_decode_error error = {""};
     int status = dp_query_read_file("view", file, v->limit_bytes, &v->source);
     int err = status ? 0 : dp_query_pack_add(&v->pack, &v->source.decode, source, &error);
+    if (err == -EBADMSG && v->source.is_quiet)
+        return DP_QUERY_BROKEN;
     return err ? dp_query_refuse("view", file, err, &error) : status;
 }
 
@@ -209,6 +211,26 @@ static int add_all(struct view *v)
     return status ? status : add_all_loose(v);
 }
 
+/* Broken files among others are left out, and all is read again. */
+static int add_what_is_whole(struct view *v)
+{
+    v->source.is_quiet = v->paths.n > 1;
+    int status = add_all(v);
+    v->source.is_quiet = false;
+    if (status != DP_QUERY_BROKEN)
+        return status;
+    dp_query_pack_fini(&v->pack);
+    v->pack = (struct dp_query_pack){.ticks = {0}};
+    free(v->names);
+    free(v->loose);
+    v->names = NULL, v->loose = NULL;
+    v->n_names = v->n_loose = 0;
+    v->many_directories = false;
+    *v->program = '\0';
+    status = dp_query_leave_out_broken(&v->paths, "view", v->limit_bytes, &v->n_left_out);
+    return status ? status : add_all(v);
+}
+
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
 /* Makes base64 of a stream of bytes: what is left of three bytes waits for the next. */
@@ -325,9 +347,11 @@ int dp_cli_view(int argc, char **argv)
     if (!status)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
-        status = add_all(&v);
+        status = add_what_is_whole(&v);
     if (!status)
         status = write_file(&v);
+    if (!status && v.n_left_out)
+        status = DP_EXIT_FAILED;
     dp_query_source_fini(&v.source);
     dp_query_pack_fini(&v.pack);
     dp_query_paths_fini(&v.paths);

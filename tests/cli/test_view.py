@@ -223,13 +223,28 @@ class View(Case):
         self.assertEqual(done.stdout, b'deltaprof-my-server.html\n')
         self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.dir.name, 'deltaprof-my-server.html')).st_mode) & 0o077, 0)
 
-    def test_a_broken_file_leaves_no_page(self):
-        self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
-        self.file('p/server.7.0002.heap.pb.gz', b'\x1f\x8b nothing')
+    def test_broken_files_leave_no_page(self):
+        paths = [self.file(f'p/server.7.000{n}.heap.pb.gz', b'\x1f\x8b nothing') for n in (1, 2)]
         out = os.path.join(self.dir.name, 'out.html')
-        self.run_it('view', '-o', out, os.path.join(self.dir.name, 'p'), status=1)
-        self.assertIn('0002', self.error)
-        self.assertEqual(os.listdir(self.dir.name), ['p'])
+        for arguments in (paths, paths[:1], [os.path.join(self.dir.name, 'p')]):
+            self.run_it('view', '-o', out, *arguments, status=1)
+            for path in paths[:len(arguments)]:
+                self.assertEqual(self.error.count(path), 1)
+            self.assertEqual(os.listdir(self.dir.name), ['p'])
+
+    def test_broken_files_among_others_are_named_and_left_out(self):
+        whole = profile([(['f'], [1, 1, 1, 1])])
+        for name, data in {'server.7.0001.heap': whole, 'server.7.0002.heap': b'\x1f\x8b nothing', 'server.7.0003.heap': whole[:-9], 'server.7.0004.heap': b'',
+                           'server.8.0001.heap': whole, 'cpu': whole, 'gpu': b'no profile'}.items():
+            self.file(f'p/{name}.pb.gz', data)
+        out = os.path.join(self.dir.name, 'out.html')
+        paths = sorted(os.path.join(self.dir.name, 'p', name) for name in os.listdir(os.path.join(self.dir.name, 'p')))
+        self.assertEqual(self.run_it('view', '-o', out, *paths, status=1).decode(), out + '\n')
+        for path in paths:
+            self.assertEqual(self.error.count(path), any(part in path for part in ('0002', '0003', '0004', 'gpu')), path)
+        self.assertIn('4 files are left out', self.error)
+        with open(out, 'rb') as f:
+            self.assertEqual(Pack(f.read()).sums('heap'), {('f',): [3, 3, 3, 3]})
 
     def test_profiles_with_other_values_are_refused_by_name(self):
         self.file('p/server.7.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
