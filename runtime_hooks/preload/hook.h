@@ -117,6 +117,15 @@ extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader 
 /* Where CPython keeps its state; empty: there is none, or it is of no interest. */
 extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 
+/* Set: dp_python_look is to be called at the end of the outermost hook of a sampled malloc. */
+#ifdef DP_WRAP
+static const bool dp_python_watched = false;
+static inline void dp_python_look(void) {}
+#else
+extern bool dp_python_watched __attribute__((visibility("hidden")));
+__attribute__((visibility("hidden"))) void dp_python_look(void);
+#endif
+
 static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
 {
     return pc - range->start < range->end - range->start;
@@ -128,7 +137,11 @@ static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
  */
 static inline void dp_edge(const struct deltaprof_site *site)
 {
-    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_within(&dp_libc, site->pc) &&
-        !dp_within(&dp_loader, site->pc))
+    if (__builtin_expect(!deltaprof_poll_wanted && !dp_python_watched, 1) || deltaprof_is_guarded() ||
+        dp_within(&dp_libc, site->pc) || dp_within(&dp_loader, site->pc))
+        return;
+    if (deltaprof_poll_wanted)
         deltaprof_poll();
+    if (dp_python_watched)
+        dp_python_look();
 }

@@ -6,9 +6,16 @@
  * malloc too, for large blocks; a hook here guards the thread's countdown around the real call, so that each request
  * counts once, as Python's. Objects that the interpreter takes from its free lists are no events.
  *
- * It is installed before main, which every version allows. With PYTHONMALLOC and -X dev the interpreter sets its
- * allocators when it starts, which removes this one: then there are Python's frames and malloc, and no heap `python`.
- * tracemalloc wraps this allocator, and later removes only itself.
+ * It is installed before main, which every version allows. The interpreter sets its own allocators again when it starts
+ * with PYTHONMALLOC or -X dev, and from 3.12 on when it starts a second time. Others that wrap allocators put back what
+ * they found. Each of them may remove this allocator, so a look is due after LOOK_EVERY samples of malloc without one
+ * of this heap. If the allocator is not the outermost then, it is installed around what is there. The look runs at the
+ * end of a hook of malloc in a thread that has the interpreter's lock: so the interpreter is alive, no thread is in one
+ * of these domains, and the allocation that is under way ends with the functions that it began with.
+ *
+ * If another allocator, as tracemalloc's, has only wrapped this one, it may then be installed twice. The outer one
+ * guards the inner one, so each request still counts once. An allocator that was wrapped before gets the same `around`
+ * again, so restarts need no new ones.
  *
  * A call before the profiler's first sample is due costs a subtraction; a free asks the filter of live blocks.
  */
@@ -26,12 +33,27 @@ struct allocator {
 };
 enum { MEM = 1, OBJ = 2, DOMAINS };
 
-static struct allocator real[DOMAINS]; /* by domain; the address of one is the hooks' ctx */
+enum { LOOK_EVERY = 16, MOST_AROUND = 16 };
+
+/* The allocators that were wrapped, the address of one is the hooks' ctx. Written once, with the interpreter's lock. */
+static struct around {
+    struct allocator real;
+    int domain; /* 0: not used */
+} around[MOST_AROUND];
 static uint32_t heap;
+
+/* The interpreter's functions. NULL: not installed. */
+static void (*get_allocator)(int, struct allocator *);
+static void (*set_allocator)(int, struct allocator *);
+static int (*is_initialized)(void);
+static int (*has_lock)(void);
+
+static uint8_t n_unseen; /* samples of malloc since the last one of this heap; threads may lose counts */
 
 /* The outer edge of a sampled allocation, where the library may make its threads. */
 static inline void edge(void)
 {
+    __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
         deltaprof_poll();
 }
@@ -121,16 +143,51 @@ static void hook_free(void *ctx, void *ptr)
     to->free(to->ctx, ptr);
 }
 
+/* Wraps the outermost allocator of a domain, unless it is the one here. */
+static void wrap(int domain)
+{
+    struct allocator outermost;
+    get_allocator(domain, &outermost);
+    if (outermost.malloc == hook_malloc)
+        return;
+    struct around *to = around, *end = around + MOST_AROUND;
+    while (to < end && to->domain && (to->domain != domain || memcmp(&to->real, &outermost, sizeof outermost) != 0))
+        to++;
+    if (to == end)
+        return;
+    to->real = outermost;
+    to->domain = domain;
+    struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, hook_free};
+    set_allocator(domain, &ours);
+}
+
 void dp_python_wrap_allocator(void)
 {
-    void (*get)(int, struct allocator *) = (void (*)(int, struct allocator *))dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
-    void (*set)(int, struct allocator *) = (void (*)(int, struct allocator *))dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-    if (!get || !set)
+    void *get = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator"), *set = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
+    is_initialized = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+    has_lock = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Check");
+    if (!get || !set || !is_initialized || !has_lock)
         return;
+    get_allocator = (void (*)(int, struct allocator *))get;
+    set_allocator = (void (*)(int, struct allocator *))set;
     heap = deltaprof_heap_register("python");
-    for (int domain = MEM; domain < DOMAINS; domain++) {
-        get(domain, &real[domain]);
-        struct allocator ours = {&real[domain], hook_malloc, hook_calloc, hook_realloc, hook_free};
-        set(domain, &ours);
+    for (int domain = MEM; domain < DOMAINS; domain++)
+        wrap(domain);
+    dp_python_watched = true;
+}
+
+bool dp_python_watched;
+
+void dp_python_look(void)
+{
+    uint8_t n = __atomic_load_n(&n_unseen, __ATOMIC_RELAXED);
+    if (n < LOOK_EVERY) {
+        __atomic_store_n(&n_unseen, n + 1, __ATOMIC_RELAXED);
+        return;
     }
+    if (!is_initialized() || dp_python.finalizing() || !has_lock())
+        return;
+    __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
+    for (int domain = MEM; domain < DOMAINS; domain++)
+        wrap(domain);
 }

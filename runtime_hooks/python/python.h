@@ -47,6 +47,11 @@ DELTAPROF_API int deltaprof_python_attach(void);
 /* Makes the domains MEM and OBJ of the interpreter's allocator the heap `python`. Context: as above. */
 void dp_python_wrap_allocator(void);
 
+/* Installs it again if it was removed. To be called where dp_python_watched is set, at the end of the outermost hook of
+ * a sampled malloc. */
+extern bool dp_python_watched __attribute__((visibility("hidden")));
+__attribute__((visibility("hidden"))) void dp_python_look(void);
+
 /*
  * From now on the value of a context variable is the label set of the code that runs in that context. context: the one
  * that the calling thread runs in; hash: the variable's; the types are those of two kinds of nodes of its mapping. The

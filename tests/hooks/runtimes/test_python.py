@@ -64,37 +64,57 @@ def that_every_line_has_its_allocations():
         compare(path, 'python=frames')
 
 
-def that_objects_count_once_in_the_heap_python():
-    """Known objects: in the interpreter's own blocks, and in blocks of malloc. Freed objects are not in use."""
+def count_once(path, version, options=(), extra=None, first='', others=()):
+    """Known objects: in the interpreter's own blocks, and in blocks of malloc. Freed objects are not in use. The first
+    allocations are for the case in which the interpreter removed the profiler's allocator when it started."""
     program = """
 import sys
+def first(): return [bytes(100000) for _ in range(50)]
+f = first()
+FIRST
 def small(n): return [object() for _ in range(n)]
 def large(n): return [bytearray(5000) for _ in range(n)]
 def freed(n):
     for _ in range(n): (object(), bytearray(7000))
-s = small(1000); l = large(100); freed(300)
+f += first(); s = small(1000); l = large(100); freed(300)
 print(sys.getsizeof(object()), sys.getsizeof(bytearray()), flush=True)
 import os; os._exit(0)
-"""
+""".replace('FIRST', first)
+    r = run([path, '-S', *options, '-c', program], 'heap_rate=1,memory=512M,interval=0', extra=extra)
+    assert r.status == 0 and not r.stderr, (version, r.stderr)
+    size, header = map(int, r.stdout.split())
+    by = collections.defaultdict(collections.Counter)
+    for p in profiles(r, check=False):
+        for s in p.samples:
+            names = [f.function for f in s.frames if f.file]
+            function = next((n.split('.')[0] for n in names if n.split('.')[0] in ('small', 'large', 'freed')), None)
+            heap = dict(s.labels).get('heap')
+            if function and heap not in others:
+                assert heap == 'python', (version, options, extra, s)
+                mean = s.values['alloc_space'] / s.values['alloc_objects'] if s.values['alloc_objects'] else 0
+                by[function, mean].update(s.values)
+    def row(function, mean):
+        return tuple(by[function, mean][k] for k in ('alloc_objects', 'inuse_objects', 'inuse_space'))
+    assert row('small', size) == (1000, 1000, 1000 * size), (version, options, extra, dict(by))
+    assert row('large', 5001) == (100, 100, 100 * 5001), (version, options, extra, dict(by))
+    assert row('freed', 7001) == (300, 0, 0), (version, options, extra, dict(by))
+
+
+def that_objects_count_once_in_the_heap_python():
     for version, path in interpreters():
-        r = run([path, '-S', '-c', program], 'heap_rate=1,memory=512M,interval=0')
-        assert r.status == 0 and not r.stderr, (version, r.stderr)
-        size, header = map(int, r.stdout.split())
-        by = collections.defaultdict(collections.Counter)
-        for p in profiles(r):
-            for s in p.samples:
-                names = [f.function for f in s.frames if f.file]
-                leaf = s.frames[0].function or ''
-                function = next((n.split('.')[0] for n in names if n.split('.')[0] in ('small', 'large', 'freed')), None)
-                if function:
-                    assert dict(s.labels).get('heap') == 'python', (version, s)
-                    mean = s.values['alloc_space'] / s.values['alloc_objects'] if s.values['alloc_objects'] else 0
-                    by[function, mean].update(s.values)
-        def row(function, mean):
-            return tuple(by[function, mean][k] for k in ('alloc_objects', 'inuse_objects', 'inuse_space'))
-        assert row('small', size) == (1000, 1000, 1000 * size), (version, dict(by))
-        assert row('large', 5001) == (100, 100, 100 * 5001), (version, dict(by))
-        assert row('freed', 7001) == (300, 0, 0), (version, dict(by))
+        count_once(path, version)
+
+
+def that_they_do_so_too_if_the_interpreter_sets_its_own_allocators():
+    """tracemalloc's own tables are blocks of malloc. What it puts back when it stops is not the profiler's."""
+    by_malloc = {'PYTHONMALLOC': 'malloc'}
+    start = 'import _tracemalloc as trace; trace.start()'
+    for version, path in interpreters():
+        count_once(path, version, extra=by_malloc)
+        count_once(path, version, ['-X', 'dev'])
+        count_once(path, version, first=start, others=(None,))
+        count_once(path, version, first=start + '; f += first(); trace.stop()')
+    count_once(path, version, ['-X', 'tracemalloc'], by_malloc, 'import _tracemalloc; _tracemalloc.stop()')
 
 
 def that_other_allocators_of_python_still_work():
