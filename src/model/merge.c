@@ -2,8 +2,9 @@
 /*
  * model/merge.c - merges profiles: sums values by row; a sum that overflows stays at the largest number.
  *
- * In-use values of the two newest profiles of each process are kept apart until all profiles have been added: only then
- * the newest profile of each process is known, and whether a process has not ended.
+ * In-use values of two profiles of each process are kept apart until all profiles have been added: only then the newest
+ * profile of each process is known, and whether a process has not ended. The two are the newest, and the one with #exit
+ * or else the one before the newest. Destructors may run for longer than an interval, so profiles may lie between.
  */
 #include "model/merge.h"
 
@@ -86,21 +87,30 @@ static struct dp_merge_states *begin(struct dp_merge_states *states, const struc
     dp_vec_clear(&states->values);
     states->is_there = true;
     states->after_end = dp_merge_says(d, DP_MERGE_ENDED);
-    states->ended = states->after_end || dp_merge_says(d, DP_MERGE_EXIT);
+    states->is_exit = dp_merge_says(d, DP_MERGE_EXIT);
+    states->ended = states->after_end || states->is_exit;
     states->time_ns = d->time_ns;
     return states;
+}
+
+/* Of a profile that is not the newest. NULL: its values are not kept. */
+static struct dp_merge_states *begin_before(struct dp_merge_states *before, const struct dp_decode *d, bool is_next)
+{
+    return dp_merge_says(d, DP_MERGE_EXIT) || (is_next && !before->is_exit) ? begin(before, d) : NULL;
 }
 
 static struct dp_merge_states *by_time(struct dp_merge_process *process, const struct dp_decode *d)
 {
     struct dp_merge_states *newest = &process->newest, *before = &process->before;
     if (!newest->is_there || d->time_ns >= newest->time_ns) {
-        struct dp_merge_states spare = *before;
-        *before = *newest;
-        *newest = spare;
+        if (!before->is_exit) {
+            struct dp_merge_states spare = *before;
+            *before = *newest;
+            *newest = spare;
+        }
         return begin(newest, d);
     }
-    return !before->is_there || d->time_ns >= before->time_ns ? begin(before, d) : NULL;
+    return begin_before(before, d, !before->is_there || d->time_ns >= before->time_ns);
 }
 
 /*
@@ -122,7 +132,7 @@ static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp
                                          int *err)
 {
     *err = 0;
-    if (place.state == DP_MERGE_OLDER)
+    if (place.state == DP_MERGE_OLDER && !dp_merge_says(d, DP_MERGE_EXIT))
         return NULL;
     bool loose = place.state == DP_MERGE_LOOSE;
     struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
@@ -132,7 +142,9 @@ static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp
     }
     if (loose)
         return by_time(process, d);
-    return begin(place.state == DP_MERGE_NEWEST ? &process->newest : &process->before, d);
+    if (place.state == DP_MERGE_NEWEST)
+        return begin(&process->newest, d);
+    return begin_before(&process->before, d, place.state == DP_MERGE_BEFORE);
 }
 
 int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,

@@ -27,7 +27,7 @@
 enum dp_merge_state {
     DP_MERGE_NEWEST, /* the newest */
     DP_MERGE_BEFORE, /* the one before the newest */
-    DP_MERGE_OLDER,  /* no */
+    DP_MERGE_OLDER,  /* an older one: no, unless it has #exit */
     DP_MERGE_LOOSE,  /* process not known: ordered by main program and time_nanos */
 };
 
@@ -44,6 +44,7 @@ struct dp_merge_state_value {
 /* The in-use values of one profile. */
 struct dp_merge_states {
     bool is_there, ended; /* ended: with it, or after it without another profile */
+    bool is_exit;         /* it was made when the process began to end */
     bool after_end;       /* the process's destructors ran before it */
     int64_t time_ns;
     DP_VEC(struct dp_merge_state_value) values;
@@ -52,7 +53,8 @@ struct dp_merge_states {
 struct dp_merge_process {
     bool loose;
     uint32_t id; /* the caller's number; if LOOSE, a string: the object of the main program */
-    struct dp_merge_states newest, before;
+    struct dp_merge_states newest;
+    struct dp_merge_states before; /* with #exit, or before the newest */
 };
 
 /* Zero is an empty one. */

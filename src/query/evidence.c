@@ -251,7 +251,7 @@ static void left_at_end(const struct dp_query_process *p, const struct dp_query_
 {
     double left = p->ended ? c->end_samples : 0;
     e->n_sampled += c->end_allocated_samples;
-    if (p->destroyed) /* what destructors free was known to the program */
+    if (p->n_after) /* what destructors free was known to the program */
         left = fmin(left, c->after_samples);
     double freed = fmax(e->n_sampled - left, 0);
     e->freed = e->n_sampled > 0 ? freed / e->n_sampled : 0;

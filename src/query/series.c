@@ -19,6 +19,9 @@
 
 #define NO_STACK UINT32_MAX
 
+/* How many of a process's last files are searched for the one of before its destructors. */
+enum { END_FILES_MAX = 64 };
+
 /* Positions of sample types in a heap profile; -1: there is none. */
 struct types {
     int inuse_objects, inuse_space, alloc_objects, alloc_space;
@@ -30,7 +33,8 @@ struct reading {
     size_t point;
     bool is_newest; /* of the point */
     bool is_end;    /* of the process */
-    bool is_after;  /* its destructors ran before */
+    bool is_after;  /* its destructors had begun */
+    bool is_last;   /* nothing came later */
 };
 
 static int type_named(const struct dp_model *m, const char *name)
@@ -150,9 +154,9 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
         return -ENOMEM;
     double samples = samples_of(value_of(values, r->types.inuse_objects), bytes, process->rate);
     if (r->is_end) {
-        if (r->is_after) {
+        if (r->is_last && r->is_after) {
             curve->after_samples += samples;
-        } else {
+        } else if (!r->is_after) {
             curve->end_bytes += (double)bytes;
             curve->end_samples += samples;
         }
@@ -216,7 +220,7 @@ static size_t point_of(size_t tick, size_t n_ticks, size_t n_points)
 
 /*
  * Finds the files, of names[0..n), the newest first, that were written when the process ended: one before its handlers
- * and destructors ran, one after them, or both.
+ * and destructors ran, others from then on, or both.
  */
 static int read_end(struct dp_query *v, const struct dp_query_file *names, size_t n, struct dp_query_source *source,
                     struct dp_query_process *process)
@@ -227,10 +231,14 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     bool is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
     process->ended = is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
     process->at_exit = is_exit;
-    if (is_exit || !process->ended || n < 2)
-        return 0;
-    status = dp_query_read_file(v->verb, names[1].file, v->limit_bytes, source);
-    process->destroyed = process->at_exit = !status && dp_merge_says(&source->decode, DP_MERGE_EXIT);
+    for (size_t i = 1; !is_exit && process->ended && i < n && i < END_FILES_MAX && !status; i++) {
+        status = dp_query_read_file(v->verb, names[i].file, v->limit_bytes, source);
+        if (!status && dp_merge_says(&source->decode, DP_MERGE_EXIT)) {
+            process->n_after = (uint32_t)i;
+            process->at_exit = true;
+            break;
+        }
+    }
     return status;
 }
 
@@ -249,7 +257,7 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
     dp_vec_clear(&s->curve_of);
     if (!status)
         status = read_end(v, names, n, &source, process);
-    size_t n_ticks = status ? n : n - process->ended - process->destroyed,
+    size_t n_ticks = status ? n : n - process->ended - process->n_after,
            n_points = n_ticks < DP_QUERY_POINTS ? n_ticks : DP_QUERY_POINTS;
     for (size_t i = 0; i < n && !status; i++) { /* the oldest first */
         const char *path = names[n - 1 - i].file;
@@ -260,6 +268,7 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
         const struct dp_decode *d = &source.decode;
         r.is_end = i >= n_ticks;
         r.is_after = i > n_ticks;
+        r.is_last = i + 1 == n;
         r.point = r.is_end ? 0 : point_of(i, n_ticks, n_points);
         r.is_newest = i + 1 == n_ticks || (!r.is_end && point_of(i + 1, n_ticks, n_points) != r.point);
         if (!i) {

@@ -11,11 +11,11 @@ struct dp_query_process {
     char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
-    bool ended;     /* there is a file that was written at its end */
-    bool at_exit;   /* one of them before its destructors */
-    bool destroyed; /* and another one, after its destructors */
-    int64_t rate;   /* mean bytes between samples */
-    double growth;  /* dp_query_evidence_growth of its curves */
+    bool ended;       /* there is a file that was written at its end */
+    bool at_exit;     /* one of them before its destructors */
+    uint32_t n_after; /* files after that one, the last of them after its destructors */
+    int64_t rate;     /* mean bytes between samples */
+    double growth;    /* dp_query_evidence_growth of its curves */
 };
 
 /* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */

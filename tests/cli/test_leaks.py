@@ -33,13 +33,13 @@ class Site:
 
 
 class Leaks(Case):
-    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, at_exit=None, **more):
+    def run_program(self, sites, seed=1, n_ticks=TICKS, name='a.1', end=None, at_exit=None, between=None, **more):
         rng = random.Random(seed)
         for t in range(n_ticks):
             rows = [(site.stack, values) for site in sites if any(values := site.tick(rng, t))]
             self.file('%s.%04d.heap.pb.gz' % (name, t + 1), gzip.compress(
                 gzip.decompress(profile(rows, time_ns=(10**9 + 15 * t) * 10**9, duration_ns=15 * 10**9, **more)) + number(12, RATE)))
-        for rows, comment in (at_exit, b'#exit'), (end, b'#ended'):
+        for rows, comment in (at_exit, b'#exit'), (between, b'#tick'), (end, b'#ended'):
             if rows is not None:
                 data = gzip.decompress(profile(rows, time_ns=(10**9 + 15 * n_ticks) * 10**9))
                 data += chunk(6, comment) + number(13, len(parse(data).string_table)) + number(12, RATE)
@@ -125,11 +125,12 @@ class Leaks(Case):
     def test_memory_that_destructors_free_is_no_leak(self):
         def left(n):
             return [100, 100 << 20, n, n << 20]
-        self.run_program([], n_ticks=0, at_exit=[(['lost', 'main'], left(100)), (['global', 'main'], left(100))],
-                         end=[(['lost', 'main'], [0, 0, 100, 100 << 20])])
-        found = self.leaks()
-        self.assertEqual([(leak['function'], leak['bytes']) for leak in found['leaks']], [('lost', 100 << 20)])
-        self.assertEqual(found['in_use_bytes'], 200 << 20)
+        for between in None, [(['lost', 'main'], [0, 0, 100, 100 << 20]), (['global', 'main'], [0, 0, 40, 40 << 20])]:
+            self.run_program([], n_ticks=0, at_exit=[(['lost', 'main'], left(100)), (['global', 'main'], left(100))],
+                             between=between, end=[(['lost', 'main'], [0, 0, 100, 100 << 20])])
+            found = self.leaks()
+            self.assertEqual([(leak['function'], leak['bytes']) for leak in found['leaks']], [('lost', 100 << 20)])
+            self.assertEqual(found['in_use_bytes'], 200 << 20)
 
     def test_the_ticks_of_the_end_are_not_part_of_the_growth(self):
         site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)

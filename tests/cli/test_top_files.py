@@ -47,6 +47,14 @@ class TopFiles(TopCase):
         again += [self.file('server.7.0002.heap.pb.gz', [(['f'], [1, 10, 1, 5])], comment='#ended')]
         self.assertEqual(self.in_use(*again), {'f': '5B'})
 
+    def test_ticks_while_destructors_run_do_not_count(self):
+        comments = None, '#exit', None, None, '#ended'
+        for base in 'server.7.%04d.heap.pb.gz', 'other%d':
+            files = [self.file(base % (i + 1), [(['f'], [1, 10, 1, n])], time_ns=i, comment=comment)
+                     for i, (n, comment) in enumerate(zip((50, 90, 60, 20, 1), comments))]
+            for order in files, files[::-1], files[2:] + files[:2]:
+                self.assertEqual(self.in_use(*order), {'f': '90B'})
+
     def test_files_of_other_names_may_say_that_their_process_ended(self):
         a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
         b = self.file('b', [(['f'], [1, 10, 1, 1])], time_ns=9, comment='#ended')
