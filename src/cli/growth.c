@@ -159,6 +159,10 @@ static int take_curves(struct dp_cli_growth *g, const struct dp_query_series *s)
 static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths, size_t n_paths)
 {
     struct dp_query_series series = {.view = v};
+    if (v->at_text) {
+        dp_print_error(v->verb, "--at needs two arguments, OLD NEW; of a directory all ticks are compared");
+        return DP_EXIT_USAGE;
+    }
     if ((v->type_name && strcmp(v->type_name, "inuse_space")) || (v->kind && strcmp(v->kind, "heap"))) {
         dp_print_error(
             v->verb,

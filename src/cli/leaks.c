@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STACK_SHOWN = 8 };
 
@@ -84,13 +85,13 @@ static int judge(struct dp_cli_leaks *r)
         const struct dp_query_process *process = &r->series.processes.at[curve->process];
         struct dp_query_evidence e = dp_query_evidence_of(process, curve, process->growth);
         double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
-        double in_use = process->at_exit ? curve->end_bytes : bytes; /* as `top` shows it */
+        double before = bytes, in_use = process->at_exit ? curve->end_bytes : bytes; /* as `top` shows it */
         if (e.verdict == DP_QUERY_LEFT)
             bytes = curve->end_bytes;
         else if (process->n_points < DP_QUERY_TICKS_NEEDED)
             bytes = in_use;
         if (all_ended || !process->ended) /* memory of an ended process is not in use */
-            r->in_use += in_use;
+            r->in_use += in_use, r->in_use_before += before;
         bool is_leak = e.confidence >= r->least && (e.verdict == DP_QUERY_LEFT || e.bytes_per_hour > 0);
         if (is_leak) {
             struct dp_cli_leak *leak = leak_of(r, curve);
@@ -185,6 +186,10 @@ int dp_cli_leaks(int argc, char **argv)
     }
     if (!status && optind == argc) {
         dp_print_error("leaks", "no profiles given: deltaprof leaks [OPTION]... PATH...");
+        status = DP_EXIT_USAGE;
+    }
+    if (!status && (r.view.at_text || (r.view.type_name && strcmp(r.view.type_name, "inuse_space")))) {
+        dp_print_error("leaks", "no %s: leaks looks at inuse_space of all ticks", r.view.at_text ? "--at" : "--type");
         status = DP_EXIT_USAGE;
     }
     r.series.view = &r.view;

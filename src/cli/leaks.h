@@ -28,7 +28,7 @@ struct dp_cli_leaks {
     size_t n_wanted, n_frames;
     DP_VEC(struct dp_cli_leak) leaks;
     DP_VEC(uint32_t) of_stack; /* leak + 1 */
-    double in_use;
+    double in_use, in_use_before;
     struct dp_cli_tally filled, steady, libraries;
     struct dp_cli_leak closest; /* the most suspicious of the others */
 };

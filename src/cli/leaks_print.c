@@ -10,6 +10,7 @@
 #include "print/units.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -147,14 +148,22 @@ static void print_tally(const struct dp_cli_tally *tally, const char *one, const
         printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", tally->n == 1 ? one : many);
 }
 
+/* Of the process that has most. */
+static size_t most_ticks(const struct dp_cli_leaks *r)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < r->series.processes.n; i++)
+        most = r->series.processes.at[i].n_points > most ? r->series.processes.at[i].n_points : most;
+    return most;
+}
+
 static void print_heading(const struct dp_cli_leaks *r)
 {
     char bytes[32], duration[32];
-    size_t most = 0;
+    size_t most = most_ticks(r);
     int64_t longest_ns = 0;
     for (size_t i = 0; i < r->series.processes.n; i++) {
         const struct dp_query_process *p = &r->series.processes.at[i];
-        most = p->n_points > most ? p->n_points : most;
         if (p->n_points && p->times_ns[p->n_points - 1] - p->start_ns > longest_ns)
             longest_ns = p->times_ns[p->n_points - 1] - p->start_ns;
     }
@@ -164,7 +173,12 @@ static void print_heading(const struct dp_cli_leaks *r)
         printf("%s: ", r->series.processes.at[0].name);
     else
         printf("%zu processes: ", r->series.processes.n);
-    printf("%s in use, %zu file%s, %s\n", bytes, r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
+    printf("%s in use", bytes);
+    if (fabs(r->in_use - r->in_use_before) > 0.01 * r->in_use_before) {
+        dp_print_unit(bytes, sizeof bytes, (int64_t)r->in_use_before, "bytes");
+        printf(" at exit, %s at the last tick before", bytes);
+    }
+    printf(", %zu file%s, %s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
     if (most < DP_QUERY_TICKS_NEEDED)
         printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
                "deltaprof run -o interval=1s -- COMMAND\n",
@@ -178,7 +192,8 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     if (r->leaks.n)
         printf("%zu leak%s\n\n", r->leaks.n, r->leaks.n == 1 ? "" : "s");
     else
-        puts("No leak: no stack grows without end.");
+        puts(most_ticks(r) < DP_QUERY_TICKS_NEEDED ? "No leak was seen in so few ticks."
+                                                   : "No leak: no stack grows without end.");
     for (size_t i = 0; i < n && !err; i++) {
         printf("%2zu. ", i + 1);
         err = print_leak(r, &r->leaks.at[i]);

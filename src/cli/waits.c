@@ -112,8 +112,8 @@ static void join(struct waits *w, const char **at, const char *end, size_t n_col
 
 static void show(struct waits *w, size_t n)
 {
-    enum { BEFORE = 29 };
-    size_t columns = dp_print_columns(), n_columns = columns > 2 * BEFORE ? columns - BEFORE : 0;
+    enum { BEFORE = 29, LEAST = 28 }; /* columns before the stacks, and of the stacks */
+    size_t columns = dp_print_columns(), n_columns = columns > BEFORE + LEAST ? columns - BEFORE : columns ? LEAST : 0;
     if (n)
         printf("%10s %7s %8s\n", "delay", "share", "unlocks");
     for (size_t i = 0; i < n; i++) {

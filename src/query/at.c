@@ -38,8 +38,9 @@ static bool parse_clock(const char *text, struct tm *tm, bool *has_date)
         *tm = (struct tm){.tm_isdst = -1};
         const char *end = strptime(text, forms[i], tm);
         *has_date = i < 3;
-        if (end && !*end)
-            return true;
+        struct tm same = *tm;
+        if (end && !*end) /* timegm would make March of 30 February */
+            return !*has_date || (timegm(&same) != -1 && same.tm_mday == tm->tm_mday);
     }
     return false;
 }
@@ -183,7 +184,8 @@ static int64_t wanted_time(const struct moments *ms, const char *text)
         if (mktime(&that_day) > seconds + 12 * 3600) /* a time a little later than the newest file means the same day */
             tm.tm_mday--;
     }
-    return ((int64_t)mktime(&tm) + 1) * 1000000000 - 1; /* the end of that second */
+    int64_t wanted = (int64_t)mktime(&tm) + 1;
+    return wanted < INT64_MAX / 1000000000 ? wanted * 1000000000 - 1 : INT64_MAX - 1; /* the end of that second */
 }
 
 /*
@@ -212,7 +214,7 @@ static void choose_ended(const struct moments *ms, size_t *chosen)
             chosen[ms->at[i].process] = i + 1;
 }
 
-static int leave_chosen(struct dp_query *v, const struct moments *ms, const size_t *chosen)
+static int leave_chosen(struct dp_query *v, const struct moments *ms, const size_t *chosen, int64_t time_ns)
 {
     size_t n = 0;
     char **kept = calloc(ms->n_processes, sizeof *kept);
@@ -232,7 +234,8 @@ static int leave_chosen(struct dp_query *v, const struct moments *ms, const size
     if (v->at == DP_QUERY_AT_EXIT)
         dp_print_error(v->verb, "--at exit: no file was written at the end of a process; --at last takes the newest");
     else
-        dp_print_error(v->verb, "--at %s: no process has a file of that time; the first is later", v->at_text);
+        dp_print_error(v->verb, "--at %s: no process has a file of that time; %s", v->at_text,
+                       ms->at[0].time_ns > time_ns ? "the first is later" : "all had ended");
     return DP_EXIT_FAILED;
 }
 
@@ -247,15 +250,14 @@ int dp_query_at_choose(struct dp_query *v)
     size_t *chosen = calloc(ms.n_processes + 1, sizeof *chosen);
     if (!status && chosen) {
         qsort(ms.at, ms.n, sizeof *ms.at, by_time);
+        int64_t time_ns = v->at == DP_QUERY_AT_PEAK   ? peak_time(&ms)
+                          : v->at == DP_QUERY_AT_TIME ? wanted_time(&ms, v->at_text)
+                                                      : INT64_MAX;
         if (v->at == DP_QUERY_AT_EXIT)
             choose_ended(&ms, chosen);
         else
-            choose_until(&ms,
-                         v->at == DP_QUERY_AT_PEAK   ? peak_time(&ms)
-                         : v->at == DP_QUERY_AT_TIME ? wanted_time(&ms, v->at_text)
-                                                     : INT64_MAX,
-                         chosen);
-        status = leave_chosen(v, &ms, chosen);
+            choose_until(&ms, time_ns, chosen);
+        status = leave_chosen(v, &ms, chosen, time_ns);
     } else if (!status || !ms.at) {
         dp_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;

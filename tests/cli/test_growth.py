@@ -64,7 +64,7 @@ From %s to %s (inuse_space)
 
     def test_another_type_or_kind_of_a_directory_is_refused(self):
         self.ticks('a.1', {'f': [1, 2]})
-        for words in (('--type', 'alloc_space'), ('--kind', 'block')):
+        for words in (('--type', 'alloc_space'), ('--kind', 'block'), ('--at', 'peak')):
             self.run_it('growth', *words, self.dir.name, status=2)
             self.assertIn('OLD NEW', self.error)
 

@@ -132,6 +132,25 @@ class Leaks(Case):
             self.assertEqual([(leak['function'], leak['bytes']) for leak in found['leaks']], [('lost', 100 << 20)])
             self.assertEqual(found['in_use_bytes'], 200 << 20)
 
+    def test_the_heading_says_of_which_time_its_memory_is(self):
+        site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)
+        self.run_program([site], at_exit=[], end=[])
+        head = self.run_it('leaks', self.dir.name).decode().splitlines()[0]
+        self.assertRegex(head, r': 0 in use at exit, [\d.]+MB at the last tick before, ')
+
+    def test_so_few_ticks_are_no_verdict(self):
+        self.run_program([Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)], n_ticks=2)
+        text = self.run_it('leaks', self.dir.name).decode()
+        self.assertIn('No leak was seen in so few ticks.', text)
+        self.assertNotIn('without end', text)
+
+    def test_options_that_choose_no_ticks_are_refused(self):
+        path = self.file('a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+        for words in (('--at', 'peak'), ('--type', 'alloc_space')):
+            self.run_it('leaks', *words, path, status=2)
+            self.assertIn(words[0], self.error)
+        self.run_it('leaks', '--type', 'inuse_space', path)
+
     def test_the_ticks_of_the_end_are_not_part_of_the_growth(self):
         site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)
         self.run_program([site], at_exit=[], end=[])  # freed one by one before exit, as a careful server does

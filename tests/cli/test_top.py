@@ -113,6 +113,14 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         os.close(master)
         return text.decode().splitlines()
 
+    def test_stacks_of_waits_are_cut_on_a_narrow_terminal(self):
+        stack = [f'function_number_{i}' for i in range(20)]
+        path = self.file('p', [(['f'], [1, 1])], MUTEX, pairs=[(1, 5, stack, stack[::-1])])
+        for columns in (20, 40, 58, 59, 200):
+            lines = self.on_a_terminal(columns, 'waits', path)
+            self.assertEqual(len(lines), 3)
+            self.assertLessEqual(max(map(len, lines)), max(columns, 60), lines)
+
     def test_lines_on_a_terminal_are_cut_at_its_width(self):
         name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
         path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])

@@ -140,7 +140,14 @@ class TopFiles(TopCase):
         self.run_it('top', '--at', 'exit', self.dir.name, status=1)
         self.run_it('top', '--at', '2000-01-01 00:00', self.dir.name, status=1)
         self.assertIn('no process has a file of that time', self.error)
-        self.run_it('top', '--at', 'noon', self.dir.name, status=2)
+        self.assertIn('the first is later', self.error)
+        one('a.1.0004.heap.pb.gz', 20, 4, comment='#ended')
+        one('b.2.0003.heap.pb.gz', 20, 4, comment='#ended')
+        for when in '2001-09-10 01:00', '9999-12-31 23:59:59':
+            self.run_it('top', '--at', when, self.dir.name, status=1)
+            self.assertIn('all had ended', self.error)
+        for when in 'noon', '2001-02-30 10:00', '2001-09-31 10:00':
+            self.run_it('top', '--at', when, self.dir.name, status=2)
 
 
 if __name__ == '__main__':
