@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/* Unknown fields are zero. The caller owns strings and body; they must live until begin returns. */
+/* Set fields that you do not know to zero. The caller owns strings and body; they must live until begin returns. */
 struct deltaprof_http_request {
     const char *method;  /* "GET", "HEAD", "POST" */
     const char *target;  /* path and query as received, percent-encoded; any prefix before /debug/pprof/ is allowed */
@@ -43,8 +43,9 @@ DELTAPROF_API int deltaprof_http_begin(const struct deltaprof_http_request *requ
                                        struct deltaprof_http_reply **reply);
 
 /*
- * Returns 0: the status is known, and read gives bytes or the end now. Otherwise call again in about that many
- * nanoseconds, or earlier: the window of ?seconds= has not passed, or the profiler's thread is making the profile.
+ * Returns 0 if the status is known and read can return bytes or the end now. Otherwise returns the number of
+ * nanoseconds after which to call again (earlier is allowed): the window of ?seconds= has not passed, or the profiler's
+ * thread is still making the profile.
  */
 DELTAPROF_API int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *reply);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap.c - the allocator of a Lua state as the heap `lua`.
+ * heap.c - records the memory of Lua states as the heap `lua`.
  *
- * It wraps the allocator that the state had (lua_setallocf). The thread's countdown is guarded around the real call, so
- * that memory which this allocator takes from malloc counts once, as Lua's. A call without a sample costs a
- * subtraction; a free asks the filter of live blocks.
+ * dp_lua_alloc becomes the allocator of a state (lua_setallocf) and calls the allocator that the state had. The
+ * thread's countdown is guarded around the real call, so that memory which this allocator takes from malloc counts
+ * once, as Lua's. A call without a sample costs a subtraction; a free asks the filter of live blocks.
  *
  * For a new object Lua passes its type to the allocator instead of an old size. By that type the allocator recognizes
  * coroutines. The block of the main coroutine is the last one that lua_close frees.
@@ -84,7 +84,7 @@ static void *freed(struct dp_lua_state *state, void *old, size_t n_old)
     return NULL;
 }
 
-/* A coroutine is made. The first one of a state sets the size of coroutines. */
+/* Makes a coroutine. The first one of a state tells the size of all coroutines. */
 static void *new_coroutine(struct dp_lua_state *state, size_t n)
 {
     int64_t rest;

@@ -27,8 +27,8 @@ static inline void *dp_page_block(size_t n)
  * Defines the hook `name` and its slower paths.
  *
  * on_page: allocates the block of a sample at a page boundary; if it is NULL, the real function is called. failed: the
- * value to return if the real function returns NULL. is_direct: the real function belongs to the allocator behind us.
- * So if that allocator calls no hook (deltaprof_gate_is_leaf), the real function calls none either.
+ * value to return if the real function returns NULL. is_direct: the real function belongs to the C heap's
+ * allocator. So if that allocator calls no hook (deltaprof_gate_is_leaf), the real function calls none either.
  */
 #define ALLOCATOR(name, parameters, arguments, n_bytes, on_page, failed, is_direct) \
     DP_DUE void *name##_due parameters                                              \

@@ -45,9 +45,9 @@
 #include "wrap.h"
 #else
 /*
- * The gate, then the next definitions of what we take, the C heap's first: what an unsampled event reads is one cache
- * line. A pointer begins as a resolver that replaces it, so no call tests anything. Plain loads suffice, because a
- * resolver forwards the call of a thread that still reads it.
+ * The gate, then pointers to the real functions. Those of the C heap come first, so that an unsampled event reads one
+ * cache line. Each pointer begins as a resolver that replaces it, so no call has to test it. Plain loads suffice,
+ * because a resolver forwards the call of a thread that still reads it.
  */
 #define DP_REAL_MEMBER(name, result, parameters, arguments, version) result(*name) parameters;
 struct __attribute__((aligned(64))) dp_real {
@@ -62,8 +62,8 @@ extern struct dp_real dp_real __attribute__((visibility("hidden")));
 #define DP_HOOK_NAME(name)                                           name
 
 /*
- * Where operator new and delete are the C++ library's own, their pointers lead to malloc and free, and here stand the
- * real operators new, for when malloc has no memory: they know the handlers and the exceptions. Else NULL.
+ * The operators new of the C++ library, if dp_real_shorten_cxx replaced their pointers by malloc; else NULL. The hooks
+ * call them if malloc has no memory, because they call the new-handler and throw the exception.
  */
 struct dp_new {
     DP_SYMBOLS_NEW_PLAIN(DP_REAL_MEMBER)
@@ -76,18 +76,19 @@ void dp_real_resolve(void);
 void dp_real_resolve_cxx(void);
 
 /*
- * Leads operator new and delete past the C++ library to malloc and free, if they are that library's own, and if every
- * one of them and malloc and free come to the hooks first: a program may replace some, and the library's others call
- * those. self: this object. Context: init, after both.
+ * Makes the pointers of operator new and delete point to the real malloc and free, to save a call. Conditions: all
+ * these operators are the C++ library's, and calls of each of them and of malloc and free come to the hooks first. A
+ * program may replace some operators, and then the library's other operators call the replaced ones. self: this object.
+ * Context: init, after both.
  */
 struct dp_range;
 void dp_real_shorten_cxx(const struct dp_range *self);
 
 /*
- * What is true of the C heap behind us: enum deltaprof_allocator. libc's gives blocks at page boundaries and takes them
- * back in every way that a program may know; another allocator may be told a size by a function that is not hooked
- * (sdallocx), and looks for the block among blocks of that size then. libc's calls no hook, since 2.34, when it gave up
- * __malloc_hook. Context: init.
+ * Returns the properties of the real C heap, enum deltaprof_allocator. libc's heap can return blocks at page
+ * boundaries, and every function of libc that frees accepts them. Another allocator may have a function that is not
+ * hooked and takes a size (sdallocx); it would search for the block among the blocks of that size. libc's heap calls no
+ * hook since 2.34, which removed __malloc_hook. Context: init.
  */
 unsigned dp_real_allocator(void);
 #endif
@@ -105,16 +106,16 @@ unsigned dp_real_allocator(void);
  */
 void dp_before_exec(const char *path);
 
-/* Of the room beside this one: looks for a Python in the process. Context: init, after the profiler started. */
+/* Looks for CPython in the process (runtime_hooks/python). Context: init, after the profiler started. */
 DP_HOOK int deltaprof_python_attach(void);
 
-/* Address ranges of libc and ld.so: a call from there may come with one of their locks held. */
+/* Address ranges of libc and ld.so. They may hold one of their locks when they call a hook. */
 struct dp_range {
     uintptr_t start, end;
 };
 extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
 
-/* Where CPython keeps its state; empty: there is none, or it is of no interest. */
+/* Address range of CPython's state; empty: there is no CPython, or it is not profiled. */
 extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 
 /* Set: dp_python_look is to be called at the end of the outermost hook of a sampled malloc. */

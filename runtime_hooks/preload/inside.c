@@ -2,8 +2,9 @@
 /*
  * inside.c - finds allocators that were linked into the executable, and records what their hooks report.
  *
- * A stack begins inside the allocator then. Its functions are known by their names; their frames at the leaf end are
- * left out, so that the stack begins at the function that allocated, as it does for a hook of malloc.
+ * The stack of such a report begins inside the allocator. The functions of the allocator are recognized by their names,
+ * and their frames at the leaf end are left out. So the stack begins at the function that allocated, as it does for a
+ * hook of malloc.
  */
 #include "inside.h"
 
@@ -122,7 +123,7 @@ static bool report(const char *prefix, const char *what, int err)
 {
     char line[160];
     snprintf(line, sizeof line, "%s inside the executable (%smalloc): %s", what, prefix,
-             err ? "it has no hooks that are known here: what it allocates is not seen" : "attached to its hooks");
+             err ? "deltaprof knows no hooks of this version, its allocations are not seen" : "attached to its hooks");
     if (err)
         deltaprof_say(line);
     else
@@ -144,7 +145,7 @@ void dp_inside_attach(void)
     if (found.tcmalloc.add_new_hook)
         attached |= report("tc_", "tcmalloc", dp_inside_tcmalloc(&found.tcmalloc));
     if (!attached)
-        code.n = 0; /* what they map is then seen as the program's */
+        code.n = 0; /* mappings of these allocators then count as the program's */
 }
 
 bool dp_inside_owns(uintptr_t pc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inside.h - allocators that were linked into the executable, where no hook of this object is called: those that offer
- * hooks of their own are asked to call these.
+ * inside.h - records the allocations of an allocator that was linked into the executable. The program's calls to it do
+ * not come to the hooks of this object. If the allocator has hooks itself, functions of this object are installed
+ * there.
  */
 #pragma once
 
@@ -50,5 +51,5 @@ static inline __attribute__((always_inline)) bool dp_inside_counts(size_t n)
 /* Whether a return address lies in an allocator that was attached. Context: hook. */
 bool dp_inside_owns(uintptr_t pc);
 
-/* Looks for such allocators, asks them, and says in the log what came of it. Context: init, after the start. */
+/* Looks for such allocators, installs the hooks, and logs the result. Context: init, after the start. */
 void dp_inside_attach(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * new.c - hooks of operator new and delete; they work as those of malloc.c.
+ * new.c - hooks of operator new and delete; they work like the hooks of malloc.c.
  *
- * Where they are the C++ library's own (dp_real_shorten_cxx), the real functions of the plain ones are malloc and free:
- * the library's would call those, through the hooks of malloc.c. An operator new of the library is called after malloc
- * had no memory.
+ * If the program uses the operators of the C++ library (dp_real_shorten_cxx), the hooks of the plain operators call the
+ * real malloc and free. The library's operators would call the hooks of malloc.c, which would be a detour. The
+ * library's operator new is called only if malloc had no memory.
  *
  * A separate file, because in a static program it needs the C++ library (wrap.h).
  */

@@ -3,8 +3,9 @@
  * signal.c - hooks of sigaction, signal and sigaltstack. Programs see SIG_DFL where the library has installed its
  * handler, and get that handler if they set SIG_DFL. They see no signal stack if the library gave the thread one.
  *
- * sigaction is the library's own question (deltaprof_sigaction). The older functions differ in flags and masks, which
- * stay libc's: each real one is called, then its answer is put right, and what it installed is told to the library.
+ * The library does the work of sigaction (deltaprof_sigaction). The older functions differ in flags and masks, which
+ * only libc knows: their hooks call the real function, correct the handler that it returns, and pass the action that it
+ * installed to deltaprof_sigaction.
  */
 #include "hook.h"
 

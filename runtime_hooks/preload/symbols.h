@@ -32,7 +32,7 @@
     F(valloc, void *, (size_t n), (n), NULL)                                                    \
     F(pvalloc, void *, (size_t n), (n), NULL)
 
-/* Functions whose hooks need only the others. */
+/* Functions whose hooks use the real functions above only. */
 #define DP_SYMBOLS_DERIVED(F)                                                                 \
     F(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size), NULL) \
     F(cfree, void, (void *ptr), (ptr), NULL)                                                  \
@@ -75,8 +75,8 @@
 
 /*
  * syscall has up to seven arguments. On x86-64 the seventh is on the stack, and stays there, because the hook jumps to
- * the real function. If it were declared, the compiler could write it back, over a variable of the caller if there are
- * fewer arguments.
+ * the real function. If it were declared, the compiler could write to its place on the stack. In a call with fewer
+ * arguments, that place is a variable of the caller.
  */
 #if defined(__x86_64__)
 #define DP_SYSCALL_LAST(type) type e
@@ -108,7 +108,7 @@
       (thread, attr, run, arg), NULL)                                                                         \
     F(thrd_create, int, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), NULL)
 
-/* The same, for functions that libc declares with `...`. */
+/* Functions that libc declares with `...`; here they have fixed parameters. */
 #define DP_SYMBOLS_WORDS(F)                                                                       \
     F(prctl, int, (int option, long a, long b, long c, long d), (option, a, b, c, d), NULL)       \
     F(syscall, long, (long number, long a, long b, long c, long d, DP_SYSCALL_LAST(long)),        \
@@ -193,7 +193,7 @@
       (thread, value, clock, t), NULL)                                                                                 \
     F(thrd_join, int, (thrd_t thread, int *value), (thread, value), NULL)
 
-/* Functions that tell whether a lock would wait; called, never hooked. */
+/* Functions that try to lock and never wait; called, never hooked. */
 #define DP_SYMBOLS_TRIES(F)                                             \
     F(pthread_mutex_trylock, int, (pthread_mutex_t * m), (m), NULL)     \
     F(mtx_trylock, int, (mtx_t * m), (m), NULL)                         \
@@ -203,21 +203,21 @@
     F(pthread_spin_trylock, int, (pthread_spinlock_t * l), (l), NULL)   \
     F(pthread_tryjoin_np, int, (pthread_t thread, void **value), (thread, value), NULL)
 
-/* Functions resolved after the malloc group: all are in libc, except new and delete. */
+/* Functions of libc that are resolved after the malloc group. */
 #define DP_SYMBOLS_TAKEN(F) \
     DP_SYMBOLS_ALIGNED(F)   \
     DP_SYMBOLS_PROCESS(F)   \
     DP_SYMBOLS_THREADS(F)   \
     DP_SYMBOLS_WORDS(F)     \
     DP_SYMBOLS_JUMP(F) DP_SYMBOLS_EXEC(F) DP_SYMBOLS_SIGNAL(F) DP_SYMBOLS_SIGACTION(F) DP_SYMBOLS_LOCKS(F)
-/* What calls main; a static program has no object behind it that could have another one. */
+/* The function that calls main; not hooked in a static program. */
 #define DP_SYMBOLS_START(F)                                                                              \
     F(__libc_start_main, int,                                                                            \
       (int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void), \
        void (*loader_fini)(void), void *stack_end),                                                      \
       (run, argc, argv, init, fini, loader_fini, stack_end), NULL)
 
-/* Functions that map memory; in a static program malloc's own calls could not be told from the program's. */
+/* Functions that map memory; not hooked in a static program, where malloc calls them as the program does. */
 #define DP_SYMBOLS_MAP(F)                                                                                           \
     F(mmap, void *, (void *wanted, size_t n, int protection, int flags, int fd, off_t offset),                      \
       (wanted, n, protection, flags, fd, offset), NULL)                                                             \

@@ -8,8 +8,8 @@
  * A new thread passes through a function of this file, which has the library set it up before it runs the program's
  * function. That function is called by a jump, so its caller is libc, as always.
  *
- * If the program's thread cannot be created right after a thread of the library, the latter may have taken the last
- * place: it ends, and the program's call is repeated.
+ * If the program's thread cannot be created right after a thread of the library, the latter may have reached the limit
+ * of threads. Then the library's thread is ended, and the program's call is repeated.
  */
 #include "hook.h"
 
@@ -32,7 +32,8 @@ static struct place {
     void *arg;
 } places[64];
 
-/* NULL: none is free; the thread then starts without the library, as it does where the library has no use for it. */
+/* NULL: no place is free, or the library does not set up new threads. Then the thread runs the program's function
+ * directly. */
 static struct place *take_place(union start start, void *arg)
 {
     if (!deltaprof_thread_starts_wanted())
@@ -97,7 +98,7 @@ MAKING(pthread_create,
 MAKING(thrd_create, (thrd_t * thread, thrd_start_t run, void *arg), run_c11, begin_c11, (thread, run, arg),
        thrd_success)
 
-/* Passed on by a jump, as syscall is (symbols.h): the last argument, if there is one, is on the stack. */
+/* Jumps to the real function, as the hook of syscall does (symbols.h): the last argument, if any, is on the stack. */
 DP_HOOK int dp_clone(int (*run)(void *), void *stack, int flags, void *arg,
                      DP_CLONE_LIST(void *)) __asm__(DP_HOOK_NAME("clone"));
 

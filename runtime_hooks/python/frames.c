@@ -7,8 +7,8 @@
  *
  * Each call of the interpreter's loop (_PyEval_EvalFrameDefault) runs one or more Python frames and keeps a structure
  * on the C stack: `cframe` up to 3.11, an entry frame that is no Python frame (owner == ENTRY) later. Its address is
- * the anchor of those Python frames. 3.9 keeps none: each call runs one frame, and the native frame is told by its
- * code.
+ * the anchor of those Python frames. 3.9 keeps none: each call runs one frame, and the native frame is
+ * recognized by its code.
  *
  *     3.9     tstate.frame -> back -> ...              one frame each, by the code of the loop
  *     3.10    tstate.frame -> back -> ...              one frame each:   tstate.cframe -> previous -> ...

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/beacon.h - a page of the profiled process in which another process finds where it writes profiles and which
- * mappings are the profiler's. It is private, anonymous and read-only, so the kernel joins it with no neighbour.
+ * base/beacon.h - a page in the profiled process, for other processes to read. It has the directory of the profiles,
+ * and the addresses of the profiler's own mappings. The page is private, anonymous and read-only, so the kernel does
+ * not join it with a neighbour.
  *
- * A program may write its title over its environment, where `out` stood; and an idle process has written no profile
- * yet.
+ * Other sources do not suffice: a program may overwrite its environment, which had `out`, with its title; and an idle
+ * process has not written a profile yet.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
  * while fstat says that it is the file that it was at init, and not while its reader is stuck. A thread with its own
  * descriptor table (the agent) borrows the host's fd 2 for the line through a pidfd. Where that is refused, as in
  * containers, it opens the pipe or terminal by its name in /proc, or passes the line on (relay.h). A file on disk is
- * not opened so: the line would not move the offset that the host writes at.
+ * not opened by name: that descriptor would have a separate offset, and the host would overwrite the line.
  *
  * Many programs close stderr just before they end (gnulib's close_stdout): if it was a terminal, the terminal is opened
  * by name for the last lines.
@@ -125,7 +125,7 @@ void dp_log_fork_child(void)
     dp_relay_fork_child();
 }
 
-/* /proc/self is the main thread's, whose table is the host's. */
+/* Opens fd 2 by name. /proc/self is the main thread, which uses the host's descriptor table. */
 static int reopen_stderr(void)
 {
     static const char path[] = "/proc/self/fd/2";

@@ -28,8 +28,8 @@ int dp_decode_fail(struct dp_decode_error *error, const char *format, ...)
     va_start(args, format);
     if (error) {
         vsnprintf(error->line, sizeof error->line, format, args);
-        for (char *at = error->line; *at;
-             at++) /* strings of a profile may hold any bytes; this is one line for a terminal */
+        /* strings of a profile may have any bytes; this is one line for a terminal */
+        for (char *at = error->line; *at; at++)
             if ((unsigned char)*at < 0x20 || *at == 0x7f)
                 *at = '?';
     }
@@ -122,7 +122,7 @@ static int take_gzip(struct reader *r, const uint8_t *bytes, size_t n_bytes)
     return make_room(r, 0);
 }
 
-/* Formats that people give by mistake. None can be a profile: the first byte would be a field with a wrong type. */
+/* Formats that users pass by mistake. None can be a profile: the first byte would be a field with a wrong type. */
 static const struct {
     const char *magic, *what;
 } others[] = {

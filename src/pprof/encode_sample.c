@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode_sample.c - writes samples, nearly all bytes of a profile. The length is computed first, so that a sample
- * is written directly into the output buffer.
+ * pprof/encode_sample.c - writes samples, which are nearly all bytes of a profile. The length of a sample is computed
+ * first, so that it can be written directly into the output buffer.
  */
 #include "pprof/encode_state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* print/print.c - prints error messages, and ends standard output. */
+/* print/print.c - prints error messages, and flushes standard output at the end. */
 #include "print/print.h"
 
 #include "print/units.h"

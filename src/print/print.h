@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* print/print.h - prints error messages, and ends standard output. */
+/* print/print.h - prints error messages, and flushes standard output at the end. */
 #pragma once
 
-/* Exit statuses: something could not be done; wrong usage. Functions that return one have printed why. */
-#define DP_EXIT_FAILED 1
-#define DP_EXIT_USAGE  2
+/* Exit statuses. A function that returns one of them has printed the reason. */
+#define DP_EXIT_FAILED 1 /* something could not be done */
+#define DP_EXIT_USAGE  2 /* wrong options or arguments */
 
-/* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. Cleans the text. */
+/* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. Control
+ * characters become `?`. */
 void dp_print_error(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Flushes standard output. 0, or DP_EXIT_FAILED after one line: something could not be written. */

@@ -65,7 +65,10 @@ bool dp_push_journal_is_settled(struct dp_push_journal *, uint64_t stamp, const 
 /* The highest settled SEQ of that process; 0: none. */
 unsigned long long dp_push_journal_seen(const struct dp_push_journal *, uint64_t stamp);
 
-/* Each returns 0 or a negative errno. After an error nothing was noted, and the noted step must not be done. */
+/*
+ * Each records a step and returns 0 or a negative errno. After an error the step may be missing in the journal, so the
+ * caller must not do it.
+ */
 int dp_push_journal_begin(struct dp_push_journal *, const char *const *keys, size_t n_keys);
 int dp_push_journal_sending(struct dp_push_journal *);                    /* before the last byte of a part leaves */
 int dp_push_journal_back(struct dp_push_journal *);                       /* it was not delivered */

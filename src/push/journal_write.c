@@ -39,7 +39,7 @@ int dp_push_journal_line(struct dp_push_journal *j, const char *format, ...)
     }
     int err = written < 0 ? -errno : -ENOSPC;
     if (written > 0 && ftruncate(j->fd, (off_t)j->n_bytes))
-        err = -errno; /* the next line is written over it, and a cut line is skipped */
+        err = -errno; /* the next line overwrites the partial one; readers skip a partial line */
     return err;
 }
 
@@ -170,8 +170,8 @@ int dp_push_journal_missed(struct dp_push_journal *j, uint64_t stamp, unsigned l
 
 /* ---- compaction ------------------------------------------------------------------------------------------------- */
 
-/* Writes the part of `from` that is still needed to `to`, whose file is empty. A process is needed while it has a file.
- */
+/* Writes to `to`, whose file is empty, the part of `from` that is still needed. The highest SEQ of a process is needed
+ * while one of its files exists. */
 static int copy(struct dp_push_journal *to, struct dp_push_journal *from, dp_push_exists_fn exists, void *ctx)
 {
     int err = dp_push_journal_line(to, "deltaprof-push 1 %s", from->target);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/send.c - sends a unit: notes its begin in the journal, sends it part by part, and settles it.
+ * push/send.c - sends a unit: records its start in the journal, sends it part by part, and records its outcome.
  *
  * States of a part, as the journal has them:
  *
@@ -9,8 +9,8 @@
  *       +------back-------+  +--part DOUBT: no answer came, or this process was killed
  *
  * If an earlier pusher ended in the middle of a unit, its last part is settled first, and then the unit is continued.
- * With --repeat a part in doubt is sent again, under the same id. If lines of the journal are broken, all files that it
- * may have settled are in doubt.
+ * With --repeat a part in doubt is sent again, under the same id. If lines of the journal are broken, all files that
+ * those lines may have named are in doubt.
  */
 #include "push/send.h"
 
@@ -27,13 +27,15 @@
 #define SECOND                INT64_C(1000000000)
 #define LONGEST_PAUSE         (60 * SECOND)
 #define LONGEST_RETRY_AFTER_S 600
-/* So many shortages of memory in a row, over several minutes, mean that the files are too large for this process. */
+/* After this many shortages of memory in a row, over several minutes, the files are too large for this process. */
 #define MOST_SHORTAGES 10
-/* How long a receiver may answer 5xx to a unit before others go on. */
+/* If a receiver has answered 5xx to a unit for this long, the other units are sent first. */
 #define LONGEST_FAILING (3600 * SECOND)
 
-/* Sets a pause that doubles from 0.25 s to a minute, less a random part of up to half of it; or the one that the
- * receiver asked for. */
+/*
+ * Sets the time of the next request. The pause doubles with each failure in a row, from 0.25 s to a minute; a random
+ * part of up to half of it is subtracted. If the receiver requested a longer pause, that one is used.
+ */
 static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
 {
     unsigned doublings = s->n_failures < 8 ? s->n_failures : 8;
@@ -52,13 +54,14 @@ static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
     s->not_before_ns = dp_clock_ns() + pause;
 }
 
-/* How long a unit is tried before it is set aside: with --once at most half of the time that there is. */
+/* How long a unit is tried before it is set aside; with --once at most half of --wait. */
 static int64_t patience(const struct dp_push_sender *s)
 {
     int64_t most = s->options->is_once ? s->options->wait_ns / 2 : LONGEST_FAILING;
     return most < LONGEST_FAILING ? most : LONGEST_FAILING;
 }
 
+/* Called before the last bytes of a part leave. */
 static int leaving(void *queue)
 {
     struct dp_push_queue *q = queue;
@@ -148,14 +151,14 @@ static void free_scratch(struct dp_push_sender *s)
     dp_push_body_fini(&s->body);
 }
 
-/* Whether the file may be complete later: it is being copied. */
+/* Whether the file may still grow, because it is being copied. */
 static bool may_grow(const struct dp_push_queue *q, const struct dp_push_file *file)
 {
     struct stat st;
     return !fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) && dp_push_queue_is_young(&st);
 }
 
-/* Acts on files that could not be read. As send_parts. */
+/* Acts on files that could not be read. Returns as send_parts does. */
 static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                    size_t n_files, int err, const char *why)
 {

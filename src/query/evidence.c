@@ -19,26 +19,28 @@
  *     been freed as were in use, and the trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) must
  *     agree.
  *     A program has many stacks, and each has its chance to look like a leak. So the probability is divided by the
- *     stack's share of all growth of the process (a weighted Bonferroni correction): what makes most of the growth
- * needs less proof than one of a thousand small ones.
+ *     stack's share of all growth of the process (a weighted Bonferroni correction): the stack with most of the growth
+ *     needs less proof than one of a thousand small ones.
  *  2. A step. One step is a load that rose or a table that was built: its share of the growth must be small.
  *  3. An end. Growth that is ending has, in the last quarter, a small share q = ENDED of its pace before; a leak has
- * all of it. With e the growth expected from the pace before and x the growth seen, both in sampled blocks, the ratio
- * of the two Poisson likelihoods is exp(x ln(1/q) - (1 - q) e). Growth that varies more than Poisson's has its exponent
- *     divided by the ratio of the variances, which are taken from the differences around their mean.
+ *     all of its pace. With e the growth expected from the pace before and x the growth seen, both in sampled blocks,
+ *     the ratio of the two Poisson likelihoods is exp(x ln(1/q) - (1 - q) e). Growth that varies more than Poisson's
+ *     has its exponent divided by the ratio of the variances, which are taken from the differences around their mean.
  *  4. Load. By Little's law (J. Little 1961, A Proof for the Queuing Formula L = lambda W) the number in use is the
- * rate of allocation times the mean lifetime. Where a stack allocates more in the second half than in the first, what
- * is in use may grow as much. The ratio of the two Poisson counts has a variance of 1/a + 1/b on a log scale, and is
- *     shrunk towards no change, as most loads vary little (LOAD_SPREAD). What is never freed has no mean lifetime: so
- *     load explains only as much as was freed of what was in use.
+ *     rate of allocation times the mean lifetime. If a stack allocates more in the second half than in the first, its
+ *     memory in use may grow by the same factor. The ratio of the two Poisson counts has a variance of 1/a + 1/b on a
+ *     log scale, and is shrunk towards no change, as most loads vary little (LOAD_SPREAD). Memory that is never freed
+ *     has no mean lifetime. So the probability that load explains the growth is multiplied by the number of blocks
+ *     freed per block in use, at most by 1.
  *
  * A buffer that doubles when it is full (a vector, a string, a hash's buckets) grows in steps ever farther apart,
- * although what is in it grows steadily. What is in it is known at each step: then it was full. So its pace is known,
- * and the time when it will be full next. It counts as growing until that time has passed by as much again.
+ * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
+ * of the content is known, and the time when the buffer will be full next. It counts as growing until twice that time.
  *
- * If a process has too few ticks, only its end can be used: memory that was allocated repeatedly, never freed, and is
- * in use at the end was probably leaked. Of n blocks of which f were freed, the chance that the next one is freed is (f
- * + 1) / (n + 2) (Laplace's rule of succession, which Scalene uses for its leak score as well).
+ * If a process has too few ticks, only its end can be used: memory that was allocated repeatedly, almost never freed,
+ * and is in use at the end was probably leaked. If f of n
+ * blocks were freed, the chance that the next one is freed is (f + 1) / (n + 2) by Laplace's rule of succession, which
+ * Scalene uses for its leak score as well.
  */
 #include "query/evidence.h"
 
@@ -47,7 +49,7 @@
 #include <math.h>
 
 enum {
-    MANY_LEFT = 8,    /* sampled blocks in use at the end of a program, none ever freed: too many for a table */
+    MANY_LEFT = 8,    /* sampled blocks in use at the end of a program, almost none freed: too many for a table */
     FEWEST_STEPS = 3, /* of a buffer that doubles */
 };
 #define ENDED       0.15 /* of the pace before: growth that is ending */

@@ -12,13 +12,13 @@
 #include <sys/types.h>
 
 /*
- * Begins such a verb. Its memory: four times the limit of a file, and not more than three quarters of the machine's, or
- * of what its control groups allow. A
- * file of very small things is twenty times as large in memory: better one line and status 1 than a machine that swaps.
+ * Begins a verb that reads profiles: limits its memory to four times the limit of a file, and to three quarters of the
+ * memory of the machine or of its control groups. A file of very small records is twenty times as large in memory. An
+ * error line and status 1 are better than a machine that swaps.
  */
 void dp_query_files_init(void);
 
-/* Says what getopt_long (opterr 0, options that begin with ":") did not understand; DP_EXIT_USAGE. */
+/* Prints which option getopt_long (opterr 0, options that begin with ":") did not accept. Returns DP_EXIT_USAGE. */
 int dp_query_bad_option(char **argv, int option);
 
 /* "1g" and the like, up to DP_DECODE_LIMIT_MAX. 0, or DP_EXIT_USAGE. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/pairing.c - divides what a holder owes among the waiters, in proportion to how long each has waited since the
- * last payment. The parts add up to what is owed: the last waiter gets the rest.
+ * record/pairing.c - divides the waiting time that an unlock accounts for among the waiters, in proportion to the time
+ * that each has waited since the last such division. The parts add up to the whole: the last waiter gets the rest.
  */
 #include "record/pairing.h"
 

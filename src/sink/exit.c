@@ -3,9 +3,9 @@
  * sink/exit.c - delivers the last profiles when the process ends. exit, _exit, quick_exit and signals all come here, in
  * any order, from any thread, perhaps nested.
  *
- * A program's destructors free what it held on to, so what leaks can no longer be told from what does not. The first
- * tick of an end therefore comes before them (dp_exit_before_handlers), with the comment #exit, and the last one after
- * them.
+ * A program's exit handlers and destructors free memory. After them, a leak cannot be distinguished from memory that
+ * was in use until then. So the end of a process has two ticks: one before the handlers (dp_exit_before_handlers), with
+ * the comment #exit, and one after them.
  *
  * If there is an agent, the caller only wakes it and waits. If not, the caller writes the profiles: with try-locks and
  * open modules only, because it may be a crash handler. Only plain exit may open modules first, so that profiles of
@@ -118,7 +118,7 @@ static bool is_short_lived(void)
     return forked_ns && dp_clock_ns() - forked_ns < SHORT_LIVED_NS;
 }
 
-/* False: another thread is writing the profiles, and was not done by the deadline. */
+/* False: another thread is writing the profiles, and had not finished at the deadline. */
 static bool write_in_time(bool may_load, int64_t deadline_ns)
 {
     bool crashed = dp_load_relaxed(&process_exit.crashed);
@@ -136,7 +136,8 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
 }
 
 /*
- * Not through the host's log callback: the other thread may be stuck in it, or it may need a lock that this one holds.
+ * Logs that the last profiles are lost. Bypasses the host's log callback: the other thread may be stuck in it, or it
+ * may need a lock that this thread holds.
  */
 static void say_late(void)
 {
@@ -218,8 +219,9 @@ void dp_exit_deliver(bool ordinary)
 }
 
 /*
- * A thread that returned from main is in exit without having come here. It is noted before the first handler of the
- * program runs; if there is none, its delivery is seen once it has begun.
+ * A thread that returned from main runs exit without a call of this function. dp_exit_before_handlers notes that thread
+ * before the first handler of the program runs. If the program has no handlers, its delivery shows in `state` once it
+ * has begun.
  */
 void dp_exit_begins(void)
 {
@@ -233,7 +235,7 @@ void dp_exit_deliver_crash(void)
     dp_store_relaxed(&process_exit.crashed, true);
     bool inside = dp_load_acquire(&process_exit.state) == UNDER_WAY &&
                   dp_load_relaxed(&process_exit.by) == (int32_t)syscall(SYS_gettid);
-    if (inside) /* crashed in the delivery at exit, which it never returns to */
+    if (inside) /* crashed in the delivery at exit, and does not return to it */
         deliver(false, dp_exit_deadline());
     else
         dp_exit_deliver(false);

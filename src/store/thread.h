@@ -31,13 +31,13 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t labels_lost; /* pushes since then for which there was no room */
     uint32_t waiting;     /* this thread's place in the table of waits under way; 0: none yet */
     int32_t tid;          /* the kernel's, for events; 0: not asked yet */
-    uint32_t doubts;      /* events that a busy guard muted although its frame seemed to be gone */
+    uint32_t doubts;      /* events left out because of a busy guard whose frame seemed to be gone */
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");
 _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one lies over the other");
 
-/* A request too large for any address space, which ends in an exception, is made without guarding. */
+/* A request of this size or more cannot succeed, and operator new throws: its hook does not guard the countdown. */
 #define DP_BYTES_MAX ((size_t)1 << 48)
 
 /*
@@ -73,8 +73,8 @@ static inline void dp_thread_undraw(struct dp_thread *thread)
 }
 
 /*
- * Whether an event whose caller has stack pointer sp is no event, because it came from within a hook of this thread. If
- * that hook is gone, the guard ends here (thread.c). Context: hook.
+ * Whether an event came from inside a hook of this thread, so that it must not count. sp: the stack pointer of the
+ * event's caller. If that hook has ended without a reset, the guard ends here (thread.c). Context: hook.
  */
 bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp);
 static inline bool dp_thread_is_nested(struct dp_thread *thread, uintptr_t sp)
@@ -131,7 +131,7 @@ static inline void dp_thread_let_go(bool held)
         dp_thread_let_go_slow();
 }
 
-/* From now on no thread waits for a lent block: a seccomp filter may forbid the system calls. */
+/* From now on no thread waits for a borrowed block: a seccomp filter may forbid the system calls. */
 void dp_thread_take_no_turns(void);
 
 /* 64 random bits, for decisions of this thread. Context: hook. */

@@ -27,7 +27,7 @@ bool dp_waits_is_for_holder(const struct dp_waiting *);
 
 struct dp_holder {
     int32_t tid;        /* the thread that holds the lock; 0: not known */
-    bool ended;         /* there is no such thread any more */
+    bool ended;         /* that thread does not exist any more */
     uint32_t n_readers; /* of a rwlock that is held for reading */
 };
 struct dp_holder dp_waits_holder(const struct dp_waiting *);
@@ -42,8 +42,9 @@ bool dp_waits_is_blocked(const struct dp_waiting *);
 bool dp_waits_goes_on(const struct dp_waiting *);
 
 /*
- * The threads that wait for each other in a circle through first: each one's lock is held by the next one, the last
- * one's by the first. Returns their number, 0: there is no circle; at most n of them are stored.
+ * Finds the circle of threads that wait for each other, beginning at first. Each of them waits for a lock that the next
+ * one holds; the last one waits for a lock of the first. Returns the number of threads, of which at most n are stored;
+ * 0: there is no circle.
  */
 enum { DP_WAITS_CIRCLE_MAX = 64 };
 size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, const struct dp_waiting **members,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// victim_maps.c - maps, cuts, moves and unmaps memory, and prints what each function made, in bytes:
-// "FUNCTION allocations bytes in-use-objects in-use-bytes HEAP". `race`: threads map and unmap all the time.
+// victim_maps.c - maps, cuts, moves and unmaps memory. Prints for each function what its profile must have:
+// "FUNCTION allocations bytes in-use-objects in-use-bytes HEAP". With an argument: threads and a signal handler map and
+// unmap memory at the same time.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -100,7 +101,7 @@ int main(int argc, char **argv)
     char *kept = keeps(10 * P - 7, RW, 0, NULL); // whole pages count
     printf("keeps 1 %d 1 %d mmap\n", 10 * P, 10 * P);
 
-    char *cut = cuts(20 * P, RW, 0, NULL); // unmapped: its middle, its beginning, then both pieces
+    char *cut = cuts(20 * P, RW, 0, NULL); // unmapped: its middle, its beginning, then its end
     CHECK(!munmap(cut + 8 * P, 4 * P) && !munmap(cut, 2 * P));
     CHECK(!munmap(cut + 12 * P, 8 * P));
     printf("cuts 1 %d 1 %d mmap\n", 20 * P, 6 * P);
@@ -111,7 +112,7 @@ int main(int argc, char **argv)
 
     char *reserved = reserves(1000 * P, PROT_NONE, MAP_NORESERVE, NULL);
     commits(reserved + 100 * P, 50 * P);
-    commits(reserved + 140 * P, 20 * P); // ten pages of them for the first time
+    commits(reserved + 140 * P, 20 * P); // ten of these pages were committed before
     CHECK(!munmap(reserved + 150 * P, 850 * P));
     printf("reserves 0 0 0 0 mmap\ncommits 2 %d 1 %d mmap\n", 60 * P, 50 * P);
 
@@ -133,7 +134,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     free(malloc(100 << 20)); // a mapping that malloc makes does not count here
     pid_t child = fork();
-    if (!child) // unmaps what its parent mapped, and maps its own
+    if (!child) // unmaps a mapping of its parent, and makes one
         _exit(munmap(kept, 10 * P) || !keeps(2 * P, RW, 0, NULL));
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
