@@ -2,11 +2,14 @@
 /*
  * test_futex_model.c - every interleaving of three threads that wait on futex words and wake each other, through
  * contended.c itself: wakes of one and of all, values that change before the kernel looks, timeouts and signals, waits
- * that end for no reason, and waiters that are moved to another word. For each class of waits the books must balance to
- * the unit.
+ * that end for no reason, and waiters that are moved to another word; locks with priority inheritance (PI), also as the
+ * word to which waiters are moved; wakes that no hook sees (the kernel wakes a waiter of a robust lock whose owner
+ * died), or sees at another address (shared memory that is mapped twice); wakes of two words at once. For each class of
+ * waits the books must balance to the unit.
  *
  * The kernel's part is one step each: it compares the word and puts the thread to sleep, or it takes sleepers off a
- * word. A wake changes the word first, as every lock does, so that no waiter sleeps for ever.
+ * word. A wake changes the word first, as every lock does, so that no waiter sleeps for ever. The word of a PI lock is
+ * the number of its owner, with SLEEPERS if the kernel has to be asked.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,20 +20,9 @@
 #include "contended_steps.h"
 
 #include "contended_search.h"
+#include "futex_scenarios.h"
 
-/* ---- what the threads do ---------------------------------------------------------------------------------------- */
-
-/* TIMED: may end by a timeout or a signal; STARTLED: may end as if woken. MOVE: sleepers of word 0 to word 1. */
-enum { WAIT = 1, TIMED, STARTLED, WAKE_ONE, WAKE_ALL, MOVE };
-enum { CLASSES = 2, CLASS = 40 };
-struct op {
-    int what, word;
-};
-struct scenario {
-    const char *name;
-    int class[THREADS];
-    struct op ops[THREADS][4];
-};
+/* ---- what the threads do ----------------------------------------------------------------------------------------- */
 
 static const struct scenario *scenario;
 static uint32_t value[2];
@@ -52,6 +44,26 @@ static void add_paid(int class, int64_t ns)
     paid_ns += ns;
 }
 
+/* Sleeps until a wake. False: the wait ended before one. */
+static bool sleep_on(int word, bool timed)
+{
+    thread[running].blocked = word + 1;
+    thread[running].timed = timed;
+    step();
+    bool gave_up = seen((uint64_t)thread[running].gave_up);
+    thread[running].blocked = thread[running].gave_up = 0;
+    return !gave_up;
+}
+
+static void end_wait(dp_contended_place place, int64_t begin_ns, bool woken)
+{
+    int class = scenario->class[running];
+    int64_t end_ns = model_clock();
+    add_paid(class, woken ? dp_contended_acquired(place, begin_ns, &end_ns)
+                          : dp_contended_timed_out(place, begin_ns, &end_ns));
+    add_blocked(class, end_ns - begin_ns);
+}
+
 static void wait(const struct op *op)
 {
     int class = scenario->class[running];
@@ -65,15 +77,8 @@ static void wait(const struct op *op)
             add_blocked(class, dp_contended_cancel(place, begin_ns));
         return;
     }
-    thread[running].blocked = op->word + 1;
-    thread[running].timed = op->what != WAIT;
-    step();
-    bool gave_up = seen((uint64_t)thread[running].gave_up) && op->what == TIMED;
-    thread[running].blocked = thread[running].gave_up = 0;
-    int64_t end_ns = model_clock();
-    add_paid(class, gave_up ? dp_contended_timed_out(place, begin_ns, &end_ns)
-                            : dp_contended_acquired(place, begin_ns, &end_ns));
-    add_blocked(class, end_ns - begin_ns);
+    bool woken = sleep_on(op->word, op->what != WAIT);
+    end_wait(place, begin_ns, woken || op->what == STARTLED);
 }
 
 static void settle_for(int word)
@@ -84,29 +89,99 @@ static void settle_for(int word)
         add_paid((int)debts[i].class - CLASS, debts[i].ns);
 }
 
+/* The first that sleeps on this word, -1: none. */
+static int sleeper_of(int word)
+{
+    for (int t = 0; t < THREADS; t++)
+        if (thread[t].blocked == word + 1)
+            return t;
+    return -1;
+}
+
+static void wake_up(int word, bool all)
+{
+    for (int t; (t = sleeper_of(word)) >= 0;) {
+        thread[t].blocked = 0;
+        if (!all)
+            break;
+    }
+}
+
 static void wake(const struct op *op)
 {
     step();
     value[op->word] = 1;
-    settle_for(op->word);
+    if (op->what == WAKE_OP)
+        value[1 - op->word] = 1;
+    if (op->what != OWNER_DIES)
+        settle_for(op->what == WAKE_ALIAS ? 1 - op->word : op->word);
+    if (op->what == WAKE_OP)
+        settle_for(1 - op->word);
     step();
-    for (int t = 0; t < THREADS; t++)
-        if (thread[t].blocked == op->word + 1) {
-            thread[t].blocked = 0;
-            if (op->what == WAKE_ONE)
-                break;
-        }
+    wake_up(op->word, op->what == WAKE_ALL || op->what == WAKE_ALIAS);
+    if (op->what == WAKE_OP)
+        wake_up(1 - op->word, false);
 }
 
-static void move(void)
+/* ---- PI ---- */
+
+static void lock_pi(const struct op *op)
+{
+    struct dp_contended_debt taken;
+    uint32_t *word = &value[op->word], me = (uint32_t)running + 1;
+    bool woken = true;
+    step();
+    if (!seen(*word)) {
+        *word = me;
+        return;
+    }
+    int64_t begin_ns = model_clock();
+    dp_contended_place place =
+        dp_contended_enter_futex(address[op->word], (unsigned)(CLASS + scenario->class[running]), begin_ns, &taken);
+    assert_true(place && !taken.ns);
+    step();
+    if (!seen(*word)) {
+        *word = me;
+    } else {
+        *word |= SLEEPERS;
+        woken = sleep_on(op->word, op->what == LOCK_PI_TIMED);
+    }
+    end_wait(place, begin_ns, woken);
+}
+
+/* By a thread that is not the owner it is refused, after the hook has settled. */
+static void unlock_pi(const struct op *op)
+{
+    uint32_t *word = &value[op->word], me = (uint32_t)running + 1;
+    step();
+    if (seen(*word) == me) {
+        *word = 0;
+        return;
+    }
+    settle_for(op->word);
+    step();
+    if (seen(*word & OWNER) != me)
+        return;
+    int next = sleeper_of(op->word);
+    *word = 0;
+    if (next >= 0) {
+        thread[next].blocked = 0;
+        *word = (uint32_t)next + 1;
+        *word |= sleeper_of(op->word) >= 0 ? SLEEPERS : 0;
+    }
+}
+
+static void move(const struct op *op)
 {
     step();
     value[0] = 1;
     settle_for(0);
     step();
     for (int t = 0; t < THREADS; t++)
-        if (thread[t].blocked == 1)
+        if (thread[t].blocked == 1) {
             thread[t].blocked = 2;
+            value[1] |= op->what == MOVE_PI ? SLEEPERS : 0; /* its owner moves them */
+        }
 }
 
 static void body(int me)
@@ -115,10 +190,14 @@ static void body(int me)
         _longjmp(scheduler, 1);
     for (const struct op *op = scenario->ops[me]; op->what; op++) {
         begin((int)(op - scenario->ops[me]));
-        if (op->what == MOVE)
-            move();
+        if (op->what >= MOVE)
+            move(op);
         else if (op->what >= WAKE_ONE)
             wake(op);
+        else if (op->what == UNLOCK_PI)
+            unlock_pi(op);
+        else if (op->what >= LOCK_PI)
+            lock_pi(op);
         else
             wait(op);
     }
@@ -213,29 +292,7 @@ static bool balanced(void)
     return paid[0] + open[0] == blocked[0] && paid[1] + open[1] == blocked[1];
 }
 
-/* ---- scenarios -------------------------------------------------------------------------------------------------- */
-
-static const struct scenario all_woken = {"a wake of all", {0, 0, 0}, {{{WAIT, 0}}, {{WAIT, 0}}, {{WAKE_ALL, 0}}}};
-static const struct scenario one_by_one = {
-    "wakes of one", {0, 0, 0}, {{{WAIT, 0}}, {{WAIT, 0}}, {{WAKE_ONE, 0}, {WAKE_ONE, 0}}}};
-static const struct scenario chain = {"who is woken wakes the next",
-                                      {0, 0, 0},
-                                      {{{WAIT, 0}, {WAKE_ONE, 0}}, {{WAIT, 0}, {WAKE_ONE, 0}}, {{WAKE_ONE, 0}}}};
-static const struct scenario timeouts = {
-    "timeouts and signals", {0, 0, 0}, {{{TIMED, 0}}, {{TIMED, 0}}, {{WAKE_ALL, 0}}}};
-static const struct scenario startled = {
-    "waits that end for no reason", {0, 0, 0}, {{{STARTLED, 0}}, {{WAIT, 0}}, {{WAKE_ALL, 0}}}};
-static const struct scenario classes = {
-    "two classes on one word", {0, 1, 0}, {{{WAIT, 0}}, {{TIMED, 0}}, {{WAKE_ALL, 0}}}};
-static const struct scenario words = {
-    "two words of one group", {0, 1, 0}, {{{WAIT, 0}, {WAKE_ALL, 1}}, {{WAIT, 1}}, {{WAKE_ALL, 0}}}};
-static const struct scenario moved_over = {
-    "waiters that are moved", {0, 1, 0}, {{{WAIT, 0}}, {{WAIT, 0}}, {{MOVE, 0}, {WAKE_ALL, 1}}}};
-static const struct scenario moved_late = {
-    "moved, while one gives up", {0, 0, 0}, {{{TIMED, 0}}, {{WAIT, 0}}, {{MOVE, 0}, {WAKE_ALL, 1}}}};
-
-static const struct scenario *const all[] = {&all_woken, &one_by_one, &chain,      &timeouts,  &startled,
-                                             &classes,   &words,      &moved_over, &moved_late};
+/* ---- the searches ------------------------------------------------------------------------------------------------ */
 
 static bool search(const struct scenario *which)
 {
@@ -267,8 +324,10 @@ static void the_search_finds_broken_steps(void **state)
 {
     mutant = BLIND_CAS;
     assert_true(search(&chain));
+    assert_true(search(&pi));
     mutant = TORN_ADD;
     assert_true(search(&all_woken));
+    assert_true(search(&two_at_once));
     mutant = FORGOTTEN_CAS;
     assert_true(search(&all_woken));
     mutant = LOST_PLACE;
