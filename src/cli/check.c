@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define CERTAIN 4.0 /* one in thirty thousand checks of equal programs is wrong */
-/* part of a budget that counts as reached: allocations at the start of a program dilute its growth */
+/* from this part on a budget counts as exceeded: allocations at the start of a program dilute its growth */
 #define REACHED 0.98
 enum { STACKS_SHOWN = 3, FRAMES_SHOWN = 6 };
 
@@ -34,7 +34,8 @@ static const char about[] =
     "\n"
     "  --max-growth N%   the budget: NEW may have up to N % more than OLD. It fails from 98 % of the budget on,\n"
     "                    because allocations at the start of a program dilute growth. 0: no growth at "
-    "all\n" DP_QUERY_HELP;
+    "all\n" DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED
+        DP_QUERY_HELP_LIMIT;
 
 struct side {
     double total, variance;
@@ -131,6 +132,10 @@ int dp_cli_check(int argc, char **argv)
     int status = dp_query_init(&new, "check", argc) ? DP_EXIT_USAGE : 0;
     for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;)
         status = option == 'g' ? take_percent(&percent) : dp_query_option(&new, argv, option);
+    if (!status && new.json) {
+        dp_print_error("check", "no --json: the exit status is the result");
+        status = DP_EXIT_USAGE;
+    }
     if (!status && (argc - optind != 2 || percent < 0)) {
         dp_print_error("check", "%s: deltaprof check --max-growth N%% OLD NEW",
                        percent < 0 ? "no budget given" : "two profiles needed");

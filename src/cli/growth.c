@@ -28,8 +28,8 @@ static const char about[] =
     "\n"
     "OLD and NEW are files or directories; each is read as top reads it. If one directory or more than two files\n"
     "are given, the memory in use in the last tick of each process is compared with its first tick. Processes that\n"
-    "have ended count only if all have ended. Each stack then also has its growth per hour, and its steadiness: 100\n"
-    "% if it grew (or shrank) at every tick, 0 % if it went up and down.\n"
+    "have ended count only if all have ended. Each stack then also has its growth per hour and its steadiness:\n"
+    "100 % if it grew (or shrank) at every tick, 0 % if it went up and down. --type, --kind and --at need OLD NEW.\n"
     "\n"
     "  -n N              how many stacks (default 10; 0: all)\n"
     "  --depth N         how many functions of each stack (default 6; 0: all)\n" DP_QUERY_HELP;

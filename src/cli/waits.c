@@ -25,7 +25,8 @@ static const char about[] =
     "largest pairs. A PATH is a file (- is standard input), a directory or a glob. A filter selects a pair if one\n"
     "of its two stacks matches.\n"
     "\n"
-    "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP;
+    "  -n N              how many pairs (default 20; 0: all)\n" DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_JSON
+        DP_QUERY_HELP_LIMIT;
 
 struct sum {
     uint32_t key;

@@ -79,12 +79,14 @@ enum {
         0                                                                                                             \
     }
 
-/* Their help. */
-#define DP_QUERY_HELP                                                                                                 \
-    "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"      \
-    "  --kind KIND       which profiles of a directory: heap, block, mutex or events (default: those that have\n"     \
-    "                    TYPE, else heap)\n"                                                                          \
-    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them\n"      \
+/* Their help; a verb leaves out the parts of options that it refuses or does not need. */
+#define DP_QUERY_HELP_TYPE                                                                                        \
+    "  --type TYPE       sample type, such as alloc_space (default: the profile's own default, else its last)\n"  \
+    "  --kind KIND       which profiles of a directory: heap, block, mutex or events (default: those that have\n" \
+    "                    TYPE, else heap)\n"
+#define DP_QUERY_HELP_LABEL \
+    "  --label KEY=VALUE only samples with this label; if given more than once, only samples with all of them\n"
+#define DP_QUERY_HELP_STACKS                                                                                          \
     "  --focus REGEX     only stacks with a function, file or library that matches (POSIX extended)\n"                \
     "  --ignore REGEX    only stacks without a function, file or library that matches\n"                              \
     "  --hide REGEX      leave functions that match out of the stacks\n"                                              \
@@ -94,13 +96,18 @@ enum {
     "                    ~/.config/deltaprof/fold) is always read\n"                                                  \
     "  --raw             fold nothing; also show the native frames of the interpreter between two functions of its\n" \
     "                    language (Python, Lua)\n"                                                                    \
-    "  --names WHICH     short (default): C++ names without parameters and nested template arguments; or full\n"      \
-    "  --at WHEN         for each process, read the file of this moment: peak (most memory in use), exit (before\n"   \
-    "                    its exit handlers), last, or a time (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"                       \
+    "  --names WHICH     short (default): C++ names without parameters and nested template arguments; or full\n"
+#define DP_QUERY_HELP_AT                                                                                            \
+    "  --at WHEN         for each process, read the file of this moment: peak (most memory in use), exit (before\n" \
+    "                    its exit handlers), last, or a time (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"
+#define DP_QUERY_HELP_INHERITED                                                                                       \
     "  --inherited       also add, in a sum over processes, the memory that a process inherited at its fork (label\n" \
-    "                    fork=inherited)\n"                                                                           \
-    "  --json            one JSON object; sizes are bytes, times are ns\n"                                            \
-    "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n"
+    "                    fork=inherited)\n"
+#define DP_QUERY_HELP_JSON  "  --json            one JSON object; sizes are bytes, times are ns\n"
+#define DP_QUERY_HELP_LIMIT "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n"
+#define DP_QUERY_HELP                                                                                    \
+    DP_QUERY_HELP_TYPE DP_QUERY_HELP_LABEL DP_QUERY_HELP_STACKS DP_QUERY_HELP_AT DP_QUERY_HELP_INHERITED \
+        DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT
 
 /* Room for as many labels as there are arguments. 0, or DP_EXIT_FAILED after one line. */
 int dp_query_init(struct dp_query *, const char *verb, int argc);

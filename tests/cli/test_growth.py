@@ -101,6 +101,7 @@ class Check(Case):
             self.run_it('check', '--max-growth', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z')
         self.run_it('check', old, old, status=2)
+        self.run_it('check', '--max-growth', '1%', '--json', old, old, status=2)
 
     def sampled(self, rng, n_blocks, size, rate):
         """A profile of n_blocks: each is sampled with its probability, and has the inverse of that as its weight."""
