@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lua.h - profiles a Lua 5.4 state: for a program that embeds Lua. Scripts write require "deltaprof" instead.
+ * lua.h - profiles a Lua 5.4 state, for a program that embeds Lua. Scripts use require "deltaprof" instead.
  *
- * It is compiled against the Lua of the machine; a program with a Lua of its own compiles runtime_hooks/lua with it.
+ * The library is compiled against the machine's Lua. A program that contains another Lua must compile runtime_hooks/lua
+ * with that one.
  */
 #pragma once
 
@@ -15,8 +16,8 @@ extern "C" {
 struct lua_State;
 
 /*
- * From now on the state's allocator is the heap `lua`, and stacks carry its Lua functions until lua_close. Blocks that
- * the state allocated before are not known. Works before deltaprof_start and after it. A second call does nothing.
+ * Records the memory of the state as the heap `lua`, and adds its Lua functions to stacks, until lua_close. Blocks that
+ * the state allocated before are not seen. Works before deltaprof_start and after it. A second call does nothing.
  * Returns 0; -ENOMEM; -ENOTSUP: the heap is seen, but the functions of this build of Lua cannot be named. Context: the
  * thread that uses the state, in ordinary code.
  */

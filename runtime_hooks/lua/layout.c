@@ -4,7 +4,7 @@
  *
  * It runs a chunk that calls a C function, in a protected call. That function knows the values that it searches for:
  * the CallInfo that lua_getstack gives, its caller's, the jump buffer between two C frames. Every field that frames.c
- * reads is found or checked so. A Lua with another layout is not read.
+ * reads is found or checked in this way. If the layout does not fit, no frames of that Lua are read.
  *
  * The interpreter's loop (luaV_execute) is a local function. It is the one function that is on the C stack both when
  * Lua code calls the C function and when it indexes a table whose __index is the C function, and not when lua_pcall

@@ -4,8 +4,9 @@
  * abseil, folly, GLib and Qt, and std::atomic::wait of both C++ libraries. libc's own locks enter the kernel without
  * calling syscall; their hooks are in mutex.c, rwlock.c and wait.c, so no wait is seen twice.
  *
- * The seventh argument of syscall, futex's sixth, is on the stack on x86-64 (symbols.h). It is read there, below the
- * return address, and passed on; a caller with fewer arguments has some other word there, which the kernel ignores.
+ * The seventh argument of syscall, futex's sixth, is on the stack on x86-64 (symbols.h). It is read there, next to
+ * the return address, and passed on. If the caller gave fewer arguments, that word is something else, which the kernel
+ * ignores.
  */
 #include "lock.h"
 
@@ -14,7 +15,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-/* In a function that dp_syscall_futex jumped to. */
+/* For a function that dp_syscall_futex jumped to. */
 #if defined(__x86_64__)
 #define LAST_ARGUMENT() (((const long *)__builtin_frame_address(0))[2])
 #else

@@ -36,7 +36,7 @@ static void *zeroed_page(size_t n)
     return ptr ? memset(ptr, 0, n) : NULL;
 }
 
-/* An alignment for which the functions that take one may differ in what they answer is left alone. */
+/* Raises a usual alignment to a page. Any other one is passed on: functions differ in how they treat it. */
 static size_t page_aligned(size_t alignment)
 {
     bool plain = alignment >= sizeof(void *) && (alignment & (alignment - 1)) == 0;
@@ -90,8 +90,8 @@ static void *move_from_arena(void *old, size_t n)
 }
 
 /*
- * The block that realloc made of `old`, at a page boundary if that costs little. A block that shrank in place stays:
- * libc's never moved one, and a program may count on it.
+ * Moves the block that realloc made of `old` to a page boundary, if that costs little. A block that shrank in place is
+ * not moved: libc never moves such a block, and a program may rely on that.
  */
 static void *move_to_page(void *ptr, const void *old, size_t n_old, size_t n)
 {
@@ -114,7 +114,7 @@ DP_DUE void *realloc_due(void *old, size_t n)
     deltaprof_realloc_begin(&sample, 0, old, n);
     DP_GUARDED();
     bool wants_page = deltaprof_gate_wants_page(&DP_GATE, &sample);
-    size_t n_old = wants_page ? malloc_usable_size(old) : 0; /* libc's own, where there are pages to be had */
+    size_t n_old = wants_page ? malloc_usable_size(old) : 0; /* libc's function; needed only for a move to a page */
     void *ptr = dp_arena_owns(old) ? move_from_arena(old, n) : DP_REAL(realloc)(old, n);
     if (wants_page && ptr)
         ptr = move_to_page(ptr, old, n_old, n);
@@ -135,7 +135,7 @@ DP_DUE void *realloc_guarded(void *old, size_t n)
     return ptr;
 }
 
-/* Of a block that is no sample. */
+/* For a block that is no sample. */
 static inline __attribute__((always_inline)) void *realloc_other(void *old, size_t n)
 {
     bool is_leaf = deltaprof_gate_is_leaf(&DP_GATE);
@@ -168,7 +168,7 @@ DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
 
 /* ---- functions that free ---- */
 
-/* The real free will want the words before the block, wherever the set of live blocks is. */
+/* Prefetches the words before the block: the real free reads them after the search in the set of live blocks. */
 DP_DUE void free_asked(void *ptr)
 {
     __builtin_prefetch((const char *)ptr - 16, 1);

@@ -20,7 +20,7 @@ struct dp_lock {
 
 void dp_lock_lock(struct dp_lock *);
 bool dp_lock_try(struct dp_lock *);
-/* deadline_ns: on dp_clock_ns. False: not locked by then, or the calling thread holds it already. Async-signal-safe. */
+/* deadline_ns: of dp_clock_ns. False: the deadline passed, or the calling thread holds the lock. Async-signal-safe. */
 bool dp_lock_lock_until(struct dp_lock *, int64_t deadline_ns);
 void dp_lock_unlock(struct dp_lock *);
 bool dp_lock_is_mine(struct dp_lock *); /* whether the calling thread holds it. Async-signal-safe. */

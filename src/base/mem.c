@@ -10,8 +10,8 @@
  * A report makes fifty small mappings, and a system call for each would be a large part of a small profile's cost. So
  * small mappings are cut from a batch of pages. `fresh` is one word, {address of the next page, number of pages left}:
  * a thread takes pages by CAS, so no page is given twice. The word describes the batch completely, so it does no harm
- * if it had the same value before. Accesses are relaxed: no thread has written to these pages. What is left of a batch
- * is not counted until it is given out.
+ * if it had the same value before. Accesses are relaxed: no thread has written to these pages. The rest of
+ * a batch is not counted until it is given out.
  */
 #include "base/mem.h"
 
@@ -123,8 +123,8 @@ static void *map(size_t size)
 
 static _Atomic uintptr_t fresh;
 
-/* Maps a batch, whose pages are resident at once, and of which the caller takes n pages; the rest takes the place of
- * the old rest. NULL: refused. */
+/* Maps a batch, all of whose pages become resident. The caller takes n of them; the others become the new `fresh`.
+ * NULL: refused. */
 static char *map_batch(size_t n, uintptr_t old)
 {
     char *p =
@@ -267,7 +267,7 @@ void dp_mem_unmap(void *p, size_t n_bytes)
     errno = saved;
 }
 
-/* ThreadSanitizer does not know mremap: it would take a moved page for the one that lay there before. */
+/* ThreadSanitizer does not know mremap: it would confuse a moved page with the page that was there before. */
 #if defined(__SANITIZE_THREAD__)
 static void *move(void *p, size_t old_size, size_t new_size)
 {

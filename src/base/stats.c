@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* base/stats.c - the counters behind stats.h; a reader adds up the shards. */
+/* base/stats.c - the counters and their names; a reader adds up the shards. */
 #include "base/stats.h"
 
 _Atomic uint64_t dp_stats[DP_STAT_N];

@@ -96,7 +96,7 @@ static void read_needed(const struct image *image, const Elf64_Phdr *phdr, size_
     }
 }
 
-/* Prefixes are of allocators' own builds; _rjem_ is that of Rust's jemalloc. */
+/* An allocator may be built with a prefix for its names; _rjem_ is the prefix of Rust's jemalloc. */
 static bool names_own_malloc(const char *name)
 {
     static const char *const names[] = {"je_malloc", "_rjem_malloc", "tc_malloc", "mi_malloc"};
@@ -127,7 +127,7 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         bool defined = symbol[i].st_shndx != SHN_UNDEF;
         if (!*name || (type != STT_FUNC && type != STT_GNU_IFUNC && defined))
             continue;
-        /* a weak reference: the program only asks whether it exists */
+        /* a weak reference: the program only tests whether the function exists */
         bool asks = !defined && ELF64_ST_BIND(symbol[i].st_info) == STB_WEAK;
         if (names_sanitizer_symbol(name) && !asks) {
             copy(elf->sanitizer, sizeof elf->sanitizer, name);
@@ -147,7 +147,7 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
     }
 }
 
-/* Go, Chromium's allocator and tcmalloc name sections of their own, which strip leaves. The last two share one. */
+/* Go, Chromium's allocator and tcmalloc have sections with special names, which strip keeps. The last two share one. */
 static void read_section_name(const char *name, struct dp_binary *elf)
 {
     if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
@@ -158,13 +158,13 @@ static void read_section_name(const char *name, struct dp_binary *elf)
         elf->runtime = DP_RUNTIME_PARTITION_ALLOC;
 }
 
-/* jemalloc and mimalloc without symbols are known by how their messages begin. */
+/* jemalloc and mimalloc without symbols are recognized by the beginning of their messages. */
 static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_binary *elf)
 {
     static const struct {
         const char *format, *name;
     } allocators[] = {{"<%s>: ", "jemalloc"}, {"%s: warning: ", "mimalloc"}};
-    char message[32]; /* put together here, so that this program's own file has none */
+    char message[32]; /* built here, so that the file of this program does not contain it */
     if (p->p_offset > image->n_bytes || p->p_filesz > image->n_bytes - p->p_offset)
         return;
     size_t n = p->p_filesz < READ_MOST ? p->p_filesz : READ_MOST;

@@ -2,8 +2,8 @@
 /*
  * record/labels.c - puts the label of a lock and the labels that the program pushed together, and takes them apart.
  *
- * A lock's kind has a fixed number; the program's sets stand in label_sets.c. A futex has the value "futex" here; the
- * report replaces it where it knows better.
+ * A lock's kind has a fixed number; the program's sets are in label_sets.c. A futex has the value "futex" here; the
+ * report replaces it if the names of functions tell another kind.
  */
 #include "record/labels.h"
 
@@ -94,7 +94,7 @@ void dp_labels_name_threads(bool on)
     dp_store_relaxed(&dp_labels_names_threads, on);
 }
 
-/* The name is asked for at each sample: a thread may get it at any time, from another thread too. */
+/* Reads the name at each sample, because it may change at any time, also by another thread. */
 uint32_t dp_labels_with_thread(uint32_t set)
 {
     char name[16 + 1] = {0}; /* TASK_COMM_LEN */

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 enum dp_mapping_change {
-    DP_MAPPING_ADD,     /* the range is mapped for `record`; what was known of it before is gone */
+    DP_MAPPING_ADD,     /* the range is mapped for `record`, and earlier mappings in it are gone */
     DP_MAPPING_RESERVE, /* the range is reserved; it counts for no record yet */
-    DP_MAPPING_USE,     /* what is reserved within the range is `record`'s from now on */
+    DP_MAPPING_USE,     /* the reserved parts of the range count for `record` from now on */
     DP_MAPPING_REMOVE,  /* the range is unmapped */
 };
 
@@ -22,20 +22,21 @@ enum dp_mapping_change {
 int dp_mappings_init(size_t most);
 
 /*
- * Changes [start, end). Allocations are counted for the record, and frees for the records of what is gone. If another
- * thread is in here, that thread makes the change, soon; if too many are waiting, the change is lost, and counted.
+ * Changes [start, end). Allocations are counted for the record, and frees for the records of the ranges that are gone.
+ * If another thread is in this function, that thread makes the change soon; if too many changes wait, the change is
+ * lost and counted as a loss.
  */
 void dp_mappings_change(enum dp_mapping_change change, uintptr_t start, uintptr_t end, dp_record_id record);
 
 /* How many ranges can be kept; 0: mappings are not recorded. */
 size_t dp_mappings_most(void);
 
-/* Whether a part of [start, end) is reserved. False too while another thread is in here. */
+/* Whether a part of [start, end) is reserved. False also while another thread changes the ranges. */
 bool dp_mappings_are_reserved(uintptr_t start, uintptr_t end);
 
 /*
- * Copies the ranges that count for a record, in the order of their addresses, at most n_most. Their number; 0 too if
- * another thread is in here. Context: reports.
+ * Copies the ranges that count for a record, in the order of their addresses, at most n_most. Returns
+ * their number; 0 also if another thread changes the ranges. Context: reports.
  */
 struct dp_mapped_range {
     uintptr_t start, end;
