@@ -106,6 +106,9 @@ unsigned dp_real_allocator(void);
  */
 void dp_before_exec(const char *path);
 
+/* Notices from then on that the calling thread, which is the main one, ends by whatever way. Context: init. */
+void dp_watch_main(void);
+
 /* Looks for CPython in the process (runtime_hooks/python). Context: init, after the profiler started. */
 DP_HOOK int deltaprof_python_attach(void);
 

@@ -119,6 +119,7 @@ __attribute__((constructor)) static void init(void)
     struct seen seen = {0};
     dl_iterate_phdr(look, &seen);
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
+    dp_watch_main();
     dp_real_shorten_cxx(&seen.self);
     deltaprof_gate_open(&DP_GATE, dp_real_allocator());
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);

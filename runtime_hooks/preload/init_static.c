@@ -25,6 +25,7 @@ __attribute__((constructor(101))) static void init(void)
     dp_loader.end = in_order ? program : UINTPTR_MAX;
     dp_libc = (struct dp_range){hooks, UINTPTR_MAX};
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
+    dp_watch_main();
     deltaprof_gate_open(&DP_GATE, DELTAPROF_GIVES_PAGES);
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
 }

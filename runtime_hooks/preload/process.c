@@ -15,6 +15,7 @@
 #include "hook.h"
 
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -127,6 +128,24 @@ void thrd_exit(int result)
     deltaprof_before_thread_exit();
     DP_REAL(thrd_exit)(result);
     __builtin_unreachable();
+}
+
+static void main_ends(void *unused)
+{
+    (void)unused;
+    deltaprof_before_thread_exit();
+}
+
+/*
+ * A main thread that is cancelled calls no hook, but the destructors of its keys. The values of the first 32 keys stand
+ * in the thread's own descriptor; setting a later one would allocate.
+ */
+void dp_watch_main(void)
+{
+    enum { KEYS_IN_THREAD = 32 };
+    static pthread_key_t key;
+    if (pthread_key_create(&key, main_ends) == 0 && (key >= KEYS_IN_THREAD || pthread_setspecific(key, &key)))
+        pthread_key_delete(key);
 }
 
 /* The parent ends inside libc, by an _exit that no hook sees; so its profiles are delivered before. */
@@ -259,6 +278,8 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
 {
     if (number == SYS_exit_group)
         deltaprof_before_exit();
+    else if (number == SYS_exit)
+        deltaprof_before_thread_exit();
     else if (number == SYS_execve || number == SYS_execveat)
         dp_before_exec(NULL);
     else if (deltaprof_poll_wanted && makes_thread(number, a))
@@ -281,12 +302,13 @@ static __attribute__((noinline)) long watched_call(long number, long a, long b, 
 
 /* A bit for each system call that has a hook. */
 #define BIT(word, number) ((number) / 64 == (word) ? UINT64_C(1) << (number) % 64 : 0)
-#define WATCHED(w)                                                                                                  \
-    (BIT(w, SYS_capset) | BIT(w, SYS_chroot) | BIT(w, SYS_setgroups) | BIT(w, SYS_setuid) | BIT(w, SYS_setgid) |    \
-     BIT(w, LANDLOCK_RESTRICT_SELF) | BIT(w, LSM_SET_SELF_ATTR) | BIT(w, SYS_setreuid) | BIT(w, SYS_setregid) |     \
-     BIT(w, SYS_setresuid) | BIT(w, SYS_setresgid) | BIT(w, SYS_prctl) | BIT(w, SYS_unshare) | BIT(w, SYS_setns) |  \
-     BIT(w, SYS_exit_group) | BIT(w, SYS_execve) | BIT(w, SYS_execveat) | BIT(w, SYS_seccomp) | BIT(w, SYS_clone) | \
-     BIT(w, CLONE3) | BIT(w, SYS_futex) | BIT(w, SYS_FUTEX_WAIT) | BIT(w, SYS_FUTEX_WAKE) | BIT(w, SYS_FUTEX_WAITV))
+#define WATCHED(w)                                                                                                 \
+    (BIT(w, SYS_capset) | BIT(w, SYS_chroot) | BIT(w, SYS_setgroups) | BIT(w, SYS_setuid) | BIT(w, SYS_setgid) |   \
+     BIT(w, LANDLOCK_RESTRICT_SELF) | BIT(w, LSM_SET_SELF_ATTR) | BIT(w, SYS_setreuid) | BIT(w, SYS_setregid) |    \
+     BIT(w, SYS_setresuid) | BIT(w, SYS_setresgid) | BIT(w, SYS_prctl) | BIT(w, SYS_unshare) | BIT(w, SYS_setns) | \
+     BIT(w, SYS_exit) | BIT(w, SYS_exit_group) | BIT(w, SYS_execve) | BIT(w, SYS_execveat) | BIT(w, SYS_seccomp) | \
+     BIT(w, SYS_clone) | BIT(w, CLONE3) | BIT(w, SYS_futex) | BIT(w, SYS_FUTEX_WAIT) | BIT(w, SYS_FUTEX_WAKE) |    \
+     BIT(w, SYS_FUTEX_WAITV))
 static const uint64_t watched[8] = {WATCHED(0), WATCHED(1), WATCHED(2), WATCHED(3),
                                     WATCHED(4), WATCHED(5), WATCHED(6), WATCHED(7)};
 

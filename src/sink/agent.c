@@ -232,8 +232,8 @@ static void *run(void *unused)
             return unused;
         }
         look_for_alarms();
-        bool alone = dp_load_relaxed(&agent.shares) && dp_alone_is();
-        if (!alone && !tick_is_due(asked)) {
+        bool due = tick_is_due(asked), alone = (due || dp_load_relaxed(&agent.shares)) && dp_alone_is();
+        if (!alone && !due) {
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }

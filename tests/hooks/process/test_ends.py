@@ -34,6 +34,12 @@ def that_two_threads_in_exit_lose_nothing():
             assert (held(ended), says(ended, '#ended')) == (2 * MIB, True), (how, what, held(ended), ended.comments)
 
 
+def that_a_process_ends_when_its_main_thread_left_and_then_the_last_other_thread_ended():
+    for how in 'exit', 'cancel', 'syscall':
+        r = same([victim('ends'), 'leave', how], 'heap_rate=1,interval=1h')
+        assert held(profiles(r)[-1]) == MIB, how
+
+
 def that_an_end_that_changes_nothing_has_one_file():
     p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
     assert held(p) == MIB and says(p, '#exit')

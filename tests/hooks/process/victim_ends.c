@@ -4,13 +4,16 @@
  *
  *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
+ *     victim_ends leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
  *     victim_ends peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MIB = 1 << 20 };
@@ -80,6 +83,35 @@ static void meet_in_exit(bool at_unload)
     stays_at_unload = at_unload;
 }
 
+/* Ends when the main thread has left: only then the kernel's state of it is Z. */
+static void *end_after_main(void *unused)
+{
+    char text[64] = "";
+    while (!strstr(text, ") Z")) {
+        int fd = open("/proc/self/stat", O_RDONLY);
+        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+            abort();
+        close(fd);
+    }
+    return unused;
+}
+
+static int leave(const char *how)
+{
+    pthread_t thread;
+    usleep(200000); /* older than a process that gets no thread */
+    held = hold(MIB);
+    if (pthread_create(&thread, NULL, end_after_main, NULL))
+        abort();
+    if (!strcmp(how, "exit"))
+        pthread_exit(NULL);
+    if (!strcmp(how, "syscall"))
+        syscall(SYS_exit, 0);
+    pthread_cancel(pthread_self());
+    for (;;)
+        pause();
+}
+
 static int peak(void)
 {
     char *blocks[64], c;
@@ -97,6 +129,8 @@ int main(int argc, char **argv)
 {
     if (!strcmp(argv[1], "peak"))
         return peak();
+    if (!strcmp(argv[1], "leave"))
+        return leave(argv[2]);
     const char *what = argv[2];
     held = hold(MIB);
     if (!strcmp(what, "atexit"))
