@@ -44,6 +44,46 @@ static int by_start(const void *a, const void *b)
     return x->end < y->end ? 1 : x->end > y->end ? -1 : strcmp(x->name, y->name);
 }
 
+/*
+ * Sorts by by_start. The starts go first, by a radix sort from the lowest digit up: large programs have hundreds of
+ * thousands of symbols, and comparing them costs ten times as much. Then functions of one start are compared.
+ */
+static void sort_functions(struct function *f, size_t n)
+{
+    enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+    GElf_Addr least = f[0].start, most = f[0].start;
+    for (size_t i = 1; i < n; i++) {
+        least = f[i].start < least ? f[i].start : least;
+        most = f[i].start > most ? f[i].start : most;
+    }
+    struct function *spare = malloc(n * sizeof *f), *from = f, *to = spare;
+    if (!spare) {
+        qsort(f, n, sizeof *f, by_start);
+        return;
+    }
+    for (unsigned shift = 0; shift < 64 && (most - least) >> shift; shift += DIGIT_BITS) {
+        size_t at[DIGITS + 1] = {0};
+        for (size_t i = 0; i < n; i++)
+            at[1 + ((from[i].start - least) >> shift) % DIGITS]++;
+        for (unsigned digit = 0; digit < DIGITS; digit++)
+            at[digit + 1] += at[digit];
+        for (size_t i = 0; i < n; i++)
+            to[at[((from[i].start - least) >> shift) % DIGITS]++] = from[i];
+        struct function *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != f)
+        memcpy(f, from, n * sizeof *f);
+    free(spare);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && f[end].start == f[i].start; end++)
+            ;
+        if (end - i > 1)
+            qsort(f + i, end - i, sizeof *f, by_start);
+    }
+}
+
 /* A symbol without a size extends to the next one. */
 static void close_gaps(struct function *f, size_t n)
 {
@@ -89,7 +129,7 @@ static void collect(struct elffile *file)
         }
     }
     if (file->n_functions)
-        qsort(file->functions, file->n_functions, sizeof *file->functions, by_start);
+        sort_functions(file->functions, file->n_functions);
     close_gaps(file->functions, file->n_functions);
 }
 

@@ -218,6 +218,28 @@ static void exported_functions_have_no_version_in_their_name(void **state)
     dp_module_symbolize.close(session);
 }
 
+/* From all parts of its code, so that a table that is not sorted misses some. */
+static void functions_all_over_a_large_file_are_named(void **state)
+{
+    static const char *const names[] = {"qsort",     "strtol", "printf", "getenv",      "fopen",   "realloc",
+                                        "regcomp",   "glob",   "mmap",   "getaddrinfo", "scandir", "iconv_open",
+                                        "sigaction", "wcstod", "ftw",    "timegm"};
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), *session = dp_module_symbolize.open();
+    Dl_info info;
+    assert_non_null(libc);
+    assert_true(dladdr(dlsym(libc, names[0]), &info));
+    assert_int_equal(dp_module_symbolize.add(session, info.dli_fname, NULL, 0, (uintptr_t)info.dli_fbase), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct dp_symbol_line lines[8];
+        void *function = dlsym(libc, names[i]);
+        int n = dp_module_symbolize.lookup(session, 0, (uintptr_t)function + 1, lines, 8);
+        assert_int_equal(n, 1);
+        assert_ptr_equal(dlsym(libc, lines[0].name), function);
+    }
+    dp_module_symbolize.close(session);
+    dlclose(libc);
+}
+
 static void names_are_those_that_people_wrote(void **state)
 {
     static const char *const cases[][2] = {
@@ -269,6 +291,7 @@ int main(void)
         cmocka_unit_test(lines_show_what_was_inlined),
         cmocka_unit_test(a_lambda_has_the_name_of_its_function),
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
+        cmocka_unit_test(functions_all_over_a_large_file_are_named),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
     };
