@@ -63,7 +63,7 @@ extern __thread struct dp_lua_thread dp_lua_thread __attribute__((visibility("hi
 struct dp_lua_state *dp_lua_state_new(lua_State *main);
 /* The state is closed. */
 void dp_lua_state_free(struct dp_lua_state *state);
-/* The calling thread uses the state: makes it the owner. */
+/* Makes the calling thread, which uses the state, its owner. */
 void dp_lua_state_adopt(struct dp_lua_state *state);
 static inline void dp_lua_state_use(struct dp_lua_state *state)
 {

@@ -2,8 +2,8 @@
 /*
  * map.c - hooks of mmap, munmap, mremap, mprotect, brk and sbrk, which report mappings if the key `mmap` is on.
  *
- * malloc and the loader call functions inside libc and ld.so for this, which are not hooked: what comes here is the
- * program's own, or that of an allocator inside the executable, which is left out. A range is reported as unmapped
+ * malloc and the loader map memory by functions inside libc and ld.so, which are not hooked. So the hooks see only the
+ * calls of the program, and of an allocator inside the executable, which are left out. A range is reported as unmapped
  * before the real call, since another thread may get it at once, and as mapped after it. If a real call fails that
  * would have replaced a range, the range is reported again.
  */
@@ -101,7 +101,7 @@ DP_HOOK int mprotect(void *start, size_t n, int protection)
     return DP_REAL(mprotect)(start, n, protection);
 }
 
-/* The end of the data segment went from `before` to where it is now. */
+/* Reports a move of the end of the data segment from `before` to its present place. */
 static void moved_break(char *before, char *now, const struct deltaprof_site *site)
 {
     if (now > before)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * process.c - hooks that tell the library about events of the process: end, closed libraries, namespaces, rights,
- * seccomp. Its hook of syscall is futex.c's, too.
+ * seccomp. Its hook of syscall also serves futex.c.
  *
  * exit runs handlers in the reverse order of their registration, C++ destructors included. Its last handler is the one
  * of the loader, which runs the destructors of objects. The library must know of the end before all of them, so it
@@ -59,8 +59,8 @@ static void before_handlers(void *unused)
     deltaprof_before_handlers();
 }
 
-/* A handler of the program was registered: ours is the next. A program that opens and closes plugins for ever leaves no
- * more than HANDLERS_MOST behind. */
+/* Registers the library's handler after one of the program. A program that opens and closes plugins without end gets at
+ * most HANDLERS_MOST of them. */
 static int registered(int result)
 {
     enum { HANDLERS_MOST = 1024 };
@@ -93,7 +93,7 @@ static void fini(void)
     loader_fini_of_program();
 }
 
-/* Passed on by a jump, so that no frame of ours stands below main. */
+/* Jumps to the real function, so that no frame of the library is below main. */
 int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void),
                       void (*fini_of_program)(void), void (*loader_fini)(void), void *stack_end)
 {
@@ -190,8 +190,8 @@ static inline bool lessens(long option, long a)
 }
 
 /*
- * The same for system calls. Includes user and group ids, which libc's functions change in every thread; but not a
- * change of the effective id alone, which programs undo later.
+ * Whether a system call takes rights from the calling thread alone. Includes user and group ids, which libc's functions
+ * change in every thread; but not a change of the effective id alone, which programs undo later.
  */
 static bool restricts(long number, long a, long b, long c)
 {

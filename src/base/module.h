@@ -45,7 +45,7 @@ struct dp_module_ops {
  */
 const void *dp_module_open(struct dp_module *module);
 
-/* The table if it is open already, else NULL. Any context. */
+/* Returns the table if the module is open already, else NULL. Any context. */
 static inline const void *dp_module_opened(struct dp_module *module)
 {
     return module->builtin ? module->builtin : dp_load_acquire(&module->ops);

@@ -33,7 +33,7 @@ struct node {
     uint32_t parent, frame;
 };
 
-/* The caller's node becomes that of a function it called. */
+/* Replaces a caller's node by the node of a function that it called. */
 static int push_frame(struct dp_query_pack *pack, const struct dp_naming_frames *frames,
                       const struct dp_naming_frame *f, uint32_t *node)
 {
@@ -226,7 +226,7 @@ static int put_rows(struct dp_query_pack *pack, struct dp_query_pack_kind *kind)
 
 /* ---- ticks ---- */
 
-/* Writes down one tick of the kind: d NULL closes the process. */
+/* Encodes one tick of the kind; d NULL: the closing tick of the process. */
 static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_us, const struct dp_decode *d)
 {
     struct dp_query_pack_kind *kind = &pack->kinds.at[kind_number];
@@ -246,7 +246,7 @@ static int put_tick(struct dp_query_pack *pack, size_t kind_number, int64_t end_
     return 0;
 }
 
-/* Nothing of the kind's process is in use any more. If it ended, a tick says so. */
+/* Forgets the memory in use of the kind's process. If the process has ended, writes a tick that says so. */
 static int close_process(struct dp_query_pack *pack, size_t kind_number)
 {
     struct dp_query_pack_kind *kind = &pack->kinds.at[kind_number];

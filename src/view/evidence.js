@@ -302,7 +302,7 @@ function drawLeaks() {
         row.weight = row.isLeak ? 1e18 + row.confidence * Math.max(row.hourly, row.verdict.startsWith('left') ? row.bytes : 0) : row.growth;
     }
     const nLeaks = rows.filter(r => r.isLeak).length;
-    byId('leaksWords').textContent = `${nLeaks ? `${nLeaks} leak${nLeaks > 1 ? 's' : ''}` : 'No leak: nothing grows and goes on growing'}. ${
+    byId('leaksWords').textContent = `${nLeaks ? `${nLeaks} leak${nLeaks > 1 ? 's' : ''}` : 'No leak: no stack grows without end'}. ${
         'Stacks begin at the first function of the program\u2019s own code; deltaprof leaks judges in the same way.'}`;
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
     const bytes = n => formatValue(n, 'bytes');

@@ -39,13 +39,13 @@ const LENSES = {
         columns: () => [
             {name: 'lifetime', title: 'mean of the blocks that were freed', isNumber: true, value: r => meanLifetime(r.extra[0], r.extra[2]),
              text: r => (r.extra[0] > 0 ? formatValue(meanLifetime(r.extra[0], r.extra[2]), 'nanoseconds') : '')},
-            {name: 'temporary', title: 'the share of the blocks that were freed which lived less than a millisecond', isNumber: true,
+            {name: 'temporary', title: 'of the freed blocks, the share that lived less than a millisecond', isNumber: true,
              value: r => (r.extra[0] > 0 ? r.extra[1] / r.extra[0] : -1), exact: r => (r.extra[0] > 0 ? `${(100 * r.extra[1] / r.extra[0]).toFixed(3)} %` : ''),
              text: r => formatShare(r.extra[1], r.extra[0])},
         ],
     },
     age: {
-        name: 'ages', title: 'how old the blocks are that are in use', types: ['inuse_space', 'inuse_objects'],
+        name: 'ages', title: 'the age of the blocks in use', types: ['inuse_space', 'inuse_objects'],
         isThere: kind => folds.labelKeys(kind).includes('age'),
         extra: () => AGES.map(age => ({passes: folds.labelFilter(withoutNow(), [...labelsNow(), ['age', age]])})),
         legend: () => AGES.map((name, i) => ({name, colour: scaleColour(i), choose: () => setLabel('age', labelsNow().some(l => l[0] === 'age' && l[1] === name) ? undefined : name)})),

@@ -112,7 +112,7 @@ function showTip(lines, event) {
 function valueColumns(unit, compared) {
     const number = (name, value, title) => ({name, isNumber: true, value, text: r => formatValue(value(r), unit), title});
     if (compared)
-        return [number('change', r => r.flatB - r.flat, 'B less A, of the function itself'), number('A', r => r.flat), number('B', r => r.flatB),
+        return [number('change', r => r.flatB - r.flat, 'B minus A, of the function itself'), number('A', r => r.flat), number('B', r => r.flatB),
                 number('change with callees', r => r.cumB - r.cum)];
     return [number('flat', r => r.flat, 'of the function itself'), number('cum', r => r.cum, 'with all that it called')];
 }
