@@ -2,7 +2,7 @@
 /*
  * guard.c - resets a guarded countdown when its stack is abandoned, by unwinding or by longjmp.
  *
- * Hooks are C, so an exception that passes through them runs no code of theirs. DP_GUARDED names the personality
+ * Hooks are C, so an exception that passes through them runs no code in them. DP_GUARDED names the personality
  * function below in their unwind entries; the unwinder calls it for each such frame that it drops. It uses no function
  * of libgcc_s. The reset draws a new distance to the next sample. That causes no bias, because the distribution of the
  * distances has no memory.

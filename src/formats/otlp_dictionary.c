@@ -93,7 +93,7 @@ uint32_t dp_otlp_label_attribute(struct writer *w, const uint32_t *labels, uint3
     else
         put_label_value(w, value, label);
     dp_vec_fini(&array);
-    /* An array has one unit: if its values differ in theirs, it has none. */
+    /* An array has one unit. If its values have different units, it has none. */
     bool is_one = true;
     for (uint32_t k = i; k < n_labels; k++) {
         const struct dp_model_label *other = &m->labels.at[labels[k]];

@@ -96,7 +96,7 @@ static void note_file(const struct dp_config_address *address, const char *liste
     dp_store_release(&socket_file.is_there, true); /* [FILE] */
 }
 
-/* Another process may have put its own in the place of ours. */
+/* Another process may have replaced this process's file by a new one. */
 void dp_socket_remove_file(void)
 {
     struct stat now;

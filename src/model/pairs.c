@@ -62,7 +62,7 @@ static int take_stack(struct cursor *c, const struct dp_model *m, size_t n_locat
     return 0;
 }
 
-/* Fills in key and sum. -EBADMSG: the comment is not ours. */
+/* Fills in key and sum. -EBADMSG: the comment does not have this form. */
 static int parse(struct cursor *c, const struct dp_model *m, const struct dp_decode *d, struct words *key,
                  struct dp_model_pair_sum *sum)
 {

@@ -133,7 +133,7 @@ void dp_naming_shorten(char *name)
         return;
     bool is_path = strchr(name, '/') != NULL;
     if (is_path || (*name == '<' && !strstr(name, "::")) || *name == '[')
-        return; /* a file, <module> of Python, a frame of ours */
+        return; /* a file, <module> of Python, a synthetic frame */
     if (cut_parameters(name) || strstr(name, "::"))
         cut_return_type(name);
     cut_all(name, "__cxx11::");

@@ -19,7 +19,7 @@
  * Invariant: no byte of a part's end leaves before its `send` is in the file. So after a crash a part without `send`
  * was not delivered, and a part with `send` but without an answer is in doubt. A line that was cut off is removed when
  * the journal is opened; files of a unit without its `unit` line were never under way. A whole line with another CRC is
- * broken: somebody or a disk changed it. It may have settled any file that is no newer than the journal, so all those
+ * broken: a person or a disk changed it. It may have settled any file that is no newer than the journal, so all those
  * that other lines do not settle are in doubt.
  *
  * The lock is on the journal itself. A compaction makes another file, locks it and renames it over the old one; a

@@ -212,7 +212,7 @@ static int add_profile(struct reading *r, const struct dp_decode *d, struct dp_d
     return err;
 }
 
-/* The point of a tick: the first tick is one of its own, the others are grouped. */
+/* The point of a tick: the first tick has a separate point, the others are grouped. */
 static size_t point_of(size_t tick, size_t n_ticks, size_t n_points)
 {
     return tick ? 1 + (tick - 1) * (n_points - 1) / (n_ticks - 1) : 0;

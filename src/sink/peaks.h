@@ -20,5 +20,5 @@ int64_t dp_peaks_due_ns(void);
 /* A tick of the thread begins, for whatever reason: it covers a peak that was reached. */
 void dp_peaks_begin_tick(void);
 
-/* In a forked child: what it inherited is no peak of its own. */
+/* In a forked child: inherited memory makes no peak. */
 void dp_peaks_fork_child(void);

@@ -24,7 +24,7 @@ int dp_request_signal(void);
 bool dp_request_is_ours(const struct sigaction *action);
 
 /*
- * The host's sigaction for that signal: the host sees its own handler, or SIG_DFL, and ours stays in front of it.
+ * The host's sigaction for that signal: the host sees its own handler, or SIG_DFL; the library's stays installed.
  * SIG_IGN is installed as it is. Calls real once and returns what it did. Async-signal-safe.
  */
 int dp_request_action(const struct sigaction *act, struct sigaction *old,
