@@ -6,6 +6,27 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether the parent is a profiled process of the same program. Then it has said what there is to say. */
+static bool is_spawned(void)
+{
+    char path[64], line[512];
+    struct stat own, parent;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)getppid());
+    if (stat("/proc/self/exe", &own) || stat(path, &parent) || own.st_dev != parent.st_dev ||
+        own.st_ino != parent.st_ino)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)getppid());
+    FILE *maps = fopen(path, "re");
+    bool found = false;
+    while (maps && !found && fgets(line, sizeof line, maps))
+        found = strstr(line, "/libdeltaprof") != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
 
 int deltaprof_python_attach(void)
 {
@@ -18,7 +39,7 @@ int deltaprof_python_attach(void)
         return dp_python.minor ? 0 : -ENOTSUP;
     int err = dp_python_find(&version);
     attached = err != -ENOENT;
-    if (err == -ENOTSUP) {
+    if (err == -ENOTSUP && !is_spawned()) {
         char line[256];
         snprintf(line, sizeof line, "python=: Python %.60s is not known here: its functions are not named", version);
         deltaprof_say(line);
