@@ -87,10 +87,11 @@ static void frames(void *ctx, struct deltaprof_frames *out)
                                              .file = "toy.src",
                                              .n_file = 7,
                                              .first_line = c->function->first_line};
-        if (!deltaprof_frames_push(out, deltaprof_function_find(&f), c->at->line))
-            return;
-        if (!i || calls[i - 1].loop != c->loop)
+        bool room = deltaprof_frames_push(out, deltaprof_function_find(&f), c->at->line);
+        if (!room || !i || calls[i - 1].loop != c->loop)
             deltaprof_frames_anchor(out, c->loop);
+        if (!room)
+            return;
     }
 }
 
