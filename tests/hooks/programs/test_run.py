@@ -233,7 +233,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
 
     def test_a_malloc_that_no_preload_can_hook_is_named(self):
         own = '#include <stddef.h>\nvoid *%s(size_t n) { static char b[64]; (void)n; return b; }\nint main(void) { return 0; }'
-        for name, seen in (('je_malloc', 'as a shared library'), ('mi_malloc', 'only what libraries'), ('malloc', 'will not'),
+        for name, seen in (('je_malloc', 'as a shared library'), ('mi_malloc', 'only those of libraries'), ('malloc', 'will not'),
                            ('_rjem_malloc', 'the crate in runtime_hooks/rust')):
             done = self.run_it('run', '-o', 'out=none', self.compile('own-' + name, own % name, '-fno-builtin'))
             self.assertEqual(done.returncode, 0, done.stderr)
