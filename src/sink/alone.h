@@ -15,7 +15,10 @@ void dp_alone_leave(void);
 void dp_alone_main_leaves(void);
 bool dp_alone_has_main_left(void);
 
-/* Whether no thread of the program exists any more. Opens a file. May be false for a moment while a thread ends. */
+/*
+ * Whether no thread of the program exists any more; without /proc, whether main has left. Opens a file. May be false
+ * for a moment while a thread ends.
+ */
 bool dp_alone_is(void);
 
 /* In a forked child the thread that forked is the main one. Only stores. */

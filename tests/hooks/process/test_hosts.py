@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Programs in which the profiler can do little: under a sanitizer, in an empty chroot, with too little memory."""
+import ctypes
 import os
 import re
 import shutil
@@ -31,6 +32,13 @@ def libraries(path):
     return re.findall(r'(/\S+) \(0x', text)
 
 
+def libgcc():
+    """pthread_exit loads it."""
+    ctypes.CDLL('libgcc_s.so.1')
+    with open('/proc/self/maps') as maps:
+        return next(line.split()[-1] for line in maps if 'libgcc_s' in line)
+
+
 def that_a_bare_chroot_runs_as_without_the_profiler():
     if os.geteuid() != 0:
         print('    not root, so no chroot')
@@ -38,7 +46,7 @@ def that_a_bare_chroot_runs_as_without_the_profiler():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=512k', 'heap_rate=1,unwind=libunwind'):
         root = new_directory()
         os.makedirs(root + '/out')
-        for path in libraries(victim('process')) + libraries(PRELOAD):
+        for path in libraries(victim('process')) + libraries(PRELOAD) + [libgcc()]:
             if '/libdeltaprof' in path:
                 continue
             os.makedirs(root + os.path.dirname(path), exist_ok=True)
@@ -48,7 +56,7 @@ def that_a_bare_chroot_runs_as_without_the_profiler():
         os.makedirs(root + '/runtime_hooks/preload')  # the two libraries find each other by the paths of the build tree
         shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
         shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
-        for how in ('return', '_exit', 'vfork', 'dlerror', 'threads'):
+        for how in ('return', '_exit', 'vfork', 'dlerror', 'threads', 'late'):
             without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=60)
             script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
                       '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
