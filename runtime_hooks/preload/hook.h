@@ -118,6 +118,9 @@ struct dp_range {
 };
 extern struct dp_range dp_libc __attribute__((visibility("hidden"))), dp_loader __attribute__((visibility("hidden")));
 
+/* The shared library whose malloc the program uses; empty: it is libc's. What it maps is not the program's. */
+extern struct dp_range dp_allocator __attribute__((visibility("hidden")));
+
 /* Address range of CPython's state; empty: there is no CPython, or it is not profiled. */
 extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 

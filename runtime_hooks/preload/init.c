@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-struct dp_range dp_libc, dp_loader;
+struct dp_range dp_libc, dp_loader, dp_allocator;
 
 static const char *base_name(const char *path)
 {
@@ -82,7 +82,8 @@ static int look(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
     if (dp_within(&range, (uintptr_t)DP_REAL(_exit))) {
         dp_libc = range;
         seen->ahead = seen->self.end;
-    }
+    } else if (dp_within(&range, (uintptr_t)DP_REAL(malloc)))
+        dp_allocator = range;
     if (dp_within(&range, (uintptr_t)_r_debug.r_ldbase))
         dp_loader = range;
     return 0;

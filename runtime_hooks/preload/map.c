@@ -3,9 +3,9 @@
  * map.c - hooks of mmap, munmap, mremap, mprotect, brk and sbrk, which report mappings if the key `mmap` is on.
  *
  * malloc and the loader map memory by functions inside libc and ld.so, which are not hooked. So the hooks see only the
- * calls of the program, and of an allocator inside the executable, which are left out. A range is reported as unmapped
- * before the real call, since another thread may get it at once, and as mapped after it. If a real call fails that
- * would have replaced a range, the range is reported again.
+ * calls of the program, and of another allocator. Those are left out: it maps memory in free and malloc_usable_size,
+ * too. A range is reported as unmapped before the real call, since another thread may get it at once, and as mapped
+ * after it. If a real call fails that would have replaced a range, the range is reported again.
  */
 #include "hook.h"
 #include "inside.h"
@@ -25,6 +25,12 @@ static inline bool is_wanted(void)
     return __builtin_expect(__atomic_load_n(&deltaprof_maps_wanted, __ATOMIC_RELAXED), 0);
 }
 
+/* Whether the code at a return address is an allocator's. */
+static bool is_allocator(uintptr_t pc)
+{
+    return dp_within(&dp_allocator, pc) || dp_inside_owns(pc);
+}
+
 static bool is_range(const void *start, size_t n)
 {
     return n && ((uintptr_t)start & 4095) == 0;
@@ -42,7 +48,7 @@ static unsigned what_is(int protection, int flags)
         if (flags & MAP_FIXED && is_range(wanted, n))                                                \
             deltaprof_unmapped(wanted, n);                                                           \
         void *start = DP_REAL(name)(wanted, n, protection, flags, fd, offset);                       \
-        if (start != MAP_FAILED && !dp_inside_owns(site.pc))                                         \
+        if (start != MAP_FAILED && !is_allocator(site.pc))                                           \
             deltaprof_mapped(start, n, what_is(protection, flags), &site);                           \
         return start;                                                                                \
     }                                                                                                \
@@ -114,7 +120,7 @@ DP_DUE void *sbrk_due(intptr_t n)
 {
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     char *before = DP_REAL(sbrk)(n);
-    if (before != (void *)-1)
+    if (before != (void *)-1 && !is_allocator(site.pc))
         moved_break(before, before + n, &site);
     return before;
 }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """With mmap=on, mappings are counted as a separate heap: the pages that each function mapped, and those still mapped."""
+import os
+
 from harness import main, profiles, run, same, victim
 
 
@@ -64,6 +66,12 @@ def that_the_least_memory_is_enough_for_a_profile():
         allocated = sum(s.values['alloc_space'] for p in profiles(r) for s in p.samples
                         if 'heap' not in dict(s.labels))
         assert allocated >= int(r.stdout), (more, allocated, r.stdout)
+
+
+def that_an_allocator_in_a_library_maps_nothing_for_the_program():
+    r = run([victim('usable')], 'heap_rate=1,mmap=on,log=none', behind=[os.path.join(os.path.dirname(victim('usable')), 'libmapper.so')])
+    assert r.status == 0, r.stderr
+    assert rows(r) == {('maps', 'mmap'): [1, 3 * 4096, 1, 3 * 4096]}, rows(r)
 
 
 main(globals())
