@@ -94,16 +94,17 @@ static bool is_numbered_key(const struct attribute *a, const char *key)
 
 /* ---- places ----------------------------------------------------------------------------------------------------- */
 
+/* A line of pprof must have a function: index 0, and one that is in no table, are a function without a name. */
 static uint64_t function(struct writer *w, uint64_t index)
 {
+    bool is_known = index && index < w->r->tables[DICTIONARY_FUNCTIONS].n;
     struct span message = entry(w, DICTIONARY_FUNCTIONS, index);
     int64_t texts[4] = {0}, start_line = 0;
     struct field f;
-    if (!index || index >= w->r->tables[DICTIONARY_FUNCTIONS].n)
-        return 0;
+    index = is_known ? index : 0;
     if (w->r->functions.at[index])
         return w->r->functions.at[index];
-    while (next_field(&message, &f) > 0) {
+    while (is_known && next_field(&message, &f) > 0) {
         if (f.number >= FUNCTION_NAME && f.number <= FUNCTION_FILE)
             texts[f.number] = put_string(w, f.value);
         else if (f.number == FUNCTION_START_LINE)
@@ -132,14 +133,16 @@ static int location(struct writer *w, uint64_t index, uint64_t *id)
             address = f.value;
         else if (f.number == LOCATION_LINES && n_lines < sizeof lines / sizeof *lines) {
             struct dp_encode_line *to = &lines[n_lines++];
+            uint64_t of = 0;
             while (next_field(&f.bytes, &inner) > 0) {
                 if (inner.number == LINE_FUNCTION)
-                    to->function = function(w, inner.value);
+                    of = inner.value;
                 else if (inner.number == LINE_LINE)
                     to->line = (int64_t)inner.value;
                 else if (inner.number == LINE_COLUMN)
                     to->column = (int64_t)inner.value;
             }
+            to->function = function(w, of);
         }
     }
     if (got < 0 || (mapping && mapping >= w->r->tables[DICTIONARY_MAPPINGS].n))

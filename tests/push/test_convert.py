@@ -18,7 +18,7 @@ import otlp
 import profile_pb2
 import reader
 from by_hand import DELTAPROF, Case
-from random_profile import HEAP, Model, chunk, meaning, number
+from random_profile import HEAP, Model, chunk, meaning, number, parse
 
 ROWS = [(['leaf', ('inlined', 'caller'), 'main'], [1, 10, 2, 20], {'lock': 'mutex', 'bytes': 7}),
         (['leaf', 'main'], [3, 30, 0, 0], {}),
@@ -84,6 +84,15 @@ class Convert(Case):
                 one, other = reader.load(back), reader.load(whole)
                 self.assertEqual((one.types, one.time_ns, one.duration_ns, one.period, one.period_type, one.comments),
                                  (other.types, other.time_ns, other.duration_ns, other.period, other.period_type, other.comments))
+
+    def test_a_line_always_has_a_function(self):
+        """pprof refuses a line without one; OTLP has index 0 for a function that says nothing."""
+        path = self.file('in.pb.gz', [(['', 'main'], [1, 2, 3, 4]), ([('', 'caller'), 'main'], [1, 2, 3, 4])])
+        back = self.convert(self.convert(path, 'out.otlp'), 'back.pb.gz')
+        self.assertEqual(by_names(back), by_names(path))
+        found = parse(self.bytes_of(back))
+        ids = {f.id for f in found.function}
+        self.assertEqual({line.function_id for location in found.location for line in location.line} - ids, set())
 
     def test_events_are_samples_with_timestamps(self):
         rows = [(['leaf%d' % (i % 3), 'main'], [1, i], {'end_timestamp_ns': 10**18 + i * 1000, 'thread id': i % 2 + 1}) for i in range(1, 100)]
