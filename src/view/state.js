@@ -49,7 +49,7 @@ function stateFromFragment() {
         state[key] = typeof initial[key] === 'boolean' ? text === '1' : typeof initial[key] === 'number' ? Number(text) : text;
     }
     const range = text => {
-        const [from, to, process = -1] = text.split(',').map(Number);
+        const [from, to = Infinity, process = -1] = text.split(',').map(Number);
         return {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to, process};
     };
     if (parts.has('r')) {

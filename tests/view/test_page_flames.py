@@ -133,6 +133,13 @@ class Flames(PageCase):
         self.assertEqual(self.rows(), rows)
         self.assertEqual(list(rows), ['pthread_mutex_lock'])
 
+    def test_a_range_that_was_edited_by_hand_is_whole(self):
+        directory = self.server()
+        for edited in '', '&r=', '&r=0', '&r=x,y', '&r=0,Infinity':
+            self.show(directory, fragment='#k=block&t=delay&x=0' + edited)
+            self.assertEqual(self.shown(), [self.top('--type', 'delay', '--kind', 'block', directory)[0]])
+            self.assertNotIn('NaN', self.browser.js('return location.hash'), edited)
+
     def test_a_link_has_the_order_and_the_theme(self):
         self.show(self.server())
         self.browser.click('[data-value=table]')
