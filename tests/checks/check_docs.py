@@ -12,6 +12,7 @@ import unittest
 
 TOP, DELTAPROF, MAN = sys.argv[1:]
 MAN3 = os.path.join(TOP, 'src/deltaprof.3')
+MAN7 = os.path.join(TOP, 'src/deltaprof.7')
 
 
 def run(*command):
@@ -54,7 +55,7 @@ class Docs(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which('man'), 'man is not installed')
     def test_the_man_pages_render_without_a_warning(self):
-        for page in (MAN, MAN3):
+        for page in (MAN, MAN3, MAN7):
             done = subprocess.run(['man', '--warnings', '-E', 'UTF-8', '-l', page], text=True, capture_output=True,
                                   env={**os.environ, 'MANWIDTH': '100', 'LC_ALL': 'C.UTF-8'})
             self.assertEqual((done.returncode, done.stderr), (0, ''))
@@ -70,6 +71,31 @@ class Docs(unittest.TestCase):
                 if not name.endswith('_records_uncommitted'):
                     self.assertIn(f'{name}(', page)
         self.assertIn(f'"{run(DELTAPROF, "--version").strip()}"', page.split('\n')[1])
+
+    def test_the_guide_names_files_functions_and_frames_that_exist(self):
+        with open(MAN7) as f:
+            page = f.read()
+        paths = re.findall(r'(?<![\w/.])((?:examples|include|src|runtime_hooks)/[\w./]*\w)', page)
+        self.assertGreater(len(paths), 20)
+        for path in paths:
+            self.assertTrue(os.path.exists(os.path.join(TOP, path)), path)
+        with open(os.path.join(TOP, 'include/deltaprof/hooks.h')) as f:
+            hooks = f.read()
+        for name in re.findall(r'\bdeltaprof_(?:frames|function|sample)_\w+', page):
+            self.assertIn(name + '(', hooks)
+        with open(os.path.join(TOP, 'src/objects/frames.c')) as f:
+            frames = f.read()
+        for name in re.findall(r'^\.B A frame (.*)$', page, re.M):
+            self.assertIn(f'"{name}"', frames)
+        self.assertIn(f'"{run(DELTAPROF, "--version").strip()}"', page.split('\n')[1])
+
+    @unittest.skipUnless(shutil.which('cc'), 'no compiler is named cc')
+    def test_the_code_in_the_guide_compiles(self):
+        with open(MAN7) as f:
+            code = re.search(r'^\.nf\n(#include .*?)^\.fi$', f.read(), re.M | re.S).group(1)
+        done = subprocess.run(['cc', '-std=gnu11', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', '-x', 'c', '-I',
+                               os.path.join(TOP, 'include'), '-'], input=code, text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
 
     def test_readme_tells_of_every_verb_and_of_files_that_are_there(self):
         for verb in verbs():
