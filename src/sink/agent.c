@@ -247,6 +247,7 @@ static void *run(void *unused)
             dp_store_relaxed(&agent.forbidden, true);
             dp_store_relaxed(&agent.tid, 0);
             dp_store_relaxed(&agent.state, NONE);
+            dp_futex_wake(&agent.served);
             dp_alone_leave();
             return unused;
         }
@@ -293,7 +294,8 @@ bool dp_agent_finish(int64_t deadline_ns)
     while ((int32_t)((served = dp_load_acquire(&agent.served)) - mine) < 0) { /* [SERVED] */
         if (!dp_agent_is_running() || dp_clock_ns() >= deadline_ns)
             return false;
-        dp_futex_wait(&agent.served, served, deadline_ns);
+        int64_t look = dp_clock_ns() + LOOK_NS; /* the thread may end without an answer */
+        dp_futex_wait(&agent.served, served, look < deadline_ns ? look : deadline_ns);
     }
     return true;
 }
