@@ -24,13 +24,24 @@ static struct {
 struct found {
     struct dp_inside_jemalloc jemalloc[N_PREFIXES];
     struct dp_inside_tcmalloc tcmalloc;
+    bool is_jemalloc, is_tcmalloc; /* other functions of it are there too: no namesake is called */
 };
 
 /* A name that ends in '*' is a prefix. */
 static const char *const allocator_names[] = {
     "je_*",
     "_rjem_*",
-    "tc_*",
+    "tc_malloc*",
+    "tc_calloc",
+    "tc_realloc",
+    "tc_memalign",
+    "tc_posix_memalign",
+    "tc_valloc",
+    "tc_pvalloc",
+    "tc_new",
+    "tc_new_nothrow",
+    "tc_new_aligned*",
+    "tc_newarray*",
     "_ZN8tcmalloc*",
     "_ZN10MallocHook*",
     "_Znw*",
@@ -88,6 +99,8 @@ static void take_function(void *ctx, const struct dp_inside_function *function)
         take_address(&jemalloc->sdallocx, name, jemalloc->prefix, "sdallocx", function->start);
         take_address(&jemalloc->free, name, jemalloc->prefix, "free", function->start);
     }
+    found->is_jemalloc |= strstr(name, "je_hook_install") || strstr(name, "mallctlbymib");
+    found->is_tcmalloc |= is_match("_ZN8tcmalloc*", name) || is_match("MallocHook_RemoveNewHook", name);
     take_address(&found->tcmalloc.add_new_hook, name, "MallocHook_", "AddNewHook", function->start);
     take_address(&found->tcmalloc.add_delete_hook, name, "MallocHook_", "AddDeleteHook", function->start);
     take_address(&found->tcmalloc.malloc, name, "tc_", "malloc", function->start);
@@ -140,9 +153,9 @@ void dp_inside_attach(void)
     sort_code();
     bool attached = false;
     for (size_t i = 0; i < N_PREFIXES; i++)
-        if (found.jemalloc[i].mallctl)
+        if (found.is_jemalloc && found.jemalloc[i].mallctl)
             attached |= report(found.jemalloc[i].prefix, "jemalloc", dp_inside_jemalloc(&found.jemalloc[i]));
-    if (found.tcmalloc.add_new_hook)
+    if (found.is_tcmalloc && found.tcmalloc.add_new_hook)
         attached |= report("tc_", "tcmalloc", dp_inside_tcmalloc(&found.tcmalloc));
     if (!attached)
         code.n = 0; /* mappings of these allocators then count as the program's */

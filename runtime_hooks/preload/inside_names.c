@@ -48,6 +48,16 @@ static bool mentions_allocator(const char *names, size_t n)
     return memmem(names, n, jemalloc, sizeof jemalloc) || memmem(names, n, tcmalloc, sizeof tcmalloc);
 }
 
+static bool is_code(const struct image *image, const Elf64_Ehdr *ehdr, const Elf64_Sym *symbol)
+{
+    const Elf64_Phdr *phdr = at(image, ehdr->e_phoff, ehdr->e_phnum * sizeof *phdr);
+    for (size_t i = 0; phdr && i < ehdr->e_phnum; i++)
+        if (phdr[i].p_type == PT_LOAD && phdr[i].p_flags & PF_X && symbol->st_value >= phdr[i].p_vaddr &&
+            symbol->st_value - phdr[i].p_vaddr < phdr[i].p_memsz)
+            return true;
+    return false;
+}
+
 static void read_image(const struct image *image, void (*fn)(void *, const struct dp_inside_function *), void *ctx)
 {
     const Elf64_Ehdr *ehdr = at(image, 0, sizeof *ehdr);
@@ -67,7 +77,8 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
         return;
     for (size_t i = 0; i < table->sh_size / sizeof *symbols; i++) {
         const Elf64_Sym *symbol = &symbols[i];
-        if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF || symbol->st_name >= n_names)
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF || symbol->st_name >= n_names ||
+            !is_code(image, ehdr, symbol))
             continue;
         uintptr_t start = symbol->st_value + bias;
         const struct dp_inside_function function = {names + symbol->st_name, start, start + symbol->st_size};

@@ -26,6 +26,11 @@ def that_a_malloc_inside_the_program_is_left_alone():
         assert r.status == 5 and r.stdout == 'used: 1\n'
 
 
+def that_a_function_with_the_name_of_an_allocators_is_not_called():
+    r = same([victim('namesakes')], 'heap_rate=1')
+    assert r.status == 5 and not r.stderr, (r.status, r.stderr)
+
+
 def libraries(path):
     """What ld.so loads for path, itself included."""
     text = subprocess.run(['ldd', path], capture_output=True, text=True, check=True).stdout
