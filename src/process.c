@@ -153,7 +153,7 @@ void deltaprof_resume(void)
 
 void deltaprof_before_thread_exit(void)
 {
-    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid())
+    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_alone_has_main_left())
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_alone_main_leaves();

@@ -319,8 +319,10 @@ bool dp_agent_quiesce(int64_t deadline_ns)
         uint32_t quit = QUIT;
         dp_store_relaxed(&agent.quit, QUIT);
         ring();
-        while (dp_load_relaxed(&agent.quit) == QUIT && dp_clock_ns() < deadline_ns)
-            dp_futex_wait(&agent.quit, QUIT, deadline_ns);
+        while (dp_load_relaxed(&agent.quit) == QUIT && dp_agent_is_running() && dp_clock_ns() < deadline_ns) {
+            int64_t look = dp_clock_ns() + LOOK_NS; /* the thread may be ending already */
+            dp_futex_wait(&agent.quit, QUIT, look < deadline_ns ? look : deadline_ns);
+        }
         if (!dp_cas_relaxed(&agent.quit, &quit, GO_ON)) /* if it succeeds, the thread is late and continues */
             gone = pthread_join(agent.thread, NULL) == 0;
         if (gone) {
