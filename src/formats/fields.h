@@ -13,7 +13,7 @@ struct span {
 struct field {
     unsigned number, type;
     uint64_t value;    /* of a varint or a fixed number */
-    struct span bytes; /* of a field of bytes; else empty */
+    struct span bytes; /* of a field of bytes; else empty, but not NULL */
 };
 
 /* Takes the next field off the message. 1; 0: the message is at its end; -1: it is broken. */
@@ -23,7 +23,7 @@ static inline int next_field(struct span *message, struct field *f)
     const uint8_t *at = message->at;
     if (at >= message->end)
         return 0;
-    *f = (struct field){0};
+    *f = (struct field){.bytes = {at, at}}; /* not NULL: readers subtract and compare */
     if (!(at = dp_wire_get(at, message->end, &tag)) || tag >> 3 == 0 || tag >> 32)
         return -1;
     f->number = (unsigned)(tag >> 3);

@@ -31,12 +31,6 @@ static int broken(struct writer *w, const char *what)
     return dp_decode_fail(w->r->error, "no OTLP profiles, or broken ones: %s", what);
 }
 
-/* The entry of a table; an empty one beyond its end. */
-static struct span entry(const struct writer *w, int table, uint64_t index)
-{
-    return index < w->r->tables[table].n ? w->r->tables[table].at[index] : (struct span){0};
-}
-
 static int64_t put_text(struct writer *w, struct span text)
 {
     return dp_encode_string(w->encode, (const char *)text.at, (size_t)(text.end - text.at));
@@ -44,7 +38,7 @@ static int64_t put_text(struct writer *w, struct span text)
 
 static int64_t put_string(struct writer *w, uint64_t index)
 {
-    return put_text(w, entry(w, DICTIONARY_STRINGS, index));
+    return put_text(w, dictionary_entry(w->r, DICTIONARY_STRINGS, index));
 }
 
 static void read_any(const struct writer *w, struct span any, struct attribute *to)
@@ -52,7 +46,7 @@ static void read_any(const struct writer *w, struct span any, struct attribute *
     struct field f;
     while (next_field(&any, &f) > 0) {
         if (f.number == ANY_STRING || f.number == ANY_STRINDEX)
-            to->text = f.number == ANY_STRING ? f.bytes : entry(w, DICTIONARY_STRINGS, f.value);
+            to->text = f.number == ANY_STRING ? f.bytes : dictionary_entry(w->r, DICTIONARY_STRINGS, f.value);
         else if (f.number == ANY_ARRAY)
             to->array = f.bytes;
         else if (f.number == ANY_INT || f.number == ANY_BOOL) {
@@ -65,12 +59,12 @@ static void read_any(const struct writer *w, struct span any, struct attribute *
 
 static struct attribute read_attribute(const struct writer *w, uint64_t index)
 {
-    struct span message = entry(w, DICTIONARY_ATTRIBUTES, index);
+    struct span message = dictionary_entry(w->r, DICTIONARY_ATTRIBUTES, index);
     struct attribute to = {0};
     struct field f;
     while (next_field(&message, &f) > 0) {
         if (f.number == ATTRIBUTE_KEY)
-            to.key = entry(w, DICTIONARY_STRINGS, f.value);
+            to.key = dictionary_entry(w->r, DICTIONARY_STRINGS, f.value);
         else if (f.number == ATTRIBUTE_UNIT)
             to.unit = f.value;
         else if (f.number == ATTRIBUTE_VALUE)
@@ -98,7 +92,7 @@ static bool is_numbered_key(const struct attribute *a, const char *key)
 static uint64_t function(struct writer *w, uint64_t index)
 {
     bool is_known = index && index < w->r->tables[DICTIONARY_FUNCTIONS].n;
-    struct span message = entry(w, DICTIONARY_FUNCTIONS, index);
+    struct span message = dictionary_entry(w->r, DICTIONARY_FUNCTIONS, index);
     int64_t texts[4] = {0}, start_line = 0;
     struct field f;
     index = is_known ? index : 0;
@@ -116,7 +110,7 @@ static uint64_t function(struct writer *w, uint64_t index)
 
 static int location(struct writer *w, uint64_t index, uint64_t *id)
 {
-    struct span message = entry(w, DICTIONARY_LOCATIONS, index);
+    struct span message = dictionary_entry(w->r, DICTIONARY_LOCATIONS, index);
     struct dp_encode_line lines[256] = {{0}};
     struct field f, inner;
     uint64_t mapping = 0, address = 0;
@@ -156,7 +150,7 @@ static void put_mappings(struct writer *w)
 {
     static const char *const facts[] = OTLP_MAPPING_FACTS;
     for (size_t i = 1; i < w->r->tables[DICTIONARY_MAPPINGS].n; i++) {
-        struct span message = entry(w, DICTIONARY_MAPPINGS, i);
+        struct span message = dictionary_entry(w->r, DICTIONARY_MAPPINGS, i);
         struct dp_encode_mapping to = {0};
         int *const known[] = {&to.has_functions, &to.has_filenames, &to.has_line_numbers, &to.has_inline_frames};
         struct field f;
@@ -206,7 +200,7 @@ static int put_hex_label(struct writer *w, const char *key, struct span bytes)
 
 static int put_link(struct writer *w, uint64_t link)
 {
-    struct span message = entry(w, DICTIONARY_LINKS, link);
+    struct span message = dictionary_entry(w->r, DICTIONARY_LINKS, link);
     struct field f;
     int err = 0;
     while (link && !err && next_field(&message, &f) > 0)
@@ -256,7 +250,7 @@ static int put_row(struct writer *w, uint32_t row)
     at = dp_wire_get(dp_wire_get(dp_wire_get(at, end, &stack), end, &link), end, &time_ns);
     dp_vec_clear(&w->stack);
     dp_vec_clear(&w->labels);
-    struct span message = entry(w, DICTIONARY_STACKS, stack);
+    struct span message = dictionary_entry(w->r, DICTIONARY_STACKS, stack);
     while (!err && next_field(&message, &f) > 0)
         while (!err && f.number == STACK_LOCATIONS && next_number(&f, &index)) {
             err = location(w, index, &id);
@@ -282,7 +276,7 @@ static int put_row(struct writer *w, uint32_t row)
 
 static char *copy(const struct writer *w, uint64_t string)
 {
-    struct span text = entry(w, DICTIONARY_STRINGS, string);
+    struct span text = dictionary_entry(w->r, DICTIONARY_STRINGS, string);
     return text.at ? strndup((const char *)text.at, (size_t)(text.end - text.at)) : strdup("");
 }
 

@@ -106,10 +106,9 @@ static bool is_text(struct span bytes, const char *text)
     return (size_t)(bytes.end - bytes.at) == n && !memcmp(bytes.at, text, n);
 }
 
-/* A string of the dictionary; empty: there is no such string. */
 static struct span string(const struct reader *r, uint64_t index)
 {
-    return index < r->tables[DICTIONARY_STRINGS].n ? r->tables[DICTIONARY_STRINGS].at[index] : (struct span){0};
+    return dictionary_entry(r, DICTIONARY_STRINGS, index);
 }
 
 static int read_scope(struct reader *r, struct span scope)

@@ -24,14 +24,9 @@ static int broken(struct reader *r, const char *what)
     return dp_decode_fail(r->error, "no OTLP profiles, or broken ones: %s", what);
 }
 
-static struct span string(const struct reader *r, uint64_t index)
-{
-    return r->tables[DICTIONARY_STRINGS].at[index];
-}
-
 static bool is_same_text(const struct reader *r, uint64_t a, uint64_t b)
 {
-    struct span x = string(r, a), y = string(r, b);
+    struct span x = dictionary_entry(r, DICTIONARY_STRINGS, a), y = dictionary_entry(r, DICTIONARY_STRINGS, b);
     return x.end - x.at == y.end - y.at && !memcmp(x.at, y.at, (size_t)(x.end - x.at));
 }
 

@@ -42,6 +42,13 @@ struct reader {
     DP_VEC(uint64_t) functions; /* likewise */
 };
 
+/* The entry of a table of the dictionary; beyond its end an empty one, which is not NULL. */
+static inline struct span dictionary_entry(const struct reader *r, int table, uint64_t index)
+{
+    static const uint8_t empty[1];
+    return index < r->tables[table].n ? r->tables[table].at[index] : (struct span){empty, empty};
+}
+
 /* Sums the samples of all Profiles by row. 0, -EBADMSG or -ENOMEM. */
 int dp_otlp_rows_collect(struct reader *);
 /* Writes the rows as pprof. */
