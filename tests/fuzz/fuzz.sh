@@ -8,18 +8,22 @@ set -eu
 target=$1 seconds=$2
 here=$(cd "$(dirname "$0")" && pwd)
 src=$here/../../src
-new=${3:-$(mktemp -d)}
-program=$(mktemp)
-trap 'rm -f "$program"' EXIT
-base=$(ls "$src"/base/*.c | grep -v /mem.c) # exact_mem.c takes its place where a target names it
+new=${3:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+program=$work/fuzz base=$work/base.a
+[ -n "$new" ] || mkdir "${new:=$work/new}"
 system="-lpthread -ldl"
-core=$(ls "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c "$src"/base/*.c)
+core="$(ls "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c) $base"
+compile="clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR=\"\" -I$src -I$src/../include"
+# An archive, so that each target takes of base what it needs, and exact_mem.c stands for mem.c where it comes first.
+(cd "$work" && $compile -c "$src"/base/*.c && ar rc base.a ./*.o)
 case $target in
 request) set -- "$src/http/request.c" "$src/http/access.c" $core $system ;;
 cfi) set -- "$src/unwind/cfi.c" "$src/unwind/cfi_program.c" "$src/unwind/rule.c" ;;
 top)
-    set -- "$src"/model/*.c "$src"/pprof/*.c "$src"/base/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
-    set -- "$src"/cli/top.c "$src"/cli/heading.c "$src"/query/*.c "$src"/naming/*.c "$src"/print/*.c "$@"
+    set -- "$src"/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
+    set -- "$src"/cli/top.c "$src"/cli/heading.c "$src"/query/*.c "$src"/naming/*.c "$src"/print/*.c "$@" "$base"
     ;;
 elf | dwarf)
     [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
@@ -36,7 +40,6 @@ formats)
     ;;
 *) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
 esac
-clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR='""' -I"$src" -I"$src/../include" \
-    "$here/fuzz_$target.c" "$@" -o "$program"
+$compile "$here/fuzz_$target.c" "$@" -o "$program"
 "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
     "$new" "$here/corpus/$target"
