@@ -307,9 +307,12 @@ static int put_header(struct writer *w)
     for (size_t i = 0; i < r->profiles.n; i++) {
         const struct profile *p = &r->profiles.at[i];
         header.time_ns = p->time_ns < header.time_ns ? p->time_ns : header.time_ns;
-        end_ns = p->time_ns + p->duration_ns > end_ns ? p->time_ns + p->duration_ns : end_ns;
+        int64_t its_end_ns;
+        if (!__builtin_add_overflow(p->time_ns, p->duration_ns, &its_end_ns) && its_end_ns > end_ns)
+            end_ns = its_end_ns;
     }
-    header.duration_ns = end_ns - header.time_ns;
+    if (__builtin_sub_overflow(end_ns, header.time_ns, &header.duration_ns))
+        header.duration_ns = 0;
     bool complete = true;
     for (size_t i = 0; i < n; i++)
         complete &= texts[i] != NULL;
