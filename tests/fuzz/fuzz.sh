@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Coverage-guided fuzzing of one target with libFuzzer: fuzz.sh TARGET SECONDS [CORPUS-DIRECTORY]
 # TARGET: decode, diff, formats, cfi, object, request, top, elf or dwarf. New inputs go to CORPUS-DIRECTORY (default: a temporary one); crashes
-# to the current directory. ELFUTILS=DIRECTORY, a tree of elfutils built by clang -fsanitize=fuzzer-no-link,address: elf and dwarf see
+# to the current directory. SECONDS 0: 5,000 runs, the same ones each time. ELFUTILS=DIRECTORY, a tree of elfutils built by clang -fsanitize=fuzzer-no-link,address: elf and dwarf see
 # into its libraries. Needs clang and libclang-rt-dev.
 set -eu
 target=$1 seconds=$2
@@ -41,5 +41,7 @@ formats)
 *) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
 esac
 $compile "$here/fuzz_$target.c" "$@" -o "$program"
-"$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+how=-max_total_time=$seconds
+[ "$seconds" != 0 ] || how="-runs=5000 -seed=1"
+"$program" $how -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
     "$new" "$here/corpus/$target"
