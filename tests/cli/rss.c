@@ -58,6 +58,13 @@ int main(int argc, char **argv)
            (int)getpid(), BLOCKS / 4 * BLOCK + LARGE, BLOCKS / 4 * 3 * BLOCK, ON_STACK, sizeof data, MAPPED, UNTOUCHED,
            large && untouched && mapped);
     fflush(stdout);
+    /* A forked process gets its thread at a sampled allocation once it is 100 ms old; a signal handler measures
+     * nothing. */
+    for (int i = 0; i < 30; i++) {
+        usleep(10000);
+        void *volatile block = malloc(BLOCK);
+        free(block);
+    }
     while (getchar() != EOF)
         ;
     return 0;

@@ -124,11 +124,15 @@ class Rss(unittest.TestCase):
             pid = str(program.knows['pid'])
             self.assertNotEqual(pid, program.pid)
             deadline = time.monotonic() + 60
+            while len(os.listdir(f'/proc/{pid}/task')) < 2:  # its signal handler alone measures no memory
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
             while not any(f'.{pid}.' in name and name.endswith('.heap.pb.gz') for name in os.listdir(self.out)):
                 self.assertLess(time.monotonic(), deadline)
                 os.kill(int(pid), signal.SIGUSR2)
                 time.sleep(0.1)
-            self.assertNotIn('DELTAPROF_CONF', open(f'/proc/{pid}/environ').read())
+            with open(f'/proc/{pid}/environ') as environ:
+                self.assertNotIn('DELTAPROF_CONF', environ.read())
             status, answer = rss(pid)
             self.assertEqual(status, 0, answer)
             parts = self.adds_up(answer)
