@@ -100,7 +100,7 @@ struct dp_lua_captured {
 };
 bool dp_lua_capture(struct dp_lua_state *state, const void *stack, struct dp_lua_captured *captured);
 
-/* Loads of Lua's fields, whose types are not in public headers. */
+/* These read fields of Lua's structures. Public headers do not declare their types. */
 typedef const char *dp_lua_pointer_field __attribute__((may_alias));
 static inline const char *dp_lua_pointer(const void *object, uint16_t offset)
 {

@@ -106,7 +106,7 @@ unsigned dp_real_allocator(void);
  */
 void dp_before_exec(const char *path);
 
-/* Notices from then on that the calling thread, which is the main one, ends by whatever way. Context: init. */
+/* Called by the main thread: from then on its end is noticed, however it ends. Context: init. */
 void dp_watch_main(void);
 
 /* Looks for CPython in the process (runtime_hooks/python). Context: init, after the profiler started. */

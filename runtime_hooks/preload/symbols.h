@@ -32,7 +32,7 @@
     F(valloc, void *, (size_t n), (n), NULL)                                                    \
     F(pvalloc, void *, (size_t n), (n), NULL)
 
-/* Functions whose hooks use the real functions above only. */
+/* Hooks of these functions call only the real functions above. */
 #define DP_SYMBOLS_DERIVED(F)                                                                 \
     F(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size), NULL) \
     F(cfree, void, (void *ptr), (ptr), NULL)                                                  \

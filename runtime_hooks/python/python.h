@@ -77,7 +77,7 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
 enum { DP_PYTHON_TEXT = 640 };
 bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
 
-/* Loads of the interpreter's fields, whose types are not in public headers. */
+/* These read fields of the interpreter's structures. Public headers do not declare their types. */
 typedef const char *dp_python_pointer_field __attribute__((may_alias));
 typedef int32_t dp_python_int_field __attribute__((may_alias));
 typedef int64_t dp_python_long_field __attribute__((may_alias));

@@ -123,7 +123,7 @@ static void *map(size_t size)
 
 static _Atomic uintptr_t fresh;
 
-/* Maps a batch, all of whose pages become resident. The caller takes n of them; the others become the new `fresh`.
+/* Maps a batch of pages and makes them resident. The caller takes n of them; the others become the new `fresh`.
  * NULL: refused. */
 static char *map_batch(size_t n, uintptr_t old)
 {

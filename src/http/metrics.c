@@ -5,8 +5,8 @@
  * Source: the OpenMetrics specification 1.0. Units are the base ones (bytes, seconds), a counter's sample ends in
  * _total, a unit is the end of its family's name, and # EOF ends the text.
  *
- * A label's value comes from a fixed table, or is the name of a cursor, whose letters request.c restricts: so no value
- * needs an escape.
+ * A label's value comes from a fixed table, or is the name of a cursor. request.c restricts the letters of that name.
+ * So no value needs an escape.
  */
 #include "http/metrics.h"
 

@@ -141,7 +141,7 @@ class Library:
 
 def walk(libraries, entries, pointers, doors=DOORS, safe=SAFE):
     """entries: (library, address). Returns what is wrong, a line each, with the way there."""
-    wrong, came, todo = [], {}, []
+    wrong, came, pending = [], {}, []
 
     def title(at):
         library, address = at
@@ -158,12 +158,12 @@ def walk(libraries, entries, pointers, doors=DOORS, safe=SAFE):
     def enter(at, by):
         if at not in came and title(at) not in doors:
             came[at] = by
-            todo.append(at)
+            pending.append(at)
 
     for entry in entries:
         enter(entry, None)
-    while todo:
-        at = todo.pop(0)
+    while pending:
+        at = pending.pop(0)
         library, address = at
         of = library.calls.get(address)
         if not of:
