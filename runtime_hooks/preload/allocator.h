@@ -65,11 +65,14 @@ static inline void *dp_page_block(size_t n)
     }                                                                               \
     DP_HOOK void *name parameters                                                   \
     {                                                                               \
-        bool is_leaf = deltaprof_gate_is_leaf(&DP_GATE) && (is_direct);             \
-        if (!is_leaf && deltaprof_gate_heap_on(&DP_GATE))                           \
+        if ((is_direct) && deltaprof_gate_is_leaf(&DP_GATE)) {                      \
+            if (deltaprof_gate_count(&DP_GATE, n_bytes))                            \
+                return name##_due arguments;                                        \
+            void *ptr = DP_REAL(name) arguments;                                    \
+            return __builtin_expect(ptr != NULL, 1) ? ptr : (failed);               \
+        }                                                                           \
+        if (__builtin_expect(deltaprof_gate_heap_on(&DP_GATE), 0))                  \
             return name##_guarded arguments;                                        \
-        if (is_leaf && deltaprof_gate_count(&DP_GATE, n_bytes))                     \
-            return name##_due arguments;                                            \
         void *ptr = DP_REAL(name) arguments;                                        \
         return __builtin_expect(ptr != NULL, 1) ? ptr : (failed);                   \
     }
