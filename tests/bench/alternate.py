@@ -8,7 +8,7 @@ import tempfile
 
 BUILD = os.environ['DELTAPROF_BUILD']
 PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
-ROUNDS = int(os.environ.get('DELTAPROF_BENCH_ROUNDS', '7'))
+ROUNDS = int(os.environ.get('DP_BENCH_ROUNDS', '7'))
 out = tempfile.TemporaryDirectory(prefix='deltaprof-bench-')
 
 
@@ -40,7 +40,7 @@ def compare(name, unit, argv, confs, variable='LD_PRELOAD'):
     for c, v in values.items():
         median = statistics.median(v)
         base = median if base is None else base
-        print(f'{name} {c}: {median:.2f} {unit} (+{median - base:.2f}; {min(v):.2f} to {max(v):.2f})', flush=True)
+        print(f'{name} {c}: {median:.2f} {unit} ({median - base:+.2f}; {min(v):.2f} to {max(v):.2f})', flush=True)
 
 
 WITHOUT = {'without us': None}
