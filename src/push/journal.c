@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push/journal.c - opens, replays and compacts a journal; journal_write.c appends to it.
+ * push/journal.c - opens and replays a journal; journal_write.c and journal_aside.c append to it.
  *
  * A line is a CRC-32 of the rest in hex, a blank, and one of these:
  *
@@ -11,10 +11,14 @@
  *     back PART                    the part did not reach the receiver
  *     part PART OUTCOME            the part was settled
  *     done OUTCOME                 the unit was settled, with all its files
- *     aside                        no part of the unit was delivered; its files are pending again
+ *     undo                         no part of the unit was delivered; its files are pending again
+ *     gone KEY                     the file was deleted before it was sent
+ *     aside SINCE TRIED N WHY      the unit is set aside since that Unix time, was last tried at that one, and N files
+ *                                  had been accepted when it was set aside
+ *     again ID                     the unit, which was set aside, is under way again
  *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
  *     mended                       files that broken lines before here may have settled were settled
- *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction
+ *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction; then come the units that are set aside
  *
  * Invariant: no byte of a part's end leaves before its `send` is in the file. So after a crash a part without `send`
  * was not delivered, and a part with `send` but without an answer is in doubt. A line that was cut off is removed when
@@ -100,6 +104,31 @@ unsigned long long dp_push_journal_seen(const struct dp_push_journal *j, uint64_
     return 0;
 }
 
+/* A journal that is read by its name has no target yet. */
+static int apply_target(struct dp_push_journal *j, const char *line)
+{
+    int at = 0;
+    sscanf(line, "deltaprof-push 1 %n", &at);
+    if (at && !*j->target)
+        snprintf(j->target, sizeof j->target, "%s", line + at);
+    return at && !strcmp(line + at, j->target) ? 0 : -EEXIST;
+}
+
+static int apply_aside(struct dp_push_journal *j, const char *line)
+{
+    struct dp_push_aside how = {.tried_ns = 0};
+    long long since_s, tried_s;
+    unsigned long long n_accepted;
+    int at = 0;
+    if (sscanf(line, "aside %lld %lld %llu %n", &since_s, &tried_s, &n_accepted, &at) != 3 || !at)
+        return 0;
+    how.unit.aside_ns = since_s * INT64_C(1000000000);
+    how.unit.n_accepted = n_accepted;
+    how.tried_ns = tried_s * INT64_C(1000000000);
+    snprintf(how.why, sizeof how.why, "%s", line + at);
+    return dp_push_journal_put_aside(j, &how);
+}
+
 /* Applies one line to the state. 0, -ENOMEM, or -EEXIST: the journal is another receiver's. Unknown lines are skipped.
  */
 static int apply(struct dp_push_journal *j, const char *line)
@@ -109,19 +138,25 @@ static int apply(struct dp_push_journal *j, const char *line)
     unsigned part, outcome;
     int at = 0;
     if (!strncmp(line, "deltaprof-push ", 15))
-        return sscanf(line, "deltaprof-push 1 %n", &at), at && !strcmp(line + at, j->target) ? 0 : -EEXIST;
+        return apply_target(j, line);
+    if (!strncmp(line, "aside ", 6))
+        return apply_aside(j, line);
+    if (sscanf(line, "again %llu", &id) == 1)
+        return dp_push_journal_bring_back(j, id), 0;
     if (sscanf(line, "file %llu %n", &id, &at) == 1 && at)
         return dp_push_journal_add_file(j, id, line + at);
     if (sscanf(line, "unit %llu", &id) == 1)
         dp_push_journal_start_unit(j, id);
     else if (sscanf(line, "send %u", &part) == 1)
-        j->part = part, j->is_sent = true;
+        j->unit.part = part, j->unit.is_sent = true;
     else if (sscanf(line, "back %u", &part) == 1)
-        j->part = part, j->is_sent = false;
+        j->unit.part = part, j->unit.is_sent = false;
     else if (sscanf(line, "part %u %u", &part, &outcome) == 2)
         dp_push_journal_end_part(j, part, outcome);
-    else if (!strcmp(line, "aside"))
-        j->n_files = 0;
+    else if (!strcmp(line, "undo"))
+        j->unit.n_files = 0;
+    else if (!strncmp(line, "gone ", 5))
+        return dp_push_journal_settle_gone(j, line + 5);
     else if (!strcmp(line, "mended"))
         j->n_broken = 0;
     else if (sscanf(line, "done %u", &outcome) == 1 && outcome < DP_PUSH_N_OUTCOMES)
@@ -139,8 +174,8 @@ static int apply(struct dp_push_journal *j, const char *line)
     return 0;
 }
 
-/* Reads all complete lines, and cuts off what follows the last one. */
-static int replay(struct dp_push_journal *j)
+/* Reads all complete lines; *n_file: the bytes of the file, which may end in an incomplete line. */
+static int replay(struct dp_push_journal *j, off_t *n_file)
 {
     struct stat st;
     DP_VEC(char) text = {0};
@@ -163,9 +198,8 @@ static int replay(struct dp_push_journal *j)
             j->n_broken++;
     }
     j->broken_ns = err ? 0 : st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    *n_file = err ? 0 : st.st_size;
     dp_vec_fini(&text);
-    if (!err && (off_t)j->n_bytes < st.st_size && ftruncate(j->fd, (off_t)j->n_bytes))
-        err = -errno;
     return err;
 }
 
@@ -191,12 +225,26 @@ int dp_push_journal_open(struct dp_push_journal *j, int dir_fd, const char *targ
     *j = (struct dp_push_journal){.dir_fd = dir_fd, .fd = -1};
     snprintf(j->name, sizeof j->name, ".push.%016" PRIx64, name_hash(target));
     snprintf(j->target, sizeof j->target, "%s", target);
+    off_t n_file = 0;
     int err = open_locked(j);
     if (!err)
-        err = replay(j);
+        err = replay(j, &n_file);
+    if (!err && (off_t)j->n_bytes < n_file && ftruncate(j->fd, (off_t)j->n_bytes))
+        err = -errno;
     if (!err && !j->n_bytes)
         err = dp_push_journal_line(j, "deltaprof-push 1 %s", j->target);
     j->n_compact = j->n_bytes;
+    if (err)
+        dp_push_journal_close(j);
+    return err;
+}
+
+int dp_push_journal_read(struct dp_push_journal *j, int dir_fd, const char *name)
+{
+    off_t n_file;
+    *j = (struct dp_push_journal){.dir_fd = dir_fd, .fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+    snprintf(j->name, sizeof j->name, "%s", name);
+    int err = j->fd < 0 ? -errno : replay(j, &n_file);
     if (err)
         dp_push_journal_close(j);
     return err;
@@ -208,7 +256,10 @@ void dp_push_journal_close(struct dp_push_journal *j)
         close(j->fd);
     j->fd = -1;
     dp_strings_fini(&j->keys);
-    dp_strings_fini(&j->unit);
+    dp_strings_fini(&j->unit.keys);
+    for (size_t i = 0; i < j->aside.n; i++)
+        dp_strings_fini(&j->aside.at[i].unit.keys);
+    dp_vec_fini(&j->aside);
     dp_vec_fini(&j->settled);
     dp_vec_fini(&j->seen);
 }

@@ -48,57 +48,62 @@ void dp_push_journal_key(char to[DP_PUSH_KEY_BYTES], uint64_t stamp, const char 
     snprintf(to, DP_PUSH_KEY_BYTES, "%016" PRIx64 " %s", stamp, name);
 }
 
+static bool is_settled(struct dp_push_journal *j, const char *key)
+{
+    uint32_t number = dp_strings_add(&j->keys, key, strlen(key));
+    return number != DP_STRINGS_NONE && number < j->settled.n && j->settled.at[number];
+}
+
 bool dp_push_journal_is_settled(struct dp_push_journal *j, uint64_t stamp, const char *name)
 {
     char key[DP_PUSH_KEY_BYTES];
     dp_push_journal_key(key, stamp, name);
-    uint32_t number = dp_strings_add(&j->keys, key, strlen(key));
-    return number != DP_STRINGS_NONE && number < j->settled.n && j->settled.at[number];
+    return is_settled(j, key);
 }
 
 /* ---- the unit under way ----------------------------------------------------------------------------------------- */
 
 int dp_push_journal_add_file(struct dp_push_journal *j, unsigned long long id, const char *key)
 {
-    if (id != j->id || j->n_files)
-        dp_strings_clear(&j->unit);
-    j->id = id;
-    j->n_files = 0;
-    return dp_strings_add(&j->unit, key, strlen(key)) == DP_STRINGS_NONE ? -ENOMEM : 0;
+    if (id != j->unit.id || j->unit.n_files)
+        dp_strings_clear(&j->unit.keys);
+    j->unit.id = id;
+    j->unit.n_files = 0;
+    if (id > j->last_id)
+        j->last_id = id;
+    return dp_strings_add(&j->unit.keys, key, strlen(key)) == DP_STRINGS_NONE ? -ENOMEM : 0;
 }
 
 void dp_push_journal_start_unit(struct dp_push_journal *j, unsigned long long id)
 {
-    if (id != j->id)
-        return;
-    j->n_files = dp_strings_count(&j->unit) ? dp_strings_count(&j->unit) - 1 : 0;
-    j->part = 0;
-    j->is_sent = j->in_doubt = j->is_refused = false;
+    struct dp_strings keys = j->unit.keys;
+    if (id == j->unit.id)
+        j->unit = (struct dp_push_unit){keys, dp_strings_count(&keys) ? dp_strings_count(&keys) - 1 : 0, .id = id};
 }
 
 void dp_push_journal_end_part(struct dp_push_journal *j, unsigned part, enum dp_push_outcome outcome)
 {
-    j->part = part + 1;
-    j->is_sent = false;
-    j->in_doubt |= outcome == DP_PUSH_DOUBT;
-    j->is_refused |= outcome == DP_PUSH_REFUSED;
+    j->unit.part = part + 1;
+    j->unit.is_sent = false;
+    j->unit.in_doubt |= outcome == DP_PUSH_DOUBT;
+    j->unit.is_refused |= outcome == DP_PUSH_REFUSED;
 }
 
 int dp_push_journal_end_unit(struct dp_push_journal *j, enum dp_push_outcome outcome)
 {
-    for (uint32_t i = 1; i <= j->n_files; i++) {
-        int err = dp_push_journal_settle(j, dp_strings_at(&j->unit, i));
+    for (uint32_t i = 1; i <= j->unit.n_files; i++) {
+        int err = dp_push_journal_settle(j, dp_strings_at(&j->unit.keys, i));
         if (err)
             return err;
     }
-    j->counts[outcome] += j->n_files;
-    j->n_files = 0;
+    j->counts[outcome] += j->unit.n_files;
+    j->unit.n_files = 0;
     return 0;
 }
 
 int dp_push_journal_begin(struct dp_push_journal *j, const char *const *keys, size_t n_keys)
 {
-    unsigned long long id = j->id + 1;
+    unsigned long long id = j->last_id + 1;
     for (size_t i = 0; i < n_keys; i++) {
         int err = dp_push_journal_line(j, "file %llu %s", id, keys[i]);
         if (!err)
@@ -114,25 +119,25 @@ int dp_push_journal_begin(struct dp_push_journal *j, const char *const *keys, si
 
 int dp_push_journal_sending(struct dp_push_journal *j)
 {
-    int err = dp_push_journal_line(j, "send %u", j->part);
+    int err = dp_push_journal_line(j, "send %u", j->unit.part);
     if (!err && fdatasync(j->fd))
         err = -errno;
-    j->is_sent = !err;
+    j->unit.is_sent = !err;
     return err;
 }
 
 int dp_push_journal_back(struct dp_push_journal *j)
 {
-    int err = j->is_sent ? dp_push_journal_line(j, "back %u", j->part) : 0;
+    int err = j->unit.is_sent ? dp_push_journal_line(j, "back %u", j->unit.part) : 0;
     if (!err)
-        j->is_sent = false;
+        j->unit.is_sent = false;
     return err;
 }
 
 int dp_push_journal_part(struct dp_push_journal *j, enum dp_push_outcome outcome)
 {
-    int err = dp_push_journal_line(j, "part %u %u", j->part, outcome);
-    dp_push_journal_end_part(j, j->part, outcome);
+    int err = dp_push_journal_line(j, "part %u %u", j->unit.part, outcome);
+    dp_push_journal_end_part(j, j->unit.part, outcome);
     return err;
 }
 
@@ -143,12 +148,25 @@ int dp_push_journal_done(struct dp_push_journal *j, enum dp_push_outcome outcome
     return err ? err : err_state;
 }
 
-int dp_push_journal_aside(struct dp_push_journal *j)
+int dp_push_journal_undo(struct dp_push_journal *j)
 {
-    int err = dp_push_journal_line(j, "aside");
+    int err = dp_push_journal_line(j, "undo");
     if (!err)
-        j->n_files = 0;
+        j->unit.n_files = 0;
     return err;
+}
+
+int dp_push_journal_gone(struct dp_push_journal *j, const char *key)
+{
+    int err = is_settled(j, key) ? 0 : dp_push_journal_line(j, "gone %s", key);
+    return err ? err : dp_push_journal_settle_gone(j, key);
+}
+
+int dp_push_journal_settle_gone(struct dp_push_journal *j, const char *key)
+{
+    j->counts[DP_PUSH_GONE] += !is_settled(j, key);
+    dp_push_journal_drop_aside(j, key);
+    return dp_push_journal_settle(j, key);
 }
 
 int dp_push_journal_mended(struct dp_push_journal *j)
@@ -195,16 +213,18 @@ static int copy(struct dp_push_journal *to, struct dp_push_journal *from, dp_pus
             err = err ? err : dp_push_journal_settle(to, key);
         }
     }
+    for (size_t i = 0; i < from->aside.n && !err; i++)
+        err = dp_push_journal_write_aside(to, &from->aside.at[i]);
     return err;
 }
 
 int dp_push_journal_compact(struct dp_push_journal *j, dp_push_exists_fn exists, void *ctx)
 {
-    if (j->n_files || j->n_broken || j->n_bytes < COMPACT_BYTES || j->n_bytes < 2 * j->n_compact)
+    if (j->unit.n_files || j->n_broken || j->n_bytes < COMPACT_BYTES || j->n_bytes < 2 * j->n_compact)
         return 0;
     char temporary[sizeof j->name + 8];
     snprintf(temporary, sizeof temporary, "%s.new", j->name);
-    struct dp_push_journal next = {.dir_fd = j->dir_fd, .id = j->id};
+    struct dp_push_journal next = {.dir_fd = j->dir_fd, .last_id = j->last_id};
     memcpy(next.name, j->name, sizeof next.name);
     memcpy(next.target, j->target, sizeof next.target);
     next.fd = openat(j->dir_fd, temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

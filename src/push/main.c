@@ -11,6 +11,7 @@
 #include "push/options.h"
 #include "push/say.h"
 #include "push/send.h"
+#include "push/status.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,8 +96,8 @@ static size_t scan(struct push *p)
             dp_push_say("%s: %zu profiles of another user cannot be read", p->options.dirs[i],
                         p->queues[i].n_unreadable);
         p->events.has_news |= p->queues[i].n_young > 0;
-        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.n_files +
-                     p->queues[i].journal.n_broken;
+        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.unit.n_files +
+                     p->queues[i].journal.aside.n + p->queues[i].journal.n_broken;
     }
     if (again)
         p->scanned_ns = dp_clock_ns();
@@ -195,7 +196,7 @@ static void loop(struct push *p)
 static int sum_up(const struct push *p)
 {
     uint64_t counts[DP_PUSH_N_OUTCOMES];
-    size_t n_pending = 0;
+    size_t n_pending = 0, n_aside = 0;
     bool all_open = true;
     memcpy(counts, p->lost, sizeof counts);
     for (size_t i = 0; i < p->options.n_dirs; i++) {
@@ -203,6 +204,7 @@ static int sum_up(const struct push *p)
         if (!p->is_open[i])
             continue;
         n_pending += p->queues[i].n_pending;
+        n_aside += p->queues[i].journal.aside.n;
         for (int k = 0; k < DP_PUSH_N_OUTCOMES; k++)
             counts[k] += p->queues[i].journal.counts[k];
     }
@@ -210,9 +212,9 @@ static int sum_up(const struct push *p)
         counts[k] -= p->before[k];
     if (counts[DP_PUSH_DOUBT] || counts[DP_PUSH_REFUSED] || counts[DP_PUSH_GONE] || n_pending)
         dp_push_say("%" PRIu64 " files accepted, %" PRIu64 " perhaps delivered, %" PRIu64 " refused, %" PRIu64
-                    " deleted before they were sent, %zu waiting",
+                    " deleted before they were sent, %zu waiting%s",
                     counts[DP_PUSH_ACCEPTED], counts[DP_PUSH_DOUBT], counts[DP_PUSH_REFUSED], counts[DP_PUSH_GONE],
-                    n_pending);
+                    n_pending, n_aside ? ", some of them set aside: see --status" : "");
     bool all_arrived = !counts[DP_PUSH_DOUBT] && !counts[DP_PUSH_REFUSED] && !counts[DP_PUSH_GONE];
     return all_open && all_arrived && (!n_pending || (!p->options.is_once && !p->options.beside)) ? 0 : 1;
 }
@@ -226,6 +228,8 @@ int main(int argc, char **argv)
         return status == 1 ? 0 : status;
     dp_push_say_to(p.options.log_file);
     dp_mem_cap(MEMORY_BYTES);
+    if (p.options.is_status)
+        return dp_push_status(p.options.dirs, p.options.n_dirs);
     struct dp_push_http_options http = {.address = p.options.target.address,
                                         .token_file = p.options.token_file,
                                         .header_file = p.options.header_file,

@@ -16,6 +16,7 @@
 
 static const char help[] =
     "usage: deltaprof push DIR... --to URL [OPTION]...\n"
+    "       deltaprof push --status DIR...\n"
     "\n"
     "Sends the profiles in each DIR to a profiling database. Without --once it also sends new ones as they appear,\n"
     "until SIGTERM or SIGINT. DIR/.push.* records which files were accepted; push deletes none of them.\n"
@@ -35,12 +36,13 @@ static const char help[] =
     "  --timeout TIME   the longest time for one request, default 30s\n"
     "  --repeat         send again if no reply came: for a receiver that recognizes duplicates by their id\n"
     "  --log FILE       where messages go; default: standard error\n"
+    "  --status         send nothing; print for each receiver how many files were settled, and which are set aside\n"
     "  --beside PID     end when all processes of the `deltaprof run` with this process id have ended and all files\n"
     "                   were sent\n"
     "\n"
     "Exit status: 0 if all profiles were accepted; 1 if one was not; 2 for wrong usage.\n";
 
-enum { TO = 1, SERVICE, TAG, TOKEN, HEADER, CA, ONCE, WAIT, TIMEOUT, REPEAT, LOG, BESIDE, HELP };
+enum { TO = 1, SERVICE, TAG, TOKEN, HEADER, CA, ONCE, WAIT, TIMEOUT, REPEAT, LOG, STATUS, BESIDE, HELP };
 
 static const struct option words[] = {
     {"to", required_argument, NULL, TO},
@@ -54,6 +56,7 @@ static const struct option words[] = {
     {"timeout", required_argument, NULL, TIMEOUT},
     {"repeat", no_argument, NULL, REPEAT},
     {"log", required_argument, NULL, LOG},
+    {"status", no_argument, NULL, STATUS},
     {"beside", required_argument, NULL, BESIDE},
     {"help", no_argument, NULL, HELP},
     {0},
@@ -123,6 +126,9 @@ static int read_one(struct dp_push_options *o, int option, const char *word, con
     case REPEAT:
         o->repeats = true;
         return 0;
+    case STATUS:
+        o->is_status = true;
+        return 0;
     case WAIT:
         return read_time("--wait", optarg, &o->wait_ns);
     case TIMEOUT:
@@ -149,6 +155,8 @@ static int check(struct dp_push_options *o, const char *url, const char *service
     const char *const files[] = {o->token_file, o->header_file, o->ca_file};
     if (!o->n_dirs)
         return refuse("no DIR given: deltaprof push DIR... --to URL", "");
+    if (o->is_status)
+        return url ? refuse("--status and --to: --status shows all receivers", "") : 0;
     if (!url)
         return refuse("no --to URL given; it begins with pyroscope+http://, parca+http://, otlp+http:// or "
                       "pprof+http://, or these with https",

@@ -15,6 +15,7 @@ struct dp_push_options {
     const char *token_file, *header_file, *ca_file, *log_file; /* NULL: none */
     int64_t timeout_ns;                                        /* of one request */
     int64_t wait_ns; /* how long to try again at the end; INT64_MAX: for ever */
+    bool is_status;  /* print the journals, and end */
     bool is_once;    /* end when all present files were sent */
     bool repeats;    /* the receiver recognizes duplicates */
     pid_t beside;    /* end after the processes of this `run`; 0: none */

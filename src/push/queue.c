@@ -83,6 +83,13 @@ static bool exists(void *ctx, const char *key)
     return dp_push_queue_find(ctx, key) != NULL;
 }
 
+bool dp_push_queue_has(const struct dp_push_queue *q, const char *key)
+{
+    struct stat st;
+    const struct dp_push_file *file = dp_push_queue_find(q, key);
+    return file && !fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+}
+
 int dp_push_queue_open(struct dp_push_queue *q, const char *path, const struct dp_push_target *target)
 {
     *q = (struct dp_push_queue){.path = path, .journal.fd = -1, .takes_events = target->takes_events};
@@ -131,6 +138,7 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
 {
     struct stat st;
     struct dp_stamp stamp;
+    char key[DP_PUSH_KEY_BYTES];
     if (!parse(file) || fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
         return false;
     file->inode = st.st_ino;
@@ -140,7 +148,7 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
     if (before && before->inode == file->inode && before->mtime_ns == file->mtime_ns) {
         file->stamp = before->stamp;
         file->is_settled = before->is_settled;
-        file->aside_ns = before->aside_ns;
+        file->is_aside = before->is_aside;
         return true;
     }
     int err = dp_stamp_read(q->dir_fd, file->name, &stamp);
@@ -155,22 +163,21 @@ static bool look(struct dp_push_queue *q, struct dp_push_file *file)
     file->stamp = stamp.process ? stamp.process : (uint64_t)file->mtime_ns;
     file->is_settled = (!q->takes_events && is_of_kind(file, "events")) ||
                        dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
+    dp_push_journal_key(key, file->stamp, file->name);
+    file->is_aside = dp_push_journal_is_aside(&q->journal, key);
     return true;
 }
 
-/* Counts the pending files of the last scan that do not exist any more. */
+/* Counts the pending files of the last scan that do not exist any more. Those of the unit under way are left to it. */
 static int count_gone(struct dp_push_queue *q, const struct dp_push_queue *now)
 {
     int err = 0;
     for (size_t i = 0; i < q->files.n && !err; i++) {
         const struct dp_push_file *file = &q->files.at[i];
         char key[DP_PUSH_KEY_BYTES];
-        const char *keys[] = {key};
         dp_push_journal_key(key, file->stamp, file->name);
-        if (file->is_settled || dp_push_queue_find(now, key) || q->journal.n_files)
-            continue;
-        err = dp_push_journal_begin(&q->journal, keys, 1);
-        err = err ? err : dp_push_journal_done(&q->journal, DP_PUSH_GONE);
+        if (!file->is_settled && !dp_push_queue_find(now, key) && !dp_push_journal_holds(&q->journal, key))
+            err = dp_push_journal_gone(&q->journal, key);
     }
     return err;
 }
@@ -218,7 +225,7 @@ int dp_push_queue_scan(struct dp_push_queue *q)
     closedir(dir);
     if (!err) {
         qsort(next.files.at, next.files.n, sizeof *next.files.at, by_name);
-        err = count_gone(q, &next);
+        err = q->only_reads ? 0 : count_gone(q, &next);
     }
     if (err) {
         free_files(next.files.at, next.files.n);
@@ -231,6 +238,8 @@ int dp_push_queue_scan(struct dp_push_queue *q)
     q->n_pending = 0;
     for (size_t i = 0; i < q->files.n; i++)
         q->n_pending += !q->files.at[i].is_settled;
+    if (q->only_reads)
+        return 0;
     err = count_gaps(q);
     return err ? err : dp_push_journal_compact(&q->journal, exists, q);
 }
@@ -244,20 +253,15 @@ static bool is_before(const struct dp_push_file *a, const struct dp_push_file *b
     return strcmp(a->name, b->name) < 0;
 }
 
-const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q, int64_t before_ns)
+const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q)
 {
-    const struct dp_push_file *first = NULL, *aside = NULL;
+    const struct dp_push_file *first = NULL;
     for (size_t i = 0; i < q->files.n && q->n_pending; i++) {
         const struct dp_push_file *file = &q->files.at[i];
-        if (file->is_settled)
-            continue;
-        if (file->aside_ns) {
-            if (file->aside_ns < before_ns && (!aside || file->aside_ns < aside->aside_ns))
-                aside = file;
-        } else if (!first || is_before(file, first))
+        if (!file->is_settled && !file->is_aside && (!first || is_before(file, first)))
             first = file;
     }
-    return first ? first : aside;
+    return first;
 }
 
 static bool is_same(const struct dp_push_file *a, const struct dp_push_file *b)
@@ -273,7 +277,7 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
     /* Files of one process stand together, by SEQ: as long as SEQ has four digits, so sort those that are taken. */
     for (size_t i = 0; i < q->files.n; i++) {
         const struct dp_push_file *file = &q->files.at[i];
-        if (file->is_settled || file->aside_ns || !is_same(file, first))
+        if (file->is_settled || file->is_aside || !is_same(file, first))
             continue;
         n_waiting++;
         if (file->mtime_ns - first->mtime_ns > JOINED_NS || (n == n_most && file->seq > files[n - 1]->seq))
@@ -283,24 +287,35 @@ size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_fi
             files[at] = files[at - 1];
         files[at] = file;
     }
-    if (n_waiting < BACKLOG || !n || first->aside_ns) {
+    if (n_waiting < BACKLOG || !n) {
         files[0] = first;
         return 1;
     }
     return n;
 }
 
-void dp_push_queue_aside(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files, int64_t now)
+void dp_push_queue_settled_key(struct dp_push_queue *q, const char *key)
 {
-    for (size_t i = 0; i < n_files; i++)
-        q->files.at[files[i] - q->files.at].aside_ns = now;
+    const struct dp_push_file *found = dp_push_queue_find(q, key);
+    struct dp_push_file *file = found ? &q->files.at[found - q->files.at] : NULL;
+    if (!file)
+        return;
+    q->n_pending -= !file->is_settled;
+    file->is_settled = true;
+    file->is_aside = false;
 }
 
-void dp_push_queue_settled(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files)
+void dp_push_queue_settled(struct dp_push_queue *q)
 {
-    for (size_t i = 0; i < n_files; i++) {
-        struct dp_push_file *file = &q->files.at[files[i] - q->files.at];
-        q->n_pending -= !file->is_settled;
-        file->is_settled = true;
+    for (uint32_t i = 1; i <= q->journal.unit.n_files; i++)
+        dp_push_queue_settled_key(q, dp_strings_at(&q->journal.unit.keys, i));
+}
+
+void dp_push_queue_aside(struct dp_push_queue *q)
+{
+    for (uint32_t i = 1; i <= q->journal.unit.n_files; i++) {
+        const struct dp_push_file *file = dp_push_queue_find(q, dp_strings_at(&q->journal.unit.keys, i));
+        if (file)
+            q->files.at[file - q->files.at].is_aside = true;
     }
 }

@@ -23,13 +23,14 @@ struct dp_push_file {
     const char *kind; /* in name */
     size_t n_kind;
     bool is_settled;
-    int64_t aside_ns; /* since when it is set aside; 0: it is not */
+    bool is_aside; /* in a unit that the journal has set aside */
 };
 
 struct dp_push_queue {
     const char *path; /* of the directory */
     int dir_fd;
     bool takes_events; /* whether the receiver takes files of kind events; if not, they are settled */
+    bool only_reads;   /* scans note nothing in the journal */
     struct dp_push_journal journal;
     DP_VEC(struct dp_push_file) files; /* by name */
     int64_t failing_ns;                /* since when the receiver answers 5xx to the unit under way; 0: it does not */
@@ -54,14 +55,12 @@ bool dp_push_queue_is_young(const struct stat *);
 /* Reads the directory again. 0 or a negative errno. */
 int dp_push_queue_scan(struct dp_push_queue *);
 
-/*
- * The pending file that was made first; if there is none, a file that was set aside before before_ns; NULL: none.
- */
-const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *, int64_t before_ns);
+/* The pending file that was made first, of those that are not set aside; NULL: none. */
+const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *);
 
 /*
  * The files that follow `first` among those of its process and kind, with it, into files; at most n_most. The first
- * one alone, unless many are waiting, or if it was set aside. Returns their number.
+ * one alone, unless many are waiting. Returns their number.
  */
 size_t dp_push_queue_unit(const struct dp_push_queue *, const struct dp_push_file *first,
                           const struct dp_push_file **files, size_t n_most);
@@ -69,8 +68,11 @@ size_t dp_push_queue_unit(const struct dp_push_queue *, const struct dp_push_fil
 /* The file with that key of the journal; NULL: it does not exist. */
 const struct dp_push_file *dp_push_queue_find(const struct dp_push_queue *, const char *key);
 
-/* Sets the files of a unit aside: others go before them from now on. */
-void dp_push_queue_aside(struct dp_push_queue *, const struct dp_push_file *const *files, size_t n_files, int64_t now);
+/* Whether the file of that key, which a scan has found, still exists. */
+bool dp_push_queue_has(const struct dp_push_queue *, const char *key);
 
-/* To be called when the files of a unit were settled in the journal. */
-void dp_push_queue_settled(struct dp_push_queue *, const struct dp_push_file *const *files, size_t n_files);
+/* To be called before the unit under way is settled in the journal, or set aside. */
+void dp_push_queue_settled(struct dp_push_queue *);
+void dp_push_queue_aside(struct dp_push_queue *);
+/* To be called when the file of that key was settled alone. */
+void dp_push_queue_settled_key(struct dp_push_queue *, const char *key);

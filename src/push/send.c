@@ -10,7 +10,8 @@
  *
  * If an earlier pusher ended in the middle of a unit, its last part is settled first, and then the unit is continued.
  * With --repeat a part in doubt is sent again, under the same id. If lines of the journal are broken, all files that
- * those lines may have named are in doubt.
+ * those lines may have named are in doubt. A unit on which the receiver fails again and again is set aside, with the
+ * outcome of its parts.
  */
 #include "push/send.h"
 
@@ -20,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -31,6 +33,8 @@
 #define MOST_SHORTAGES 10
 /* If a receiver has answered 5xx to a unit for this long, the other units are sent first. */
 #define LONGEST_FAILING (3600 * SECOND)
+/* If it still does so after this time, and has accepted others, it never will accept this one. */
+#define LONGEST_ASIDE (24 * LONGEST_FAILING)
 
 /*
  * Sets the time of the next request. The pause doubles with each failure in a row, from 0.25 s to a minute; a random
@@ -61,6 +65,19 @@ static int64_t patience(const struct dp_push_sender *s)
     return most < LONGEST_FAILING ? most : LONGEST_FAILING;
 }
 
+/* The unit under way, for a message: its first file and the number of others. The text is good until the next call. */
+static const char *unit_name(const struct dp_push_queue *q)
+{
+    static char text[900];
+    const struct dp_push_unit *unit = &q->journal.unit;
+    const char *name = strchr(dp_strings_at(&unit->keys, 1), ' ') + 1;
+    if (unit->n_files > 1)
+        snprintf(text, sizeof text, "%s/%s and %zu more", q->path, name, unit->n_files - 1);
+    else
+        snprintf(text, sizeof text, "%s/%s", q->path, name);
+    return text;
+}
+
 /* Called before the last bytes of a part leave. */
 static int leaving(void *queue)
 {
@@ -69,51 +86,71 @@ static int leaving(void *queue)
 }
 
 /* Settles the unit under way. */
-static int finish(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files,
-                  enum dp_push_outcome outcome)
+static int finish(struct dp_push_queue *q, enum dp_push_outcome outcome)
 {
     struct dp_push_journal *j = &q->journal;
     if (outcome == DP_PUSH_ACCEPTED)
-        outcome = j->in_doubt ? DP_PUSH_DOUBT : j->is_refused ? DP_PUSH_REFUSED : DP_PUSH_ACCEPTED;
+        outcome = j->unit.in_doubt ? DP_PUSH_DOUBT : j->unit.is_refused ? DP_PUSH_REFUSED : DP_PUSH_ACCEPTED;
+    dp_push_queue_settled(q);
     int err = dp_push_journal_done(j, outcome);
-    dp_push_queue_settled(q, files, n_files);
     return err ? err : 1;
 }
 
+/* Sets the unit under way aside. Files that were joined become units of their own, unless a part was settled. */
+static int put_aside(struct dp_push_queue *q, const struct dp_push_file *const *files, size_t n_files, const char *why)
+{
+    struct dp_push_journal *j = &q->journal;
+    int64_t now_ns = dp_clock_wall_ns();
+    dp_push_queue_aside(q);
+    if (n_files == 1 || j->unit.part)
+        return dp_push_journal_aside(j, now_ns, why);
+    int err = dp_push_journal_undo(j);
+    for (size_t i = 0; i < n_files && !err; i++) {
+        char key[DP_PUSH_KEY_BYTES];
+        const char *keys[] = {key};
+        dp_push_journal_key(key, files[i]->stamp, files[i]->name);
+        err = dp_push_journal_begin(j, keys, 1);
+        err = err ? err : dp_push_journal_aside(j, now_ns, why);
+    }
+    return err;
+}
+
 /*
- * Sets the unit under way aside if the receiver has answered 5xx to it for too long, or does so again: the unit may be
- * the cause, as where a server fails on one profile. If the receiver itself fails, nothing is lost: the files are still
- * pending. A unit of which a part was settled stays: its other parts would be sent twice.
+ * Sets the unit under way aside if the receiver has failed on it for too long, or does so again: the unit may be the
+ * cause, as where a server fails on one profile. If the receiver itself fails, nothing is lost: the files are still
+ * pending. After a day the part is refused, if others were accepted meanwhile. Returns as obey does.
  */
 static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                      size_t n_files, const struct dp_push_reply *reply)
 {
-    int64_t now = dp_clock_ns();
-    if (reply->status < 500)
+    struct dp_push_journal *j = &q->journal;
+    int64_t now = dp_clock_ns(), aside_ns = j->unit.aside_ns;
+    if (reply->status < 500 && reply->verdict != DP_PUSH_UNKNOWN)
         q->failing_ns = 0;
     else if (!q->failing_ns)
         q->failing_ns = now;
-    bool is_again = files[0]->aside_ns;
-    if (!q->failing_ns || q->journal.part || (!is_again && now - q->failing_ns < patience(s)))
+    if (!q->failing_ns || (!aside_ns && now - q->failing_ns < patience(s)))
         return 0;
-    int err = dp_push_journal_aside(&q->journal);
-    if (err)
-        return err;
     q->failing_ns = 0;
-    if (!is_again)
-        dp_push_say("%s/%s: set aside, since %s goes on answering with status %ld; others are sent before it", q->path,
-                    files[0]->name, s->options->target.address, reply->status);
-    dp_push_queue_aside(q, files, n_files, now);
     s->n_failures = 0; /* the others need not wait for long */
     pause_after(s, reply->retry_after_s);
-    return 0;
+    if (aside_ns && dp_clock_wall_ns() - aside_ns >= LONGEST_ASIDE &&
+        j->counts[DP_PUSH_ACCEPTED] > j->unit.n_accepted) {
+        dp_push_say("%s: refused, since %s has failed on it for a day and has accepted others: %s", unit_name(q),
+                    s->options->target.address, reply->why);
+        int err = dp_push_journal_part(j, DP_PUSH_REFUSED);
+        return err ? err : 1;
+    }
+    if (!aside_ns)
+        dp_push_say("%s: set aside, since %s goes on failing: %s; others are sent before it", unit_name(q),
+                    s->options->target.address, reply->why);
+    return put_aside(q, files, n_files, reply->why);
 }
 
 /* Acts on an answer. 1: the part was settled; 0: it must be sent again; or a negative errno. */
 static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                 size_t n_files, const struct dp_push_reply *reply)
 {
-    const struct dp_push_file *file = files[0];
     int err = 0;
     enum dp_push_verdict verdict = reply->verdict;
     enum dp_push_outcome outcome = DP_PUSH_ACCEPTED;
@@ -126,12 +163,12 @@ static int obey(struct dp_push_sender *s, struct dp_push_queue *q, const struct 
         err = dp_push_journal_back(&q->journal);
         return err ? err : set_aside(s, q, files, n_files, reply);
     case DP_PUSH_NEVER:
-        dp_push_say("%s/%s: refused by %s: %s", q->path, file->name, s->options->target.address, reply->why);
+        dp_push_say("%s: refused by %s: %s", unit_name(q), s->options->target.address, reply->why);
         outcome = DP_PUSH_REFUSED;
         break;
     case DP_PUSH_UNKNOWN:
-        dp_push_say("%s/%s: perhaps delivered to %s, not sent again: %s", q->path, file->name,
-                    s->options->target.address, reply->why);
+        dp_push_say("%s: perhaps delivered to %s, not sent again: %s", unit_name(q), s->options->target.address,
+                    reply->why);
         outcome = DP_PUSH_DOUBT;
         pause_after(s, 0); /* without a pause, a receiver that never answers would put every file in doubt */
         break;
@@ -158,18 +195,39 @@ static bool may_grow(const struct dp_push_queue *q, const struct dp_push_file *f
     return !fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) && dp_push_queue_is_young(&st);
 }
 
+/*
+ * Counts the missing files of the unit under way as deleted, and makes the others pending again. If a part was settled,
+ * the other parts cannot be made any more: the whole unit is settled.
+ */
+static int lose_missing(struct dp_push_queue *q)
+{
+    struct dp_push_journal *j = &q->journal;
+    int err = 0;
+    if (j->unit.part)
+        return finish(q, j->unit.in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
+    for (uint32_t i = 1; i <= j->unit.n_files && !err; i++) {
+        const char *key = dp_strings_at(&j->unit.keys, i);
+        if (dp_push_queue_has(q, key))
+            continue;
+        err = dp_push_journal_gone(j, key);
+        dp_push_queue_settled_key(q, key);
+    }
+    err = err ? err : dp_push_journal_undo(j);
+    return err ? err : 1;
+}
+
 /* Acts on files that could not be read. Returns as send_parts does. */
 static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const struct dp_push_file *const *files,
                    size_t n_files, int err, const char *why)
 {
     if (err == -ENOENT || err == -ELOOP)
-        return finish(q, files, n_files, DP_PUSH_GONE);
+        return lose_missing(q);
     if (err == -EBADMSG && may_grow(q, files[n_files - 1])) {
         pause_after(s, 0);
         return 0;
     }
     if (err == -ENOMEM && ++s->n_shortages < MOST_SHORTAGES) {
-        dp_push_say("%s/%s: %s; trying again", q->path, files[0]->name, strerror(ENOMEM));
+        dp_push_say("%s: %s; trying again", unit_name(q), strerror(ENOMEM));
         free_scratch(s);
         pause_after(s, 0);
         return 0;
@@ -177,8 +235,8 @@ static int give_up(struct dp_push_sender *s, struct dp_push_queue *q, const stru
     if (err != -EBADMSG && err != -EFBIG && err != -ENOMEM)
         return err;
     s->n_shortages = 0;
-    dp_push_say("%s/%s: %s", q->path, files[0]->name, err == -EBADMSG ? why : strerror(-err));
-    return finish(q, files, n_files, DP_PUSH_REFUSED);
+    dp_push_say("%s: %s", unit_name(q), err == -EBADMSG ? why : strerror(-err));
+    return finish(q, DP_PUSH_REFUSED);
 }
 
 /* Sends the parts that are left. 1: the unit was settled; 0: it must wait; or a negative errno. */
@@ -193,10 +251,10 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
     if (err)
         return give_up(s, q, files, n_files, err, error.line);
     err = dp_push_tags_of_file(&tags, &s->options->tags, files[0]);
-    while (!err && j->n_files && j->part < s->profile.parts.n && !dp_push_events_stopping() &&
+    while (!err && j->unit.n_files && j->unit.part < s->profile.parts.n && !dp_push_events_stopping() &&
            dp_clock_ns() >= s->not_before_ns) {
         struct dp_push_reply reply;
-        err = dp_push_body_make(&s->body, &s->options->target, &s->profile, j->part, dp_clock_wall_ns(), &origin);
+        err = dp_push_body_make(&s->body, &s->options->target, &s->profile, j->unit.part, dp_clock_wall_ns(), &origin);
         if (err)
             break;
         err = dp_push_http_send(s->http, &s->options->target, &s->body, leaving, q, &reply);
@@ -211,21 +269,21 @@ static int send_parts(struct dp_push_sender *s, struct dp_push_queue *q, const s
     if (err == -ENOMEM)
         return give_up(s, q, files, n_files, err, NULL);
     s->n_shortages = 0;
-    if (err || !j->n_files) /* it was set aside */
+    if (err || !j->unit.n_files) /* it was set aside */
         return err;
-    return j->part >= s->profile.parts.n ? finish(q, files, n_files, DP_PUSH_ACCEPTED) : 0;
+    return j->unit.part >= s->profile.parts.n ? finish(q, DP_PUSH_ACCEPTED) : 0;
 }
 
 /* The files of the unit under way. 0: one does not exist any more. */
 static size_t files_under_way(const struct dp_push_queue *q, const struct dp_push_file **files)
 {
-    const struct dp_push_journal *j = &q->journal;
-    if (j->n_files > DP_PUSH_MOST_FILES)
+    const struct dp_push_unit *unit = &q->journal.unit;
+    if (unit->n_files > DP_PUSH_MOST_FILES)
         return 0;
-    for (uint32_t i = 0; i < j->n_files; i++)
-        if (!(files[i] = dp_push_queue_find(q, dp_strings_at(&j->unit, i + 1))))
+    for (uint32_t i = 0; i < unit->n_files; i++)
+        if (!(files[i] = dp_push_queue_find(q, dp_strings_at(&unit->keys, i + 1))))
             return 0;
-    return j->n_files;
+    return unit->n_files;
 }
 
 /*
@@ -235,13 +293,12 @@ static size_t files_under_way(const struct dp_push_queue *q, const struct dp_pus
 static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
 {
     struct dp_push_journal *j = &q->journal;
-    const struct dp_push_file *files[DP_PUSH_MOST_FILES + 1];
     size_t n = 0;
     int err = 0;
-    if (j->n_files && !s->options->repeats) {
-        size_t n_files = files_under_way(q, files);
-        n += j->n_files;
-        err = finish(q, files, n_files, DP_PUSH_DOUBT);
+    while (!s->options->repeats && err >= 0 && (j->unit.n_files || j->aside.n)) {
+        err = j->unit.n_files ? 0 : dp_push_journal_again(j, 0);
+        n += j->unit.n_files;
+        err = err ? err : finish(q, DP_PUSH_DOUBT);
     }
     for (size_t i = 0; i < q->files.n && err >= 0 && !s->options->repeats; i++) {
         const struct dp_push_file *file = &q->files.at[i];
@@ -252,7 +309,7 @@ static int mend(struct dp_push_sender *s, struct dp_push_queue *q)
         n++;
         dp_push_journal_key(key, file->stamp, file->name);
         err = dp_push_journal_begin(j, keys, 1);
-        err = err ? err : finish(q, &file, 1, DP_PUSH_DOUBT);
+        err = err ? err : finish(q, DP_PUSH_DOUBT);
     }
     if (err < 0)
         return err;
@@ -273,26 +330,24 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
         return 0;
     if (j->n_broken && (err = mend(s, q)))
         return err;
-    if (j->n_files && j->is_sent) { /* a pusher before this one was killed */
-        if (s->options->repeats)
-            err = dp_push_journal_back(j);
-        else
-            err = dp_push_journal_part(j, DP_PUSH_DOUBT);
+    if (j->unit.n_files && j->unit.is_sent) { /* a pusher before this one was killed */
+        if (!s->options->repeats)
+            dp_push_say("%s: perhaps delivered to %s before the last pusher was killed, not sent again", unit_name(q),
+                        s->options->target.address);
+        err = s->options->repeats ? dp_push_journal_back(j) : dp_push_journal_part(j, DP_PUSH_DOUBT);
         if (err)
             return err;
-        if (!s->options->repeats)
-            dp_push_say("%s/%s: perhaps delivered to %s before the last pusher was killed, not sent again", q->path,
-                        strchr(dp_strings_at(&j->unit, 1), ' ') + 1, s->options->target.address);
     }
-    if (j->n_files) {
+    const struct dp_push_file *first = j->unit.n_files ? NULL : dp_push_queue_first(q);
+    if (!first && !j->unit.n_files) {
+        int due = dp_push_journal_due(j, dp_clock_wall_ns(), patience(s));
+        if (due < 0 || (err = dp_push_journal_again(j, due)))
+            return err;
+    }
+    if (!first) {
         n_files = files_under_way(q, files);
-        if (!n_files)
-            return finish(q, files, 0, j->in_doubt ? DP_PUSH_DOUBT : DP_PUSH_GONE);
-        return send_parts(s, q, files, n_files);
+        return n_files ? send_parts(s, q, files, n_files) : lose_missing(q);
     }
-    const struct dp_push_file *first = dp_push_queue_first(q, dp_clock_ns() - patience(s));
-    if (!first)
-        return 0;
     n_files = dp_push_queue_unit(q, first, files, s->options->target.limits.n_files);
     char keys[DP_PUSH_MOST_FILES][DP_PUSH_KEY_BYTES];
     const char *names[DP_PUSH_MOST_FILES];

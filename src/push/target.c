@@ -31,6 +31,17 @@ static const struct receiver {
     {"pprof+http", "/v1/pprof", DP_PUSH_PPROF, true, {0, 0, 1, 0, 0}},
 };
 
+bool dp_push_target_takes_events(const char *address)
+{
+    size_t n_address = strlen(address);
+    for (size_t i = 0; i < sizeof receivers / sizeof *receivers; i++) {
+        size_t n = strlen(receivers[i].path);
+        if (n_address >= n && !strcmp(address + n_address - n, receivers[i].path))
+            return receivers[i].takes_events;
+    }
+    return true;
+}
+
 static const char allowed[] = "a receiver is pyroscope+http://HOST:PORT, parca+http://, otlp+http:// or pprof+http://, "
                               "or these with https";
 

@@ -26,3 +26,5 @@ struct dp_push_target {
 
 /* Returns 0, or -EINVAL with the reason in why. */
 int dp_push_target_parse(struct dp_push_target *, const char *url, char *why, size_t n_why);
+/* Whether a receiver with that address takes files of kind events. */
+bool dp_push_target_takes_events(const char *address);
