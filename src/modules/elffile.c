@@ -271,6 +271,6 @@ void dp_elffile_close(struct elffile *file)
             close(file->parts[i].fd);
     }
     free(file->unpacked);
-    free(file->functions);
+    dp_elfsymbols_free(file->symbols);
     free(file->path);
 }

@@ -9,12 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct function {
-    GElf_Addr start, end; /* in the process */
-    const char *name;
-    unsigned char rank; /* selects one of several names at the same address */
-    unsigned char sized;
-};
+struct elfsymbols; /* of modules/elfsymbols.c: the functions of a file */
 
 /* One of the files or sections that symbols come from. */
 struct elfpart {
@@ -28,10 +23,8 @@ struct elffile {
     struct elfpart parts[3]; /* the file, then its separate debug file and .gnu_debugdata, if any */
     int n_parts;
     void *unpacked;             /* .gnu_debugdata */
-    struct function *functions; /* by start */
-    size_t n_functions;
-    int has_functions; /* functions were read */
-    void *lines;       /* data of the lines module */
+    struct elfsymbols *symbols; /* NULL: not read yet */
+    void *lines;                /* data of the lines module */
 };
 
 /* Returns 0, or -errno: -ESTALE if the file at path has another build-id (n_build_id 0: any is accepted). */
@@ -41,5 +34,6 @@ void dp_elffile_close(struct elffile *file);
 /* Opens the separate debug file of the file at path, found by .build-id directory or by `link`; -1: there is none. */
 int dp_elffile_find_debug(const char *path, const uint8_t *build_id, size_t n_build_id, const char *link, char **found);
 
-/* The function that holds pc; NULL: not known. */
-const struct function *dp_elffile_function(struct elffile *file, GElf_Addr pc);
+/* The name of the function that holds pc, valid until the next call; NULL: not known. */
+const char *dp_elffile_function(struct elffile *file, GElf_Addr pc);
+void dp_elfsymbols_free(struct elfsymbols *); /* takes NULL */

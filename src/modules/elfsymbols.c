@@ -1,161 +1,365 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * modules/elfsymbols.c - finds functions by address in the symbol tables of a file and its debug files. The tables are
- * sorted once per session, because a report asks for thousands of addresses.
+ * modules/elfsymbols.c - finds functions by address in the symbol tables of a file and its debug files.
+ *
+ * A library may have hundreds of thousands of symbols, and each process that ends asks it for a few hundred addresses.
+ * So the tables are not sorted and their names are not read. One pass distributes the functions over ranges of
+ * addresses, and a look-up visits the functions of one or two ranges:
+ *
+ *     addresses   | least ... | range 1 | range 2 | ...      all ranges have the same size, a power of two
+ *     functions   | a f c | | b e d |                        those of a range in no order, 16 bytes each
+ *     first       | 0     | 3 | 3   | 6                      where the functions of each range begin
+ *
+ * Only the names that a look-up compares or returns are read.
  */
 #include "modules/elffile.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#define LOOK_BACK 32
+enum {
+    TABLES_MAX = 8,
+    SYMBOLS_MAX = 1 << 28,
+    RANGE_FUNCTIONS = 32, /* per range, on average */
+    LOOK_BACK = 32,       /* functions before an address that a look-up visits, at least */
+    CHUNK_SYMBOLS = 2730, /* read at once */
+    LAST_BYTES = 4096,    /* length of the last function, if the file does not tell it */
+    NAME_MAX_BYTES = 64 << 10,
+};
+#define BYTES_MAX ((1u << 29) - 1)
 
-/*
- * Ranks the names of one address; the best is the one that programs use: global before weak before local, fewest
- * underscores.
- */
-static unsigned char rank(const GElf_Sym *sym, const char *name)
+struct symbol_table {
+    int part;
+    uint64_t symbols, n_symbols, names, n_name_bytes; /* places in the part */
+};
+
+struct function {
+    uint64_t start;        /* in the file's addresses */
+    uint32_t n_bytes : 29; /* 0: not known */
+    uint32_t table : 3;
+    uint32_t symbol : 28; /* its index in the table */
+    uint32_t group : 3;   /* the lowest is preferred */
+    uint32_t is_read : 1; /* its name was looked at */
+};
+_Static_assert(sizeof(struct function) == 16, "large programs have a million");
+
+struct elfsymbols {
+    struct symbol_table tables[TABLES_MAX];
+    unsigned n_tables;
+    struct function *functions;
+    uint32_t *first; /* of each range, and of the one behind the last */
+    uint64_t least, end;
+    uint64_t last; /* the highest start */
+    unsigned range_bits;
+    char *name; /* the last one returned */
+};
+
+static const Elf64_Sym none;
+enum { LABEL = 3, MARK = 7 }; /* groups: of symbols without a type; of those that are left out */
+
+/* Returns how many bytes there are; fewer at the end of the file. */
+static size_t read_at(const struct elfpart *part, uint64_t at, void *to, size_t n_bytes)
 {
-    unsigned bind = GELF_ST_BIND(sym->st_info);
-    size_t underscores = strspn(name, "_");
-    unsigned base = bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 16 : 32;
-    if (GELF_ST_TYPE(sym->st_info) == STT_NOTYPE)
-        base += 64;
-    return (unsigned char)(base + (underscores < 15 ? underscores : 15));
-}
-
-static bool wanted(const GElf_Sym *sym, const char *name)
-{
-    unsigned type = GELF_ST_TYPE(sym->st_info);
-    if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
-        return false;
-    return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && name[0] != '$');
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct function *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return x->end < y->end ? 1 : x->end > y->end ? -1 : strcmp(x->name, y->name);
-}
-
-/*
- * Sorts by by_start. The starts go first, by a radix sort from the lowest digit up: large programs have hundreds of
- * thousands of symbols, and comparing them costs ten times as much. Then functions of one start are compared.
- */
-static void sort_functions(struct function *f, size_t n)
-{
-    enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
-    GElf_Addr least = f[0].start, most = f[0].start;
-    for (size_t i = 1; i < n; i++) {
-        least = f[i].start < least ? f[i].start : least;
-        most = f[i].start > most ? f[i].start : most;
+    size_t n = 0, n_image;
+    if (part->fd < 0) {
+        const char *image = elf_rawfile(part->elf, &n_image);
+        n = !image || at >= n_image ? 0 : n_bytes < n_image - at ? n_bytes : n_image - at;
+        memcpy(to, n ? image + at : "", n);
+        return n;
     }
-    struct function *spare = malloc(n * sizeof *f), *from = f, *to = spare;
-    if (!spare) {
-        qsort(f, n, sizeof *f, by_start);
-        return;
-    }
-    for (unsigned shift = 0; shift < 64 && (most - least) >> shift; shift += DIGIT_BITS) {
-        size_t at[DIGITS + 1] = {0};
-        for (size_t i = 0; i < n; i++)
-            at[1 + ((from[i].start - least) >> shift) % DIGITS]++;
-        for (unsigned digit = 0; digit < DIGITS; digit++)
-            at[digit + 1] += at[digit];
-        for (size_t i = 0; i < n; i++)
-            to[at[((from[i].start - least) >> shift) % DIGITS]++] = from[i];
-        struct function *sorted = to;
-        to = from;
-        from = sorted;
-    }
-    if (from != f)
-        memcpy(f, from, n * sizeof *f);
-    free(spare);
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && f[end].start == f[i].start; end++)
-            ;
-        if (end - i > 1)
-            qsort(f + i, end - i, sizeof *f, by_start);
-    }
-}
-
-/* A symbol without a size extends to the next one. */
-static void close_gaps(struct function *f, size_t n)
-{
-    GElf_Addr next = 0; /* start of the next symbol with another start; 0: there is none */
-    for (size_t i = n; i-- > 0;) {
-        if (i + 1 < n && f[i + 1].start != f[i].start)
-            next = f[i + 1].start;
-        if (f[i].end == f[i].start)
-            f[i].end = next ? next : f[i].start + 4096;
-    }
-}
-
-/* Appends a table's functions. 0 or -1: no memory. */
-static int add_table(struct elffile *file, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
-{
-    Elf_Data *data = elf_getdata(scn, NULL);
-    size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
-    struct function *f = n < INT_MAX ? realloc(file->functions, (file->n_functions + n + 1) * sizeof *f) : NULL;
-    if (!f)
-        return -1;
-    file->functions = f;
-    for (size_t i = 1; i < n; i++) {
-        GElf_Sym sym;
-        const char *name = gelf_getsym(data, (int)i, &sym) ? elf_strptr(elf, sh->sh_link, sym.st_name) : NULL;
-        if (!wanted(&sym, name))
+    while (n < n_bytes) {
+        ssize_t got = pread(part->fd, (char *)to + n, n_bytes - n, (off_t)(at + n));
+        if (got < 0 && errno == EINTR)
             continue;
-        GElf_Addr start = sym.st_value + file->bias;
-        f[file->n_functions++] = (struct function){start, start + sym.st_size, name, rank(&sym, name), sym.st_size > 0};
+        if (got <= 0)
+            break;
+        n += (size_t)got;
     }
-    return 0;
+    return n;
 }
 
-static void collect(struct elffile *file)
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t size_of(const struct elfpart *part)
 {
-    file->has_functions = 1;
+    struct stat st;
+    size_t n_image = 0;
+    if (part->fd < 0)
+        return elf_rawfile(part->elf, &n_image) ? n_image : 0;
+    return fstat(part->fd, &st) || st.st_size < 0 ? 0 : (uint64_t)st.st_size;
+}
+
+static bool is_native(Elf *elf)
+{
+    const char *ident = elf_getident(elf, NULL);
+    return ident && ident[EI_CLASS] == ELFCLASS64 &&
+           ident[EI_DATA] == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB);
+}
+
+static void add_table(struct elfsymbols *s, const struct elffile *file, int part, const GElf_Shdr *sh)
+{
+    GElf_Shdr names;
+    uint64_t n_bytes = size_of(&file->parts[part]);
+    Elf_Scn *scn = elf_getscn(file->parts[part].elf, sh->sh_link);
+    if (s->n_tables == TABLES_MAX || sh->sh_entsize != sizeof none || sh->sh_offset > n_bytes ||
+        sh->sh_size > n_bytes - sh->sh_offset || !scn || !gelf_getshdr(scn, &names) || names.sh_type != SHT_STRTAB)
+        return;
+    s->tables[s->n_tables++] = (struct symbol_table){.part = part,
+                                                     .symbols = sh->sh_offset,
+                                                     .n_symbols = sh->sh_size / sizeof none,
+                                                     .names = names.sh_offset,
+                                                     .n_name_bytes = names.sh_size};
+}
+
+static void find_tables(struct elfsymbols *s, const struct elffile *file)
+{
     for (int i = 0; i < file->n_parts; i++) {
         Elf *elf = file->parts[i].elf;
-        for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        for (Elf_Scn *scn = NULL; is_native(elf) && (scn = elf_nextscn(elf, scn));) {
             GElf_Shdr sh;
-            if (gelf_getshdr(scn, &sh) && (sh.sh_type == SHT_SYMTAB || sh.sh_type == SHT_DYNSYM) &&
-                add_table(file, elf, scn, &sh))
-                break;
+            if (gelf_getshdr(scn, &sh) && (sh.sh_type == SHT_SYMTAB || sh.sh_type == SHT_DYNSYM))
+                add_table(s, file, i, &sh);
         }
     }
-    if (file->n_functions)
-        sort_functions(file->functions, file->n_functions);
-    close_gaps(file->functions, file->n_functions);
 }
 
-const struct function *dp_elffile_function(struct elffile *file, GElf_Addr pc)
+/* The addresses of the file's code. False: it has none. */
+static bool find_bounds(struct elfsymbols *s, Elf *elf)
 {
-    if (!file->has_functions)
-        collect(file);
-    size_t lo = 0, hi = file->n_functions;
-    while (lo < hi) { /* the first that starts beyond pc */
-        size_t mid = lo + (hi - lo) / 2;
-        if (file->functions[mid].start <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
+    size_t n = 0;
+    elf_getphdrnum(elf, &n);
+    s->least = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        GElf_Phdr ph;
+        if (!gelf_getphdr(elf, (int)i, &ph))
+            break; /* the count is not trusted */
+        if (ph.p_type != PT_LOAD || !(ph.p_flags & PF_X) || ph.p_vaddr + ph.p_memsz < ph.p_vaddr)
+            continue;
+        s->least = ph.p_vaddr < s->least ? ph.p_vaddr : s->least;
+        s->end = ph.p_vaddr + ph.p_memsz > s->end ? ph.p_vaddr + ph.p_memsz : s->end;
     }
-    /*
-     * The nearest symbol may end before pc and lie inside a larger one. A function with a size is preferred to a label
-     * without one. Of symbols with the same start the better name sorts first, so this loop meets it last.
-     */
-    const struct function *best = NULL;
-    for (size_t back = 0; back < LOOK_BACK && back < lo; back++) {
-        const struct function *f = &file->functions[lo - 1 - back];
-        if (best && best->sized && f->start != best->start)
+    return s->least < s->end;
+}
+
+/* ---- collecting ------------------------------------------------------------------------------------------------- */
+
+struct collector {
+    struct elfsymbols *symbols;
+    const struct elffile *file;
+    struct function *functions;
+    size_t n, room;
+    Elf64_Sym chunk[CHUNK_SYMBOLS];
+};
+
+/* Of several names of an address the one is preferred that programs use: global before weak before local. */
+static uint32_t group_of(const Elf64_Sym *sym)
+{
+    unsigned bind = ELF64_ST_BIND(sym->st_info);
+    unsigned group = bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 1 : 2;
+    return group + (ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE ? LABEL : 0);
+}
+
+static bool is_wanted(const struct elfsymbols *s, const Elf64_Sym *sym)
+{
+    unsigned type = ELF64_ST_TYPE(sym->st_info);
+    return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_name &&
+           sym->st_shndx != SHN_UNDEF && sym->st_shndx != SHN_ABS && sym->st_value >= s->least &&
+           sym->st_value < s->end;
+}
+
+static void collect_table(struct collector *c, unsigned table)
+{
+    const struct symbol_table *t = &c->symbols->tables[table];
+    const struct elfpart *part = &c->file->parts[t->part];
+    for (uint64_t at = 0, n_read = 1; at < t->n_symbols && n_read; at += n_read) {
+        size_t n_left = t->n_symbols - at, n = n_left < CHUNK_SYMBOLS ? n_left : CHUNK_SYMBOLS;
+        n_read = read_at(part, t->symbols + at * sizeof none, c->chunk, n * sizeof none) / sizeof none;
+        for (size_t i = 0; i < n_read && c->n < c->room; i++) {
+            const Elf64_Sym *sym = &c->chunk[i];
+            if (is_wanted(c->symbols, sym))
+                c->functions[c->n++] =
+                    (struct function){.start = sym->st_value,
+                                      .n_bytes = sym->st_size < BYTES_MAX ? (uint32_t)sym->st_size : BYTES_MAX,
+                                      .table = table & 7,
+                                      .symbol = (uint32_t)(at + i) & (SYMBOLS_MAX - 1),
+                                      .group = group_of(sym)};
+        }
+    }
+}
+
+static size_t range_of(const struct elfsymbols *s, uint64_t address)
+{
+    return (size_t)((address - s->least) >> s->range_bits);
+}
+
+/* Brings the functions of a range together. */
+static void distribute(struct elfsymbols *s, const struct function *from, size_t n)
+{
+    while ((s->end - s->least) >> s->range_bits > n / RANGE_FUNCTIONS + 1)
+        s->range_bits++;
+    size_t n_ranges = range_of(s, s->end - 1) + 1;
+    struct function *to = malloc((n + 1) * sizeof *to);
+    uint32_t *first = calloc(n_ranges + 2, sizeof *first);
+    if (!to || !first) {
+        free(to);
+        free(first);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        first[range_of(s, from[i].start) + 2]++;
+        s->last = from[i].start > s->last ? from[i].start : s->last;
+    }
+    for (size_t i = 0; i < n_ranges; i++)
+        first[i + 2] += first[i + 1];
+    for (size_t i = 0; i < n; i++) /* moves the word behind a range from its begin to its end */
+        to[first[range_of(s, from[i].start) + 1]++] = from[i];
+    s->functions = to;
+    s->first = first;
+}
+
+static struct elfsymbols *collect(const struct elffile *file)
+{
+    struct elfsymbols *s = calloc(1, sizeof *s);
+    struct collector *c = s && find_bounds(s, file->parts[0].elf) ? calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return s;
+    find_tables(s, file);
+    for (unsigned i = 0; i < s->n_tables; i++)
+        c->room += s->tables[i].n_symbols;
+    c->symbols = s;
+    c->file = file;
+    c->functions = c->room < SYMBOLS_MAX ? malloc((c->room + 1) * sizeof *c->functions) : NULL;
+    for (unsigned i = 0; c->functions && i < s->n_tables; i++)
+        collect_table(c, i);
+    if (c->n)
+        distribute(s, c->functions, c->n);
+    free(c->functions);
+    free(c);
+    return s;
+}
+
+void dp_elfsymbols_free(struct elfsymbols *s)
+{
+    if (!s)
+        return;
+    free(s->functions);
+    free(s->first);
+    free(s->name);
+    free(s);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* Reads the function's name into memory that the caller frees. NULL: it has none. */
+static char *read_name(const struct elfsymbols *s, const struct elffile *file, const struct function *f)
+{
+    const struct symbol_table *t = &s->tables[f->table];
+    const struct elfpart *part = &file->parts[t->part];
+    Elf64_Sym sym;
+    char *name = NULL;
+    if (read_at(part, t->symbols + f->symbol * sizeof sym, &sym, sizeof sym) < sizeof sym ||
+        sym.st_name >= t->n_name_bytes)
+        return NULL;
+    for (size_t size = 256; size <= NAME_MAX_BYTES; size *= 16) {
+        size_t n_left = t->n_name_bytes - sym.st_name, n = n_left < size ? n_left : size;
+        char *larger = realloc(name, size + 1);
+        if (!larger)
             break;
-        if (pc < f->end && (!best || f->sized || !best->sized))
-            best = f;
+        name = larger;
+        n = read_at(part, t->names + sym.st_name, name, n);
+        name[n] = 0;
+        if (strlen(name) < size)
+            break;
     }
-    return best;
+    if (name && *name)
+        return name;
+    free(name);
+    return NULL;
+}
+
+/* Whether a symbol is no function. On aarch64 there is one at each change between code and data, whose name begins with
+ * $. */
+static bool is_mark(const struct elfsymbols *s, const struct elffile *file, struct function *f)
+{
+    if (f->group >= LABEL && !f->is_read) {
+        char *name = read_name(s, file, f);
+        f->group = name && *name != '$' ? f->group : MARK;
+        f->is_read = true;
+        free(name);
+    }
+    return f->group == MARK;
+}
+
+/* Of two names the one with fewer underscores in front is better, then the one of the longer function. */
+static bool has_better_name(const struct elfsymbols *s, const struct elffile *file, const struct function *a,
+                            const struct function *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group;
+    char *x = read_name(s, file, a), *y = read_name(s, file, b);
+    bool better = x && !y;
+    if (x && y) {
+        size_t n_x = strspn(x, "_"), n_y = strspn(y, "_");
+        better = n_x != n_y ? n_x < n_y : a->n_bytes != b->n_bytes ? a->n_bytes > b->n_bytes : strcmp(x, y) < 0;
+    }
+    free(x);
+    free(y);
+    return better;
+}
+
+/* ---- looking up ------------------------------------------------------------------------------------------------- */
+
+/* The nearest function of those met that holds an address: of known length, and of unknown length. */
+struct nearest {
+    const struct function *sized, *unsized;
+    uint64_t start; /* of the nearest one of all */
+    size_t n_met;
+};
+
+static void meet(struct nearest *near, const struct elfsymbols *s, const struct elffile *file, struct function *f,
+                 uint64_t address)
+{
+    const struct function **best = f->n_bytes ? &near->sized : &near->unsized;
+    if (is_mark(s, file, f))
+        return;
+    near->start = !near->n_met++ || f->start > near->start ? f->start : near->start;
+    if (f->n_bytes && address - f->start >= f->n_bytes)
+        return;
+    if (!*best || f->start > (*best)->start || (f->start == (*best)->start && has_better_name(s, file, f, *best)))
+        *best = f;
+}
+
+/*
+ * The nearest function may end before the address and lie inside a larger one, so some more are visited. A function of
+ * unknown length reaches to the next one. Such a one may be a label inside another, which is preferred.
+ */
+static const struct function *find(const struct elfsymbols *s, const struct elffile *file, uint64_t address)
+{
+    struct nearest near = {0};
+    if (!s->first || address < s->least || address >= s->end)
+        return NULL;
+    for (size_t range = range_of(s, address) + 1; range-- && !near.sized && near.n_met < LOOK_BACK;)
+        for (uint32_t i = s->first[range]; i < s->first[range + 1]; i++)
+            if (s->functions[i].start <= address)
+                meet(&near, s, file, &s->functions[i], address);
+    bool reaches =
+        near.unsized && near.unsized->start == near.start && (address < s->last || address - near.start < LAST_BYTES);
+    return near.sized ? near.sized : reaches ? near.unsized : NULL;
+}
+
+const char *dp_elffile_function(struct elffile *file, GElf_Addr pc)
+{
+    if (!file->symbols)
+        file->symbols = collect(file);
+    struct elfsymbols *s = file->symbols;
+    const struct function *f = s ? find(s, file, pc - file->bias) : NULL;
+    if (!f)
+        return NULL;
+    free(s->name);
+    s->name = read_name(s, file, f);
+    return s->name;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * modules/session.c - keeps opened files by handle, and demangles the names that are found. A session lives for one
- * report; its end closes and frees everything.
+ * report or tick; its end closes and frees everything.
  */
 #include "modules/session.h"
 
@@ -66,10 +66,10 @@ int dp_session_add(void *session, const char *path, const uint8_t *build_id, siz
 
 int dp_session_function(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines)
 {
-    const struct function *f = dp_elffile_function(file, pc);
-    if (f)
-        lines[0] = (struct dp_symbol_line){.system_name = f->name};
-    return f != NULL;
+    const char *name = dp_elffile_function(file, pc);
+    if (name)
+        lines[0] = (struct dp_symbol_line){.system_name = name};
+    return name != NULL;
 }
 
 /* Cuts a symbol version off: symbol tables of shared libraries have name@@VERSION. */

@@ -5,7 +5,7 @@
 #include "base/symbolize.h"
 #include "modules/elffile.h"
 
-/* Finds the lines at pc; strings live as long as the file. */
+/* Finds the lines at pc; its strings are valid until the next call. */
 typedef int (*dp_session_lookup_fn)(struct elffile *file, uintptr_t pc, struct dp_symbol_line *lines, int max);
 
 /* close_file frees file->lines; it may be NULL. Returns NULL if there is no memory. */

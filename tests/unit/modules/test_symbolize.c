@@ -219,7 +219,7 @@ static void exported_functions_have_no_version_in_their_name(void **state)
     dp_module_symbolize.close(session);
 }
 
-/* From all parts of its code, so that a table that is not sorted misses some. */
+/* From all parts of its code. */
 static void functions_all_over_a_large_file_are_named(void **state)
 {
     static const char *const names[] = {"qsort",     "strtol", "printf", "getenv",      "fopen",   "realloc",
@@ -239,6 +239,56 @@ static void functions_all_over_a_large_file_are_named(void **state)
     }
     dp_module_symbolize.close(session);
     dlclose(libc);
+}
+
+/*
+ * shape_outer holds a label and a smaller function. shape_open has no length; a name that begins with $ marks data in
+ * it. shape_two has several names.
+ */
+__asm__(".pushsection .text\n"
+        ".globl shape_outer, shape_inner, shape_open, shape_two, _shape_two\n"
+        ".weak a_shape_two\n"
+        ".type shape_outer, %function\n"
+        ".type shape_inner, %function\n"
+        ".type shape_open, %function\n"
+        ".type shape_two, %function\n"
+        ".type _shape_two, %function\n"
+        ".type a_shape_two, %function\n"
+        ".type b_shape_two, %function\n"
+        "shape_outer: .skip 32\n"
+        "shape_label: .skip 32\n"
+        "shape_inner: .skip 16\n"
+        ".size shape_inner, 16\n"
+        ".skip 48\n"
+        ".size shape_outer, 128\n"
+        "shape_open: .skip 32\n"
+        "\"$d.shape\": .skip 32\n"
+        "a_shape_two: b_shape_two: _shape_two: shape_two: .skip 32\n"
+        ".size shape_two, 32\n"
+        ".size _shape_two, 32\n"
+        ".size a_shape_two, 32\n"
+        ".size b_shape_two, 32\n"
+        ".popsection\n");
+extern char shape_outer[];
+
+static void the_nearest_function_that_holds_an_address_is_named(void **state)
+{
+    static const struct {
+        int at;
+        const char *name;
+    } cases[] = {{0, "shape_outer"},  {33, "shape_outer"},  {64, "shape_inner"}, {79, "shape_inner"},
+                 {80, "shape_outer"}, {127, "shape_outer"}, {128, "shape_open"}, {159, "shape_open"},
+                 {161, "shape_open"}, {191, "shape_open"},  {192, "shape_two"},  {223, "shape_two"}};
+    struct dp_symbol_line lines[8];
+    void *session;
+    look_up(&dp_module_symbolize, self, where_we_are(), lines, &session);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uintptr_t pc = (uintptr_t)shape_outer + (uintptr_t)cases[i].at;
+        assert_int_equal(dp_module_symbolize.lookup(session, 0, pc, lines, 8), 1);
+        assert_string_equal(lines[0].name, cases[i].name);
+    }
+    assert_int_equal(dp_module_symbolize.lookup(session, 0, (uintptr_t)top, lines, 8), 0); /* data */
+    dp_module_symbolize.close(session);
 }
 
 static void names_are_those_that_people_wrote(void **state)
@@ -293,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_lambda_has_the_name_of_its_function),
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
         cmocka_unit_test(functions_all_over_a_large_file_are_named),
+        cmocka_unit_test(the_nearest_function_that_holds_an_address_is_named),
         cmocka_unit_test(names_are_those_that_people_wrote),
         cmocka_unit_test(names_that_nest_for_ever_are_left_alone),
     };
