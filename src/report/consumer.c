@@ -40,6 +40,11 @@ void dp_consumer_filter(struct dp_consumer *c, unsigned locks)
     c->locks = c->kind == DELTAPROF_HEAP ? 0 : locks;
 }
 
+void dp_consumer_share_files(struct dp_consumer *c, struct dp_symbol_files *files)
+{
+    c->files = files;
+}
+
 int64_t dp_consumer_covered_ns(const struct dp_consumer *c)
 {
     return dp_load_relaxed(&c->covered_ns);

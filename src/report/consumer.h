@@ -40,6 +40,7 @@ struct dp_consumer {
     struct dp_values values;                 /* records */
     size_t depth;                            /* records: number of leafmost frames used */
     size_t memory_bytes;                     /* the value of `memory` */
+    struct dp_symbol_files *files;           /* hooks: shared by several writes; NULL: each write opens its own */
     deltaprof_name_fn name_fn;
     void *name_ctx;
 };

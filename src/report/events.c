@@ -139,7 +139,7 @@ static int profile(struct pass *p, unsigned kinds)
     return err ? err : encoded;
 }
 
-int dp_report_events_write(unsigned flags, dp_pprof_write_fn fn, void *ctx)
+int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_pprof_write_fn fn, void *ctx)
 {
     bool waits = !(flags & DP_WRITE_NO_WAIT);
     struct pass p = {.now_ns = dp_clock_ns(), .wall_ns = dp_clock_wall_ns()};
@@ -153,6 +153,7 @@ int dp_report_events_write(unsigned flags, dp_pprof_write_fn fn, void *ctx)
         dp_report_settings_unlock();
     }
     state.settings.no_wait = !waits;
+    state.settings.files = waits ? files : NULL;
     dp_objects_recheck();
     if (waits) {
         dp_loader_sync();

@@ -200,7 +200,7 @@ static const struct dp_symbol *symbol_of(struct dp_locations *l, const struct fo
         l->n_missed += missed;
         return symbol;
     }
-    return dp_symbol_find(&l->files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
+    return dp_symbol_find(l->settings.files, f->id, dp_frame_get(f->id)->pc, f->index, l->settings.symbolize);
 }
 
 static void look_up(struct dp_locations *l, struct found *found, size_t n)
@@ -331,8 +331,6 @@ int dp_locations_end(struct dp_locations *l)
 {
     for (size_t i = 0; !l->err && i < l->mappings.n; i++)
         write_mapping(l, &l->mappings.at[i]);
-    if (!l->settings.no_wait) /* then no file was opened */
-        dp_symbol_close(&l->files);
     forget(l);
     return l->err;
 }

@@ -23,7 +23,8 @@ struct dp_location_mapping {
 struct dp_location_settings {
     enum dp_symbolize symbolize;
     enum dp_address address;
-    bool no_wait; /* -EAGAIN if another thread holds the symbols lock */
+    bool no_wait;                  /* -EAGAIN if another thread holds the symbols lock */
+    struct dp_symbol_files *files; /* opened as names need them, and left open; NULL, if no_wait */
 };
 
 /* Zeroed is a valid start. Between begin and end only the functions here write it. */
@@ -31,8 +32,7 @@ struct dp_locations {
     struct dp_encode *encode;
     struct dp_location_settings settings;
     int err;
-    uint32_t n_missed; /* no_wait: frames whose names are not known and were not looked up */
-    struct dp_symbol_files files;
+    uint32_t n_missed;         /* no_wait: frames whose names are not known and were not looked up */
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(dp_frame_id) met;   /* the frames with a location in by_frame */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */

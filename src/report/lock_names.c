@@ -123,8 +123,8 @@ unsigned dp_lock_name_verdict(const char *name_and_parameters)
 /* ---- verdicts --------------------------------------------------------------------------------------------------- */
 
 struct asker {
-    struct dp_symbol_files files;
-    bool no_wait, no_names;
+    struct dp_symbol_files *files; /* NULL: only names that are known already */
+    bool no_names;
     bool begun; /* modules are loaded and mappings read */
 };
 
@@ -132,9 +132,9 @@ static bool begin(struct asker *a)
 {
     if (a->begun)
         return true;
-    if (!a->no_wait)
+    if (a->files)
         dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
-    if (dp_symbols_lock(!a->no_wait))
+    if (dp_symbols_lock(a->files != NULL))
         return false;
     a->begun = dp_maps_begin() == 0;
     dp_symbols_unlock();
@@ -149,13 +149,12 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
         return DP_FUTEX_OTHER;
     if (a->no_names)
         return DP_FUTEX_UNNAMED;
-    if (!begin(a) || dp_symbols_lock(!a->no_wait))
+    if (!begin(a) || dp_symbols_lock(a->files != NULL))
         return 0;
     bool missed = false;
     uint32_t mapping = dp_maps_find(id);
-    const struct dp_symbol *symbol = a->no_wait
-                                         ? dp_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed)
-                                         : dp_symbol_find(&a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS);
+    const struct dp_symbol *symbol = a->files ? dp_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
+                                              : dp_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
     unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].name) : DP_FUTEX_UNNAMED;
     dp_symbols_unlock();
     return verdict;
@@ -196,9 +195,10 @@ static void learn_stack(struct asker *a, const struct dp_record *record)
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
-void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, bool no_wait, const struct dp_rows *rows)
+void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+                   const struct dp_rows *rows)
 {
-    struct asker asker = {.no_wait = no_wait, .no_names = symbolize == DP_SYMBOLIZE_NONE};
+    struct asker asker = {.files = files, .no_names = symbolize == DP_SYMBOLIZE_NONE};
     unsigned class = 0;
     for (dp_record_id id; (id = dp_futex_next_undecided(&class));)
         learn_stack(&asker, dp_table_record(DP_KIND_BLOCK, id));
@@ -207,7 +207,6 @@ void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, bool no_wait, con
         if (dp_labels_is_futex(record->labels))
             learn_stack(&asker, record);
     }
-    dp_symbol_close(&asker.files);
 }
 
 /* A function without a name is inside only if one with a name called it that is. */

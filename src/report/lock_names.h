@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "store/table.h"
 #include "delta/delta.h"
+#include "symbols/symbol.h"
 
 #include <stdbool.h>
 
@@ -16,9 +17,10 @@ unsigned dp_lock_name_verdict(const char *name);
 
 /*
  * Decides what the futexes are that threads have waited for, and which frames of these rows (NULL: no rows) belong to
- * locks. no_wait: only by names that are known already.
+ * locks. files: opened as names need them, and left open; NULL: only names that are known already are used.
  */
-void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, bool no_wait, const struct dp_rows *rows);
+void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+                   const struct dp_rows *rows);
 
 /*
  * The number of leafmost frames of a record that are inside the lock's library: its stack is shown from where the lock

@@ -121,13 +121,13 @@ static int join(unsigned kind, struct dp_rows *rows, size_t first)
     return 0;
 }
 
-int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, bool no_wait,
+int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, struct dp_symbol_files *files,
                       struct dp_baseline *base, struct dp_rows *rows)
 {
     int err = dp_delta_scan(kind, locks, base, rows);
     if (err || kind == DP_KIND_HEAP)
         return err;
-    dp_lock_learn(kind, symbolize, no_wait, rows);
+    dp_lock_learn(kind, symbolize, files, rows);
     size_t first = part(kind, locks, rows);
     for (size_t i = first; i < rows->n; i++)
         rows->at[i].values[3] = hash_of(kind, &rows->at[i]);

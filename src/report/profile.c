@@ -163,7 +163,8 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
         duration_ns = 0;
     else if (duration_ns <= 0)
         duration_ns = 1;
-    e->locations = (struct dp_location_settings){c->symbolize, c->address, flags & DP_WRITE_NO_WAIT};
+    e->locations =
+        (struct dp_location_settings){c->symbolize, c->address, flags & DP_WRITE_NO_WAIT, e->locations.files};
     e->max_samples = c->max_samples;
     e->time_ns = duration_ns ? c->from.wall_ns : c->to.wall_ns;
     e->duration_ns = duration_ns;
@@ -188,6 +189,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
     struct dp_emission e = {.period = rate > 0 ? rate : 1, .locks = c->locks};
     struct dp_emit_source source = dp_table_source(c->kind);
+    struct dp_symbol_files own = {0}, *files = c->files ? c->files : &own;
+    e.locations.files = flags & DP_WRITE_NO_WAIT ? NULL : files;
     dp_kind_describe(c->kind, c->types, &e.kind);
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
     e.allocated_bytes = (int64_t)dp_record_bytes_seen();
@@ -206,7 +209,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, flags & DP_WRITE_NO_WAIT, cumulative ? NULL : &c->base,
+        err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, e.locations.files, cumulative ? NULL : &c->base,
                                 &c->buffers->rows);
     if (!err && c->kind != DELTAPROF_HEAP)
         err = dp_pairs_scan(cumulative ? NULL : &c->pairs, &c->buffers->pairs);
@@ -216,6 +219,8 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
         err = dp_age_split(&c->buffers->rows, cumulative ? NULL : &c->lives, &c->buffers->lives);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
+    if (!(flags & DP_WRITE_NO_WAIT))
+        dp_symbol_close(&own);
     if (err == -ECANCELED)
         return err;
     c->pending = !err && !cumulative;

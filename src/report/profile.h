@@ -13,6 +13,7 @@
 
 #include <deltaprof/deltaprof.h>
 
+struct dp_symbol_files;
 struct dp_consumer; /* struct deltaprof_delta is one */
 
 /*
@@ -29,6 +30,8 @@ enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* the valu
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 /* Before the first write: bit k selects the events of lock kind k, in mutex and block profiles; 0: all events. */
 void dp_consumer_filter(struct dp_consumer *, unsigned locks);
+/* Before the first write: writes open the files of symbols in *files, and leave them open. */
+void dp_consumer_share_files(struct dp_consumer *, struct dp_symbol_files *files);
 /* When the last delivered profile ended (dp_clock_ns); before the first: the begin of the first. Any thread. */
 int64_t dp_consumer_covered_ns(const struct dp_consumer *);
 void dp_consumer_free(struct dp_consumer *); /* takes NULL */

@@ -207,6 +207,8 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
                             .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
     struct runtime_source h = {.consumer = c, .dump = dump};
     struct dp_emit_source source = {stack, ahead, labels, &h};
+    struct dp_symbol_files files = {0};
+    e.locations.files = &files;
     dp_kind_describe(c->kind, c->types, &e.kind);
     if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
         return -ENOMEM;
@@ -226,6 +228,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
         return 0;
     dp_values_begin(&c->values);
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
+    dp_symbol_close(&files);
     if (err != -ECANCELED && dp_values_end(&c->values, c->memory_bytes / 32))
         dp_records_clear_notes(c->records);
     return err;

@@ -98,7 +98,7 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
     struct dp_symbol_files files = {0};
     int err = dp_kind_describe(kind, DP_TYPES_ALL, &described);
     if (!err)
-        err = dp_lock_rows_scan(kind, locks, how, false, NULL, &rows);
+        err = dp_lock_rows_scan(kind, locks, how, &files, NULL, &rows);
     if (!err)
         err = write_header(kind, &rows, fn, ctx);
     if (!err)

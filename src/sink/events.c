@@ -38,12 +38,12 @@ static int own_files(const struct dp_files *files)
     return err;
 }
 
-static int write_to(struct dp_files *files, unsigned flags, int64_t deadline_ns)
+static int write_to(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
 {
     struct dp_file file = {.files = files, .kind = "events"};
     int err;
     do {
-        err = dp_report_events_write(flags, dp_file_write, &file);
+        err = dp_report_events_write(flags, names, dp_file_write, &file);
         if (err < 0)
             dp_file_drop(&file);
     } while (err == -EAGAIN && dp_symbols_lock_await(deadline_ns));
@@ -56,16 +56,16 @@ static int write_to(struct dp_files *files, unsigned flags, int64_t deadline_ns)
     return err;
 }
 
-int dp_events_sink_write(struct dp_files *files, unsigned flags, int64_t deadline_ns)
+int dp_events_sink_write(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
 {
     if (!sink.where[0])
         return 0;
     if (strcmp(sink.where, "on") == 0)
-        return write_to(files, flags, deadline_ns);
+        return write_to(files, names, flags, deadline_ns);
     int err = own_files(files);
     if (err)
         return err;
-    err = write_to(&sink.own, flags, deadline_ns);
+    err = write_to(&sink.own, names, flags, deadline_ns);
     dp_files_end(&sink.own);
     return err;
 }

@@ -58,6 +58,7 @@ static struct {
     bool ready;                                     /* `files` is set up for this process */
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
     struct dp_consumer *consumers[DP_KINDS];
+    struct dp_symbol_files names;         /* open during a tick: its profiles have most functions in common */
     bool has_file[DP_KINDS];              /* this process wrote a file of the kind */
     _Atomic uint64_t n_files;             /* relaxed: only for the summary */
     _Atomic bool is_last;                 /* relaxed: set by the thread that waits for the tick */
@@ -194,6 +195,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     struct dp_consumer *consumer = tick.consumers[kind];
     if (!consumer)
         return -ENOMEM;
+    dp_consumer_share_files(consumer, &tick.names);
     struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
     size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last))
@@ -265,8 +267,11 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     }
     int failed = 0;
     if (tick.ready && is_next(EVENTS, crashed))
-        failed = dp_events_sink_write(&tick.files, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
+        failed =
+            dp_events_sink_write(&tick.files, &tick.names, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
     tick.under_way = NOTHING;
+    if (!(flags & DP_WRITE_NO_WAIT))
+        dp_symbol_close(&tick.names);
     if (failed)
         dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
     if (!err)
@@ -381,6 +386,7 @@ void dp_tick_fork_child(void)
     tick.forked = true;
     dp_report_events_fork_child();
     memset(tick.consumers, 0, sizeof tick.consumers);
+    memset(&tick.names, 0, sizeof tick.names);
     memset(tick.has_file, 0, sizeof tick.has_file);
     dp_summary_fork_child();
     dp_store_relaxed(&tick.n_files, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/symbol.c - caches symbols by frame id, failed look-ups included. Each report opens the files that it needs
- * and closes them at its end, so between reports only the names are kept.
+ * symbols/symbol.c - caches symbols by frame id, failed look-ups included. Files are opened when a report needs them
+ * and closed at its end, or at the end of the tick that it is part of; between reports only the names are kept.
  *
  * The module's libraries allocate from the host's heap; the guard is held around every call, so the profile of a
  * program does not show the profiler.

@@ -24,9 +24,9 @@ struct dp_symbol {
 void dp_symbol_load(enum dp_symbolize how);
 
 /*
- * The files that one report has open; zero: none. Not shared between threads: a descriptor is valid only in the
- * descriptor table of the thread that opened it, and the profiler's threads have separate tables. So the thread that
- * calls find also calls close.
+ * The files that one report has open, or all reports of a tick; zero: none. Not shared between threads: a descriptor is
+ * valid only in the descriptor table of the thread that opened it, and the profiler's threads have separate tables. So
+ * the thread that calls find also calls close.
  */
 enum { DP_SYMBOL_BY_SYMBOLS, DP_SYMBOL_BY_LINES, DP_SYMBOL_SOURCES };
 struct dp_symbol_files {

@@ -18,7 +18,7 @@ int dp_waits_names_begin(struct dp_waits_names *names)
     int err = dp_maps_begin();
     dp_symbols_unlock();
     if (!err)
-        dp_lock_learn(DP_KIND_BLOCK, DP_SYMBOLIZE_FUNCTIONS, false, NULL);
+        dp_lock_learn(DP_KIND_BLOCK, DP_SYMBOLIZE_FUNCTIONS, &names->files, NULL);
     return err;
 }
 
