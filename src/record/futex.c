@@ -62,10 +62,10 @@ static void hold(const void *word)
         dp_futex_class_holds(classes[i]);
 }
 
-static void pay(const struct dp_contended_debt *debt, dp_frame_id frame)
+static void pay(const struct dp_contended_debt *debt, dp_frame_id frame, dp_record_id waiter)
 {
     if (dp_load_relaxed(&dp_wait_rates.mutex))
-        dp_event_record_synthetic(frame, dp_labels_of_futex(debt->class), debt->ns);
+        dp_event_record_synthetic(frame, dp_labels_of_futex(debt->class), debt->ns, waiter);
 }
 
 __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait *out, const void *word,
@@ -100,7 +100,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     wait->listed = dp_waiters_enter(wait->place, wait->record, wait->begin_ns);
     dp_waiting_entered(wait->waiting, wait->place, wait->listed);
     if (taken.ns)
-        pay(&taken, DP_FRAME_UNKNOWN_HOLDER);
+        pay(&taken, DP_FRAME_UNKNOWN_HOLDER, 0);
 }
 
 /*
@@ -123,7 +123,7 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
         owed.ns = dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
     }
     if (owed.ns)
-        pay(&owed, frame);
+        pay(&owed, frame, wait->record);
     return 0;
 }
 

@@ -155,15 +155,17 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
     bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
+    dp_record_id waiter = wait->waiting ? wait->record : 0;
     dp_waiters_leave(wait->place, wait->listed);
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
-            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns);
+            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns,
+                                      waiter);
     } else if (end != DELTAPROF_NOT_WAITED) {
         int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->place, wait->begin_ns, end_ns)
                                                     : dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
         if (on && owed_ns)
-            dp_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns);
+            dp_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns, waiter);
     } else {
         return dp_contended_cancel(wait->place, wait->begin_ns);
     }
@@ -305,5 +307,5 @@ void deltaprof_lock_destroyed(const void *lock)
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])
-            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind]);
+            dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(public_kind(kind)), owed.ns[kind], 0);
 }

@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "store/contended.h"
 #include "store/events.h"
+#include "store/pairs.h"
 #include "store/store.h"
 #include "store/waiters.h"
 #include "store/waiting.h"
@@ -83,12 +84,17 @@ static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
     return (int64_t)((__int128)share->delay_ns * part_ns / share->owed_ns);
 }
 
-/* Records waiting time without a holder's stack, in the mutex profile. */
-static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns)
+/*
+ * Records waiting time without a holder's stack, in the mutex profile. waiter: the record of the wait that ended so,
+ * for the pair of both; 0: none.
+ */
+static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns, dp_record_id waiter)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
     struct dp_event event = dp_event_enter();
-    dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
+    dp_record_id id = dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
+    if (id && waiter)
+        dp_pairs_note(waiter, id, 1, delay_ns);
     dp_event_leave(event);
 }
 

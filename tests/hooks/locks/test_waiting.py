@@ -97,10 +97,12 @@ def that_a_pair_names_the_waiter_and_its_holder():
     def seen(port, out):
         return sum(len(reader.load(path).samples) for path in reader.files(out, 'block')) >= 3
     _, r = waiting('once', seen, 'interval=50ms')
-    held, = [row for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items() if names[0] == 'holds']
+    held = {names[0]: row for (names, _), row in reader.sum_profiles(profiles(r, kind='mutex')).items()}
+    wanted = {('waits_once', holder): (held[holder]['contentions'], held[holder]['delay']) for holder in ('holds', '[hand-over]') if holder in held}
+    assert wanted['waits_once', 'holds'][0] == 1, wanted
     for kind in ('block', 'mutex'):
-        assert pairs(r, kind) == {('waits_once', 'holds'): (1, held['delay'])}, (kind, pairs(r, kind), held)
-        pair, = [pair for profile in profiles(r, kind=kind) for pair in profile.pairs]
+        assert pairs(r, kind) == wanted, (kind, pairs(r, kind), wanted)
+        pair, = [pair for profile in profiles(r, kind=kind) for pair in profile.pairs if pair.holder[0] == 'holds']
         assert 'main' in pair.holder and 'main' not in pair.waiter, pair
 
 
@@ -114,6 +116,7 @@ def that_the_time_of_a_holder_is_divided_among_its_waiters():
             ns = {waiter: found[waiter, holder][1] for waiter in ('waits_long', 'waits_short')}
             assert sum(ns.values()) == held[holder], (ns, held)
             assert ns['waits_long'] > ns['waits_short'] > 0, ns
+        assert sum(ns for (_, holder), (_, ns) in found.items() if holder == '[hand-over]') == held.get('[hand-over]', 0), (found, held)
 
 
 main(globals())
