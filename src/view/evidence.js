@@ -291,8 +291,8 @@ function leaksOf(kind, process, types, passes, stack) {
 /* Leaks first, the largest an hour first; then by growth. */
 function drawLeaks() {
     const kind = model.kinds.get('heap');
-    const regex = searchRegex();
-    const rows = leaksNow(kind).filter(r => (r.growth > 0 || r.confidence > 0) && (!regex || r.names.some(n => regex.test(n))));
+    const search = searchNow();
+    const rows = leaksNow(kind).filter(r => (r.growth > 0 || r.confidence > 0) && (!search || r.names.some(search.says)));
     for (const row of rows) {
         row.isLeak = row.confidence >= SURE && row.hasOwn && (row.hourly > 0 || row.verdict.startsWith('left'));
         if (!row.hasOwn)

@@ -56,7 +56,7 @@ class Fold {
     }
 
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, brief, extra}. mode: `sum` of the range, `level`
+     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, brief, filter, extra}. mode: `sum` of the range, `level`
      * at its end, or `retained`, the growth of a level within it. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
@@ -132,9 +132,9 @@ class Fold {
         return native ? withoutInterpreter(tree, native) : sumUp(tree);
     }
 
-    /* By frame number: whether its name matches. */
-    matches(regex) {
-        return Uint8Array.from(this.model.frames.items, (f, i) => (i > 0 && (regex.test(f.name) || regex.test(f.file)) ? 1 : 0));
+    /* By frame number: whether it matches. search: an object with test(frame). */
+    matches(search) {
+        return Uint8Array.from(this.model.frames.items, (f, i) => (i > 0 && search.test(f) ? 1 : 0));
     }
 
     /* The tree with callees first: its roots are the leaves of the stacks. */

@@ -90,15 +90,16 @@ async function addFiles(files) {
     begin();
 }
 
-function say(text) {
+function say(text, isAlarm = true) {
     byId('state').textContent = text;
+    byId('state').classList.toggle('alarm', isAlarm);
 }
 
 /* Shows the first kind that has data, and the peak of a heap that ended almost empty. */
 function begin() {
     if (!model.kinds.size) {
         if (!byId('state').textContent)
-            say('no profiles yet: drop pprof files here');
+            say('no profiles yet: drop pprof files here', false);
         return;
     }
     const names = model.processes.items.map(processName).filter(n => n.trim());
@@ -131,7 +132,7 @@ async function main() {
     }
     begin();
     if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {
-        say('asking the process');
+        say('asking the process', false);
         live = new Live(model, location.pathname.replace(/view$/, ''), {onTick: begin, onState: say, onWaits: drawWaits});
         live.start();
     }

@@ -35,12 +35,12 @@ function pairsNow(path) {
     const kind = kindNow(), {own} = PARTNERS[state.kind];
     const [first, last] = kind.ticksWithin(state.from, state.to);
     const ticks = kind.ticks.slice(first, last).filter(t => state.process < 0 || t.process === state.process);
-    const regex = searchRegex();
+    const search = path.length ? null : searchNow(), found = search ? keptNodes(model, search) : null;
     return sumPairs(ticks.flatMap(t => t.pairs)).filter(pair => {
         const names = namesOfNode(pair[own]);
         if (state.invert && !state.focus)
             names.reverse();
-        return path.length ? isUnder(path, names) : !regex || names.some(name => regex.test(name));
+        return path.length ? isUnder(path, names) : !found || found[pair[own]];
     });
 }
 
@@ -48,9 +48,14 @@ function pairsNow(path) {
 function drawPairs(path) {
     const box = byId('pairsBox'), of = PARTNERS[state.kind];
     const pairs = of ? pairsNow(path) : [];
-    box.hidden = pairs.length === 0;
+    box.hidden = !of || (!pairs.length && !path.length);
     if (box.hidden)
         return;
+    byId('pairs').hidden = !pairs.length;
+    if (!pairs.length)
+        return void (byId('pairsTitle').textContent = kindNow().ticks.some(t => t.pairs.length) ?
+            `${of.title}: not known; each profile has the 64 pairs of a waiter and a holder with the most time` :
+            `${of.title}: not known; these profiles have no pairs of a waiter and a holder`);
     const sums = new Map();
     for (const pair of pairs) {
         const stack = namesOfNode(pair[of.other]).reverse();

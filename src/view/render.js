@@ -55,8 +55,10 @@ function pickRow(row) {
     else if (state.by.startsWith('label ')) {
         state.view = 'flame';
         setLabel(state.by.slice(6), row.value);
-    } else
-        set({search: `^${escapeRegex(state.by === 'line' ? row.name.split(' ')[0] : row.name)}$`, view: 'flame'});
+    } else {
+        const of = state.by === 'file' || state.by === 'library' ? `${state.by}:` : '', name = state.by === 'line' ? row.name.replace(/ \S*:\d+$/, '') : row.name;
+        set({search: `${of}^${name === `(no ${state.by})` ? '' : escapeRegex(name)}$`, view: 'flame'});
+    }
 }
 
 function render() {
@@ -114,7 +116,7 @@ function controls(kind) {
         `${value === null ? `no ${key}` : `${key} ${value}`} ✕`)));
     if (byId('search').value !== state.search)
         byId('search').value = state.search;
-    byId('search').setAttribute('aria-invalid', String(Boolean(state.search) && !searchRegex()));
+    byId('search').setAttribute('aria-invalid', String(Boolean(state.search) && !searchNow()));
     byId('range').textContent = rangeWords(kind);
 }
 

@@ -199,8 +199,8 @@ function encodeRange(model, query) {
 }
 
 /* By node, whether its stack has a frame that matches. */
-function keptNodes(model, regex) {
-    const matching = folds.matches(regex), has = new Uint8Array(model.nNodes);
+function keptNodes(model, search) {
+    const matching = folds.matches(search), has = new Uint8Array(model.nNodes);
     for (let i = 1; i < has.length; i++)
         has[i] = has[model.parent.data[i]] | matching[model.frame.data[i]];
     return has;

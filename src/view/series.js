@@ -95,8 +95,19 @@ function branches(kind, type) {
         const at = shown.indexOf(i);
         of[i] = at >= 0 ? at : of[parent[i]];
     }
-    const names = [...distinctNames(shown.map(b => model.frames.items[model.frame.data[b]])), 'rest'];
-    return {names, values: perTick(kind, type, {by: 'node', of}, names.length)};
+    const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]));
+    const programs = programsOf(kind, of, shown.length);
+    return {names: [...names.map((name, i) => programs[i] + name), 'rest'], values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
+}
+
+/* By layer, the programs whose rows are in it, as the begin of its name; of one program only: ''. */
+function programsOf(kind, layerOfNode, nLayers) {
+    const of = Array.from({length: nLayers}, () => new Set()), programs = model.processes.items.map(p => p.program);
+    if (new Set(programs).size < 2 || state.process >= 0)
+        return of.map(() => '');
+    for (let i = 0; i < kind.nRows; i++)
+        of[layerOfNode[kind.node.data[i]]]?.add(programs[kind.ticks[kind.tick.data[i]].process]);
+    return of.map(names => `${names.size > 2 ? `${names.size} programs` : [...names].sort().join(', ')}: `);
 }
 
 /* By process, or by the values of a label; ages in their order, others the largest first. */

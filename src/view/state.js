@@ -74,7 +74,13 @@ function modeNow() {
 /* range: {from, to, process}. */
 function queryNow(range = state) {
     return {kind: state.kind, type: typeIndex(), mode: modeNow(), from: range.from, to: range.to, process: range.process,
-            fold: state.fold, brief: state.fold, passes: passesNow(), filter: state.only && searchRegex() ? searchRegex() : null};
+            fold: state.fold, brief: state.fold, passes: passesNow(), filter: filterNow()};
+}
+
+/* Of a table, what its own rows cannot be searched for. */
+function filterNow() {
+    const search = searchNow();
+    return search && (state.only || (state.view === 'table' && search.of && search.of !== state.by)) ? search : null;
 }
 
 /* The labels that rows must have, as [[key, value]]; from the link, so any text may stand there. */
@@ -102,11 +108,19 @@ function withoutNow(kind = state.kind) {
     return [...(kind === 'block' && state.idle ? [IDLE] : []), ...(state.process < 0 ? [INHERITED] : [])];
 }
 
-function searchRegex() {
-    if (!state.search)
-        return null;
+/*
+ * What is searched for, or null: {of, says(text), test(frame)}. An expression is searched for in names and files of functions; behind `file:` or
+ * `library:`, which is then `of`, only there.
+ */
+function searchNow() {
+    const [, of = '', text] = /^(?:(file|library):)?(.*)$/s.exec(state.search), regex = state.search ? regexOf(text) : null;
+    const says = name => regex.test(name);
+    return regex && {of, says, test: {library: f => says(baseName(f.library)), file: f => says(f.file), '': f => says(f.name) || says(f.file)}[of]};
+}
+
+function regexOf(text) {
     try {
-        return new RegExp(state.search, 'i');
+        return new RegExp(text, 'i');
     } catch {
         return null;
     }

@@ -17,6 +17,18 @@ function element(name, attributes = {}, ...children) {
     return node;
 }
 
+/*
+ * Puts other children in a box. Of the page's own doing, as by new profiles, the focus does not move: it goes to the new element of the same id
+ * or words.
+ */
+function refill(box, ...children) {
+    const wordsOf = node => node.id || node.dataset.key || node.textContent, active = document.activeElement;
+    const words = box.contains(active) ? wordsOf(active) : null, isWithin = active.localName;
+    box.replaceChildren(...children);
+    if (words !== null)
+        [...box.querySelectorAll(isWithin)].find(node => wordsOf(node) === words)?.focus({preventScroll: true});
+}
+
 /* columns: [{name, value(row), text(row), isNumber, title, exact(row), class(row)}]. onPick(row). onSort(text): what is to be kept of the order. */
 class Table {
     constructor(parent, onPick, onSort = () => {}) {
@@ -55,13 +67,26 @@ class Table {
             'aria-sort': c.name === this.sort.name ? (this.sort.down ? 'descending' : 'ascending') : 'none',
             onclick: () => this.sortBy(c.name), onkeydown: e => { if (e.key === 'Enter') this.sortBy(c.name); },
         }, c.name + (c.name === this.sort.name ? (this.sort.down ? ' ▾' : ' ▴') : ''))));
-        const body = sorted.slice(0, ROWS_SHOWN).map(row => element('tr', {
-            tabindex: '0', onclick: () => this.onPick(row), onkeydown: e => { if (e.key === 'Enter') this.onPick(row); },
+        /* One row is a stop of the tab key; arrows go on from there. */
+        const body = sorted.slice(0, ROWS_SHOWN).map((row, i) => element('tr', {
+            tabindex: i ? '-1' : '0', 'data-key': row.name, onclick: () => this.onPick(row), onkeydown: event => this.key(event, row),
         }, ...this.columns.map(c => element('td', {class: c.class ? c.class(row) : c.isNumber ? 'number' : 'name', title: c.exact ? c.exact(row) : c.isNumber && String(Math.round(c.value(row)))},
                                             c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
-        this.parent.replaceChildren(element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
-                                    left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) : '');
+        refill(this.parent, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
+               left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) : '');
+    }
+
+    key(event, row) {
+        const to = {ArrowDown: event.currentTarget.nextSibling, ArrowUp: event.currentTarget.previousSibling}[event.key];
+        if (event.key === 'Enter')
+            this.onPick(row);
+        if (!to)
+            return;
+        event.preventDefault();
+        event.currentTarget.tabIndex = -1;
+        to.tabIndex = 0;
+        to.focus();
     }
 
     sortBy(name) {

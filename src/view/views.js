@@ -26,7 +26,7 @@ function drawFlame() {
         flame.show(tree, frames, options, state.zoom);
     }
     fillLegend('lensLegend', lens ? lens.legend() : [], lens ? `${lens.words}:` : '');
-    const regex = searchRegex(), matching = regex ? folds.matches(regex) : null;
+    const search = searchNow(), matching = search ? folds.matches(search) : null;
     if (matching || flame.matching)
         flame.search(matching);
     byId('matched').textContent = matching ? `${formatShare(matchedValue(tree, matching), tree.total[0])} match` : '';
@@ -69,7 +69,7 @@ function crumbs(node) {
     if (node)
         children.push('  ', element('button', {id: 'focus', onclick: () => set({focus: path[0], zoom: ''}), title: 'its callers above, its callees below'}, 'focus'),
                       '  ', element('button', {id: 'unzoom', onclick: () => { flame.reset(); flame.onPick(0); }, title: 'Escape'}, 'whole width'), `  ${path.join(' ‹ ')}`);
-    byId('crumbs').replaceChildren(...children);
+    refill(byId('crumbs'), ...children);
     byId('crumbs').title = path.join('\n');
     drawPairs(path.slice().reverse());
 }
@@ -121,8 +121,8 @@ function drawTable() {
     const tree = treeNow();
     const rows = state.by.startsWith('label ') || state.by === 'process' ?
         folds.tableByLabel(queryNow(), state.by === 'process' ? 'process' : state.by.slice(6)) : folds.table(tree, state.by);
-    const regex = searchRegex();
-    const shown = regex ? rows.filter(r => regex.test(r.name)) : rows;
+    const search = searchNow();
+    const shown = search && (!search.of || search.of === state.by) ? rows.filter(r => search.says(r.name)) : rows;
     const columns = valueColumns(unitNow(), Boolean(state.a)), lens = lensNow(), isTree = rows.every(r => r.extra.length);
     const share = state.a ? [] : [{name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}];
     table.order = state.sort;

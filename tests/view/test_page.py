@@ -169,6 +169,29 @@ class Page(PageCase):
         self.drag(1, 2)  # of eight eighths: the first of four ticks
         self.assertEqual(self.partners(), ('held by', {'checkpoint': [1300, 2], 'sweep': [100, 2]}))
 
+    def test_a_hand_over_says_who_waited_or_why_that_is_not_known(self):
+        waiter, over = ['pthread_mutex_lock', 'serve', 'main'], ['[hand-over]']
+        rows = [(over, [2, 500], {'lock': 'mutex'}), (['pthread_mutex_unlock', 'checkpoint', 'main'], [2, 900], {'lock': 'mutex'})]
+        self.file('over/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND, pairs=[(2, 500000, waiter, over)])
+        self.show(os.path.join(self.dir.name, 'over'), fragment='#v=locks')
+        self.click_row('#holders', '[hand-over]')
+        self.assertEqual(self.partners(), ('who waited', {'serve': [500, 2]}))
+        self.assertEqual(self.browser.js('return document.getElementById("chips").textContent'), '')
+        self.browser.click('[data-value=locks]')
+        self.click_row('#holders', 'checkpoint')
+        self.assertTrue(self.browser.js('return document.getElementById("pairsBox").hidden'))
+        self.browser.js('document.getElementById("search").value = ""')
+        self.browser.keys('#search', ' \ue003')
+        width = self.browser.js('return document.getElementById("flame").clientWidth')
+        self.assertEqual(self.box_at(5, 27)[0], 'main')
+        self.browser.pointer('#flame', (5, 27), (5, 27), button=True)
+        self.assertIn('not known; each profile has the 64 pairs', self.browser.text('#pairsTitle'))
+        self.assertFalse(self.browser.js('return document.getElementById("pairsBox").hidden'))
+        self.file('none/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'none'))
+        self.browser.pointer('#flame', (width - 5, 27), (width - 5, 27), button=True)
+        self.assertIn('these profiles have no pairs', self.browser.text('#pairsTitle'))
+
     def test_dropped_files_have_their_pairs(self):
         self.show(self.server())
         self.browser.click('#kinds [data-value=block]')
@@ -246,6 +269,42 @@ class Page(PageCase):
         kb = self.top(*self.files('heap', 8))[0] / 1024
         self.assertIn(f'{kb:.1f} kB  server 7', said)
         self.assertIn(f'{20000 / 1024:.1f} kB  server 8', said)
+
+    def test_the_legend_of_several_programs_names_them(self):
+        directory = self.server()
+        self.file('p/client.8.0001.heap.pb.gz', [(['main'], [1, 111, 1, 20000])], HEAP, START * SECOND, 75 * SECOND, program='/usr/bin/client')
+        self.show(directory)
+        names = self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)')
+        self.assertEqual([name for name in names if name.startswith('client: ')], ['client: main'])
+        self.assertTrue(any(name.startswith('server: ') for name in names), names)
+        self.browser.choose('#process', '0')
+        self.assertNotIn(': ', self.browser.text('#legend'))
+
+    def test_a_row_of_a_file_or_library_filters_the_flames(self):
+        self.file('p/server.7.0001.heap.pb.gz', [(['list_new', 'inner@dir/a.py', 'outer@dir/b.py', 'main'], [1, 7, 1, 700]), (['main'], [1, 3, 1, 300])])
+        self.show(os.path.join(self.dir.name, 'p'))
+        for by, row, share in ('library', 'server', '100.0'), ('library', '[anon]', '70.0'), ('file', 'dir/b.py', '70.0'), ('file', '(no file)', '100.0'), ('line', 'main', '100.0'), \
+                              ('line', 'inner@dir/a.py', '70.0'):
+            with self.subTest(by=by, row=row):
+                self.browser.click('[data-value=table]')
+                self.browser.js('document.getElementById("search").value = ""')
+                self.browser.keys('#search', ' \ue003')
+                self.browser.choose('#by', by)
+                self.browser.js('[...document.querySelectorAll("#table tbody tr")].find(r => r.lastChild.textContent.startsWith(arguments[0].split("@")[0])).click()', row)
+                self.assertEqual(self.browser.text('#matched'), f'{share} % match')
+
+    def test_tables_are_used_by_keys(self):
+        self.show(self.server(), fragment='#v=table')
+        stops = 'return document.querySelectorAll("#table tbody [tabindex=\'0\']").length'
+        names = list(self.rows())
+        self.assertEqual(self.browser.js(stops), 1)
+        self.browser.keys('#table tbody tr', '\ue015\ue015\ue013')  # down, down, up
+        focused = 'return document.activeElement.lastChild.textContent'
+        self.assertEqual([self.browser.js(focused), self.browser.js(stops)], [names[1], 1])
+        self.browser.js('window.dispatchEvent(new Event("resize"))')
+        self.assertEqual(self.browser.js(focused), names[1], 'what is drawn anew keeps the focus')
+        self.browser.js('document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}))')
+        self.assertEqual(self.browser.js('return document.getElementById("search").value'), f'^{names[1]}$')
 
     def test_tables_can_be_by_library_file_line_process_and_label(self):
         self.show(self.server())
