@@ -12,12 +12,12 @@ struct dp_query_slope dp_query_slope_of(const int64_t *times_ns, const double *v
         return slope;
     for (size_t i = first; i < last; i++) {
         t_mean += (double)(times_ns[i] - times_ns[first]) / n;
-        v_mean += values[i] / n;
+        v_mean += (values[i] - values[first]) / n; /* of what does not change, exactly 0 */
     }
     for (size_t i = first; i < last; i++) {
         double t = (double)(times_ns[i] - times_ns[first]) - t_mean;
         tt += t * t;
-        tv += t * (values[i] - v_mean);
+        tv += t * (values[i] - values[first] - v_mean);
         for (size_t j = i + 1; j < last; j++) {
             slope.steadiness += (values[j] > values[i]) - (values[j] < values[i]);
             pairs++;

@@ -21,11 +21,15 @@ function slopeOf(times, values, first, last) {
     const n = last - first;
     if (n < 2)
         return {hourly: 0, steady: 0};
-    const tMean = sumOf(times, first, last) / n, vMean = sumOf(values, first, last) / n;
-    let tt = 0, tv = 0, pairs = 0;
+    let tMean = 0, vMean = 0, tt = 0, tv = 0, pairs = 0;
     for (let i = first; i < last; i++) {
-        tt += (times[i] - tMean) ** 2;
-        tv += (times[i] - tMean) * (values[i] - vMean);
+        tMean += (times[i] - times[first]) / n;
+        vMean += (values[i] - values[first]) / n; /* of what does not change, exactly 0 */
+    }
+    for (let i = first; i < last; i++) {
+        const t = times[i] - times[first] - tMean;
+        tt += t ** 2;
+        tv += t * (values[i] - values[first] - vMean);
         for (let j = i + 1; j < last; j++)
             pairs += Math.sign(values[j] - values[i]);
     }
@@ -280,9 +284,10 @@ function leaksOf(kind, process, types, passes, stack) {
         }
     for (const [of, c] of curves) {
         const after = levels(c), left = c.end || after;
-        const bytes = nPoints ? c.bytes[nPoints - 1] : left.bytes;
         const evidence = judges.has(of) ? judges.get(of).judge(allGrowth) :
             leftAtEnd({left: ended < ticks.length || exit >= 0 ? left.samples : 0, allocated: c.sampled, after: exit >= 0 && ended < ticks.length ? after.samples : Infinity});
+        /* Too few points: as `top` shows it, at the exit where there was one. */
+        const atEnd = !nPoints || (!judges.has(of) && (exit >= 0 || evidence.confidence > 0)), bytes = atEnd ? left.bytes : c.bytes[nPoints - 1];
         rows.set(of, {bytes, growth: bytes - c.begin, ...evidence});
     }
     return rows;
@@ -306,7 +311,7 @@ function drawLeaks() {
         'Stacks begin at the first function of the program\u2019s own code; deltaprof leaks judges in the same way.'}`;
     const number = (name, value, text, title) => ({name, isNumber: true, value, text, title});
     const bytes = n => formatValue(n, 'bytes');
-    leaks.show([{name: 'verdict', value: r => -r.weight, text: r => r.verdict, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
+    leaks.show([{name: 'verdict', value: r => -r.weight, text: r => r.verdict, exact: r => `confidence ${r.confidence.toFixed(6)}`, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)), number('growth', r => r.growth, r => bytes(r.growth), 'within the range'),
                 number('an hour', r => r.hourly, r => (r.hourly > 0 ? bytes(r.hourly) : ''), 'over the second half of the range'),
                 {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, 8).join(' ‹ ')}], rows, 'verdict', false);
