@@ -6,9 +6,12 @@
  * window. A box is as wide as its total; children stand side by side, largest first (`heavy`) or by name. With two ranges a box is
  * as wide as the larger of the two, and its colour says which one.
  *
+ * A row of boxes is first a line of pixels in memory; the browser then stretches all lines at once to the height of the rows. So the
+ * browser does the same work for ten boxes and for fifty thousand. Only labels are drawn one by one, and only wide boxes have one.
+ *
  * A click makes a node as wide as the canvas (the zoom). The wheel with control and dragging move the window without changing the zoom.
  */
-const ROW_PX = 18, MOVE_MS = 150, DRAG_PX = 4;
+const ROW_PX = 18, MOVE_MS = 150, DRAG_PX = 4, LABEL_PX = 24;
 
 class Flame {
     /* onPick(node) is called when the zoom has moved to a node. onHover(node or -1, event or null). */
@@ -131,6 +134,7 @@ class Flame {
         for (const i of open)
             boxes.end[i] = boxes.n;
         this.boxes = boxes;
+        this.colours = new Uint32Array(boxes.n); /* pixels by box; 0: not known yet */
         this.deepest = deepest;
         this.boxOf = new Int32Array(tree.n).fill(-1);
         for (let i = 0; i < boxes.n; i++)
@@ -151,7 +155,7 @@ class Flame {
     }
 
     draw() {
-        const {boxes, options, tree, frames} = this;
+        const {boxes, options} = this;
         this.resize();
         const context = this.canvas.getContext('2d');
         context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
@@ -163,30 +167,71 @@ class Flame {
             context.fillText('nothing in this range', 8, ROW_PX / 2);
             return;
         }
-        const {from, scale} = this.view();
-        const text = options.dark ? '#eee' : '#111';
+        const {from, scale} = this.view(), labelled = this.paint(context, from, scale);
+        context.fillStyle = options.dark ? '#eee' : '#111';
+        for (const i of labelled) {
+            const left = Math.max((boxes.x[i] - from) * scale, 0), right = Math.min((boxes.x[i] + boxes.w[i] - from) * scale, this.width);
+            context.fillText(fitted(context, this.label(boxes.node[i]), right - left - 8), left + 4, this.y(boxes.depth[i]) + ROW_PX / 2);
+        }
+        if (document.activeElement === this.canvas)
+            this.frameSelected(context, from, scale);
+    }
+
+    /*
+     * A pixel has the colour of the box at its middle. So of boxes that are narrower than a pixel some are seen, and no row has a hole.
+     * Returns the boxes that are wide enough for a label.
+     */
+    paint(context, from, scale) {
+        const {boxes, ratio, deepest, colours} = this, n = Math.round(this.width * ratio), by = scale * ratio;
+        const {canvas, image, pixels} = this.linesOf(n, deepest + 1), labelled = [];
+        pixels.fill(0);
         for (let i = 0; i < boxes.n;) {
-            const x = (boxes.x[i] - from) * scale, w = boxes.w[i] * scale;
-            if (w < 0.4 || x >= this.width || x + w <= 0) {
+            const left = Math.max(Math.round((boxes.x[i] - from) * by), 0), right = Math.min(Math.round((boxes.x[i] + boxes.w[i] - from) * by), n);
+            if (left >= right) {
                 i = boxes.end[i]; /* nor can anything within it be seen */
                 continue;
             }
-            const left = Math.max(x, 0), right = Math.min(x + w, this.width);
-            const node = boxes.node[i], y = this.y(boxes.depth[i]);
-            const frame = frames[tree.frame[node]];
-            context.fillStyle = this.matching && node && !this.matching[tree.frame[node]] ? (options.dark ? '#33333a' : '#e8e8e8') : this.colour(node);
-            context.fillRect(left, y, Math.max(right - left - 0.5, 0.5), ROW_PX - 1);
-            if (i === this.selected && document.activeElement === this.canvas) {
-                context.strokeStyle = text;
-                context.lineWidth = 2;
-                context.strokeRect(left + 1, y + 1, right - left - 2.5, ROW_PX - 3);
-            }
-            if (right - left > 24) {
-                context.fillStyle = text;
-                context.fillText(fitted(context, frame.name, right - left - 8), left + 4, y + ROW_PX / 2);
-            }
+            const row = (this.options.up ? deepest - boxes.depth[i] : boxes.depth[i]) * n;
+            const colour = colours[i] || (colours[i] = pixelOf(this.boxColour(i)));
+            for (let at = row + left; at < row + right; at++)
+                pixels[at] = colour;
+            if (right - left > 2)
+                pixels[row + right - 1] = faded(colour);
+            if (right - left > LABEL_PX * ratio)
+                labelled.push(i);
             i++;
         }
+        canvas.getContext('2d').putImageData(image, 0, 0);
+        context.imageSmoothingEnabled = false;
+        context.drawImage(canvas, 0, 0, this.width, (deepest + 1) * ROW_PX);
+        for (let row = 0; row <= deepest; row++)
+            context.clearRect(0, (row + 1) * ROW_PX - 1, this.width, 1);
+        return labelled;
+    }
+
+    /* A canvas with a line of n pixels for each row. */
+    linesOf(n, nRows) {
+        const {lines} = this;
+        if (lines && lines.image.width === n && lines.image.height === nRows)
+            return lines;
+        const canvas = document.createElement('canvas'), image = new ImageData(n, nRows);
+        canvas.width = n;
+        canvas.height = nRows;
+        return (this.lines = {canvas, image, pixels: new Uint32Array(image.data.buffer)});
+    }
+
+    frameSelected(context, from, scale) {
+        const {boxes, selected: i} = this, x = (boxes.x[i] - from) * scale;
+        const left = Math.max(x, 0), right = Math.min(x + boxes.w[i] * scale, this.width);
+        context.strokeStyle = context.fillStyle;
+        context.lineWidth = 2;
+        if (left < this.width && right > 0)
+            context.strokeRect(left + 1, this.y(boxes.depth[i]) + 1, Math.max(right - left - 2.5, 1), ROW_PX - 3);
+    }
+
+    boxColour(i) {
+        const node = this.boxes.node[i];
+        return this.matching && node && !this.matching[this.tree.frame[node]] ? (this.options.dark ? '#33333a' : '#e8e8e8') : this.colour(node);
     }
 
     label(node) {
@@ -284,7 +329,7 @@ class Flame {
             return -1;
         const place = this.canvas.getBoundingClientRect();
         const {from, scale} = this.view();
-        const x = (event.clientX - place.left) / scale + from;
+        const x = (Math.floor((event.clientX - place.left) * this.ratio) + 0.5) / this.ratio / scale + from; /* the middle of the pixel */
         const row = Math.floor((event.clientY - place.top) / ROW_PX);
         const depth = this.options.up ? this.deepest - row : row;
         for (let i = 0; i < boxes.n;) {
@@ -316,6 +361,7 @@ class Flame {
 
     search(matching) {
         this.matching = matching;
+        this.colours.fill(0);
         this.draw();
     }
 

@@ -77,3 +77,30 @@ function changeColour(a, b, dark) {
     const hue = change > 0 ? 20 : 210;
     return dark ? `hsl(${hue},${30 + strength}%,${30 + strength / 4}%)` : `hsl(${hue},${40 + strength}%,${88 - strength / 2}%)`;
 }
+
+/* A colour, hsl(...) or #..., as a pixel of an ImageData. */
+function pixelOf(colour) {
+    let pixel = pixelOf.known.get(colour);
+    if (pixel === undefined)
+        pixelOf.known.set(colour, pixel = makePixel(colour));
+    return pixel;
+}
+pixelOf.known = new Map();
+
+function makePixel(colour) {
+    let [red, green, blue] = [0, 0, 0];
+    if (colour[0] === '#') {
+        const digits = colour.length === 4 ? colour.replace(/[^#]/g, '$&$&') : colour;
+        [red, green, blue] = [1, 3, 5].map(at => parseInt(digits.slice(at, at + 2), 16));
+    } else {
+        const [hue, saturation, lightness] = colour.match(/[\d.]+/g).map(Number), l = lightness / 100, most = saturation / 100 * Math.min(l, 1 - l);
+        [red, green, blue] = [0, 8, 4].map(n => {
+            const k = (n + hue / 30) % 12;
+            return Math.round(255 * (l - most * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+        });
+    }
+    return (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+}
+
+/* Half transparent: the gap between two boxes. */
+const faded = pixel => (pixel & 0xffffff | 0x80 << 24) >>> 0;

@@ -116,6 +116,9 @@ class Flames(PageCase):
         self.file('big.1.0001.heap.pb.gz', rows)
         self.show(self.dir.name)
         self.assertEqual(self.shown(), [sum(r[1][3] for r in rows)])
+        holes = self.browser.js('const c = document.getElementById("flame"), [w, h] = [c.width, c.height / 11], d = c.getContext("2d").getImageData(0, 0, w, c.height).data;'
+                                'return [...Array(11).keys()].map(row => [...Array(w).keys()].filter(x => !d[4 * (Math.floor((row + 0.5) * h) * w + x) + 3]).length)')
+        self.assertEqual(holes, [0] * 11, 'boxes narrower than a pixel are seen')
         self.browser.pointer('#flame', (3, 63), (3, 63), button=True)
         self.assertLess(self.shown()[0], sum(r[1][3] for r in rows))
 
