@@ -23,6 +23,7 @@ class Browser:
             s.bind(('127.0.0.1', 0))
             port = s.getsockname()[1]
         self.base = f'http://127.0.0.1:{port}'
+        self.profile = f'{downloads}/profile'
         env = dict(os.environ, HOME=downloads)
         self.process = subprocess.Popen([DRIVER, f'--port={port}'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
         self.session = ''
@@ -30,7 +31,7 @@ class Browser:
             self.wait(self.is_up)
             arguments = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking',
                          '--disable-component-update', '--force-prefers-reduced-motion', '--disable-sync', '--disable-extensions', '--proxy-server=direct://', f'--window-size={size}',
-                         f'--user-data-dir={downloads}/profile']
+                         f'--user-data-dir={self.profile}']
             if dark:
                 arguments.append('--blink-settings=preferredColorScheme=0')
             options = {'binary': CHROMIUM, 'args': arguments, 'perfLoggingPrefs': {'enablePage': False}}

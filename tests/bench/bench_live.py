@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""Measures what the live page costs the server that it looks at: a redis-server under load, in turn with the page open in a browser and with
+nothing that fetches profiles, in one run of the server. Then the page stays open, and its memory is measured.
+
+    DP_BENCH_ROUNDS=10   rounds, each with both sides
+    DP_BENCH_SECONDS=30  of a side
+    DP_BENCH_MINUTES=10  how long the page stays open afterwards
+
+The processor time of the server for a command is the measure: the browser takes processor time on the same machine, so a throughput says
+little unless there are processors for both.
+"""
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'view'))
+import browser  # noqa: E402
+
+DELTAPROF = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/cli/deltaprof')
+ROUNDS = int(os.environ.get('DP_BENCH_ROUNDS', 10))
+SECONDS = float(os.environ.get('DP_BENCH_SECONDS', 30))
+MINUTES = float(os.environ.get('DP_BENCH_MINUTES', 10))
+SETTLE_S = 3
+
+
+def say(name, value, unit=''):
+    print(f'{name} {value} {unit}'.rstrip(), flush=True)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    def __init__(self, directory):
+        self.port, self.http = free_port(), free_port()
+        command = [DELTAPROF, 'run', '-o', f'listen=127.0.0.1:{self.http}', '--', 'redis-server', '--port', str(self.port), '--save', '', '--dir', directory]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        browser.Browser.wait(lambda: self.cli('ping') == 'PONG\n')
+        # The same keys all the time, so that the server's memory does not grow.
+        self.load = subprocess.Popen(['redis-benchmark', '-p', str(self.port), '-q', '-l', '-c', '20', '-r', '20000', '-t', 'set,get,lrange_100', '-d', '200'],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.cpus()
+
+    def cpus(self):
+        """Where there are processors enough, the server has one to itself, and its clients one."""
+        n = sorted(os.sched_getaffinity(0))
+        if len(n) >= 4:
+            os.sched_setaffinity(self.process.pid, n[:1])
+            os.sched_setaffinity(self.load.pid, n[1:2])
+            os.sched_setaffinity(0, n[2:])
+
+    def cli(self, *command):
+        return subprocess.run(['redis-cli', '-p', str(self.port), *command], capture_output=True, text=True).stdout
+
+    def commands(self):
+        return int(re.search(r'total_commands_processed:(\d+)', self.cli('info', 'stats')).group(1))
+
+    def cpu_ns(self):
+        """Of all threads, the profiler's as well; those that ended are few and short."""
+        total = 0
+        for task in os.listdir(f'/proc/{self.process.pid}/task'):
+            with open(f'/proc/{self.process.pid}/task/{task}/schedstat') as f:
+                total += int(f.read().split()[0])
+        return total
+
+    def measure(self, seconds):
+        """{nanoseconds of processor time a command, commands a second}."""
+        began, cpu, commands = time.monotonic(), self.cpu_ns(), self.commands()
+        time.sleep(seconds)
+        lasted, cpu, commands = time.monotonic() - began, self.cpu_ns() - cpu, self.commands() - commands
+        return {'ns': cpu / commands, 'rate': commands / lasted}
+
+    def close(self):
+        for process in self.load, self.process:
+            process.kill()
+            process.wait()
+
+
+class Tab:
+    def __init__(self, b, server):
+        self.b, self.url = b, f'http://127.0.0.1:{server.http}/debug/pprof/view'
+
+    def navigate(self, is_open):
+        self.b.call('POST', self.b.session + '/url', {'url': 'about:blank'})
+        if is_open:
+            self.b.call('POST', self.b.session + '/url', {'url': self.url})
+            self.b.wait(lambda: self.b.js('return document.documentElement.dataset.ready !== undefined && document.getElementById("shown") !== null'))
+
+    def ticks(self):
+        return self.b.js('document.querySelector("#tabs [data-value=info]").click(); const words = document.getElementById("info").textContent;'
+                         'document.querySelector("#tabs [data-value=flame]").click(); return Number(words.split(" ")[0])')
+
+    def execute(self, command):
+        return self.b.call('POST', self.b.session + '/goog/cdp/execute', {'cmd': command, 'params': {}})
+
+    def heap_bytes(self):
+        """After a collection: what the page keeps."""
+        self.execute('HeapProfiler.collectGarbage')
+        return self.b.js('return performance.memory.usedJSHeapSize')
+
+    def process_bytes(self):
+        """Of the largest process of this browser that draws pages."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{pid}/cmdline') as f:
+                    words = f.read()
+                if '--type=renderer' in words and self.b.profile in words:
+                    with open(f'/proc/{pid}/statm') as f:
+                        found.append(int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE'))
+            except OSError:
+                continue  # it has ended
+        return max(found)
+
+
+def middle(values):
+    return statistics.median(values)
+
+
+def alternate(server, tab):
+    sides = {'page': [], 'nothing': []}
+    for n in range(ROUNDS):
+        for side in list(sides) if n % 2 else list(sides)[::-1]:
+            tab.navigate(side == 'page')
+            time.sleep(SETTLE_S)
+            sides[side].append(server.measure(SECONDS))
+    for value, words, unit in ('ns', 'processor time of the server for a command', 'ns'), ('rate', 'commands', '/s'):
+        page, nothing = ([r[value] for r in sides[side]] for side in ('page', 'nothing'))
+        ratios = sorted(a / b for a, b in zip(page, nothing))
+        say(words, f'{middle(nothing):.0f} without, {middle(page):.0f} with the page open', unit)
+        say(f'{words}, ratio of each round', f'median {middle(ratios):.4f}, from {ratios[0]:.4f} to {ratios[-1]:.4f}')
+
+
+def stay(tab):
+    heap, process = [], []
+    tab.navigate(True)
+    until = time.monotonic() + MINUTES * 60
+    while time.monotonic() < until:
+        time.sleep(min(20, MINUTES * 60 / 9))
+        heap.append(tab.heap_bytes())
+        process.append(tab.process_bytes())
+    say('ticks that the page got', tab.ticks())
+    for name, values in ('JavaScript heap after a collection', heap), ('resident memory of the tab\'s process', process):
+        third = max(len(values) // 3, 1)
+        say(name, ', '.join(f'{middle(part) / 1e6:.1f}' for part in (values[:third], values[third:2 * third] or values, values[-third:])), 'MB in each third of the time')
+
+
+def main():
+    missing = [name for name in ('redis-server', 'redis-benchmark') if not shutil.which(name)] + ([] if browser.CHROMIUM and browser.DRIVER else ['chromium'])
+    if missing:
+        print('skipped: no', ' and no '.join(missing))
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix='deltaprof-bench-', ignore_cleanup_errors=True) as directory:
+        server = Server(directory)
+        try:
+            b = browser.Browser(directory)
+            try:
+                tab = Tab(b, server)
+                alternate(server, tab)
+                stay(tab)
+            finally:
+                b.close()
+        finally:
+            server.close()
+
+
+main()
