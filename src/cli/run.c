@@ -7,10 +7,10 @@
  * directory inherit it.
  */
 #include "cli/cli.h"
-#include "cli/beside.h"
-#include "cli/preload.h"
-#include "cli/futex_calls.h"
-#include "cli/program.h"
+#include "launch/beside.h"
+#include "launch/preload.h"
+#include "launch/futex_calls.h"
+#include "launch/program.h"
 #include "config/config.h"
 #include "config/lock_kinds.h"
 #include "print/print.h"
@@ -176,7 +176,7 @@ static int set_environment(const char *library, const char *conf)
 }
 
 /* How an allocator inside the executable would be seen. */
-static const char *way_to_see(const struct dp_binary *elf)
+static const char *way_to_see(const struct dp_launch_binary *elf)
 {
     if (elf->own_hooked)
         return "inside=on shows it";
@@ -187,19 +187,23 @@ static const char *way_to_see(const struct dp_binary *elf)
 }
 
 /* Warns about memory that hooks cannot see, and says what shows it. */
-static void warn(const struct dp_program *program, bool inside)
+static void warn(const struct dp_launch_program *program, bool inside)
 {
     static const char *const runtimes[] = {
-        [DP_RUNTIME_GO] = "is a Go program, which does not allocate by malloc: only C code that it calls will be "
-                          "seen; Go's net/http/pprof shows the heap",
-        [DP_RUNTIME_JAVA] = "runs a Java machine: Java's objects will not be seen, native memory and locks will be; "
-                            "jcmd PID GC.class_histogram shows the objects",
-        [DP_RUNTIME_V8] = "has V8 inside: JavaScript's objects will not be seen, native memory and locks will be; "
-                          "node --heap-prof shows the objects",
-        [DP_RUNTIME_PARTITION_ALLOC] = "has PartitionAlloc inside, as Chromium has: its allocations will not be seen, "
-                                       "locks will be; a build with use_partition_alloc_as_malloc=false shows it",
+        [DP_LAUNCH_RUNTIME_GO] =
+            "is a Go program, which does not allocate by malloc: only C code that it calls will be "
+            "seen; Go's net/http/pprof shows the heap",
+        [DP_LAUNCH_RUNTIME_JAVA] =
+            "runs a Java machine: Java's objects will not be seen, native memory and locks will be; "
+            "jcmd PID GC.class_histogram shows the objects",
+        [DP_LAUNCH_RUNTIME_V8] =
+            "has V8 inside: JavaScript's objects will not be seen, native memory and locks will be; "
+            "node --heap-prof shows the objects",
+        [DP_LAUNCH_RUNTIME_PARTITION_ALLOC] =
+            "has PartitionAlloc inside, as Chromium has: its allocations will not be seen, "
+            "locks will be; a build with use_partition_alloc_as_malloc=false shows it",
     };
-    const struct dp_binary *elf = &program->elf;
+    const struct dp_launch_binary *elf = &program->elf;
     if (elf->runtime)
         dp_print_error("run", "%s %s", program->binary, runtimes[elf->runtime]);
     else if (*elf->own_malloc && !(elf->own_hooked && inside))
@@ -207,12 +211,12 @@ static void warn(const struct dp_program *program, bool inside)
                        elf->own_exported ? "its allocations will not be seen"
                                          : "allocations of the program will not be seen, only those of libraries",
                        way_to_see(elf));
-    if (elf->runtime != DP_RUNTIME_GO && dp_makes_futex_calls(program->binary))
+    if (elf->runtime != DP_LAUNCH_RUNTIME_GO && dp_launch_makes_futex_calls(program->binary))
         dp_print_error("run", "%s makes futex calls of its own, without libc: waits in them will not be seen",
                        program->binary);
 }
 
-static void become(const struct dp_program *program, int argc, char **argv)
+static void become(const struct dp_launch_program *program, int argc, char **argv)
 {
     if (!program->by_shell) {
         execv(program->path, argv);
@@ -238,7 +242,7 @@ static void print_keys(void)
 
 int dp_cli_run(int argc, char **argv)
 {
-    static struct dp_program program;
+    static struct dp_launch_program program;
     static struct dp_config conf;
     char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
     struct dp_config_error error;
@@ -260,7 +264,7 @@ int dp_cli_run(int argc, char **argv)
         failed = options(argc, argv, &text, &first);
     if (failed == -EINVAL)
         goto out;
-    status = DP_PROGRAM_REFUSED;
+    status = DP_LAUNCH_REFUSED;
     if (!failed && !dp_config_parse(&conf, text.bytes, &error))
         failed = make_absolute(&text, &conf);
     if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
@@ -269,28 +273,28 @@ int dp_cli_run(int argc, char **argv)
         dp_print_error("run", "%s", error.line);
         goto out;
     }
-    if (!failed && *conf.push && dp_cli_beside_check(&conf, dir, why, sizeof why)) {
+    if (!failed && *conf.push && dp_launch_beside_check(&conf, dir, why, sizeof why)) {
         status = DP_EXIT_USAGE;
         dp_print_error("run", "%s", why);
         goto out;
     }
     if (!failed) {
-        status = dp_program_find(&program, argv[first], why, sizeof why);
-        if (!status && dp_preload_find(library, why, sizeof why))
-            status = DP_PROGRAM_REFUSED;
+        status = dp_launch_program_find(&program, argv[first], why, sizeof why);
+        if (!status && dp_launch_preload_find(library, why, sizeof why))
+            status = DP_LAUNCH_REFUSED;
         if (status) {
             dp_print_error("run", "%s", why);
             goto out;
         }
-        failed = *conf.push ? dp_cli_beside_start(&conf, dir) : 0;
+        failed = *conf.push ? dp_launch_beside_start(&conf, dir) : 0;
         if (failed) {
-            status = DP_PROGRAM_REFUSED;
+            status = DP_LAUNCH_REFUSED;
             dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
             goto out;
         }
         failed = set_environment(library, text.bytes ? text.bytes : "");
     }
-    status = DP_PROGRAM_REFUSED;
+    status = DP_LAUNCH_REFUSED;
     if (!failed) {
         warn(&program, conf.inside);
         become(&program, argc - first, argv + first);

@@ -11,8 +11,8 @@ import sys
 import unittest
 
 TOP, DELTAPROF, MAN = sys.argv[1:]
-MAN3 = os.path.join(TOP, 'src/deltaprof.3')
-MAN7 = os.path.join(TOP, 'src/deltaprof.7')
+MAN3 = os.path.join(TOP, 'src/man/deltaprof.3')
+MAN7 = os.path.join(TOP, 'src/man/deltaprof.7')
 
 
 def run(*command):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/preload.c - finds libdeltaprof_preload.so.
+ * launch/preload.c - finds libdeltaprof_preload.so.
  *
  * ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so a path that has one is refused.
  */
-#include "cli/preload.h"
+#include "launch/preload.h"
 
 #include "naming/installed.h"
 
@@ -14,7 +14,7 @@
 
 #define NAME "libdeltaprof_preload.so"
 
-int dp_preload_find(char path[PATH_MAX], char *why, size_t n_why)
+int dp_launch_preload_find(char path[PATH_MAX], char *why, size_t n_why)
 {
     static const char *const places[] = {DP_BIN_TO_LIB, "../../runtime_hooks/preload", DP_LIBDIR};
     char self[PATH_MAX], dir[PATH_MAX];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/program.c - finds COMMAND as execvp would, follows #! to the ELF file that the kernel will start, and checks
+ * launch/program.c - finds COMMAND as execvp would, follows #! to the ELF file that the kernel will start, and checks
  * whether a preload works in it.
  *
  * A preload that does not work gives no error: ld.so ignores it for setuid programs, another C library cannot load it,
  * a static program has no loader. So all that can be known from the files is reported here, before the program starts.
  */
-#include "cli/program.h"
+#include "launch/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t n_why,
     va_start(args, format);
     vsnprintf(why, n_why, format, args);
     va_end(args);
-    return DP_PROGRAM_REFUSED;
+    return DP_LAUNCH_REFUSED;
 }
 
 static bool is_executable_file(const char *path)
@@ -47,7 +47,7 @@ static int find(const char *command, char path[PATH_MAX], char *why, size_t n_wh
             return 0;
         if (stat(path, &st)) {
             snprintf(why, n_why, "%s: %s", command, strerror(errno));
-            return errno == EACCES ? DP_PROGRAM_REFUSED : DP_PROGRAM_ABSENT;
+            return errno == EACCES ? DP_LAUNCH_REFUSED : DP_LAUNCH_ABSENT;
         }
         return refuse(why, n_why, S_ISDIR(st.st_mode) ? "%s is a directory" : "%s is not executable", command);
     }
@@ -69,7 +69,7 @@ static int find(const char *command, char path[PATH_MAX], char *why, size_t n_wh
     if (there)
         return refuse(why, n_why, "%s is in PATH, but not executable", command);
     snprintf(why, n_why, "%s: no such command", command);
-    return DP_PROGRAM_ABSENT;
+    return DP_LAUNCH_ABSENT;
 }
 
 /* The first bytes of a file as a string; 0, or -errno. */
@@ -123,22 +123,22 @@ static const char *is_privileged(const char *path)
     return getxattr(path, "security.capability", capability, sizeof capability) > 0 ? "has file capabilities" : NULL;
 }
 
-static int judge(struct dp_program *program, char *why, size_t n_why)
+static int judge(struct dp_launch_program *program, char *why, size_t n_why)
 {
     static const char self[] = "/proc/self/exe";
-    struct dp_binary ours, *elf = &program->elf;
+    struct dp_launch_binary ours, *elf = &program->elf;
     const char *file = program->binary;
 
     if (!elf->is_ours)
         return refuse(why, n_why, "%s is a program for another machine; deltaprof cannot be loaded into it", file);
-    if (dp_binary_read(self, &ours))
+    if (dp_launch_binary_read(self, &ours))
         ours.interp[0] = 0;
     struct stat loader, st;
     bool is_loader = *ours.interp && !stat(ours.interp, &loader) && !stat(file, &st) && st.st_ino == loader.st_ino &&
                      st.st_dev == loader.st_dev;
     if (!*elf->interp && !is_loader)
         return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it%s", file,
-                      elf->runtime == DP_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
+                      elf->runtime == DP_LAUNCH_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
     if (*ours.interp && *elf->interp && strcmp(base_name(elf->interp), base_name(ours.interp)))
         return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
                       elf->interp, base_name(ours.interp));
@@ -153,7 +153,7 @@ static int judge(struct dp_program *program, char *why, size_t n_why)
     return 0;
 }
 
-int dp_program_find(struct dp_program *program, const char *command, char *why, size_t n_why)
+int dp_launch_program_find(struct dp_launch_program *program, const char *command, char *why, size_t n_why)
 {
     memset(program, 0, sizeof *program);
     int status = find(command, program->path, why, n_why);
@@ -163,7 +163,7 @@ int dp_program_find(struct dp_program *program, const char *command, char *why, 
 
     for (int i = 0; i <= MAX_SCRIPTS; i++) {
         char line[512], script[PATH_MAX];
-        int err = dp_binary_read(program->binary, &program->elf);
+        int err = dp_launch_binary_read(program->binary, &program->elf);
         if (err == -EACCES)
             return 0; /* executable but not readable: the kernel will report errors */
         if (err)
@@ -177,7 +177,7 @@ int dp_program_find(struct dp_program *program, const char *command, char *why, 
         if (!strncmp(line, "#!", 2)) {
             status = interpreter(script, line, program->binary, why, n_why);
             if (status)
-                return DP_PROGRAM_REFUSED;
+                return DP_LAUNCH_REFUSED;
         } else {
             program->by_shell |= i == 0;
             if (i > 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli/binary.c - reads headers, needed libraries and symbol names of a program on disk.
+ * launch/binary.c - reads headers, needed libraries and symbol names of a program on disk.
  *
  * The file is not trusted: every offset is checked against the file's size, and data out of bounds counts as missing.
  * Only names are needed, so no ELF library is used.
  */
-#include "cli/binary.h"
+#include "launch/binary.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool names_sanitizer_symbol(const char *name)
 }
 
 static void read_needed(const struct image *image, const Elf64_Phdr *phdr, size_t n_phdr, const Elf64_Phdr *dynamic,
-                        struct dp_binary *elf)
+                        struct dp_launch_binary *elf)
 {
     const Elf64_Dyn *dyn = at(image, dynamic->p_offset, dynamic->p_filesz);
     size_t n = dyn ? dynamic->p_filesz / sizeof *dyn : 0;
@@ -117,7 +117,7 @@ static bool names_hooks(const char *name)
 }
 
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                         struct dp_binary *elf)
+                         struct dp_launch_binary *elf)
 {
     const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
     size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
@@ -140,26 +140,26 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         } else if (names_hooks(name) && defined) {
             elf->own_hooked = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
-            elf->runtime = DP_RUNTIME_JAVA;
+            elf->runtime = DP_LAUNCH_RUNTIME_JAVA;
         } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
-            elf->runtime = DP_RUNTIME_V8;
+            elf->runtime = DP_LAUNCH_RUNTIME_V8;
         }
     }
 }
 
 /* Go, Chromium's allocator and tcmalloc have sections with special names, which strip keeps. The last two share one. */
-static void read_section_name(const char *name, struct dp_binary *elf)
+static void read_section_name(const char *name, struct dp_launch_binary *elf)
 {
     if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
-        elf->runtime = DP_RUNTIME_GO;
+        elf->runtime = DP_LAUNCH_RUNTIME_GO;
     else if (!strcmp(name, "google_malloc"))
         copy(elf->own_malloc, sizeof elf->own_malloc, "tcmalloc");
     else if (!strcmp(name, "malloc_hook") && !elf->runtime)
-        elf->runtime = DP_RUNTIME_PARTITION_ALLOC;
+        elf->runtime = DP_LAUNCH_RUNTIME_PARTITION_ALLOC;
 }
 
 /* jemalloc and mimalloc without symbols are recognized by the beginning of their messages. */
-static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_binary *elf)
+static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_launch_binary *elf)
 {
     static const struct {
         const char *format, *name;
@@ -175,7 +175,7 @@ static void read_messages(const struct image *image, const Elf64_Phdr *p, struct
     }
 }
 
-static void read_image(const struct image *image, struct dp_binary *elf)
+static void read_image(const struct image *image, struct dp_launch_binary *elf)
 {
     elf->is_elf = image->n_bytes >= SELFMAG && !memcmp(image->bytes, ELFMAG, SELFMAG);
     const Elf64_Ehdr *ehdr = elf->is_elf ? at(image, 0, sizeof *ehdr) : NULL;
@@ -204,11 +204,11 @@ static void read_image(const struct image *image, struct dp_binary *elf)
     for (size_t i = 0; phdr && i < n_phdr && (!*elf->own_malloc || !strcmp(elf->own_malloc, "malloc")); i++)
         if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_X))
             read_messages(image, &phdr[i], elf);
-    if (elf->runtime == DP_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
-        elf->runtime = DP_RUNTIME_NONE;
+    if (elf->runtime == DP_LAUNCH_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
+        elf->runtime = DP_LAUNCH_RUNTIME_NONE;
 }
 
-int dp_binary_read(const char *path, struct dp_binary *elf)
+int dp_launch_binary_read(const char *path, struct dp_launch_binary *elf)
 {
     memset(elf, 0, sizeof *elf);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
