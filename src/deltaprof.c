@@ -11,7 +11,8 @@
  * plain stores; nothing is allocated, freed, waited for or sent.
  */
 #include <deltaprof/deltaprof.h>
-#include <deltaprof/hooks.h>
+#include <deltaprof/interpose.h>
+#include <deltaprof/thread.h>
 
 #include "core.h"
 

@@ -7,7 +7,8 @@
  * nothing (dp_core_stands_aside).
  */
 #include <deltaprof/deltaprof.h>
-#include <deltaprof/hooks.h>
+#include <deltaprof/interpose.h>
+#include <deltaprof/thread.h>
 
 #include "core.h"
 

@@ -17,10 +17,10 @@
  * it is not counted twice. One that calls none (gate_is_leaf) runs in COUNTING, and the hook ends with a jump to it.
  *
  * What keeps the states true:
- * - tls_model("initial-exec") on deltaprof_thread (hooks.h): the countdown is one load or store beside the thread
+ * - tls_model("initial-exec") on deltaprof_thread (thread.h): the countdown is one load or store beside the thread
  *   register. The general model may call __tls_get_addr, which may allocate.
- * - always_inline on gate_count, countdown_subtract and countdown_restore (hooks.h): load, subtraction and store stand
- *   in the hook.
+ * - always_inline on gate_count (interpose.h), countdown_subtract and countdown_restore (thread.h): load, subtraction
+ *   and store stand in the hook.
  * - may_alias on struct dp_thread (store/thread.h): the library writes the same bytes under another type.
  * - dp_fence_signal (record/heap.c): the compiler keeps these stores in order for a signal handler of the same thread.
  * - noinline on a sampled path (DP_DUE below): its frame takes the place of the hook's.

@@ -8,8 +8,8 @@
  * the real function's. A free asks first whether its block may be a sample, by address or by the filter, and forgets it
  * before the memory can be handed out again.
  *
- * Where the gate (hooks.h) is open, a sample's block comes from the real memalign, and the real free takes it back like
- * any other. A large calloc keeps the allocator's pages that are known to be zero: nothing here writes to them.
+ * Where the gate (interpose.h) is open, a sample's block comes from the real memalign, and the real free takes it back
+ * like any other. A large calloc keeps the allocator's pages that are known to be zero: nothing here writes to them.
  */
 #include "allocator.h"
 #include "arena.h"

@@ -31,7 +31,7 @@
 #include "view/page.h"
 #include "waits/page.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <deltaprof/http.h>
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/frames.h>
 
 /* Longer texts are cut, at the beginning of a UTF-8 character. */
 enum { DP_FUNCTION_NAME_MAX = 255, DP_FUNCTION_FILE_MAX = 511 };

@@ -11,7 +11,7 @@
  *   (of another process, or put there by a requeue), those waits end as [hand-over].
  * - A call that finds another value in the word has not waited (EAGAIN), which contended locks see often. A holder may
  *   have paid for it meanwhile; then the time paid for is added to the waiter's row, so that both profiles agree.
- * - A lock of its own that reports its waits (hooks.h) enters the kernel by the same calls: a wait inside a wait of the
+ * - A lock of its own that reports its waits (locks.h) enters the kernel by the same calls: a wait inside a wait of the
  *   same thread is left out.
  *
  * The last two words that a thread was woken on are kept with the thread. If it wakes others there, it is a holder.

@@ -17,7 +17,7 @@
 #include "store/contended.h"
 #include "record/labels.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 
 #include <errno.h>
 

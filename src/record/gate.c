@@ -121,7 +121,7 @@ static intptr_t countdown_offset(void)
     return (intptr_t)((uintptr_t)&deltaprof_thread.countdown - pointer);
 }
 
-/* ---- hooks.h ---- */
+/* ---- interpose.h ---- */
 
 void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
 {

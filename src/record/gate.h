@@ -6,7 +6,7 @@
 
 #include "base/atomic.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/interpose.h>
 
 /* Below this rate samples are too many to give each a page: at most 1 % of what is allocated. */
 #define DP_GATE_RATE_MIN ((int64_t)256 << 10)

@@ -29,6 +29,8 @@
 #include "store/thread.h"
 #include "unwind/unwind.h"
 
+#include <deltaprof/heap.h>
+
 #define REARM_BYTES ((int64_t)1 << 20) /* while the profiler is off: bytes between two checks whether it is on */
 
 static _Atomic int64_t heap_rate; /* 0: off */
@@ -46,7 +48,7 @@ struct __attribute__((may_alias)) sample {
     uintptr_t old; /* key of the claimed entry */
     struct dp_live_block entry;
 };
-_Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "hooks.h reserves it");
+_Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "the public struct reserves it");
 
 /* ---- the thread's countdown ---- */
 
@@ -235,7 +237,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     }
 }
 
-/* ---- hooks.h ---- */
+/* ---- heap.h, of the public headers ---- */
 
 void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size_t n_bytes)
 {

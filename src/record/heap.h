@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * record/heap.h - settings and counters of the heap's hooks, for the core. The hooks themselves are declared in
- * <deltaprof/hooks.h>; heap.c implements them.
+ * <deltaprof/heap.h>; heap.c implements them.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 #include "record/labels.h"
 
 #include <deltaprof/deltaprof.h>
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

@@ -13,6 +13,8 @@
 #include "store/mappings.h"
 #include "unwind/unwind.h"
 
+#include <deltaprof/heap.h>
+
 #define RANGES_MOST ((size_t)16384)
 #define EACH_BYTES  ((size_t)40) /* about what a range takes */
 #define PAGE        ((uintptr_t)4095)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* record/maps.h - mappings as a heap of their own, for the core; the hooks themselves are in <deltaprof/hooks.h>. */
+/* record/maps.h - mappings as a heap of their own, for the core; the hooks themselves are in <deltaprof/heap.h>. */
 #pragma once
 
 #include <stdbool.h>

@@ -43,7 +43,7 @@
 #include "store/waiting.h"
 #include "unwind/unwind.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 #include <string.h>
 
 /* Memory left for reports where there are pairs. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * record/wait.h - starts, changes and forks the recording of lock events, for record.c. The hooks themselves are
- * declared in <deltaprof/hooks.h>; wait.c implements them.
+ * declared in <deltaprof/locks.h>; wait.c implements them.
  */
 #pragma once
 

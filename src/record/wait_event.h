@@ -13,7 +13,7 @@
 #include "store/waiters.h"
 #include "store/waiting.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 
 /* The content of struct deltaprof_wait. */
 struct __attribute__((may_alias)) dp_wait {

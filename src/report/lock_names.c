@@ -18,7 +18,6 @@
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
 
-#include <deltaprof/hooks.h>
 #include <string.h>
 
 /* The first match counts. Functions that only serve others are PASS: the function that called them is asked. */

@@ -27,7 +27,6 @@
 #include "symbols/loader_sync.h"
 #include "symbols/symbol.h"
 
-#include <deltaprof/hooks.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -25,7 +25,7 @@
 #include "store/inherited.h"
 #include "store/mappings.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/heap.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

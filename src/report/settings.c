@@ -10,7 +10,7 @@
 #include "pprof/gzip.h"
 #include "symbols/symbol.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <sys/resource.h>
 
 static struct dp_config settings;

@@ -43,7 +43,7 @@
 #include "store/thread.h"
 #include "waits/alarm.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/interpose.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

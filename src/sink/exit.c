@@ -24,7 +24,7 @@
 #include "sink/summary.h"
 #include "sink/tick.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

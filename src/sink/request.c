@@ -25,7 +25,7 @@
 #include "sink/agent.h"
 #include "sink/tick.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <errno.h>
 #include <stdint.h>
 

@@ -36,7 +36,6 @@
 #include "store/sigstack.h"
 #include "store/thread.h"
 
-#include <deltaprof/hooks.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/syscall.h>

@@ -80,7 +80,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/mman.h>

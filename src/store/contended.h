@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 
 #include <stdint.h>
 

@@ -12,7 +12,7 @@
 #include "base/atomic.h"
 #include "base/mem.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/heap.h>
 #include <sched.h>
 #include <string.h>
 

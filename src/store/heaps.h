@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* store/heaps.h - looks up the names of heaps, which deltaprof_heap_register of <deltaprof/hooks.h> registers. */
+/* store/heaps.h - looks up the names of heaps, which deltaprof_heap_register of <deltaprof/heap.h> registers. */
 #pragma once
 
 #include <stdint.h>

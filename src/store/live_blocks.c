@@ -55,7 +55,7 @@
 #include "base/mem.h"
 #include "store/live_slots.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/heap.h>
 #include <errno.h>
 
 #define MIN_BITS 12 /* smallest filter: a page */

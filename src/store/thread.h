@@ -9,11 +9,11 @@
 #include "base/stats.h"
 #include "store/sample.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 
 enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
 
-/* Has the memory of deltaprof_thread; may_alias, because the inline functions of hooks.h access it by that type. */
+/* Has the memory of deltaprof_thread. may_alias: the inline functions of the public thread.h access it by that type. */
 struct __attribute__((may_alias)) dp_thread {
     int64_t countdown;       /* deltaprof_thread.countdown */
     uintptr_t guard;         /* deltaprof_thread.guard; with DP_GUARD_BUSY, of the library itself */

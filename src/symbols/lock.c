@@ -11,7 +11,7 @@
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 
 static struct dp_epoch_lock lock;
 static const void *_Atomic holder; /* relaxed: a thread only compares it with itself */

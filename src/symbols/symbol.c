@@ -15,7 +15,7 @@
 #include "symbols/maps.h"
 #include "symbols/names.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 

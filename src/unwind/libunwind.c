@@ -22,7 +22,7 @@
 #include "unwind/unwinder.h"
 #include "unwind/walk.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <errno.h>
 #include <sched.h>
 #include <sys/single_threaded.h>

@@ -27,7 +27,7 @@
 #include "base/stats.h"
 #include "objects/functions.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/frames.h>
 #include <errno.h>
 
 enum { PROVIDERS_MAX = 4 };

@@ -18,7 +18,7 @@
 #include "unwind/unwind_cache.h"
 #include "unwind/walk.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 
 static unsigned depth_max = 128;
 static enum dp_unwind_mode mode;

@@ -9,7 +9,7 @@
 #include "unwind/unwind_cache.h"
 #include "unwind/walk.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/thread.h>
 #include <stddef.h>
 #include <ucontext.h>
 

@@ -17,7 +17,7 @@
 #include "record/labels.h"
 #include "waits/task.h"
 
-#include <deltaprof/hooks.h>
+#include <deltaprof/locks.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>

@@ -10,6 +10,8 @@
 #include "store/table.h"
 #include "store/thread.h"
 
+#include <deltaprof/hooks.h>
+
 #define PAIR_BYTES 100
 
 static struct dp_config conf;

@@ -79,8 +79,10 @@ class Docs(unittest.TestCase):
         self.assertGreater(len(paths), 20)
         for path in paths:
             self.assertTrue(os.path.exists(os.path.join(TOP, path)), path)
-        with open(os.path.join(TOP, 'include/deltaprof/hooks.h')) as f:
-            hooks = f.read()
+        hooks = ''
+        for header in ('thread', 'heap', 'locks', 'frames', 'interpose'):
+            with open(os.path.join(TOP, f'include/deltaprof/{header}.h')) as f:
+                hooks += f.read()
         for name in re.findall(r'\bdeltaprof_(?:frames|function|sample)_\w+', page):
             self.assertIn(name + '(', hooks)
         with open(os.path.join(TOP, 'src/objects/frames.c')) as f:

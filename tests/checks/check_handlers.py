@@ -2,7 +2,7 @@
 """What runs in a signal handler, in a hook, in `_exit` or around a fork calls nothing that allocates, waits for a lock,
 uses stdio, enters the loader or reads the environment: this walks the calls of both linked libraries.
 
-    check_handlers.py CC CORE.so PRELOAD.so HOOKS.h
+    check_handlers.py CC CORE.so PRELOAD.so INCLUDE
 
 A function counts as called where another one calls it, jumps to it or takes its address. A call through a pointer must be
 written down in POINTERS. A function of libc must be in SAFE. The walk stops at the functions in DOORS, each for the
@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 CC = sys.argv[1:-3]
-CORE, PRELOAD, HOOKS = sys.argv[-3:]
+CORE, PRELOAD, INCLUDE = sys.argv[-3:]
 
 # Functions and variables of libc that are safe in a signal handler: by POSIX, or because glibc's do no more than make a
 # system call or compute.
@@ -78,7 +78,7 @@ POINTERS = {
     r'dp_onstack_call': [],  # the callers take the address
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
-    r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which hooks.h binds to a hook's rules
+    r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which frames.h binds to a hook's rules
     r'dp_libunwind_walk|libunwind\.c:\w+': [],  # libunwind, which allocates nothing with accessors of ours
 }
 
@@ -197,8 +197,10 @@ class Handlers(unittest.TestCase):
 
     def test_nothing_unsafe_is_called(self):
         core, preload = Library(CORE), Library(PRELOAD)
-        with open(HOOKS) as f:
-            declared = set(re.findall(r'\b(deltaprof_\w+)\(', f.read()))
+        declared = set()
+        for name in ('thread', 'heap', 'locks', 'frames', 'interpose'):  # what hooks.h includes
+            with open(f'{INCLUDE}/deltaprof/{name}.h') as f:
+                declared |= set(re.findall(r'\b(deltaprof_\w+)\(', f.read()))
         by_title = {l.files[a] + ':' + n: (l, a) for l in (core, preload) for a, n in l.names.items() if l.files.get(a)}
         if 'signals.c' not in core.files.values():
             self.skipTest('link-time optimization left no names of files')

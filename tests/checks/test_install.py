@@ -41,7 +41,7 @@ class Install(unittest.TestCase):
     def test_what_is_there(self):
         have = {os.path.relpath(os.path.join(d, f), self.root) for d, _, names in os.walk(self.root) for f in names}
         for name in ('bin/deltaprof', 'share/man/man1/deltaprof.1', 'share/man/man3/deltaprof.3',
-                     'share/man/man7/deltaprof.7', 'include/deltaprof/deltaprof.h',
+                     'share/man/man7/deltaprof.7', *(f'include/deltaprof/{f}' for f in os.listdir(TOP + '/include/deltaprof')),
                      *(f'{LIBDIR}/{f}' for f in (
                          'libdeltaprof.so', 'libdeltaprof.so.0', 'libdeltaprof.a', 'libdeltaprof_preload.so',
                          'libdeltaprof_preload.so.0', 'libdeltaprof_preload.a', 'deltaprof/gzip.so',

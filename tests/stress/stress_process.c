@@ -10,6 +10,7 @@
 #include "store/thread.h"
 #include "stress.h"
 
+#include <deltaprof/hooks.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

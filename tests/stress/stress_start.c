@@ -8,6 +8,8 @@
 #include "store/thread.h"
 #include "stress.h"
 
+#include <deltaprof/hooks.h>
+
 enum { THREADS = 8, HOST_VALUE = 4711 };
 
 static pthread_key_t host_key;

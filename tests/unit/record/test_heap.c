@@ -12,6 +12,8 @@
 #include "store/store.h"
 #include "store/table.h"
 
+#include <deltaprof/hooks.h>
+
 static void at_rate_1_every_block_is_counted_exactly(void **state)
 {
     tune(1);

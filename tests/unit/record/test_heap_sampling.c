@@ -2,6 +2,7 @@
 /* The sampling of a heap's events: rates and their changes, bytes between samples, and the statistics of estimates. */
 #include "heap_blocks.h"
 
+#include <deltaprof/hooks.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,8 @@
 #include "support/consumers.h"
 #include "report/write_buffers.h"
 
+#include <deltaprof/hooks.h>
+
 static void in_use_is_a_state_and_alloc_a_difference(void **state)
 {
     struct dp_consumer *c = new_consumer();
