@@ -45,12 +45,12 @@ __attribute__((noinline)) static void lock_take(lock *l)
 __attribute__((noinline)) static void lock_release(lock *l)
 {
     struct deltaprof_owed owed;
-    bool owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l); /* before the unlock */
+    bool owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_unlock_begin(&owed, l); /* before the unlock */
     if (atomic_exchange(l, 0) == 2)
         syscall(SYS_futex, l, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     if (owes) {
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();
-        deltaprof_lock_release_end(&owed, &site); /* after the unlock, so that no thread waits for it */
+        deltaprof_lock_unlock_end(&owed, &site); /* after the unlock, so that no thread waits for it */
     }
 }
 

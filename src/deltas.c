@@ -68,7 +68,7 @@ int deltaprof_delta_write(struct deltaprof_delta *delta, deltaprof_write_fn fn, 
     return err ? err : dp_consumer_commit(consumer(delta));
 }
 
-int deltaprof_delta_forget_ids(struct deltaprof_delta *delta)
+int deltaprof_delta_reset_ids(struct deltaprof_delta *delta)
 {
     if (!delta)
         return -EINVAL;

@@ -54,18 +54,18 @@ void deltaprof_poll(void)
         dp_agent_poll_later();
 }
 
-bool deltaprof_thread_begins(void)
+bool deltaprof_before_thread_create(void)
 {
     bool inside_hook = deltaprof_is_guarded();
     return deltaprof_poll_wanted && !inside_hook && !dp_core_stands_aside() && make_threads();
 }
 
-bool deltaprof_thread_starts_wanted(void)
+bool deltaprof_thread_start_wanted(void)
 {
     return dp_sigstack_is_wanted();
 }
 
-void deltaprof_thread_starts(void)
+void deltaprof_thread_start(void)
 {
     dp_thread_start();
 }
@@ -137,7 +137,7 @@ void deltaprof_stop_agent(void)
     errno = saved;
 }
 
-void deltaprof_restrict(void)
+void deltaprof_before_restrict(void)
 {
     if (dp_core_stands_aside())
         return;

@@ -155,7 +155,7 @@ struct deltaprof_stats {
     uint64_t in_use_bytes, in_use_objects;       /* allocated and not freed */
     uint64_t allocated_bytes, allocated_objects; /* allocated */
     uint64_t waits[16], wait_ns[16];             /* of threads, by enum deltaprof_lock_kind; 0: of unknown kind */
-    uint64_t holdups[16], holdup_ns[16];         /* the same by who made others wait: releases, and their time */
+    uint64_t holdups[16], holdup_ns[16];         /* the same by who made others wait: unlocks, and their time */
     uint64_t memory_limit_bytes;                 /* the key `memory` */
     uint64_t files_age_ns;                       /* since files had all events last; UINT64_MAX: no files are written */
     uint64_t events_lost;                        /* events without a time: the ring of the key `events` was full */

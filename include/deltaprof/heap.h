@@ -50,7 +50,7 @@ DELTAPROF_API void deltaprof_sample_end(struct deltaprof_sample *sample, const v
  * Between begin and end, of deltaprof_realloc too: leaves out the first n_frames of the stack, since they only pass the
  * allocation on: for a language in which a function cannot find the site of its caller. At most 255.
  */
-DELTAPROF_API void deltaprof_sample_leave_out(struct deltaprof_sample *sample, unsigned n_frames);
+DELTAPROF_API void deltaprof_sample_skip_frames(struct deltaprof_sample *sample, unsigned n_frames);
 
 /* The sampled path of deltaprof_alloc. */
 DELTAPROF_API void deltaprof_alloc_sampled(uint32_t heap, const void *ptr, size_t n_bytes);
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void deltaprof_free(uint32_t heap, 
  * whole set of live blocks. No other thread may report a free of that heap meanwhile. Heap 0 is left alone. Context:
  * any thread, not a hook.
  */
-DELTAPROF_API void deltaprof_heap_forget_all(uint32_t heap);
+DELTAPROF_API void deltaprof_heap_free_all(uint32_t heap);
 
 /*
  * A realloc is a free of the old block and an alloc of the new size by its caller. Use these if

@@ -127,7 +127,7 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_subtract(const 
                                                                           int64_t *rest)
 {
     DELTAPROF_GATE_WORD *words = DELTAPROF_GATE_WORDS(gate);
-    if (deltaprof_take(words[0], (uint64_t)n + (n == 0), rest))
+    if (deltaprof_countdown_ends(words[0], (uint64_t)n + (n == 0), rest))
         return true;
     words[1] = (int64_t)deltaprof_stack_pointer();
     __atomic_signal_fence(__ATOMIC_RELEASE);
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_count(const str
 {
     DELTAPROF_GATE_WORD *words = DELTAPROF_GATE_WORDS(gate);
     int64_t rest;
-    if (deltaprof_take(words[0], (uint64_t)n + (n == 0), &rest))
+    if (deltaprof_countdown_ends(words[0], (uint64_t)n + (n == 0), &rest))
         return true;
     words[0] = rest;
     return false;
@@ -210,16 +210,16 @@ DELTAPROF_API void deltaprof_poll(void);
  * first, if they are needed. True: it created them. If the program's thread then cannot be created, call
  * deltaprof_stop_agent, which ends them, and try again.
  */
-DELTAPROF_API bool deltaprof_thread_begins(void);
+DELTAPROF_API bool deltaprof_before_thread_create(void);
 
 /*
- * For an interposer of pthread_create: deltaprof_thread_starts is to be called in a new thread, before the program's
- * function, if deltaprof_thread_starts_wanted returned true when the thread was created. With `signals` the thread then
+ * For an interposer of pthread_create: deltaprof_thread_start is to be called in a new thread, before the program's
+ * function, if deltaprof_thread_start_wanted returned true when the thread was created. With `signals` the thread then
  * has a signal stack, if the program gave it none, so that an overflow of its stack can be reported. A few system
  * calls. Async-signal-safe.
  */
-DELTAPROF_API bool deltaprof_thread_starts_wanted(void);
-DELTAPROF_API void deltaprof_thread_starts(void);
+DELTAPROF_API bool deltaprof_thread_start_wanted(void);
+DELTAPROF_API void deltaprof_thread_start(void);
 
 /* ---- rights and unloads ------------------------------------------------------------------------------------------ */
 
@@ -238,11 +238,11 @@ DELTAPROF_API void deltaprof_stop_agent(void);
  * no_new_privs, chroot, user ids by system call): ends the library's threads if they would keep these rights. It does
  * so only if the calling thread is the main thread or the creator of the library's threads.
  */
-DELTAPROF_API void deltaprof_restrict(void);
+DELTAPROF_API void deltaprof_before_restrict(void);
 
 /*
- * To be called after that system call, in the thread that called deltaprof_stop_agent or deltaprof_restrict: creates
- * the ended threads again; they inherit the present rights of the calling thread.
+ * To be called after that system call, in the thread that called deltaprof_stop_agent or deltaprof_before_restrict:
+ * creates the ended threads again; they inherit the present rights of the calling thread.
  */
 DELTAPROF_API void deltaprof_resume(void);
 

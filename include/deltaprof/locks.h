@@ -14,10 +14,10 @@
  *       deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
  *
  *     unlock:
- *       owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_release_begin(&owed, l);
- *       release(l);
+ *       owes = deltaprof_lock_may_have_waiters(l) && deltaprof_lock_unlock_begin(&owed, l);
+ *       unlock(l);
  *       if (owes)
- *           deltaprof_lock_release_end(&owed, NULL);
+ *           deltaprof_lock_unlock_end(&owed, NULL);
  *
  * Nothing stays locked between the calls. If a thread is cancelled during a wait, or leaves it by longjmp, no call is
  * needed for kinds without a holder (COND and after it); for the other kinds deltaprof_lock_wait_end must be called.
@@ -91,13 +91,13 @@ struct deltaprof_owed {
 };
 
 /* To be called before the calling thread unlocks: fills owed. True: there is waiting time to account for. */
-DELTAPROF_API bool deltaprof_lock_release_begin(struct deltaprof_owed *owed, const void *lock);
+DELTAPROF_API bool deltaprof_lock_unlock_begin(struct deltaprof_owed *owed, const void *lock);
 
 /*
  * To be called after it has unlocked, so that no thread waits longer: captures its stack and records the waiting time.
  * site as above.
  */
-DELTAPROF_API void deltaprof_lock_release_end(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
+DELTAPROF_API void deltaprof_lock_unlock_end(const struct deltaprof_owed *owed, const struct deltaprof_site *site);
 
 /*
  * The lock was destroyed: waiting time that is still owed is counted for [unknown holder], and a later lock at this

@@ -22,7 +22,7 @@ extern "C" {
  * process.
  *
  * id is any number that the runtime keeps for this record, for example the address of its bucket; 0: none. It promises
- * the same stack and block size until deltaprof_delta_forget_ids. The stack of a record whose id was seen before is
+ * the same stack and block size until deltaprof_delta_reset_ids. The stack of a record whose id was seen before is
  * read only when its row is written, so a delta of many records costs a fraction. Records with and without ids may be
  * mixed.
  */
@@ -65,7 +65,7 @@ DELTAPROF_API int deltaprof_delta_write_block_records(struct deltaprof_delta *de
  * Ids in the calls to come have nothing to do with ids in the calls before: the runtime numbers its records anew. The
  * baseline stays; records are found again by their stacks, once. 0, or -EINVAL: delta is NULL.
  */
-DELTAPROF_API int deltaprof_delta_forget_ids(struct deltaprof_delta *delta);
+DELTAPROF_API int deltaprof_delta_reset_ids(struct deltaprof_delta *delta);
 
 /* The same in two phases: deltaprof_delta_commit or deltaprof_delta_abandon must follow. */
 DELTAPROF_API int deltaprof_delta_write_heap_records_uncommitted(struct deltaprof_delta *delta,

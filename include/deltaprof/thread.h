@@ -53,7 +53,8 @@ static inline __attribute__((always_inline)) uintptr_t deltaprof_stack_pointer(v
 }
 
 /* countdown - want; true: nothing would be left. By its flags, because compilers compare once more. */
-static inline __attribute__((always_inline)) bool deltaprof_take(int64_t countdown, uint64_t want, int64_t *rest)
+static inline __attribute__((always_inline)) bool deltaprof_countdown_ends(int64_t countdown, uint64_t want,
+                                                                           int64_t *rest)
 {
     uint64_t left = (uint64_t)countdown;
     bool due;
@@ -74,7 +75,7 @@ static inline __attribute__((always_inline)) bool deltaprof_take(int64_t countdo
  */
 static inline __attribute__((always_inline)) bool deltaprof_countdown_subtract(size_t n, int64_t *rest)
 {
-    if (deltaprof_take(deltaprof_thread.countdown, (uint64_t)n + (n == 0), rest))
+    if (deltaprof_countdown_ends(deltaprof_thread.countdown, (uint64_t)n + (n == 0), rest))
         return true;
     deltaprof_thread.guard = deltaprof_stack_pointer();
     __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that finds 0 finds the guard */

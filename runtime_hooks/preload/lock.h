@@ -11,7 +11,7 @@
  * measured: the real function is called at once. An unlock looks for waiters all the same.
  *
  * One expansion. MUTEX(pthread_mutex_lock, (pthread_mutex_t *m), (m), true) of mutex.c, by WAITING and TRYING, and
- * RELEASING(pthread_mutex_unlock, (pthread_mutex_t *m), (m), m) are, shortened:
+ * UNLOCKING(pthread_mutex_unlock, (pthread_mutex_t *m), (m), m) are, shortened:
  *
  *     int pthread_mutex_lock(pthread_mutex_t *m)                 int pthread_mutex_unlock(pthread_mutex_t *m)
  *     {                                                          {
@@ -20,10 +20,10 @@
  *         return pthread_mutex_lock_tried(m);                        return real_unlock(m);
  *     }                                                          }
  *     pthread_mutex_lock_tried(m):                               pthread_mutex_unlock_seen(m):
- *         result = try(m);                                           owes = lock_release_begin(&owed, m);
+ *         result = try(m);                                           owes = lock_unlock_begin(&owed, m);
  *         if (result == EBUSY)                                       result = real_unlock(m);
  *             return pthread_mutex_lock_wait(m);                     if (owes)
- *         return result == AT_ONCE ? real_lock(m) : result;              lock_release_end(&owed, &site);
+ *         return result == AT_ONCE ? real_lock(m) : result;              lock_unlock_end(&owed, &site);
  *     pthread_mutex_lock_wait(m):                                    return result;
  *         lock_wait_begin(&wait, m, DELTAPROF_LOCK_MUTEX, &site);
  *         result = real_lock(m);
@@ -76,7 +76,7 @@ static inline enum deltaprof_lock_end end_of_c11(int result)
 
 /*
  * Defines name##_wait, which makes the real call and reports it as a wait of this kind. lock: its address; of a kind
- * with a holder, the one that the holder will pass to deltaprof_lock_release_begin.
+ * with a holder, the one that the holder will pass to deltaprof_lock_unlock_begin.
  */
 #define WAITING(name, parameters, arguments, lock, kind, end) \
     DP_DUE int name##_wait parameters                         \
@@ -112,15 +112,15 @@ enum { AT_ONCE = -1 }; /* returned by no pthread function */
     }
 
 /* Defines the hook of an unlock: one load if no thread waits. */
-#define RELEASING(name, parameters, arguments, lock)                          \
+#define UNLOCKING(name, parameters, arguments, lock)                          \
     DP_DUE int name##_seen parameters                                         \
     {                                                                         \
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                 \
         struct deltaprof_owed owed;                                           \
-        bool owes = deltaprof_lock_release_begin(&owed, lock);                \
+        bool owes = deltaprof_lock_unlock_begin(&owed, lock);                 \
         int result = DP_REAL(name) arguments;                                 \
         if (owes)                                                             \
-            deltaprof_lock_release_end(&owed, &site);                         \
+            deltaprof_lock_unlock_end(&owed, &site);                          \
         return result;                                                        \
     }                                                                         \
     DP_HOOK int name parameters                                               \

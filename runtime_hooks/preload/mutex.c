@@ -38,7 +38,7 @@ MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)
 MUTEX(pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *t), (m, t), may_try(CLOCK_REALTIME, t))
 MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t clock, const struct timespec *t), (m, clock, t),
       may_try(clock, t))
-RELEASING(pthread_mutex_unlock, (pthread_mutex_t * m), (m), m)
+UNLOCKING(pthread_mutex_unlock, (pthread_mutex_t * m), (m), m)
 DESTROYING(pthread_mutex_destroy, pthread_mutex_t, m)
 
 #define MTX(name, parameters, arguments, try_allowed)                         \
@@ -47,7 +47,7 @@ DESTROYING(pthread_mutex_destroy, pthread_mutex_t, m)
 
 MTX(mtx_lock, (mtx_t * m), (m), true)
 MTX(mtx_timedlock, (mtx_t *restrict m, const struct timespec *restrict t), (m, t), may_try(CLOCK_REALTIME, t))
-RELEASING(mtx_unlock, (mtx_t * m), (m), m)
+UNLOCKING(mtx_unlock, (mtx_t * m), (m), m)
 
 DP_HOOK void mtx_destroy(mtx_t *m)
 {

@@ -179,8 +179,8 @@ int dlclose(void *handle)
 
 PAUSING(unshare, deltaprof_stop_agent, (int flags), (flags))
 PAUSING(setns, deltaprof_stop_agent, (int fd, int type), (fd, type))
-PAUSING(chroot, deltaprof_restrict, (const char *path), (path))
-PAUSING(capset, deltaprof_restrict, (void *header, const void *data), (header, data))
+PAUSING(chroot, deltaprof_before_restrict, (const char *path), (path))
+PAUSING(capset, deltaprof_before_restrict, (void *header, const void *data), (header, data))
 
 /* Whether the option of prctl takes rights from the calling thread alone. */
 static inline bool lessens(long option, long a)
@@ -232,7 +232,7 @@ static inline bool confines(long number, long a, long b, long c)
 
 static __attribute__((noinline)) int prctl_pausing(int option, long a, long b, long c, long d)
 {
-    deltaprof_restrict();
+    deltaprof_before_restrict();
     int result = DP_REAL(prctl)(option, a, b, c, d);
     deltaprof_resume();
     return result;
@@ -260,7 +260,7 @@ static __attribute__((noinline)) long syscall_pausing(long number, long a, long 
     if (number == SYS_unshare || number == SYS_setns)
         deltaprof_stop_agent();
     else
-        deltaprof_restrict();
+        deltaprof_before_restrict();
     long result = DP_REAL(syscall)(number, a, b, c, d, DP_SYSCALL_LAST());
     deltaprof_resume();
     return result;
@@ -283,7 +283,7 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
     else if (number == SYS_execve || number == SYS_execveat)
         dp_before_exec(NULL);
     else if (deltaprof_poll_wanted && makes_thread(number, a))
-        deltaprof_thread_begins();
+        deltaprof_before_thread_create();
     else if (number == SYS_prctl && a == PR_SET_TSC)
         deltaprof_before_tsc_trap();
     else if (confines(number, a, b, c))

@@ -18,7 +18,7 @@
 
 static inline bool ours_came(void)
 {
-    return __builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_thread_begins();
+    return __builtin_expect(deltaprof_poll_wanted, 0) && deltaprof_before_thread_create();
 }
 
 /* What a thread that is being created will run. A place is in use until the thread has read it. */
@@ -36,7 +36,7 @@ static struct place {
  * directly. */
 static struct place *take_place(union start start, void *arg)
 {
-    if (!deltaprof_thread_starts_wanted())
+    if (!deltaprof_thread_start_wanted())
         return NULL;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         struct place *place = &places[i];
@@ -59,7 +59,7 @@ static void *begin(void *at)
     struct place *place = at;
     void *(*run)(void *) = place->start.run, *arg = place->arg;
     leave_place(place);
-    deltaprof_thread_starts();
+    deltaprof_thread_start();
     return run(arg);
 }
 
@@ -69,7 +69,7 @@ static int begin_c11(void *at)
     thrd_start_t run = place->start.run_c11;
     void *arg = place->arg;
     leave_place(place);
-    deltaprof_thread_starts();
+    deltaprof_thread_start();
     return run(arg);
 }
 
@@ -104,7 +104,7 @@ DP_HOOK int dp_clone(int (*run)(void *), void *stack, int flags, void *arg,
 
 DP_DUE int clone_with_ours(int (*run)(void *), void *stack, int flags, void *arg, DP_CLONE_LIST(void *))
 {
-    deltaprof_thread_begins();
+    deltaprof_before_thread_create();
     return DP_REAL(clone)(run, stack, flags, arg, DP_CLONE_LIST());
 }
 

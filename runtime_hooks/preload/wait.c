@@ -16,8 +16,8 @@
 static void let_go(const void *m, const struct deltaprof_site *site)
 {
     struct deltaprof_owed owed;
-    if (deltaprof_lock_may_have_waiters(m) && deltaprof_lock_release_begin(&owed, m))
-        deltaprof_lock_release_end(&owed, site);
+    if (deltaprof_lock_may_have_waiters(m) && deltaprof_lock_unlock_begin(&owed, m))
+        deltaprof_lock_unlock_end(&owed, site);
 }
 
 /*
@@ -30,7 +30,7 @@ static inline enum deltaprof_lock_kind kind_of(const void *c, const void *m, boo
     return gil ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
 }
 
-RELEASING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
+UNLOCKING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
 
 #define CONDITION(name, parameters, arguments, timed, end)                               \
     DP_DUE int name##_wait parameters                                                    \

@@ -254,7 +254,7 @@ void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, cons
     finish(sample);
 }
 
-void deltaprof_sample_leave_out(struct deltaprof_sample *opaque, unsigned n_frames)
+void deltaprof_sample_skip_frames(struct deltaprof_sample *opaque, unsigned n_frames)
 {
     ((struct sample *)opaque)->n_left_out = (uint8_t)(n_frames < UINT8_MAX ? n_frames : UINT8_MAX);
 }
@@ -294,7 +294,7 @@ void deltaprof_free_sampled(uint32_t heap, const void *ptr)
         give_back(key, &entry);
 }
 
-void deltaprof_heap_forget_all(uint32_t heap)
+void deltaprof_heap_free_all(uint32_t heap)
 {
     struct dp_live_block entry;
     uint32_t at = 0;

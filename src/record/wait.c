@@ -257,7 +257,7 @@ void dp_wait_count_under_way(void)
         dp_waiting_count(rate_ns);
 }
 
-bool deltaprof_lock_release_begin(struct deltaprof_owed *out, const void *lock)
+bool deltaprof_lock_unlock_begin(struct deltaprof_owed *out, const void *lock)
 {
     struct owed *owed = (struct owed *)out;
     dp_contended_place places[DP_CONTENDED_KINDS] = {0};
@@ -273,8 +273,8 @@ bool deltaprof_lock_release_begin(struct deltaprof_owed *out, const void *lock)
     return owes;
 }
 
-__attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof_owed *in,
-                                                          const struct deltaprof_site *site)
+__attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_owed *in,
+                                                         const struct deltaprof_site *site)
 {
     const struct owed *owed = (const struct owed *)in;
     int64_t owed_ns = 0;
@@ -303,7 +303,7 @@ __attribute__((noinline)) void deltaprof_lock_release_end(const struct deltaprof
 void deltaprof_lock_destroyed(const void *lock)
 {
     struct deltaprof_owed owed;
-    if (!deltaprof_lock_release_begin(&owed, lock) || !dp_load_relaxed(&dp_wait_rates.mutex))
+    if (!deltaprof_lock_unlock_begin(&owed, lock) || !dp_load_relaxed(&dp_wait_rates.mutex))
         return;
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed.ns[kind])

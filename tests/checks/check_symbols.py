@@ -25,6 +25,9 @@ _dl_find_object __divti3 __udivti3
 pthread_self pthread_key_create pthread_key_delete pthread_getspecific pthread_setspecific
 '''.split())  # the key is made at init and is one of the first 32, which live in the thread itself
 
+# Words that many meanings share: a name says lock or unlock, add or remove, begin or end, read or drop.
+VAGUE = re.compile(r'_(take|give|leave|maybe|forget|hold|release)s?(_|$)')
+
 # Two of them are parts of libc before 2.34.
 LIBC = {'libc', 'ld-linux-x86-64', 'ld-linux-aarch64', 'libpthread', 'libdl'}
 
@@ -56,6 +59,13 @@ class Symbols(unittest.TestCase):
                 name = re.search(r'\b(deltaprof_\w+)\s*(\(|__attribute__|$|\[)', declaration.strip())
                 declared.add(name.group(1))
         self.assertEqual(sorted(declared), written('libdeltaprof.symbols'))
+
+    def test_public_names_say_what_the_functions_do(self):
+        names = set(written('libdeltaprof.symbols'))
+        for header in glob.glob(TOP + '/include/deltaprof/*.h'):
+            with open(header) as f:
+                names |= set(re.findall(r'\b(deltaprof_\w+)\(', f.read()))
+        self.assertEqual([n for n in sorted(names) if VAGUE.search(n)], [])
 
     def test_the_preload_object_exports_what_is_written_down_without_a_version(self):
         self.assertEqual(exported(PRELOAD), written('libdeltaprof_preload.symbols'))

@@ -32,7 +32,7 @@ class FrameName(ctypes.Structure):
 NAME = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(FrameName))
 
 lib.deltaprof_delta_new.restype = ctypes.c_void_p
-for name in ('free', 'skip', 'commit', 'abandon', 'forget_ids'):
+for name in ('free', 'skip', 'commit', 'abandon', 'reset_ids'):
     getattr(lib, 'deltaprof_delta_' + name).argtypes = [ctypes.c_void_p]
 lib.deltaprof_delta_set.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 lib.deltaprof_delta_set_frames.argtypes = [ctypes.c_void_p, NAME, ctypes.c_void_p]

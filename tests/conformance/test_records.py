@@ -278,7 +278,7 @@ class Ids(unittest.TestCase):
 
     def test_ids_that_begin_anew_keep_the_baseline(self):
         self.write(heap(S0, 5, 64, 5, id=1), heap(S1, 7, 64, 7, id=2))
-        self.assertEqual(deltas.lib.deltaprof_delta_forget_ids(self.delta.at), 0)
+        self.assertEqual(deltas.lib.deltaprof_delta_reset_ids(self.delta.at), 0)
         self.assertEqual(self.write(heap(S0, 6, 64, 6, id=2), heap(S1, 9, 64, 9, id=1)), {K0: (1, 64, 0, 0), K1: (2, 128, 0, 0)})
         self.assertEqual(self.write(heap(S1, 9, 64, 9, id=1), heap(S0, 7, 64, 7, id=2)), {K0: (1, 64, 0, 0)})
 
@@ -319,7 +319,7 @@ class Ids(unittest.TestCase):
                 counts[i] += rng.randrange(5)
             order = rng.sample(range(len(stacks)), rng.randrange(len(stacks)))
             if turn == 6:
-                deltas.lib.deltaprof_delta_forget_ids(self.delta.at)
+                deltas.lib.deltaprof_delta_reset_ids(self.delta.at)
             dump = [heap(stacks[i], counts[i], 48, counts[i], id=(i * 7 + 1 if turn < 6 else 90000 - i)) for i in order]
             expected = {(0x5000 + 16 * i, 0x8000): (counts[i] - told[i], 48 * (counts[i] - told[i]), 0, 0)
                         for i in order if counts[i] != told[i]}

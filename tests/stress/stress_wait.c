@@ -80,13 +80,13 @@ static bool lock_rwlock(pthread_rwlock_t *l, bool write, bool timed)
     return result == 0;
 }
 
-#define UNLOCK(lock, real)                                                                                \
-    do {                                                                                                  \
-        struct deltaprof_owed owed_;                                                                      \
-        bool owes_ = deltaprof_lock_may_have_waiters(lock) && deltaprof_lock_release_begin(&owed_, lock); \
-        real(lock);                                                                                       \
-        if (owes_)                                                                                        \
-            deltaprof_lock_release_end(&owed_, NULL);                                                     \
+#define UNLOCK(lock, real)                                                                               \
+    do {                                                                                                 \
+        struct deltaprof_owed owed_;                                                                     \
+        bool owes_ = deltaprof_lock_may_have_waiters(lock) && deltaprof_lock_unlock_begin(&owed_, lock); \
+        real(lock);                                                                                      \
+        if (owes_)                                                                                       \
+            deltaprof_lock_unlock_end(&owed_, NULL);                                                     \
     } while (0)
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ unsafe fn alloc_due<I: GlobalAlloc>(inner: &I, layout: Layout, is_zeroed: bool) 
     let mut sample = Sample::new();
     ffi::deltaprof_sample_begin(&mut sample, HEAP, layout.size());
     let ptr = if is_zeroed { inner.alloc_zeroed(layout) } else { inner.alloc(layout) };
-    ffi::deltaprof_sample_leave_out(&mut sample, PASSING);
+    ffi::deltaprof_sample_skip_frames(&mut sample, PASSING);
     let site = Site::here();
     ffi::deltaprof_sample_end(&mut sample, ptr, &site);
     edge();
@@ -95,7 +95,7 @@ unsafe fn realloc_due<I: GlobalAlloc>(inner: &I, old: *mut u8, layout: Layout, n
     let mut sample = Sample::new();
     ffi::deltaprof_realloc_begin(&mut sample, HEAP, old, n);
     let ptr = inner.realloc(old, layout, n);
-    ffi::deltaprof_sample_leave_out(&mut sample, PASSING);
+    ffi::deltaprof_sample_skip_frames(&mut sample, PASSING);
     let site = Site::here();
     ffi::deltaprof_realloc_end(&mut sample, !ptr.is_null(), ptr, &site);
     edge();

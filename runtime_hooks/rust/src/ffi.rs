@@ -50,7 +50,7 @@ extern "C" {
     pub static deltaprof_poll_wanted: AtomicU8;
     pub static deltaprof_filter: Filter;
     pub fn deltaprof_sample_begin(sample: *mut Sample, heap: u32, n_bytes: usize);
-    pub fn deltaprof_sample_leave_out(sample: *mut Sample, n_frames: u32);
+    pub fn deltaprof_sample_skip_frames(sample: *mut Sample, n_frames: u32);
     pub fn deltaprof_sample_end(sample: *mut Sample, ptr: *const u8, site: *const Site);
     pub fn deltaprof_free_sampled(heap: u32, ptr: *const u8);
     pub fn deltaprof_realloc_begin(sample: *mut Sample, heap: u32, old: *const u8, n_bytes: usize);

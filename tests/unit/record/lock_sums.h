@@ -74,8 +74,8 @@ static int64_t contentions(unsigned label)
 static bool release(const void *lock)
 {
     struct deltaprof_owed owed;
-    if (!deltaprof_lock_may_have_waiters(lock) || !deltaprof_lock_release_begin(&owed, lock))
+    if (!deltaprof_lock_may_have_waiters(lock) || !deltaprof_lock_unlock_begin(&owed, lock))
         return false;
-    deltaprof_lock_release_end(&owed, NULL);
+    deltaprof_lock_unlock_end(&owed, NULL);
     return true;
 }

@@ -162,14 +162,14 @@ static void all_blocks_of_a_heap_are_forgotten_at_once(void **state)
         deltaprof_alloc(arenas, block(i), 3);
         deltaprof_alloc(other, block(i), 5);
     }
-    deltaprof_heap_forget_all(arenas);
+    deltaprof_heap_free_all(arenas);
     assert_int_equal(totals().free_v, before.free_v + 3000);
-    deltaprof_heap_forget_all(arenas);
+    deltaprof_heap_free_all(arenas);
     deltaprof_free(arenas, block(7));
     assert_int_equal(totals().free_v, before.free_v + 3000);
     deltaprof_free(other, block(7));
     assert_int_equal(totals().free_v, before.free_v + 3005);
-    deltaprof_heap_forget_all(other);
+    deltaprof_heap_free_all(other);
     assert_int_equal(totals().free_v, before.free_v + 8000);
 }
 

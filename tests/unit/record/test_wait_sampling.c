@@ -83,7 +83,7 @@ static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
     uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
     int64_t begin_ns = dp_clock_ns();
     for (int i = 0; i < MANY; i++)
-        deltaprof_lock_release_end(&owed, NULL);
+        deltaprof_lock_unlock_end(&owed, NULL);
     int64_t took_ns = dp_clock_ns() - begin_ns;
     tune(1, 1);
     double p = (double)OWED_NS / SCALE_NS, sigma = sqrt(MANY * p * (1 - p));
@@ -95,7 +95,7 @@ static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
     assert_true(fabs((double)sums.n - MANY) <= 5 * sigma / p);
     mark();
     for (int i = 0; i < MANY; i++) /* 1ns: every one */
-        deltaprof_lock_release_end(&owed, NULL);
+        deltaprof_lock_unlock_end(&owed, NULL);
     sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_WRITE, 0);
     assert_int_equal(sums.v - before_mutex[DELTAPROF_LOCK_WRITE].v, (int64_t)MANY * OWED_NS);
     assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
