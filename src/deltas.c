@@ -72,7 +72,7 @@ int deltaprof_delta_reset_ids(struct deltaprof_delta *delta)
 {
     if (!delta)
         return -EINVAL;
-    dp_consumer_forget_ids(consumer(delta));
+    dp_consumer_reset_ids(consumer(delta));
     return 0;
 }
 

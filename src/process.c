@@ -154,10 +154,10 @@ void deltaprof_resume(void)
 
 void deltaprof_before_thread_exit(void)
 {
-    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_alone_has_main_left())
+    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_alone_has_main_exited())
         return;
     int64_t kept = deltaprof_guard_enter();
-    dp_alone_main_leaves();
+    dp_alone_main_exits();
     dp_listen_before_thread_exit();
     dp_agent_before_thread_exit(dp_exit_deadline());
     deltaprof_guard_exit(kept);
@@ -185,7 +185,7 @@ void deltaprof_before_seccomp(void)
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
         dp_tick(deadline_ns);
     dp_agent_quiesce(deadline_ns);
-    dp_signals_release();
+    dp_signals_restore();
     dp_lock_lock(&dp_core.lock);
     dp_core.conf.thread = false; /* a name costs a system call */
     dp_labels_name_threads(false);
@@ -197,7 +197,7 @@ void deltaprof_before_seccomp(void)
         dp_log(DP_LOG_ERROR,
                "the program installs a seccomp filter or traps the clock (PR_SET_TSC); no more profiles are written");
     dp_log_before_seccomp();
-    dp_thread_take_no_turns();
+    dp_thread_never_wait();
     deltaprof_guard_exit(kept);
     errno = saved;
 }

@@ -119,8 +119,8 @@ static int write_delta(int kind, const char *path)
     int err = deltaprof_delta_write_uncommitted(consumers[kind], to_file, file);
     if (fclose(file) && !err)
         err = -errno;
-    int settled = err ? deltaprof_delta_abandon(consumers[kind]) : deltaprof_delta_commit(consumers[kind]);
-    return err ? err : settled;
+    int ended = err ? deltaprof_delta_abandon(consumers[kind]) : deltaprof_delta_commit(consumers[kind]);
+    return err ? err : ended;
 }
 
 /* write(kind, path): what changed since the last write of that kind in this process. */

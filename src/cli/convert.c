@@ -177,10 +177,10 @@ static int write_profile(struct dp_merge *merged, enum format format, int type, 
                                    .n_rows = rows.n,
                                    .n_types = (uint32_t)m->types.n};
     struct dp_formats_origin origin = {0};
-    int err = format == PPROF    ? dp_merge_write(merged, dp_cli_out_take, out)
-              : format == OTLP   ? dp_formats_write_otlp(&p, &origin, dp_cli_out_take, out)
-              : format == FOLDED ? dp_formats_write_folded(&p, (uint32_t)type, dp_cli_out_take, out)
-                                 : dp_formats_write_speedscope(&p, in, dp_cli_out_take, out);
+    int err = format == PPROF    ? dp_merge_write(merged, dp_cli_out_write, out)
+              : format == OTLP   ? dp_formats_write_otlp(&p, &origin, dp_cli_out_write, out)
+              : format == FOLDED ? dp_formats_write_folded(&p, (uint32_t)type, dp_cli_out_write, out)
+                                 : dp_formats_write_speedscope(&p, in, dp_cli_out_write, out);
     dp_vec_fini(&rows);
     return err;
 }

@@ -70,7 +70,7 @@ static int write_diff(struct options *o, const char *file, const char *path)
     struct dp_diff_result found = {0};
     int status = dp_cli_out_open(&out, "diff", path);
     if (!status)
-        status = dp_cli_out_close(&out, dp_diff_write(&o->diff, dp_cli_out_take, &out, &found));
+        status = dp_cli_out_close(&out, dp_diff_write(&o->diff, dp_cli_out_write, &out, &found));
     static const char *const what[] = {
         [DP_DIFF_CLAMP] = "written as 0", [DP_DIFF_DROP] = "left out", [DP_DIFF_KEEP] = "written as negative"};
     if (!status && found.n_went_down)

@@ -48,7 +48,7 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
     if (!status)
         status = dp_cli_out_open(&out, "merge", path);
     if (!status)
-        status = dp_cli_out_close(&out, dp_merge_write(&merged, dp_cli_out_take, &out));
+        status = dp_cli_out_close(&out, dp_merge_write(&merged, dp_cli_out_write, &out));
     dp_merge_fini(&merged);
     free(places);
     return status;

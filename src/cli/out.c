@@ -113,7 +113,7 @@ int dp_cli_out_open(struct dp_cli_out *out, const char *verb, const char *path)
     return out->gzip ? 0 : dp_cli_out_close(out, -ENOMEM);
 }
 
-int dp_cli_out_take(void *ctx, const void *bytes, size_t n_bytes)
+int dp_cli_out_write(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct dp_cli_out *out = ctx;
     return out->gzip ? dp_gzip_write(out->gzip, bytes, n_bytes) : write_all(out, bytes, n_bytes);

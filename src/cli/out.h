@@ -21,6 +21,6 @@ struct dp_cli_out {
  */
 int dp_cli_out_open(struct dp_cli_out *, const char *verb, const char *path);       /* of a profile: gzipped */
 int dp_cli_out_open_plain(struct dp_cli_out *, const char *verb, const char *path); /* of anything else */
-int dp_cli_out_take(void *out, const void *bytes, size_t n_bytes); /* a dp_pprof_write_fn for uncompressed bytes */
+int dp_cli_out_write(void *out, const void *bytes, size_t n_bytes); /* a dp_pprof_write_fn for uncompressed bytes */
 /* Gives the file its name if result is 0, else removes it. 0 or DP_EXIT_FAILED. */
 int dp_cli_out_close(struct dp_cli_out *, int result);

@@ -103,8 +103,8 @@ static int write_out(struct dp_timeline *timeline, enum format format, const cha
     int status = dp_cli_out_open_plain(&out, "timeline", path);
     if (status)
         return status;
-    int err = format == PERFETTO ? dp_timeline_write_perfetto(timeline, dp_cli_out_take, &out)
-                                 : dp_timeline_write_firefox(timeline, dp_cli_out_take, &out);
+    int err = format == PERFETTO ? dp_timeline_write_perfetto(timeline, dp_cli_out_write, &out)
+                                 : dp_timeline_write_firefox(timeline, dp_cli_out_write, &out);
     return dp_cli_out_close(&out, err);
 }
 

@@ -264,11 +264,11 @@ static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
         b->n_left = 0;
         n_text += 4;
         if (n_text == sizeof text) {
-            err = dp_cli_out_take(b->out, text, n_text);
+            err = dp_cli_out_write(b->out, text, n_text);
             n_text = 0;
         }
     }
-    return err || !n_text ? err : dp_cli_out_take(b->out, text, n_text);
+    return err || !n_text ? err : dp_cli_out_write(b->out, text, n_text);
 }
 
 static int finish_base64(struct base64 *b)
@@ -280,7 +280,7 @@ static int finish_base64(struct base64 *b)
     encode_three(b->left, text);
     for (size_t i = b->n_left + 1; i < 4; i++)
         text[i] = '=';
-    return dp_cli_out_take(b->out, text, sizeof text);
+    return dp_cli_out_write(b->out, text, sizeof text);
 }
 
 static int put_gzipped(void *gzip, const void *bytes, size_t n_bytes)
@@ -292,15 +292,15 @@ static int write_page(struct view *v, struct dp_cli_out *out)
 {
     static const char begin[] = "<script type=\"application/octet-stream\">", end[] = "</script>\n";
     struct base64 base64 = {.out = out};
-    int err = dp_cli_out_take(out, dp_view_page_before, dp_view_page_before_bytes);
+    int err = dp_cli_out_write(out, dp_view_page_before, dp_view_page_before_bytes);
     struct dp_gzip *gzip = err ? NULL : dp_gzip_new(put_base64, &base64);
     if (!err && !gzip)
         err = -ENOMEM;
-    if (err || (err = dp_cli_out_take(out, begin, sizeof begin - 1)) ||
+    if (err || (err = dp_cli_out_write(out, begin, sizeof begin - 1)) ||
         (err = dp_query_pack_write(&v->pack, put_gzipped, gzip)) || (err = dp_gzip_finish(gzip)) ||
-        (err = finish_base64(&base64)) || (err = dp_cli_out_take(out, end, sizeof end - 1)))
+        (err = finish_base64(&base64)) || (err = dp_cli_out_write(out, end, sizeof end - 1)))
         goto out;
-    err = dp_cli_out_take(out, dp_view_page_after, dp_view_page_after_bytes);
+    err = dp_cli_out_write(out, dp_view_page_after, dp_view_page_after_bytes);
 out:
     dp_gzip_free(gzip);
     return err;

@@ -82,7 +82,8 @@ static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts,
     return keep(rows, &inherited);
 }
 
-static void settle(unsigned kind)
+/* Before the counters of a kind are read. */
+static void prepare(unsigned kind)
 {
     if (kind == DP_KIND_BLOCK)
         dp_wait_count_under_way();
@@ -99,7 +100,7 @@ static bool is_filtered(unsigned kind, unsigned locks, dp_record_id id)
 
 int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows)
 {
-    settle(kind);
+    prepare(kind);
     rows->n_more = 0;
     uint32_t n = dp_table_count(kind);
     int err = base ? grow(kind, base, n) : 0;
@@ -127,7 +128,7 @@ int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struc
 
 void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const int64_t *values), void *ctx)
 {
-    settle(kind);
+    prepare(kind);
     uint32_t n = dp_table_count(kind);
     for (uint32_t id = 0; id < n; id++) {
         struct dp_baseline_entry origin = fork_base(kind, id);

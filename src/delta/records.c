@@ -9,7 +9,7 @@
  *
  * An id is a short cut to an entry, not a key. When an id is first met, the entry is found by its stack, as without
  * ids. Later the id alone finds it, and the stack is not read. So ids may be renumbered at any time without a loss
- * (dp_records_forget_ids), and records of one key with different ids are still summed.
+ * (dp_records_reset_ids), and records of one key with different ids are still summed.
  *
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. An
  *    unchanged record has no row until a second record of its key comes; its values are then those of the entry.

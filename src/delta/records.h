@@ -32,7 +32,7 @@ int dp_records_subtract(struct dp_records *, const struct dp_dump *dump, struct 
 void dp_records_commit(struct dp_records *, const struct dp_rows *rows);
 
 /* Forgets all ids: later dumps may use the same ids for other records. */
-void dp_records_forget_ids(struct dp_records *);
+void dp_records_reset_ids(struct dp_records *);
 
 /* The block size of a row's record, for the label `bytes`; 0: no label. */
 int64_t dp_records_size(const struct dp_records *, const struct dp_row *row);

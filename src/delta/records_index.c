@@ -100,7 +100,7 @@ void dp_records_add_id(struct dp_records *r, uint64_t id, uint32_t entry)
     r->states.at[entry].id = id;
 }
 
-void dp_records_forget_ids(struct dp_records *r)
+void dp_records_reset_ids(struct dp_records *r)
 {
     clear_id_slots(r);
     for (size_t i = 0; i < r->states.n; i++)

@@ -107,24 +107,24 @@ static void *run(void *arg)
 }
 
 struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
-                              void (*orphan)(void *arg, int result), void *arg, int *error)
+                              void (*orphan)(void *arg, int result), void *arg, int *err)
 {
     if (dp_add_relaxed(&n_bodies, 1) >= BODIES_MAX) {
         dp_sub_relaxed(&n_bodies, 1);
-        *error = -EBUSY;
+        *err = -EBUSY;
         return NULL;
     }
     struct dp_body *b = dp_mem_map(sizeof *b);
     if (!b) {
-        *error = -ENOMEM;
+        *err = -ENOMEM;
         goto out;
     }
     b->produce = produce;
     b->orphan = orphan;
     b->arg = arg;
     b->relayed = dp_relay_is_used();
-    *error = dp_spawn(NULL, STACK_BYTES, run, b);
-    if (!*error)
+    *err = dp_spawn(NULL, STACK_BYTES, run, b);
+    if (!*err)
         return b;
     dp_mem_unmap(b, sizeof *b);
 out:
@@ -166,7 +166,7 @@ ssize_t dp_body_read(struct dp_body *b, void *buf, size_t n_bytes)
     return -EAGAIN;
 }
 
-int dp_body_is_settled(struct dp_body *b)
+bool dp_body_is_status_fixed(struct dp_body *b)
 {
     return (dp_load_acquire(&b->state) & ENDED) ||
            dp_load_acquire(&b->head) - dp_load_relaxed(&b->tail) >= RING_BYTES / 2;

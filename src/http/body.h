@@ -15,18 +15,18 @@ struct dp_body;
 
 /*
  * Creates a thread that runs produce(arg, fn, ctx). read returns the bytes given to fn, then produce's result. If the
- * reader closes before the end, the thread calls orphan(arg, result). NULL and *error: no memory, no thread, or too
+ * reader closes before the end, the thread calls orphan(arg, result). NULL and *err: no memory, no thread, or too
  * many bodies at work (-EBUSY). Ownership: arg belongs to the thread until read returned the result, or close returned
  * 1.
  */
 struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
-                              void (*orphan)(void *arg, int result), void *arg, int *error);
+                              void (*orphan)(void *arg, int result), void *arg, int *err);
 
 /* As deltaprof_http_read. Never waits. */
 ssize_t dp_body_read(struct dp_body *, void *buf, size_t n_bytes);
 bool dp_body_ready(struct dp_body *); /* whether read would not return -EAGAIN */
-/* Before the first read: whether the producer has ended, or the reply is long. An early failure is known then. */
-int dp_body_is_settled(struct dp_body *);
+/* Before the first read: whether an early failure would be known: the producer has ended, or the reply is long. */
+bool dp_body_is_status_fixed(struct dp_body *);
 bool dp_body_failed(struct dp_body *);
 
 /*

@@ -3,15 +3,15 @@
  * http/cursor.c - keeps the cursors of the endpoint in an array of fixed size. One lock protects only look-ups and
  * marking.
  *
- * A cursor is {settled, sent, open}: `settled` is the last reply that is known to have arrived; `sent` is the last one
+ * A cursor is {arrived, sent, open}: `arrived` is the last reply that is known to have arrived; `sent` is the last one
  * that was begun; `open` means that the write of `sent` succeeded and only the client knows whether it arrived. The
  * consumer holds the pending copy of `sent`, which is then committed or abandoned:
  *
- *     settled --write--> open --after=sent--> settled (committed)
- *                             --anything else--> settled (abandoned; the next reply covers that time as well)
+ *     closed --write--> open --after=sent--> closed (committed)
+ *                            --anything else--> closed (abandoned; the next reply covers that time as well)
  *
- * The shared default cursor of each kind has its own place, if it has no filter. Any other cursor counts as named. A
- * named cursor that is idle longer than its time to live is freed. If all places are used, or there is no memory for a
+ * The shared default cursor of each kind has a slot of its own, if it has no filter. Any other cursor counts as named.
+ * A named cursor that is idle longer than its time to live is freed. If all slots are used, or there is no memory for a
  * new cursor, the least recently used idle one is freed. So a client that uses many names can make other named cursors
  * lose their baseline, but cannot break the endpoint.
  */
@@ -27,11 +27,11 @@
 #include <string.h>
 
 struct dp_cursor {
-    struct dp_consumer *consumer; /* NULL: a free place */
+    struct dp_consumer *consumer; /* NULL: a free slot */
     char name[DP_CURSOR_NAME_MAX + 1];
     unsigned kind, locks;
-    bool taken, open;
-    uint64_t settled, sent;
+    bool locked, open;
+    uint64_t arrived, sent;
     int64_t used_ns;
 };
 
@@ -59,28 +59,28 @@ static struct dp_cursor *find(const struct dp_cursor_key *key)
     return NULL;
 }
 
-static void forget(struct dp_cursor *c)
+static void drop(struct dp_cursor *c)
 {
     dp_consumer_free(c->consumer);
     memset(c, 0, sizeof *c);
 }
 
-static void forget_expired(int64_t now)
+static void drop_expired(int64_t now)
 {
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
-        if (named[i].consumer && !named[i].taken && now - named[i].used_ns > ttl_ns)
-            forget(&named[i]);
+        if (named[i].consumer && !named[i].locked && now - named[i].used_ns > ttl_ns)
+            drop(&named[i]);
 }
 
 /* Frees the least recently used idle cursor. False: every named cursor is in use. */
-static bool forget_oldest(void)
+static bool drop_oldest(void)
 {
     struct dp_cursor *oldest = NULL;
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
-        if (named[i].consumer && !named[i].taken && (!oldest || named[i].used_ns < oldest->used_ns))
+        if (named[i].consumer && !named[i].locked && (!oldest || named[i].used_ns < oldest->used_ns))
             oldest = &named[i];
     if (oldest)
-        forget(oldest);
+        drop(oldest);
     return oldest;
 }
 
@@ -92,33 +92,33 @@ static struct dp_cursor *vacant(const struct dp_cursor_key *key)
         for (size_t i = 0; i < DP_CURSORS_MAX; i++)
             if (!named[i].consumer)
                 return &named[i];
-    } while (forget_oldest());
+    } while (drop_oldest());
     return NULL;
 }
 
-struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *key, bool from_now, int *error)
+struct dp_cursor *dp_cursor_lock(const struct dp_cursor_key *key, bool from_now, int *err)
 {
     int64_t now = dp_clock_ns();
     dp_store_relaxed(&used, true);
     dp_lock_lock(&lock);
     struct dp_cursor *c = find(key);
-    if (c && c->taken) {
-        *error = -EBUSY;
+    if (c && c->locked) {
+        *err = -EBUSY;
         c = NULL;
         goto out;
     }
     if (!c) {
-        forget_expired(now);
+        drop_expired(now);
         c = vacant(key);
         if (!c) {
-            *error = -ENOSPC;
+            *err = -ENOSPC;
             goto out;
         }
         do
             c->consumer = dp_consumer_new(key->kind, NULL);
-        while (!c->consumer && forget_oldest());
+        while (!c->consumer && drop_oldest());
         if (!c->consumer) {
-            *error = -ENOMEM;
+            *err = -ENOMEM;
             c = NULL;
             goto out;
         }
@@ -129,17 +129,17 @@ struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *key, bool from_now,
         c->locks = key->locks;
         strncpy(c->name, key->name, DP_CURSOR_NAME_MAX);
     }
-    c->taken = true;
+    c->locked = true;
     c->used_ns = now;
 out:
     dp_lock_unlock(&lock);
     return c;
 }
 
-void dp_cursor_release(struct dp_cursor *c)
+void dp_cursor_unlock(struct dp_cursor *c)
 {
     dp_lock_lock(&lock);
-    c->taken = false;
+    c->locked = false;
     c->used_ns = dp_clock_ns();
     dp_lock_unlock(&lock);
 }
@@ -152,12 +152,12 @@ struct dp_consumer *dp_cursor_consumer(struct dp_cursor *c)
 int dp_cursor_next(struct dp_cursor *c, bool acknowledges, uint64_t after, uint64_t *seq)
 {
     bool has_it = acknowledges && c->open && after == c->sent;
-    if (acknowledges && !has_it && after != c->settled)
+    if (acknowledges && !has_it && after != c->arrived)
         return -ESTALE;
     if (c->open) {
         if (has_it) {
             dp_consumer_commit(c->consumer);
-            c->settled = c->sent;
+            c->arrived = c->sent;
         } else {
             dp_consumer_abandon(c->consumer);
         }
@@ -167,12 +167,12 @@ int dp_cursor_next(struct dp_cursor *c, bool acknowledges, uint64_t after, uint6
     return 0;
 }
 
-void dp_cursor_settle(struct dp_cursor *c, uint64_t seq, enum dp_cursor_fate fate)
+void dp_cursor_end_write(struct dp_cursor *c, uint64_t seq, enum dp_cursor_outcome outcome)
 {
-    switch (fate) {
+    switch (outcome) {
     case DP_CURSOR_ARRIVED:
         dp_consumer_commit(c->consumer);
-        c->settled = seq;
+        c->arrived = seq;
         break;
     case DP_CURSOR_LOST:
         dp_consumer_abandon(c->consumer);
@@ -187,9 +187,9 @@ uint64_t dp_cursor_peek(const struct dp_cursor_key *key)
 {
     dp_lock_lock(&lock);
     struct dp_cursor *c = find(key);
-    uint64_t settled = c ? c->settled : 0;
+    uint64_t arrived = c ? c->arrived : 0;
     dp_lock_unlock(&lock);
-    return settled;
+    return arrived;
 }
 
 static void visit(const struct dp_cursor *c, void (*fn)(void *, const struct dp_cursor_key *, int64_t), void *ctx)

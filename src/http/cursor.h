@@ -2,9 +2,9 @@
 /*
  * http/cursor.h - named baselines ("cursors"): which profile each client of a delta has received last.
  *
- * Every reply of a cursor has a sequence number. It is settled when its delivery is known. A client that sends after=N
- * settles its last reply itself: N is the last reply that it has. Context: any thread above the waterline; between take
- * and release one caller alone uses a cursor.
+ * Every reply of a cursor has a sequence number. It is open while only the client knows whether it arrived. A client
+ * that sends after=N says so itself: N is the last reply that it has. Context: any thread above the waterline; between
+ * lock and unlock one caller alone uses a cursor.
  */
 #pragma once
 
@@ -29,25 +29,25 @@ struct dp_cursor_key {
 };
 
 /*
- * Takes the cursor of this key until dp_cursor_release. Makes
- * it if it is new, perhaps in place of the least recently used idle one; from_now: a new one begins now, not at start.
- * NULL and *error: -EBUSY, another reply uses it; -ENOSPC, DP_CURSORS_MAX named cursors are in use; -ENOMEM.
+ * Locks the cursor of this key until dp_cursor_unlock. Makes it if it is new, perhaps instead of the least recently
+ * used idle one; from_now: a new one begins now, not at start. NULL and *err: -EBUSY, another reply uses it; -ENOSPC,
+ * DP_CURSORS_MAX named cursors are in use; -ENOMEM.
  */
 #define DP_CURSORS_MAX 96 /* not counting the default ones */
-struct dp_cursor *dp_cursor_take(const struct dp_cursor_key *, bool from_now, int *error);
-void dp_cursor_release(struct dp_cursor *);
+struct dp_cursor *dp_cursor_lock(const struct dp_cursor_key *, bool from_now, int *err);
+void dp_cursor_unlock(struct dp_cursor *);
 
 struct dp_consumer *dp_cursor_consumer(struct dp_cursor *);
 
 /*
- * Settles the last reply, if it is open: it arrived if the client acknowledges it, else it is lost. Then gives the next
- * reply's number. -ESTALE: `after` is neither the last settled nor the last sent; nothing changes.
+ * Closes the last reply, if it is open: it arrived if the client acknowledges it, else it is lost. Then gives the next
+ * reply's number. -ESTALE: `after` is neither the last that arrived nor the last sent; nothing changes.
  */
 int dp_cursor_next(struct dp_cursor *, bool acknowledges, uint64_t after, uint64_t *seq);
 
 /* Says how the write of reply seq ended: arrived, lost, or only the client knows. */
-enum dp_cursor_fate { DP_CURSOR_ARRIVED, DP_CURSOR_LOST, DP_CURSOR_OPEN };
-void dp_cursor_settle(struct dp_cursor *, uint64_t seq, enum dp_cursor_fate fate);
+enum dp_cursor_outcome { DP_CURSOR_ARRIVED, DP_CURSOR_LOST, DP_CURSOR_OPEN };
+void dp_cursor_end_write(struct dp_cursor *, uint64_t seq, enum dp_cursor_outcome outcome);
 
 /*
  * The number of the last reply that is known to have arrived; 0: none, or no such cursor. For HEAD, which makes no

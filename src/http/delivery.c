@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/delivery.c - writes one profile for a client and settles its baseline. A delta uses its cursor's consumer, which
- * stays taken until the end; a cumulative profile or a window gets a separate consumer. Only bytes that arrived move a
- * baseline: a failed write has abandoned its rows already; a lost one abandons them here; one that the client will
- * acknowledge leaves them open.
+ * http/delivery.c - writes one profile for a client, and moves its baseline or leaves it. A delta uses its cursor's
+ * consumer, which stays taken until the end; a cumulative profile or a window gets a separate consumer. Only bytes that
+ * arrived move a baseline: a failed write has abandoned its rows already; a lost one abandons them here; one that the
+ * client will acknowledge leaves them open.
  */
 #include "http/delivery.h"
 
@@ -43,7 +43,7 @@ static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const
 {
     int err = 0;
     struct dp_cursor_key key = key_of(q);
-    struct dp_cursor *cursor = dp_cursor_take(&key, q->from_now, &err);
+    struct dp_cursor *cursor = dp_cursor_lock(&key, q->from_now, &err);
     if (!cursor) {
         *message = err == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
                    : err == -ENOSPC ? "too many cursors have a reply under way"
@@ -51,7 +51,7 @@ static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const
         return 503;
     }
     if (dp_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
-        dp_cursor_release(cursor);
+        dp_cursor_unlock(cursor);
         *message = "after: neither the last reply that arrived nor the last that was sent; ask without it";
         return 409;
     }
@@ -96,11 +96,11 @@ void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool wri
 {
     if (d->cursor) {
         if (written)
-            dp_cursor_settle(d->cursor, d->seq,
-                             q->acknowledges ? DP_CURSOR_OPEN
-                             : arrived       ? DP_CURSOR_ARRIVED
-                                             : DP_CURSOR_LOST);
-        dp_cursor_release(d->cursor);
+            dp_cursor_end_write(d->cursor, d->seq,
+                                q->acknowledges ? DP_CURSOR_OPEN
+                                : arrived       ? DP_CURSOR_ARRIVED
+                                                : DP_CURSOR_LOST);
+        dp_cursor_unlock(d->cursor);
     } else {
         dp_consumer_free(d->consumer);
     }

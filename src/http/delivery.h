@@ -26,5 +26,6 @@ int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const cha
 /* Writes the profile. Returns as dp_consumer_write does; fn's error too. */
 int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_pprof_write_fn fn, void *ctx);
 
-/* Settles the cursor and releases all. written: the write succeeded; arrived: and its bytes reached the client. */
+/* Tells the cursor the outcome and frees all. written: the write succeeded; arrived: and its bytes reached the client.
+ */
 void dp_delivery_end(struct dp_delivery *, const struct dp_request *, bool written, bool arrived);

@@ -10,7 +10,8 @@
  * 503 with a line of text; if it fails later, or the host has already read the status, the body is cut off.
  *
  * Ownership: the host owns a reply until it ends it. If the producer is still at work then, the producer becomes the
- * owner: its next write fails, and it settles the cursor as lost (release_reply on its thread). So an end never waits.
+ * owner: its next write fails, and it tells the cursor that the reply is lost (free_reply on its thread). So an end
+ * never waits.
  *
  * Delivered means that produce succeeded, that read returned the end, and that the host said so. Otherwise the baseline
  * stays.
@@ -56,7 +57,7 @@ struct deltaprof_http_reply {
     int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
     struct dp_body *body;
     bool has_body, ended;
-    bool settled;      /* the status is fixed */
+    bool status_fixed;
     _Atomic bool told; /* the host has read the status already; relaxed: one thread uses the reply */
     int result;
 
@@ -140,9 +141,10 @@ static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
 }
 
 /*
- * Settles and frees the reply. `arrived`: see the top. Runs on the host's thread, or, for an orphan, on the producer's.
+ * Tells the cursor the outcome and frees the reply. `arrived`: see the top. Runs on the host's thread, or, for an
+ * orphan, on the producer's.
  */
-static void release_reply(struct deltaprof_http_reply *r, bool arrived)
+static void free_reply(struct deltaprof_http_reply *r, bool arrived)
 {
     dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
     dp_vec_fini(&r->text);
@@ -155,7 +157,7 @@ static void orphaned(void *arg, int result)
     struct deltaprof_http_reply *r = arg;
     r->ended = true;
     r->result = result;
-    release_reply(r, false);
+    free_reply(r, false);
 }
 
 /* While too many bodies are at work, a window stays open a little longer; a reply without a window is refused. */
@@ -188,11 +190,11 @@ static void write_line(struct deltaprof_http_reply *r)
     snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
 }
 
-/* Fixes the status, when the body is settled. */
-static void settle(struct deltaprof_http_reply *r)
+/* When no early failure can come any more. */
+static void fix_status(struct deltaprof_http_reply *r)
 {
     int result = r->result;
-    r->settled = true;
+    r->status_fixed = true;
     if (dp_load_relaxed(&r->told) || (r->body && !dp_body_failed(r->body)) || (!r->body && !r->ended))
         return;
     if (r->body)
@@ -286,11 +288,11 @@ int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
         if (r->window_ns)
             return BUSY_NS;
     }
-    if (!r->settled) {
-        if (!r->ended && !dp_body_is_settled(r->body))
+    if (!r->status_fixed) {
+        if (!r->ended && !dp_body_is_status_fixed(r->body))
             return POLL_NS;
         int64_t kept = deltaprof_guard_enter();
-        settle(r);
+        fix_status(r);
         deltaprof_guard_exit(kept);
         if (!r->has_body)
             return 0;
@@ -356,11 +358,11 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
         bool arrived = delivered && r->ended && !r->result;
         int result;
         if (!r->body) {
-            release_reply(r, arrived);
+            free_reply(r, arrived);
         } else if (dp_body_close(r->body, &result)) {
             r->ended = true;
             r->result = result;
-            release_reply(r, arrived);
+            free_reply(r, arrived);
         }
     }
     dp_mem_yield(yielded);

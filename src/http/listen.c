@@ -152,7 +152,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
 static void *serve_apart(void *unused)
 {
     dp_thread_is_ours();
-    dp_alone_enter();
+    dp_alone_thread_begins();
     dp_relay_use();
     dp_mem_yield(true);
     pthread_setname_np(pthread_self(), "deltaprof-http");
@@ -174,7 +174,7 @@ static void *serve_apart(void *unused)
         close(stop_fd);
     }
     dp_relay_close();
-    dp_alone_leave();
+    dp_alone_thread_ends();
     return unused;
 }
 
@@ -190,7 +190,7 @@ static bool gives_way(void)
 /* Whether only threads of the profiler are left: then the endpoint must not keep the process alive. */
 static bool is_over(void)
 {
-    if (!dp_alone_has_main_left())
+    if (!dp_alone_has_main_exited())
         return false;
     dp_store_relaxed(&endpoint.look_ns, dp_clock_ns() + LOOK_NS);
     return dp_alone_is();
@@ -217,7 +217,7 @@ static void *run(void *unused)
 {
     bool is_closed, goes_on;
     dp_thread_is_ours();
-    dp_alone_enter();
+    dp_alone_thread_begins();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
     do {
         is_closed = dp_relay_run(&endpoint.due_ns);
@@ -225,7 +225,7 @@ static void *run(void *unused)
     } while (goes_on && gives_way());
     if (goes_on)
         run_server();
-    dp_alone_leave();
+    dp_alone_thread_ends();
     return unused;
 }
 

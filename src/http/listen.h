@@ -23,7 +23,7 @@ bool dp_listen_stop(void);
 /* The same, and it is never started again. */
 void dp_listen_forbid(void);
 /*
- * To be called before the main thread calls pthread_exit, after dp_alone_main_leaves: the endpoint goes on until the
+ * To be called before the main thread calls pthread_exit, after dp_alone_main_exits: the endpoint goes on until the
  * program's last thread has ended. May wait a moment.
  */
 void dp_listen_before_thread_exit(void);

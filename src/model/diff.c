@@ -139,7 +139,7 @@ int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_decod
     if (!err)
         err = dp_model_add(&diff->model, d, add_row, diff, error);
     if (!err)
-        err = dp_model_header_take(&diff->header, &diff->model, d);
+        err = dp_model_header_fill(&diff->header, &diff->model, d);
     if (!err && diff->turn == 1) {
         diff->compact_bytes = dp_model_size(&diff->model);
         err = choose_flows(diff, error);

@@ -161,7 +161,7 @@ int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_me
     if (main_before)
         merge->model.main_mapping = main_before; /* the main mapping stays that of the first profile */
     if (!err && merge->n_profiles++ == 0)
-        err = dp_model_header_take(&merge->header, &merge->model, d);
+        err = dp_model_header_fill(&merge->header, &merge->model, d);
     else if (!err)
         err = dp_model_header_join(&merge->header, &merge->model, d);
     if (err == -ENOMEM)

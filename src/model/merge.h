@@ -67,7 +67,7 @@ struct dp_merge {
     size_t n_profiles;
     bool with_inherited; /* set by the caller: inherited memory counts for each process that has it */
 
-    /* After settle. */
+    /* After choose. */
     size_t n_counted; /* processes whose in-use values were summed */
     size_t n_ended;   /* processes that have ended */
     size_t n_without; /* processes whose inherited memory was left out */

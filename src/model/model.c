@@ -256,7 +256,7 @@ static int add_sample(struct dp_model *m, const struct dp_decode *d, size_t i, u
                       struct dp_decode_error *error)
 {
     struct dp_model_repeat_sample parts;
-    if (!dp_model_repeat_take(&m->repeat, d, i, &parts))
+    if (!dp_model_repeat_split(&m->repeat, d, i, &parts))
         return take_apart(m, d, i, row, error);
     *row = dp_index_guess(&m->row_index);
     if (dp_model_repeat_is(&m->repeat, d, &parts, *row)) {

@@ -37,8 +37,8 @@ static const uint8_t *take_field(const uint8_t *base, const uint8_t *at, const u
     return at + n_bytes;
 }
 
-int dp_model_repeat_take(const struct dp_model_repeat *r, const struct dp_decode *d, size_t i,
-                         struct dp_model_repeat_sample *s)
+int dp_model_repeat_split(const struct dp_model_repeat *r, const struct dp_decode *d, size_t i,
+                          struct dp_model_repeat_sample *s)
 {
     const uint8_t *at = d->bytes + d->samples.at[i].offset, *end = at + d->samples.at[i].n_bytes;
     if (!r->is_on || !(at = take_field(d->bytes, at, end, LOCATIONS, &s->locations)) ||

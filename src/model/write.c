@@ -18,7 +18,7 @@ static bool is_pair(const struct dp_decode *d, size_t comment)
     return dp_model_pairs_is_comment(text, n_bytes);
 }
 
-int dp_model_header_take(struct dp_model_header *header, const struct dp_model *m, const struct dp_decode *d)
+int dp_model_header_fill(struct dp_model_header *header, const struct dp_model *m, const struct dp_decode *d)
 {
     dp_vec_clear(&header->comments);
     dp_vec_clear(&header->unknown);

@@ -102,7 +102,7 @@ static dp_frame_id search(const struct index *in, uint64_t at, uint32_t n_slots,
             if (!mine)
                 return 0;
             if (!*mine) {
-                *mine = dp_id_take(&next_id, capacity);
+                *mine = dp_id_next(&next_id, capacity);
                 if (!*mine)
                     return 0;
                 frames[*mine] = *frame;

@@ -10,7 +10,7 @@
  * Returns the next id, or 0 when all `capacity` ids are taken; *next then stays near capacity, however often this is
  * called. Relaxed: the id publishes nothing; a separate release publishes the row. Context: hook.
  */
-static inline uint32_t dp_id_take(_Atomic uint32_t *next, uint32_t capacity)
+static inline uint32_t dp_id_next(_Atomic uint32_t *next, uint32_t capacity)
 {
     if (dp_load_relaxed(next) >= capacity)
         return 0;

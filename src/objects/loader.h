@@ -28,7 +28,7 @@ bool dp_loader_find(uintptr_t pc, struct dp_loaded *loaded);
 /* The same, by the file's headers in memory: the only way with an older glibc. */
 bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded);
 /* Forgets which pages belonged to no file: a file may be mapped there now. */
-void dp_loader_forget(void);
+void dp_loader_clear(void);
 
 /* Fills *loaded, except for the name, from program headers. False: they describe nothing that could be loaded. */
 bool dp_loader_measure(const ElfW(Phdr) * headers, size_t n, uintptr_t bias, struct dp_loaded *loaded);

@@ -38,7 +38,7 @@ enum { PAGE = 4096, PAGES_MAX = 1 << 15, HOLE_MAX = 512, PHDRS_MAX = 64, RUNS = 
 static _Atomic uint64_t runs[RUNS];
 static _Atomic uint32_t next_run;
 
-void dp_loader_forget(void)
+void dp_loader_clear(void)
 {
     for (int i = 0; i < RUNS; i++)
         dp_store_relaxed(&runs[i], 0);

@@ -163,7 +163,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
         uint32_t id = dp_load_acquire(slot); /* [OBJECT] */
         if (!id) {
             if (!mine) {
-                mine = dp_id_take(&next_id, capacity);
+                mine = dp_id_next(&next_id, capacity);
                 if (!mine)
                     return 0;
                 dp_store_relaxed(&seen.name, share_name(&seen, keep_name(found->name)));

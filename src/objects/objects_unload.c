@@ -29,7 +29,7 @@ static _Atomic uint32_t doubtful;
 static void check_all(void)
 {
     dp_store_relaxed(&doubtful, 0);
-    dp_loader_forget();
+    dp_loader_clear();
     bool moved = false;
     uint32_t n = dp_objects_count();
     for (dp_object_id id = 1; id < n; id++)

@@ -21,7 +21,7 @@ static const char *profile_name(const char *kind)
 
 static int put(struct dp_push_bytes *to, const void *bytes, size_t n_bytes)
 {
-    return dp_push_bytes_take(to, bytes, n_bytes);
+    return dp_push_bytes_append(to, bytes, n_bytes);
 }
 
 static int put_text(struct dp_push_bytes *to, const char *text)

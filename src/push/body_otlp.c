@@ -36,7 +36,7 @@ int dp_push_body_otlp(struct dp_push_body *body, struct dp_push_profile *p, size
                                          .n_rows = part->n_rows,
                                          .first_type = part->first_type,
                                          .n_types = part->n_types};
-    struct dp_gzip *gzip = dp_gzip_new(dp_push_bytes_take, &body->bytes);
+    struct dp_gzip *gzip = dp_gzip_new(dp_push_bytes_append, &body->bytes);
     if (!gzip)
         return -ENOMEM;
     int err = dp_formats_write_otlp(&profile, &from, take_gzip, gzip);

@@ -51,7 +51,7 @@ static size_t take(char *bytes, size_t size, size_t n_items, void *http)
 {
     struct dp_push_http *h = http;
     size_t n = size * n_items, room = REPLY_BYTES - h->reply.n;
-    if (dp_push_bytes_take(&h->reply, bytes, n < room ? n : room))
+    if (dp_push_bytes_append(&h->reply, bytes, n < room ? n : room))
         return 0;
     return n; /* bytes that do not fit are dropped */
 }

@@ -18,7 +18,7 @@
 
 #define FILE_MAX ((off_t)256 << 20)
 
-int dp_push_bytes_take(void *bytes, const void *more, size_t n_more)
+int dp_push_bytes_append(void *bytes, const void *more, size_t n_more)
 {
     struct dp_push_bytes *to = bytes;
     if (!dp_vec_room(to, n_more))
@@ -272,9 +272,9 @@ int dp_push_profile_write(struct dp_push_profile *p, size_t part, int64_t now_ns
     int64_t start_ns, duration_ns;
     bool is_cut = dp_push_profile_window(p, now_ns, &start_ns, &duration_ns);
     if (p->file.n && p->parts.n == 1 && !is_cut)
-        return dp_push_bytes_take(to, p->file.at, p->file.n);
+        return dp_push_bytes_append(to, p->file.at, p->file.n);
     int err = is_cut ? add_comment(p, &header) : 0;
-    struct dp_gzip *gzip = err ? NULL : dp_gzip_new(dp_push_bytes_take, to);
+    struct dp_gzip *gzip = err ? NULL : dp_gzip_new(dp_push_bytes_append, to);
     if (!gzip)
         return err ? err : -ENOMEM;
     err = write_part(p, &p->parts.at[part], &header, take_gzip, gzip);

@@ -41,8 +41,8 @@ struct dp_push_bytes {
     uint8_t *at;
     size_t n, cap;
 };
-int dp_push_bytes_take(void *bytes, const void *more,
-                       size_t n_more); /* a dp_pprof_write_fn on a struct dp_push_bytes */
+int dp_push_bytes_append(void *bytes, const void *more,
+                         size_t n_more); /* a dp_pprof_write_fn on a struct dp_push_bytes */
 
 /* The window of the profile, after what the receiver takes at this time. True: it was cut or moved. */
 bool dp_push_profile_window(const struct dp_push_profile *, int64_t now_ns, int64_t *start_ns, int64_t *duration_ns);

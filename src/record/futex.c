@@ -7,8 +7,8 @@
  *
  * - What it waits for is not known yet (futex_class.h). The stack is captured first, because the class of the wait
  *   comes from it. The clock is read after that: the wait begins with the system call.
- * - A wake is a release: its thread pays for the waits on that word. If it wakes waiters that the word's slots have not
- *   (of another process, or put there by a requeue), those waits end as [hand-over].
+ * - A wake counts as an unlock: its thread pays for the waits on that word. If it wakes waiters that the word's slots
+ * have not (of another process, or put there by a requeue), those waits end as [hand-over].
  * - A call that finds another value in the word has not waited (EAGAIN), which contended locks see often. A holder may
  *   have paid for it meanwhile; then the time paid for is added to the waiter's row, so that both profiles agree.
  * - A lock of its own that reports its waits (locks.h) enters the kernel by the same calls: a wait inside a wait of the
@@ -20,7 +20,7 @@
 #include "record/futex_class.h"
 #include "record/labels.h"
 #include "record/pairing.h"
-#include "record/released.h"
+#include "record/last_unlock.h"
 #include "record/wait_event.h"
 #include "unwind/unwind.h"
 
@@ -59,7 +59,7 @@ static void hold(const void *word)
 {
     unsigned classes[16], n = dp_contended_classes(word, classes, 16);
     for (unsigned i = 0; i < n; i++)
-        dp_futex_class_holds(classes[i]);
+        dp_futex_class_note_holder(classes[i]);
 }
 
 static void pay(const struct dp_contended_debt *debt, dp_frame_id frame, dp_record_id waiter)
@@ -80,7 +80,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     if ((!dp_load_relaxed(&dp_wait_rates.mutex) && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
         dp_thread_is_nested(dp_thread_self(), site ? site->sp : caller.sp) || dp_waiting_is_inside((uintptr_t)wait))
         return;
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX), &stack,
                          &wait->record)) {
@@ -93,11 +93,11 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->begin_ns = dp_clock_ns();
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
     }
-    dp_event_leave(event);
+    dp_event_end(event);
     if (!wait->kind || !wait->blamed)
         return;
     wait->place = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
-    wait->listed = dp_waiters_enter(wait->place, wait->record, wait->begin_ns);
+    wait->listed = dp_waiters_add(wait->place, wait->record, wait->begin_ns);
     dp_waiting_entered(wait->waiting, wait->place, wait->listed);
     if (taken.ns)
         pay(&taken, DP_FRAME_UNKNOWN_HOLDER, 0);
@@ -111,7 +111,7 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
 {
     struct dp_contended_debt owed = {0, wait->class, wait->place};
     dp_frame_id frame = DP_FRAME_HAND_OVER;
-    dp_waiters_leave(wait->place, wait->listed);
+    dp_waiters_remove(wait->place, wait->listed);
     if (end == DELTAPROF_NOT_WAITED)
         return wait->place ? dp_contended_cancel(wait->place, wait->begin_ns) : 0;
     if (!wait->place) {
@@ -176,14 +176,14 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
         owed_ns += wake->debts[i].ns;
     if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, &share))
         return;
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* one wake, however many classes */
         int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
         dp_record_id id = dp_event_record(
             DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns);
-        dp_released_note(wake->word, id);
+        dp_last_unlock_note(wake->word, id);
         dp_pairing_note(&wake->pairing, i, id, n, ns);
     }
-    dp_event_leave(event);
+    dp_event_end(event);
 }

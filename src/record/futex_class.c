@@ -116,7 +116,7 @@ static void mark(dp_frame_id frame)
 }
 
 /* While the kind is not decided, each frame that may turn out to decide it is marked. */
-void dp_futex_class_holds(unsigned class)
+void dp_futex_class_note_holder(unsigned class)
 {
     uint32_t number = class >= FIRST_OTHER ? dp_load_acquire(&classes[class - FIRST_OTHER]) : 0; /* [CLASS] */
     if (number & 1) {

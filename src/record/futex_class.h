@@ -50,7 +50,7 @@ int dp_futex_class_init(void);
 unsigned dp_futex_class_of(dp_record_id record, bool *may_hold);
 
 /* A thread that waited for a word of this class, and was woken, now wakes others on that word. */
-void dp_futex_class_holds(unsigned class);
+void dp_futex_class_note_holder(unsigned class);
 
 /* ---- for reports ---- */
 

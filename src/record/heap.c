@@ -209,7 +209,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     uintptr_t key = DELTAPROF_KEY(sample->heap, ptr);
     dp_thread_self()->guard |= DP_GUARD_BUSY;
     struct dp_live_place place = dp_live_blocks_prefetch(key);
-    bool held = dp_thread_hold();
+    bool borrowed = dp_thread_borrow();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_left_out, 0))
         leave_out(&stack, sample->n_left_out);
@@ -217,7 +217,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
         leave_out_code(&stack, outside);
     unsigned shard = dp_thread_shard(dp_thread_self());
     bool added = dp_record_find(DP_KIND_HEAP, sample->heap, dp_labels_now(&stack), &stack, &entry.record);
-    dp_thread_let_go(held);
+    dp_thread_return(borrowed);
     if (!added)
         return;
     dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/wait.c - the hooks of locks: record waits and releases. Steps: weight, stack, table; contended.c keeps the
+ * record/wait.c - the hooks of locks: record waits and unlocks. Steps: weight, stack, table; contended.c keeps the
  * time that holders owe.
  *
  * A wait costs two clock reads, two atomic steps on its lock's word and its stack, while the thread waits anyway or
@@ -14,11 +14,11 @@
  * interrupted) records nothing, because the walk's memory has one user per thread. For contended.c that is a missed
  * event.
  *
- * mutex_rate: the words count every wait; one release in n, at random, is recorded n-fold. Time without a
- * known holder is recorded on a synthetic frame: it needs no stack, so it is always recorded.
+ * mutex_rate: the words count every wait; one unlock in n, at random, is recorded n-fold. Time without a known holder
+ * is recorded on a synthetic frame: it needs no stack, so it is always recorded.
  *
- * A busy lock has many releases for each wait, and the stack of each would be captured. So a release that owes less
- * than block_rate is weighed as a wait of that length is. Beyond 1,000 captures, and one a millisecond, the releases
+ * A busy lock has many unlocks for each wait, and the stack of each would be captured. So an unlock that owes less
+ * than block_rate is weighed as a wait of that length is. Beyond 1,000 captures, and one a millisecond, the unlocks
  * that owe less than a millisecond are weighed by a millisecond. Whether one is weighed depends only on earlier ones,
  * so sums stay unbiased. With block_rate=1ns each is recorded.
  *
@@ -34,7 +34,7 @@
 #include "record/gate.h"
 #include "record/pairing.h"
 #include "record/labels.h"
-#include "record/released.h"
+#include "record/last_unlock.h"
 #include "store/pairs.h"
 #include "store/store.h"
 #include "store/table.h"
@@ -114,13 +114,13 @@ static unsigned public_kind(unsigned contended)
 static void register_wait(struct dp_wait *wait, const void *lock, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
-        wait->listed = dp_waiters_enter(wait->place, wait->record, wait->begin_ns);
+        wait->listed = dp_waiters_add(wait->place, wait->record, wait->begin_ns);
     }
-    dp_event_leave(event);
+    dp_event_end(event);
 }
 
 __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock,
@@ -156,7 +156,7 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
 {
     bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
     dp_record_id waiter = wait->waiting ? wait->record : 0;
-    dp_waiters_leave(wait->place, wait->listed);
+    dp_waiters_remove(wait->place, wait->listed);
     if (!wait->place) {
         if (on && end != DELTAPROF_NOT_WAITED)
             dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns,
@@ -193,12 +193,12 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     dp_record_id id =
         dp_event_record(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, n, delay_ns);
     dp_events_add(DP_KIND_BLOCK, id, n, delay_ns, end_ns, end_ns - wait->begin_ns);
-    dp_event_leave(event);
+    dp_event_end(event);
 }
 
 void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t counted_ns, int64_t end_ns,
@@ -223,7 +223,7 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
 }
 
 /*
- * Whether the stack of one more release may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If
+ * Whether the stack of one more unlock may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If
  * two threads race here, one more is.
  */
 static bool may_capture(void)
@@ -264,7 +264,7 @@ bool deltaprof_lock_unlock_begin(struct deltaprof_owed *out, const void *lock)
     memset(owed->ns, 0, sizeof owed->ns);
     dp_pairing_begin(&owed->pairing);
     bool nested = dp_thread_is_nested(dp_thread_self(), deltaprof_stack_pointer());
-    bool owes = !nested && dp_contended_release(lock, owed->ns, places) > 0;
+    bool owes = !nested && dp_contended_unlock(lock, owed->ns, places) > 0;
     int64_t now = owes ? dp_clock_ns() : 0;
     for (unsigned kind = 1; owes && kind < DP_CONTENDED_KINDS; kind++)
         if (places[kind])
@@ -287,17 +287,17 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
         return;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         if (owed->ns[kind]) {
             int64_t ns = dp_share_of(&share, owed->ns[kind]);
             dp_record_id id = dp_event_record(
                 DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_lock(public_kind(kind)), &stack, share.n, ns);
-            dp_released_note((uintptr_t)owed->ns[0], id);
+            dp_last_unlock_note((uintptr_t)owed->ns[0], id);
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
-    dp_event_leave(event);
+    dp_event_end(event);
 }
 
 void deltaprof_lock_destroyed(const void *lock)

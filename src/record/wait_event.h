@@ -34,25 +34,25 @@ extern struct dp_wait_rates {
     _Atomic int64_t mutex, block_ns;
 } dp_wait_rates;
 
-/* An event of this thread from enter to leave: the countdown is guarded, and a block for the capture is held. */
+/* An event of this thread from begin to end: the countdown is guarded, and a block for the capture is held. */
 struct dp_event {
     int64_t kept;
-    bool held;
+    bool borrowed;
 };
 
-static inline struct dp_event dp_event_enter(void)
+static inline struct dp_event dp_event_begin(void)
 {
     struct dp_event event = {.kept = deltaprof_guard_enter()};
     dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
     dp_fence_signal();
     dp_thread_set_up(dp_thread_self());
-    event.held = dp_thread_hold();
+    event.borrowed = dp_thread_borrow();
     return event;
 }
 
-static inline void dp_event_leave(struct dp_event event)
+static inline void dp_event_end(struct dp_event event)
 {
-    dp_thread_let_go(event.held);
+    dp_thread_return(event.borrowed);
     dp_fence_signal();
     deltaprof_guard_exit(event.kept);
 }
@@ -70,7 +70,7 @@ static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const
 }
 
 /*
- * What a release that owes owed_ns is recorded as: n releases with delay_ns together. False: it is not recorded, and
+ * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded, and
  * others stand for it. Rates as of wait.c.
  */
 struct dp_share {
@@ -91,11 +91,11 @@ static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)
 static inline void dp_event_record_synthetic(dp_frame_id frame, uint32_t labels, int64_t delay_ns, dp_record_id waiter)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    struct dp_event event = dp_event_enter();
+    struct dp_event event = dp_event_begin();
     dp_record_id id = dp_event_record(DP_KIND_MUTEX, labels, &stack, 1, delay_ns);
     if (id && waiter)
         dp_pairs_note(waiter, id, 1, delay_ns);
-    dp_event_leave(event);
+    dp_event_end(event);
 }
 
 /*

@@ -256,10 +256,10 @@ int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t r
     return err;
 }
 
-void dp_consumer_forget_ids(struct dp_consumer *c)
+void dp_consumer_reset_ids(struct dp_consumer *c)
 {
     dp_consumer_lock(c, true);
     if (c->records)
-        dp_records_forget_ids(c->records);
+        dp_records_reset_ids(c->records);
     dp_consumer_unlock(c);
 }

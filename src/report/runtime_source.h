@@ -14,4 +14,4 @@ int dp_consumer_write_dump(struct dp_consumer *, struct dp_dump dump, int64_t ra
                            void *ctx);
 
 /* Forgets all ids: later records may use the same ids for other stacks. */
-void dp_consumer_forget_ids(struct dp_consumer *);
+void dp_consumer_reset_ids(struct dp_consumer *);

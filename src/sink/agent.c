@@ -117,7 +117,7 @@ static void set(const struct dp_config *conf)
 
 void dp_agent_init(const struct dp_config *conf, bool interposed)
 {
-    dp_store_relaxed(&agent.shares, !interposed || dp_alone_has_main_left());
+    dp_store_relaxed(&agent.shares, !interposed || dp_alone_has_main_exited());
     dp_store_relaxed(&agent.wanted, dp_tick_has_sink() && conf->signal);
     dp_store_relaxed(&agent.interval_ns, -1);
     set(conf);
@@ -204,7 +204,7 @@ static int64_t wake_at(void)
         next = dp_load_relaxed(&agent.alarm_ns);
     if (!dp_load_relaxed(&agent.shares))
         return next;
-    int64_t look = dp_clock_ns() + (dp_alone_has_main_left() ? LOOK_NS : LOOK_RARELY_NS);
+    int64_t look = dp_clock_ns() + (dp_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
     return look < next ? look : next;
 }
 
@@ -219,7 +219,7 @@ static void look_for_alarms(void)
 static void *run(void *unused)
 {
     dp_thread_is_ours();
-    dp_alone_enter();
+    dp_alone_thread_begins();
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
@@ -227,7 +227,7 @@ static void *run(void *unused)
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
         if (dp_cas_relaxed(&agent.quit, &quit, QUITTING)) {
-            dp_alone_leave();
+            dp_alone_thread_ends();
             dp_futex_wake(&agent.quit);
             return unused;
         }
@@ -248,7 +248,7 @@ static void *run(void *unused)
             dp_store_relaxed(&agent.tid, 0);
             dp_store_relaxed(&agent.state, NONE);
             dp_futex_wake(&agent.served);
-            dp_alone_leave();
+            dp_alone_thread_ends();
             return unused;
         }
     }

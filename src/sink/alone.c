@@ -22,22 +22,22 @@
 static _Atomic uint32_t n_ours;
 static _Atomic bool main_left;
 
-void dp_alone_enter(void)
+void dp_alone_thread_begins(void)
 {
     dp_add_relaxed(&n_ours, 1);
 }
 
-void dp_alone_leave(void)
+void dp_alone_thread_ends(void)
 {
     dp_sub_relaxed(&n_ours, 1);
 }
 
-void dp_alone_main_leaves(void)
+void dp_alone_main_exits(void)
 {
     dp_store_relaxed(&main_left, true);
 }
 
-bool dp_alone_has_main_left(void)
+bool dp_alone_has_main_exited(void)
 {
     return dp_load_relaxed(&main_left);
 }
@@ -47,7 +47,7 @@ bool dp_alone_is(void)
     char text[512], alone[16];
     int fd = dp_file_out_of_the_way(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
     if (fd < 0 && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
-        return dp_alone_has_main_left();
+        return dp_alone_has_main_exited();
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
@@ -55,7 +55,7 @@ bool dp_alone_is(void)
     const char *p = strrchr(text, ')'); /* behind the name, which may contain any bytes */
     if (!p || p[1] != ' ' || p[2] != 'Z')
         return false;
-    dp_alone_main_leaves();
+    dp_alone_main_exits();
     p += 2; /* field 3 */
     for (int field = 3; p && field < 20; field++)
         p = strchr(p + 1, ' ');

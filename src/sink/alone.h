@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-/* A thread of the profiler that lives as long as the process calls enter at its begin and leave at its end. */
-void dp_alone_enter(void);
-void dp_alone_leave(void);
+/* A thread of the profiler that lives as long as the process calls the first at its begin and the other at its end. */
+void dp_alone_thread_begins(void);
+void dp_alone_thread_ends(void);
 
 /* To be called before the main thread calls pthread_exit. */
-void dp_alone_main_leaves(void);
-bool dp_alone_has_main_left(void);
+void dp_alone_main_exits(void);
+bool dp_alone_has_main_exited(void);
 
 /*
  * Whether no thread of the program exists any more; without /proc, whether main has left. Opens a file. May be false

@@ -37,12 +37,12 @@ static struct {
     int sig;
     struct sigaction stand_in; /* for SIG_DFL */
     _Atomic uint64_t host;     /* relaxed: one word says all */
-    _Atomic bool released;
+    _Atomic bool stopped;
 } request;
 
 static void ask(void)
 {
-    if (dp_load_relaxed(&request.released) || !dp_process_is_noted())
+    if (dp_load_relaxed(&request.stopped) || !dp_process_is_noted())
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
@@ -96,9 +96,9 @@ void dp_request_init(int sig, const struct sigaction *stand_in)
     request.sig = sig;
 }
 
-void dp_request_release(void)
+void dp_request_stop(void)
 {
-    dp_store_relaxed(&request.released, true);
+    dp_store_relaxed(&request.stopped, true);
 }
 
 int dp_request_signal(void)

@@ -15,7 +15,7 @@ sighandler_t dp_request_handler(void);
 void dp_request_init(int sig, const struct sigaction *stand_in);
 
 /* Requests are not heard any more; the host's handler still runs. */
-void dp_request_release(void);
+void dp_request_stop(void);
 
 /* 0: no signal asks. */
 int dp_request_signal(void);

@@ -45,9 +45,9 @@ static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU, SIGSYS};
 enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
-/* The handlers that replace SIG_DFL, by signal; sa_handler 0: none. Written only at init and by release. */
+/* The handlers that replace SIG_DFL, by signal; sa_handler 0: none. Written only at init and by restore. */
 static DP_LARGE struct sigaction stand_ins[_NSIG];
-static _Atomic bool released; /* relaxed: not ordered with a seccomp filter that another thread installs */
+static _Atomic bool restored; /* relaxed: not ordered with a seccomp filter that another thread installs */
 
 static struct {
     _Atomic int32_t by; /* the delivering thread; 0: none. relaxed: a thread only compares it with itself */
@@ -119,7 +119,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
     /* The kernel does not let init of a pid namespace die of a signal that was sent by kill. */
     if (pid == 1 && info->si_code <= 0)
         return;
-    if (!dp_load_relaxed(&released) && dp_process_is_noted())
+    if (!dp_load_relaxed(&restored) && dp_process_is_noted())
         before_crash(sig);
     set_default(sig);
     if (syscall(SYS_rt_tgsigqueueinfo, pid, self, sig, info))
@@ -188,7 +188,7 @@ static bool is_ours(const struct sigaction *action)
     return action->sa_handler == on_fatal || action->sa_sigaction == on_crash || dp_request_is_ours(action);
 }
 
-static void release(int sig)
+static void restore(int sig)
 {
     struct sigaction now;
     if (!stand_ins[sig].sa_handler)
@@ -199,15 +199,15 @@ static void release(int sig)
         set_default(sig);
 }
 
-void dp_signals_release(void)
+void dp_signals_restore(void)
 {
-    dp_store_relaxed(&released, true);
-    dp_request_release();
+    dp_store_relaxed(&restored, true);
+    dp_request_stop();
     dp_sigstack_want(false);
     for (int i = 0; i < N_FATAL; i++)
-        release(fatal[i]);
+        restore(fatal[i]);
     for (int i = 0; i < N_CRASHES; i++)
-        release(crashes[i]);
+        restore(crashes[i]);
 }
 
 void dp_signals_fork_child(void)

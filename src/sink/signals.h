@@ -16,7 +16,7 @@ void dp_signals_init(const struct dp_config *conf);
  * Restores the real defaults, for ever; the signal that asks for a tick is ignored from then on. Context: before a
  * seccomp filter.
  */
-void dp_signals_release(void);
+void dp_signals_restore(void);
 
 /*
  * The host's sigaction: shows SIG_DFL instead of the profiler's handler, and installs that handler when the host sets

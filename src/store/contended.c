@@ -12,10 +12,10 @@
  * so n (12 bits, low) and S (52 bits, modulo 2^52 ns) in one 64-bit word are enough, and each event is one atomic step:
  *
  *     enter at s         n + 1, S + s           one add
- *     release at t       S = n*t                CAS; the releasing holder pays owed(t), if it is above 0
+ *     unlock at t        S = n*t                CAS; the holder that unlocks pays owed(t), if it is above 0
  *     acquired at e      n - 1, S = (n-1)*e     CAS; owed(e), if above 0, has no holder: [hand-over]
  *     timed out at e     n - 1, S - e           owed(e) is the same before and after: it stays as a debt in the word,
- *                                               with n = 0 too (S < 0), and the next release pays it
+ *                                               with n = 0 too (S < 0), and the next unlock pays it
  *     cancelled          n - 1, S - s           CAS; what was paid for it meanwhile stays in the word as a credit, for
  *                                               the others; the last waiter takes it along as waiting time of its own
  *
@@ -24,9 +24,9 @@
  *     time  event          n  S        owed        who pays
  *        2  B enters       1  2
  *        5  C enters       2  7
- *        8  A releases     2  2*8=16   2*8-7=9     A: 6 of B's wait and 3 of C's
+ *        8  A unlocks      2  2*8=16   2*8-7=9     A: 6 of B's wait and 3 of C's
  *        9  B acquires     1  1*9=9    2*9-16=2    no holder: 1 of each wait is [hand-over]
- *       12  B releases     1  1*12=12  1*12-9=3    B: 3 of C's wait
+ *       12  B unlocks      1  1*12=12  1*12-9=3    B: 3 of C's wait
  *       13  C acquires     0  0        1*13-12=1   no holder: the last 1 of C's wait is [hand-over]
  *
  * The block profile has 7 of B and 8 of C. The mutex profile has 9 of A, 3 of B and 3 of [hand-over]. Both are 15.
@@ -35,7 +35,7 @@
  *  1. paid + owed(t) = sum over ended waits of (e - s) + sum over waits under way of (t - s).    Each line of the table
  *     above changes both sides by the same amount, and each is one atomic step on one word.
  *  2. The word is 0 if and only if no thread waits and nothing is owed; then paid = sum of (e - s): equal profiles.
- *  3. No negative time is ever paid. If a release or an acquisition would pay one (its clock was read earlier, but
+ *  3. No negative time is ever paid. If an unlock or an acquisition would pay one (its clock was read earlier, but
  *     another event changed the word first), it pays nothing and does not change S.
  *  4. The last waiter leaves no credit: with n = 1, S is its own cut time, and if e < S, the wait ends at S. Another
  *     thread read the time S during this wait, so e moves only by the time between two clock reads. If the difference
@@ -55,8 +55,8 @@
  * Table: sets of four slots {key, word}, one cache line each, found by the lock's address. A key is address and kind of
  * wait, so that a rwlock's readers and writers are separate. A slot whose word is 0 is free: the first thread that
  * changes its key gets it. A waiter that has just found the old key then enters the same word as the new lock's
- * waiters: the shared word mentioned above. Slots are never freed. Two waiters may claim two slots for one lock; a
- * release visits the whole set.
+ * waiters: the shared word mentioned above. Slots are never freed. Two waiters may claim two slots for one lock; an
+ * unlock visits the whole set.
  *
  * Filter: one byte for each set, the number of its words that are not 0. A thread that changes a word from or to 0
  * updates it afterwards; a holder that reads it in between sees no waiter: a missed event. An uncontended unlock loads
@@ -308,7 +308,7 @@ int64_t dp_contended_cancel(dp_contended_place place, int64_t begin_ns)
 }
 
 /* The holder of this slot's waiters unlocks at *now (0: not read yet): the time that it owes, 0 if nothing. */
-static int64_t settle(struct slot *slot, uint64_t old, int64_t *now)
+static int64_t pay(struct slot *slot, uint64_t old, int64_t *now)
 {
     if (!*now)
         *now = dp_clock_ns();
@@ -325,8 +325,8 @@ static int64_t settle(struct slot *slot, uint64_t old, int64_t *now)
     return owed;
 }
 
-int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
-                             dp_contended_place places[DP_CONTENDED_KINDS])
+int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
+                            dp_contended_place places[DP_CONTENDED_KINDS])
 {
     unsigned set = DELTAPROF_LOCK_SET(lock);
     int64_t sum = 0, now = 0;
@@ -336,7 +336,7 @@ int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KIND
         uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
         if (!old || key >> 8 != key_of(lock, 0) >> 8)
             continue;
-        int64_t owed = settle(slot, old, &now);
+        int64_t owed = pay(slot, old, &now);
         owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
         if (owed)
             places[(key & 0xff) % DP_CONTENDED_KINDS] = (dp_contended_place)(slot - slots) + 1;
@@ -359,7 +359,7 @@ unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, un
         uint64_t key = dp_load_relaxed(&slot->key), old = dp_load_relaxed(&slot->word);
         if (!old || (key & ~DP_FUTEX_CLASS_MASK) != futex_key_of(word, 0))
             continue;
-        debts[n].ns = settle(slot, old, &now);
+        debts[n].ns = pay(slot, old, &now);
         debts[n].class = (unsigned)(key & DP_FUTEX_CLASS_MASK);
         debts[n].place = (dp_contended_place)(slot - slots) + 1;
         n += debts[n].ns > 0;

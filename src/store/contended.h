@@ -60,8 +60,8 @@ int64_t dp_contended_cancel(dp_contended_place place, int64_t begin_ns);
  * A holder unlocks: adds the time that it owes to the waits of each kind to owed_ns[kind], and stores their place.
  * Returns the sum.
  */
-int64_t dp_contended_release(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
-                             dp_contended_place places[DP_CONTENDED_KINDS]);
+int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
+                            dp_contended_place places[DP_CONTENDED_KINDS]);
 
 /* A thread wakes waiters of a futex word: fills in what it owes to each class of them, at most n_most. How many. */
 unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, unsigned n_most);

@@ -16,7 +16,7 @@
 /* One event, in the weight that its record counts it with. */
 struct dp_timed_event {
     int64_t time_ns;     /* when it ended (dp_clock_ns) */
-    int64_t duration_ns; /* of a wait, or of the waits that a release ended; heap: 0 */
+    int64_t duration_ns; /* of a wait, or of the waits that an unlock ended; heap: 0 */
     int64_t n;           /* objects or contentions */
     int64_t value;       /* bytes or delay */
     dp_record_id record; /* of its kind; never changes its meaning */

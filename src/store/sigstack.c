@@ -63,7 +63,7 @@ static bool get(stack_t *now)
     return syscall(SYS_sigaltstack, NULL, now) == 0;
 }
 
-void dp_sigstack_enter(unsigned slot)
+void dp_sigstack_install(unsigned slot)
 {
     if (!dp_load_relaxed(&wanted) || slot >= N_STACKS)
         return;
@@ -79,7 +79,7 @@ void dp_sigstack_enter(unsigned slot)
     errno = saved;
 }
 
-bool dp_sigstack_leave(void)
+bool dp_sigstack_remove(void)
 {
     if (!dp_load_relaxed(&wanted) || !dp_load_relaxed(&region))
         /* under a seccomp filter the system call could kill the process; then the stack is given to no other thread */

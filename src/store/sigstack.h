@@ -16,12 +16,12 @@ bool dp_sigstack_is_wanted(void);
 #define DP_SIGSTACKS 64u
 
 /* Gives the calling thread signal stack number `slot`, if the thread has none and that number exists. Context: hook. */
-void dp_sigstack_enter(unsigned slot);
+void dp_sigstack_install(unsigned slot);
 
 /*
  * Takes the stack back, if the thread still has it. False: the thread is running on it. Context: hook, end of a thread.
  */
-bool dp_sigstack_leave(void);
+bool dp_sigstack_remove(void);
 
 /* Whether one of these stacks begins at sp. */
 bool dp_sigstack_is_ours(const void *sp);

@@ -112,11 +112,11 @@ static void thread_ends(void *block)
 {
     struct dp_thread *self = dp_thread_self();
     self->state = DP_THREAD_ENDED;
-    dp_waiting_leave();
+    dp_waiting_thread_ends();
     self->own = 0;
     self->scratch = NULL;
     dp_fence_signal();
-    if (!dp_sigstack_leave())
+    if (!dp_sigstack_remove())
         return; /* the thread ends on its signal stack: no other thread may get that stack, so the block is lost too */
     int saved = errno;
     madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
@@ -174,7 +174,7 @@ static void set_up(struct dp_thread *thread, unsigned n_kept)
     if (block) {
         thread->scratch = block;
         thread->own = block_number(block) < DP_SHARDS_OWN ? (uint8_t)(block_number(block) + 1) : 0;
-        dp_sigstack_enter(block_number(block));
+        dp_sigstack_install(block_number(block));
     }
     dp_fence_signal();
     thread->state = block || n_kept == N_BLOCKS_MAX ? DP_THREAD_READY : DP_THREAD_NEW;
@@ -192,7 +192,7 @@ void dp_thread_start(void)
         set_up(self, DP_SIGSTACKS);
 }
 
-void dp_thread_take_no_turns(void)
+void dp_thread_never_wait(void)
 {
     dp_store_relaxed(&pool.no_turns, true);
 }
@@ -224,7 +224,7 @@ static void *claim_lent(char *blocks)
     return block;
 }
 
-bool dp_thread_hold_slow(void)
+bool dp_thread_borrow_slow(void)
 {
     struct dp_thread *self = dp_thread_self();
     dp_thread_set_up(self);
@@ -241,7 +241,7 @@ bool dp_thread_hold_slow(void)
     return true;
 }
 
-void dp_thread_let_go_slow(void)
+void dp_thread_return_slow(void)
 {
     struct dp_thread *self = dp_thread_self();
     void *block = self->scratch;

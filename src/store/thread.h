@@ -111,28 +111,28 @@ void dp_thread_start(void);
 /*
  * The block for a capture: at least block_bytes, the same for each capture of this thread; the first 64 bytes of a new
  * block are zero. NULL: none is left, only the leaf can be kept. Context: hook, with the countdown guarded, between
- * hold and let_go.
+ * borrow and return.
  */
 static inline void *dp_thread_scratch(void)
 {
     return dp_thread_self()->scratch;
 }
 
-/* Gets a block for one event: the thread's own, else a borrowed one. Pass the result to let_go after the event. */
-bool dp_thread_hold_slow(void);
-static inline bool dp_thread_hold(void)
+/* Gets a block for one event: the thread's own, else a borrowed one. Pass the result to return after the event. */
+bool dp_thread_borrow_slow(void);
+static inline bool dp_thread_borrow(void)
 {
-    return __builtin_expect(!dp_thread_self()->scratch, 0) && dp_thread_hold_slow();
+    return __builtin_expect(!dp_thread_self()->scratch, 0) && dp_thread_borrow_slow();
 }
-void dp_thread_let_go_slow(void);
-static inline void dp_thread_let_go(bool held)
+void dp_thread_return_slow(void);
+static inline void dp_thread_return(bool borrowed)
 {
-    if (__builtin_expect(held, 0))
-        dp_thread_let_go_slow();
+    if (__builtin_expect(borrowed, 0))
+        dp_thread_return_slow();
 }
 
 /* From now on no thread waits for a borrowed block: a seccomp filter may forbid the system calls. */
-void dp_thread_take_no_turns(void);
+void dp_thread_never_wait(void);
 
 /* 64 random bits, for decisions of this thread. Context: hook. */
 uint64_t dp_thread_random(void);

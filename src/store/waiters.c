@@ -63,7 +63,7 @@ int dp_waiters_init(void)
     return lists ? 0 : -ENOMEM;
 }
 
-dp_waiters_entry dp_waiters_enter(dp_contended_place place, dp_record_id record, int64_t begin_ns)
+dp_waiters_entry dp_waiters_add(dp_contended_place place, dp_record_id record, int64_t begin_ns)
 {
     if (!lists || !place)
         return 0;
@@ -77,7 +77,7 @@ dp_waiters_entry dp_waiters_enter(dp_contended_place place, dp_record_id record,
     return 0;
 }
 
-void dp_waiters_leave(dp_contended_place place, dp_waiters_entry entry)
+void dp_waiters_remove(dp_contended_place place, dp_waiters_entry entry)
 {
     if (place && entry)
         dp_store_relaxed(&list_of(place)->at[entry - 1], 0);

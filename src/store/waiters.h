@@ -17,8 +17,8 @@ typedef uint8_t dp_waiters_entry;
 int dp_waiters_init(void);
 
 /* A wait at this place, with the record of its stack; and its end. */
-dp_waiters_entry dp_waiters_enter(dp_contended_place place, dp_record_id record, int64_t begin_ns);
-void dp_waiters_leave(dp_contended_place place, dp_waiters_entry entry);
+dp_waiters_entry dp_waiters_add(dp_contended_place place, dp_record_id record, int64_t begin_ns);
+void dp_waiters_remove(dp_contended_place place, dp_waiters_entry entry);
 
 /* A waiter, and its part of the time that a holder owes. */
 struct dp_waiter {

@@ -87,7 +87,7 @@ static void abandon(struct slot *slot)
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->begin_ns, 0);
     dp_swap_acq_rel(&slot->counted_ns, 0);
-    dp_waiters_leave(contended, dp_load_relaxed(&slot->listed));
+    dp_waiters_remove(contended, dp_load_relaxed(&slot->listed));
     int64_t paid_ns = begin_ns && contended ? dp_contended_cancel(contended, begin_ns) : 0;
     if (paid_ns)
         dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
@@ -202,7 +202,7 @@ static void free_slot(struct slot *slot)
     dp_store_release(&slot->tid, 0); /* [SLOT] the next owner's stores come after these */
 }
 
-void dp_waiting_leave(void)
+void dp_waiting_thread_ends(void)
 {
     struct dp_thread *self = dp_thread_self();
     struct slot *slot = slot_of(self);

@@ -44,7 +44,7 @@ bool dp_waiting_is_inside(uintptr_t frame);
 int64_t dp_waiting_end(dp_waiting_place place, int64_t begin_ns);
 
 /* The calling thread ends. */
-void dp_waiting_leave(void);
+void dp_waiting_thread_ends(void);
 void dp_waiting_fork_child(void);
 
 /* ---- for reports ---- */

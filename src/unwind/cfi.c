@@ -15,16 +15,16 @@
 #include <errno.h>
 
 /* The record at `at`, as a cursor behind its length field; bad if no record fits there. */
-static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
+static struct dp_cfi_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
 {
-    struct dp_cursor c = {(const uint8_t *)cfi->start, (const uint8_t *)cfi->end, false};
+    struct dp_cfi_cursor c = {(const uint8_t *)cfi->start, (const uint8_t *)cfi->end, false};
     if (at < cfi->start || at >= cfi->end) {
         c.bad = true;
         c.at = c.end;
         return c;
     }
     c.at = (const uint8_t *)at;
-    uint64_t length = dp_cursor_u32(&c);
+    uint64_t length = dp_cfi_cursor_u32(&c);
     if (length == 0xffffffff) /* 64-bit DWARF: not used in .eh_frame */
         c.bad = true;
     if (length > (uint64_t)(c.end - c.at))
@@ -35,35 +35,35 @@ static struct dp_cursor record_at(const struct dp_cfi *cfi, uintptr_t at)
 }
 
 /* Skips the pointer to the personality routine. */
-static void skip_encoded(struct dp_cursor *c, uint8_t encoding)
+static void skip_encoded(struct dp_cfi_cursor *c, uint8_t encoding)
 {
     if (encoding == DP_PE_ALIGNED)
         c->bad = true;
     else if (encoding != DP_PE_OMIT)
-        dp_cursor_encoded(c, encoding & 0x0f);
+        dp_cfi_cursor_encoded(c, encoding & 0x0f);
 }
 
 static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *cie)
 {
-    struct dp_cursor c = record_at(cfi, at);
+    struct dp_cfi_cursor c = record_at(cfi, at);
     *cie = (struct dp_cfi_cie){0};
-    if (dp_cursor_u32(&c) != 0 || c.bad)
+    if (dp_cfi_cursor_u32(&c) != 0 || c.bad)
         return false;
-    uint8_t version = dp_cursor_u8(&c);
+    uint8_t version = dp_cfi_cursor_u8(&c);
     const char *letters = (const char *)c.at;
-    while (dp_cursor_u8(&c))
+    while (dp_cfi_cursor_u8(&c))
         ;
     if (c.bad || (version != 1 && version != 3))
         return false;
-    cie->code_align = dp_cursor_uleb(&c);
-    cie->data_align = dp_cursor_sleb(&c);
-    uint64_t ra = version == 1 ? dp_cursor_u8(&c) : dp_cursor_uleb(&c);
+    cie->code_align = dp_cfi_cursor_uleb(&c);
+    cie->data_align = dp_cfi_cursor_sleb(&c);
+    uint64_t ra = version == 1 ? dp_cfi_cursor_u8(&c) : dp_cfi_cursor_uleb(&c);
     if (ra != DP_REG_RA)
         return false;
     if (letters[0] == 'z') {
-        uint64_t n_bytes = dp_cursor_uleb(&c);
-        struct dp_cursor data = c;
-        dp_cursor_skip(&c, n_bytes);
+        uint64_t n_bytes = dp_cfi_cursor_uleb(&c);
+        struct dp_cfi_cursor data = c;
+        dp_cfi_cursor_skip(&c, n_bytes);
         if (c.bad)
             return false;
         data.end = c.at;
@@ -72,13 +72,13 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *
         for (const char *l = letters + 1; *l && known; l++) {
             switch (*l) {
             case 'R':
-                cie->encoding = dp_cursor_u8(&data);
+                cie->encoding = dp_cfi_cursor_u8(&data);
                 break;
             case 'L':
-                dp_cursor_u8(&data);
+                dp_cfi_cursor_u8(&data);
                 break;
             case 'P':
-                skip_encoded(&data, dp_cursor_u8(&data));
+                skip_encoded(&data, dp_cfi_cursor_u8(&data));
                 break;
             case 'S':
                 cie->signal = true;
@@ -118,16 +118,16 @@ int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row)
     uintptr_t fde = search(cfi, pc);
     if (!fde)
         return 0;
-    struct dp_cursor c = record_at(cfi, fde);
+    struct dp_cfi_cursor c = record_at(cfi, fde);
     uintptr_t id_at = (uintptr_t)c.at;
-    uint32_t back = dp_cursor_u32(&c);
+    uint32_t back = dp_cfi_cursor_u32(&c);
     struct dp_cfi_cie cie;
     if (c.bad || !back || !read_cie(cfi, id_at - back, &cie))
         return -EINVAL;
-    uint64_t start = dp_cursor_encoded(&c, cie.encoding);
-    uint64_t n_bytes = dp_cursor_encoded(&c, cie.encoding & 0x0f);
+    uint64_t start = dp_cfi_cursor_encoded(&c, cie.encoding);
+    uint64_t n_bytes = dp_cfi_cursor_encoded(&c, cie.encoding & 0x0f);
     if (cie.has_length)
-        dp_cursor_skip(&c, dp_cursor_uleb(&c));
+        dp_cfi_cursor_skip(&c, dp_cfi_cursor_uleb(&c));
     if (c.bad)
         return -EINVAL;
     if (pc - start >= n_bytes)

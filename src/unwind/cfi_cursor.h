@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
-struct dp_cursor {
+struct dp_cfi_cursor {
     const uint8_t *at, *end;
     bool bad;
 };
 
-static inline bool dp_cursor_take(struct dp_cursor *c, void *out, size_t n_bytes)
+static inline bool dp_cfi_cursor_read(struct dp_cfi_cursor *c, void *out, size_t n_bytes)
 {
     if ((size_t)(c->end - c->at) < n_bytes) {
         c->bad = true;
@@ -28,7 +28,7 @@ static inline bool dp_cursor_take(struct dp_cursor *c, void *out, size_t n_bytes
     return true;
 }
 
-static inline void dp_cursor_skip(struct dp_cursor *c, uint64_t n_bytes)
+static inline void dp_cfi_cursor_skip(struct dp_cfi_cursor *c, uint64_t n_bytes)
 {
     if ((uint64_t)(c->end - c->at) < n_bytes) {
         c->bad = true;
@@ -38,24 +38,24 @@ static inline void dp_cursor_skip(struct dp_cursor *c, uint64_t n_bytes)
     }
 }
 
-#define READER(name, type)                       \
-    static inline type name(struct dp_cursor *c) \
-    {                                            \
-        type value;                              \
-        dp_cursor_take(c, &value, sizeof value); \
-        return value;                            \
+#define READER(name, type)                           \
+    static inline type name(struct dp_cfi_cursor *c) \
+    {                                                \
+        type value;                                  \
+        dp_cfi_cursor_read(c, &value, sizeof value); \
+        return value;                                \
     }
-READER(dp_cursor_u8, uint8_t)
-READER(dp_cursor_u16, uint16_t)
-READER(dp_cursor_u32, uint32_t)
-READER(dp_cursor_u64, uint64_t)
+READER(dp_cfi_cursor_u8, uint8_t)
+READER(dp_cfi_cursor_u16, uint16_t)
+READER(dp_cfi_cursor_u32, uint32_t)
+READER(dp_cfi_cursor_u64, uint64_t)
 #undef READER
 
-static inline uint64_t dp_cursor_uleb(struct dp_cursor *c)
+static inline uint64_t dp_cfi_cursor_uleb(struct dp_cfi_cursor *c)
 {
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
-        uint8_t byte = dp_cursor_u8(c);
+        uint8_t byte = dp_cfi_cursor_u8(c);
         if (shift < 64)
             value |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80))
@@ -63,13 +63,13 @@ static inline uint64_t dp_cursor_uleb(struct dp_cursor *c)
     }
 }
 
-static inline int64_t dp_cursor_sleb(struct dp_cursor *c)
+static inline int64_t dp_cfi_cursor_sleb(struct dp_cfi_cursor *c)
 {
     uint64_t value = 0;
     unsigned shift = 0;
     uint8_t byte;
     do {
-        byte = dp_cursor_u8(c);
+        byte = dp_cfi_cursor_u8(c);
         if (shift < 64)
             value |= (uint64_t)(byte & 0x7f) << shift;
         shift += 7;
@@ -88,32 +88,32 @@ enum {
 };
 
 /* Reads a pointer in one of the encodings that are used for addresses of code; any other makes the cursor bad. */
-static inline uint64_t dp_cursor_encoded(struct dp_cursor *c, uint8_t encoding)
+static inline uint64_t dp_cfi_cursor_encoded(struct dp_cfi_cursor *c, uint8_t encoding)
 {
     uint64_t base = (encoding & 0x70) == DP_PE_PCREL ? (uintptr_t)c->at : 0, value;
     switch (encoding & 0x0f) {
     case 0x00:
     case 0x04:
     case 0x0c:
-        value = dp_cursor_u64(c);
+        value = dp_cfi_cursor_u64(c);
         break;
     case 0x01:
-        value = dp_cursor_uleb(c);
+        value = dp_cfi_cursor_uleb(c);
         break;
     case 0x02:
-        value = dp_cursor_u16(c);
+        value = dp_cfi_cursor_u16(c);
         break;
     case 0x03:
-        value = dp_cursor_u32(c);
+        value = dp_cfi_cursor_u32(c);
         break;
     case 0x09:
-        value = (uint64_t)dp_cursor_sleb(c);
+        value = (uint64_t)dp_cfi_cursor_sleb(c);
         break;
     case 0x0a:
-        value = (uint64_t)(int16_t)dp_cursor_u16(c);
+        value = (uint64_t)(int16_t)dp_cfi_cursor_u16(c);
         break;
     case 0x0b:
-        value = (uint64_t)(int32_t)dp_cursor_u32(c);
+        value = (uint64_t)(int32_t)dp_cfi_cursor_u32(c);
         break;
     default:
         c->bad = true;

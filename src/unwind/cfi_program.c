@@ -30,11 +30,11 @@ static void set(struct run *r, uint64_t reg, enum dp_cfi_saved how, int64_t offs
         *w = (struct dp_cfi_where){.how = how, .offset = offset};
 }
 
-static void set_expression(struct run *r, struct dp_cursor *c, uint64_t reg, enum dp_cfi_saved how)
+static void set_expression(struct run *r, struct dp_cfi_cursor *c, uint64_t reg, enum dp_cfi_saved how)
 {
-    uint64_t n = dp_cursor_uleb(c);
+    uint64_t n = dp_cfi_cursor_uleb(c);
     const uint8_t *at = c->at;
-    dp_cursor_skip(c, n);
+    dp_cfi_cursor_skip(c, n);
     struct dp_cfi_where *w = where(&r->row, reg);
     if (w && !c->bad)
         *w = (struct dp_cfi_where){.how = how, .expression = at, .expression_bytes = (uint32_t)n};
@@ -89,19 +89,19 @@ enum {
 };
 
 /* Runs until the location passes target or the program ends. False: an unknown instruction, or damaged bytes. */
-static bool run_program(struct run *r, struct dp_cursor c)
+static bool run_program(struct run *r, struct dp_cfi_cursor c)
 {
     while (c.at < c.end) {
         if (c.bad || r->n_ops++ >= OPS_MAX)
             return false;
-        uint8_t op = dp_cursor_u8(&c), low = op & 0x3f;
+        uint8_t op = dp_cfi_cursor_u8(&c), low = op & 0x3f;
         uint64_t reg, advance = 0;
         switch (op & 0xc0) {
         case 0x40:
             advance = low;
             break;
         case 0x80:
-            set(r, low, DP_SAVED_OFFSET, factored(r, dp_cursor_uleb(&c)));
+            set(r, low, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(&c)));
             continue;
         case 0xc0:
             restore(r, low);
@@ -111,7 +111,7 @@ static bool run_program(struct run *r, struct dp_cursor c)
             case OP_NOP:
                 break;
             case OP_SET_LOC: {
-                uint64_t loc = dp_cursor_encoded(&c, r->cie->encoding);
+                uint64_t loc = dp_cfi_cursor_encoded(&c, r->cie->encoding);
                 if (c.bad)
                     return false;
                 if (loc > r->target)
@@ -120,44 +120,44 @@ static bool run_program(struct run *r, struct dp_cursor c)
                 break;
             }
             case OP_ADVANCE1:
-                advance = dp_cursor_u8(&c);
+                advance = dp_cfi_cursor_u8(&c);
                 break;
             case OP_ADVANCE2:
-                advance = dp_cursor_u16(&c);
+                advance = dp_cfi_cursor_u16(&c);
                 break;
             case OP_ADVANCE4:
-                advance = dp_cursor_u32(&c);
+                advance = dp_cfi_cursor_u32(&c);
                 break;
             case OP_OFFSET_EXTENDED:
-                reg = dp_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, dp_cursor_uleb(&c)));
+                reg = dp_cfi_cursor_uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(&c)));
                 break;
             case OP_OFFSET_EXTENDED_SF:
-                reg = dp_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)dp_cursor_sleb(&c)));
+                reg = dp_cfi_cursor_uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)dp_cfi_cursor_sleb(&c)));
                 break;
             case OP_NEGATIVE_OFFSET:
-                reg = dp_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, -dp_cursor_uleb(&c)));
+                reg = dp_cfi_cursor_uleb(&c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, -dp_cfi_cursor_uleb(&c)));
                 break;
             case OP_RESTORE_EXTENDED:
-                restore(r, dp_cursor_uleb(&c));
+                restore(r, dp_cfi_cursor_uleb(&c));
                 break;
             case OP_UNDEFINED:
-                set(r, dp_cursor_uleb(&c), DP_SAVED_UNDEFINED, 0);
+                set(r, dp_cfi_cursor_uleb(&c), DP_SAVED_UNDEFINED, 0);
                 break;
             case OP_SAME_VALUE:
-                set(r, dp_cursor_uleb(&c), DP_SAVED_SAME, 0);
+                set(r, dp_cfi_cursor_uleb(&c), DP_SAVED_SAME, 0);
                 break;
             case OP_REGISTER:
-                reg = dp_cursor_uleb(&c);
-                dp_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(&c);
+                dp_cfi_cursor_uleb(&c);
                 set(r, reg, DP_SAVED_REGISTER, 0);
                 break;
             case OP_VAL_OFFSET:
             case OP_VAL_OFFSET_SF:
-                reg = dp_cursor_uleb(&c);
-                dp_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(&c);
+                dp_cfi_cursor_uleb(&c);
                 set(r, reg, DP_SAVED_OTHER, 0);
                 break;
             case OP_REMEMBER:
@@ -171,43 +171,43 @@ static bool run_program(struct run *r, struct dp_cursor c)
                 r->row = r->saved[--r->n_saved];
                 break;
             case OP_DEF_CFA:
-                reg = dp_cursor_uleb(&c);
-                set_cfa(r, reg, (int64_t)dp_cursor_uleb(&c));
+                reg = dp_cfi_cursor_uleb(&c);
+                set_cfa(r, reg, (int64_t)dp_cfi_cursor_uleb(&c));
                 break;
             case OP_DEF_CFA_SF:
-                reg = dp_cursor_uleb(&c);
-                set_cfa(r, reg, factored(r, (uint64_t)dp_cursor_sleb(&c)));
+                reg = dp_cfi_cursor_uleb(&c);
+                set_cfa(r, reg, factored(r, (uint64_t)dp_cfi_cursor_sleb(&c)));
                 break;
             case OP_DEF_CFA_REGISTER:
-                set_cfa(r, dp_cursor_uleb(&c), r->row.offset);
+                set_cfa(r, dp_cfi_cursor_uleb(&c), r->row.offset);
                 break;
             case OP_DEF_CFA_OFFSET:
-                r->row.offset = (int64_t)dp_cursor_uleb(&c);
+                r->row.offset = (int64_t)dp_cfi_cursor_uleb(&c);
                 break;
             case OP_DEF_CFA_OFFSET_SF:
-                r->row.offset = factored(r, (uint64_t)dp_cursor_sleb(&c));
+                r->row.offset = factored(r, (uint64_t)dp_cfi_cursor_sleb(&c));
                 break;
             case OP_DEF_CFA_EXPRESSION: {
-                uint64_t n = dp_cursor_uleb(&c);
+                uint64_t n = dp_cfi_cursor_uleb(&c);
                 const uint8_t *at = c.at;
-                dp_cursor_skip(&c, n);
+                dp_cfi_cursor_skip(&c, n);
                 r->row.cfa = DP_CFA_EXPRESSION;
                 r->row.expression = at;
                 r->row.expression_bytes = (uint32_t)n;
                 break;
             }
             case OP_EXPRESSION:
-                reg = dp_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(&c);
                 set_expression(r, &c, reg, DP_SAVED_EXPRESSION);
                 break;
             case OP_VAL_EXPRESSION:
-                reg = dp_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(&c);
                 set_expression(r, &c, reg, DP_SAVED_OTHER);
                 break;
             case OP_NEGATE_RA_STATE:
                 break; /* no effect: every return address is stripped of its authentication code */
             case OP_ARGS_SIZE:
-                dp_cursor_uleb(&c);
+                dp_cfi_cursor_uleb(&c);
                 break;
             default:
                 return false;
@@ -223,7 +223,7 @@ static bool run_program(struct run *r, struct dp_cursor c)
     return !c.bad;
 }
 
-bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cursor program, uint64_t start, uint64_t pc,
+bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cfi_cursor program, uint64_t start, uint64_t pc,
                         struct dp_cfi_row *row)
 {
     struct run r = {.cie = cie, .loc = start, .target = pc};

@@ -8,7 +8,7 @@
 #include "unwind/cfi_cursor.h"
 
 struct dp_cfi_cie {
-    struct dp_cursor program;
+    struct dp_cfi_cursor program;
     uint64_t code_align;
     int64_t data_align;
     uint8_t encoding; /* encoding of the FDE's addresses */
@@ -19,5 +19,5 @@ struct dp_cfi_cie {
  * Computes the row for pc: runs the CIE's program, then `program`, which belongs to the FDE whose range begins at
  * `start`. False: the program is damaged or has unknown instructions.
  */
-bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cursor program, uint64_t start, uint64_t pc,
+bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cfi_cursor program, uint64_t start, uint64_t pc,
                         struct dp_cfi_row *row);

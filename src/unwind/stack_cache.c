@@ -96,7 +96,7 @@ size_t dp_stack_cache_bytes(void)
            n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
 }
 
-void dp_stack_cache_forget(struct dp_stack_cache *m)
+void dp_stack_cache_clear(struct dp_stack_cache *m)
 {
     m->at = m->b = m->bar = 2 * depth_max;
     m->n_pending = m->n_barred = 0;
@@ -121,7 +121,7 @@ static void lay_out(struct dp_stack_cache *m)
     m->stage_ids = m->ids + n;
     m->others = m->stage_ids + depth_max;
     m->live = (uint8_t *)(m->others + depth_max);
-    dp_stack_cache_forget(m);
+    dp_stack_cache_clear(m);
 }
 
 void dp_stack_cache_begin_anew(struct dp_stack_cache *m, uint32_t generation, bool left)
@@ -131,7 +131,7 @@ void dp_stack_cache_begin_anew(struct dp_stack_cache *m, uint32_t generation, bo
     if (left || !m->frames)
         lay_out(m);
     else
-        dp_stack_cache_forget(m);
+        dp_stack_cache_clear(m);
     m->generation = generation;
 }
 
@@ -311,7 +311,7 @@ void dp_stack_cache_place_frames(struct dp_stack_cache *m, uint32_t at, uint32_t
     if (n || at != m->at)
         m->known.record = 0;
     if (at == m->b)
-        dp_stack_cache_forget(m);
+        dp_stack_cache_clear(m);
     else
         m->at = m->bar = at;
     if (m->at < n)

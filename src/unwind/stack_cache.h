@@ -77,7 +77,7 @@ static inline void dp_stack_cache_end(struct dp_stack_cache *cache)
     cache->busy = 0;
 }
 
-void dp_stack_cache_forget(struct dp_stack_cache *cache);
+void dp_stack_cache_clear(struct dp_stack_cache *cache);
 
 /* The last frame of [at, end) to which the words in memory still lead from `at`. */
 uint32_t dp_stack_cache_verify(const struct dp_stack_cache *cache, uint32_t at, uint32_t end);

@@ -264,7 +264,7 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
     uintptr_t top = cache->own.hi;
     dp_reach_begin(&w.reach, &cache->own, site->sp);
     if (cache->own.hi != top)
-        dp_stack_cache_forget(cache);
+        dp_stack_cache_clear(cache);
     /*
      * Set field by field: an initializer would clear the struct by one instruction that the next load would wait for.
      */

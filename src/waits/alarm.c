@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "record/released.h"
+#include "record/last_unlock.h"
 #include "waits/holders.h"
 #include "waits/names.h"
 #include "waits/task.h"
@@ -85,11 +85,11 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
     add_stack(l, DP_KIND_BLOCK, wait->record);
 }
 
-/* Adds what a holder does that does not wait itself: its system call, and where it last released the lock. */
+/* Adds what a holder does that does not wait itself: its system call, and where it last unlocked the lock. */
 static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
 {
     uintptr_t first;
-    dp_record_id released = dp_waits_is_for_holder(wait) ? dp_released_find(wait->lock) : 0;
+    dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     if (holder.tid && !holder.ended) {
         long call = dp_task_call(holder.tid, &first);
         add(l, "; ");
@@ -101,9 +101,9 @@ static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_
         else
             add(l, call == DP_TASK_RUNS ? " runs" : " does not wait for a lock");
     }
-    if (released) {
+    if (last_unlock) {
         add(l, "; last released, while a thread waited,");
-        add_stack(l, DP_KIND_MUTEX, released);
+        add_stack(l, DP_KIND_MUTEX, last_unlock);
     }
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * waits/page.c - writes the waits under way: deadlocks first, each as one line; then a paragraph for each wait, with
- * its stack, and below it the stack of the last release of its lock, if its holder does not wait itself.
+ * its stack, and below it the stack of the last unlock of its lock, if its holder does not wait itself.
  */
 #include "waits/page.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "record/released.h"
+#include "record/last_unlock.h"
 #include "waits/holders.h"
 #include "waits/names.h"
 #include "waits/task.h"
@@ -79,7 +79,7 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
     char name[DP_TASK_NAME_BYTES];
     int64_t ms = (p->now_ns - wait->begin_ns) / 1000000;
     struct dp_holder holder = dp_waits_holder(wait);
-    dp_record_id released = dp_waits_is_for_holder(wait) ? dp_released_find(wait->lock) : 0;
+    dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     dp_task_name(wait->tid, name);
     int err = say(p, "\nthread %d waits %lld.%03d s for %s 0x%llx", (int)wait->tid, (long long)(ms / 1000),
                   (int)(ms % 1000), dp_waits_kind_name(wait), (unsigned long long)wait->lock);
@@ -89,10 +89,10 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
         err = say(p, name[0] ? " (%s)\n" : "%s\n", name);
     if (!err)
         err = write_stack(p, DP_KIND_BLOCK, wait->record);
-    if (err || !released || dp_waits_of(&p->waits, holder.tid))
+    if (err || !last_unlock || dp_waits_of(&p->waits, holder.tid))
         return err;
     err = say(p, "  last released, while a thread waited, in\n");
-    return err ? err : write_stack(p, DP_KIND_MUTEX, released);
+    return err ? err : write_stack(p, DP_KIND_MUTEX, last_unlock);
 }
 
 static int write_count(struct page *p)

@@ -81,7 +81,7 @@ static void leaf_moved(void *ctx)
     dp_unwind_walk(dp_thread_scratch(), &site, &stack); /* lays the block out */
     double begin = bench_clock_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < r->n; i++) {
-        dp_stack_cache_forget(cache);
+        dp_stack_cache_clear(cache);
         dp_unwind_walk(dp_thread_scratch(), &site, &stack);
         r->frames += stack.depth;
     }
@@ -192,7 +192,7 @@ int main(void)
         dp_thread_init(dp_unwind_scratch_bytes(), 2 << 20))
         return 1;
     deltaprof_guard_enter();
-    dp_thread_hold();
+    dp_thread_borrow();
     measure("new", chain_plain, leaf_moved);
     measure("repeated", chain_plain, leaf_repeated);
     measure("new, code with frame pointers", chain_fp, leaf_moved);

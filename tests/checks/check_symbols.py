@@ -2,7 +2,7 @@
 """What the libraries export is written down beside this file; what they need is libc; what the floors inside the hooks call
 is known one by one.
 
-    check_symbols.py SOURCE-ROOT CORE.so PRELOAD.so RECORD.a... [MODULE.so...]
+    check_symbols.py SOURCE-ROOT CORE.so PRELOAD.so RECORD.a... [MODULE.so...] --rooms ROOM.a...
 """
 import glob
 import os
@@ -12,6 +12,7 @@ import sys
 import unittest
 
 TOP, CORE, PRELOAD, *REST = sys.argv[1:]
+REST, ROOMS = REST[:REST.index('--rooms')], REST[REST.index('--rooms') + 1:]
 RECORD = [name for name in REST if name.endswith('.a')]
 MODULES = [name for name in REST if not name.endswith('.a')]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,7 +27,7 @@ pthread_self pthread_key_create pthread_key_delete pthread_getspecific pthread_s
 '''.split())  # the key is made at init and is one of the first 32, which live in the thread itself
 
 # Words that many meanings share: a name says lock or unlock, add or remove, begin or end, read or drop.
-VAGUE = re.compile(r'_(take|give|leave|maybe|forget|hold|release)s?(_|$)')
+VAGUE = re.compile(r'_(take|give|leave(?!_out)|maybe|forget|hold|release)s?(_|$)')
 
 # Two of them are parts of libc before 2.34.
 LIBC = {'libc', 'ld-linux-x86-64', 'ld-linux-aarch64', 'libpthread', 'libdl'}
@@ -66,6 +67,12 @@ class Symbols(unittest.TestCase):
             with open(header) as f:
                 names |= set(re.findall(r'\b(deltaprof_\w+)\(', f.read()))
         self.assertEqual([n for n in sorted(names) if VAGUE.search(n)], [])
+
+    def test_every_function_that_rooms_share_has_a_prefix_and_a_plain_verb(self):
+        for room in ROOMS:
+            shared = {line.split()[-1] for line in run('nm', '-g', '--defined-only', room).splitlines() if len(line.split()) == 3}
+            self.assertTrue(shared, room)
+            self.assertEqual([n for n in sorted(shared) if not re.match('(dp|deltaprof)_', n) or VAGUE.search(n)], [], room)
 
     def test_the_preload_object_exports_what_is_written_down_without_a_version(self):
         self.assertEqual(exported(PRELOAD), written('libdeltaprof_preload.symbols'))

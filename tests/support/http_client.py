@@ -141,7 +141,7 @@ def dechunk(raw):
         rest = rest[int(size, 16) + 2:]
 
 
-def settled(s, path):
+def ask_until_free(s, path):
     """Asks until the cursor is free again: a request without a client frees it on another thread."""
     def answer():
         status, headers, data = s.ask(path)

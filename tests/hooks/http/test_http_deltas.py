@@ -5,7 +5,7 @@ import time
 
 import reader
 from harness import main, new_directory, victim, wait_until
-from http_client import Server, dechunk, named, part, rows, settled
+from http_client import Server, dechunk, named, part, rows, ask_until_free
 
 
 def that_every_consumer_gets_the_whole_exactly():
@@ -56,7 +56,7 @@ def that_a_client_killed_in_the_middle_loses_nothing():
         for i in range(50):
             got = part(s, '/debug/pprof/delta_heap?cursor=c&types=alloc', 1000 + i * 997)
             assert got.startswith(b'HTTP/1.1 200') or got.startswith(b'HTTP/1.1 503'), got[:100]
-        status, _, data = settled(s, '/debug/pprof/delta_heap?cursor=c&types=alloc')
+        status, _, data = ask_until_free(s, '/debug/pprof/delta_heap?cursor=c&types=alloc')
         now = rows(reader.load(data))
         for key, values in whole.items():
             assert now[key]['alloc_objects'] >= values['alloc_objects'], key
@@ -69,7 +69,7 @@ def acknowledge(s, cursor, most_of, rounds):
     for i in range(rounds):
         most = most_of(i)
         if most is None:
-            status, headers, data = settled(s, f'/debug/pprof/delta_heap?cursor={cursor}&after={seq}&types=alloc')
+            status, headers, data = ask_until_free(s, f'/debug/pprof/delta_heap?cursor={cursor}&after={seq}&types=alloc')
             assert status == 200, data
         else:
             raw = part(s, f'/debug/pprof/delta_heap?cursor={cursor}&after={seq}&types=alloc', most)

@@ -95,16 +95,16 @@ static void compare(const char *what, const struct deltaprof_site *site, const u
 static __attribute__((noinline)) void check(const char *what)
 {
     int64_t kept = deltaprof_guard_enter();
-    bool held = dp_thread_hold();
+    bool held = dp_thread_borrow();
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     uintptr_t theirs[DEPTH];
     unsigned n = reference(&site, theirs);
     compare(what, &site, theirs, n);
     compare(what, &site, theirs, n);
     struct dp_stack_cache *cache = dp_thread_scratch();
-    dp_stack_cache_forget(cache);
+    dp_stack_cache_clear(cache);
     compare(what, &site, theirs, n);
-    dp_thread_let_go(held);
+    dp_thread_return(held);
     deltaprof_guard_exit(kept);
 }
 

@@ -71,7 +71,7 @@ static void what_was_not_delivered_comes_again(void **state)
         assert_true(end == !(i % 3));
         deltaprof_http_end(reply, 0);
         for (int spins = 0; dp_body_count() && spins < 60000; spins++)
-            usleep(1000); /* an orphan settles its cursor on its own thread */
+            usleep(1000); /* an orphan ends its cursor's write on its own thread */
     }
     ask(target);
     assert_false(is_empty(empty));

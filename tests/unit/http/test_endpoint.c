@@ -168,7 +168,7 @@ static void a_reply_that_fails_is_cut_off_and_the_log_says_why(void **state)
     dp_log_to(NULL, NULL);
 }
 
-static void settle(struct deltaprof_http_reply *reply)
+static void await_status(struct deltaprof_http_reply *reply)
 {
     for (int64_t wait_ns; (wait_ns = deltaprof_http_wait_ns(reply)) > 0;)
         usleep((useconds_t)(wait_ns / 1000 + 1));
@@ -181,7 +181,7 @@ static void the_status_waits_for_the_profile(void **state)
     uint64_t seq = got.seq;
     struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap?seconds=1", NULL);
     dp_mem_cap(1); /* what is mapped stays, and nothing comes */
-    settle(reply);
+    await_status(reply);
     head_of(reply);
     assert_int_equal(got.status, 503);
     assert_string_equal(got.go, "1");
@@ -203,7 +203,7 @@ static void clients_leave_the_memory_that_ticks_need(void **state)
     dp_mem_keep_back((4 << 20) - 8192); /* a reply, but not its body */
     for (int i = 0; i < 2; i++) {
         struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=greedy", NULL);
-        settle(reply);
+        await_status(reply);
         head_of(reply);
         assert_int_equal(got.status, i ? 200 : 503);
         deltaprof_http_end(reply, pull(reply, SIZE_MAX));

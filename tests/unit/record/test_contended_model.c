@@ -79,7 +79,7 @@ static void unlock(const struct op *op)
     int64_t owed_ns[DP_CONTENDED_KINDS] = {0}, sum = 0;
     dp_contended_place places[DP_CONTENDED_KINDS] = {0};
     if (seen(deltaprof_lock_may_have_waiters(address)))
-        sum = dp_contended_release(address, owed_ns, places);
+        sum = dp_contended_unlock(address, owed_ns, places);
     assert_true(sum >= 0 && sum == owed_ns[1] && !sum == !places[1]);
     paid_ns += sum;
     step();

@@ -81,7 +81,7 @@ static void wait(const struct op *op)
     end_wait(place, begin_ns, woken || op->what == STARTLED);
 }
 
-static void settle_for(int word)
+static void pay_for(int word)
 {
     struct dp_contended_debt debts[4];
     unsigned n = dp_contended_wake(address[word], debts, 4);
@@ -114,9 +114,9 @@ static void wake(const struct op *op)
     if (op->what == WAKE_OP)
         value[1 - op->word] = 1;
     if (op->what != OWNER_DIES)
-        settle_for(op->what == WAKE_ALIAS ? 1 - op->word : op->word);
+        pay_for(op->what == WAKE_ALIAS ? 1 - op->word : op->word);
     if (op->what == WAKE_OP)
-        settle_for(1 - op->word);
+        pay_for(1 - op->word);
     step();
     wake_up(op->word, op->what == WAKE_ALL || op->what == WAKE_ALIAS);
     if (op->what == WAKE_OP)
@@ -149,7 +149,7 @@ static void lock_pi(const struct op *op)
     end_wait(place, begin_ns, woken);
 }
 
-/* By a thread that is not the owner it is refused, after the hook has settled. */
+/* By a thread that is not the owner it is refused, after the hook has paid. */
 static void unlock_pi(const struct op *op)
 {
     uint32_t *word = &value[op->word], me = (uint32_t)running + 1;
@@ -158,7 +158,7 @@ static void unlock_pi(const struct op *op)
         *word = 0;
         return;
     }
-    settle_for(op->word);
+    pay_for(op->word);
     step();
     if (seen(*word & OWNER) != me)
         return;
@@ -175,7 +175,7 @@ static void move(const struct op *op)
 {
     step();
     value[0] = 1;
-    settle_for(0);
+    pay_for(0);
     step();
     for (int t = 0; t < THREADS; t++)
         if (thread[t].blocked == 1) {

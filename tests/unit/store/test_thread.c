@@ -78,11 +78,11 @@ static _Atomic bool wants;
 
 static void *lends(void *unused)
 {
-    bool held = dp_thread_hold();
+    bool held = dp_thread_borrow();
     pthread_barrier_wait(&all_in);
     while (!wants)
         ;
-    dp_thread_let_go(held);
+    dp_thread_return(held);
     return unused;
 }
 
@@ -108,9 +108,9 @@ static void a_thread_waits_for_its_turn(void **state)
         self->scratch = NULL;
         self->state = DP_THREAD_READY;
         wants = true;
-        bool held = dp_thread_hold();
+        bool held = dp_thread_borrow();
         n_got += held && self->scratch;
-        dp_thread_let_go(held);
+        dp_thread_return(held);
         for (int i = 0; i < LENT; i++)
             pthread_join(threads[i], NULL);
     }
@@ -132,12 +132,12 @@ static void *borrow(void *arg)
     void **blocks = arg;
     struct dp_thread *self = dp_thread_self();
     self->state = DP_THREAD_ENDED; /* as after its key's destructor */
-    bool held = dp_thread_hold();
+    bool held = dp_thread_borrow();
     *blocks = dp_thread_scratch();
     pthread_barrier_wait(&all_in);
     pthread_barrier_wait(&all_out);
     assert_int_equal(held, *blocks != NULL);
-    dp_thread_let_go(held);
+    dp_thread_return(held);
     assert_null(dp_thread_scratch());
     return NULL;
 }
@@ -172,9 +172,9 @@ static void *borrow_and_leave(void *arg)
 {
     void **block = arg;
     dp_thread_self()->state = DP_THREAD_ENDED;
-    dp_thread_hold();
+    dp_thread_borrow();
     *block = dp_thread_scratch();
-    assert_false(dp_thread_hold()); /* the next event uses it again */
+    assert_false(dp_thread_borrow()); /* the next event uses it again */
     return NULL;
 }
 

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "record/record.h"
-#include "record/released.h"
+#include "record/last_unlock.h"
 #include "store/store.h"
 #include "store/waiting.h"
 
@@ -127,13 +127,13 @@ static void *ends_without_notice(void *unused)
 {
     dp_waiting_place place = begin(&locks[2], dp_clock_ns(), 1000);
     n_places += place && place != DP_WAITING_UNLISTED;
-    return unused; /* no dp_waiting_leave */
+    return unused; /* no dp_waiting_thread_ends */
 }
 
 static void *ends_in_order(void *unused)
 {
     begin(&locks[2], dp_clock_ns(), 1000);
-    dp_waiting_leave();
+    dp_waiting_thread_ends();
     return unused;
 }
 
@@ -171,7 +171,7 @@ static void *waits_with_many(void *unused)
     pthread_barrier_wait(&all_wait);
     pthread_barrier_wait(&all_counted);
     dp_waiting_end(place, now);
-    dp_waiting_leave();
+    dp_waiting_thread_ends();
     return unused;
 }
 
@@ -230,17 +230,17 @@ static void a_forked_child_begins_with_an_empty_table(void **state)
 
 static void the_last_release_of_a_lock_is_known(void **state)
 {
-    assert_int_equal(dp_released_find((uintptr_t)&locks[3]), 0);
-    dp_released_note((uintptr_t)&locks[3], 17);
-    dp_released_note((uintptr_t)&locks[4], 18);
-    dp_released_note((uintptr_t)&locks[3], 19);
-    assert_int_equal(dp_released_find((uintptr_t)&locks[3]), 19);
+    assert_int_equal(dp_last_unlock_find((uintptr_t)&locks[3]), 0);
+    dp_last_unlock_note((uintptr_t)&locks[3], 17);
+    dp_last_unlock_note((uintptr_t)&locks[4], 18);
+    dp_last_unlock_note((uintptr_t)&locks[3], 19);
+    assert_int_equal(dp_last_unlock_find((uintptr_t)&locks[3]), 19);
     for (uintptr_t i = 0; i < 100000; i++) /* others take its row: then it is not known, never another lock's */
-        dp_released_note(i * 64 + 1, (dp_record_id)i + 100);
-    dp_record_id found = dp_released_find((uintptr_t)&locks[3]);
+        dp_last_unlock_note(i * 64 + 1, (dp_record_id)i + 100);
+    dp_record_id found = dp_last_unlock_find((uintptr_t)&locks[3]);
     assert_true(found == 0 || found == 19);
     for (uintptr_t i = 0; i < 100000; i++) {
-        found = dp_released_find(i * 64 + 1);
+        found = dp_last_unlock_find(i * 64 + 1);
         assert_true(found == 0 || found == i + 100);
     }
 }

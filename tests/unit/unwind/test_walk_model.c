@@ -81,7 +81,7 @@ static void profiler_walk(struct model *m, struct dp_stack_cache *cache, bool fo
 {
     dp_stack_cache_begin(cache, below(m, 200) ? m->generation : 0);
     if (forget)
-        dp_stack_cache_forget(cache);
+        dp_stack_cache_clear(cache);
     r->end = dp_walk(cache, site, m->depth);
     r->known = cache->known.record != 0;
     cache->known.record = 1;
