@@ -2,7 +2,7 @@
 /*
  * pprof/stamp.c - makes, writes and reads the stamps of stamp.h.
  *
- *     1f 8b 08 04  mtime(4) xfl os  14 00  'D' 'P' 10 00  place(8) process(8)
+ *     1f 8b 08 04  mtime(4) xfl os  14 00  'D' 'P' 10 00  pid_scope(8) process(8)
  *     gzip, FEXTRA                  20 bytes  our field, 16 bytes: little-endian
  */
 #include "pprof/stamp.h"
@@ -46,7 +46,7 @@ struct dp_stamp dp_stamp_make(pid_t pid)
     struct dp_stamp stamp = {0};
     if (id[0] && !stat("/proc/self/ns/pid", &ns)) {
         id[1] = ns.st_ino;
-        stamp.place = dp_hash_bytes(id, 2 * sizeof *id, 0) | 1;
+        stamp.pid_scope = dp_hash_bytes(id, 2 * sizeof *id, 0) | 1;
     }
     stamp.process = dp_hash_bytes(id, sizeof id, 1) | 1;
     errno = saved;
@@ -63,7 +63,7 @@ bool dp_stamp_insert(const struct dp_stamp *stamp, const void *bytes, size_t n_b
     memcpy(header + DP_STAMP_PLAIN_BYTES, field, sizeof field);
     uint8_t *to = header + DP_STAMP_PLAIN_BYTES + sizeof field;
     for (int i = 0; i < 8; i++) {
-        to[i] = (uint8_t)(stamp->place >> 8 * i);
+        to[i] = (uint8_t)(stamp->pid_scope >> 8 * i);
         to[8 + i] = (uint8_t)(stamp->process >> 8 * i);
     }
     return true;
@@ -76,7 +76,7 @@ static void parse(const uint8_t *header, struct dp_stamp *stamp)
         return;
     const uint8_t *from = header + DP_STAMP_PLAIN_BYTES + sizeof field;
     for (int i = 0; i < 8; i++) {
-        stamp->place |= (uint64_t)from[i] << 8 * i;
+        stamp->pid_scope |= (uint64_t)from[i] << 8 * i;
         stamp->process |= (uint64_t)from[8 + i] << 8 * i;
     }
 }

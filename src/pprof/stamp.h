@@ -13,8 +13,8 @@
 #include <sys/types.h>
 
 struct dp_stamp {
-    uint64_t place;   /* identifies this boot of this machine and the pid namespace; 0: unknown */
-    uint64_t process; /* identifies the process; 0: the file has no stamp */
+    uint64_t pid_scope; /* identifies this boot of this machine and the pid namespace; 0: unknown */
+    uint64_t process;   /* identifies the process; 0: the file has no stamp */
 };
 
 #define DP_STAMP_PLAIN_BYTES  10                                  /* bytes of a gzip header without extra fields */

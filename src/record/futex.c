@@ -87,7 +87,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->kind = DELTAPROF_LOCK_FUTEX;
         wait->class = (uint16_t)dp_futex_class_of(wait->record, &may_hold);
         wait->blamed = may_hold && wait->class && word && dp_load_relaxed(&dp_wait_rates.mutex);
-        wait->place = 0;
+        wait->slot = 0;
         wait->listed = 0;
         wait->epoch = dp_record_epoch();
         wait->begin_ns = dp_clock_ns();
@@ -96,9 +96,9 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
     dp_event_end(event);
     if (!wait->kind || !wait->blamed)
         return;
-    wait->place = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
-    wait->listed = dp_waiters_add(wait->place, wait->record, wait->begin_ns);
-    dp_waiting_entered(wait->waiting, wait->place, wait->listed);
+    wait->slot = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
+    wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
+    dp_waiting_entered(wait->waiting, wait->slot, wait->listed);
     if (taken.ns)
         pay(&taken, DP_FRAME_UNKNOWN_HOLDER, 0);
 }
@@ -109,18 +109,18 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
  */
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
-    struct dp_contended_debt owed = {0, wait->class, wait->place};
+    struct dp_contended_debt owed = {0, wait->class, wait->slot};
     dp_frame_id frame = DP_FRAME_HAND_OVER;
-    dp_waiters_remove(wait->place, wait->listed);
+    dp_waiters_remove(wait->slot, wait->listed);
     if (end == DELTAPROF_NOT_WAITED)
-        return wait->place ? dp_contended_cancel(wait->place, wait->begin_ns) : 0;
-    if (!wait->place) {
+        return wait->slot ? dp_contended_cancel(wait->slot, wait->begin_ns) : 0;
+    if (!wait->slot) {
         owed.ns = *end_ns - wait->begin_ns;
         frame = DP_FRAME_UNKNOWN_HOLDER;
     } else if (end == DELTAPROF_ACQUIRED) {
-        owed.ns = dp_contended_acquired(wait->place, wait->begin_ns, end_ns);
+        owed.ns = dp_contended_acquired(wait->slot, wait->begin_ns, end_ns);
     } else {
-        owed.ns = dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
+        owed.ns = dp_contended_timed_out(wait->slot, wait->begin_ns, end_ns);
     }
     if (owed.ns)
         pay(&owed, frame, wait->record);
@@ -158,7 +158,7 @@ bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *out, const void *wo
     int64_t now = n ? dp_clock_ns() : 0;
     dp_pairing_begin(&wake->pairing);
     for (unsigned i = 0; i < n; i++)
-        dp_pairing_add(&wake->pairing, i, wake->debts[i].place, now);
+        dp_pairing_add(&wake->pairing, i, wake->debts[i].slot, now);
     if (n < DEBTS_MOST)
         wake->debts[n].ns = 0;
     return n;

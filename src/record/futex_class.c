@@ -5,7 +5,7 @@
  * Verdicts are bytes by frame id, relaxed: each is a fact by itself. A verdict goes from 0 to its value once; only the
  * mark HOLDS is added, at any time.
  *
- * Classes are open addressing: a class is a place in the table + FIRST_OTHER, and the word there says for what it
+ * Classes are open addressing: a class is an index in the table + FIRST_OTHER, and the word there says for what it
  * stands: an odd number for a block record, an even one for a frame. Words are set once. [CLASS]: a report that finds
  * the number of a record may read the record, because its thread had interned it before it published the number.
  */
@@ -86,15 +86,15 @@ static bool may_hold(enum dp_futex_kind kind)
     return kind < DP_FUTEX_COND || kind == DP_FUTEX_OTHER;
 }
 
-/* The class that stands for this number; 0: there is no room near its place. */
+/* The class that stands for this number; 0: there is no room near its index. */
 static unsigned find_or_make(uint32_t number)
 {
     uint32_t at = (uint32_t)dp_hash_mix(number);
     for (unsigned i = 0; i < PROBES; i++, at++) {
-        unsigned place = at % (N_CLASSES - FIRST_OTHER);
-        uint32_t seen = dp_load_relaxed(&classes[place]);
-        if (seen == number || (!seen && dp_cas_publish(&classes[place], &seen, number)) /* [CLASS] */ || seen == number)
-            return place + FIRST_OTHER;
+        unsigned index = at % (N_CLASSES - FIRST_OTHER);
+        uint32_t seen = dp_load_relaxed(&classes[index]);
+        if (seen == number || (!seen && dp_cas_publish(&classes[index], &seen, number)) /* [CLASS] */ || seen == number)
+            return index + FIRST_OTHER;
     }
     return 0;
 }

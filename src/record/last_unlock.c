@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/last_unlock.c - a row for each of N locks, found by the lock's address. A lock with the same row takes its
- * place.
+ * record/last_unlock.c - a row for each of N locks, found by the lock's address. A lock with the same row replaces it.
  *
  * The second word names the record, and repeats the low half of the address: a reader that finds the words of two
  * writers takes the row for empty. [UNLOCKED] It is stored with release and read with acquire: a reader that finds a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/last_unlock.h - where each contended lock was unlocked last. A note, which may be lost: another lock may take
- * its place. Context: hook; async-signal-safe.
+ * record/last_unlock.h - where each contended lock was unlocked last. A note, which may be lost: another lock may
+ * replace it. Context: hook; async-signal-safe.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
  * reports see waits that go on (waiting.h). Waits for spin locks are too short for that: their stack is captured at the
  * end, if the wait is recorded. The countdown is guarded only while a stack is captured, never while the host waits. So
  * a cancelled or abandoned wait leaves nothing behind except a slot in the table of waits and, for a kind with a
- * holder, its place.
+ * holder, its slot in that of contended locks.
  *
  * A thread whose countdown is guarded (inside the real allocator, a thread of the profiler, a walk that a signal
  * interrupted) records nothing, because the walk's memory has one user per thread. For contended.c that is a missed
@@ -118,7 +118,7 @@ static void register_wait(struct dp_wait *wait, const void *lock, const struct d
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
         wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
-        wait->listed = dp_waiters_add(wait->place, wait->record, wait->begin_ns);
+        wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
     }
     dp_event_end(event);
 }
@@ -135,13 +135,13 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
         return;
     wait->kind = kind;
     wait->blamed = blamed;
-    wait->place = 0;
+    wait->slot = 0;
     wait->waiting = 0;
     wait->listed = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
-        wait->place = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
+        wait->slot = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
     if (kind != DELTAPROF_LOCK_SPIN) {
         struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
         register_wait(wait, lock, site ? site : &caller);
@@ -156,18 +156,18 @@ static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, 
 {
     bool on = dp_load_relaxed(&dp_wait_rates.mutex) != 0;
     dp_record_id waiter = wait->waiting ? wait->record : 0;
-    dp_waiters_remove(wait->place, wait->listed);
-    if (!wait->place) {
+    dp_waiters_remove(wait->slot, wait->listed);
+    if (!wait->slot) {
         if (on && end != DELTAPROF_NOT_WAITED)
             dp_event_record_synthetic(DP_FRAME_UNKNOWN_HOLDER, dp_labels_of_lock(wait->kind), *end_ns - wait->begin_ns,
                                       waiter);
     } else if (end != DELTAPROF_NOT_WAITED) {
-        int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->place, wait->begin_ns, end_ns)
-                                                    : dp_contended_timed_out(wait->place, wait->begin_ns, end_ns);
+        int64_t owed_ns = end == DELTAPROF_ACQUIRED ? dp_contended_acquired(wait->slot, wait->begin_ns, end_ns)
+                                                    : dp_contended_timed_out(wait->slot, wait->begin_ns, end_ns);
         if (on && owed_ns)
             dp_event_record_synthetic(DP_FRAME_HAND_OVER, dp_labels_of_lock(wait->kind), owed_ns, waiter);
     } else {
-        return dp_contended_cancel(wait->place, wait->begin_ns);
+        return dp_contended_cancel(wait->slot, wait->begin_ns);
     }
     return 0;
 }
@@ -179,7 +179,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
     if (!wait->kind || wait->epoch != dp_record_epoch())
         return; /* a signal handler forked during the wait: the child's words do not have this wait of the parent */
     int64_t counted_ns = dp_waiting_end(wait->waiting, wait->begin_ns), end_ns = dp_clock_ns(), paid_ns = 0;
-    if (counted_ns < 0) /* another wait of this thread, as of a second coroutine, has taken the place */
+    if (counted_ns < 0) /* another wait of this thread, as of a second coroutine, has taken the slot */
         counted_ns = wait->begin_ns;
     if (wait->blamed)
         paid_ns = unenter(wait, end, &end_ns);
@@ -260,15 +260,15 @@ void dp_wait_count_under_way(void)
 bool deltaprof_lock_unlock_begin(struct deltaprof_owed *out, const void *lock)
 {
     struct owed *owed = (struct owed *)out;
-    dp_contended_place places[DP_CONTENDED_KINDS] = {0};
+    dp_contended_slot slots[DP_CONTENDED_KINDS] = {0};
     memset(owed->ns, 0, sizeof owed->ns);
     dp_pairing_begin(&owed->pairing);
     bool nested = dp_thread_is_nested(dp_thread_self(), deltaprof_stack_pointer());
-    bool owes = !nested && dp_contended_unlock(lock, owed->ns, places) > 0;
+    bool owes = !nested && dp_contended_unlock(lock, owed->ns, slots) > 0;
     int64_t now = owes ? dp_clock_ns() : 0;
     for (unsigned kind = 1; owes && kind < DP_CONTENDED_KINDS; kind++)
-        if (places[kind])
-            dp_pairing_add(&owed->pairing, kind, places[kind], now);
+        if (slots[kind])
+            dp_pairing_add(&owed->pairing, kind, slots[kind], now);
     owed->ns[0] = (int64_t)(uintptr_t)lock; /* no kind is 0: free for the lock */
     return owes;
 }

@@ -18,8 +18,8 @@
 /* The content of struct deltaprof_wait. */
 struct __attribute__((may_alias)) dp_wait {
     int64_t begin_ns;
-    dp_contended_place place;
-    dp_waiting_place waiting;
+    dp_contended_slot slot;
+    dp_waiting_slot waiting;
     dp_record_id record; /* of the waiter's stack, if waiting is not 0; of a futex: always */
     uint32_t epoch;
     uint8_t kind;   /* 0: no event */

@@ -90,7 +90,7 @@ static pid_t pid_of_temporary(const char *name)
 /* By system call: the libc function may be interposed. */
 static bool has_ended(const struct sweep *s, pid_t pid, const struct dp_stamp *stamp)
 {
-    if (!s->self->place || stamp->place != s->self->place || stamp->process == s->self->process)
+    if (!s->self->pid_scope || stamp->pid_scope != s->self->pid_scope || stamp->process == s->self->process)
         return false;
     return pid == s->pid || (syscall(SYS_kill, pid, 0) && errno == ESRCH);
 }
@@ -166,7 +166,7 @@ static size_t read_files(struct sweep *s)
         struct dp_stamp stamp;
         pid_t pid = pid_of_profile(name, &kind);
         struct file *file = is_own(s, name, &st) && !dp_stamp_read(s->dir_fd, name, &stamp) && stamp.process &&
-                                    stamp.place == s->self->place
+                                    stamp.pid_scope == s->self->pid_scope
                                 ? dp_vec_push(&s->files)
                                 : NULL;
         if (!file)

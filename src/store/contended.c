@@ -50,7 +50,7 @@
  * have not added yet, so the difference is rounded to the nearest multiple; it would be wrong only with a lag of 26
  * days of waiting.
  *
- * n: a wait that finds n = 2048 gets no place, so that 2047 more may enter between a load and its add.
+ * n: a wait that finds n = 2048 gets no slot, so that 2047 more may enter between a load and its add.
  *
  * Table: sets of four slots {key, word}, one cache line each, found by the lock's address. A key is address and kind of
  * wait, so that a rwlock's readers and writers are separate. A slot whose word is 0 is free: the first thread that
@@ -92,7 +92,7 @@
 
 #define GROUPS     DP_CONTENDED_GROUPS
 #define GROUP_WAYS DP_CONTENDED_GROUP_WAYS
-#define N_SLOTS    DP_CONTENDED_PLACES
+#define N_SLOTS    DP_CONTENDED_SLOTS
 
 #define S_BITS     (64 - N_BITS)
 #define CREDIT_MAX (INT64_C(1) << (S_BITS - 4))
@@ -187,7 +187,7 @@ static struct slot *slot_for(struct slot *set, unsigned n, uint64_t key)
     return NULL;
 }
 
-static dp_contended_place enter(struct slot *slot, int64_t begin_ns)
+static dp_contended_slot enter(struct slot *slot, int64_t begin_ns)
 {
     if (!slot || (dp_load_relaxed(&slot->word) & N_MASK) >= N_MOST) {
         dp_stats_add(DP_STAT_LOCKS_FULL, 1);
@@ -195,10 +195,10 @@ static dp_contended_place enter(struct slot *slot, int64_t begin_ns)
     }
     uint64_t old = dp_add_relaxed(&slot->word, one_at(begin_ns));
     moved(slot, old, old + one_at(begin_ns));
-    return (dp_contended_place)(slot - slots) + 1;
+    return (dp_contended_slot)(slot - slots) + 1;
 }
 
-dp_contended_place dp_contended_enter(const void *lock, unsigned kind, int64_t begin_ns)
+dp_contended_slot dp_contended_enter(const void *lock, unsigned kind, int64_t begin_ns)
 {
     return enter(slots ? slot_for(&slots[DELTAPROF_LOCK_SET(lock) * WAYS], WAYS, key_of(lock, kind)) : NULL, begin_ns);
 }
@@ -228,8 +228,8 @@ static struct slot *slot_of_word(struct slot *group, const void *word)
     return NULL;
 }
 
-dp_contended_place dp_contended_enter_futex(const void *word, unsigned class, int64_t begin_ns,
-                                            struct dp_contended_debt *taken)
+dp_contended_slot dp_contended_enter_futex(const void *word, unsigned class, int64_t begin_ns,
+                                           struct dp_contended_debt *taken)
 {
     struct slot *group = slots ? &slots[group_of(word)] : NULL;
     struct slot *slot = group ? slot_for(group, GROUP_WAYS, futex_key_of(word, class)) : NULL;
@@ -245,9 +245,9 @@ dp_contended_place dp_contended_enter_futex(const void *word, unsigned class, in
  * A wait ended with ns not paid yet, and left this word. Returns the time that the word lost by wrapping, for
  * [hand-over].
  */
-static int64_t ended(dp_contended_place place, int64_t ns, uint64_t word)
+static int64_t ended(dp_contended_slot number, int64_t ns, uint64_t word)
 {
-    _Atomic int64_t *open = &open_ns[place - 1];
+    _Atomic int64_t *open = &open_ns[number - 1];
     int64_t now = dp_add_relaxed(open, ns) + ns;
     if (word & N_MASK)
         return 0;
@@ -256,9 +256,9 @@ static int64_t ended(dp_contended_place place, int64_t ns, uint64_t word)
     return lost > 0 && dp_cas_relaxed(open, &now, now - lost) ? lost : 0;
 }
 
-int64_t dp_contended_acquired(dp_contended_place place, int64_t begin_ns, int64_t *end_ns)
+int64_t dp_contended_acquired(dp_contended_slot number, int64_t begin_ns, int64_t *end_ns)
 {
-    struct slot *slot = &slots[place - 1];
+    struct slot *slot = &slots[number - 1];
     int64_t owed, end;
     uint64_t new, old = dp_load_relaxed(&slot->word);
     do {
@@ -272,12 +272,12 @@ int64_t dp_contended_acquired(dp_contended_place place, int64_t begin_ns, int64_
     moved(slot, old, new);
     *end_ns = end;
     owed = owed > 0 ? owed : 0;
-    return owed + ended(place, end - begin_ns - owed, new);
+    return owed + ended(number, end - begin_ns - owed, new);
 }
 
-int64_t dp_contended_timed_out(dp_contended_place place, int64_t begin_ns, int64_t *end_ns)
+int64_t dp_contended_timed_out(dp_contended_slot number, int64_t begin_ns, int64_t *end_ns)
 {
-    struct slot *slot = &slots[place - 1];
+    struct slot *slot = &slots[number - 1];
     int64_t end;
     uint64_t new, old = dp_load_relaxed(&slot->word);
     do {
@@ -287,12 +287,12 @@ int64_t dp_contended_timed_out(dp_contended_place place, int64_t begin_ns, int64
     } while (!dp_cas_relaxed(&slot->word, &old, new));
     moved(slot, old, new);
     *end_ns = end;
-    return ended(place, end - begin_ns, new);
+    return ended(number, end - begin_ns, new);
 }
 
-int64_t dp_contended_cancel(dp_contended_place place, int64_t begin_ns)
+int64_t dp_contended_cancel(dp_contended_slot number, int64_t begin_ns)
 {
-    struct slot *slot = &slots[place - 1];
+    struct slot *slot = &slots[number - 1];
     int64_t paid;
     uint64_t new, old = dp_load_relaxed(&slot->word);
     do {
@@ -326,7 +326,7 @@ static int64_t pay(struct slot *slot, uint64_t old, int64_t *now)
 }
 
 int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS],
-                            dp_contended_place places[DP_CONTENDED_KINDS])
+                            dp_contended_slot numbers[DP_CONTENDED_KINDS])
 {
     unsigned set = DELTAPROF_LOCK_SET(lock);
     int64_t sum = 0, now = 0;
@@ -339,7 +339,7 @@ int64_t dp_contended_unlock(const void *lock, int64_t owed_ns[DP_CONTENDED_KINDS
         int64_t owed = pay(slot, old, &now);
         owed_ns[(key & 0xff) % DP_CONTENDED_KINDS] += owed;
         if (owed)
-            places[(key & 0xff) % DP_CONTENDED_KINDS] = (dp_contended_place)(slot - slots) + 1;
+            numbers[(key & 0xff) % DP_CONTENDED_KINDS] = (dp_contended_slot)(slot - slots) + 1;
         sum += owed;
     }
     return sum;
@@ -361,7 +361,7 @@ unsigned dp_contended_wake(const void *word, struct dp_contended_debt *debts, un
             continue;
         debts[n].ns = pay(slot, old, &now);
         debts[n].class = (unsigned)(key & DP_FUTEX_CLASS_MASK);
-        debts[n].place = (dp_contended_place)(slot - slots) + 1;
+        debts[n].slot = (dp_contended_slot)(slot - slots) + 1;
         n += debts[n].ns > 0;
     }
     return n;

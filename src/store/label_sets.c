@@ -89,7 +89,7 @@ static bool fill(struct label_set *set, const struct pair *pair)
     return true;
 }
 
-/* 0: it is not there, and is not to be made, or there is no room near its place. */
+/* 0: it is not there, and is not to be made, or there is no room near its index. */
 static uint32_t find_or_make(uint32_t parent, const char *key, size_t n_key, const char *value, size_t n_value,
                              bool make)
 {

@@ -78,32 +78,32 @@ static struct {
 /* byte: index in the filter; home: a bucket. */
 #define NOWHERE UINT32_MAX /* as home: asked before init */
 
-static inline struct dp_live_place place_of(uintptr_t key)
+static inline struct dp_live_index index_of(uintptr_t key)
 {
     uint32_t byte = (uint32_t)deltaprof_filter_index(key, dp_live.filter_mask);
     /* byte / DP_LIVE_SLOTS % n_buckets by multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
      * computation") */
     uint64_t fraction = dp_live.one_bucket * (byte / DP_LIVE_SLOTS);
-    return (struct dp_live_place){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
+    return (struct dp_live_index){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
 }
 
 /*
- * The slots of the i-th bucket for a key of this place: first the home, then buckets far from it and from each other.
+ * The slots of the i-th bucket for a key of this index: first the home, then buckets far from it and from each other.
  */
-static inline struct dp_live_slot *bucket_at(struct dp_live_place place, unsigned i)
+static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
 {
-    uint64_t at = place.home;
+    uint64_t at = index.home;
     if (i) {
-        uint32_t step = (uint32_t)((place.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
+        uint32_t step = (uint32_t)((index.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
         at = (at + (uint64_t)i * (step % (dp_live.n_buckets - 1) + 1)) % dp_live.n_buckets;
     }
     return dp_live_slot(at * DP_LIVE_SLOTS);
 }
 
-/* The slot where a key of this place lies, unless it was in use. */
-static inline struct dp_live_slot *first_slot(struct dp_live_place place)
+/* The slot where a key of this index lies, unless it was in use. */
+static inline struct dp_live_slot *first_slot(struct dp_live_index index)
 {
-    return dp_live_slot((size_t)place.home * DP_LIVE_SLOTS + place.byte % DP_LIVE_SLOTS);
+    return dp_live_slot((size_t)index.home * DP_LIVE_SLOTS + index.byte % DP_LIVE_SLOTS);
 }
 
 bool dp_live_blocks_has_births(void)
@@ -177,13 +177,13 @@ static void show(uint32_t byte, uint8_t wanted)
 }
 
 /* Whether the first n buckets hold an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
-static bool holds(struct dp_live_place place, unsigned n)
+static bool holds(struct dp_live_index index, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        const struct dp_live_slot *bucket = bucket_at(place, i);
+        const struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
             uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
-            if (key && (key == DP_LIVE_BUSY || place_of(key).byte == place.byte))
+            if (key && (key == DP_LIVE_BUSY || index_of(key).byte == index.byte))
                 return true;
         }
     }
@@ -191,18 +191,18 @@ static bool holds(struct dp_live_place place, unsigned n)
 }
 
 /* After a search that found nothing: clears the byte if no entry needs it. Most often one does, in the home. */
-static void clean(struct dp_live_place place)
+static void clean(struct dp_live_index index)
 {
-    _Atomic uint8_t *at = &dp_live.filter[place.byte];
+    _Atomic uint8_t *at = &dp_live.filter[index.byte];
     uint8_t seen = dp_load_relaxed(at);
-    if (!seen || (seen & WATCHED) || holds(place, 1))
+    if (!seen || (seen & WATCHED) || holds(index, 1))
         return;
     uint32_t mine = (uint32_t)(dp_clock_coarse_ns() >> CLAIM_SHIFT) + 1, claim = dp_load_relaxed(&dp_live.cleaning);
     if ((claim && mine - claim < CLAIM_ABANDONED) || !dp_cas_acquire(&dp_live.cleaning, &claim, mine))
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
-        uint8_t then = holds(place, DP_LIVE_BUCKETS) ? marked & ~CLEANING : 0;
+        uint8_t then = holds(index, DP_LIVE_BUCKETS) ? marked & ~CLEANING : 0;
         if (dp_load_relaxed(&dp_live.cleaning) == mine)
             dp_cas_total(at, &marked, then);
     }
@@ -210,16 +210,16 @@ static void clean(struct dp_live_place place)
 }
 
 /* Finds the slot of a key that is not in its first slot. NULL: not there. */
-static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_place place, uintptr_t key)
+static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_index index, uintptr_t key)
 {
-    unsigned n = dp_load_relaxed(&dp_live.filter[place.byte]) & (SPILLED | WATCHED) ? DP_LIVE_BUCKETS : 1;
+    unsigned n = dp_load_relaxed(&dp_live.filter[index.byte]) & (SPILLED | WATCHED) ? DP_LIVE_BUCKETS : 1;
     for (unsigned i = 0; i < n; i++) {
-        struct dp_live_slot *bucket = bucket_at(place, i);
+        struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
                 return &bucket[k];
     }
-    clean(place);
+    clean(index);
     return NULL;
 }
 
@@ -228,11 +228,11 @@ static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintpt
 {
     if (!slots || !key || key == DP_LIVE_BUSY)
         return NULL;
-    struct dp_live_place place = place_of(key);
-    struct dp_live_slot *first = first_slot(place);
+    struct dp_live_index index = index_of(key);
+    struct dp_live_slot *first = first_slot(index);
     if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
         return first;
-    return find_elsewhere(place, key);
+    return find_elsewhere(index, key);
 }
 
 static __attribute__((noinline)) struct dp_live_slot *find_aged(uintptr_t key, struct dp_live_block *entry)
@@ -289,12 +289,12 @@ static inline bool put(struct dp_live_slot *slot, uintptr_t key, const struct dp
 }
 
 /* Inserts if the first slot is in use, perhaps by an old entry of this key, whose block was freed without a hook. */
-static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_place place, uintptr_t key,
+static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index index, uintptr_t key,
                                                        const struct dp_live_block *entry, struct dp_live_block *stale,
                                                        int64_t born_ns)
 {
     for (unsigned i = 0; i < DP_LIVE_BUCKETS; i++) {
-        struct dp_live_slot *bucket = bucket_at(place, i);
+        struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
                 dp_live_read_value(&bucket[k], stale);
@@ -303,24 +303,24 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_place plac
             }
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry, born_ns)) {
-                show(place.byte, i ? PRESENT | SPILLED : PRESENT);
+                show(index.byte, i ? PRESENT | SPILLED : PRESENT);
                 return true;
             }
     }
     return false;
 }
 
-bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
+bool dp_live_blocks_insert_at(struct dp_live_index index, uintptr_t key, const struct dp_live_block *entry,
                               struct dp_live_block *stale)
 {
     stale->objects = 0;
-    if (__builtin_expect(place.home == NOWHERE, 0))
+    if (__builtin_expect(index.home == NOWHERE, 0))
         return dp_live_blocks_insert(key, entry, stale);
     if (!key || key == DP_LIVE_BUSY)
         return false;
-    if (__builtin_expect(!put(first_slot(place), key, entry, 0), 0))
-        return insert_elsewhere(place, key, entry, stale, 0);
-    show(place.byte, PRESENT);
+    if (__builtin_expect(!put(first_slot(index), key, entry, 0), 0))
+        return insert_elsewhere(index, key, entry, stale, 0);
+    show(index.byte, PRESENT);
     return true;
 }
 
@@ -329,11 +329,11 @@ static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp
 {
     if (!dp_live_blocks_has_births() || !key || key == DP_LIVE_BUSY)
         return false;
-    struct dp_live_place place = place_of(key);
+    struct dp_live_index index = index_of(key);
     int64_t now_ns = dp_live.exact ? dp_clock_ns() : dp_clock_coarse_ns();
-    if (!put(first_slot(place), key, entry, now_ns))
-        return insert_elsewhere(place, key, entry, stale, now_ns);
-    show(place.byte, PRESENT);
+    if (!put(first_slot(index), key, entry, now_ns))
+        return insert_elsewhere(index, key, entry, stale, now_ns);
+    show(index.byte, PRESENT);
     return true;
 }
 
@@ -342,19 +342,19 @@ bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, str
     stale->objects = 0;
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
         return insert_aged(key, entry, stale);
-    return dp_live_blocks_insert_at(place_of(key), key, entry, stale);
+    return dp_live_blocks_insert_at(index_of(key), key, entry, stale);
 }
 
-struct dp_live_place dp_live_blocks_prefetch(uintptr_t key)
+struct dp_live_index dp_live_blocks_prefetch(uintptr_t key)
 {
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
-        return (struct dp_live_place){.home = NOWHERE};
-    struct dp_live_place place = place_of(key);
-    const struct dp_live_slot *slot = first_slot(place);
+        return (struct dp_live_index){.home = NOWHERE};
+    struct dp_live_index index = index_of(key);
+    const struct dp_live_slot *slot = first_slot(index);
     __builtin_prefetch(slot, 1);
     __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
-    __builtin_prefetch((const void *)&dp_live.filter[place.byte]);
-    return place;
+    __builtin_prefetch((const void *)&dp_live.filter[index.byte]);
+    return index;
 }
 
 void dp_live_blocks_fork_child(void)

@@ -31,7 +31,7 @@ void dp_live_blocks_crowd(void);
 
 /*
  * Context of all that follow: hook. key is DELTAPROF_KEY(heap, ptr). insert returns false if there is no room near the
- * key's place, or if the key is 0 or ~0, which cannot be stored: nothing was inserted. If the key is there already, its
+ * key's index, or if the key is 0 or ~0, which cannot be stored: nothing was inserted. If the key is there already, its
  * block was freed without a hook; if insert meets the old entry, it removes it and returns it in `stale` (objects 0:
  * none).
  */
@@ -56,13 +56,13 @@ bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *
 void dp_live_blocks_unclaim(uintptr_t key, uint32_t slot);
 void dp_live_blocks_drop(uint32_t slot);
 
-/* The two halves of insert, for a caller that walks a stack in between: the place of a key, whose cache lines are
+/* The two halves of insert, for a caller that walks a stack in between: the index of a key, whose cache lines are
  * prefetched, and the insert there. */
-struct dp_live_place {
+struct dp_live_index {
     uint32_t byte, home;
 };
-struct dp_live_place dp_live_blocks_prefetch(uintptr_t key);
-bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
+struct dp_live_index dp_live_blocks_prefetch(uintptr_t key);
+bool dp_live_blocks_insert_at(struct dp_live_index index, uintptr_t key, const struct dp_live_block *entry,
                               struct dp_live_block *stale);
 
 /*

@@ -55,7 +55,7 @@ static struct {
     _Atomic uint32_t lock;
     _Atomic uint32_t head, tail; /* of the queue: the next cell to read, and to write */
     struct {
-        _Atomic uint32_t turn; /* i: may be written by the writer of place i; i + 1: may be read */
+        _Atomic uint32_t turn; /* i: may be written by the writer of slot i; i + 1: may be read */
         struct request request;
     } queue[QUEUE];
 } mappings DP_LARGE;

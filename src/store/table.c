@@ -4,7 +4,7 @@
  *
  * A record is found through an index of 32-bit words, {tag, id}: the id in as many low bits as it needs, and above it a
  * part of the hash, so that a probe that misses seldom reads a record. 0 is an empty word (record 0 is never looked
- * up). The hash only selects a place: heap, labels, depth and every frame are compared. Counters are separate from
+ * up). The hash only selects an index: heap, labels, depth and every frame are compared. Counters are separate from
  * records, so that a report reads only 32 bytes per record.
  *
  * States of a record:     unused --next++--> being filled --CAS of an index word [RECORD]--> found --add--> counted
@@ -30,8 +30,8 @@
  * 6. Only one thread assigns stripes at a time (`promoting` is tried once, never waited for). The fuller the pool, the
  *    hotter a record must be.
  *
- * Growth. Stacks and heap records have more address space than memory: `cap` of their places are charged, and where
- * they are full, a step more is charged if there is memory to spare. A thread whose places lie across the old end
+ * Growth. Stacks and heap records have more address space than memory: `cap` of their indices are charged, and where
+ * they are full, a step more is charged if there is memory to spare. A thread whose indices lie across the old end
  * leaves them unused and takes others. Everything there is zero until it is used, so readers need not know of it.
  *
  * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss events that
@@ -43,7 +43,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "store/table_places.h"
+#include "store/table_growth.h"
 #include "store/thread.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ struct table {
     struct dp_record *records;
     struct counters *counters;
     struct dp_table_base *base;
-    struct places ids;
+    struct growth ids;
 };
 
 static struct table tables[DP_KINDS];
@@ -86,7 +86,7 @@ static struct {
 /* The frames of the stacks of all records of all kinds. */
 static struct {
     dp_frame_id *frames;
-    struct places places;
+    struct growth growth;
 } stacks;
 
 #define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct counters) + sizeof(struct dp_table_base))
@@ -127,11 +127,11 @@ static int stacks_init(size_t budget_bytes, size_t spare_bytes)
     stacks.frames = dp_mem_table_growing(budget_bytes, budget_bytes + spare_bytes);
     if (!stacks.frames)
         return -ENOMEM;
-    stacks.places.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
-    stacks.places.each_bytes = sizeof(dp_frame_id);
-    dp_store_relaxed(&stacks.places.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
+    stacks.growth.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
+    stacks.growth.each_bytes = sizeof(dp_frame_id);
+    dp_store_relaxed(&stacks.growth.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
     stacks.frames[0] = DP_FRAME_OVERFLOW;
-    dp_store_relaxed(&stacks.places.next, 1);
+    dp_store_relaxed(&stacks.growth.next, 1);
     return 0;
 }
 
@@ -190,7 +190,7 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
         return 0;
     if (table->records[id].depth >= stack->depth) {
         at = table->records[id].stack;
-    } else if (!reserve(&stacks.places, stack->depth, &at)) {
+    } else if (!reserve(&stacks.growth, stack->depth, &at)) {
         *spare = id;
         return 0;
     }

@@ -48,8 +48,8 @@ void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
  * or that lost a race for its stack: its counters are 0, perhaps for ever.)
  */
 uint32_t dp_table_count(unsigned kind);
-uint32_t dp_table_most(unsigned kind);
-bool dp_table_is_empty(unsigned kind); /* nothing was ever recorded */ /* all ids are below */
+uint32_t dp_table_most(unsigned kind); /* all ids are below, for ever */
+bool dp_table_is_empty(unsigned kind); /* nothing was ever recorded */
 void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts);
 const struct dp_record *dp_table_record(unsigned kind, dp_record_id id);
 const dp_frame_id *dp_table_frames(const struct dp_record *record);

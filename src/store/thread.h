@@ -29,7 +29,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
     uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
     uint32_t labels_lost; /* pushes since then for which there was no room */
-    uint32_t waiting;     /* this thread's place in the table of waits under way; 0: none yet */
+    uint32_t waiting;     /* this thread's slot in the table of waits under way; 0: none yet */
     int32_t tid;          /* the kernel's, for events; 0: not asked yet */
     uint32_t doubts;      /* events left out because of a busy guard whose frame seemed to be gone */
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */

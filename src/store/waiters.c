@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store/waiters.c - lists of one cache line: seven waiters, and the time up to which a holder has paid. Several places
+ * store/waiters.c - lists of one cache line: seven waiters, and the time up to which a holder has paid. Several slots
  * of contended.c share a list; a tag in each word tells them apart.
  *
  *     waiter    record of its stack (32 bits), tag (3), when its wait began (29)      0: free
@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 
 enum { LISTS = 4096, UNIT_SHIFT = 13, TIME_BITS = 29 };
-_Static_assert((DP_CONTENDED_PLACES + LISTS - 1) / LISTS <= 8, "tags have three bits");
+_Static_assert((DP_CONTENDED_SLOTS + LISTS - 1) / LISTS <= 8, "tags have three bits");
 
 struct list {
     _Alignas(64) _Atomic uint64_t at[DP_WAITERS_MOST];
@@ -34,20 +34,20 @@ struct list {
 
 static struct list *lists;
 
-static struct list *list_of(dp_contended_place place)
+static struct list *list_of(dp_contended_slot slot)
 {
-    return &lists[place % LISTS];
+    return &lists[slot % LISTS];
 }
 
 /* The low half of a word. */
-static uint32_t tagged(dp_contended_place place, int64_t ns)
+static uint32_t tagged(dp_contended_slot slot, int64_t ns)
 {
-    return (uint32_t)(place / LISTS) << TIME_BITS | ((uint32_t)((uint64_t)ns >> UNIT_SHIFT) & ((1u << TIME_BITS) - 1));
+    return (uint32_t)(slot / LISTS) << TIME_BITS | ((uint32_t)((uint64_t)ns >> UNIT_SHIFT) & ((1u << TIME_BITS) - 1));
 }
 
-static bool is_of(uint64_t word, dp_contended_place place)
+static bool is_of(uint64_t word, dp_contended_slot slot)
 {
-    return ((uint32_t)word >> TIME_BITS) == place / LISTS;
+    return ((uint32_t)word >> TIME_BITS) == slot / LISTS;
 }
 
 /* From the time of one word to that of another; both tags are the same. */
@@ -63,12 +63,12 @@ int dp_waiters_init(void)
     return lists ? 0 : -ENOMEM;
 }
 
-dp_waiters_entry dp_waiters_add(dp_contended_place place, dp_record_id record, int64_t begin_ns)
+dp_waiters_entry dp_waiters_add(dp_contended_slot slot, dp_record_id record, int64_t begin_ns)
 {
-    if (!lists || !place)
+    if (!lists || !slot)
         return 0;
-    struct list *list = list_of(place);
-    uint64_t word = (uint64_t)record << 32 | tagged(place, begin_ns) | 1;
+    struct list *list = list_of(slot);
+    uint64_t word = (uint64_t)record << 32 | tagged(slot, begin_ns) | 1;
     for (unsigned i = 0; i < DP_WAITERS_MOST; i++) {
         uint64_t none = 0;
         if (!dp_load_relaxed(&list->at[i]) && dp_cas_publish(&list->at[i], &none, word)) /* [LISTED] */
@@ -77,24 +77,24 @@ dp_waiters_entry dp_waiters_add(dp_contended_place place, dp_record_id record, i
     return 0;
 }
 
-void dp_waiters_remove(dp_contended_place place, dp_waiters_entry entry)
+void dp_waiters_remove(dp_contended_slot slot, dp_waiters_entry entry)
 {
-    if (place && entry)
-        dp_store_relaxed(&list_of(place)->at[entry - 1], 0);
+    if (slot && entry)
+        dp_store_relaxed(&list_of(slot)->at[entry - 1], 0);
 }
 
-unsigned dp_waiters_pay(dp_contended_place place, int64_t now_ns, struct dp_waiter waiters[DP_WAITERS_MOST])
+unsigned dp_waiters_pay(dp_contended_slot slot, int64_t now_ns, struct dp_waiter waiters[DP_WAITERS_MOST])
 {
-    if (!lists || !place)
+    if (!lists || !slot)
         return 0;
-    struct list *list = list_of(place);
-    uint32_t now = tagged(place, now_ns), paid = (uint32_t)dp_load_relaxed(&list->paid);
-    uint32_t since_paid = is_of(paid, place) ? between(paid, now) : UINT32_MAX;
+    struct list *list = list_of(slot);
+    uint32_t now = tagged(slot, now_ns), paid = (uint32_t)dp_load_relaxed(&list->paid);
+    uint32_t since_paid = is_of(paid, slot) ? between(paid, now) : UINT32_MAX;
     unsigned n = 0;
     for (unsigned i = 0; i < DP_WAITERS_MOST; i++) {
         uint64_t word = dp_load_acquire(&list->at[i]); /* [LISTED] */
         uint32_t waited = between((uint32_t)word, now | 1);
-        if (word && is_of(word, place))
+        if (word && is_of(word, slot))
             waiters[n++] = (struct dp_waiter){(dp_record_id)(word >> 32), waited < since_paid ? waited : since_paid};
     }
     dp_store_relaxed(&list->paid, now);

@@ -16,9 +16,9 @@ typedef uint8_t dp_waiters_entry;
 /* -ENOMEM: nothing is listed. Context: init. */
 int dp_waiters_init(void);
 
-/* A wait at this place, with the record of its stack; and its end. */
-dp_waiters_entry dp_waiters_add(dp_contended_place place, dp_record_id record, int64_t begin_ns);
-void dp_waiters_remove(dp_contended_place place, dp_waiters_entry entry);
+/* A wait at this slot, with the record of its stack; and its end. */
+dp_waiters_entry dp_waiters_add(dp_contended_slot slot, dp_record_id record, int64_t begin_ns);
+void dp_waiters_remove(dp_contended_slot slot, dp_waiters_entry entry);
 
 /* A waiter, and its part of the time that a holder owes. */
 struct dp_waiter {
@@ -28,8 +28,8 @@ struct dp_waiter {
 
 enum { DP_WAITERS_MOST = 7 };
 
-/* A holder pays for all waits at this place up to now_ns: fills in the listed waiters. Returns their number. */
-unsigned dp_waiters_pay(dp_contended_place place, int64_t now_ns, struct dp_waiter waiters[DP_WAITERS_MOST]);
+/* A holder pays for all waits at this slot up to now_ns: fills in the listed waiters. Returns their number. */
+unsigned dp_waiters_pay(dp_contended_slot slot, int64_t now_ns, struct dp_waiter waiters[DP_WAITERS_MOST]);
 
 /* Empties the lists in a forked child: one madvise. */
 void dp_waiters_fork_child(void);

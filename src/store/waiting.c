@@ -19,7 +19,7 @@
  *
  * Threads that wait at once and for which there is no slot are counted only.
  *
- * A wait that was abandoned (pthread_cancel, longjmp) leaves its slot filled, and its place among the contended locks.
+ * A wait that was abandoned (pthread_cancel, longjmp) leaves its slot filled, and its slot of the contended locks.
  * The thread's end clears both, and so does its next wait, unless that stands deeper on the stack: then it may be one
  * of a signal handler that interrupted the first one, and is left out. A report frees slots of threads that are gone
  * without notice.
@@ -48,7 +48,7 @@ struct slot {
     _Atomic uint32_t kind;
     _Atomic int32_t tid; /* of the thread that has the slot; 0: free */
     _Atomic uint32_t contended;
-    _Atomic dp_waiters_entry listed; /* of the wait that has the place `contended` */
+    _Atomic dp_waiters_entry listed; /* of the wait that has the slot `contended` */
 };
 
 static struct slot *slots;
@@ -82,7 +82,7 @@ static bool may_use(uint32_t at)
  */
 static void abandon(struct slot *slot)
 {
-    dp_contended_place contended = dp_load_relaxed(&slot->contended);
+    dp_contended_slot contended = dp_load_relaxed(&slot->contended);
     int64_t begin_ns = dp_load_relaxed(&slot->begin_ns);
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->begin_ns, 0);
@@ -100,11 +100,11 @@ static bool take(uint32_t at, int32_t tid)
 }
 
 /*
- * Tries some places that other threads have left, so that the table does not grow with the number of threads that came
+ * Tries some slots that other threads have left, so that the table does not grow with the number of threads that came
  * and went; then the first one that was never used; while that fails, because another thread has it or there is none,
  * more of those that were left. 0: none.
  */
-static dp_waiting_place claim(struct dp_thread *self)
+static dp_waiting_slot claim(struct dp_thread *self)
 {
     int32_t tid = (int32_t)syscall(SYS_gettid);
     for (unsigned i = 0; i < CLAIM_TRIES; i++) {
@@ -136,20 +136,20 @@ static struct slot *slot_of(const struct dp_thread *self)
     return slots && self->waiting && self->waiting != DP_WAITING_UNLISTED ? &slots[self->waiting - 1] : NULL;
 }
 
-dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
-                                  uintptr_t frame)
+dp_waiting_slot dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
+                                 uintptr_t frame)
 {
     struct dp_thread *self = dp_thread_self();
     if (!slots)
         return 0;
     if (!slot_of(self)) {
-        dp_waiting_place place = claim(self);
-        set_unlisted(self, !place);
-        if (!place) {
+        dp_waiting_slot number = claim(self);
+        set_unlisted(self, !number);
+        if (!number) {
             dp_stats_add(DP_STAT_WAITS_UNLISTED, 1);
             return DP_WAITING_UNLISTED;
         }
-        self->waiting = place;
+        self->waiting = number;
     }
     struct slot *slot = slot_of(self);
     if (dp_load_relaxed(&slot->begin_ns)) {
@@ -168,12 +168,12 @@ dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin
     return self->waiting;
 }
 
-void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp_waiters_entry listed)
+void dp_waiting_entered(dp_waiting_slot number, dp_contended_slot contended, dp_waiters_entry listed)
 {
-    if (!place || place == DP_WAITING_UNLISTED)
+    if (!number || number == DP_WAITING_UNLISTED)
         return;
-    dp_store_relaxed(&slots[place - 1].listed, listed);
-    dp_store_relaxed(&slots[place - 1].contended, contended);
+    dp_store_relaxed(&slots[number - 1].listed, listed);
+    dp_store_relaxed(&slots[number - 1].contended, contended);
 }
 
 bool dp_waiting_is_inside(uintptr_t frame)
@@ -182,13 +182,13 @@ bool dp_waiting_is_inside(uintptr_t frame)
     return slot && dp_load_relaxed(&slot->begin_ns) && frame < dp_load_relaxed(&slot->frame);
 }
 
-int64_t dp_waiting_end(dp_waiting_place place, int64_t begin_ns)
+int64_t dp_waiting_end(dp_waiting_slot number, int64_t begin_ns)
 {
-    if (place == DP_WAITING_UNLISTED)
+    if (number == DP_WAITING_UNLISTED)
         set_unlisted(dp_thread_self(), false);
-    if (!place || place == DP_WAITING_UNLISTED)
+    if (!number || number == DP_WAITING_UNLISTED)
         return begin_ns;
-    struct slot *slot = &slots[place - 1];
+    struct slot *slot = &slots[number - 1];
     if (dp_load_relaxed(&slot->begin_ns) != begin_ns)
         return -1;
     dp_store_relaxed(&slot->contended, 0);

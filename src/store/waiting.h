@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* A slot's number + 1; 0: the wait is not in the table; UNLISTED: it is counted, but has no slot. */
-typedef uint32_t dp_waiting_place;
+typedef uint32_t dp_waiting_slot;
 #define DP_WAITING_UNLISTED UINT32_MAX
 
 /* -ENOMEM: waits under way are not seen. Context: init. */
@@ -25,23 +25,23 @@ int dp_waiting_init(void);
  * The calling thread begins to wait. record: of its stack, in the block profile. frame: an address in the frame of the
  * function that waits, which tells a wait inside a signal handler from one that was abandoned.
  */
-dp_waiting_place dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
-                                  uintptr_t frame);
+dp_waiting_slot dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
+                                 uintptr_t frame);
 
 /*
- * The wait has a place in the table of contended locks, and in its list of waiters, which it leaves if it is abandoned.
+ * The wait has a slot in the table of contended locks, and in its list of waiters, which it leaves if it is abandoned.
  * Not for waits that a runtime reports: of its coroutines, several may wait on one thread.
  */
-void dp_waiting_entered(dp_waiting_place place, dp_contended_place contended, dp_waiters_entry listed);
+void dp_waiting_entered(dp_waiting_slot slot, dp_contended_slot contended, dp_waiters_entry listed);
 
 /* Whether the calling thread is in a wait already, which the frame at this address lies inside of. */
 bool dp_waiting_is_inside(uintptr_t frame);
 
 /*
  * The wait that began at begin_ns has ended. Returns up to when reports have counted it, begin_ns if not at all; -1: a
- * later wait of the thread has its place. Read the clock for its end after this.
+ * later wait of the thread has its slot. Read the clock for its end after this.
  */
-int64_t dp_waiting_end(dp_waiting_place place, int64_t begin_ns);
+int64_t dp_waiting_end(dp_waiting_slot slot, int64_t begin_ns);
 
 /* The calling thread ends. */
 void dp_waiting_thread_ends(void);

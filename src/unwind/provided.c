@@ -42,7 +42,7 @@ _Atomic bool dp_provided_exist;
 struct run {
     uintptr_t anchor; /* 0: none was given */
     uint32_t end;     /* of its frames; they begin where the last run ends */
-    uint32_t code;    /* 1 + its place in `codes`; 0: only the anchor tells its native frame */
+    uint32_t code;    /* 1 + its index in `codes`; 0: only the anchor tells its native frame */
 };
 
 enum { CODES_MAX = PROVIDERS_MAX };

@@ -4,7 +4,7 @@
  * costs a third of a nanosecond per frame.
  *
  * Rule. The state at a frame is (pc, sp, fp). When a new walk comes to a state that the stack cache holds, it joins
- * there: from that place rootward it only compares the words that the old walk read with their current values, and
+ * there: from that position rootward it only compares the words that the old walk read with their current values, and
  * takes the old frames up to the first word that differs. From there it steps by rules, and may join again further
  * rootward.
  *
@@ -17,7 +17,7 @@
  *     main  sp 0x200     main  sp 0x200   so has the word at 0x1f8; main is the outermost frame: the end
  *
  * One step by a rule and two comparisons give four frames. `leaf` is dropped, `other` becomes the only pending frame,
- * and step, run and main keep their places. Had the word at 0x178 changed, `run` would not be taken over: the walk
+ * and step, run and main keep their positions. Had the word at 0x178 changed, `run` would not be taken over: the walk
  * would go on from `step` by its rule, and could join again at `main`.
  *
  * Why that gives the frames of a full walk, exactly:
@@ -44,9 +44,9 @@
  * or a return (the old leaf frames lie below sp and are skipped), a stack rewritten at the same sp (3), a walk that a
  * signal handler's longjmp left incomplete (`busy`).
  *
- * A frame keeps its place while frames are added and dropped at both ends. Its weight in the hash is a power of B given
- * by its place. So the hash of a range of frames is a difference of two sums, multiplied by an inverse power. Sums,
- * liveness and the bits of words to check are computed for a frame at the first join: most leaf frames are never
+ * A frame keeps its position while frames are added and dropped at both ends. Its weight in the hash is a power of B
+ * given by its position. So the hash of a range of frames is a difference of two sums, multiplied by an inverse power.
+ * Sums, liveness and the bits of words to check are computed for a frame at the first join: most leaf frames are never
  * joined.
  */
 #include "unwind/stack_cache.h"
@@ -64,7 +64,7 @@ _Static_assert(offsetof(struct dp_stack_cache, at) <= 64, "what says whether the
 static unsigned depth_max;
 static uint64_t *powers, *inverses; /* [0, 4 * depth] */
 
-static uint32_t places(void)
+static uint32_t positions(void)
 {
     return 4 * depth_max;
 }
@@ -72,7 +72,7 @@ static uint32_t places(void)
 int dp_stack_cache_init(unsigned depth)
 {
     depth_max = depth;
-    size_t n = places() + 1;
+    size_t n = positions() + 1;
     powers = dp_mem_table(2 * n * sizeof *powers);
     if (!powers)
         return -ENOMEM;
@@ -91,7 +91,7 @@ int dp_stack_cache_init(unsigned depth)
 
 size_t dp_stack_cache_bytes(void)
 {
-    size_t n = places() + 1, words = n / 64 + 2;
+    size_t n = positions() + 1, words = n / 64 + 2;
     return sizeof(struct dp_stack_cache) + (n + 2 * (depth_max + 1)) * sizeof(struct dp_stack_cache_frame) +
            n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
 }
@@ -110,7 +110,7 @@ void dp_stack_cache_clear(struct dp_stack_cache *m)
 
 static void lay_out(struct dp_stack_cache *m)
 {
-    size_t n = places() + 1;
+    size_t n = positions() + 1;
     m->frames = (struct dp_stack_cache_frame *)(m + 1);
     m->stage = m->frames + n;
     m->pending = m->stage + depth_max + 1;
@@ -202,7 +202,7 @@ static const struct dp_stack_cache_frame *verify_pairs(const struct dp_stack_cac
     return f;
 }
 
-/* The same by place, for frames whose fp was not read from the word beside their pc. */
+/* The same by position, for frames whose fp was not read from the word beside their pc. */
 static uint32_t verify_alone(const struct dp_stack_cache *m, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i = (i | 63) + 1)
@@ -251,7 +251,7 @@ static void derive(struct dp_stack_cache *m, uint32_t from, uint32_t to)
 {
     uint64_t sum = m->sums[to], pairs = m->pairs[to / 64], alone = m->alone[to / 64];
     bool live = m->live[to];
-    const uint64_t *power = &powers[places() - to];
+    const uint64_t *power = &powers[positions() - to];
     for (uint32_t i = to; i-- > from;) {
         uint64_t value = m->frames[i].value, bit = (uint64_t)1 << ((i + 1) % 64);
         uint32_t rule = dp_unwind_cache_rule(value);
@@ -286,7 +286,7 @@ uint32_t dp_stack_cache_assign_pending(struct dp_stack_cache *m, uint32_t i)
     return from;
 }
 
-/* Moves the frames from place `from` rootward into the middle; drops those more than two depths away. */
+/* Moves the frames from position `from` rootward into the middle; drops those more than two depths away. */
 static void recentre(struct dp_stack_cache *m, uint32_t from)
 {
     uint32_t n = m->b - from;
@@ -305,7 +305,7 @@ static void recentre(struct dp_stack_cache *m, uint32_t from)
     derive(m, m->at, m->b);
 }
 
-void dp_stack_cache_place_frames(struct dp_stack_cache *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
+void dp_stack_cache_put_frames(struct dp_stack_cache *m, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash)
 {
     struct dp_stack_cache_frame *staged = m->stage;
     if (n || at != m->at)
@@ -330,14 +330,14 @@ void dp_stack_cache_place_frames(struct dp_stack_cache *m, uint32_t at, uint32_t
 void dp_stack_cache_append(struct dp_stack_cache *m, uint32_t n, uint32_t n_barred)
 {
     uint32_t n_more = n - 1;
-    if (m->b + n_more > places())
+    if (m->b + n_more > positions())
         recentre(m, m->at - m->n_pending);
     uint32_t from = m->b;
     m->known.record = 0;
     memcpy(&m->frames[from], m->stage + 1, n_more * sizeof *m->frames);
     memcpy(&m->ids[from], m->stage_ids + 1, n_more * sizeof *m->ids);
     for (uint32_t i = from; i < from + n_more; i++)
-        m->sums[i + 1] = m->sums[i] - m->ids[i] * powers[places() - i - 1];
+        m->sums[i + 1] = m->sums[i] - m->ids[i] * powers[positions() - i - 1];
     if (n_barred)
         m->bar = from + n_barred - 1;
     m->b += n_more;
@@ -349,6 +349,6 @@ void dp_stack_cache_append(struct dp_stack_cache *m, uint32_t n, uint32_t n_barr
 uint64_t dp_stack_cache_hash(const struct dp_stack_cache *m, uint32_t n)
 {
     uint32_t end = m->at - m->n_pending + n;
-    uint64_t rest = m->at < end ? (m->sums[m->at] - m->sums[end]) * inverses[places() - end] : 0;
+    uint64_t rest = m->at < end ? (m->sums[m->at] - m->sums[end]) * inverses[positions() - end] : 0;
     return dp_hash_mix(m->pending_hash * powers[end - m->at] + rest);
 }

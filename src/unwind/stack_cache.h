@@ -22,8 +22,8 @@ struct dp_stack_cache_frame {
 
 /*
  * Zeroed is a valid start. The stack of the last walk consists of `pending`, the frames that this walk found, and
- * behind them the older frames at places [at, b). There is room on both sides: for new leaf frames, and for a walk that
- * comes further rootward.
+ * behind them the older frames at positions [at, b). There is room on both sides: for new leaf frames, and for a walk
+ * that comes further rootward.
  */
 struct dp_stack_cache {
     struct dp_own_stack own;
@@ -33,16 +33,16 @@ struct dp_stack_cache {
     uint32_t inside;                     /* this thread is inside libunwind */
     struct dp_stack_cache_frame *frames; /* [0, 4 * depth], frames[b].sp is the highest address */
     uint32_t at, b;
-    uint32_t bar;                 /* a walk may not join at places before it, nor, if bar != at, at pending frames */
+    uint32_t bar;                 /* a walk may not join at positions before it, nor, if bar != at, at pending frames */
     uint32_t n_pending, n_barred; /* a walk may not join at the first n_barred pending frames */
     /* [0, 4 * depth]: sums[i] - sums[j] is the hash of frames [i, j) times a power of B */
     uint64_t *sums;
     uint32_t any;                         /* not 0: pairs or alone may have a bit set */
     struct dp_stack_known known;          /* of the stack */
-    uint64_t *pairs;                      /* bit per place: fp is live, and was read from the word below its pc's */
-    uint64_t *alone;                      /* bit per place: fp is live, and was read from another word */
-    uint8_t *live;                        /* per place: fp is used further rootward, or may be */
-    dp_frame_id *ids;                     /* of all frames, at places [at - n_pending, b) */
+    uint64_t *pairs;                      /* bit per position: fp is live, and was read from the word below its pc's */
+    uint64_t *alone;                      /* bit per position: fp is live, and was read from another word */
+    uint8_t *live;                        /* per position: fp is used further rootward, or may be */
+    dp_frame_id *ids;                     /* of all frames, at positions [at - n_pending, b) */
     struct dp_stack_cache_frame *stage;   /* [0, depth]: frames that this walk finds */
     struct dp_stack_cache_frame *pending; /* [0, depth]: frames of the last walk, then the one at `at` */
     dp_frame_id *stage_ids;               /* [0, depth) */
@@ -82,32 +82,32 @@ void dp_stack_cache_clear(struct dp_stack_cache *cache);
 /* The last frame of [at, end) to which the words in memory still lead from `at`. */
 uint32_t dp_stack_cache_verify(const struct dp_stack_cache *cache, uint32_t at, uint32_t end);
 
-/* Gives places to pending frame i and the frames behind it; returns the place of i. Drops the other pending frames. */
+/* Gives positions to pending frame i and the frames behind it; returns the position of i. Drops the other pending
+ * frames. */
 uint32_t dp_stack_cache_assign_pending(struct dp_stack_cache *cache, uint32_t i);
 
 static inline uint32_t dp_stack_cache_assign(struct dp_stack_cache *cache, uint32_t i)
 {
     if (i != cache->n_pending)
         return dp_stack_cache_assign_pending(cache, i);
-    if (cache->n_pending) /* the frame behind pending has a place already */
+    if (cache->n_pending) /* the frame behind pending has a position already */
         cache->known.record = 0;
     cache->n_pending = 0;
     return cache->at;
 }
 
 /*
- * Makes the n frames of stage pending, in front of place `at`; at == b: they are the whole stack. A walk may not join
- * at the first n_barred of them. hash: the sum of id[i] * B^(n-1-i) over stage.
+ * Makes the n frames of stage pending, in front of position `at`; at == b: they are the whole stack. A walk may not
+ * join at the first n_barred of them. hash: the sum of id[i] * B^(n-1-i) over stage.
  */
-void dp_stack_cache_place_frames(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred,
-                                 uint64_t hash);
+void dp_stack_cache_put_frames(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred, uint64_t hash);
 
 /* Most often the stack begins where the last one did. */
-static inline void dp_stack_cache_place(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred,
-                                        uint64_t hash)
+static inline void dp_stack_cache_put(struct dp_stack_cache *cache, uint32_t at, uint32_t n, uint32_t n_barred,
+                                      uint64_t hash)
 {
     if (n || at != cache->at || at == cache->b) {
-        dp_stack_cache_place_frames(cache, at, n, n_barred, hash);
+        dp_stack_cache_put_frames(cache, at, n, n_barred, hash);
         return;
     }
     cache->bar = at;

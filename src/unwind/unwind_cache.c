@@ -111,7 +111,7 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
         grow();
         _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_load_relaxed(&dp_unwind_cache_mask)];
         dp_store_relaxed(&row[0], value);
-        dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_era(generation)));
+        dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_generation_key(generation)));
     }
     return value;
 }

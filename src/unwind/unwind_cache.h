@@ -20,18 +20,18 @@ extern _Atomic uint64_t dp_unwind_cache_mask; /* relaxed: grows; a row is found 
 int dp_unwind_cache_init(size_t budget_bytes, bool with_rules);
 
 /* The part of a row's key that changes with each unload, so that older rows do not match any more. */
-static inline uint64_t dp_unwind_cache_era(uint32_t generation)
+static inline uint64_t dp_unwind_cache_generation_key(uint32_t generation)
 {
     return ((uint64_t)generation + 1) * 0xD6E8FEB86659FD93u;
 }
 
 /*
- * The factor is odd: within an era no two addresses have the same key. The product keeps keys of neighbours unrelated,
- * or torn pairs could match.
+ * The factor is odd: within a generation no two addresses have the same key. The product keeps keys of neighbours
+ * unrelated, or torn pairs could match.
  */
-static inline uint64_t dp_unwind_cache_key(uintptr_t behind, uint64_t era)
+static inline uint64_t dp_unwind_cache_key(uintptr_t behind, uint64_t generation_key)
 {
-    return behind * 0x9E3779B97F4A7C15u ^ era;
+    return behind * 0x9E3779B97F4A7C15u ^ generation_key;
 }
 
 /*
@@ -51,21 +51,22 @@ static inline dp_frame_id dp_unwind_cache_frame(uint64_t value)
 }
 
 /* Whether there is a row, and its value. rows, mask: the values of dp_unwind_cache_rows and dp_unwind_cache_mask. */
-static inline __attribute__((always_inline)) bool dp_unwind_cache_peek(_Atomic uint64_t *rows, uint64_t mask,
-                                                                       uint64_t era, uintptr_t behind, uint64_t *value)
+static inline __attribute__((always_inline)) bool
+dp_unwind_cache_peek(_Atomic uint64_t *rows, uint64_t mask, uint64_t generation_key, uintptr_t behind, uint64_t *value)
 {
     uintptr_t index = behind & mask, beside = index;
     /* keeps the compiler from computing one shared address, which would delay the first load */
     __asm__("" : "+r"(beside));
     *value = dp_load_relaxed(&rows[index]);
-    return __builtin_expect((dp_load_relaxed(&rows[beside + 1]) ^ *value) == dp_unwind_cache_key(behind, era), 1);
+    return __builtin_expect(
+        (dp_load_relaxed(&rows[beside + 1]) ^ *value) == dp_unwind_cache_key(behind, generation_key), 1);
 }
 
 static inline uint64_t dp_unwind_cache_get(uintptr_t behind, uint32_t generation)
 {
     uint64_t value;
     if (dp_unwind_cache_peek(dp_unwind_cache_rows, dp_load_relaxed(&dp_unwind_cache_mask),
-                             dp_unwind_cache_era(generation), behind, &value) &&
+                             dp_unwind_cache_generation_key(generation), behind, &value) &&
         value)
         return value;
     return dp_unwind_cache_fill(behind, generation);

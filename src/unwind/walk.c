@@ -4,12 +4,12 @@
  * pc from the stack.
  *
  * The cost of a frame is a chain of dependent loads: the return address gives the row, the row the CFA, the CFA the
- * next return address. All else (bounds, the search for a place to join the stack cache, storing the state) runs in
+ * next return address. All else (bounds, the search for a position to join the stack cache, storing the state) runs in
  * parallel in the processor. `advance` is the fast path: common rules only, all state in registers, no calls. `run`
  * handles every other case and calls `advance` again.
  *
  * A walk has three kinds of parts: frames found by stepping (staged), frames taken over from the middle of the stack
- * cache (staged too, with their true fp), and the rest of the stack cache, which keeps its places. It ends after
+ * cache (staged too, with their true fp), and the rest of the stack cache, which keeps its positions. It ends after
  * `depth` frames at the latest. sp may go backwards, as it does where code runs on another stack, at most TURNS_MAX
  * times.
  */
@@ -26,7 +26,7 @@ static inline void enter(struct walk *w, struct dp_stack_cache *cache, uint64_t 
     w->tried = false;
 }
 
-/* Copies the frames at places [at, last] into stage, with the fp that they have in this walk. */
+/* Copies the frames at positions [at, last] into stage, with the fp that they have in this walk. */
 static void take_over(struct walk *w, struct dp_stack_cache *cache, uint32_t at, uint32_t last)
 {
     for (uint32_t i = at; i <= last; i++) {
@@ -40,7 +40,7 @@ static void take_over(struct walk *w, struct dp_stack_cache *cache, uint32_t at,
 }
 
 /*
- * The next frame has the candidate's pc and sp. True: it is the candidate, at place *at; the frames up to *last are
+ * The next frame has the candidate's pc and sp. True: it is the candidate, at position *at; the frames up to *last are
  * still as remembered. *end bounds the frames that were compared: those that fit in stage.
  */
 static bool join(struct walk *w, struct dp_stack_cache *cache, uint32_t *at, uint32_t *end, uint32_t *last)
@@ -91,13 +91,15 @@ enum halt {
 static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_stack_cache *cache)
 {
     _Atomic uint64_t *rows = dp_unwind_cache_rows;
-    uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask), era = dp_unwind_cache_era(cache->generation),
-             hash = w->hash, value = w->value;
+    uint64_t mask = dp_load_relaxed(&dp_unwind_cache_mask),
+             generation_key = dp_unwind_cache_generation_key(cache->generation), hash = w->hash, value = w->value;
     uintptr_t pc = w->pc, sp = w->sp, fp = w->fp, candidate = w->candidate->sp;
     struct dp_stack_cache_frame *frame = cache->stage + w->n, *end = cache->stage + w->limit;
     dp_frame_id *id = cache->stage_ids + w->n;
     enum halt halt;
-    __asm__("" : "+r"(era), "+r"(end)); /* keeps them in registers; the compiler would recompute them for each frame */
+    __asm__(""
+            : "+r"(generation_key),
+              "+r"(end)); /* keeps them in registers; the compiler would recompute them for each frame */
 #if defined(__x86_64__)
     uintptr_t hi = sp - w->reach.lo <= w->reach.hi - w->reach.lo && sp % 8 == 0 ? w->reach.hi : 0;
 #endif
@@ -119,7 +121,7 @@ static __attribute__((noinline)) enum halt advance(struct walk *w, struct dp_sta
             break;
         }
         uintptr_t code = dp_walk_strip(pc);
-        if (__builtin_expect(!dp_unwind_cache_peek(rows, mask, era, code, &value), 0)) {
+        if (__builtin_expect(!dp_unwind_cache_peek(rows, mask, generation_key, code, &value), 0)) {
             halt = NO_ROW;
             break;
         }
@@ -192,8 +194,8 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
 }
 
 /*
- * Steps until stage is full, the walk ends, or it has joined the stack cache for good: then *joined is the place that
- * follows stage, and the caller has to find the end.
+ * Steps until stage is full, the walk ends, or it has joined the stack cache for good: then *joined is the position
+ * that follows stage, and the caller has to find the end.
  */
 static enum dp_walk_end run(struct walk *w, struct dp_stack_cache *cache, enum halt halt, uint32_t *joined)
 {
@@ -287,11 +289,11 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
     uint32_t joined = UINT32_MAX;
     enum dp_walk_end end = run(&w, cache, w.tried ? advance(&w, cache) : AT_CANDIDATE, &joined);
     if (joined == UINT32_MAX) {
-        dp_stack_cache_place(cache, cache->b, w.n, n_barred(&w), w.hash);
+        dp_stack_cache_put(cache, cache->b, w.n, n_barred(&w), w.hash);
         cache->ended = w.ended;
         return end;
     }
-    dp_stack_cache_place(cache, joined, w.n, n_barred(&w), w.hash);
+    dp_stack_cache_put(cache, joined, w.n, n_barred(&w), w.hash);
     uint32_t n = dp_stack_cache_depth(cache);
     if (n > depth) /* the frame after the last one was not looked at */
         return dp_walk_strip(dp_stack_cache_return_address(cache, depth)) ? DP_WALK_CUT : DP_WALK_WHOLE;

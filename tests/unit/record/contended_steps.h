@@ -17,7 +17,7 @@
 
 #define THREADS 3
 
-static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_CAS, LOST_PLACE, LOST_SUM } mutant;
+static enum { NONE, BLIND_CAS, TORN_ADD, FORGOTTEN_CAS, LOST_SLOT, LOST_SUM } mutant;
 
 /* Control passes by _longjmp, which unlike swapcontext makes no system call. */
 static jmp_buf scheduler, context[THREADS];

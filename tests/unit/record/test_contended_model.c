@@ -45,7 +45,7 @@ static void lock(const struct op *op)
     if (op->what == TRY)
         return;
     int64_t begin_ns = model_clock();
-    dp_contended_place place = dp_contended_enter(lock_address[op->lock], 1, begin_ns);
+    dp_contended_slot slot = dp_contended_enter(lock_address[op->lock], 1, begin_ns);
     thread[running].blocked = op->lock + 1;
     thread[running].timed = op->what != LOCK;
     step();
@@ -54,17 +54,17 @@ static void lock(const struct op *op)
     if (!gave_up)
         owner[op->lock] = running + 1;
     int64_t end_ns = model_clock();
-    if (!place) {
+    if (!slot) {
         paid_ns += end_ns - begin_ns; /* [unknown holder] */
-    } else if (mutant == LOST_PLACE) {
-        dp_contended_cancel(place, begin_ns);
+    } else if (mutant == LOST_SLOT) {
+        dp_contended_cancel(slot, begin_ns);
     } else if (op->what == GIVE_BACK) {
-        blocked_ns += dp_contended_cancel(place, begin_ns); /* what was paid for it was waiting time */
+        blocked_ns += dp_contended_cancel(slot, begin_ns); /* what was paid for it was waiting time */
         return;
     } else if (gave_up) {
-        paid_ns += dp_contended_timed_out(place, begin_ns, &end_ns);
+        paid_ns += dp_contended_timed_out(slot, begin_ns, &end_ns);
     } else {
-        paid_ns += dp_contended_acquired(place, begin_ns, &end_ns); /* [hand-over] */
+        paid_ns += dp_contended_acquired(slot, begin_ns, &end_ns); /* [hand-over] */
     }
     assert_true(end_ns >= begin_ns);
     blocked_ns += end_ns - begin_ns;
@@ -77,7 +77,7 @@ static void unlock(const struct op *op)
     const void *address = lock_address[op->lock];
     step();
     int64_t owed_ns[DP_CONTENDED_KINDS] = {0}, sum = 0;
-    dp_contended_place places[DP_CONTENDED_KINDS] = {0};
+    dp_contended_slot places[DP_CONTENDED_KINDS] = {0};
     if (seen(deltaprof_lock_may_have_waiters(address)))
         sum = dp_contended_unlock(address, owed_ns, places);
     assert_true(sum >= 0 && sum == owed_ns[1] && !sum == !places[1]);
@@ -257,7 +257,7 @@ static void the_search_finds_broken_steps(void **state)
     assert_true(search(&one_lock));
     mutant = FORGOTTEN_CAS;
     assert_true(search(&taken));
-    mutant = LOST_PLACE;
+    mutant = LOST_SLOT;
     assert_true(search(&one_lock));
     mutant = LOST_SUM;
     assert_true(search(&months));

@@ -55,12 +55,12 @@ static bool sleep_on(int word, bool timed)
     return !gave_up;
 }
 
-static void end_wait(dp_contended_place place, int64_t begin_ns, bool woken)
+static void end_wait(dp_contended_slot slot, int64_t begin_ns, bool woken)
 {
     int class = scenario->class[running];
     int64_t end_ns = model_clock();
-    add_paid(class, woken ? dp_contended_acquired(place, begin_ns, &end_ns)
-                          : dp_contended_timed_out(place, begin_ns, &end_ns));
+    add_paid(class,
+             woken ? dp_contended_acquired(slot, begin_ns, &end_ns) : dp_contended_timed_out(slot, begin_ns, &end_ns));
     add_blocked(class, end_ns - begin_ns);
 }
 
@@ -69,16 +69,16 @@ static void wait(const struct op *op)
     int class = scenario->class[running];
     struct dp_contended_debt taken;
     int64_t begin_ns = model_clock();
-    dp_contended_place place = dp_contended_enter_futex(address[op->word], (unsigned)(CLASS + class), begin_ns, &taken);
-    assert_true(place && !taken.ns);
+    dp_contended_slot slot = dp_contended_enter_futex(address[op->word], (unsigned)(CLASS + class), begin_ns, &taken);
+    assert_true(slot && !taken.ns);
     step();
     if (seen(value[op->word])) { /* EAGAIN */
-        if (mutant != LOST_PLACE)
-            add_blocked(class, dp_contended_cancel(place, begin_ns));
+        if (mutant != LOST_SLOT)
+            add_blocked(class, dp_contended_cancel(slot, begin_ns));
         return;
     }
     bool woken = sleep_on(op->word, op->what != WAIT);
-    end_wait(place, begin_ns, woken || op->what == STARTLED);
+    end_wait(slot, begin_ns, woken || op->what == STARTLED);
 }
 
 static void pay_for(int word)
@@ -136,9 +136,9 @@ static void lock_pi(const struct op *op)
         return;
     }
     int64_t begin_ns = model_clock();
-    dp_contended_place place =
+    dp_contended_slot slot =
         dp_contended_enter_futex(address[op->word], (unsigned)(CLASS + scenario->class[running]), begin_ns, &taken);
-    assert_true(place && !taken.ns);
+    assert_true(slot && !taken.ns);
     step();
     if (!seen(*word)) {
         *word = me;
@@ -146,7 +146,7 @@ static void lock_pi(const struct op *op)
         *word |= SLEEPERS;
         woken = sleep_on(op->word, op->what == LOCK_PI_TIMED);
     }
-    end_wait(place, begin_ns, woken);
+    end_wait(slot, begin_ns, woken);
 }
 
 /* By a thread that is not the owner it is refused, after the hook has paid. */
@@ -330,7 +330,7 @@ static void the_search_finds_broken_steps(void **state)
     assert_true(search(&two_at_once));
     mutant = FORGOTTEN_CAS;
     assert_true(search(&all_woken));
-    mutant = LOST_PLACE;
+    mutant = LOST_SLOT;
     assert_true(search(&all_woken));
     mutant = NONE;
 }

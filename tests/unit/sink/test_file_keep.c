@@ -86,7 +86,7 @@ static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
     tick("mine");
     struct dp_files one = files;
     begin("out", 0); /* in another pid namespace */
-    files.stamp = (struct dp_stamp){.place = 5, .process = 7};
+    files.stamp = (struct dp_stamp){.pid_scope = 5, .process = 7};
     tick("theirs");
     files = one;
     for (int i = 0; i < 4; i++)

@@ -45,11 +45,11 @@ static void (*prepare)(void);
 /* Only what threads can meet at: the byte, cleaning, and the slots of a bucket that the few keys here reach. */
 static bool is_shared(const volatile void *at)
 {
-    struct dp_live_place place = place_of(KEY(0));
+    struct dp_live_index index = index_of(KEY(0));
     size_t number = ((uintptr_t)at - (uintptr_t)atomic_load(&dp_live.slots)) / sizeof(struct dp_live_slot);
     if (number < (size_t)dp_live.n_buckets * DP_LIVE_SLOTS)
-        return number % DP_LIVE_SLOTS < 2 || number % DP_LIVE_SLOTS == place.byte % DP_LIVE_SLOTS;
-    return at == &dp_live.filter[place.byte] || at == &dp_live.cleaning;
+        return number % DP_LIVE_SLOTS < 2 || number % DP_LIVE_SLOTS == index.byte % DP_LIVE_SLOTS;
+    return at == &dp_live.filter[index.byte] || at == &dp_live.cleaning;
 }
 
 static void check(void)
@@ -79,10 +79,10 @@ static void step(const volatile void *at)
 
 static void clear_set(void)
 {
-    struct dp_live_place place = place_of(KEY(0));
+    struct dp_live_index index = index_of(KEY(0));
     for (unsigned i = 0; i < DP_LIVE_BUCKETS; i++)
-        memset((void *)bucket_at(place, i), 0, DP_LIVE_SLOTS * sizeof(struct dp_live_slot));
-    atomic_store(&dp_live.filter[place.byte], 0);
+        memset((void *)bucket_at(index, i), 0, DP_LIVE_SLOTS * sizeof(struct dp_live_slot));
+    atomic_store(&dp_live.filter[index.byte], 0);
     atomic_store(&dp_live.cleaning, 0);
     memset(in_set, 0, sizeof in_set);
 }
@@ -136,20 +136,20 @@ static void realloc_in_place(unsigned i)
 /* The byte as earlier entries left it: not 0, with nothing behind it. */
 static void stale_byte(void)
 {
-    atomic_store(&dp_live.filter[place_of(KEY(0)).byte], PRESENT);
+    atomic_store(&dp_live.filter[index_of(KEY(0)).byte], PRESENT);
 }
 
 static void stale_and_spilled(void)
 {
-    atomic_store(&dp_live.filter[place_of(KEY(0)).byte], PRESENT | SPILLED);
+    atomic_store(&dp_live.filter[index_of(KEY(0)).byte], PRESENT | SPILLED);
 }
 
 /* The home is full: what comes now spills. */
 static void full_home(void)
 {
-    struct dp_live_place place = place_of(KEY(0));
+    struct dp_live_index index = index_of(KEY(0));
     for (unsigned slot = 0; slot < DP_LIVE_SLOTS; slot++)
-        atomic_store(&bucket_at(place, 0)[slot].key, 0x9000000000 + slot * 4096);
+        atomic_store(&bucket_at(index, 0)[slot].key, 0x9000000000 + slot * 4096);
 }
 
 static void with(const char *name, void (*before)(void), unsigned preemptions, unsigned n, ...)
@@ -183,10 +183,10 @@ static void blocks_of_a_page_each_have_a_slot_of_their_own(void **state)
 {
     for (uintptr_t key = 0x7654320000; key < 0x7654330000; key += 16) {
         struct dp_live_block entry = {.objects = 1}, stale;
-        struct dp_live_place place = place_of(key);
-        assert_int_equal(atomic_load(&first_slot(place)->key), 0);
+        struct dp_live_index index = index_of(key);
+        assert_int_equal(atomic_load(&first_slot(index)->key), 0);
         assert_true(dp_live_blocks_insert(key, &entry, &stale));
-        assert_int_equal(atomic_load(&first_slot(place)->key), key);
+        assert_int_equal(atomic_load(&first_slot(index)->key), key);
     }
 }
 

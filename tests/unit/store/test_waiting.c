@@ -39,7 +39,7 @@ static struct dp_counts counted(void)
     return counts;
 }
 
-static dp_waiting_place begin(const void *lock, int64_t begin_ns, uintptr_t frame)
+static dp_waiting_slot begin(const void *lock, int64_t begin_ns, uintptr_t frame)
 {
     return dp_waiting_begin(lock, DELTAPROF_LOCK_MUTEX, begin_ns, record, frame);
 }
@@ -61,7 +61,7 @@ static void a_wait_is_shown_while_it_goes_on(void **state)
 {
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
-    dp_waiting_place place = begin(&locks[0], now, 1000);
+    dp_waiting_slot place = begin(&locks[0], now, 1000);
     assert_int_equal(shown(&wait), 1);
     assert_int_equal(wait.lock, (uintptr_t)&locks[0]);
     assert_int_equal(wait.begin_ns, now);
@@ -76,7 +76,7 @@ static void what_a_report_counted_is_taken_off_the_end(void **state)
 {
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
-    dp_waiting_place place = begin(&locks[0], begin_ns, 1000);
+    dp_waiting_slot place = begin(&locks[0], begin_ns, 1000);
     dp_waiting_count(0);
     struct dp_counts once = counted();
     dp_waiting_count(0);
@@ -91,7 +91,7 @@ static void a_short_wait_is_left_to_its_end(void **state)
 {
     struct dp_counts before = counted();
     int64_t begin_ns = dp_clock_ns();
-    dp_waiting_place place = begin(&locks[0], begin_ns, 1000);
+    dp_waiting_slot place = begin(&locks[0], begin_ns, 1000);
     dp_waiting_count(INT64_C(3600000000000));
     assert_int_equal(dp_waiting_end(place, begin_ns), begin_ns);
     assert_int_equal(counted().v, before.v);
@@ -101,7 +101,7 @@ static void a_wait_of_a_handler_leaves_the_one_below(void **state)
 {
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
-    dp_waiting_place outer = begin(&locks[0], now, 1000);
+    dp_waiting_slot outer = begin(&locks[0], now, 1000);
     assert_int_equal(begin(&locks[1], now + 1, 900), 0); /* deeper on the stack */
     assert_int_equal(shown(&wait), 1);
     assert_int_equal(wait.lock, (uintptr_t)&locks[0]);
@@ -113,7 +113,7 @@ static void an_abandoned_wait_gives_way_to_the_next(void **state)
     struct dp_waiting wait = {0};
     int64_t now = dp_clock_ns();
     begin(&locks[0], now, 1000);
-    dp_waiting_place next = begin(&locks[1], now + 1, 1000); /* a longjmp left the first */
+    dp_waiting_slot next = begin(&locks[1], now + 1, 1000); /* a longjmp left the first */
     assert_int_equal(shown(&wait), 1);
     assert_int_equal(wait.lock, (uintptr_t)&locks[1]);
     assert_int_equal(dp_waiting_end(next, now), -1); /* the first one's end comes late: it ends nothing */
@@ -125,7 +125,7 @@ static unsigned n_places;
 
 static void *ends_without_notice(void *unused)
 {
-    dp_waiting_place place = begin(&locks[2], dp_clock_ns(), 1000);
+    dp_waiting_slot place = begin(&locks[2], dp_clock_ns(), 1000);
     n_places += place && place != DP_WAITING_UNLISTED;
     return unused; /* no dp_waiting_thread_ends */
 }
@@ -167,7 +167,7 @@ static pthread_barrier_t all_wait, all_counted;
 static void *waits_with_many(void *unused)
 {
     int64_t now = dp_clock_ns();
-    dp_waiting_place place = begin(&locks[5], now, 1000);
+    dp_waiting_slot place = begin(&locks[5], now, 1000);
     pthread_barrier_wait(&all_wait);
     pthread_barrier_wait(&all_counted);
     dp_waiting_end(place, now);
@@ -213,7 +213,7 @@ static void each_of_many_threads_is_counted(void **state)
 static void a_forked_child_begins_with_an_empty_table(void **state)
 {
     int64_t now = dp_clock_ns();
-    dp_waiting_place place = begin(&locks[0], now, 1000);
+    dp_waiting_slot place = begin(&locks[0], now, 1000);
     pid_t child = fork();
     if (!child) {
         struct dp_waiting wait;
