@@ -6,6 +6,7 @@
  * of it.
  */
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/out.h"
 #include "formats/formats.h"
 #include "model/merge.h"
@@ -14,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -205,28 +205,14 @@ static int convert(const char *in, const char *path, enum format format, const c
 
 int dp_cli_convert(int argc, char **argv)
 {
-    static const struct option options[] = {{"to", required_argument, NULL, 't'},
-                                            {"type", required_argument, NULL, 'y'},
-                                            {"limit", required_argument, NULL, 'l'},
-                                            {0}};
-    const char *path = NULL, *to = NULL, *type = NULL;
-    size_t limit_bytes = DP_DECODE_LIMIT;
+    const char *to = NULL, *type = NULL;
+    const struct dp_cli_option own[] = {{"to", &to, NULL}, {"type", &type, NULL}, {0}};
+    struct dp_cli_output output;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_query_files_init();
-    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
-        if (option == 'o')
-            path = optarg;
-        else if (option == 't')
-            to = optarg;
-        else if (option == 'y')
-            type = optarg;
-        else if (option != 'l')
-            return dp_query_bad_option(argv, option);
-        else if (dp_query_limit("convert", optarg, &limit_bytes))
-            return DP_EXIT_USAGE;
-    }
-    enum format format = format_of(path, to);
+    if (dp_cli_options_read(argc, argv, own, &output))
+        return DP_EXIT_USAGE;
+    enum format format = format_of(output.path, to);
     if (optind + 1 != argc)
         dp_print_error("convert", "one file at a time: deltaprof convert IN -o OUT");
     else if (format == N_FORMATS)
@@ -234,6 +220,6 @@ int dp_cli_convert(int argc, char **argv)
             "convert",
             "which format? -o OUT.pb.gz, .otlp, .folded or .json, or --to pprof, otlp, folded or speedscope");
     else
-        return convert(argv[optind], path, format, type, limit_bytes);
+        return convert(argv[optind], output.path, format, type, output.limit_bytes);
     return DP_EXIT_USAGE;
 }

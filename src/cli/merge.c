@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/merge.c - `deltaprof merge`: merges many profiles into one. */
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/out.h"
 #include "print/print.h"
 #include "query/files.h"
 #include "query/paths.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char about[] =
     "Merges all profiles at PATH into one gzipped pprof file. A PATH is a pprof file of any producer, raw or\n"
@@ -56,28 +57,14 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
 
 int dp_cli_merge(int argc, char **argv)
 {
-    static const struct option options[] = {{"inherited", no_argument, NULL, 'i'},
-                                            {"kind", required_argument, NULL, 'k'},
-                                            {"limit", required_argument, NULL, 'l'},
-                                            {0}};
-    const char *path = NULL, *kind = NULL;
+    const char *kind = NULL;
     bool with_inherited = false;
-    size_t limit_bytes = DP_DECODE_LIMIT;
+    const struct dp_cli_option own[] = {{"inherited", NULL, &with_inherited}, {"kind", &kind, NULL}, {0}};
+    struct dp_cli_output output;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_query_files_init();
-    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
-        if (option == 'o')
-            path = optarg;
-        else if (option == 'i')
-            with_inherited = true;
-        else if (option == 'k')
-            kind = optarg;
-        else if (option != 'l')
-            return dp_query_bad_option(argv, option);
-        else if (dp_query_limit("merge", optarg, &limit_bytes))
-            return DP_EXIT_USAGE;
-    }
+    if (dp_cli_options_read(argc, argv, own, &output))
+        return DP_EXIT_USAGE;
     if (optind == argc) {
         dp_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
         return DP_EXIT_USAGE;
@@ -87,7 +74,7 @@ int dp_cli_merge(int argc, char **argv)
     if (!status)
         status = dp_query_paths_choose(&paths, "merge", kind, NULL);
     if (!status)
-        status = merge(paths.at, paths.n, limit_bytes, with_inherited, path);
+        status = merge(paths.at, paths.n, output.limit_bytes, with_inherited, output.path);
     if (!status && *paths.others && !kind)
         dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", paths.others);
     dp_query_paths_fini(&paths);

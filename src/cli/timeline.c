@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/timeline.c - `deltaprof timeline`: writes events as a trace for Perfetto or Firefox Profiler. */
 #include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/out.h"
 #include "print/print.h"
 #include "query/files.h"
@@ -8,10 +9,10 @@
 #include "timeline/timeline.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char about[] =
     "Writes the events in profiles of kind `events` (deltaprof run -o events=on) as a trace, ordered by time and by\n"
@@ -126,24 +127,14 @@ static int show(const struct dp_query_paths *paths, enum format format, const ch
 
 int dp_cli_timeline(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"to", required_argument, NULL, 't'}, {"limit", required_argument, NULL, 'l'}, {0}};
-    const char *path = NULL, *to = NULL;
-    size_t limit_bytes = DP_DECODE_LIMIT;
+    const char *to = NULL;
+    const struct dp_cli_option own[] = {{"to", &to, NULL}, {0}};
+    struct dp_cli_output output;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    dp_query_files_init();
-    for (int option; (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
-        if (option == 'o')
-            path = optarg;
-        else if (option == 't')
-            to = optarg;
-        else if (option != 'l')
-            return dp_query_bad_option(argv, option);
-        else if (dp_query_limit("timeline", optarg, &limit_bytes))
-            return DP_EXIT_USAGE;
-    }
-    enum format format = format_of(to, path);
+    if (dp_cli_options_read(argc, argv, own, &output))
+        return DP_EXIT_USAGE;
+    enum format format = format_of(to, output.path);
     if (optind == argc || format == UNKNOWN) {
         if (to && format == UNKNOWN)
             dp_print_error("timeline", "--to %s: perfetto or firefox", to);
@@ -155,7 +146,7 @@ int dp_cli_timeline(int argc, char **argv)
     struct dp_query_paths paths = {.n = 0};
     int status = dp_query_paths_add_all(&paths, "timeline", argv + optind, (size_t)(argc - optind));
     if (!status)
-        status = show(&paths, format, path, limit_bytes);
+        status = show(&paths, format, output.path, output.limit_bytes);
     dp_query_paths_fini(&paths);
     return status;
 }

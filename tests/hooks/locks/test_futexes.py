@@ -151,7 +151,8 @@ def parking_lot_program():
     crate = new_directory()
     env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(crate, 'target'), CARGO_NET_RETRY='0', CARGO_HTTP_TIMEOUT='20')
     os.mkdir(os.path.join(crate, 'src'))
-    shutil.copy(os.path.join(os.path.dirname(__file__), 'victim_parking_lot.rs'), os.path.join(crate, 'src/main.rs'))
+    for source, name in (('victim_parking_lot.rs', 'main.rs'), ('rust_turns.rs', 'rust_turns.rs')):
+        shutil.copy(os.path.join(os.path.dirname(__file__), source), os.path.join(crate, 'src', name))
     with open(os.path.join(crate, 'Cargo.toml'), 'w') as f:
         f.write('[package]\nname = "victim"\nversion = "0.0.0"\nedition = "2018"\n[dependencies]\nparking_lot = "=0.12.3"\n')
     fetched = subprocess.run(['cargo', 'fetch'], cwd=crate, env=env, capture_output=True, text=True)

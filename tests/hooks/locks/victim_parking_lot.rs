@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! Uses the ways in which threads wait for each other in parking_lot, and prints how many turns there were.
 use parking_lot::{Condvar, Mutex, Once, RwLock};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-static INIT: Once = Once::new();
-static STAGE: AtomicU64 = AtomicU64::new(0); // of the thread that holds locks for long; others contend meanwhile
+mod rust_turns;
+use rust_turns::{contend, us};
 
-fn us(n: u64) {
-    thread::sleep(Duration::from_micros(n));
-}
+static INIT: Once = Once::new();
 
 #[inline(never)]
 fn holds_long(m: &Mutex<u64>) {
@@ -65,7 +62,6 @@ fn tries_for_a_while(m: &Mutex<u64>) -> bool {
 }
 
 fn main() {
-    const N: u64 = 150;
     let m = Arc::new(Mutex::new(0));
     let l = Arc::new(RwLock::new(0));
     let held = Arc::new(Mutex::new(0));
@@ -76,28 +72,19 @@ fn main() {
     for i in 0..3 {
         let (m, l, never, all) = (m.clone(), l.clone(), never.clone(), all.clone());
         threads.push(thread::spawn(move || {
-            all.wait();
-            for _ in 0..N {
-                if i == 0 {
-                    holds_long(&m);
-                }
-            }
-            STAGE.fetch_add((i == 0) as u64, SeqCst);
-            while STAGE.load(SeqCst) < 1 {
-                holds_short(&m);
-                us(200);
-            }
-            all.wait();
-            for _ in 0..N {
-                if i == 0 {
-                    writes(&l);
-                    us(50);
-                }
-            }
-            STAGE.fetch_add((i == 0) as u64, SeqCst);
-            while STAGE.load(SeqCst) < 2 {
-                reads(&l);
-            }
+            let mutex = (
+                || holds_long(&m),
+                || {
+                    holds_short(&m);
+                },
+            );
+            let rwlock = (
+                || writes(&l),
+                || {
+                    reads(&l);
+                },
+            );
+            contend(i, &all, mutex, rwlock);
             if i == 0 {
                 gives_up(&never);
             }
