@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interpreter.c - a toy interpreter whose functions appear in the profile with name, file and line.
+ * interpreter.c - a toy interpreter: the functions of the program that it runs appear in profiles, with name, file and
+ * line.
  *
  * A program is an array of instructions; `run` is the interpreter's loop. CALL does not call `run` again. SORT calls
  * `run` through a native function, as a real runtime's sort calls the comparison function. So one native frame of `run`

@@ -30,8 +30,8 @@ struct dp_model_pair {
 bool dp_model_pairs_is_comment(const char *text, size_t n_bytes);
 
 /*
- * Adds the pairs of the profile that was added to the model last. Pairs whose locations another program has changed
- * are left out. 0 or -ENOMEM.
+ * Adds the pairs of the profile that was added to the model last. If another program has written that profile anew,
+ * with other ids of locations, its pairs are left out. 0 or -ENOMEM.
  */
 int dp_model_pairs_add(struct dp_model_pairs *, const struct dp_model *, const struct dp_decode *);
 
