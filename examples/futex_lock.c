@@ -85,9 +85,9 @@ int main(int argc, char **argv)
 {
     char conf[4200];
     snprintf(conf, sizeof conf, "block_rate=1ns,interval=0,out=%s", argc > 1 ? argv[1] : "profiles");
-    int error = deltaprof_start(conf);
-    if (error) {
-        fprintf(stderr, "cannot start the profiler: %s\n", strerror(-error));
+    int err = deltaprof_start(conf);
+    if (err) {
+        fprintf(stderr, "cannot start the profiler: %s\n", strerror(-err));
         return 1;
     }
     pthread_t threads[4];
@@ -96,8 +96,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     deltaprof_lock_destroyed(&pantry); /* before its memory is reused */
-    error = deltaprof_emit();
-    if (error)
-        fprintf(stderr, "no profile: %s\n", strerror(-error));
-    return error || n_meals != 800;
+    err = deltaprof_emit();
+    if (err)
+        fprintf(stderr, "no profile: %s\n", strerror(-err));
+    return err || n_meals != 800;
 }

@@ -57,9 +57,9 @@ int main(int argc, char **argv)
     char conf[4200];
     snprintf(conf, sizeof conf, "heap_rate=1,interval=0,out=%s", argc > 1 ? argv[1] : "profiles");
     heap = deltaprof_heap_register("cells");
-    int error = deltaprof_start(conf);
-    if (error) {
-        fprintf(stderr, "cannot start the profiler: %s\n", strerror(-error));
+    int err = deltaprof_start(conf);
+    if (err) {
+        fprintf(stderr, "cannot start the profiler: %s\n", strerror(-err));
         return 1;
     }
     struct cell *kept = read_list(100), *garbage = read_list(900);
@@ -68,8 +68,8 @@ int main(int argc, char **argv)
         cell_free(garbage);
         garbage = next;
     }
-    error = deltaprof_emit(); /* with an interval, a thread of the library does this; exit does it again */
-    if (error)
-        fprintf(stderr, "no profile: %s\n", strerror(-error));
-    return error || !kept;
+    err = deltaprof_emit(); /* with an interval, a thread of the library does this; exit does it again */
+    if (err)
+        fprintf(stderr, "no profile: %s\n", strerror(-err));
+    return err || !kept;
 }

@@ -28,14 +28,14 @@ static int answer(struct deltaprof_delta *delta, const char *path)
     FILE *file = fopen(path, "wb");
     if (!file)
         return -errno;
-    int error = deltaprof_delta_write_uncommitted(delta, put, file);
-    if (fclose(file) && !error)
-        error = -EIO;
-    if (error)
+    int err = deltaprof_delta_write_uncommitted(delta, put, file);
+    if (fclose(file) && !err)
+        err = -EIO;
+    if (err)
         deltaprof_delta_abandon(delta);
     else
         deltaprof_delta_commit(delta);
-    return error;
+    return err;
 }
 
 static char *sessions[1000];
@@ -57,10 +57,10 @@ int main(int argc, char **argv)
 {
     const char *prefix = argc > 1 ? argv[1] : "profile";
     /* Every allocation, for the example; leave heap_rate out in a server. No `out`: the library writes no files. */
-    int error = deltaprof_start("heap_rate=1");
-    struct deltaprof_delta *delta = error ? NULL : deltaprof_delta_new(DELTAPROF_HEAP);
+    int err = deltaprof_start("heap_rate=1");
+    struct deltaprof_delta *delta = err ? NULL : deltaprof_delta_new(DELTAPROF_HEAP);
     if (!delta) {
-        fprintf(stderr, "cannot start the profiler: %s\n", strerror(error ? -error : errno));
+        fprintf(stderr, "cannot start the profiler: %s\n", strerror(err ? -err : errno));
         return 1;
     }
     for (int round = 0; round < 2; round++) {
@@ -70,9 +70,9 @@ int main(int argc, char **argv)
         }
         char path[4096];
         snprintf(path, sizeof path, "%s.%d.pb.gz", prefix, round);
-        error = answer(delta, path);
-        if (error) {
-            fprintf(stderr, "%s: %s\n", path, strerror(-error));
+        err = answer(delta, path);
+        if (err) {
+            fprintf(stderr, "%s: %s\n", path, strerror(-err));
             return 1;
         }
         printf("wrote %s\n", path);

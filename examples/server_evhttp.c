@@ -221,9 +221,9 @@ int main(int argc, char **argv)
 {
     unsigned port = argc > 1 ? (unsigned)atoi(argv[1]) : 8080;
     signal(SIGPIPE, SIG_IGN);
-    int error = deltaprof_start("heap_rate=64k");
-    if (error) {
-        fprintf(stderr, "deltaprof_start: %s\n", strerror(-error));
+    int err = deltaprof_start("heap_rate=64k");
+    if (err) {
+        fprintf(stderr, "deltaprof_start: %s\n", strerror(-err));
         return 1;
     }
     loop = event_base_new();

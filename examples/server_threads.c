@@ -160,9 +160,9 @@ int main(int argc, char **argv)
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
 
-    int error = deltaprof_start("heap_rate=64k");
-    if (error) {
-        fprintf(stderr, "deltaprof_start: %s\n", strerror(-error));
+    int err = deltaprof_start("heap_rate=64k");
+    if (err) {
+        fprintf(stderr, "deltaprof_start: %s\n", strerror(-err));
         return 1;
     }
     struct MHD_Daemon *daemon = MHD_start_daemon(

@@ -101,12 +101,12 @@ static int open_terminal(void)
     return -1;
 }
 
-int dp_log_end(void)
+bool dp_log_end(void)
 {
     int saved = errno;
     the_log.at_end = true;
     int opened = open_terminal(), fd = opened >= 0 ? opened : STDERR_FILENO;
-    int yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(fd) && isatty(fd);
+    bool yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(fd) && isatty(fd);
     if (opened >= 0)
         close(opened);
     errno = saved;
@@ -239,13 +239,13 @@ void dp_log(enum dp_log_level level, const char *format, ...)
     va_end(args);
 }
 
-int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...)
+bool dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...)
 {
     if (dp_swap_acq_rel(&cause->last, state) == state)
-        return 0;
+        return false;
     va_list args;
     va_start(args, format);
     vsay(state, format, args);
     va_end(args);
-    return 1;
+    return true;
 }

@@ -30,7 +30,7 @@ bool dp_log_wants_info(void);
  * Announces that the lines of the process's end follow. Returns whether they go to stderr and it is a terminal, or a
  * closed one.
  */
-int dp_log_end(void);
+bool dp_log_end(void);
 
 /* %m is the name of errno: ENOSPC. */
 void dp_log(enum dp_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -42,7 +42,7 @@ void dp_log(enum dp_log_level level, const char *format, ...) __attribute__((for
 struct dp_log_cause {
     _Atomic int last;
 };
-int dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The longest line, with newline and NUL. */
 #define DP_LOG_LINE_BYTES 1600

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct dp_cli_verb {
     const char *name, *arguments, *summary;
     int (*main)(int argc, char **argv);
@@ -30,5 +32,5 @@ int dp_cli_diff(int argc, char **argv);
 /* Looks in the table of main.c; NULL if the name is not a verb. */
 const struct dp_cli_verb *dp_cli_verb(const char *name);
 
-/* If argv[1] asks for help: prints the verb's usage, then text, and returns 1. */
-int dp_cli_help(int argc, char **argv, const char *text);
+/* If argv[1] asks for help: prints the verb's usage, then text. Whether it does. */
+bool dp_cli_help(int argc, char **argv, const char *text);

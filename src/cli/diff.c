@@ -109,7 +109,7 @@ static char *delta_path(const char *dir, const char *file)
 
 static int stream_file(struct options *o, const char *file, struct dp_query_source *source)
 {
-    int is_first = o->diff.turn == 0;
+    bool is_first = o->diff.turn == 0;
     int status = add(o, file, source);
     if (status || (is_first && !o->first_full))
         return status;

@@ -36,13 +36,13 @@ const struct dp_cli_verb *dp_cli_verb(const char *name)
     return NULL;
 }
 
-int dp_cli_help(int argc, char **argv, const char *text)
+bool dp_cli_help(int argc, char **argv, const char *text)
 {
     if (argc < 2 || (strcmp(argv[1], "--help") && strcmp(argv[1], "-h")))
-        return 0;
+        return false;
     const struct dp_cli_verb *verb = dp_cli_verb(argv[0]);
     printf("usage: deltaprof %s %s\n\n%s", verb->name, verb->arguments, text);
-    return 1;
+    return true;
 }
 
 static void usage(FILE *to)

@@ -60,7 +60,7 @@ static int write_all(void *ctx, const void *bytes, size_t n_bytes)
 static int open_file(struct dp_cli_out *out)
 {
     struct stat st;
-    int is_there = !stat(out->path, &st);
+    bool is_there = !stat(out->path, &st);
     if (is_there && !S_ISREG(st.st_mode))
         return open(out->path, O_WRONLY | O_CLOEXEC);
     out->target = is_there ? realpath(out->path, NULL) : strdup(out->path);

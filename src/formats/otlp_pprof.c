@@ -152,7 +152,7 @@ static void put_mappings(struct writer *w)
     for (size_t i = 1; i < w->r->tables[DICTIONARY_MAPPINGS].n; i++) {
         struct span message = dictionary_entry(w->r, DICTIONARY_MAPPINGS, i);
         struct dp_encode_mapping to = {0};
-        int *const known[] = {&to.has_functions, &to.has_filenames, &to.has_line_numbers, &to.has_inline_frames};
+        bool *const known[] = {&to.has_functions, &to.has_filenames, &to.has_line_numbers, &to.has_inline_frames};
         struct field f;
         uint64_t index;
         while (next_field(&message, &f) > 0) {

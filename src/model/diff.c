@@ -149,15 +149,16 @@ int dp_diff_add(struct dp_diff *diff, const struct dp_decode *d, struct dp_decod
     return err;
 }
 
-/* Computes the row's values to write. Returns 0 if the row is left out. */
-static int subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, struct dp_diff_result *found)
+/* Computes the row's values to write. False: the row is left out. */
+static bool subtract(const struct dp_diff *diff, uint32_t row, int64_t *values, struct dp_diff_result *found)
 {
     size_t n_types = diff->model.types.n;
     const int64_t *before = &diff->values.at[row * 2 * n_types], *now = before + n_types;
-    int is_there = diff->turns.at[row] == diff->turn, went_down = 0;
+    bool is_there = diff->turns.at[row] == diff->turn;
+    int went_down = 0;
     int64_t any = 0;
     if (!is_there && diff->turns.at[row] != diff->turn - 1)
-        return 0;
+        return false;
     for (size_t i = 0; i < n_types; i++) {
         if (!diff->is_flow.at[i]) {
             values[i] = is_there ? now[i] : 0;

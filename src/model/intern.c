@@ -147,7 +147,7 @@ static int refresh(struct dp_model *m, uint32_t number, struct dp_model_location
     struct dp_model_location *known = &m->locations.at[number];
     if ((known->n_lines && !location->n_lines) || (has_names(m, known) && !has_names(m, location)))
         return 0;
-    int is_same = same_lines(m, known, location, lines);
+    bool is_same = same_lines(m, known, location, lines);
     if (is_same && known->mapping == location->mapping && known->address == location->address &&
         !location->unknown.n_bytes)
         return 0;

@@ -52,7 +52,7 @@ static int add_strings(struct dp_model *m, const struct dp_decode *d, bool *hold
 
 static int add_types(struct dp_model *m, const struct dp_decode *d, struct dp_decode_error *error)
 {
-    int is_first = m->types.n == 0;
+    bool is_first = m->types.n == 0;
     if (is_first && !dp_vec_room(&m->types, d->types.n + 1))
         return -ENOMEM;
     int same = is_first || m->types.n == d->types.n;

@@ -37,15 +37,15 @@ static const uint8_t *take_field(const uint8_t *base, const uint8_t *at, const u
     return at + n_bytes;
 }
 
-int dp_model_repeat_split(const struct dp_model_repeat *r, const struct dp_decode *d, size_t i,
-                          struct dp_model_repeat_sample *s)
+bool dp_model_repeat_split(const struct dp_model_repeat *r, const struct dp_decode *d, size_t i,
+                           struct dp_model_repeat_sample *s)
 {
     const uint8_t *at = d->bytes + d->samples.at[i].offset, *end = at + d->samples.at[i].n_bytes;
     if (!r->is_on || !(at = take_field(d->bytes, at, end, LOCATIONS, &s->locations)) ||
         !(at = take_field(d->bytes, at, end, VALUES, &s->values)))
-        return 0;
+        return false;
     s->rest = (struct dp_decode_span){(uint32_t)(at - d->bytes), (uint32_t)(end - at)};
-    return 1;
+    return true;
 }
 
 bool dp_model_repeat_is(const struct dp_model_repeat *r, const struct dp_decode *d,

@@ -27,9 +27,9 @@ struct dp_model_repeat_sample {
 /* Begins a profile. ids_hold: every id and string index of the profile before means the same in this one. */
 void dp_model_repeat_begin(struct dp_model_repeat *, const struct dp_decode *, bool ids_hold);
 
-/* Splits sample i into its parts. 0: the sample has another form, and can be neither found nor kept. */
-int dp_model_repeat_split(const struct dp_model_repeat *, const struct dp_decode *, size_t i,
-                          struct dp_model_repeat_sample *);
+/* Splits sample i into its parts. False: the sample has another form, and can be neither found nor kept. */
+bool dp_model_repeat_split(const struct dp_model_repeat *, const struct dp_decode *, size_t i,
+                           struct dp_model_repeat_sample *);
 
 /* Whether the sample has the same bytes as that row. */
 bool dp_model_repeat_is(const struct dp_model_repeat *, const struct dp_decode *, const struct dp_model_repeat_sample *,

@@ -42,7 +42,7 @@ struct reader {
     size_t limit_bytes;
     struct dp_decode_error *error;
     enum { START, RAW, MEMBER, BETWEEN } state;
-    int is_begun;  /* the format is known */
+    bool is_begun; /* the format is known */
     uint64_t n_in; /* bytes in the pieces before this one */
     void *inflate; /* the module's state */
     const struct dp_gzip_ops *ops;

@@ -114,7 +114,7 @@ void dp_encode_sample_refs(struct dp_encode *, const uint32_t *refs, size_t n_re
 struct dp_encode_mapping {
     uint64_t start, limit, offset;
     int64_t file, build_id; /* string indices */
-    int has_functions, has_filenames, has_line_numbers, has_inline_frames;
+    bool has_functions, has_filenames, has_line_numbers, has_inline_frames;
 };
 /* Returns ids 1, 2, ... in the order given; 1 is the main program. */
 uint64_t dp_encode_mapping(struct dp_encode *, const struct dp_encode_mapping *);

@@ -32,7 +32,7 @@ struct dp_encode {
     void *ctx;
     int err;
     size_t n_types;
-    int in_place;                 /* the current message lies in out, not in body */
+    bool in_place;                /* the current message lies in out, not in body */
     struct dp_encode_extra extra; /* of the next message */
     struct dp_strings strings;
     DP_VEC(struct dp_encode_function) functions;

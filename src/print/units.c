@@ -36,7 +36,7 @@ static const struct {
 static int is_unit(size_t i, const char *unit)
 {
     size_t n = strlen(units[i].unit);
-    int is_long = !strncasecmp(unit, units[i].unit, n) && (!unit[n] || !strcasecmp(unit + n, "s"));
+    bool is_long = !strncasecmp(unit, units[i].unit, n) && (!unit[n] || !strcasecmp(unit + n, "s"));
     return is_long || !strcasecmp(unit, units[i].shorter);
 }
 
@@ -113,7 +113,7 @@ void dp_print_name(FILE *to, const char *name, size_t n_columns)
     for (size_t from = 0, to_column; *name; name += size ?: 1, from = to_column) {
         size = character(name);
         to_column = from + width(name, size);
-        int is_left_out = to_column > n_head && from < n - n_tail;
+        bool is_left_out = to_column > n_head && from < n - n_tail;
         if (!is_left_out)
             fwrite(size ? name : "?", 1, size ?: 1, to);
         else if (!is_said++)

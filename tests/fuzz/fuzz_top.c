@@ -22,9 +22,9 @@ enum { TWO = 1, TYPED = 2, LABELED = 4, ALL = 8, NO_NAMES = 16 };
 static char directory[] = "/dev/shm/fuzz_top.XXXXXX";
 
 /* In place of that of main.c. */
-int dp_cli_help(int argc, char **argv, const char *text)
+bool dp_cli_help(int argc, char **argv, const char *text)
 {
-    return 0;
+    return false;
 }
 
 static void leave(void)

@@ -31,9 +31,9 @@ static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
         size_t n = r->piece < r->n_total - at ? r->piece : r->n_total - at;
         for (size_t i = 0; i < n; i++)
             bytes[i] = (unsigned char)((at + i) * 31 >> 3);
-        int error = fn(ctx, bytes, n);
-        if (error)
-            return error;
+        int err = fn(ctx, bytes, n);
+        if (err)
+            return err;
         at += n;
     }
     return r->result;
@@ -53,8 +53,8 @@ static void one(unsigned seed)
     r->piece = 1 + (size_t)rand_r(&seed) % 9000;
     r->result = rand_r(&seed) % 4 ? 0 : -EIO;
     size_t leave_at = rand_r(&seed) % 2 ? SIZE_MAX : (size_t)rand_r(&seed) % 400000;
-    int error = 0;
-    struct dp_body *b = dp_body_start(produce, orphan, r, &error);
+    int err = 0;
+    struct dp_body *b = dp_body_start(produce, orphan, r, &err);
     CHECK(b);
     size_t n_read = 0;
     ssize_t n = -EAGAIN;

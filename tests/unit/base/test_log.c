@@ -215,10 +215,10 @@ static void *from_an_empty_table(void *allowed)
 static void a_thread_with_its_own_descriptors_reaches_the_hosts_fd_2(void **state)
 {
     pthread_t thread;
-    int rc = -1;
-    pthread_create(&thread, NULL, from_an_empty_table, &rc);
+    int err = -1;
+    pthread_create(&thread, NULL, from_an_empty_table, &err);
     pthread_join(thread, NULL);
-    if (rc == -EPERM)
+    if (err == -EPERM)
         skip();
     assert_string_equal(written(path), line("from afar"));
 }

@@ -37,9 +37,9 @@ static int judge(const void *bytes, size_t n_bytes, struct dp_launch_binary *elf
     int fd = memfd_create("binary", 0);
     assert_int_equal(write(fd, bytes, n_bytes), n_bytes);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int error = dp_launch_binary_read(path, elf);
+    int err = dp_launch_binary_read(path, elf);
     close(fd);
-    return error;
+    return err;
 }
 
 static void this_program_is_one_of_ours(void **state)
