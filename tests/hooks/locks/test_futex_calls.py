@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""
+The block profile has every futex call that waited, by strace. strace sees the time between its own two stops of a call,
+which lie within the time that the profile has.
+"""
+import ctypes
+import glob
+import os
+import re
+import subprocess
+
+import reader
+from harness import environment, main, need, new_directory, profiles, victim, Run
+from test_futexes import ALL, parking_lot_program, rust_program
+
+FUTEX_LOCKS = {'mutex', 'rwlock', 'once', 'cond', 'sem', 'park', 'barrier', 'futex'}
+CALL = re.compile(r'\[([0-9a-f]+)\] (\w+)\((.*)\) += (.*) <([\d.]+)>$')
+
+
+def place_of_syscall():
+    """Where the function syscall begins in libc."""
+    address = ctypes.cast(ctypes.CDLL('libc.so.6').syscall, ctypes.c_void_p).value
+    with open('/proc/self/maps') as maps:
+        return address - min(int(line.split('-')[0], 16) for line in maps if '/libc.so.6' in line)
+
+
+def traced(argv):
+    """Runs a program under strace and the profiler: its Run, and the calls, as (instruction, name, arguments, result, s)."""
+    r = Run('', '', 0, new_directory())
+    env, where = environment(ALL, r.out), os.path.join(new_directory(), 'calls')
+    names = [x for name in ('LD_PRELOAD', 'DELTAPROF_CONF') for x in ('-E', f'{name}={env[name]}')]
+    subprocess.run(['strace', '-ff', '-i', '--syscall-times=ns', '-e', 'trace=futex,openat,mmap', '-o', where, *names, *argv],
+                   env=environment(preload=False), check=True, stdout=subprocess.DEVNULL, timeout=120)
+    calls = []
+    for path in glob.glob(where + '.*'):
+        with open(path) as f:
+            found = [match.groups() for match in map(CALL.match, f) if match]
+        calls += [(int(at, 16), name, arguments.split(', '), result, float(s)) for at, name, arguments, result, s in found]
+    return r, calls
+
+
+def ranges_of(calls, library):
+    """The first mapping of a library has the length of all of it."""
+    ranges, fds = [], {}
+    for _, name, arguments, result, _ in calls:
+        if name == 'openat' and result.isdigit():
+            fds[result] = arguments[1]
+        elif name == 'mmap' and library in fds.get(arguments[4], '') and arguments[0] == 'NULL':
+            ranges.append(range(int(result, 16), int(result, 16) + int(arguments[1])))
+    return ranges
+
+
+def waits_seen(calls):
+    """(number, seconds) of the calls of libc's syscall that waited for a word of the program."""
+    own, [libc] = ranges_of(calls, '/libdeltaprof'), ranges_of(calls, '/libc.so.6')
+    syscall = libc.start + place_of_syscall()
+    times = [s for at, name, arguments, result, s in calls
+             if name == 'futex' and 'FUTEX_WAIT' in arguments[1] and syscall <= at < syscall + 64
+             and not any(int(arguments[0], 16) in r for r in own) and (result == '0' or 'ETIMEDOUT' in result or 'EINTR' in result)]
+    return len(times), sum(times)
+
+
+def agrees(argv):
+    r, calls = traced(argv)
+    n, seconds = waits_seen(calls)
+    rows = [row for (_, labels), row in reader.sum_profiles(profiles(r, kind='block')).items() if dict(labels)['lock'] in FUTEX_LOCKS]
+    n_counted, counted = sum(row['contentions'] for row in rows), sum(row['delay'] for row in rows) / 1e9
+    print(f'{os.path.basename(argv[0])}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {counted:.3f} s')
+    assert n > 30, n
+    assert 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
+    assert counted > 0.99 * seconds, (seconds, counted)
+
+
+def that_every_wait_of_rust_is_counted():
+    program = rust_program()
+    if program:
+        agrees([program])
+
+
+def that_every_wait_of_parking_lot_is_counted():
+    program = parking_lot_program()
+    if program:
+        agrees([program])
+
+
+def that_every_wait_of_cxx20_is_counted():
+    if os.path.exists(victim('cxx20_waits')):
+        agrees([victim('cxx20_waits')])
+
+
+def that_every_wait_of_abseil_is_counted():
+    if os.path.exists(victim('abseil')):
+        agrees([victim('abseil')])
+
+
+def that_every_wait_of_a_lock_of_its_own_is_counted():
+    agrees([victim('futexes'), 'lock'])
+
+
+if __name__ == '__main__':
+    need('strace')
+    if subprocess.run(['strace', '-o', '/dev/null', 'true'], capture_output=True).returncode:
+        print('skipped: this process may not trace others')
+        raise SystemExit(77)
+    main(globals())
