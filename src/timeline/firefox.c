@@ -6,7 +6,8 @@
  * Source: the types in that project's src/types/profile.ts. A profile is a list of threads. Each thread has tables of
  * strings, functions, frames and stacks (firefox_tables.h). Allocations are nativeAllocations: time, weight in bytes,
  * stack. Waits are markers with their stack as the cause, and samples with their length in ms as weight, so that the
- * call tree shows where a thread waited. Times are ms since meta.startTime.
+ * call tree shows where a thread waited. Times are ms since meta.startTime. A thread without allocations has no table
+ * of them: the profiler reads the time of a table's first row, and an empty one makes the range of all threads invalid.
  */
 #include "timeline/firefox_tables.h"
 #include "timeline/text.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 47 };
+enum { VERSION = 47, INTERVAL_MS = 1 };
 
 /* ---- events ---- */
 
@@ -156,6 +157,23 @@ static void say_thread_head(struct dp_timeline_text *out, const struct dp_timeli
     dp_timeline_say_string(out, thread->name ? dp_model_text(&timeline->model, thread->name) : is_main ? p->name : tid);
 }
 
+static void say_allocations(struct dp_timeline_text *out, struct dp_timeline_tables *t, uint32_t number)
+{
+    dp_timeline_say(out, "\"nativeAllocations\":{\"weightType\":\"bytes\",");
+    events_column(out, t, number, "weight", is_alloc, say_bytes);
+    events_column(out, t, number, "stack", is_alloc, say_event_stack);
+    size_t n = events_column(out, t, number, "time", is_alloc, say_end);
+    dp_timeline_say(out, "\"length\":%zu},\n", n);
+}
+
+static bool has_allocations(const struct dp_timeline *timeline, uint32_t thread)
+{
+    for (size_t i = 0; i < timeline->events.n; i++)
+        if (timeline->events.at[i].thread == thread && is_alloc(&timeline->events.at[i]))
+            return true;
+    return false;
+}
+
 static void say_thread(struct dp_timeline_text *out, struct dp_timeline_tables *t, uint32_t number)
 {
     say_thread_head(out, t->timeline, number);
@@ -164,11 +182,9 @@ static void say_thread(struct dp_timeline_text *out, struct dp_timeline_tables *
     events_column(out, t, number, "stack", is_wait, say_event_stack);
     size_t n = events_column(out, t, number, "time", is_wait, say_end);
     dp_timeline_say(out, "\"length\":%zu},\n", n);
-    dp_timeline_say(out, "\"nativeAllocations\":{\"weightType\":\"bytes\",");
-    events_column(out, t, number, "weight", is_alloc, say_bytes);
-    events_column(out, t, number, "stack", is_alloc, say_event_stack);
-    n = events_column(out, t, number, "time", is_alloc, say_end);
-    dp_timeline_say(out, "\"length\":%zu},\n\"markers\":{", n);
+    if (has_allocations(t->timeline, number))
+        say_allocations(out, t, number);
+    dp_timeline_say(out, "\"markers\":{");
     events_column(out, t, number, "name", is_marker, say_name);
     events_column(out, t, number, "startTime", is_marker, say_begin);
     events_column(out, t, number, "endTime", is_marker, say_marker_end);
@@ -192,6 +208,12 @@ static const char schema[] =
     "\"data\":[{\"key\":\"lock\",\"label\":\"lock\",\"format\":\"string\"},"
     "{\"key\":\"delay\",\"label\":\"they waited\",\"format\":\"duration\"}]}]";
 
+/* The end of the last event; events are sorted by it. The range of the profile must end after it. */
+static int64_t end_of(const struct dp_timeline *timeline)
+{
+    return timeline->events.n ? timeline->events.at[timeline->events.n - 1].end_ns : timeline->begin_ns;
+}
+
 int dp_timeline_write_firefox(struct dp_timeline *timeline, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_timeline_tables t;
@@ -204,11 +226,13 @@ int dp_timeline_write_firefox(struct dp_timeline *timeline, dp_pprof_write_fn fn
     out->fn = fn;
     out->ctx = ctx;
     dp_timeline_say(out,
-                    "{\"meta\":{\"interval\":1,\"startTime\":%.6f,\"processType\":0,\"product\":\"deltaprof\","
+                    "{\"meta\":{\"interval\":%d,\"startTime\":%.6f,\"profilingStartTime\":0,"
+                    "\"profilingEndTime\":%.6f,\"processType\":0,\"product\":\"deltaprof\","
                     "\"stackwalk\":1,\"version\":27,\"preprocessedProfileVersion\":%d,\"symbolicated\":true,"
                     "\"keepProfileThreadOrder\":true,\"debug\":false,\"categories\":[{\"name\":\"Other\","
                     "\"color\":\"grey\",\"subcategories\":[\"Other\"]}],",
-                    (double)timeline->begin_ns / 1e6, VERSION);
+                    INTERVAL_MS, (double)timeline->begin_ns / 1e6, ms(timeline, end_of(timeline)) + INTERVAL_MS,
+                    VERSION);
     for (const char *at = schema; *at; at += 256 < strlen(at) ? 256 : strlen(at))
         dp_timeline_say(out, "%.256s", at);
     dp_timeline_say(out, "},\n\"libs\":[],\"pages\":[],\"threads\":[\n");

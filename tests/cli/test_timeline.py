@@ -139,6 +139,8 @@ class Timeline(Case):
     def check_tables(self, thread):
         """Checks that every column has the length of its table, and every index is within the table that it refers to."""
         for name in ('samples', 'nativeAllocations', 'markers', 'stackTable', 'frameTable', 'funcTable', 'resourceTable'):
+            if name == 'nativeAllocations' and name not in thread:
+                continue
             for column, values in thread[name].items():
                 if isinstance(values, list):
                     self.assertEqual(len(values), thread[name]['length'], (name, column))
@@ -179,6 +181,15 @@ class Timeline(Case):
         self.assertAlmostEqual(start, (START + 100) / 1e6, 3)
         self.assertEqual([(round(b * 1e6) + 100, round(e * 1e6) + 100) for b, e in zip(got['startTime'], got['endTime'])], [(300, 700), (700, 1500)])
         self.assertEqual((threads[7]['name'], threads[7]['isMainThread'], threads[8]['name']), ('io', True, 'thread 8'))
+
+    def test_the_range_of_firefox_covers_all_events(self):
+        """Firefox Profiler takes an empty table of allocations as a time that is no number, and leaves out what is at the end of its range."""
+        profile = self.firefox(self.file('server.7.0001.events.pb.gz', [*ROWS, wait(['lock'], 99, 9, 50), alloc(['last'], 5000, 7, 1, 1)], EVENTS))
+        self.assertEqual({t['tid']: t.get('nativeAllocations', {}).get('length') for t in profile['threads']}, {7: 3, 8: 1, 9: None})
+        last = max(t['nativeAllocations']['time'][-1] for t in profile['threads'] if 'nativeAllocations' in t)
+        self.assertEqual(round(last * 1e6) + 49, 5000)
+        self.assertEqual(profile['meta']['profilingStartTime'], 0)
+        self.assertGreater(profile['meta']['profilingEndTime'], last)
 
     def test_names_of_all_kinds_are_escaped(self):
         names = ['"', '\\', 'new\nline', '\x01', 'ä€𝄞', '%s%n', 'a' * 3000]
