@@ -78,6 +78,9 @@ class Server:
         with open(os.path.join(self.directory, 'server.log'), errors='replace') as f:
             return f.read()[-3000:]
 
+    def close(self):
+        self.kill(signal.SIGKILL)
+
     def kill(self, number=signal.SIGTERM):
         if self.process:
             self.process.send_signal(number)
@@ -184,31 +187,53 @@ class Parca(Server):
 
 
 class Collector(Server):
-    """An OpenTelemetry collector with the receiver otlp and the exporter file."""
+    """An OpenTelemetry collector with receivers, which are like those of its configuration, and the exporter file."""
     variable, n_ports = 'DELTAPROF_TEST_OTELCOL', 1
+
+    def __init__(self, directory, receivers=None):
+        super().__init__(directory)
+        endpoint = '127.0.0.1:%d' % self.ports[0]
+        self.receivers = receivers or {'otlp': {'protocols': {'http': {'endpoint': endpoint}}}}
+        for of_pprof in self.receivers.values():
+            of_pprof.get('server', {}).update(endpoint=endpoint)
+        self.listens = any('remote' not in r for r in self.receivers.values())
 
     def arguments(self):
         path = os.path.join(self.directory, 'collector.yaml')
         with open(path, 'w') as f:
-            json.dump({'receivers': {'otlp': {'protocols': {'http': {'endpoint': '127.0.0.1:%d' % self.ports[0]}}}},
+            json.dump({'receivers': self.receivers,
                        'exporters': {'file': {'path': self.directory + '/out', 'append': True, 'format': 'proto'}},
                        'service': {'telemetry': {'metrics': {'level': 'none'}},
-                                   'pipelines': {'profiles': {'receivers': ['otlp'], 'exporters': ['file']}}}}, f)
+                                   'pipelines': {'profiles': {'receivers': list(self.receivers), 'exporters': ['file']}}}}, f)
         return ['--config=file:' + path, '--feature-gates=+service.profilesSupport']
 
     def is_ready(self):
+        if not self.listens:
+            return 'Everything is ready' in self.said()
         with socket.socket() as s:
             return s.connect_ex(('127.0.0.1', self.ports[0])) == 0
 
-    def sums(self, service):
-        out = collections.Counter()
+    def messages(self):
         with open(self.directory + '/out', 'rb') as f:
             while size := f.read(4):
-                message = otlp_pb2.Request.FromString(f.read(int.from_bytes(size, 'big')))
-                [resource] = message.resource_profiles
-                kind = otlp.pairs(message, resource.scope_profiles[0].scope.attributes)['deltaprof.kind']
-                if otlp.pairs(message, resource.resource.attributes)['service.name'] == service:
-                    for (_, labels), values in otlp.rows(message).items():
-                        for name, value in values.items():
-                            out[kind, name, labels] += value
+                yield otlp_pb2.Request.FromString(f.read(int.from_bytes(size, 'big')))
+
+    def sums_of_plain(self, frame=None):
+        """{(type, labels): sum} of profiles that came as pprof: they have no kind and no service. frame: of stacks with it."""
+        out = collections.Counter()
+        for message in self.messages():
+            for (names, labels), values in otlp.rows(message).items():
+                for name, value in values.items() if not frame or frame in names else ():
+                    out[name, labels] += value
+        return {k: v for k, v in out.items() if v}
+
+    def sums(self, service):
+        out = collections.Counter()
+        for message in self.messages():
+            [resource] = message.resource_profiles
+            kind = otlp.pairs(message, resource.scope_profiles[0].scope.attributes)['deltaprof.kind']
+            if otlp.pairs(message, resource.resource.attributes)['service.name'] == service:
+                for (_, labels), values in otlp.rows(message).items():
+                    for name, value in values.items():
+                        out[kind, name, labels] += value
         return {k: v for k, v in out.items() if v}

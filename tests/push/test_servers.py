@@ -7,6 +7,7 @@
 A server whose variable is not set is skipped.
 """
 import collections
+import contextlib
 import itertools
 import os
 import re
@@ -16,6 +17,7 @@ import sys
 import time
 import unittest
 
+import otlp
 import yaml
 from by_hand import DELTAPROF
 from pushing import NAMES, Pushing
@@ -183,6 +185,55 @@ class Servers(Pushing):
             self.run_locks('-o', 'events=on,push=' + server.url('otlp'))
             self.wait_until(lambda: not pushers(self.dir))
             self.eventually(lambda: server.sums('shop'), self.of_files(str, kinds=('heap', 'mutex', 'block', 'events')))
+
+    @unittest.skipUnless(Collector.binary(), 'no collector')
+    def test_collector_takes_plain_pprof(self):
+        with self.collector_of_pprof({'pprof': {'server': {}}}) as server:
+            self.run_locks('-o', 'events=on,push=' + server.url('pprof'))
+            self.wait_until(lambda: not pushers(self.dir))
+            files = collections.Counter()
+            for (_, name, labels), value in self.of_files(str, kinds=('heap', 'mutex', 'block', 'events')).items():
+                files[name, labels] += value
+            self.eventually(server.sums_of_plain, files)
+
+    @unittest.skipUnless(Collector.binary(), 'no collector')
+    def test_collector_scrapes_as_the_example_says(self):
+        with open(EXAMPLES + '/deploy/otel-collector.yaml') as f:
+            receivers = yaml.safe_load(f)['receivers']
+        [port] = free_ports(1)
+        for receiver in receivers.values():
+            self.assertIn('//127.0.0.1:6060/', receiver['remote']['endpoint'])
+            receiver['remote'].update(endpoint=receiver['remote']['endpoint'].replace(':6060/', ':%d/' % port), collection_interval='1s')
+        begin, end = (os.path.join(self.scratch.name, name) for name in ('begin', 'end'))
+        program = self.start_locks('-o', 'listen=127.0.0.1:%d' % port, files=(begin, end))
+        try:
+            with self.collector_of_pprof(receivers) as server:
+                self.wait_until(lambda: len({otlp.type_of(m, p)[0] for m in server.messages() for p in otlp.profiles(m)}) == 6)  # each cursor has begun
+                with open(begin, 'w'):
+                    pass
+
+                def done():
+                    files = collections.Counter()
+                    for (_, name, labels), value in self.of_files(frame='work').items():
+                        files[name, labels] += value
+                    got = server.sums_of_plain(frame='work')
+                    flows = [{k: v for k, v in sums.items() if not k[0].startswith('inuse')} for sums in (got, files)]
+                    return flows[0] == flows[1] and len(flows[0]) > 4
+                self.wait_until(done)
+        finally:
+            with open(end, 'w'):
+                pass
+            program.wait(200)
+
+    def collector_of_pprof(self, receivers):
+        server = Collector(self.scratch.name + '/server', receivers)
+        try:
+            server.start()
+        except RuntimeError as error:
+            if 'unknown type: "pprof"' in str(error):
+                self.skipTest('this collector has no receiver of pprof')
+            raise
+        return contextlib.closing(server)
 
 
 if __name__ == '__main__':
