@@ -16,7 +16,7 @@
 struct dp_naming_frame {
     uint32_t name, file, library; /* in strings; file, library 0: not known */
     int64_t line;
-    bool is_passing; /* only passes an allocation on: operator new, xmalloc */
+    bool is_passing; /* only passes an allocation or a lock on: operator new, g_mutex_lock */
     bool is_unnamed; /* OBJECT+0xPLACE */
     bool is_foreign; /* lies in a library of the system, or in the libraries of a runtime */
     bool is_runtime; /* a runtime named it: a function of Python, Lua, ... */
@@ -26,7 +26,7 @@ struct dp_naming_frame {
 struct dp_naming_frames {
     const struct dp_model *model;
     bool full;               /* the caller's: names with all their template arguments and parameters */
-    const regex_t *folds[2]; /* the caller's: more functions that only pass an allocation on; or NULL */
+    const regex_t *folds[2]; /* the caller's: more functions that only pass on; or NULL */
 
     struct dp_naming_lookup places;
     struct dp_strings strings;

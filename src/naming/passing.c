@@ -7,10 +7,11 @@
  */
 #include "naming/passing.h"
 
-#include <stddef.h>
-#include <string.h>
+#include "base/glob.h"
 
-/* A name that ends in '*' is a prefix. */
+#include <stddef.h>
+
+/* A '*' stands for any text. */
 static const char *const names[] = {
     "malloc",
     "calloc",
@@ -36,6 +37,7 @@ static const char *const names[] = {
     "_obstack_newchunk",
     "operator new",
     "operator new[]",
+    "*::operator new*",
     "xmalloc*",
     "xcalloc*",
     "xrealloc*",
@@ -239,6 +241,7 @@ static const char *const names[] = {
     "std::pmr::*",
     "__gnu_cxx::*",
     "std::_*",
+    "std::*::_M_*",
     "std::__detail::_*",
     "std::__cxx11::_*",
     "std::__shared_*",
@@ -280,20 +283,10 @@ static const char *const names[] = {
     "event_mm_calloc_",
 };
 
-static bool is_match(const char *pattern, const char *name)
-{
-    size_t n = strlen(pattern);
-    return pattern[n - 1] == '*' ? !strncmp(pattern, name, n - 1) : !strcmp(pattern, name);
-}
-
 bool dp_naming_is_passing(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_match(names[i], name))
+        if (dp_glob_matches(names[i], name))
             return true;
-    if (strstr(name, "::operator new")) /* of a class */
-        return true;
-    /* std::vector<int>::_M_realloc_insert */
-    const char *member = strstr(name, "::_M_");
-    return member && !strncmp(name, "std::", 5);
+    return dp_naming_is_locking(name);
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* naming/passing.h - recognizes functions that only pass an allocation on: users want to see their caller. */
+/*
+ * naming/passing.h - recognizes functions that only pass an allocation or a lock operation on: users want to see their
+ * caller. Names may be short or full.
+ */
 #pragma once
 
 #include <stdbool.h>
 
-/* Whether a function of that name, short or full, is one: operator new, std::vector's growth, xmalloc, zmalloc, ... */
+/* operator new, std::vector's growth, xmalloc, zmalloc, ...; and what dp_naming_is_locking recognizes. */
 bool dp_naming_is_passing(const char *name);
+/* std::mutex::lock, g_mutex_lock, PGSemaphoreLock, take_gil, ... */
+bool dp_naming_is_locking(const char *name);

@@ -26,7 +26,7 @@ enum { CLOSING_US = 1 };
 /* ---- stacks ---- */
 
 struct frame {
-    uint32_t name, file, library, line, flags; /* 1: only passes an allocation on, 2: no code of the user */
+    uint32_t name, file, library, line, flags; /* 1: only passes on, 2: no code of the user */
 };
 
 struct node {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * query/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide,
- * folds functions that only pass an allocation on into their caller, and leaves out the interpreter of a language.
+ * folds functions that only pass an allocation or a lock on into their caller, and leaves out the interpreter of a
+ * language.
  *
  * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
  * stack without any frame left is not shown.

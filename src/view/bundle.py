@@ -2,16 +2,16 @@
 """Makes the page: one HTML file from the template, the style and the scripts, with a Content-Security-Policy that allows just
 these, by their hashes. Writes HTML, or a C array of two texts: the part before the data and the part behind it.
 
-    bundle.py OUT.c PASSING.c TEMPLATE STYLE SCRIPT...
+    bundle.py OUT.c PASSING.c LOCKING.c TEMPLATE STYLE SCRIPT...
 
-PASSING.c is src/naming/passing.c: the scripts have its list of functions that pass allocations on.
+PASSING.c and LOCKING.c are those of src/naming: the scripts have their lists of functions that pass allocations and locks on.
 """
 import base64
 import hashlib
 import re
 import sys
 
-out, passing, template, style, *scripts = sys.argv[1:]
+out, passing, locking, template, style, *scripts = sys.argv[1:]
 
 
 def read(path):
@@ -30,9 +30,12 @@ def source_hash(text):
 
 
 def passing_names():
-    names = re.findall(r'^    "(.*)",$', read(passing), flags=re.M)
-    if len(names) < 50 or any(re.search(r"[|'\\]", name) for name in names):
-        sys.exit(f'{passing}: no list of names that can be copied')
+    names = []
+    for path in passing, locking:
+        found = re.findall(r'^    "(.*)",$', read(path), flags=re.M)
+        if len(found) < 50 or any(re.search(r"[|'\\]", name) for name in found):
+            sys.exit(f'{path}: no list of names that can be copied')
+        names += found
     return '|'.join(names)
 
 

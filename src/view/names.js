@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.js - short names of C++ and Rust functions, and which functions only pass an allocation on: both as in src/naming, for profiles
- * that the page decodes itself.
+ * names.js - short names of C++ and Rust functions, and which functions only pass an allocation or a lock on: both as in src/naming,
+ * for profiles that the page decodes itself.
  */
-const PASSING = '@PASSING@'.split('|'); /* the list of src/naming/passing.c */
-const PASSING_WHOLE = new Set(PASSING.filter(p => !p.endsWith('*')));
-const PASSING_BEGINS = PASSING.filter(p => p.endsWith('*')).map(p => p.slice(0, -1));
+const PASSING = '@PASSING@'.split('|'); /* the lists of src/naming/passing.c and locking.c; a '*' stands for any text */
+const PASSING_WHOLE = new Set(PASSING.filter(p => !p.includes('*')));
+const PASSING_GLOBS = new RegExp('^(?:' + PASSING.filter(p => p.includes('*')).map(p => p.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')).join('|') + ')$', 's');
 
 function isPassing(name) {
-    return PASSING_WHOLE.has(name) || PASSING_BEGINS.some(p => name.startsWith(p)) || (name.startsWith('std::') && name.includes('::_M_')) ||
-        name.includes('::operator new'); /* of a class */
+    return PASSING_WHOLE.has(name) || PASSING_GLOBS.test(name);
 }
 
 /* A place in a file without symbols: libc.so.6+0x12ab. */

@@ -187,6 +187,19 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         for name in 'strbuf_add', 'appendStringInfo', 'g_list_append', 'QString::append', 'operator_new_user':
             self.assertEqual(next(iter(self.names(self.file('p', [(['malloc', name, 'fill', 'main'], [1, 1, 1, 1])])))), name)
 
+    def test_functions_that_only_lock_are_folded(self):
+        for name in ['pthread_mutex_lock', '__gthread_mutex_lock(pthread_mutex_t*)', 'std::mutex::lock()', 'std::unique_lock<std::mutex>::lock()',
+                     'std::lock_guard<std::mutex>::lock_guard(std::mutex&)', 'std::condition_variable::wait(std::unique_lock<std::mutex>&)', 'g_mutex_lock_slowpath',
+                     'uv_cond_wait', 'PGSemaphoreLock', 'LWLockAcquire', 'PyThread_acquire_lock_timed', 'take_gil', 'absl::lts_20220623::Mutex::Lock()',
+                     'absl::Mutex::LockSlow()', 'srw_mutex_impl<true>::wait_and_lock()', 'inline_mysql_mutex_lock', 'os_event::wait_low(long)', 'QMutex::lock()',
+                     'std::sys::sync::mutex::futex::Mutex::lock_contended', 'parking_lot::raw_mutex::RawMutex::lock_slow', 'boost::unique_lock<boost::mutex>::lock()']:
+            with self.subTest(name):
+                path = self.file('p', [(['pthread_mutex_lock', name, 'serve', 'main'], [1, 1])], MUTEX)
+                self.assertEqual(next(iter(self.names(path))), 'serve')
+                self.assertEqual(next(iter(self.names('--raw', path))), 'pthread_mutex_lock')
+        for name in 'lock_table', 'mutex_lock_and_read', 'std::sync_with', 'QMutexPool::get', 'condition', 'wait_for_reply':
+            self.assertEqual(next(iter(self.names(self.file('p', [(['std::mutex::lock()', name, 'serve', 'main'], [1, 1])], MUTEX)))), name)
+
     def test_a_key_that_no_label_has_is_said(self):
         path = self.file('p', [(['f'], [1, 1, 1, 1], {'thread': 'main'})])
         self.run_it('top', '--by', 'label:thred', path, status=1)
