@@ -10,22 +10,20 @@
  * programs grow when they start.
  *
  *  1. Chance. With d1..dn the differences from tick to tick, the growth D is their sum. If nothing leaks, a difference
- *     is as likely to be up as down. Then P(D / sqrt(sum of squares) >= z) <= exp(-z^2 / 2), whatever the distribution
- *     of the differences (B. Efron 1969, Student's t-Test Under Symmetry Conditions). The sum of squares estimates the
- *     variance of D: of sampling (each event adds w^2, the variance of a Poisson sum) and of the program. Blocks that
- *     are allocated and freed within a tick add nothing. So n steps up and none down are z = sqrt(n).
- *     That variance is too large if blocks turn over fast: then the two ends are independent Poisson draws, whose
- *     difference has a variance of w times their sum, and the smaller of both variances holds. As many blocks must have
- *     been freed as were in use, and the trend (Kendall's tau, M. Kendall 1938, A New Measure of Rank Correlation) must
- *     agree.
- *     A program has many stacks, and each has its chance to look like a leak. So the probability is divided by the
- *     stack's share of all growth of the process (a weighted Bonferroni correction): the stack with most of the growth
- *     needs less proof than one of a thousand small ones.
+ *     is as likely to be up as down. With z = D / sqrt(sum of squares), P(growth >= D) <= exp(-z^2 / 2), whatever the
+ *     distribution of the differences (B. Efron 1969, Student's t-Test Under Symmetry Conditions), and at most 3.178
+ * times the tail of the normal distribution (V. Bentkus, D. Dzindzalieta 2015, A Tight Gaussian Bound for Weighted Sums
+ * of Rademacher Random Variables); n steps up and none down have 2^-n. The sum of squares estimates the variance of D:
+ * of sampling (each event adds w^2, the variance of a Poisson sum) and of the program. Blocks that are allocated and
+ *     freed within a tick add nothing.
+ *     That variance is too large if blocks turn over fast. Then the growth along the line that fits best is compared
+ * with its own variance. As many blocks must have been freed as were in use, and the trend (Kendall's tau, M. Kendall
+ * 1938, A New Measure of Rank Correlation) must agree. A program has many stacks, and each has its chance to look like
+ * a leak. So the probability is divided by the stack's share of all growth of the process (a weighted Bonferroni
+ * correction): the stack with most of the growth needs less proof than one of a thousand small ones. Memory that turns
+ * over has a smaller weight (TURNOVER_LESS).
  *  2. A step. One step is a load that rose or a table that was built: its share of the growth must be small.
- *  3. An end. Growth that is ending has, in the last quarter, a small share q = ENDED of its pace before; a leak has
- *     all of its pace. With e the growth expected from the pace before and x the growth seen, both in sampled blocks,
- *     the ratio of the two Poisson likelihoods is exp(x ln(1/q) - (1 - q) e). Growth that varies more than Poisson's
- *     has its exponent divided by the ratio of the variances, which are taken from the differences around their mean.
+ *  3. An end. query/lasting.c compares models of growth that goes on with models of growth that has ended.
  *  4. Load. By Little's law (J. Little 1961, A Proof for the Queuing Formula L = lambda W) the number in use is the
  *     rate of allocation times the mean lifetime. If a stack allocates more in the second half than in the first, its
  *     memory in use may grow by the same factor. The ratio of the two Poisson counts has a variance of 1/a + 1/b on a
@@ -36,14 +34,15 @@
  * A buffer that doubles when it is full (a vector, a string, a hash's buckets) grows in steps ever farther apart,
  * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
  * of the content is known, and the time when the buffer will be full next. It counts as growing until twice that time.
+ * Two steps are enough if each is by the factor of 2.
  *
  * If a process has too few ticks, only its end can be used: memory that was allocated repeatedly, almost never freed,
- * and is in use at the end was probably leaked. If f of n
- * blocks were freed, the chance that the next one is freed is (f + 1) / (n + 2) by Laplace's rule of succession, which
- * Scalene uses for its leak score as well.
+ * and is in use at the end was probably leaked. If f of n blocks were freed, the chance that the next one is freed is
+ * (f + 1) / (n + 2) by Laplace's rule of succession, which Scalene uses for its leak score as well.
  */
 #include "query/evidence.h"
 
+#include "query/lasting.h"
 #include "query/slope.h"
 
 #include <math.h>
@@ -52,10 +51,11 @@ enum {
     MANY_LEFT = 8,    /* sampled blocks in use at the end of a program, almost none freed: too many for a table */
     FEWEST_STEPS = 3, /* of a buffer that doubles */
 };
-#define ENDED       0.15 /* of the pace before: growth that is ending */
-#define STEP_SHARE  0.5  /* of the growth in one tick: up to this share it may be a trend */
-#define LOAD_SPREAD 0.3  /* standard deviation of the logarithm of how a load changes */
-#define STEP        1.3  /* factor of a step of a buffer that doubles */
+#define STEP_SHARE    0.5   /* of the growth in one tick: up to this share it may be a trend */
+#define SIGNS_BOUND   3.178 /* of the tail of the normal distribution */
+#define LOAD_SPREAD   0.3   /* standard deviation of the logarithm of how a load changes */
+#define TURNOVER_LESS 0.8   /* by this share less weight has growth of memory that is all freed again */
+#define STEP          1.3   /* factor of a step of a buffer that doubles */
 
 static double clamp(double value)
 {
@@ -82,24 +82,7 @@ static size_t warm(const struct dp_query_process *p)
     return (p->n_points + 2) / 4;
 }
 
-/* Bytes that a sampled block counts for, in the mean; 0: none is in use at the end. */
-static double weight_of(const struct dp_query_process *p, const struct dp_query_curve *c)
-{
-    size_t last = p->n_points - 1;
-    return c->samples[last] > 0 ? c->bytes[last] / c->samples[last] : 0;
-}
-
 /* ---- chance, and a step ----------------------------------------------------------------------------------------- */
-
-static double sum_of_squares(const double *values, size_t first, size_t last, double mean)
-{
-    double squares = 0;
-    for (size_t i = first; i < last; i++) {
-        double d = values[i + 1] - values[i] - mean;
-        squares += d * d;
-    }
-    return squares;
-}
 
 /* The largest share of a single step in the growth between two points. */
 static double largest_step(const struct dp_query_curve *c, size_t first, size_t last)
@@ -110,67 +93,29 @@ static double largest_step(const struct dp_query_curve *c, size_t first, size_t 
     return growth > 0 ? largest / growth : 1;
 }
 
-/* Growth along the line that fits best: of what turns over, the two ends alone say less. */
-static double fitted_growth(const struct dp_query_process *p, const double *values, size_t first, size_t last)
+/* The bound of P(growth >= D) for differences with random signs. */
+static double by_signs(const struct dp_query_curve *c, size_t first, size_t last)
 {
-    double hours = (double)(p->times_ns[last] - p->times_ns[first]) / 3600e9;
-    return hours * dp_query_slope_of(p->times_ns, values, first, last + 1).per_hour;
-}
-
-/* Sampled blocks that were freed from one point to another. */
-static double freed(const struct dp_query_curve *c, size_t first, size_t last)
-{
-    return fmax(sum(c->allocated_samples, first + 1, last + 1) - (c->samples[last] - c->samples[first]), 0);
+    double growth = c->bytes[last] - c->bytes[first], walk = dp_query_sum_of_squares(c->bytes, first, last, 0);
+    double z = walk > 0 ? growth / sqrt(walk) : 0;
+    size_t n_up = 0, n_down = 0;
+    for (size_t i = first; i < last; i++) {
+        n_up += c->bytes[i + 1] > c->bytes[i];
+        n_down += c->bytes[i + 1] < c->bytes[i];
+    }
+    double all_up = n_down ? 1 : exp2(-(double)n_up);
+    return fmin(all_up, fmin(exp(-z * z / 2), SIGNS_BOUND * probability(-z)));
 }
 
 /* The probability that a stack without a leak grows as much, before the correction for many stacks. */
 static double chance(const struct dp_query_process *p, const struct dp_query_curve *c, size_t first, size_t last)
 {
-    double growth = c->bytes[last] - c->bytes[first], walk = sum_of_squares(c->bytes, first, last, 0);
-    double by_walk = walk > 0 ? exp(-growth * growth / walk / 2) : 1;
-    double fitted = fitted_growth(p, c->bytes, first, last);
-    double ends = (c->bytes[first] + c->bytes[last]) * weight_of(p, c);
-    double by_ends = fitted > 0 && ends > 0 ? exp(-fitted * fitted / ends / 2) : 1;
+    double fitted = dp_query_fitted_growth(p, c->bytes, first, last);
+    double variance = dp_query_line_variance(p, c, first, last);
+    double by_line = fitted > 0 && variance > 0 ? exp(-fitted * fitted / variance / 2) : 1;
     double trend = clamp((dp_query_slope_of(p->times_ns, c->bytes, first, last + 1).steadiness - 0.2) / 0.4);
-    double turned_over = clamp(freed(c, first, last) / fmax(c->samples[last], 1));
-    return fmin(by_walk, 1 - trend * turned_over * (1 - by_ends));
-}
-
-/* ---- an end ----------------------------------------------------------------------------------------------------- */
-
-/* The growth from one point to another, per tick, and the variance of its sum over all of these ticks. */
-struct pace {
-    double per_tick, variance;
-};
-
-static struct pace pace_of(const struct dp_query_process *p, const struct dp_query_curve *c, size_t first, size_t last)
-{
-    double n = (double)(last - first), growth = c->bytes[last] - c->bytes[first], weight = weight_of(p, c);
-    double walk = sum_of_squares(c->bytes, first, last, growth / n), ends = (c->bytes[first] + c->bytes[last]) * weight;
-    if (ends < walk / 2) /* it turns over faster than ticks: the line says more than the ends */
-        return (struct pace){fitted_growth(p, c->bytes, first, last) / n, ends};
-    return (struct pace){growth / n, fmax(walk, growth * weight)};
-}
-
-/* The probability that growth has not ended in the last quarter; *ratio is the pace in it to that before. */
-static double goes_on(const struct dp_query_process *p, const struct dp_query_curve *c, size_t first, double *ratio)
-{
-    size_t last = p->n_points - 1, late_at = last - (last + 2) / 4;
-    double late_time = (double)(p->times_ns[last] - p->times_ns[late_at]);
-    double early_time = (double)(p->times_ns[late_at] - p->times_ns[first]);
-    *ratio = -1;
-    if (late_time <= 0 || early_time <= 0)
-        return 0;
-    double n_late = (double)(last - late_at), n_early = (double)(late_at - first), times = late_time / early_time;
-    struct pace late = pace_of(p, c, late_at, last), early = pace_of(p, c, first, late_at);
-    double late_growth = n_late * late.per_tick, expected = n_early * early.per_tick * times;
-    if (expected <= 0)
-        return late_growth > 0;
-    *ratio = late_growth / expected;
-    double variance = fmax(late.variance, fmax(early.variance * times, expected * weight_of(p, c)) / 2);
-    variance += times * times * early.variance;
-    double log_odds = (late_growth * log(1 / ENDED) - expected * (1 - ENDED)) * expected / fmax(variance, 1);
-    return 1 / (1 + exp(-log_odds));
+    double turned_over = clamp(dp_query_freed(c, first, last) / fmax(c->samples[last], 1));
+    return fmin(by_signs(c, first, last), 1 - trend * turned_over * (1 - by_line));
 }
 
 /* ---- load ------------------------------------------------------------------------------------------------------- */
@@ -190,10 +135,10 @@ static double beyond_load(const struct dp_query_process *p, const struct dp_quer
     double change = log(after * time / before) * prior / (prior + error);
     double explained = c->bytes[half] * expm1(change);
     double deviation = c->bytes[half] * exp(change) * sqrt(prior * error / (prior + error));
-    double noise = pace_of(p, c, half, last).variance;
+    double noise = dp_query_pace_of(p, c, half, last).variance;
     *share = clamp(explained / growth);
-    double turned_over =
-        clamp(freed(c, half, last) / fmax(c->samples[half], 1)); /* where nothing is freed, no lifetime is known */
+    /* where nothing is freed, no lifetime is known */
+    double turned_over = clamp(dp_query_freed(c, half, last) / fmax(c->samples[half], 1));
     return 1 - turned_over * 2 * probability((explained - growth) / sqrt(fmax(deviation * deviation + noise, 1)));
 }
 
@@ -205,16 +150,18 @@ static bool doubles(const struct dp_query_process *p, const struct dp_query_curv
 {
     size_t last = p->n_points - 1, at[DP_QUERY_POINTS], n = 0;
     double steps = 0, other = 0;
+    bool is_exact = true; /* each step is by the factor of 2 */
     for (size_t i = 1; i <= last; i++) {
         double step = c->bytes[i] - c->bytes[i - 1];
         if (c->bytes[i - 1] > 0 && c->bytes[i] >= STEP * c->bytes[i - 1]) {
             at[n++] = i;
             steps += step;
+            is_exact &= fabs(c->bytes[i] / c->bytes[i - 1] - 2) < 0.02;
         } else if (n) {
             other += fabs(step);
         }
     }
-    if (n < FEWEST_STEPS || other > steps / 10)
+    if (n + is_exact < FEWEST_STEPS || other > steps / 10)
         return false;
     size_t now = at[n - 1], before = at[n - 2];
     if (c->samples[last] <= 0 || c->samples[before - 1] <= 0 ||
@@ -229,7 +176,7 @@ static bool doubles(const struct dp_query_process *p, const struct dp_query_curv
     double is_due = clamp(2 - since / to_full), share = all_growth > 0 ? clamp(steps / all_growth) : 1;
     e->n_up = n;
     e->n_down = 0;
-    e->chance = clamp(exp(-(double)n / 2) / fmax(share, 1e-9));
+    e->chance = clamp(exp(-(double)(n + is_exact) / 2) / fmax(share, 1e-9));
     e->pace = clamp(to_full / fmax(since, 1));
     e->confidence = (1 - e->chance) * is_due;
     e->verdict = e->confidence >= 0.5 ? DP_QUERY_DOUBLING : DP_QUERY_FILLED;
@@ -276,7 +223,12 @@ static void count_steps(const struct dp_query_curve *c, size_t first, size_t las
 double dp_query_evidence_growth(const struct dp_query_process *p, const struct dp_query_curve *c)
 {
     size_t last = p->n_points - 1;
-    return p->n_points < DP_QUERY_TICKS_NEEDED ? 0 : fmax(c->bytes[last] - c->bytes[warm(p)], 0);
+    if (p->n_points < DP_QUERY_TICKS_NEEDED)
+        return 0;
+    double growth = fmax(c->bytes[last] - c->bytes[warm(p)], 0),
+           allocated = sum(c->allocated_samples, warm(p) + 1, last + 1);
+    double freed = allocated > 0 ? clamp(dp_query_freed(c, warm(p), last) / allocated) : 0;
+    return growth * (1 - TURNOVER_LESS * freed);
 }
 
 struct dp_query_evidence dp_query_evidence_of(const struct dp_query_process *p, const struct dp_query_curve *c,
@@ -303,7 +255,7 @@ struct dp_query_evidence dp_query_evidence_of(const struct dp_query_process *p, 
     }
     e.chance = clamp(chance(p, c, first, last) * fmax(all_growth / growth, 1));
     double spread = clamp((1 - largest_step(c, first, last)) / (1 - STEP_SHARE));
-    double lasting = goes_on(p, c, first, &e.pace), beyond = beyond_load(p, c, &e.load);
+    double lasting = dp_query_lasting(p, c, first, &e.pace), beyond = beyond_load(p, c, &e.load);
     e.confidence = (1 - e.chance) * spread * lasting * clamp(beyond);
     e.verdict = e.confidence >= 0.5 ? DP_QUERY_GROWING : lasting < 0.5 ? DP_QUERY_FILLED : DP_QUERY_STEADY;
     return e;

@@ -33,7 +33,8 @@ struct dp_query_evidence {
 /* With fewer ticks, growth cannot be told from the allocations at the start of a program. */
 #define DP_QUERY_TICKS_NEEDED 4
 
-/* The growth of a stack that chance has to explain, in bytes: 0 if it does not grow. */
+/* The growth of a stack that chance has to explain, in bytes, less that of memory that turns over: 0 if it does not
+ * grow. */
 double dp_query_evidence_growth(const struct dp_query_process *, const struct dp_query_curve *);
 /* all_growth: the sum of dp_query_evidence_growth over the curves of the process. */
 struct dp_query_evidence dp_query_evidence_of(const struct dp_query_process *, const struct dp_query_curve *,
