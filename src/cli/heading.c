@@ -57,17 +57,18 @@ static void print_processes(const struct dp_query *v)
     size_t n_files = v->paths.n;
     bool all_ended = merge->n_ended == merge->processes.n;
     const char *gap = dp_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
+    const char *plural = n_files == 1 ? "" : "s";
     printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
     if (v->at_text && strcmp(v->at_text, "last")) {
         printf(" at %s", v->at_text);
         print_when(v);
     } else if (all_ended)
-        printf(", all ended:%sfrom the last file before the end of each (of %zu files)", gap, n_files);
+        printf(", all ended:%sfrom the last file before the end of each (of %zu file%s)", gap, n_files, plural);
     else if (merge->n_ended)
-        printf(",%sfrom the newest file of each (of %zu files; %zu process%s ended)", gap, n_files, merge->n_ended,
-               merge->n_ended == 1 ? "" : "es");
+        printf(",%sfrom the newest file of each (of %zu file%s; %zu process%s ended)", gap, n_files, plural,
+               merge->n_ended, merge->n_ended == 1 ? "" : "es");
     else
-        printf(",%sfrom the newest file of each (of %zu files)", gap, n_files);
+        printf(",%sfrom the newest file of each (of %zu file%s)", gap, n_files, plural);
     if (merge->n_without)
         printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
 }

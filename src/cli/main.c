@@ -74,7 +74,7 @@ static int help(int argc, char **argv)
     return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
 }
 
-int main(int argc, char **argv)
+static int command(int argc, char **argv)
 {
     if (argc < 2) {
         usage(stderr);
@@ -96,4 +96,11 @@ int main(int argc, char **argv)
         return DP_EXIT_USAGE;
     }
     return verb->main(argc - 1, argv + 1);
+}
+
+/* The one place that makes sure that text which could not be written is an error, of every verb and every help. */
+int main(int argc, char **argv)
+{
+    int status = command(argc, argv);
+    return status ? status : dp_print_flush(NULL);
 }

@@ -7,6 +7,7 @@
 #include "query/files.h"
 #include "query/paths.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,25 +23,45 @@ static const char about[] =
     "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
     "ordered by time.\n"
     "\n"
+    "If one of several files cannot be read, merge names it, writes the others, and exits with 1.\n"
+    "\n"
     "  -o OUT          where to write it (default: standard output); a file appears when it is complete\n"
     "  --kind KIND     which profiles of a directory: heap, block, mutex or events (default: heap)\n"
     "  --inherited     also add, in a sum over processes, the memory that a process inherited at its fork\n"
     "  --limit BYTES   the largest size of a FILE after decompression (k M G; default 1G)\n";
 
-static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited, const char *path)
+static int read_all(struct dp_merge *merged, const struct dp_query_paths *paths, size_t limit_bytes, bool is_quiet)
 {
-    struct dp_merge merged = {.with_inherited = with_inherited};
-    struct dp_query_source source = {0};
-    struct dp_merge_place *places = calloc(n, sizeof *places);
-    int status = !places || dp_query_places(files, n, places) ? DP_EXIT_FAILED : 0;
-    for (size_t i = 0; i < n && !status; i++) {
+    struct dp_query_source source = {.is_quiet = is_quiet};
+    struct dp_merge_place *places = calloc(paths->n, sizeof *places);
+    int status = !places || dp_query_places(paths->at, paths->n, places) ? DP_EXIT_FAILED : 0;
+    if (status)
+        dp_print_error("merge", "out of memory");
+    for (size_t i = 0; i < paths->n && !status; i++) {
         struct dp_decode_error error;
-        status = dp_query_read_file("merge", files[i], limit_bytes, &source);
-        int result = status ? 0 : dp_merge_add(&merged, &source.decode, places[i], &error);
+        status = dp_query_read_file("merge", paths->at[i], limit_bytes, &source);
+        int result = status ? 0 : dp_merge_add(merged, &source.decode, places[i], &error);
         if (result)
-            status = dp_query_refuse("merge", files[i], result, &error);
+            status = result != -ENOMEM && is_quiet ? DP_QUERY_BROKEN
+                                                   : dp_query_refuse("merge", paths->at[i], result, &error);
     }
     dp_query_source_fini(&source);
+    free(places);
+    return status;
+}
+
+static int merge(struct dp_query_paths *paths, size_t limit_bytes, bool with_inherited, const char *path)
+{
+    struct dp_merge merged = {.with_inherited = with_inherited};
+    size_t n_left_out = 0;
+    int status = read_all(&merged, paths, limit_bytes, dp_query_may_sift(paths));
+    if (status == DP_QUERY_BROKEN) {
+        dp_merge_fini(&merged);
+        merged = (struct dp_merge){.with_inherited = with_inherited};
+        status = dp_query_leave_out_broken(paths, "merge", limit_bytes, &n_left_out);
+        if (!status)
+            status = read_all(&merged, paths, limit_bytes, false);
+    }
     struct dp_cli_out out;
     if (!status && dp_merge_choose(&merged)) {
         dp_print_error("merge", "out of memory");
@@ -51,8 +72,7 @@ static int merge(char **files, size_t n, size_t limit_bytes, bool with_inherited
     if (!status)
         status = dp_cli_out_close(&out, dp_merge_write(&merged, dp_cli_out_write, &out));
     dp_merge_fini(&merged);
-    free(places);
-    return status;
+    return status ? status : n_left_out ? DP_EXIT_FAILED : 0;
 }
 
 int dp_cli_merge(int argc, char **argv)
@@ -74,7 +94,7 @@ int dp_cli_merge(int argc, char **argv)
     if (!status)
         status = dp_query_paths_choose(&paths, "merge", kind, NULL);
     if (!status)
-        status = merge(paths.at, paths.n, output.limit_bytes, with_inherited, output.path);
+        status = merge(&paths, output.limit_bytes, with_inherited, output.path);
     if (!status && *paths.others && !kind)
         dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", paths.others);
     dp_query_paths_fini(&paths);

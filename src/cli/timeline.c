@@ -75,9 +75,9 @@ static bool is_left_out(const char *file)
     return is_kind(file, "block") || is_kind(file, "mutex");
 }
 
-static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes)
+static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes, bool is_quiet)
 {
-    struct dp_query_source source = {0};
+    struct dp_query_source source = {.is_quiet = is_quiet};
     int status = 0;
     for (size_t i = 0; i < paths->n && !status; i++) {
         struct dp_decode_error error;
@@ -91,7 +91,7 @@ static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *p
         int err = is_kind(file, "heap") ? dp_timeline_add_level(timeline, &source.decode, &process, &error)
                                         : dp_timeline_add(timeline, &source.decode, &process, &error);
         if (err)
-            status = dp_query_refuse("timeline", file, err, &error);
+            status = err != -ENOMEM && is_quiet ? DP_QUERY_BROKEN : dp_query_refuse("timeline", file, err, &error);
     }
     dp_query_source_fini(&source);
     return status;
@@ -109,20 +109,29 @@ static int write_out(struct dp_timeline *timeline, enum format format, const cha
     return dp_cli_out_close(&out, err);
 }
 
-static int show(const struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
+static int show(struct dp_query_paths *paths, enum format format, const char *path, size_t limit_bytes)
 {
     struct dp_timeline timeline = {.begin_ns = 0};
-    int status = read_all(&timeline, paths, limit_bytes);
+    size_t n_left_out = 0;
+    int status = read_all(&timeline, paths, limit_bytes, dp_query_may_sift(paths));
+    if (status == DP_QUERY_BROKEN) {
+        dp_timeline_fini(&timeline);
+        timeline = (struct dp_timeline){.begin_ns = 0};
+        status = dp_query_leave_out_broken(paths, "timeline", limit_bytes, &n_left_out);
+        if (!status)
+            status = read_all(&timeline, paths, limit_bytes, false);
+    }
     if (!status && !timeline.events.n) {
         dp_print_error("timeline", "no sample has a time; profiles with times are made by deltaprof run -o events=on");
         status = DP_EXIT_FAILED;
     }
     if (!status && timeline.n_untimed)
-        dp_print_error("timeline", "%zu samples without a time are left out", timeline.n_untimed);
+        dp_print_error("timeline", "%zu sample%s without a time %s left out", timeline.n_untimed,
+                       timeline.n_untimed == 1 ? "" : "s", timeline.n_untimed == 1 ? "is" : "are");
     if (!status)
         status = write_out(&timeline, format, path);
     dp_timeline_fini(&timeline);
-    return status;
+    return status ? status : n_left_out ? DP_EXIT_FAILED : 0;
 }
 
 int dp_cli_timeline(int argc, char **argv)

@@ -214,7 +214,7 @@ static int add_all(struct view *v)
 /* Broken files among others are left out, and all is read again. */
 static int add_what_is_whole(struct view *v)
 {
-    v->source.is_quiet = v->paths.n > 1;
+    v->source.is_quiet = dp_query_may_sift(&v->paths);
     int status = add_all(v);
     v->source.is_quiet = false;
     if (status != DP_QUERY_BROKEN)

@@ -207,24 +207,32 @@ int dp_cli_waits(int argc, char **argv)
         else
             status = parse_number(optarg, &w.n_shown);
     }
-    if (!status && w.query.n_labels) {
-        dp_print_error("waits", "pairs have no labels");
+    if (!status && (w.query.n_labels || w.query.merge.with_inherited)) {
+        dp_print_error("waits", w.query.n_labels ? "pairs have no labels" : "no --inherited: it is about memory");
         status = DP_EXIT_USAGE;
     }
     if (!status && optind == argc) {
         dp_print_error("waits", "no file given: deltaprof waits [OPTION]... PATH...");
         status = DP_EXIT_USAGE;
     }
-    if (!w.query.type_name)
-        w.query.type_name = "delay";
+    if (!status && w.query.type_name && strcmp(w.query.type_name, "delay")) {
+        dp_print_error("waits", "no --type: waits shows the delay of pairs");
+        status = DP_EXIT_USAGE;
+    }
+    w.query.preferred = "delay";
     status = status ? status : dp_query_read(&w.query, argv + optind, (size_t)(argc - optind));
+    if (!status && strcmp(dp_query_type(&w.query), "delay")) {
+        dp_print_error("waits", "%s: no lock profile; deltaprof run writes some when threads wait for locks",
+                       dp_query_file_name(w.query.argument));
+        status = DP_EXIT_FAILED;
+    }
     status = status ? status : collect(&w);
     if (!status) {
         size_t n = w.n_shown && w.n_shown < w.sums.n ? w.n_shown : w.sums.n;
         (w.query.json ? show_json : show)(&w, n);
         if (!w.query.json)
             dp_cli_heading_losses(&w.query);
-        status = dp_print_flush("waits");
+        status = dp_query_end(&w.query);
     }
     dp_strings_fini(&w.keys);
     dp_vec_fini(&w.sums);

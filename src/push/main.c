@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,8 +225,12 @@ int main(int argc, char **argv)
     static struct push p;
     char why[512];
     int status = dp_push_options_read(&p.options, argc, argv);
+    if (status == 1 && (fflush(stdout) || ferror(stdout)))
+        dp_push_say("standard output: %m");
+    else if (status == 1)
+        return 0;
     if (status)
-        return status == 1 ? 0 : status;
+        return status;
     dp_push_say_to(p.options.log_file);
     dp_mem_cap(MEMORY_BYTES);
     if (p.options.is_status)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Reads all samples: a file may be broken in the middle. */
 static int read_all(const char *verb, const char *file, size_t limit_bytes, struct dp_query_source *source)
@@ -22,6 +23,14 @@ static int read_all(const char *verb, const char *file, size_t limit_bytes, stru
         err = dp_decode_sample(&source->decode, i, &sample, &error);
     dp_decode_sample_fini(&sample);
     return err ? dp_query_refuse(verb, file, err, &error) : status;
+}
+
+bool dp_query_may_sift(const struct dp_query_paths *paths)
+{
+    for (size_t i = 0; i < paths->n; i++)
+        if (!strcmp(paths->at[i], "-"))
+            return false;
+    return paths->n > 1;
 }
 
 int dp_query_leave_out_broken(struct dp_query_paths *paths, const char *verb, size_t limit_bytes, size_t *n_left_out)

@@ -45,6 +45,8 @@ int dp_query_refuse(const char *verb, const char *file, int result, const struct
  * DP_EXIT_FAILED: none is left, or there is no memory.
  */
 struct dp_query_paths;
+/* Whether files may be left out: there are several, and none is standard input, which cannot be read again. */
+bool dp_query_may_sift(const struct dp_query_paths *);
 int dp_query_leave_out_broken(struct dp_query_paths *, const char *verb, size_t limit_bytes, size_t *n_left_out);
 
 /* The permissions that all files have which were read so far: what is made of them allows no more. */

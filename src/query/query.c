@@ -289,7 +289,7 @@ static int check_labels(const struct dp_query *v)
 
 bool dp_query_may_leave_out(const struct dp_query *v)
 {
-    return v->paths.n > 1 && !v->strict && !v->is_sifted;
+    return !v->strict && !v->is_sifted && dp_query_may_sift(&v->paths);
 }
 
 void dp_query_set_naming(struct dp_query *v)
@@ -333,7 +333,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
     v->argument = paths[0];
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n);
     if (!status)
-        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name);
+        status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name ? v->type_name : v->preferred);
     if (!status)
         status = read_chosen(v);
     if (status == DP_QUERY_BROKEN) {

@@ -90,7 +90,8 @@ static int find_stack(struct dp_query_series *s, uint32_t row, uint32_t *stack)
         return -ENOMEM;
     uint32_t *known = &s->stack_of.at[row];
     if (!*known) {
-        int shown = dp_merge_is_inherited(&v->merge.model, row) ? 0 : dp_query_row(v, row);
+        bool is_left_out = !v->merge.with_inherited && dp_merge_is_inherited(&v->merge.model, row);
+        int shown = is_left_out ? 0 : dp_query_row(v, row);
         if (shown < 0)
             return shown;
         *known = NO_STACK;

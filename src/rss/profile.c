@@ -116,6 +116,9 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     size_t n_parts = rss->parts.n;
     int64_t in_use = 0;
     bool has_resident;
+    int err = sum_inuse(d, &in_use, &error);
+    if (err)
+        return dp_query_refuse("rss", path, err, &error);
     if (!take_comments(rss, d, &has_resident)) {
         dp_print_error("rss", "out of memory");
         return DP_EXIT_FAILED;
@@ -128,9 +131,8 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     }
     rss->is_profiled = true;
     rss->time_ns = d->time_ns + d->duration_ns;
-    int err = rss->parts.n > n_parts ? 0 : sum_inuse(d, &in_use, &error);
-    if (err)
-        return dp_query_refuse("rss", path, err, &error);
+    if (rss->parts.n > n_parts)
+        in_use = 0;
     if (in_use > rss->anonymous_bytes)
         in_use = rss->anonymous_bytes;
     return dp_rss_add(rss, DP_RSS_IN_USE, in_use) ? 0 : DP_EXIT_FAILED;
@@ -148,17 +150,26 @@ static bool tells_resident(const struct dp_decode *d)
     return false;
 }
 
-/* Reads the newest of the files [0, n) of a process that has the parts; the last file of a process seldom has them. */
-static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_query_file *names, size_t n)
+/*
+ * Reads the newest of the files [0, n) of a process that has the parts; the last file of a process seldom has them. If
+ * several files were given (n_all), a broken one is named and left out.
+ */
+static int read_newest(struct dp_rss *rss, char *const *paths, const struct dp_query_file *names, size_t n,
+                       size_t n_all)
 {
     struct dp_query_source source = {.input = {.bytes = {0}}};
     int status = 0;
-    for (size_t i = 0; i < n && !status; i++) {
+    bool is_taken = false;
+    for (size_t i = 0; i < n && !status && !is_taken; i++) {
         const char *path = names ? names[i].file : paths[i];
         status = dp_query_read_file("rss", path, DP_DECODE_LIMIT, &source);
         if (!status && (tells_resident(&source.decode) || i + 1 == n)) {
             status = take_profile(rss, path, &source.decode);
-            break;
+            is_taken = !status;
+        }
+        if (status && n_all > 1) {
+            rss->n_left_out++;
+            status = 0;
         }
     }
     dp_query_source_fini(&source);
@@ -182,10 +193,15 @@ int dp_rss_profile_read(struct dp_rss *rss, char **paths, size_t n)
         n_same = 1;
         while (i + n_same < n_names && dp_query_file_is_same(&names[i], &names[i + n_same]))
             n_same++;
-        status = read_newest(rss, NULL, &names[i], n_same);
+        status = read_newest(rss, NULL, &names[i], n_same, files.n);
     }
     for (size_t i = 0; i < files.n && !status && !n_names; i++)
-        status = read_newest(rss, &files.at[i], NULL, 1);
+        status = read_newest(rss, &files.at[i], NULL, 1, files.n);
+    if (!status && !rss->is_profiled)
+        status = DP_EXIT_FAILED;
+    else if (!status && rss->n_left_out)
+        dp_print_error("rss", "%zu file%s left out, see above", rss->n_left_out,
+                       rss->n_left_out == 1 ? " is" : "s are");
     free(names);
     dp_query_paths_fini(&files);
     return status;

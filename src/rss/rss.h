@@ -30,6 +30,7 @@ struct dp_rss {
     int64_t time_ns;                  /* of the profile; 0: none */
     int64_t absent_bytes;             /* allocated, but never touched: not resident */
     bool is_profiled;
+    size_t n_left_out; /* files that could not be read */
 };
 
 /* Adds bytes to the part of that name. False: out of memory. */
@@ -73,7 +74,10 @@ void dp_rss_process_fini(struct dp_rss_process *);
 
 /* ---- profiles --------------------------------------------------------------------------------------------------- */
 
-/* Adds the parts in the newest heap profile of each process among the paths. 0, or DP_EXIT_FAILED after one line. */
+/*
+ * Adds the parts in the newest heap profile of each process among the paths. 0, or DP_EXIT_FAILED after one line.
+ * Broken files among others are named and left out.
+ */
 int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
 /*
  * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:

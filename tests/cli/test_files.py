@@ -210,7 +210,7 @@ class Files(Case):
         for name in names:
             path, out = os.path.join(CORPUS, name), os.path.join(self.dir.name, 'out')
             with self.subTest(name):
-                for arguments in (['top', path], ['tree', path], ['leaks', path], ['growth', path, good], ['growth', good, path], ['merge', good, path, '-o', out], ['diff', path, good, '-o', out],
+                for arguments in (['top', path], ['tree', path], ['leaks', path], ['growth', path, good], ['growth', good, path], ['merge', path, '-o', out], ['diff', path, good, '-o', out],
                                   ['diff', good, path, '-o', out]):
                     line = self.refuse(*arguments, '--limit=1M')
                     self.assertIn(path, line)
