@@ -4,7 +4,7 @@
  * it, src/query/series.c makes the same curves.
  */
 const POINTS = 32, POINTS_NEEDED = 4, MANY_LEFT = 8, FEWEST_STEPS = 3;
-const ENDED = 0.15, LARGEST_STEP = 0.5, LOAD_SPREAD = 0.3, DOUBLING_STEP = 1.3, SURE = 0.5;
+const TURNOVER_LESS = 0.8, SIGNS_BOUND = 3.178, LARGEST_STEP = 0.5, LOAD_SPREAD = 0.3, DOUBLING_STEP = 1.3, SURE = 0.5;
 
 const clamp = value => Math.min(Math.max(value, 0), 1);
 const sumOf = (values, first, last) => values.slice(first, last).reduce((a, b) => a + b, 0);
@@ -36,17 +36,19 @@ function slopeOf(times, values, first, last) {
     return {hourly: tt > 0 ? tv / tt * 3600e3 : 0, steady: pairs / (n * (n - 1) / 2)};
 }
 
-/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (objects)}, by point, at these times (ms). */
+/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (objects)}, by point, at these times (ms) since start. */
 class Evidence {
-    constructor(times, curve) {
-        Object.assign(this, {times, curve, bytes: curve.bytes, last: times.length - 1, warm: (times.length + 2) >> 2});
+    constructor(times, start, curve) {
+        Object.assign(this, {times, start, curve, bytes: curve.bytes, last: times.length - 1, warm: (times.length + 2) >> 2});
         const samples = curve.samples[this.last];
         this.weight = samples > 0 ? curve.bytes[this.last] / samples : 0;
     }
 
     /* What chance has to explain. */
     get growth() {
-        return Math.max(this.bytes[this.last] - this.bytes[this.warm], 0);
+        const {last, warm} = this, allocated = sumOf(this.curve.allocated, warm + 1, last + 1);
+        const freed = allocated > 0 ? clamp(this.freed(warm, last) / allocated) : 0;
+        return Math.max(this.bytes[last] - this.bytes[warm], 0) * (1 - TURNOVER_LESS * freed);
     }
 
     squares(first, last, mean) {
@@ -73,33 +75,41 @@ class Evidence {
         return Math.max(sumOf(this.curve.allocated, first + 1, last + 1) - (this.curve.samples[last] - this.curve.samples[first]), 0);
     }
 
+    /* The variance of the growth along the line, without a leak. */
+    lineVariance(first, last) {
+        const {bytes, curve} = this, n = last - first + 1, ends = (bytes[first] + bytes[last]) * this.weight;
+        const perTick = sumOf(curve.allocated, first + 1, last + 1) / (last - first);
+        const life = perTick > 0 ? sumOf(curve.samples, first, last + 1) / n / perTick : 1e9;
+        const kept = Math.exp(-1 / Math.max(life, 1e-3)), line = this.fitted(first, last), mean = sumOf(bytes, first, last + 1) / n;
+        let residue = 0;
+        for (let i = first; i <= last; i++)
+            residue += (bytes[i] - mean - line * ((i - first) / (last - first) - 0.5)) ** 2;
+        return Math.min(2, 12 / n * (1 + kept) / (1 - kept)) * Math.max(ends / 2, residue / n);
+    }
+
+    bySigns(first, last) {
+        const {bytes} = this, walk = this.squares(first, last, 0), z = walk > 0 ? (bytes[last] - bytes[first]) / Math.sqrt(walk) : 0;
+        let nUp = 0, nDown = 0;
+        for (let i = first; i < last; i++) {
+            nUp += bytes[i + 1] > bytes[i] ? 1 : 0;
+            nDown += bytes[i + 1] < bytes[i] ? 1 : 0;
+        }
+        return Math.min(nDown ? 1 : 2 ** -nUp, Math.exp(-z * z / 2), SIGNS_BOUND * probability(-z));
+    }
+
     chance(first, last) {
-        const growth = this.bytes[last] - this.bytes[first], walk = this.squares(first, last, 0), fitted = this.fitted(first, last);
-        const ends = (this.bytes[first] + this.bytes[last]) * this.weight;
-        const byWalk = walk > 0 ? Math.exp(-growth * growth / walk / 2) : 1, byEnds = fitted > 0 && ends > 0 ? Math.exp(-fitted * fitted / ends / 2) : 1;
+        const fitted = this.fitted(first, last), variance = this.lineVariance(first, last);
+        const byLine = fitted > 0 && variance > 0 ? Math.exp(-fitted * fitted / variance / 2) : 1;
         const trend = clamp((slopeOf(this.times, this.bytes, first, last + 1).steady - 0.2) / 0.4);
         const turnedOver = clamp(this.freed(first, last) / Math.max(this.curve.samples[last], 1));
-        return Math.min(byWalk, 1 - trend * turnedOver * (1 - byEnds));
+        return Math.min(this.bySigns(first, last), 1 - trend * turnedOver * (1 - byLine));
     }
 
     pace(first, last) {
         const n = last - first, growth = this.bytes[last] - this.bytes[first];
         const walk = this.squares(first, last, growth / n), ends = (this.bytes[first] + this.bytes[last]) * this.weight;
-        return ends < walk / 2 ? {perTick: this.fitted(first, last) / n, variance: ends} : {perTick: growth / n, variance: Math.max(walk, growth * this.weight)};
-    }
-
-    /* The probability that growth has not ended in the last quarter. */
-    goesOn() {
-        const {times, last, warm} = this, lateAt = last - ((last + 2) >> 2);
-        const lateTime = times[last] - times[lateAt], earlyTime = times[lateAt] - times[warm];
-        if (lateTime <= 0 || earlyTime <= 0)
-            return 0;
-        const ratio = lateTime / earlyTime, late = this.pace(lateAt, last), early = this.pace(warm, lateAt);
-        const lateGrowth = (last - lateAt) * late.perTick, expected = (lateAt - warm) * early.perTick * ratio;
-        if (expected <= 0)
-            return lateGrowth > 0 ? 1 : 0;
-        const variance = Math.max(late.variance, Math.max(early.variance * ratio, expected * this.weight) / 2) + ratio * ratio * early.variance;
-        return 1 / (1 + Math.exp(-(lateGrowth * Math.log(1 / ENDED) - expected * (1 - ENDED)) * expected / Math.max(variance, 1)));
+        return ends < walk / 2 ? {perTick: this.fitted(first, last) / n, variance: this.lineVariance(first, last)} :
+            {perTick: growth / n, variance: Math.max(walk, growth * this.weight)};
     }
 
     /* The probability that there is growth which a higher load does not explain. */
@@ -120,16 +130,17 @@ class Evidence {
     /* Of a buffer that is doubled when it is full; null: it is none. */
     doubling(allGrowth) {
         const {bytes, times, last, curve} = this, at = [];
-        let steps = 0, other = 0;
+        let steps = 0, other = 0, exact = 1; /* 0: a step is by another factor than 2 */
         for (let i = 1; i <= last; i++) {
             const step = bytes[i] - bytes[i - 1];
             if (bytes[i - 1] > 0 && bytes[i] >= DOUBLING_STEP * bytes[i - 1]) {
                 at.push(i);
                 steps += step;
+                exact = Math.abs(bytes[i] / bytes[i - 1] - 2) < 0.02 ? exact : 0;
             } else if (at.length)
                 other += Math.abs(step);
         }
-        if (at.length < FEWEST_STEPS || other > steps / 10)
+        if (at.length + exact < FEWEST_STEPS || other > steps / 10)
             return null;
         const now = at[at.length - 1], before = at[at.length - 2];
         if (curve.samples[last] <= 0 || curve.samples[before - 1] <= 0 || bytes[last] / curve.samples[last] < 1.5 * bytes[before - 1] / curve.samples[before - 1])
@@ -138,7 +149,7 @@ class Evidence {
         if (pace <= 0)
             return null;
         const toFull = (bytes[now] - bytes[now - 1]) / pace, share = allGrowth > 0 ? clamp(steps / allGrowth) : 1;
-        const confidence = (1 - clamp(Math.exp(-at.length / 2) / Math.max(share, 1e-9))) * clamp(2 - (times[last] - times[now]) / toFull);
+        const confidence = (1 - clamp(Math.exp(-(at.length + exact) / 2) / Math.max(share, 1e-9))) * clamp(2 - (times[last] - times[now]) / toFull);
         return {verdict: confidence >= SURE ? 'leak' : 'filled up, then stopped', confidence, hourly: pace * 3600e3};
     }
 
@@ -151,7 +162,7 @@ class Evidence {
         if (this.growth <= 0 || hourly <= 0)
             return {verdict: curve.samples[half] > 0 && sumOf(curve.allocated, half + 1, last + 1) < 0.5 ? 'grew, then stopped' : 'steady', confidence: 0, hourly};
         const chance = clamp(this.chance(warm, last) * Math.max(allGrowth / this.growth, 1));
-        const spread = clamp((1 - this.largestStep(warm, last)) / (1 - LARGEST_STEP)), lasting = this.goesOn();
+        const spread = clamp((1 - this.largestStep(warm, last)) / (1 - LARGEST_STEP)), lasting = lastingOf(this);
         const confidence = (1 - chance) * spread * lasting * clamp(this.beyondLoad());
         return {verdict: confidence >= SURE ? 'leak' : lasting < 0.5 ? 'filled up, then stopped' : 'steady, or by chance or load', confidence, hourly};
     }
@@ -227,7 +238,7 @@ function leaksOf(kind, process, types, passes, stack) {
     const nAll = exit >= 0 ? exit : ended, nTicks = Math.max(nAll - before, 0), nPoints = Math.min(nTicks, POINTS);
     const pointOf = k => (k ? 1 + Math.floor((k - 1) * (nPoints - 1) / (nTicks - 1)) : 0);
     const period = ticks.length ? ticks[ticks.length - 1].period : 1;
-    const times = [], curves = new Map();
+    const times = [], curves = new Map(), start = ticks.length > before ? ticks[before].start : 0;
     const curve = of => {
         let known = curves.get(of);
         if (!known) {
@@ -278,7 +289,7 @@ function leaksOf(kind, process, types, passes, stack) {
     let allGrowth = 0;
     if (nPoints >= POINTS_NEEDED)
         for (const [of, c] of curves) {
-            const judge = new Evidence(times, c);
+            const judge = new Evidence(times, start, c);
             judges.set(of, judge);
             allGrowth += judge.growth;
         }

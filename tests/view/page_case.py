@@ -47,7 +47,7 @@ class PageCase(Case):
         for n in range(1, 9):
             when = (START + 10 * (n - 1)) * SECOND
             self.file(f'p/server.7.{n:04}.heap.pb.gz', heap_rows(n), HEAP, when, 10 * SECOND, comment=f'#RssTotal={n << 20}')
-            self.file(f'p/server.7.{n:04}.block.pb.gz', [(['pthread_mutex_lock', 'serve', 'main'], [n, n * 1000000], {'lock': 'mutex'}),
+            self.file(f'p/server.7.{n:04}.block.pb.gz', [(['await_lock', 'serve', 'main'], [n, n * 1000000], {'lock': 'mutex'}),
                                                          (['wait_for_work', 'main'], [1, 10**10], {'lock': 'cond'})], MUTEX, when, 10 * SECOND)
             self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'checkpoint', 'main'], [n, n * 1000000])], MUTEX, when, 10 * SECOND)
         return os.path.join(self.dir.name, 'p')

@@ -90,16 +90,16 @@ class Page(PageCase):
         self.browser.click('#compare')
         self.drag(7, 8)
         a, b = ({n: f for n, (f, _) in self.top('--label', 'lock=mutex', *self.files('block', *numbers))[1].items()} for numbers in ((1, 2), (7, 8)))
-        self.assertEqual(self.shown(), [a['pthread_mutex_lock'], b['pthread_mutex_lock']])
+        self.assertEqual(self.shown(), [a['await_lock'], b['await_lock']])
         self.assertRegex(self.browser.text('#range'), '^A: .*; B: ')
         self.browser.click('[data-value=table]')
-        change, was, now, _ = self.rows()['pthread_mutex_lock']
-        self.assertEqual([change, was, now], [b['pthread_mutex_lock'] - a['pthread_mutex_lock'], a['pthread_mutex_lock'], b['pthread_mutex_lock']])
+        change, was, now, _ = self.rows()['await_lock']
+        self.assertEqual([change, was, now], [b['await_lock'] - a['await_lock'], a['await_lock'], b['await_lock']])
         self.browser.click('#whole')
-        uneven = self.rows()['pthread_mutex_lock'][1]
+        uneven = self.rows()['await_lock'][1]
         self.browser.click('#even')
-        self.assertEqual(self.rows()['pthread_mutex_lock'][1], a['pthread_mutex_lock'])
-        self.assertEqual(uneven, a['pthread_mutex_lock'] * 4)
+        self.assertEqual(self.rows()['await_lock'][1], a['await_lock'])
+        self.assertEqual(uneven, a['await_lock'] * 4)
 
     def test_locks_show_waiters_beside_holders(self):
         directory = self.server()
@@ -116,7 +116,7 @@ class Page(PageCase):
 
     def pairs(self):
         """A server whose ticks have pairs: serve waits for checkpoint, and reply for checkpoint and, less, for sweep."""
-        waiters = {name: ['pthread_mutex_lock', name, 'main'] for name in ('serve', 'reply')}
+        waiters = {name: ['await_lock', name, 'main'] for name in ('serve', 'reply')}
         holders = {name: ['pthread_mutex_unlock', name, 'main'] for name in ('checkpoint', 'sweep')}
         for n in range(1, 5):
             when = (START + 10 * (n - 1)) * SECOND
@@ -170,7 +170,7 @@ class Page(PageCase):
         self.assertEqual(self.partners(), ('held by', {'checkpoint': [1300, 2], 'sweep': [100, 2]}))
 
     def test_a_hand_over_says_who_waited_or_why_that_is_not_known(self):
-        waiter, over = ['pthread_mutex_lock', 'serve', 'main'], ['[hand-over]']
+        waiter, over = ['await_lock', 'serve', 'main'], ['[hand-over]']
         rows = [(over, [2, 500], {'lock': 'mutex'}), (['pthread_mutex_unlock', 'checkpoint', 'main'], [2, 900], {'lock': 'mutex'})]
         self.file('over/server.7.0001.mutex.pb.gz', rows, MUTEX, START * SECOND, 10 * SECOND, pairs=[(2, 500000, waiter, over)])
         self.show(os.path.join(self.dir.name, 'over'), fragment='#v=locks')
@@ -206,10 +206,10 @@ class Page(PageCase):
     def test_the_locks_are_those_of_all_ticks_though_the_page_began_at_the_peak(self):
         directory = self.server()
         self.file('p/server.7.0009.heap.pb.gz', [(['main'], [1, 1, 1, 10])], HEAP, (START + 80) * SECOND, 10 * SECOND)
-        self.file('p/server.7.0009.block.pb.gz', [(['pthread_mutex_lock', 'serve', 'main'], [1, 1000], {'lock': 'mutex'})], MUTEX, (START + 80) * SECOND, 10 * SECOND)
+        self.file('p/server.7.0009.block.pb.gz', [(['await_lock', 'serve', 'main'], [1, 1000], {'lock': 'mutex'})], MUTEX, (START + 80) * SECOND, 10 * SECOND)
         self.show(directory)
         self.browser.click('[data-value=locks]')
-        self.assertEqual(self.rows('#waiters')['pthread_mutex_lock'][0], self.top('--kind', 'block', '--label', 'lock=mutex', directory)[0])
+        self.assertEqual(self.rows('#waiters')['await_lock'][0], self.top('--kind', 'block', '--label', 'lock=mutex', directory)[0])
         self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'block')
         self.browser.click('#kinds [data-value=heap]')
         self.browser.click('[data-value=flame]')

@@ -134,7 +134,7 @@ class Flames(PageCase):
         fragment = self.browser.js('return location.hash')
         self.show(os.path.join(self.dir.name, 'p'), fragment=fragment)
         self.assertEqual(self.rows(), rows)
-        self.assertEqual(list(rows), ['pthread_mutex_lock'])
+        self.assertEqual(list(rows), ['await_lock'])
 
     def test_a_range_that_was_edited_by_hand_is_whole(self):
         directory = self.server()

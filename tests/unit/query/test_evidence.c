@@ -85,6 +85,32 @@ static double half_a_block(int tick)
     return 0.5;
 }
 
+static double quarter_of_a_block(int tick)
+{
+    (void)tick;
+    return 0.25;
+}
+
+static double in_bursts(int tick)
+{
+    return tick % 6 == 2 ? 8 : 0;
+}
+
+static double by_shifts(int tick)
+{
+    return tick % 10 < 5 ? 1 : 0;
+}
+
+static double until_three_fifths(int tick)
+{
+    return tick < TICKS * 0.6 ? 1 : 0;
+}
+
+static double slowly_ever_slower(int tick)
+{
+    return 16 * exp(-tick / 10.0);
+}
+
 static double twenty(int tick)
 {
     (void)tick;
@@ -162,7 +188,10 @@ static void a_leak_is_found(void **state_)
     assert_true(called_leak(&(struct stack){one, forever}, 1) > 0.92);
     assert_true(called_leak(&(struct stack){one, forever}, 0.05) > 0.9);
     assert_true(called_leak(&(struct stack){twenty, forever}, 0.01) > 0.99);
-    assert_true(called_leak(&(struct stack){half_a_block, forever}, 1) > 0.8);
+    assert_true(called_leak(&(struct stack){half_a_block, forever}, 1) > 0.95);
+    assert_true(called_leak(&(struct stack){quarter_of_a_block, forever}, 1) > 0.85);
+    assert_true(called_leak(&(struct stack){in_bursts, forever}, 1) > 0.95);
+    assert_true(called_leak(&(struct stack){by_shifts, forever}, 0.2) > 0.9);
     assert_true(called_leak(&(struct stack){from_half, forever}, 1) > 0.95);
     assert_true(called_leak(&(struct stack){rising, forever}, 1) > 0.99);
 }
@@ -188,6 +217,8 @@ static void what_has_filled_is_seldom_called_a_leak(void **state_)
 {
     (void)state_;
     assert_true(called_leak(&(struct stack){until_half, forever}, 1) < 0.01);
+    assert_true(called_leak(&(struct stack){until_three_fifths, forever}, 1) < 0.04);
+    assert_true(called_leak(&(struct stack){slowly_ever_slower, forever}, 1) < 0.05);
     assert_true(called_leak(&(struct stack){ever_slower, forever}, 1) < 0.02);
     assert_true(called_leak(&(struct stack){twenty, until_full}, 1) < 0.01);
 }
