@@ -283,11 +283,6 @@ static int finish_base64(struct base64 *b)
     return dp_cli_out_write(b->out, text, sizeof text);
 }
 
-static int put_gzipped(void *gzip, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
 static int write_page(struct view *v, struct dp_cli_out *out)
 {
     static const char begin[] = "<script type=\"application/octet-stream\">", end[] = "</script>\n";
@@ -297,7 +292,7 @@ static int write_page(struct view *v, struct dp_cli_out *out)
     if (!err && !gzip)
         err = -ENOMEM;
     if (err || (err = dp_cli_out_write(out, begin, sizeof begin - 1)) ||
-        (err = dp_query_pack_write(&v->pack, put_gzipped, gzip)) || (err = dp_gzip_finish(gzip)) ||
+        (err = dp_query_pack_write(&v->pack, dp_gzip_write, gzip)) || (err = dp_gzip_finish(gzip)) ||
         (err = finish_base64(&base64)) || (err = dp_cli_out_write(out, end, sizeof end - 1)))
         goto out;
     err = dp_cli_out_write(out, dp_view_page_after, dp_view_page_after_bytes);

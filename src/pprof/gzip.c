@@ -170,8 +170,9 @@ static int store(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
     return 0;
 }
 
-int dp_gzip_write(struct dp_gzip *gz, const void *bytes, size_t n_bytes)
+int dp_gzip_write(void *gzip, const void *bytes, size_t n_bytes)
 {
+    struct dp_gzip *gz = gzip;
     if (gz->err || !n_bytes)
         return gz->err;
     return gz->ops ? deflate(gz, bytes, n_bytes, 0) : store(gz, bytes, n_bytes);

@@ -8,11 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int take_gzip(void *gzip, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
 int dp_push_body_otlp(struct dp_push_body *body, struct dp_push_profile *p, size_t number, int64_t now_ns,
                       const struct dp_push_origin *origin)
 {
@@ -39,7 +34,7 @@ int dp_push_body_otlp(struct dp_push_body *body, struct dp_push_profile *p, size
     struct dp_gzip *gzip = dp_gzip_new(dp_push_bytes_append, &body->bytes);
     if (!gzip)
         return -ENOMEM;
-    int err = dp_formats_write_otlp(&profile, &from, take_gzip, gzip);
+    int err = dp_formats_write_otlp(&profile, &from, dp_gzip_write, gzip);
     err = err ? err : dp_gzip_finish(gzip);
     dp_gzip_free(gzip);
     body->type = "application/x-protobuf";

@@ -261,11 +261,6 @@ static int add_comment(struct dp_push_profile *p, struct dp_model_header *header
     return 0;
 }
 
-static int take_gzip(void *gzip, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
 int dp_push_profile_write(struct dp_push_profile *p, size_t part, int64_t now_ns, struct dp_push_bytes *to)
 {
     struct dp_model_header header = header_of(p, &p->parts.at[part], now_ns);
@@ -277,7 +272,7 @@ int dp_push_profile_write(struct dp_push_profile *p, size_t part, int64_t now_ns
     struct dp_gzip *gzip = err ? NULL : dp_gzip_new(dp_push_bytes_append, to);
     if (!gzip)
         return err ? err : -ENOMEM;
-    err = write_part(p, &p->parts.at[part], &header, take_gzip, gzip);
+    err = write_part(p, &p->parts.at[part], &header, dp_gzip_write, gzip);
     if (!err)
         err = dp_gzip_finish(gzip);
     dp_gzip_free(gzip);

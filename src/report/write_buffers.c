@@ -52,11 +52,6 @@ void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t
     put_away(other);
 }
 
-static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
 struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *buffers, bool raw, dp_pprof_write_fn fn,
                                                void *ctx)
 {
@@ -64,7 +59,7 @@ struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *b
         buffers->gzip = dp_gzip_again(buffers->gzip, fn, ctx);
         if (!buffers->gzip)
             return NULL;
-        fn = to_gzip;
+        fn = dp_gzip_write;
         ctx = buffers->gzip;
     }
     if (buffers->encode)

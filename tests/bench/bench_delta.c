@@ -162,11 +162,6 @@ static size_t og(void)
     return n_bytes;
 }
 
-static int to_gzip(void *gzip, const void *bytes, size_t n_bytes)
-{
-    return dp_gzip_write(gzip, bytes, n_bytes);
-}
-
 static size_t fastdelta(void)
 {
     size_t n_bytes = 0;
@@ -178,7 +173,7 @@ static size_t fastdelta(void)
     must(!dp_decode_scan(&decode, input.bytes.at, input.bytes.n, &error), "decode");
     must(!dp_diff_add(&diff, &decode, &error), "diff");
     struct dp_gzip *gzip = dp_gzip_new(count, &n_bytes);
-    must(!dp_diff_write(&diff, to_gzip, gzip, &result) && !dp_gzip_finish(gzip), "diff write");
+    must(!dp_diff_write(&diff, dp_gzip_write, gzip, &result) && !dp_gzip_finish(gzip), "diff write");
     dp_gzip_free(gzip);
     return n_bytes;
 }
