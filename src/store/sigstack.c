@@ -25,8 +25,9 @@
 
 enum { N_STACKS = DP_SIGSTACKS, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
 
-static char *_Atomic region; /* [REGION] published by the compare-and-swap that stores it */
-static _Atomic bool wanted;  /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
+static char *_Atomic region;     /* [REGION] published by the compare-and-swap that stores it */
+static _Atomic uint64_t guarded; /* a bit for each stack whose lowest page is inaccessible; relaxed: tells of itself */
+static _Atomic bool wanted;      /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
 
 void dp_sigstack_want(bool on)
 {
@@ -42,6 +43,20 @@ bool dp_sigstack_is_ours(const void *sp)
 {
     uintptr_t start = (uintptr_t)dp_load_acquire(&region); /* [REGION] */
     return start && (uintptr_t)sp - start < (uintptr_t)N_STACKS * STACK_BYTES;
+}
+
+_Static_assert(N_STACKS <= 64, "a bit for each");
+
+/* Makes the lowest page of a stack inaccessible, once. */
+static bool guard(unsigned slot, char *at)
+{
+    uint64_t bit = (uint64_t)1 << slot;
+    if (dp_load_relaxed(&guarded) & bit)
+        return true;
+    if (syscall(SYS_mprotect, at, GUARD_BYTES, PROT_NONE))
+        return false;
+    dp_or_relaxed(&guarded, bit);
+    return true;
 }
 
 static char *map_region(void)
@@ -73,7 +88,7 @@ void dp_sigstack_install(unsigned slot)
     if (at) {
         at += (size_t)slot * STACK_BYTES;
         stack_t stack = {.ss_sp = at + GUARD_BYTES, .ss_size = STACK_BYTES - GUARD_BYTES};
-        if (syscall(SYS_mprotect, at, GUARD_BYTES, PROT_NONE) == 0)
+        if (guard(slot, at))
             syscall(SYS_sigaltstack, &stack, NULL);
     }
     errno = saved;

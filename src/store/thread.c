@@ -3,11 +3,12 @@
  * store/thread.c - the pool of scratch blocks: assigns blocks to threads.
  *
  * A block holds the frame buffer and the stack cache of a thread, which are too large for TLS. Their number is limited
- * by `memory`. A thread that gets one keeps it until its end, when the destructor of a pthread key returns it. The last
- * quarter of the blocks is only lent, for one event, to threads that came too late, have no key, or are past their
- * key's destructor. If all of those are lent, the thread waits for its turn, for a few milliseconds at most: a block is
- * lent for the time of one walk, unless its thread was stopped or left the walk by longjmp. If no block came back since
- * a thread last waited in vain, no other thread waits. A thread without a block records only the leaf.
+ * by `memory`. A thread that gets one keeps it until its end, when the destructor of a pthread key returns it. The
+ * first N_WARM blocks then keep their pages: a server that has a thread for each request takes them again and again.
+ * The last quarter of the blocks is only lent, for one event, to threads that came too late, have no key, or are past
+ * their key's destructor. If all of those are lent, the thread waits for its turn, for a few milliseconds at most: a
+ * block is lent for the time of one walk, unless its thread was stopped or left the walk by longjmp. If no block came
+ * back since a thread last waited in vain, no other thread waits. A thread without a block records only the leaf.
  *
  * The key must be one of the first 32, whose values stand in the thread's own descriptor: pthread_setspecific calls
  * calloc for later ones, which is forbidden inside a malloc hook.
@@ -54,6 +55,7 @@
 #define CLAIM_TRIES    32
 #define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
 #define FRESH_BYTES    64
+#define N_WARM         16u
 #define NESTED_BYTES   (16u << 10)
 #define DOUBTS_MAX     64
 #define TURN_YIELDS    50
@@ -119,7 +121,10 @@ static void thread_ends(void *block)
     if (!dp_sigstack_remove())
         return; /* the thread ends on its signal stack: no other thread may get that stack, so the block is lost too */
     int saved = errno;
-    madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
+    if (block_number(block) < N_WARM)
+        memset(block, 0, FRESH_BYTES);
+    else
+        madvise(block, pool.block_bytes, MADV_DONTNEED); /* gives the pages back; the block then reads as zeros */
     errno = saved;
     give_back(block);
 }

@@ -11,6 +11,7 @@
 #include "store/thread.h"
 
 #define BLOCK  (16 << 10)
+#define FRESH  64
 #define BLOCKS 8 /* six are kept, two lent */
 
 static int start(void **state)
@@ -24,7 +25,7 @@ static struct got {
     void *block;
     unsigned shard;
     int error;
-    bool zeroed;
+    bool fresh; /* the part of the block that thread.h names is zero */
 } got[THREADS];
 static pthread_barrier_t all_in, all_out;
 
@@ -36,9 +37,9 @@ static void *take(void *arg)
     dp_thread_set_up(self);
     mine->block = dp_thread_scratch();
     mine->shard = dp_thread_shard(self);
-    mine->zeroed = true;
-    for (int i = 0; mine->block && i < BLOCK; i++)
-        mine->zeroed &= !((char *)mine->block)[i];
+    mine->fresh = true;
+    for (int i = 0; mine->block && i < FRESH; i++)
+        mine->fresh &= !((char *)mine->block)[i];
     if (mine->block)
         memset(mine->block, 0x5A, BLOCK);
     mine->error = errno;
@@ -60,7 +61,7 @@ static unsigned run_threads(void)
     for (int i = 0; i < THREADS; i++) {
         n_blocks += got[i].block != NULL;
         assert_int_equal(got[i].error, 77);
-        assert_true(got[i].zeroed);
+        assert_true(got[i].fresh);
         assert_true(got[i].shard < DP_SHARDS);
         for (int k = 0; k < i; k++) {
             assert_true(!got[i].block || got[i].block != got[k].block);
@@ -121,7 +122,7 @@ static void a_thread_waits_for_its_turn(void **state)
         pthread_join(keepers[i], NULL);
 }
 
-static void blocks_and_shards_have_one_owner_and_come_back_zeroed(void **state)
+static void blocks_and_shards_have_one_owner_and_come_back_fresh(void **state)
 {
     for (int round = 0; round < 20; round++)
         assert_int_equal(run_threads(), 6);
@@ -230,7 +231,7 @@ static void a_child_gets_the_others_blocks_and_other_draws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_zeroed),
+        cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_fresh),
         cmocka_unit_test(a_thread_waits_for_its_turn),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
         cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
