@@ -22,12 +22,23 @@ static void let_go(const void *m, const struct deltaprof_site *site)
 
 /*
  * A thread that wants CPython's lock waits for the condition with a timeout, and the holder signals when it lets go: so
- * the condition stands for a lock with a holder.
+ * the condition stands for a lock with a holder. A thread that was told to let go waits for a second condition, without
+ * a timeout, until another thread has taken the lock. During that time no thread holds the lock, so this wait is given
+ * an address that no thread releases.
  */
-static inline enum deltaprof_lock_kind kind_of(const void *c, const void *m, bool timed)
+static inline bool is_gil(const void *c, const void *m)
 {
-    bool gil = timed && is_of_python(c) && m == (const pthread_cond_t *)c + 1;
-    return gil ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
+    return is_of_python(c) && m == (const pthread_cond_t *)c + 1;
+}
+
+static inline enum deltaprof_lock_kind kind_of(const void *c, const void *m)
+{
+    return is_gil(c, m) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_COND;
+}
+
+static inline const void *lock_of(const void *c, const void *m, bool timed)
+{
+    return !timed && is_gil(c, m) ? (const char *)c + 1 : c;
 }
 
 UNLOCKING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
@@ -38,7 +49,7 @@ UNLOCKING(pthread_cond_signal, (pthread_cond_t * c), (c), c)
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                            \
         struct deltaprof_wait wait;                                                      \
         let_go(m, &site);                                                                \
-        deltaprof_lock_wait_begin(&wait, c, kind_of(c, m, timed), &site);                \
+        deltaprof_lock_wait_begin(&wait, lock_of(c, m, timed), kind_of(c, m), &site);    \
         int result = DP_REAL(name) arguments;                                            \
         deltaprof_lock_wait_end(&wait, end(result), &site);                              \
         return result;                                                                   \

@@ -89,6 +89,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->blamed = may_hold && wait->class && word && dp_load_relaxed(&dp_wait_rates.mutex);
         wait->slot = 0;
         wait->listed = 0;
+        wait->n = 1;
         wait->epoch = dp_record_epoch();
         wait->begin_ns = dp_clock_ns();
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);

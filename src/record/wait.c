@@ -22,6 +22,11 @@
  * that owe less than a millisecond are weighed by a millisecond. Whether one is weighed depends only on earlier ones,
  * so sums stay unbiased. With block_rate=1ns each is recorded.
  *
+ * Threads of an interpreter wait for its lock thousands of times a second, and their stacks have a runtime's frames,
+ * which are dear. Such a wait has a timeout of a few milliseconds, after which it begins again. So beyond 1,000
+ * captures, and one a millisecond, one wait in GIL_SHARE is captured, at random, and counts GIL_SHARE times. The
+ * others count for their holders, and have no stack.
+ *
  * Rates are relaxed atomics, each read once per event: they order nothing.
  */
 #include "record/wait.h"
@@ -56,7 +61,7 @@ struct __attribute__((may_alias)) owed {
 };
 _Static_assert(sizeof(struct owed) == sizeof(struct deltaprof_owed), "owed");
 
-enum { CAPTURES_BURST = 1000 };
+enum { CAPTURES_BURST = 1000, GIL_SHARE = 64 };
 #define CAPTURE_NS ((int64_t)1000000)
 
 struct dp_wait_rates dp_wait_rates;
@@ -99,6 +104,24 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
+/* Captures of stacks: each moves it by CAPTURE_NS. */
+struct captures {
+    _Atomic int64_t used_until_ns;
+};
+
+/*
+ * Whether one more stack may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If two threads race
+ * here, one more is.
+ */
+static bool may_capture(struct captures *captures, int64_t now_ns)
+{
+    int64_t until_ns = dp_load_relaxed(&captures->used_until_ns), least_ns = now_ns - CAPTURES_BURST * CAPTURE_NS;
+    if (until_ns > now_ns)
+        return false;
+    dp_store_relaxed(&captures->used_until_ns, (until_ns > least_ns ? until_ns : least_ns) + CAPTURE_NS);
+    return true;
+}
+
 /* A kind with a holder as contended.h counts it, 0: it has none; and back. */
 static unsigned contended_kind(enum deltaprof_lock_kind kind)
 {
@@ -110,15 +133,27 @@ static unsigned public_kind(unsigned contended)
     return contended == DP_CONTENDED_KINDS - 1 ? DELTAPROF_LOCK_GIL : contended;
 }
 
-/* The stack of a wait that begins; it is the same at the end. */
+/* How many waits for an interpreter's lock the one that begins stands for. */
+static uint8_t gil_share(int64_t now_ns)
+{
+    static struct captures captures;
+    if (dp_load_relaxed(&dp_wait_rates.block_ns) == 1 || may_capture(&captures, now_ns))
+        return 1;
+    return dp_thread_random() % GIL_SHARE ? 0 : GIL_SHARE;
+}
+
+/* The stack of a wait that begins; it is the same at the end. Reports see it if it stands for itself alone. */
 static void register_wait(struct dp_wait *wait, const void *lock, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
-        wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+        if (wait->n == 1)
+            wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
+    } else if (wait->n != 1) {
+        wait->n = 0;
     }
     dp_event_end(event);
 }
@@ -142,7 +177,8 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
         wait->slot = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
-    if (kind != DELTAPROF_LOCK_SPIN) {
+    wait->n = kind == DELTAPROF_LOCK_GIL ? gil_share(wait->begin_ns) : 1;
+    if (wait->n && kind != DELTAPROF_LOCK_SPIN) {
         struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
         register_wait(wait, lock, site ? site : &caller);
     }
@@ -183,7 +219,7 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
         counted_ns = wait->begin_ns;
     if (wait->blamed)
         paid_ns = unenter(wait, end, &end_ns);
-    if (wait->waiting || end == DELTAPROF_NOT_WAITED) {
+    if (wait->waiting || wait->n != 1 || end == DELTAPROF_NOT_WAITED) {
         dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
         return;
     }
@@ -215,34 +251,21 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
     }
     int64_t wait_ns = end == DELTAPROF_NOT_WAITED ? paid_ns : end_ns - wait->begin_ns;
     int64_t n = rate_ns && wait_ns > 0 ? dp_wait_weigh(wait_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
-    if (!n)
+    if (!n || !wait->n)
         return;
-    n = end == DELTAPROF_NOT_WAITED ? 0 : n;
+    n = end == DELTAPROF_NOT_WAITED ? 0 : n * wait->n;
+    delay_ns *= wait->n;
     dp_record_count(DP_KIND_BLOCK, wait->record, n, delay_ns);
     dp_events_add(DP_KIND_BLOCK, wait->record, n, delay_ns, end_ns, wait_ns);
 }
 
-/*
- * Whether the stack of one more unlock may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If
- * two threads race here, one more is.
- */
-static bool may_capture(void)
-{
-    static _Atomic int64_t used_until_ns; /* each capture moves it by CAPTURE_NS */
-    int64_t now_ns = dp_clock_ns(), least_ns = now_ns - CAPTURES_BURST * CAPTURE_NS;
-    int64_t until_ns = dp_load_relaxed(&used_until_ns);
-    if (until_ns > now_ns)
-        return false;
-    dp_store_relaxed(&used_until_ns, (until_ns > least_ns ? until_ns : least_ns) + CAPTURE_NS);
-    return true;
-}
-
 bool dp_event_share(int64_t owed_ns, struct dp_share *share)
 {
+    static struct captures captures;
     int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex), least_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
     if (!rate || owed_ns <= 0 || (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate))
         return false;
-    if (least_ns != 1 && least_ns < CAPTURE_NS && owed_ns < CAPTURE_NS && !may_capture())
+    if (least_ns != 1 && least_ns < CAPTURE_NS && owed_ns < CAPTURE_NS && !may_capture(&captures, dp_clock_ns()))
         least_ns = CAPTURE_NS;
     share->n = rate * dp_wait_weigh(owed_ns, least_ns, dp_thread_random(), &share->delay_ns);
     share->delay_ns *= rate;

@@ -74,6 +74,8 @@ def that_the_line_that_holds_the_lock_is_named():
         assert delay(held) > delay(mutex) / 2, (version, [(s.names, s.values) for s in mutex])
         lines = {(f.function, f.line) for s in held for f in s.frames if f.file == '<string>'}
         assert lines & {('compute', n) for n in (6, 7)} and ('hog', 11) in lines, (version, lines)
+        others = [s for p in profiles(r, kind='block') for s in p.samples if 'compute' in s.names and dict(s.labels).get('lock') != 'gil']
+        assert not others, (version, [(s.names, s.labels) for s in others])
         waited = [s for s in block if 'light' in s.names]
         assert delay(waited) > delay(block) / 2, (version, [(s.names, s.values) for s in block])
 

@@ -101,6 +101,33 @@ static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
     assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
 }
 
+/* All of the waiting is [hand-over], whose time is always recorded: so the mutex profile knows the sum. */
+static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum(void **state)
+{
+    enum { MANY = 100000, SHARE = 64, BURST = 1000 };
+    double squares = 0;
+    mark();
+    tune(1, 2);
+    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
+    int64_t begin_ns = dp_clock_ns();
+    for (int i = 0; i < MANY; i++) {
+        struct deltaprof_wait wait;
+        int64_t from_ns = dp_clock_ns();
+        deltaprof_lock_wait_begin(&wait, &locks[21], DELTAPROF_LOCK_GIL, NULL);
+        deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
+        double most_ns = (double)(dp_clock_ns() - from_ns);
+        squares += most_ns * most_ns;
+    }
+    double took_ns = (double)(dp_clock_ns() - begin_ns), each = sqrt((double)MANY / SHARE), synthetic = MANY;
+    tune(1, 1);
+    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <=
+                synthetic + BURST + 1 + took_ns / 1e6 + MANY / SHARE + 5 * each);
+    struct dp_counts sums = sum(DP_KIND_BLOCK, DELTAPROF_LOCK_GIL, 0);
+    sums.n -= before_block[DELTAPROF_LOCK_GIL].n, sums.v -= before_block[DELTAPROF_LOCK_GIL].v;
+    assert_true(fabs((double)sums.n - MANY) <= 5 * SHARE * each);
+    assert_true(fabs((double)(sums.v - mutex_ns(DELTAPROF_LOCK_GIL))) <= 5 * sqrt(SHARE * squares));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +135,7 @@ int main(void)
         cmocka_unit_test(short_waits_are_weighed_without_bias),
         cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
         cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
+        cmocka_unit_test(many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
