@@ -82,6 +82,16 @@ typedef void (*deltaprof_frames_fn)(void *ctx, struct deltaprof_frames *frames);
  */
 DELTAPROF_API int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx);
 
+/* ---- generated code ---------------------------------------------------------------------------------------------- */
+
+/*
+ * The program gave libgcc unwind tables of code that it generated, or is about to withdraw them: eh_frame is the
+ * argument of __register_frame and of __deregister_frame. Between the two, walks go through that code by its tables. At
+ * most 4,096 functions are kept; the code of others is walked as code without tables. Context: any thread, not a hook.
+ */
+DELTAPROF_API void deltaprof_code_registered(const void *eh_frame);
+DELTAPROF_API void deltaprof_code_withdrawn(const void *eh_frame);
+
 #ifdef __cplusplus
 }
 #endif

@@ -75,6 +75,10 @@ void dp_real_resolve(void);
 /* Resolves operator new and delete, if they exist already. Context: init. */
 void dp_real_resolve_cxx(void);
 
+/* Looks for the next definition of a function, in the global scope and then in all loaded objects; the object that
+ * defines it stays loaded. NULL: there is none. Allocates and takes the loader's lock. */
+__attribute__((visibility("hidden"))) void *dp_real_look_up(const char *name);
+
 /*
  * Makes the pointers of operator new and delete point to the real malloc and free, to save a call. Conditions: all
  * these operators are the C++ library's, and calls of each of them and of malloc and free come to the hooks first. A

@@ -283,26 +283,33 @@ static void *find_loaded(const char *name)
     return found;
 }
 
+void *dp_real_look_up(const char *name)
+{
+    int saved_errno = errno;
+    int64_t kept = deltaprof_guard_enter();
+    void *real = NULL;
+    if (!next(name, NULL, &real, false)) {
+        real = find_loaded(name);
+        dlerror(); /* the program must not see errors of this search */
+    }
+    deltaprof_guard_exit(kept);
+    errno = saved_errno;
+    return real;
+}
+
 /*
  * Finds a function that is neither in libc nor in the global scope and stores it; if there is none, ends the process as
  * ld.so would.
  */
 static void find(const char *name, void **slot)
 {
-    int saved_errno = errno;
-    int64_t kept = deltaprof_guard_enter();
-    if (!next(name, NULL, slot, false)) {
-        void *real = find_loaded(name);
-        dlerror();
-        if (!real) {
-            static const char what[] = "deltaprof: symbol lookup error: undefined symbol: ";
-            (void)!write(STDERR_FILENO, what, sizeof what - 1);
-            (void)!write(STDERR_FILENO, name, strlen(name));
-            (void)!write(STDERR_FILENO, "\n", 1);
-            DP_REAL(_exit)(127);
-        }
-        SET(slot, real);
+    void *real = dp_real_look_up(name);
+    if (!real) {
+        static const char what[] = "deltaprof: symbol lookup error: undefined symbol: ";
+        (void)!write(STDERR_FILENO, what, sizeof what - 1);
+        (void)!write(STDERR_FILENO, name, strlen(name));
+        (void)!write(STDERR_FILENO, "\n", 1);
+        DP_REAL(_exit)(127);
     }
-    deltaprof_guard_exit(kept);
-    errno = saved_errno;
+    SET(slot, real);
 }

@@ -98,6 +98,8 @@ void dp_objects_unload_begin(void);
 void dp_objects_unload_end(void);
 /* The same check without a dlclose hook: for a report that finds the loader's counters moved. Context: report. */
 void dp_objects_recheck(void);
+/* Facts about addresses that were cached before do not hold any more. Context: any. */
+void dp_objects_new_generation(void);
 /* A forked child: threads that were inside dlclose do not exist in it. */
 void dp_objects_fork_child(void);
 

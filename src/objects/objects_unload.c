@@ -26,6 +26,12 @@ struct dp_objects_state dp_objects_state = {.generation = 1};
 /* this process was forked while another thread was unloading: a known range may hold something else */
 static _Atomic uint32_t doubtful;
 
+void dp_objects_new_generation(void)
+{
+    if (dp_add_release(&dp_objects_state.generation, 1) == UINT32_MAX) /* [RETIRE] */
+        dp_add_release(&dp_objects_state.generation, 1);
+}
+
 static void check_all(void)
 {
     dp_store_relaxed(&doubtful, 0);
@@ -34,8 +40,8 @@ static void check_all(void)
     uint32_t n = dp_objects_count();
     for (dp_object_id id = 1; id < n; id++)
         moved |= dp_object_retire_if_gone(id);
-    if (moved && dp_add_release(&dp_objects_state.generation, 1) == UINT32_MAX) /* [RETIRE] */
-        dp_add_release(&dp_objects_state.generation, 1);
+    if (moved)
+        dp_objects_new_generation();
 }
 
 /* Whether to look at the word again: a check is under way, and CHECK_WAITS is not used up. */

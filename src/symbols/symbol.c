@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "symbols/family.h"
 #include "symbols/generated.h"
+#include "symbols/jit_debug.h"
 #include "symbols/maps.h"
 #include "symbols/names.h"
 
@@ -243,21 +244,24 @@ static const struct dp_symbol *generated(uint32_t frame)
     return symbol && symbol->n_lines ? symbol : NULL;
 }
 
-/* The compiler's map grows: what is not named yet is asked for again in each report. */
+/* The compiler's map and its list for debuggers grow: what is not named yet is asked for again in each report. */
 static const struct dp_symbol *find_generated(struct dp_symbol_files *files, uint32_t frame, uintptr_t pc)
 {
     struct dp_symbol_line line;
     const struct dp_symbol *symbol = generated(frame);
     if (symbol)
         return symbol;
-    if (!files->generated)
-        dp_generated_refresh();
-    files->generated = true;
-    if (!dp_generated_find(pc, &line))
-        return NULL;
     int64_t kept = deltaprof_guard_enter();
-    symbol = keep_lines(&line, 1);
+    if (!files->generated) {
+        dp_generated_refresh();
+        dp_jit_debug_refresh();
+    }
+    files->generated = true;
+    bool found = dp_generated_find(pc, &line) || dp_jit_debug_find(pc, &line);
+    symbol = found ? keep_lines(&line, 1) : NULL;
     deltaprof_guard_exit(kept);
+    if (!found)
+        return NULL;
     remember(GENERATED, frame, symbol);
     return symbol->n_lines ? symbol : NULL;
 }
@@ -299,6 +303,7 @@ void dp_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
     dp_generated_abandon();
+    dp_jit_debug_abandon();
 }
 
 void dp_symbol_fork_prepare(void)

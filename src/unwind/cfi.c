@@ -113,27 +113,59 @@ static uintptr_t search(const struct dp_cfi *cfi, uintptr_t pc)
     return low ? cfi->hdr + (uintptr_t)(intptr_t)cfi->fdes[2 * (size_t)(low - 1) + 1] : 0;
 }
 
-int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row)
+/* An FDE: its code, and the program that its CIE belongs to. */
+struct fde {
+    struct dp_cfi_cie cie;
+    struct dp_cfi_cursor program;
+    uint64_t start, n_bytes;
+};
+
+static bool read_fde(const struct dp_cfi *cfi, uintptr_t at, struct fde *fde)
 {
-    uintptr_t fde = search(cfi, pc);
-    if (!fde)
-        return 0;
-    struct dp_cfi_cursor c = record_at(cfi, fde);
+    struct dp_cfi_cursor c = record_at(cfi, at);
     uintptr_t id_at = (uintptr_t)c.at;
     uint32_t back = dp_cfi_cursor_u32(&c);
-    struct dp_cfi_cie cie;
-    if (c.bad || !back || !read_cie(cfi, id_at - back, &cie))
-        return -EINVAL;
-    uint64_t start = dp_cfi_cursor_encoded(&c, cie.encoding);
-    uint64_t n_bytes = dp_cfi_cursor_encoded(&c, cie.encoding & 0x0f);
-    if (cie.has_length)
+    if (c.bad || !back || !read_cie(cfi, id_at - back, &fde->cie))
+        return false;
+    fde->start = dp_cfi_cursor_encoded(&c, fde->cie.encoding);
+    fde->n_bytes = dp_cfi_cursor_encoded(&c, fde->cie.encoding & 0x0f);
+    if (fde->cie.has_length)
         dp_cfi_cursor_skip(&c, dp_cfi_cursor_uleb(&c));
-    if (c.bad)
-        return -EINVAL;
-    if (pc - start >= n_bytes)
+    fde->program = c;
+    return !c.bad;
+}
+
+static int row_at(const struct fde *fde, uintptr_t pc, struct dp_cfi_row *row)
+{
+    if (pc - fde->start >= fde->n_bytes)
         return 0;
-    if (!dp_cfi_program_run(&cie, c, start, pc, row))
+    if (!dp_cfi_program_run(&fde->cie, fde->program, fde->start, pc, row))
         return -EINVAL;
-    row->signal = cie.signal;
+    row->signal = fde->cie.signal;
     return row->cfa == DP_CFA_UNSET ? -EINVAL : 1;
+}
+
+int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row)
+{
+    struct fde fde;
+    uintptr_t at = search(cfi, pc);
+    if (!at)
+        return 0;
+    return read_fde(cfi, at, &fde) ? row_at(&fde, pc, row) : -EINVAL;
+}
+
+int dp_cfi_code_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t *start, uintptr_t *end)
+{
+    struct fde fde;
+    if (!read_fde(cfi, at, &fde) || !fde.n_bytes || fde.start + fde.n_bytes < fde.start)
+        return -EINVAL;
+    *start = fde.start;
+    *end = fde.start + fde.n_bytes;
+    return 0;
+}
+
+int dp_cfi_row_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t pc, struct dp_cfi_row *row)
+{
+    struct fde fde;
+    return read_fde(cfi, at, &fde) ? row_at(&fde, pc, row) : -EINVAL;
 }

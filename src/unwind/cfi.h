@@ -45,6 +45,7 @@ struct dp_cfi_row {
     const uint8_t *expression;
     uint32_t expression_bytes;
     struct dp_cfi_where fp, ra, sp; /* sp SAME: sp is the CFA, the usual case */
+    uint64_t next;                  /* where the next row begins; UINT64_MAX: this is the last one */
     bool signal;                    /* the code is a signal frame's trampoline */
 };
 
@@ -60,3 +61,10 @@ enum { DP_REG_FP = 29, DP_REG_SP = 31, DP_REG_RA = 30 };
  * unknown form.
  */
 int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row);
+
+/*
+ * For a table without an index, of which hdr and fdes are not read. at: an FDE. The first gives the range of its code:
+ * 0 or -EINVAL. The second gives a row as dp_cfi_find does.
+ */
+int dp_cfi_code_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t *start, uintptr_t *end);
+int dp_cfi_row_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t pc, struct dp_cfi_row *row);

@@ -114,8 +114,10 @@ static bool run_program(struct run *r, struct dp_cfi_cursor c)
                 uint64_t loc = dp_cfi_cursor_encoded(&c, r->cie->encoding);
                 if (c.bad)
                     return false;
-                if (loc > r->target)
+                if (loc > r->target) {
+                    r->row.next = loc;
                     return true;
+                }
                 r->loc = loc;
                 break;
             }
@@ -215,8 +217,10 @@ static bool run_program(struct run *r, struct dp_cfi_cursor c)
         }
         if (advance) {
             uint64_t loc = r->loc + advance * r->cie->code_align;
-            if (loc > r->target)
+            if (loc > r->target) {
+                r->row.next = loc;
                 return !c.bad;
+            }
             r->loc = loc;
         }
     }
@@ -226,7 +230,7 @@ static bool run_program(struct run *r, struct dp_cfi_cursor c)
 bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cfi_cursor program, uint64_t start, uint64_t pc,
                         struct dp_cfi_row *row)
 {
-    struct run r = {.cie = cie, .loc = start, .target = pc};
+    struct run r = {.cie = cie, .loc = start, .target = pc, .row.next = UINT64_MAX};
     if (!run_program(&r, cie->program))
         return false;
     r.initial = r.row;

@@ -21,6 +21,7 @@
 #include "base/stats.h"
 #include "objects/objects.h"
 #include "objects/reach.h"
+#include "unwind/registered.h"
 #include "unwind/rule.h"
 
 #include <errno.h>
@@ -92,6 +93,9 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 #endif
     if ((!found || row.signal) && may_return && is_trampoline(lookup_pc + 1))
         return dp_rule_signal();
+    uint32_t rule;
+    if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
+        return rule;
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
 }
 

@@ -57,6 +57,7 @@ DOORS = {
     'deltaprof_inside_wanted': 'where a runtime starts',
     'deltaprof_before_thread_create': ORDINARY,
     'deltaprof_before_thread_exit': ORDINARY,
+    'dp_real_look_up': ORDINARY,
     'deltaprof_before_seccomp': ORDINARY,
     'deltaprof_before_tsc_trap': ORDINARY,
     'deltaprof_stop_agent': ORDINARY,

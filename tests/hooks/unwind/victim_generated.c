@@ -4,9 +4,12 @@
  * address of the code. usage: victim_generated MODE. `keeps`: the code keeps a frame pointer. `moves`: it points the
  * register elsewhere into the stack. `clears`: it sets the register to 0. `map`: it keeps a frame pointer, and has a
  * name in /tmp/perf-PID.map. `registers`: it keeps no frame pointer, and has unwind tables for libgcc alone, by
- * __register_frame; `registers-fp`: both. At the end these two withdraw the tables and unmap the code.
+ * __register_frame; `registers-fp`: both. At the end these two withdraw the tables and unmap the code. `changes`: code
+ * with a larger frame takes the place of the code of `registers` at the same address, and gives it back, several times.
+ * `describes`: it keeps a frame pointer, and is described to debuggers; one file of that list is gone.
  */
 #include <assert.h>
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +30,9 @@ static const uint8_t clears[] = {0x55, 0x31, 0xed, 0xff, 0xd7, 0x5d, 0xc3};
 static const uint8_t registers[] = {0x48, 0x83, 0xec, 0x28, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x28, 0xc3};
 /* advance_loc 4; def_cfa_offset 48; advance_loc 6; def_cfa_offset 8 */
 static const uint8_t cfi[] = {0x44, 0x0e, 48, 0x46, 0x0e, 8};
+/* sub $104, %rsp; call *%rdi; add $104, %rsp; ret */
+static const uint8_t larger[] = {0x48, 0x83, 0xec, 0x68, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x68, 0xc3};
+static const uint8_t cfi_larger[] = {0x44, 0x0e, 112, 0x46, 0x0e, 8};
 /* advance_loc 1; def_cfa_offset 16; offset(rbp) 2; advance_loc 3; def_cfa rbp, 16; advance_loc 3; def_cfa rsp, 8 */
 static const uint8_t cfi_fp[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x43, 0x0c, 7, 8};
 /* code alignment 1, data alignment -8, return address; def_cfa rsp, 8; offset(ra) 1 */
@@ -42,6 +48,9 @@ static const uint32_t clears[] = {0xa9bf7bfd, 0xd280001d, 0xd63f0000, 0xa8c17bfd
 static const uint32_t registers[] = {0xf81f0ffe, 0xd63f0000, 0xf84107fe, 0xd65f03c0};
 /* advance_loc 4; def_cfa_offset 16; offset(x30) 2; advance_loc 8; def_cfa_offset 0; restore(x30) */
 static const uint8_t cfi[] = {0x44, 0x0e, 16, 0x9e, 2, 0x48, 0x0e, 0, 0xde};
+/* str x30, [sp, -64]!; blr x0; ldr x30, [sp], 64; ret */
+static const uint32_t larger[] = {0xf81c0ffe, 0xd63f0000, 0xf84407fe, 0xd65f03c0};
+static const uint8_t cfi_larger[] = {0x44, 0x0e, 64, 0x9e, 8, 0x48, 0x0e, 0, 0xde};
 /* advance_loc 4; def_cfa_offset 16; offset(x29) 2; offset(x30) 1; advance_loc 12; def_cfa_offset 0; restore both */
 static const uint8_t cfi_fp[] = {0x44, 0x0e, 16, 0x9d, 2, 0x9e, 1, 0x4c, 0x0e, 0, 0xdd, 0xde};
 /* code alignment 1, data alignment -8, return address; def_cfa sp, 0 */
@@ -84,6 +93,55 @@ static void *register_tables(void *code, uint64_t n_bytes, const void *program, 
     return eh_frame;
 }
 
+/* ---- the list for debuggers (GDB manual, "JIT Compilation Interface") ---------------------------------------------
+ */
+
+struct jit_code_entry {
+    struct jit_code_entry *next, *previous;
+    const void *file;
+    uint64_t n_bytes;
+};
+__attribute__((visibility("default"))) struct {
+    uint32_t version, action;
+    struct jit_code_entry *relevant, *first;
+} __jit_debug_descriptor = {.version = 1};
+
+/* Describes code as LLVM does: an object file whose section has the address of the code. */
+static void describe(const void *code, size_t n)
+{
+    static const char names[] = "\0handler_of_debuggers";
+    static struct {
+        Elf64_Ehdr ehdr;
+        Elf64_Shdr sections[4];
+        Elf64_Sym symbols[2];
+        char names[sizeof names];
+    } file;
+    file.ehdr = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                             .e_type = ET_REL,
+                             .e_version = EV_CURRENT,
+                             .e_shoff = sizeof file.ehdr,
+                             .e_ehsize = sizeof file.ehdr,
+                             .e_shentsize = sizeof(Elf64_Shdr),
+                             .e_shnum = 4};
+    file.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_addr = (uintptr_t)code - 16, .sh_size = n + 16};
+    file.sections[2] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                    .sh_offset = (uint64_t)((char *)file.symbols - (char *)&file),
+                                    .sh_size = sizeof file.symbols,
+                                    .sh_link = 3,
+                                    .sh_entsize = sizeof(Elf64_Sym)};
+    file.sections[3] = (Elf64_Shdr){
+        .sh_type = SHT_STRTAB, .sh_offset = (uint64_t)((char *)file.names - (char *)&file), .sh_size = sizeof names};
+    file.symbols[1] = (Elf64_Sym){
+        .st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_value = 16, .st_size = n};
+    memcpy(file.names, names, sizeof names);
+    void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert(gone != MAP_FAILED);
+    static struct jit_code_entry present, unmapped;
+    present = (struct jit_code_entry){NULL, &unmapped, &file, sizeof file};
+    unmapped = (struct jit_code_entry){&present, NULL, gone, 4096};
+    __jit_debug_descriptor.first = &unmapped;
+}
+
 static bool reached_main;
 int main(int argc, char **argv);
 
@@ -120,6 +178,29 @@ __attribute__((noinline)) void outer(void)
     __asm__ volatile("");
 }
 
+/* Writes code to a page. */
+static void place(void *page, const void *code, size_t n)
+{
+    assert(!mprotect(page, 4096, PROT_READ | PROT_WRITE));
+    memcpy(page, code, n);
+    assert(!mprotect(page, 4096, PROT_READ | PROT_EXEC));
+    __builtin___clear_cache(page, (char *)page + n);
+}
+
+static void take_turns(void *page)
+{
+    for (int i = 0; i < 8; i++) {
+        bool is_larger = i % 2;
+        place(page, is_larger ? larger : registers, is_larger ? sizeof larger : sizeof registers);
+        void *registered = is_larger ? register_tables(page, sizeof larger, cfi_larger, sizeof cfi_larger)
+                                     : register_tables(page, sizeof registers, cfi, sizeof cfi);
+        depth = 3; /* `inner` calls no generated code itself */
+        outer();
+        depth = 0;
+        __deregister_frame(registered);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const void *code = keeps;
@@ -137,9 +218,7 @@ int main(int argc, char **argv)
     }
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(page != MAP_FAILED);
-    memcpy(page, code, n);
-    assert(!mprotect(page, 4096, PROT_READ | PROT_EXEC));
-    __builtin___clear_cache(page, (char *)page + n);
+    place(page, code, n);
     memcpy(&generated, &page, sizeof page);
     void *registered = NULL;
     if (!strcmp(argv[1], "registers"))
@@ -147,6 +226,8 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "registers-fp"))
         registered = register_tables(page, n, cfi_fp, sizeof cfi_fp);
     tables = registered;
+    if (!strcmp(argv[1], "describes"))
+        describe(page, n);
     if (!strcmp(argv[1], "map")) {
         char path[64];
         snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
@@ -157,6 +238,10 @@ int main(int argc, char **argv)
         fclose(map);
     }
     printf("%d\n", (int)getpid());
+    if (!strcmp(argv[1], "changes")) {
+        take_turns(page);
+        return 0;
+    }
     outer();
     if (registered) {
         __deregister_frame(registered);
