@@ -88,6 +88,20 @@ static inline __attribute__((always_inline)) void deltaprof_countdown_restore(in
     deltaprof_thread.countdown = rest;
 }
 
+/*
+ * For a request that the allocator serves without entering a hook: subtracts n bytes, and guards nothing, so there is
+ * nothing to restore. False, the usual case: no sample. True: as above; or the thread is guarded, which
+ * deltaprof_sample_begin finds.
+ */
+static inline __attribute__((always_inline)) bool deltaprof_countdown_count(size_t n)
+{
+    int64_t rest;
+    if (deltaprof_countdown_ends(deltaprof_thread.countdown, (uint64_t)n + (n == 0), &rest))
+        return true;
+    deltaprof_thread.countdown = rest;
+    return false;
+}
+
 /* ---- guard ------------------------------------------------------------------------------------------------------- */
 
 /*

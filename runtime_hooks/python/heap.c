@@ -4,7 +4,9 @@
  *
  * PyMem_SetAllocator wraps the domains MEM and OBJ. The domain RAW is malloc, which has its own hooks. MEM and OBJ call
  * malloc too, for large blocks; a hook here guards the thread's countdown around the real call, so that each request
- * counts once, as Python's. Objects that the interpreter takes from its free lists are no events.
+ * counts once, as Python's. Objects that the interpreter takes from its free lists are no events. The interpreter's own
+ * allocator serves small requests without malloc, so those need no guard; what it gets from malloc for its tables
+ * counts as malloc's.
  *
  * It is installed before main, which every version allows. The interpreter sets its own allocators again when it starts
  * with PYTHONMALLOC or -X dev, and from 3.12 on when it starts a second time. Others that wrap allocators put back what
@@ -17,7 +19,8 @@
  * guards the inner one, so each request still counts once. An allocator that was wrapped before gets the same `around`
  * again, so restarts need no new ones.
  *
- * A call before the profiler's first sample is due costs a subtraction; a free asks the filter of live blocks.
+ * A call before the profiler's first sample is due costs a subtraction; a free asks the filter of live blocks. Both end
+ * with a jump to the real function.
  */
 #include "python.h"
 
@@ -31,14 +34,16 @@ struct allocator {
     void *(*realloc)(void *ctx, void *old, size_t n);
     void (*free)(void *ctx, void *ptr);
 };
-enum { MEM = 1, OBJ = 2, DOMAINS };
+enum { RAW, MEM, OBJ, DOMAINS };
 
-enum { LOOK_EVERY = 16, MOST_AROUND = 16 };
+enum { LOOK_EVERY = 16, MOST_AROUND = 16, SMALL_MOST = 512 };
 
 /* The allocators that were wrapped, the address of one is the hooks' ctx. Written once, with the interpreter's lock. */
 static struct around {
     struct allocator real;
-    int domain; /* 0: not used */
+    size_t small_most; /* requests up to here are served without malloc */
+    uint32_t heap;     /* as below, in the same cache line */
+    int domain;        /* 0: not used */
 } around[MOST_AROUND];
 static uint32_t heap;
 
@@ -73,7 +78,7 @@ SAMPLED void *malloc_sampled(void *ctx, size_t n)
     return ptr;
 }
 
-static void *hook_malloc(void *ctx, size_t n)
+SAMPLED void *malloc_guarded(void *ctx, size_t n)
 {
     const struct allocator *to = ctx;
     int64_t rest;
@@ -82,6 +87,16 @@ static void *hook_malloc(void *ctx, size_t n)
     void *ptr = to->malloc(to->ctx, n);
     deltaprof_countdown_restore(rest);
     return ptr;
+}
+
+static void *hook_malloc(void *ctx, size_t n)
+{
+    const struct around *to = ctx;
+    if (__builtin_expect(n > to->small_most, 0))
+        return malloc_guarded(ctx, n);
+    if (deltaprof_countdown_count(n))
+        return malloc_sampled(ctx, n);
+    return to->real.malloc(to->real.ctx, n);
 }
 
 static size_t product(size_t count, size_t size)
@@ -136,12 +151,25 @@ static void *hook_realloc(void *ctx, void *old, size_t n)
     return ptr;
 }
 
-static void hook_free(void *ctx, void *ptr)
+SAMPLED void free_sampled(void *ctx, void *ptr)
 {
     const struct allocator *to = ctx;
-    deltaprof_free(heap, ptr);
+    deltaprof_free_sampled(heap, ptr);
     to->free(to->ctx, ptr);
 }
+
+static void hook_free(void *ctx, void *ptr)
+{
+    const struct around *to = ctx;
+    if (deltaprof_may_be_live(to->heap, ptr))
+        free_sampled(ctx, ptr);
+    else
+        to->real.free(to->real.ctx, ptr);
+}
+
+/* The function of the interpreter's own allocator, which serves small requests without malloc. NULL: not known, or not
+ * wanted: with the key `mmap`, its mappings are no events only under the guard. */
+static void *(*own_malloc)(void *ctx, size_t n);
 
 /* Wraps the outermost allocator of a domain, unless it is the one here. */
 static void wrap(int domain)
@@ -156,9 +184,24 @@ static void wrap(int domain)
     if (to == end)
         return;
     to->real = outermost;
+    to->heap = heap;
+    to->small_most = own_malloc && outermost.malloc == own_malloc ? SMALL_MOST : 0;
     to->domain = domain;
     struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, hook_free};
     set_allocator(domain, &ours);
+}
+
+/* A function of the interpreter, not that of RAW, and without a context, which those have that wrap an allocator. */
+static void find_own_malloc(void)
+{
+    struct allocator raw, objects;
+    Dl_info info, interpreter;
+    get_allocator(RAW, &raw);
+    get_allocator(OBJ, &objects);
+    if (!deltaprof_maps_wanted && !objects.ctx && objects.malloc != raw.malloc &&
+        dladdr((void *)objects.malloc, &info) && dladdr((void *)get_allocator, &interpreter) &&
+        info.dli_fbase == interpreter.dli_fbase)
+        own_malloc = objects.malloc;
 }
 
 void dp_python_wrap_allocator(void)
@@ -171,6 +214,7 @@ void dp_python_wrap_allocator(void)
     get_allocator = (void (*)(int, struct allocator *))get;
     set_allocator = (void (*)(int, struct allocator *))set;
     heap = deltaprof_heap_register("python");
+    find_own_malloc();
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
     dp_python_watched = true;

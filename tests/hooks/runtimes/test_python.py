@@ -150,6 +150,7 @@ def that_threads_forks_and_finalization_work():
     there the threads end first."""
     program = """
 import multiprocessing, os, threading, sys
+sys.setswitchinterval(1e-4)  # the workers' threads need not wait long for the interpreter's lock
 class Late:
     def __del__(self): [bytearray(700) for _ in range(10)]
 late = Late()
