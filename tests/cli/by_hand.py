@@ -18,17 +18,13 @@ def profile(rows, kinds=HEAP, time_ns=10**18, duration_ns=0, default=None, progr
 
     NAME@FILE is a frame that was named by a language's runtime. pairs: [(unlocks, ns, the waiter's frames, the holder's)]. comment: a text or
     a list of texts."""
-    strings, functions, frames, out = [''], [], [], b''
+    strings, functions, frames, out = {'': 0}, {}, {}, b''
 
     def string(text):
-        if text not in strings:
-            strings.append(text)
-        return strings.index(text)
+        return strings.setdefault(text, len(strings))
 
     def position(things, thing):
-        if thing not in things:
-            things.append(thing)
-        return things.index(thing) + 1
+        return things.setdefault(thing, len(things) + 1)
 
     for kind in kinds:
         out += chunk(1, number(1, string(kind[0])) + number(2, string(kind[1])))
