@@ -7,7 +7,7 @@ nothing that fetches profiles, in one run of the server. Then the page stays ope
     DP_BENCH_MINUTES=10  how long the page stays open afterwards
 
 The processor time of the server for a command is the measure: the browser takes processor time on the same machine, so a throughput says
-little unless there are processors for both.
+little unless there are processors for both. The profiler's threads do the work for the page; their share does not scatter.
 """
 import os
 import re
@@ -66,19 +66,22 @@ class Server:
         return int(re.search(r'total_commands_processed:(\d+)', self.cli('info', 'stats')).group(1))
 
     def cpu_ns(self):
-        """Of all threads, the profiler's as well; those that ended are few and short."""
-        total = 0
+        """Of all threads, and of the profiler's. Threads that ended meanwhile are few and short."""
+        total = own = 0
         for task in os.listdir(f'/proc/{self.process.pid}/task'):
             with open(f'/proc/{self.process.pid}/task/{task}/schedstat') as f:
-                total += int(f.read().split()[0])
-        return total
+                ns = int(f.read().split()[0])
+            with open(f'/proc/{self.process.pid}/task/{task}/comm') as f:
+                own += ns if f.read().startswith('deltaprof') else 0
+            total += ns
+        return total, own
 
     def measure(self, seconds):
-        """{nanoseconds of processor time a command, commands a second}."""
-        began, cpu, commands = time.monotonic(), self.cpu_ns(), self.commands()
+        """Nanoseconds of processor time for a command, commands a second, and of a second of the server's time the profiler's threads' part."""
+        began, (cpu, own), commands = time.monotonic(), self.cpu_ns(), self.commands()
         time.sleep(seconds)
-        lasted, cpu, commands = time.monotonic() - began, self.cpu_ns() - cpu, self.commands() - commands
-        return {'ns': cpu / commands, 'rate': commands / lasted}
+        (cpu_after, own_after), lasted, commands = self.cpu_ns(), time.monotonic() - began, self.commands() - commands
+        return {'ns': (cpu_after - cpu) / commands, 'rate': commands / lasted, 'own': (own_after - own) / (cpu_after - cpu)}
 
     def close(self):
         for process in self.load, self.process:
@@ -139,6 +142,8 @@ def alternate(server, tab):
         ratios = sorted(a / b for a, b in zip(page, nothing))
         say(words, f'{middle(nothing):.0f} without, {middle(page):.0f} with the page open', unit)
         say(f'{words}, ratio of each round', f'median {middle(ratios):.4f}, from {ratios[0]:.4f} to {ratios[-1]:.4f}')
+    for side, rounds in sides.items():
+        say(f'share of the profiler\'s threads in the processor time of the server, {side}', f'{100 * middle(r["own"] for r in rounds):.3f}', '%')
 
 
 def stay(tab):
