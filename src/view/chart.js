@@ -26,10 +26,10 @@ class Chart {
 
     /*
      * ticks: [{start, end}]; layers: [{name, values by tick, colour}] stacked; lines: the same, each by itself; ranges: [{from, to,
-     * colour}], the first one is moved by keys. rate: values are shown per second.
+     * colour}], the first one is moved by keys. rate: values are shown per second. empty: what it says if all values are 0.
      */
-    show({ticks, layers, lines, unit, rate, ranges, dark}) {
-        Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark});
+    show({ticks, layers, lines, unit, rate, ranges, dark, empty}) {
+        Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark, empty});
         this.from = ticks.length ? Math.min(ticks[0].start || ticks[0].end, ticks[0].end) : 0;
         this.to = ticks.length ? ticks[ticks.length - 1].end : 1;
         if (this.to <= this.from)
@@ -131,6 +131,10 @@ class Chart {
                 sum += Math.max(layer[b], 0);
             most = Math.max(most, sum, ...this.lineBins.map(l => l[b]));
         }
+        if (most <= 0) {
+            context.fillStyle = ink;
+            context.fillText(this.empty, 8, 20);
+        }
         const y = value => bottom - (most ? value / most : 0) * (bottom - CHART_TOP);
         for (const range of this.ranges) {
             context.fillStyle = range.colour;
@@ -169,9 +173,14 @@ class Chart {
         for (let value = step; step > 0 && value <= most; value += step) {
             context.fillStyle = faint;
             context.fillRect(0, Math.round(y(value)), this.width, 1);
-            context.fillStyle = ink;
-            context.fillText(`${formatValue(value, this.unit)}${per}`, 4, Math.round(y(value)) - 2);
         }
+        context.strokeStyle = PAPER[this.dark]; /* around the texts, which stand upon any colour */
+        context.lineWidth = 3;
+        context.lineJoin = 'round';
+        context.fillStyle = ink;
+        for (let value = step; step > 0 && value <= most; value += step)
+            for (const draw of ['strokeText', 'fillText'])
+                context[draw](`${formatValue(value, this.unit)}${per}`, 4, Math.round(y(value)) - 2);
         context.fillStyle = ink;
         const ends = [formatTime(this.from, true), formatTime(this.to, true)], widths = ends.map(text => context.measureText(text).width);
         context.fillText(ends[0], 4, this.height - 4);

@@ -325,5 +325,5 @@ function drawLeaks() {
     leaks.show([{name: 'verdict', value: r => -r.weight, text: r => r.verdict, exact: r => `confidence ${r.confidence.toFixed(6)}`, class: r => (r.isLeak ? 'verdict alarm' : 'verdict')},
                 number('in use', r => r.bytes, r => bytes(r.bytes)), number('growth', r => r.growth, r => bytes(r.growth), 'within the range'),
                 number('an hour', r => r.hourly, r => (r.hourly > 0 ? bytes(r.hourly) : ''), 'over the second half of the range'),
-                {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, 8).join(' ‹ ')}], rows, 'verdict', false);
+                {name: 'stack', value: r => r.names.join(' ‹ '), text: r => r.names.slice(0, Math.min(r.names.indexOf('main') + 1 || 8, 8)).join(' ‹ ')}], rows, 'verdict', false);
 }

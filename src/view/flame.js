@@ -37,7 +37,7 @@ class Flame {
         canvas.addEventListener('keydown', event => this.key(event));
     }
 
-    /* options: {order: heavy or name, up: the root is at the bottom, dark, lens}. zoom: what zoomText() said of a node. */
+    /* options: {order: heavy or name, up: the root is at the bottom, dark, lens, empty: what it says if there is no box}. zoom: what zoomText() said of a node. */
     show(tree, frames, options, zoom = '') {
         const whole = this.boxes.n ? this.boxes.w[0] : 0, usual = this.windowOf(this.zoom), {from, width} = this.window;
         const isMoved = whole > 0 && this.tree && this.zoomText() === zoom && (from !== usual.from || width !== usual.width) && !this.animation;
@@ -164,7 +164,7 @@ class Flame {
         context.textBaseline = 'middle';
         if (!boxes.n || !(boxes.w[0] > 0)) {
             context.fillStyle = options.dark ? '#ccc' : '#333';
-            context.fillText('nothing in this range', 8, ROW_PX / 2);
+            context.fillText(options.empty, 8, ROW_PX / 2);
             return;
         }
         const {from, scale} = this.view(), labelled = this.paint(context, from, scale);

@@ -35,6 +35,22 @@ class Fold {
         return to;
     }
 
+    /*
+     * By node: where its value is shown if stacks end at the program's own code, in the language of a runtime if there is one: what libraries below it
+     * do is the caller's.
+     */
+    ownFolded() {
+        const {model} = this, {items} = model.frames, parent = model.parent.data, frame = model.frame.data, folded = this.folded();
+        const [isOwn, isRuntime] = [f => !f.foreign, isRuntimeFrame].map(is => Uint8Array.from(items, (f, i) => (i && is(f) ? 1 : 0)));
+        const own = new Int32Array(model.nNodes), runtime = new Int32Array(model.nNodes), ownRuntime = new Int32Array(model.nNodes);
+        for (let i = 1; i < own.length; i++) {
+            own[i] = isOwn[frame[i]] ? i : own[parent[i]];
+            runtime[i] = isRuntime[frame[i]] ? i : runtime[parent[i]];
+            ownRuntime[i] = isOwn[frame[i]] && isRuntime[frame[i]] ? i : ownRuntime[parent[i]];
+        }
+        return own.map((at, i) => folded[ownRuntime[i] || runtime[i] || at || i]);
+    }
+
     /* By node: whether it is native code that was called by frames of a runtime. Null if no runtime named frames. */
     interpreter() {
         const {model, cache} = this;
@@ -56,7 +72,7 @@ class Fold {
     }
 
     /*
-     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, brief, filter, extra}. mode: `sum` of the range, `level`
+     * The values by node of a query {kind, type, mode, from, to, process, passes, fold, own, brief, filter, extra}. mode: `sum` of the range, `level`
      * at its end, or `retained`, the growth of a level within it. passes: by label set, whether its rows count; null: all do.
      */
     self(query) {
@@ -80,7 +96,7 @@ class Fold {
                     self[node[i]] += values[i];
         if (!query.fold)
             return self;
-        const to = this.folded();
+        const to = query.own ? this.ownFolded() : this.folded();
         for (let i = self.length - 1; i > 0; i--)
             if (to[i] !== i && self[i]) {
                 self[to[i]] += self[i];

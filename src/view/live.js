@@ -8,7 +8,7 @@
  * on. The oldest ticks are joined when there are many, so a page that stays open for days does not grow.
  */
 const KINDS = ['heap', 'mutex', 'block'];
-const POLL_MS = 5000;
+const POLL_MS = 5000, FIRST_POLL_MS = 1000, FIRST_POLLS = 5; /* so that there is a chart soon */
 const TICKS_KEPT = 2000;
 
 class Live {
@@ -31,10 +31,10 @@ class Live {
     }
 
     async start() {
-        for (;;) {
+        for (let n = 1;; n++) {
             if (!document.hidden)
                 await this.poll();
-            await new Promise(resolve => setTimeout(resolve, POLL_MS));
+            await new Promise(resolve => setTimeout(resolve, n < FIRST_POLLS ? FIRST_POLL_MS : POLL_MS));
         }
     }
 

@@ -16,6 +16,16 @@ function namesOfNode(node) {
     return names.reverse();
 }
 
+/* The same, leaf first, for a person: of a program with a runtime its frames only, and without those that start main and threads. */
+function briefStack(node) {
+    const frames = [];
+    for (let i = node; i > 0; i = model.parent.data[i])
+        frames.push(model.frames.items[model.frame.data[i]]);
+    const some = state.fold ? frames.filter(isRuntimeFrame) : [], names = (some.length ? some : frames).map(f => f.name);
+    const start = names.findIndex(name => STARTS.has(name));
+    return start > 0 ? names.slice(0, start + ['main', '<module>'].includes(names[start])) : names;
+}
+
 /*
  * Whether a stack begins with the path; both have the names from the root, or, in an inverted graph, from the leaf. Where the graph
  * leaves out frames, the path has some of the stack's names, in their order.
@@ -58,7 +68,7 @@ function drawPairs(path) {
             `${of.title}: not known; these profiles have no pairs of a waiter and a holder`);
     const sums = new Map();
     for (const pair of pairs) {
-        const stack = namesOfNode(pair[of.other]).reverse();
+        const stack = briefStack(pair[of.other]);
         const text = stack.join(' ‹ '), row = sums.get(text) || {name: text, leaf: stack[0], ns: 0, n: 0};
         row.ns += pair.ns;
         row.n += pair.n;

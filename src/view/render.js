@@ -181,16 +181,21 @@ function drawChart(kind) {
     const ranges = Number.isFinite(state.from) || Number.isFinite(state.to) ? [{from: state.from, to: state.to, colour: shade(0.2)}] : [];
     if (state.a)
         ranges.push({from: state.a.from, to: state.a.to, colour: 'rgba(230,159,0,0.3)'});
-    chart.show({ticks: kind.ticks, layers, lines, unit, rate: !isLevel, ranges, dark});
-    fillLegend('legend', [...layers, ...lines]);
+    chart.show({ticks: kind.ticks, layers, lines: lines.filter(line => !isHidden(line.name)), unit, rate: !isLevel, ranges, dark, empty: emptyWords(state.kind, {from: -Infinity, to: Infinity})});
+    const toggle = name => set({hidden: (isHidden(name) ? hiddenNow().filter(n => n !== name) : [...hiddenNow(), name]).join()});
+    fillLegend('legend', [...layers, ...lines.map(line => ({...line, isOff: isHidden(line.name), choose: () => toggle(line.name)}))]);
 }
 
-/* items: [{name, colour, choose}] */
+/* Lines of the chart that the user switched off: the RSS of many processes is so high that nothing else can be seen. */
+const hiddenNow = () => state.hidden.split(',').filter(Boolean);
+const isHidden = name => hiddenNow().includes(name);
+
+/* items: [{name, colour, choose, isOff}] */
 function fillLegend(id, items, words = '') {
     byId(id).replaceChildren(words, ...items.map(item => {
         const swatch = element('i');
         swatch.style.background = item.colour;
-        return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose} : {}, swatch, item.name);
+        return element(item.choose ? 'button' : 'span', item.choose ? {onclick: item.choose, class: item.isOff ? 'off' : ''} : {}, swatch, item.name);
     }));
 }
 

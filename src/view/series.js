@@ -33,6 +33,8 @@ function peakTick(kind) {
     return {index: best, value: values[best]};
 }
 
+const DIVIDED_MOST = 40; /* branches of the chart */
+
 /* By what the chart's layers can be told apart. */
 function layerKeys(kind) {
     return ['branch', ...(model.processes.items.length > 1 ? ['process'] : []), ...folds.labelKeys(kind).map(k => `label ${k}`)];
@@ -65,11 +67,16 @@ function sizes(kind, type, by, n) {
 }
 
 /*
- * The largest branches of the tree. The stem that all stacks share is passed by first.
+ * The largest branches of the tree. The stem that all stacks share is passed by first; so are frames of libraries at the begin of a branch.
  */
 function branches(kind, type) {
     const parent = model.parent.data;
-    const total = sizes(kind, type, 'node', model.nNodes);
+    const total = sizes(kind, type, 'node', model.nNodes), to = folds.folded();
+    for (let i = model.nNodes - 1; i > 0; i--)
+        if (to[i] !== i) {
+            total[to[i]] += total[i];
+            total[i] = 0;
+        }
     for (let i = model.nNodes - 1; i > 0; i--)
         total[parent[i]] += total[i];
     const whole = total[0];
@@ -89,7 +96,7 @@ function branches(kind, type) {
         stem = found[0];
         found = next;
     }
-    const shown = found.slice(0, LAYERS_SHOWN), rest = shown.length;
+    const shown = ownParts(found, total, callees).slice(0, LAYERS_SHOWN), rest = shown.length;
     const of = new Int32Array(model.nNodes).fill(rest);
     for (let i = stem + 1; i < model.nNodes; i++) {
         const at = shown.indexOf(i);
@@ -98,6 +105,35 @@ function branches(kind, type) {
     const names = distinctNames(shown.map(b => model.frames.items[model.frame.data[b]]));
     const programs = programsOf(kind, of, shown.length);
     return {names: [...names.map((name, i) => programs[i] + name), 'rest'], values: perTick(kind, type, {by: 'node', of}, names.length + 1)};
+}
+
+/*
+ * In place of each branch, its first node that is the user's own code, in the language of a runtime if there is one, and has most of it. A large
+ * branch that has such code only in parts, as that of a library's threads, is divided. The largest first.
+ */
+function ownParts(branches, total, callees) {
+    const {frames, frame, parent} = model, hasRuntime = folds.interpreter() !== null;
+    const isOwnFrame = frames.items.map(f => !f.foreign && !STARTS.has(f.name) && !isPlace(f.name) && (!hasRuntime || isRuntimeFrame(f)));
+    const isOwn = at => isOwnFrame[frame.data[at]], hasOwn = new Uint8Array(model.nNodes);
+    for (let i = hasOwn.length - 1; i > 0; i--)
+        if (hasOwn[i] || (total[i] > 0 && isOwn(i)))
+            hasOwn[i] = hasOwn[parent.data[i]] = 1;
+    const ownPartOf = branch => {
+        for (let at = branch; at !== undefined && hasOwn[at] && total[at] >= total[branch] * STEM_SHARE; [at] = callees(at))
+            if (isOwn(at))
+                return at;
+    };
+    const parts = [], open = branches.slice();
+    for (let nDivided = 0; open.length;) {
+        const branch = open.shift(), own = ownPartOf(branch), mayDivide = own === undefined && hasOwn[branch] && nDivided < DIVIDED_MOST && total[branch] > total[0] / 20;
+        const below = mayDivide ? callees(branch) : [];
+        if (below.length)
+            nDivided++;
+        else
+            parts.push(own ?? branch);
+        open.push(...below);
+    }
+    return parts.sort((x, y) => total[y] - total[x]);
 }
 
 /* By layer, the programs whose rows are in it, as the begin of its name; of one program only: ''. */

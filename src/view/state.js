@@ -8,6 +8,8 @@ const byId = id => document.getElementById(id);
 const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', info: 'ticks'};
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
+/* Functions that have whole programs below them. */
+const STARTS = new Set(['main', '<module>', 'start_thread', '__clone3', '__libc_start_call_main', '_start']);
 const LAYERS_SHOWN = 6;
 const STEM_SHARE = 0.8; /* of the total: a branch with more is part of the stem, and its branches are shown instead */
 const HEAP_DEFAULT = 'inuse_space';
@@ -16,14 +18,14 @@ const model = new Model();
 const folds = new Fold(model);
 const state = {kind: '', type: '', mode: 'level', from: -Infinity, to: Infinity, view: 'flame', search: '', only: false, fold: true,
                invert: false, heavy: true, up: false, idle: true, process: -1, by: 'function', charted: '', focus: '', even: true, a: null,
-               lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: ''};
+               lens: '', only_labels: '', layers: '', zoom: '', sort: '', theme: '', hidden: ''};
 const isDark = () => (state.theme ? state.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches);
 let live = null;
 
 /* ---- state and its link ---- */
 
 const SHORT = {kind: 'k', type: 't', mode: 'm', view: 'v', search: 'q', only: 'o', fold: 'f', invert: 'i', heavy: 'h', up: 'u', idle: 'x',
-               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd'};
+               process: 'p', by: 'b', charted: 'c', focus: 's', even: 'n', lens: 'l', only_labels: 'w', layers: 'g', zoom: 'z', sort: 'j', theme: 'd', hidden: 'y'};
 
 function stateToFragment() {
     const parts = new URLSearchParams();

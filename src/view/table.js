@@ -74,7 +74,8 @@ class Table {
                                             c.text(row)))));
         const left = sorted.length - ROWS_SHOWN;
         refill(this.parent, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)),
-               left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) : '');
+               left > 0 ? element('p', {class: 'note'}, `${left} more rows; narrow the search to see them`) :
+               !sorted.length && this.empty ? element('p', {class: 'note'}, this.empty) : '');
     }
 
     key(event, row) {

@@ -6,7 +6,7 @@ function drawFlame() {
     const frames = model.frames.items;
     let tree = treeNow();
     const lens = lensNow();
-    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, dark: isDark(), lens};
+    const options = {order: state.heavy ? 'heavy' : 'name', up: state.up, dark: isDark(), lens, empty: emptyWords()};
     const box = byId('callersBox');
     box.hidden = !state.focus;
     flame.unit = unitNow();
@@ -31,6 +31,22 @@ function drawFlame() {
         flame.search(matching);
     byId('matched').textContent = matching ? `${formatShare(matchedValue(tree, matching), tree.total[0])} match` : '';
     crumbs(flame.zoom);
+}
+
+/* Why there is nothing to show. */
+function emptyWords(kindName = state.kind, range = state) {
+    const kind = model.kinds.get(kindName), [first, last] = kind.ticksWithin(range.from, range.to);
+    if (first === last)
+        return `no ${kindName} profile ends in this range`;
+    if (kindName === 'block' && state.idle && passesIdle(kind, first, last))
+        return 'only idle waits: "hide idle" leaves them out';
+    return filterNow() || labelsNow().length ? 'nothing in this range matches' : 'nothing in this range';
+}
+
+/* Whether there are idle waits within these ticks. */
+function passesIdle(kind, first, last) {
+    const idle = folds.labelValues(IDLE.key).map(value => IDLE.values.includes(value)), [begin, end] = kind.rowsOfTicks(first, last);
+    return kind.labels.data.subarray(begin, end).some(labels => idle[labels]);
 }
 
 /* The frames with another name for the root. */
@@ -126,36 +142,47 @@ function drawTable() {
     const columns = valueColumns(unitNow(), Boolean(state.a)), lens = lensNow(), isTree = rows.every(r => r.extra.length);
     const share = state.a ? [] : [{name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}];
     table.order = state.sort;
+    table.empty = emptyWords();
     table.show([columns[0], ...share, ...columns.slice(1), ...(lens && isTree ? lens.columns() : []), {name: 'name', value: r => r.name, text: r => r.name}], shown,
                columns[0].name);
 }
 
-/* Both lock profiles for the same range. */
+/* Both lock profiles for the same range, and the waits under way; folded, stacks end at the program's own functions. */
 function drawLocks() {
-    for (const [kindName, of] of [['block', waiters], ['mutex', holders]]) {
-        const kind = model.kinds.get(kindName);
+    if (waitsText)
+        drawWaits(waitsText);
+    for (const [kindName, of, words] of [['block', waiters, 'who waited'], ['mutex', holders, 'who held']]) {
+        const kind = model.kinds.get(kindName), title = of.parent.previousElementSibling;
         if (!kind) {
+            title.textContent = `${words}: there is no ${kindName} profile`;
             of.show([{name: 'name', value: r => r.name, text: r => r.name}], [], 'name');
             continue;
         }
         const type = kind.types.findIndex(t => t.type === 'delay');
         const tree = folds.tree({kind: kindName, type, mode: 'sum', from: state.from, to: state.to, process: state.process, fold: state.fold,
-                                 brief: state.fold, passes: passesNow(kindName)});
+                                 own: state.fold, brief: state.fold, passes: passesNow(kindName)});
         const columns = valueColumns('nanoseconds', false);
+        title.textContent = `${words}: ${tree.total[0] ? formatValue(tree.total[0], 'nanoseconds') : emptyWords(kindName)}`;
+        title.title = kindName === 'block' ? 'a click on a row shows who held meanwhile' : 'a click on a row shows who waited for it';
         of.show([columns[0], {name: '%', isNumber: true, value: r => r.flat, text: r => formatShare(r.flat, tree.total[0])}, columns[1],
                  {name: 'name', value: r => r.name, text: r => r.name}], folds.table(tree, 'function'), 'flat');
     }
 }
+
+const IDLE_WAIT = new RegExp(`^[^\n]* for (${IDLE.values.join('|')}) `);
+let waitsText = '';
 
 /*
  * The waits under way, from the text of `waits`: a line of how many, lines that name deadlocks, then for each wait an empty line, a line
  * with the thread and the lock, and its stack.
  */
 function drawWaits(text) {
-    const [first, ...waits] = text.trim().split('\n\n');
+    const [first, ...all] = text.trim().split('\n\n');
     const [count, ...deadlocks] = first.split('\n');
+    const waits = state.idle ? all.filter(wait => !IDLE_WAIT.test(wait) || / deadlock/.test(wait)) : all;
+    waitsText = text;
     byId('waitsNow').hidden = false;
-    byId('waitsCount').textContent = count;
+    byId('waitsCount').textContent = waits.length < all.length ? `${count}, ${all.length - waits.length} of them idle` : count;
     const open = new Set([...byId('waits').querySelectorAll('details[open]')].map(d => d.dataset.thread));
     byId('waits').replaceChildren(...deadlocks.map(line => element('p', {class: 'alarm'}, line)), ...waits.map(wait => {
         const [head, ...stack] = wait.split('\n');

@@ -270,6 +270,37 @@ class Page(PageCase):
         self.assertIn(f'{kb:.1f} kB  server 7', said)
         self.assertIn(f'{20000 / 1024:.1f} kB  server 8', said)
 
+    def test_locks_are_those_of_the_programs_own_functions(self):
+        read = ['take_gil', 'read@/usr/lib/python3/socket.py', 'handle@app.py', 'main']
+        self.file('p/server.7.0001.block.pb.gz', [(read, [1, 700], {'lock': 'gil'}), (['take_gil', 'select@/usr/lib/python3/selectors.py', 'main'], [1, 300], {'lock': 'gil'})],
+                  MUTEX, START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'p'), fragment='#v=locks')
+        flat = lambda: {name: n[0] for name, n in self.rows('#waiters').items() if n[0]}  # noqa: E731
+        self.assertEqual(flat(), {'handle': 700, 'select': 300})
+        titles = self.browser.js('return [...document.querySelectorAll("#locksView h2")].map(h => h.textContent)')
+        self.assertEqual(titles[:2], ['who waited: 1 us', 'who held: there is no mutex profile'])
+        self.browser.click('#fold')
+        self.assertEqual(flat(), {'take_gil': 1000})
+
+    def test_what_is_empty_says_why(self):
+        self.file('p/server.7.0001.block.pb.gz', [(['wait_for_work', 'main'], [1, 10**10], {'lock': 'cond'})], MUTEX, START * SECOND, 10 * SECOND)
+        self.show(os.path.join(self.dir.name, 'p'), fragment='#v=table')
+        self.assertIn('only idle waits', self.browser.text('#table'))
+        self.browser.click('[data-value=locks]')
+        self.assertIn('only idle waits', self.browser.text('#locksView h2'))
+        self.browser.click('#idle')
+        self.assertEqual(self.browser.text('#locksView h2'), 'who waited: 10 s')
+        self.browser.click('[data-value=table]')
+        self.browser.keys('#search', 'no_such_function')
+        self.browser.click('#only')
+        self.assertIn('nothing in this range matches', self.browser.text('#table'))
+
+    def test_the_legend_has_functions_of_the_program_and_not_those_that_start_threads(self):
+        rows = [(['malloc', 'xmalloc', work, 'start_thread', '__clone3'], [1, size, 1, size]) for work, size in (('parse', 4000), ('answer', 3000))]
+        self.file('p/server.7.0001.heap.pb.gz', rows + [(['load', 'main', '_start'], [1, 2000, 1, 2000])])
+        self.show(os.path.join(self.dir.name, 'p'))
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)'), ['parse', 'answer', 'load'])
+
     def test_the_legend_of_several_programs_names_them(self):
         directory = self.server()
         self.file('p/client.8.0001.heap.pb.gz', [(['main'], [1, 111, 1, 20000])], HEAP, START * SECOND, 75 * SECOND, program='/usr/bin/client')

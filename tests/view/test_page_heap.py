@@ -163,6 +163,21 @@ class Heap(PageCase):
         for line in ('35 MB in all', '35 MB  RSS', '29 MB  anonymous RSS', '14 MB  malloc, in use', '5.00 MB  not explained', '6 MB  pages of files, shared memory', '3 MB  mmap'):
             self.assertIn(line, said)
 
+    def test_lines_of_the_chart_are_switched_off_in_the_legend(self):
+        self.show(self.resident())
+        said = 'return [...document.querySelectorAll("#legend button")].map(b => [b.textContent, b.className])'
+        before = self.pixels('#chart')
+        self.browser.click('#legend button')
+        self.assertEqual(self.browser.js(said), [['RSS', 'off'], ['anonymous RSS', '']])
+        after = self.pixels('#chart')
+        self.assertNotEqual(after, before)
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        self.assertEqual([line for line in self.box_at(width - 1, 60, '#chart') if 'RSS' in line], ['29 MB  anonymous RSS'])
+        self.show(os.path.join(self.dir.name, 'p'), fragment=self.browser.js('return location.hash'))
+        self.assertEqual(self.pixels('#chart'), after)
+        self.browser.click('#legend button')
+        self.assertEqual(self.pixels('#chart'), before)
+
     def test_the_resident_memory_of_several_processes_is_summed_while_they_live(self):
         for pid, ticks in ((7, (1, 2, 3)), (8, (2, 3, 4, 5))):
             for k, n in enumerate(ticks):
