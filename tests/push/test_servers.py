@@ -221,8 +221,9 @@ class Servers(Pushing):
                     return flows[0] == flows[1] and len(flows[0]) > 4
                 self.wait_until(done)
         finally:
-            with open(end, 'w'):
-                pass
+            for name in begin, end:
+                with open(name, 'w'):
+                    pass
             program.wait(200)
 
     def collector_of_pprof(self, receivers):
@@ -230,6 +231,7 @@ class Servers(Pushing):
         try:
             server.start()
         except RuntimeError as error:
+            server.close()
             if 'unknown type: "pprof"' in str(error):
                 self.skipTest('this collector has no receiver of pprof')
             raise
