@@ -6,6 +6,7 @@
  */
 #include "push/body.h"
 
+#include "pprof/encode_utf8.h"
 #include "pprof/wire.h"
 #include "push/body_otlp.h"
 
@@ -42,13 +43,35 @@ static int put_field(struct dp_push_bytes *to, unsigned field, const void *bytes
 
 typedef int (*label_fn)(struct dp_push_bytes *, const char *name, const char *value);
 
+enum { NAME_BYTES = 128, VALUE_BYTES = 2048 }; /* Pyroscope takes values of up to 2048 bytes */
+
+/* Whether tag i becomes a label: names that begin with __ are reserved, and of equal names the last counts. */
+static bool is_label(const struct dp_push_tags *tags, size_t i)
+{
+    char name[NAME_BYTES], other[NAME_BYTES];
+    dp_push_tags_label(name, sizeof name, tags->at[i].key);
+    bool is = strncmp(name, "__", 2);
+    for (size_t k = i + 1; k < tags->n && is; k++) {
+        dp_push_tags_label(other, sizeof other, tags->at[k].key);
+        is = strcmp(name, other);
+    }
+    return is;
+}
+
 static int put_labels(struct dp_push_bytes *to, const struct dp_push_origin *origin, label_fn fn)
 {
     int err = fn(to, "__name__", profile_name(origin->kind));
     for (size_t i = 0; i < origin->tags->n && !err; i++) {
-        char name[128];
-        dp_push_tags_label(name, sizeof name, origin->tags->at[i].key);
-        err = fn(to, name, origin->tags->at[i].value);
+        char name[NAME_BYTES], value[VALUE_BYTES + 1];
+        const struct dp_push_tag *tag = &origin->tags->at[i];
+        if (!is_label(origin->tags, i))
+            continue;
+        dp_push_tags_label(name, sizeof name, tag->key);
+        size_t n = strnlen(tag->value, VALUE_BYTES);
+        n = dp_encode_utf8_prefix(tag->value, n); /* not in the middle of a character */
+        memcpy(value, tag->value, n);
+        value[n] = 0;
+        err = fn(to, name, value);
     }
     return err;
 }

@@ -119,6 +119,7 @@ static int read_one(struct dp_push_options *o, int option, const char *word, con
         return 0;
     case LOG:
         o->log_file = optarg;
+        dp_push_say_to(o->log_file); /* nobody reads the standard error of a pusher that `run` started */
         return 0;
     case ONCE:
         o->is_once = true;
@@ -173,7 +174,10 @@ static int check(struct dp_push_options *o, const char *url, const char *service
             dp_push_say("%s: %s", files[i], strerror(errno));
             return 2;
         }
-    if (o->tags.n > DP_PUSH_MOST_TAGS - 4)
+    if (o->tags.n_left_out)
+        dp_push_say("OTEL_RESOURCE_ATTRIBUTES: its last %zu tags are left out, since no more than %d fit",
+                    o->tags.n_left_out, DP_PUSH_MOST_GIVEN);
+    if (o->tags.n > DP_PUSH_MOST_GIVEN)
         return refuse("no more than 20 tags", "");
     return 0;
 }
@@ -186,7 +190,7 @@ int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
     o->header_file = environment("DELTAPROF_PUSH_HEADER");
     o->ca_file = environment("SSL_CERT_FILE");
     if (dp_push_tags_environment(&o->tags))
-        return refuse("OTEL_RESOURCE_ATTRIBUTES: no more than 20 tags", "");
+        return refuse("out of memory", "");
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, ":h", words, NULL)) != -1;) {
         if (option == HELP || option == 'h') {

@@ -6,6 +6,8 @@
  */
 #include "push/tags.h"
 
+#include "pprof/encode_utf8.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +20,15 @@ static const char *const aliases[][2] = {
     {"service", "service.name"}, {"service_name", "service.name"},       {"host", "host.name"},
     {"pid", "process.pid"},      {"program", "process.executable.name"}, {"version", "service.version"}};
 
+/* A copy in which bytes that are no UTF-8 are replaced: a name of a file may have any, and receivers refuse them. */
+static char *copy_text(const char *text, size_t n_bytes)
+{
+    char *copy = malloc(3 * n_bytes + 1);
+    if (copy)
+        copy[dp_encode_utf8_replace(copy, text, n_bytes)] = 0;
+    return copy;
+}
+
 static int put(struct dp_push_tags *tags, const char *key, size_t n_key, const char *value, size_t n_value)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
@@ -25,7 +36,7 @@ static int put(struct dp_push_tags *tags, const char *key, size_t n_key, const c
             key = aliases[i][1];
             n_key = strlen(key);
         }
-    char *new_key = strndup(key, n_key), *new_value = strndup(value, n_value);
+    char *new_key = copy_text(key, n_key), *new_value = copy_text(value, n_value);
     size_t at = 0;
     while (new_key && at < tags->n && strcmp(tags->at[at].key, new_key))
         at++;
@@ -87,7 +98,9 @@ int dp_push_tags_environment(struct dp_push_tags *tags)
         while (n_value && isblank((uint8_t)value[n_value - 1]))
             n_value--;
         n_value = decode(value, n_value);
-        err = n_key ? put(tags, pair, n_key, value, n_value) : 0;
+        bool fits = tags->n < DP_PUSH_MOST_GIVEN - 1; /* one is left for the service's name */
+        err = n_key && fits ? put(tags, pair, n_key, value, n_value) : 0;
+        tags->n_left_out += n_key && !fits;
     }
     free(copy);
     if (!err && service && *service)

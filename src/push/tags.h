@@ -9,7 +9,9 @@
 
 #include "push/queue.h"
 
-#define DP_PUSH_MOST_TAGS 24
+/* Of a profile, and of those that the user may give: a server of labels takes 30, some of which are not tags. */
+#define DP_PUSH_MOST_TAGS  24
+#define DP_PUSH_MOST_GIVEN 20
 
 struct dp_push_tag {
     char *key, *value;
@@ -18,11 +20,12 @@ struct dp_push_tag {
 struct dp_push_tags {
     struct dp_push_tag at[DP_PUSH_MOST_TAGS];
     size_t n;
+    size_t n_left_out; /* of the environment, which may have more than fit */
 };
 
 /* Sets a tag; text is KEY=VALUE. 0; -EINVAL: not of that form; -E2BIG: too many tags; -ENOMEM. */
 int dp_push_tags_set(struct dp_push_tags *, const char *text);
-/* Adds the tags in the environment; to be called before the command line is read. Returns as set does. */
+/* Adds the tags in the environment; to be called before the command line is read. 0 or -ENOMEM. */
 int dp_push_tags_environment(struct dp_push_tags *);
 /* The tags of one file's profile, under OpenTelemetry's names: service.name, host.name, process.pid, ... 0 or -ENOMEM.
  */

@@ -60,7 +60,8 @@ def check_labels(labels):
     demand(len(dict(labels)) == len(labels), 'a label twice: %r' % labels)
     for name, value in labels:
         demand(re.fullmatch('[a-zA-Z_][a-zA-Z0-9_]*', name), 'label name %r' % name)
-        demand(value, 'label %s is empty' % name)
+        demand(value and len(value.encode()) <= 2048, 'label %s is empty or long' % name)
+        demand(not name.startswith('__') or name in ('__name__', '__delta__'), 'reserved label ' + name)
     demand(dict(labels).get('__name__') in ('memory', 'mutex', 'block'), 'no __name__: %r' % labels)
     return dict(labels)
 

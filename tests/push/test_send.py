@@ -73,6 +73,29 @@ class Send(Pushing):
             self.push(receiver.url('parca'), '--service', 'till', OTEL_SERVICE_NAME='shop')
             self.assertEqual(receiver.taken[-1].labels['service_name'], 'till')
 
+    def test_tags_that_a_receiver_would_refuse_are_mended(self):
+        """Bytes that are no UTF-8, long values, names that become the same label, reserved names, too many."""
+        os.rename(self.write(1), os.path.join(self.dir.encode(), b'caf\xe9.7.0001.heap.pb.gz'))
+        odd = 'long=%s,a.b=1,a_b=2,__name__=evil,__delta__=true,1x=3,empty=' % ('\u20ac' * 1000)
+        with Receiver() as receiver:
+            for protocol in 'pyroscope', 'parca', 'otlp':
+                self.assertEqual(self.push(receiver.url(protocol), OTEL_RESOURCE_ATTRIBUTES=odd), '')
+                labels = receiver.taken[-1].labels
+                self.assertEqual(labels['service.name' if protocol == 'otlp' else 'service_name'], 'caf\ufffd')
+                if protocol != 'otlp':
+                    self.assertEqual((labels['a_b'], labels['_1x'], labels['long'], labels['__name__']), ('2', '3', '\u20ac' * 682, 'memory'))
+            self.assertEqual(receiver.refused, [])
+            self.write(2)
+            many = ','.join('key%d=%d' % (i, i) for i in range(40))
+            said = self.push(receiver.url('pyroscope'), OTEL_RESOURCE_ATTRIBUTES=many, OTEL_SERVICE_NAME='shop')
+            self.assertIn('its last 21 tags are left out', said)
+            labels = receiver.taken[-1].labels
+            self.assertEqual((labels['service_name'], labels['key18'], labels.get('key19')), ('shop', '18', None))
+            log = os.path.join(self.scratch.name, 'log')
+            said = self.push(receiver.url('pyroscope'), '--log', log, *('--tag=x%d=1' % i for i in range(30)), status=2)
+            with open(log) as f:  # also what is wrong with the command line
+                self.assertEqual((said, f.read()), ('', 'deltaprof push: --tag x24=1: no more than 20 tags\n'))
+
     def test_tokens_and_headers_come_from_files(self):
         def file(name, text):
             path = os.path.join(self.scratch.name, name)
