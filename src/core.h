@@ -14,9 +14,8 @@ extern struct dp_core {
     bool initialized; /* tables and handlers exist */
     struct dp_config conf;
     _Atomic unsigned hooks;
-    bool alone;           /* started by a preload: only the library's own sinks take deltas */
-    _Atomic bool seccomp; /* set before a filter is installed; children inherit both */
-    _Atomic bool paused;  /* deltaprof_stop_agent ended threads; deltaprof_resume creates them again */
+    bool alone;          /* started by a preload: only the library's own sinks take deltas */
+    _Atomic bool paused; /* deltaprof_stop_agent ended threads; deltaprof_resume creates them again */
 } dp_core;
 
 /*
@@ -31,6 +30,5 @@ void dp_core_init_once(void);
  */
 static inline bool dp_core_stands_aside(void)
 {
-    return dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE || dp_load_relaxed(&dp_core.seccomp) ||
-           !dp_process_is_noted();
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE || dp_process_has_seccomp() || !dp_process_is_noted();
 }

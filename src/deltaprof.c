@@ -283,11 +283,11 @@ int deltaprof_set(const char *text)
         err = -ENOTCONN;
     if (err == 0) {
         dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
-                                  !(dp_core.alone && dp_load_relaxed(&dp_core.seccomp)));
+                                  !(dp_core.alone && dp_process_has_seccomp()));
         dp_report_tune(&conf);
         if (conf.interval_ns != dp_core.conf.interval_ns || conf.stuck_ns != dp_core.conf.stuck_ns) {
             dp_agent_tune(&conf);
-            if (!dp_load_relaxed(&dp_core.seccomp) && dp_process_is_noted())
+            if (!dp_process_has_seccomp() && dp_process_is_noted())
                 dp_agent_start();
         }
         dp_core.conf = conf;

@@ -173,13 +173,12 @@ void deltaprof_before_seccomp(void)
 {
     if (dp_core_stands_aside() || dp_agent_is_self())
         return;
-    if (dp_swap_acq_rel(&dp_core.seccomp, true))
+    if (!dp_process_note_seccomp())
         return; /* another thread is doing it */
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_exit_deadline();
     dp_agent_forbid();
-    dp_endpoint_before_seccomp();
     dp_listen_forbid();
     dp_exit_forbid();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())

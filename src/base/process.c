@@ -34,6 +34,18 @@ pid_t dp_process_pid(void)
     return dp_load_relaxed(&noted);
 }
 
+static _Atomic bool seccomp; /* relaxed: the thread that sets it then ends the threads of the profiler */
+
+bool dp_process_note_seccomp(void)
+{
+    return !dp_swap_acq_rel(&seccomp, true);
+}
+
+bool dp_process_has_seccomp(void)
+{
+    return dp_load_relaxed(&seccomp);
+}
+
 bool dp_process_is_noted(void)
 {
     return getpid() == dp_load_relaxed(&noted);

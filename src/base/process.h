@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * base/process.h - the program's name, and whether this is still the process that was noted at start.
+ * base/process.h - the program's name, whether this is still the process that was noted at start, and whether a seccomp
+ * filter may forbid system calls.
  *
  * A child of vfork or of a raw clone shares or copies the memory, but no fork handler ran in it: its getpid() is not
  * the noted pid. In such a child the profiler's exit paths and ticks do nothing. Context: any, async-signal-safe.
@@ -16,6 +17,13 @@
 void dp_process_note(void);
 pid_t dp_process_pid(void); /* as noted; 0 before */
 bool dp_process_is_noted(void);
+
+/*
+ * Notes that a seccomp filter is about to be installed, for the life of the process and of children that it forks.
+ * False: that was noted before. From then on even getpid() may be fatal.
+ */
+bool dp_process_note_seccomp(void);
+bool dp_process_has_seccomp(void);
 
 /*
  * The base name of the executed file (for a script: the script), made fit for a file name: bytes other than letters,

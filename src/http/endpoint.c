@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "http/body.h"
 #include "http/cursor.h"
 #include "http/delivery.h"
@@ -65,7 +66,7 @@ struct deltaprof_http_reply {
 };
 
 static bool cmdline; /* whether cmdline may be served */
-static _Atomic bool started, seccomp;
+static _Atomic bool started;
 static _Atomic unsigned n_replies;
 
 void dp_endpoint_init(const struct dp_config *conf)
@@ -73,11 +74,6 @@ void dp_endpoint_init(const struct dp_config *conf)
     cmdline = conf->cmdline;
     dp_cursor_init(conf->cursor_ttl_ns);
     dp_store_release(&started, true); /* [START] a thread that sees it also sees cmdline */
-}
-
-void dp_endpoint_before_seccomp(void)
-{
-    dp_store_relaxed(&seccomp, true);
 }
 
 void dp_endpoint_fork_child(void)
@@ -109,7 +105,7 @@ static void prepare_profile(struct deltaprof_http_reply *r)
 {
     const struct dp_request *q = &r->request;
     const char *message;
-    if (!q->head && dp_load_relaxed(&seccomp)) {
+    if (!q->head && dp_process_has_seccomp()) {
         refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
         return;
     }
@@ -235,7 +231,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     }
     if (q->page == DP_PAGE_PROFILE)
         prepare_profile(r);
-    if (q->page == DP_PAGE_WAITS && dp_load_relaxed(&seccomp))
+    if (q->page == DP_PAGE_WAITS && dp_process_has_seccomp())
         refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
     if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
         refuse(r, 404, "cmdline is switched off (cmdline=off)");

@@ -11,7 +11,5 @@
 
 /* Makes the endpoint answer requests; before, the answer is 503. */
 void dp_endpoint_init(const struct dp_config *conf);
-/* From now on no thread is created: requests for profiles get 503. */
-void dp_endpoint_before_seccomp(void);
 /* In a forked child: abandons replies and cursors of the parent. Only stores. */
 void dp_endpoint_fork_child(void);

@@ -92,7 +92,7 @@ def that_the_agent_stops_when_told_and_starts_again():
 
 
 def that_a_process_under_seccomp_gets_one_log_line_and_no_profiler():
-    r = api('is-confined', program='api_agent')
+    r = api('under-seccomp', program='api_agent')
     assert r.stderr.count('\n') == 1 and 'seccomp' in r.stderr, r.stderr
 
 

@@ -107,7 +107,7 @@ static void quiesces(void)
     }
 }
 
-static void is_confined(void)
+static void under_seccomp(void)
 {
     start("heap_rate=1,interval=10ms,out=profiles");
     wait_for_tick(ticks());
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 {
     static const struct api_case cases[] = {
         {"exits-in-time", exits_in_time}, {"closes", closes},           {"changes", changes}, {"asks", asks},
-        {"quiesces", quiesces},           {"is-confined", is_confined},
+        {"quiesces", quiesces},           {"under-seccomp", under_seccomp},
     };
     return run_case(cases, sizeof cases / sizeof *cases, argc > 1 ? argv[1] : "");
 }

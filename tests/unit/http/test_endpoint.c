@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "endpoint_client.h"
 #include "http/body.h"
 
@@ -232,9 +233,9 @@ static void nothing_is_kept_when_all_is_over(void **state)
 }
 
 /* The last test: there is no way back. */
-static void a_confined_process_makes_no_profile(void **state)
+static void a_process_under_seccomp_makes_no_profile(void **state)
 {
-    dp_endpoint_before_seccomp();
+    assert_true(dp_process_note_seccomp());
     ask("/debug/pprof/heap");
     assert_int_equal(got.status, 503);
     assert_non_null(strstr(got.body, "seccomp"));
@@ -257,7 +258,7 @@ int main(void)
         cmocka_unit_test(the_status_waits_for_the_profile),
         cmocka_unit_test(clients_leave_the_memory_that_ticks_need),
         cmocka_unit_test(nothing_is_kept_when_all_is_over),
-        cmocka_unit_test(a_confined_process_makes_no_profile),
+        cmocka_unit_test(a_process_under_seccomp_makes_no_profile),
     };
     return cmocka_run_group_tests(tests, starts, NULL);
 }
