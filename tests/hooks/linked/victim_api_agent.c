@@ -125,8 +125,12 @@ static void under_seccomp(void)
 int main(int argc, char **argv)
 {
     static const struct api_case cases[] = {
-        {"exits-in-time", exits_in_time}, {"closes", closes},           {"changes", changes}, {"asks", asks},
-        {"quiesces", quiesces},           {"under-seccomp", under_seccomp},
+        {"exits-in-time", exits_in_time},
+        {"closes", closes},
+        {"changes", changes},
+        {"asks", asks},
+        {"quiesces", quiesces},
+        {"under-seccomp", under_seccomp},
     };
     return run_case(cases, sizeof cases / sizeof *cases, argc > 1 ? argv[1] : "");
 }

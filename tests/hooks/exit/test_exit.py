@@ -18,7 +18,7 @@ def says(p, mark):
 def that_the_profile_of_the_end_is_made_before_destructors_run():
     for how in ('return', 'exit'):
         for what in ('atexit', 'on_exit', 'destructor'):
-            r = same([victim('ends'), how, what], 'heap_rate=1')
+            r = same([victim('exit'), how, what], 'heap_rate=1')
             at_exit, ended = profiles(r)
             assert (held(at_exit), says(at_exit, '#exit'), says(at_exit, '#ended')) == (MIB, True, False), (how, what)
             assert (held(ended), says(ended, '#exit'), says(ended, '#ended')) == (0, False, True), (how, what)
@@ -28,7 +28,7 @@ def that_two_threads_in_exit_lose_nothing():
     """The second thread ends the process while the first one is in a handler of the program."""
     for how in 'return', 'exit':
         for what in 'two', 'two-at-unload':
-            r = same([victim('ends'), how, what], 'heap_rate=1')
+            r = same([victim('exit'), how, what], 'heap_rate=1')
             assert r.status == 3, (how, what, r.status)
             ended = profiles(r)[-1]
             assert (held(ended), says(ended, '#ended')) == (2 * MIB, True), (how, what, held(ended), ended.comments)
@@ -36,17 +36,17 @@ def that_two_threads_in_exit_lose_nothing():
 
 def that_a_process_ends_when_its_main_thread_left_and_then_the_last_other_thread_ended():
     for how in 'exit', 'cancel', 'syscall':
-        r = same([victim('ends'), 'leave', how], 'heap_rate=1,interval=1h')
+        r = same([victim('exit'), 'leave', how], 'heap_rate=1,interval=1h')
         assert held(profiles(r)[-1]) == MIB, how
 
 
 def that_an_end_that_changes_nothing_has_one_file():
-    p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
+    p, = profiles(run([victim('exit'), 'return', 'none'], 'heap_rate=1'))
     assert held(p) == MIB and says(p, '#exit')
 
 
 def that_no_frame_of_the_profiler_is_below_main():
-    p, = profiles(run([victim('ends'), 'return', 'none'], 'heap_rate=1'))
+    p, = profiles(run([victim('exit'), 'return', 'none'], 'heap_rate=1'))
     sample, = [s for s in p.samples if any('hold' in name for name in s.names)]
     below = sample.names[sample.names.index('main') + 1:]
     assert not any('dp_' in name or 'deltaprof' in name for name in below) and len(below) <= 3, below
@@ -54,7 +54,7 @@ def that_no_frame_of_the_profiler_is_below_main():
 
 def that_the_peak_has_a_file():
     out = new_directory()
-    with subprocess.Popen([victim('ends'), 'peak'], env=environment('heap_rate=64k,interval=1h', out), stdin=subprocess.PIPE) as p:
+    with subprocess.Popen([victim('exit'), 'peak'], env=environment('heap_rate=64k,interval=1h', out), stdin=subprocess.PIPE) as p:
         try:
             wait_until(lambda: any(held(f) > 50 * MIB for f in profiles(Run('', '', 0, out), check=False)))
         finally:

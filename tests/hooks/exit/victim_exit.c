@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_ends.c - holds memory until its end, and frees it there in one of several ways:
+ * victim_exit.c - holds memory until its end, and frees it there in one of several ways:
  *
- *     victim_ends HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
+ *     victim_exit HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
- *     victim_ends leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
- *     victim_ends peak        holds 64 MiB until its standard input ends, then 1 MiB
+ *     victim_exit leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
+ *     victim_exit peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
 #include <fcntl.h>
 #include <pthread.h>
