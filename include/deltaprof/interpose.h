@@ -65,7 +65,7 @@ DELTAPROF_API void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned all
  */
 DELTAPROF_API bool deltaprof_sample_wants_page(const struct deltaprof_sample *sample);
 
-/* The same, without a call where the gate gives no pages. */
+/* The same, but without a call of the library if the gate was opened without DELTAPROF_GIVES_PAGES. */
 static inline __attribute__((always_inline)) bool deltaprof_gate_wants_page(const struct deltaprof_gate *gate,
                                                                             const struct deltaprof_sample *sample)
 {
@@ -85,13 +85,13 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_is_leaf(const s
     return __builtin_expect(__atomic_load_n(&gate->heap_on, __ATOMIC_RELAXED) & DELTAPROF_GATE_LEAF, 1);
 }
 
-/* The same of hooks that wait for locks. */
+/* False: hooks of locks call the real function at once. */
 static inline __attribute__((always_inline)) bool deltaprof_gate_locks_on(const struct deltaprof_gate *gate)
 {
     return __builtin_expect(__atomic_load_n(&gate->locks_on, __ATOMIC_RELAXED) != 0, 1);
 }
 
-/* True: certainly no sample is at ptr. False: perhaps one is; ask deltaprof_gate_may_be_live. */
+/* True: certainly no sample is at ptr. False: perhaps one is; ask deltaprof_gate_may_be_live next. */
 static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const struct deltaprof_gate *gate,
                                                                         const void *ptr)
 {
@@ -99,8 +99,10 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const st
     return __builtin_expect(((uint32_t)(uintptr_t)ptr & mask) != 0, 1);
 }
 
-/* After that: false: certainly no sample. True: perhaps; ask deltaprof_free_sampled. The filter is not asked while it
- * would say so of every block. */
+/*
+ * To be asked if deltaprof_gate_passes returned false. False: certainly no sample is at ptr. True: perhaps one is; call
+ * deltaprof_free_sampled. While every block is a sample, the filter is not read.
+ */
 static inline __attribute__((always_inline)) bool deltaprof_gate_may_be_live(const struct deltaprof_gate *gate,
                                                                              const void *ptr)
 {

@@ -20,7 +20,7 @@
  *           deltaprof_lock_unlock_end(&owed, NULL);
  *
  * Nothing stays locked between the calls. If a thread is cancelled during a wait, or leaves it by longjmp, no call is
- * needed for kinds without a holder (COND and after it); for the other kinds deltaprof_lock_wait_end must be called.
+ * needed for kinds without a holder (COND to JOIN); for the other kinds deltaprof_lock_wait_end must be called.
  * Profiles show the kind as the label `lock`: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join or gil;
  * for futexes what their callers' names tell, else futex.
  *
@@ -40,7 +40,7 @@ enum deltaprof_lock_kind {
     DELTAPROF_LOCK_MUTEX = 1,
     DELTAPROF_LOCK_READ = 2,
     DELTAPROF_LOCK_WRITE = 3,
-    DELTAPROF_LOCK_COND = 4, /* this and the following kinds: in the block profile only */
+    DELTAPROF_LOCK_COND = 4, /* from here to JOIN: kinds without a holder, in the block profile only */
     DELTAPROF_LOCK_SEM = 5,
     DELTAPROF_LOCK_SPIN = 6,
     DELTAPROF_LOCK_BARRIER = 7,
@@ -68,7 +68,7 @@ struct deltaprof_wait {
 DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
                                              enum deltaprof_lock_kind kind, const struct deltaprof_site *site);
 
-/* Ends that wait. site: as above. */
+/* Ends the wait that deltaprof_lock_wait_begin began. site: as there. */
 DELTAPROF_API void deltaprof_lock_wait_end(struct deltaprof_wait *wait, enum deltaprof_lock_end end,
                                            const struct deltaprof_site *site);
 
@@ -136,7 +136,7 @@ struct deltaprof_futex_wake {
 
 /* To be called before the wake. True: there is waiting time to account for. */
 DELTAPROF_API bool deltaprof_futex_wake_begin(struct deltaprof_futex_wake *wake, const void *word);
-/* To be called after it, then. */
+/* To be called after the wake, if begin returned true. */
 DELTAPROF_API void deltaprof_futex_wake_end(const struct deltaprof_futex_wake *wake, const struct deltaprof_site *site);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 /* Relaxed: a thread whose counter is trapped has made the change itself, or was created after it. */
 extern struct dp_clocks {
     _Atomic clockid_t monotonic, wall;
-    _Atomic int64_t ahead_ns;
+    _Atomic int64_t ahead_ns; /* added to monotonic: 0, or with a coarse clock more than it lags */
 } dp_clocks;
 
 /* To be called before a thread's time stamp counter is trapped. For the life of the process. */

@@ -50,7 +50,7 @@ void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict)
 }
 
 /*
- * The kind, and the frame that decided it: of a lock of unknown make the first one that no library with a name is known
+ * The kind, and the frame that decided it: of a lock of unknown kind the first one that no library with a name is known
  * to be.
  */
 static enum dp_futex_kind decide(const dp_frame_id *frames, unsigned depth, dp_frame_id *by)

@@ -8,10 +8,10 @@
  * (contended.h) and of the mutex records that pay for them. A report turns it into a kind:
  *
  *     the frames have verdicts, and one names a kind     the class is the kind
- *     the frames have verdicts, and none names a kind    the class is the frame that called: a lock of unknown make
+ *     the frames have verdicts, and none names a kind    the class is the frame that called: of an unknown kind
  *     a frame has no verdict yet                         the class is the block record of the waiting stack, for now
  *
- * A futex of unknown make counts as a lock once a thread that waited for it and was woken has later woken others on the
+ * A futex of unknown kind counts as a lock once a thread that waited for it and was woken has later woken others on the
  * same word, as every holder of a lock does, or if its function's name is that of a lock; else it may be a place where
  * threads wait for work.
  */
@@ -31,7 +31,7 @@ enum dp_futex_kind {
     DP_FUTEX_SEM,
     DP_FUTEX_PARK,
     DP_FUTEX_BARRIER,
-    DP_FUTEX_OTHER, /* of unknown make */
+    DP_FUTEX_OTHER, /* of unknown kind */
     DP_FUTEX_KINDS,
     /* Verdicts only: the caller decides. */
     DP_FUTEX_PASS = DP_FUTEX_KINDS, /* the function serves several kinds */
@@ -41,7 +41,7 @@ enum dp_futex_kind {
 /* A verdict: a kind, and with WEAK a kind that the caller may know better. */
 enum { DP_FUTEX_WEAK = 0x40, DP_FUTEX_HOLDS = 0x80, DP_FUTEX_KIND_MASK = 0x3f, DP_FUTEX_FRAMES = 8 };
 
-/* -ENOMEM: every wait is of unknown make. Context: init, after dp_frames_init. */
+/* -ENOMEM: every wait is of unknown kind. Context: init, after dp_frames_init. */
 int dp_futex_class_init(void);
 
 /* ---- for hooks ---- */

@@ -18,7 +18,7 @@ static inline bool dp_gate_is_shut(void)
     return dp_load_relaxed((_Atomic uint64_t *)&dp_load_relaxed(&dp_gate)->frees) == 0;
 }
 
-/* Does free recognize a block with this key by its address, or does the key belong to a heap that has no gate? */
+/* Whether free recognizes a block with this key by its address, or the key belongs to a heap that has no gate. */
 static inline bool dp_gate_knows(uintptr_t key)
 {
     return !(key & DELTAPROF_PAGE_MASK) || key >> 56;
@@ -42,8 +42,9 @@ static inline void dp_gate_remove(uintptr_t key)
         dp_gate_remove_slow();
 }
 
-/* Before a heap rate comes into force, 0: off. Before lock rates come into force, or after: any order. Any thread. */
+/* To be called before a heap rate comes into force; 0: off. Any thread. */
 void dp_gate_tune_heap(int64_t rate);
+/* To be called when lock rates change, before or after they come into force. Any thread. */
 void dp_gate_tune_locks(bool on);
 
 /* While the library wants deltaprof_poll to be called, sampled paths are to be reached though the heap is off. */

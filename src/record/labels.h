@@ -52,8 +52,9 @@ static inline unsigned dp_labels_lock(uint32_t labels)
 const char *dp_labels_lock_name(unsigned kind);
 unsigned dp_labels_lock_named(const char *name, size_t n_bytes);
 
-/* The same of a futex, in the mutex profile; and back: the class of such a number, 0 of any other. */
+/* The label of a futex of this class, for the mutex profile. To be or'ed to dp_labels_now. */
 uint32_t dp_labels_of_futex(unsigned class);
+/* The class of the futex that a number has the label of; 0: it has none. */
 unsigned dp_labels_futex_class(uint32_t labels);
 
 /* The number of the pushed set in it. */

@@ -4,7 +4,7 @@
  *
  * Each frame near the leaf of a futex wait, or of the wake that ended it, is looked up once and keeps its verdict for
  * ever. Hooks read the verdicts, so that from the first report on a wait for a known lock is of its kind from the
- * start. Without names (`symbolize=none`, a stripped program) every futex is of unknown make.
+ * start. Without names (`symbolize=none`, a stripped program) every futex is of unknown kind.
  */
 #include "report/lock_names.h"
 
@@ -78,7 +78,7 @@ static const struct {
      DP_FUTEX_MUTEX},
     {"syscall|__wrap_syscall|g_futex_*|futex|*_futex|futex_*|sys_futex*|*futex_wait*|*futex_wake*|*futexWa*",
      DP_FUTEX_PASS},
-    /* of unknown make, but a lock by its name */
+    /* of unknown kind, but a lock by its name */
     {"lock*|*_lock*|*::lock*|*Lock*|*mutex*|*Mutex*|acquire*|*_acquire*|*::acquire*", DP_FUTEX_OTHER | DP_FUTEX_HOLDS},
 };
 

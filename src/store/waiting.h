@@ -38,8 +38,9 @@ void dp_waiting_entered(dp_waiting_slot slot, dp_contended_slot contended, dp_wa
 bool dp_waiting_is_inside(uintptr_t frame);
 
 /*
- * The wait that began at begin_ns has ended. Returns up to when reports have counted it, begin_ns if not at all; -1: a
- * later wait of the thread has its slot. Read the clock for its end after this.
+ * The wait that began at begin_ns has ended. Returns the time up to which reports have counted it, begin_ns if they
+ * have not; -1: a later wait of the thread has taken its slot. The caller reads the clock for the end of the wait after
+ * this call, so that the end is not before that time.
  */
 int64_t dp_waiting_end(dp_waiting_slot slot, int64_t begin_ns);
 

@@ -17,7 +17,7 @@ struct dp_mapping {
     dp_object_id object;
     uintptr_t start, limit, offset, bias;
     const char *file;     /* as /proc/self/maps names it, without " (deleted)"; the link that the program was run by */
-    const char *real;     /* the same for the program, too: where the link leads; NULL: file */
+    const char *real;     /* of the program, if `file` is a link: the file that the link leads to; else NULL */
     const char *build_id; /* lower-case hex, "" if none */
 };
 
