@@ -139,6 +139,8 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
         } else if (names_hooks(name) && defined) {
             elf->own_hooked = true;
+        } else if (!strcmp(name, "PyMem_SetAllocator") && defined) {
+            elf->is_python = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
             elf->runtime = DP_LAUNCH_RUNTIME_JAVA;
         } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
@@ -204,6 +206,8 @@ static void read_image(const struct image *image, struct dp_launch_binary *elf)
     for (size_t i = 0; phdr && i < n_phdr && (!*elf->own_malloc || !strcmp(elf->own_malloc, "malloc")); i++)
         if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_X))
             read_messages(image, &phdr[i], elf);
+    if (elf->is_python && (!strcmp(elf->own_malloc, "mimalloc") || !strcmp(elf->own_malloc, "mi_malloc")))
+        elf->own_malloc[0] = 0;
     if (elf->runtime == DP_LAUNCH_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
         elf->runtime = DP_LAUNCH_RUNTIME_NONE;
 }

@@ -21,6 +21,7 @@ struct dp_launch_binary {
     char own_malloc[64]; /* the malloc that a preload cannot hook, by its symbol or its allocator; "" none */
     enum dp_launch_runtime runtime;
     bool own_exported; /* own_malloc is "malloc" itself, exported: libraries get it too */
+    bool is_python;    /* CPython, which has a mimalloc for its objects only */
     bool own_hooked;   /* its allocator has hooks, and a symbol table tells where: jemalloc's or tcmalloc's */
 };
 

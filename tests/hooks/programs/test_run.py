@@ -249,6 +249,13 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f'contains its own malloc ({name})', done.stderr)
 
+    def test_the_allocator_of_python_s_objects_is_no_malloc(self):
+        python = 'const char text[] = "mimalloc: warning: ";\n__attribute__((visibility("default"))) void PyMem_SetAllocator(void) {}\nint main(void) { return text[0] == 0; }'
+        path = self.compile('python', python, '-rdynamic')
+        subprocess.run(['strip', path], check=True)
+        done = self.run_it('run', '-o', 'out=none', path)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+
     @unittest.skipUnless(os.uname().machine == 'x86_64', 'the code is for x86-64')
     def test_futex_calls_without_libc_are_named_before_the_start(self):
         call = ('int main(void) { static int word; long result = 202;\n'
