@@ -47,6 +47,7 @@ int deltaprof_python_attach(void)
     if (err)
         return err;
     deltaprof_frames_provide(dp_python_frames, NULL);
+    dp_python_watch_forks();
     if (mode == DELTAPROF_PYTHON_AUTO)
         dp_python_wrap_allocator();
     return 0;

@@ -66,6 +66,9 @@ DELTAPROF_API uint32_t deltaprof_python_labels_now(void);
 /* The same by the thread's state. Context: hook. */
 uint32_t dp_python_labels_of(const char *tstate);
 
+/* From now on forks of a process with one thread find it with one thread. Context: init. */
+void dp_python_watch_forks(void);
+
 /* The frame provider. Context: hook. */
 void dp_python_frames(void *ctx, struct deltaprof_frames *frames);
 

@@ -176,6 +176,30 @@ if sys.version_info < (3, 11):
         assert 'forever' in names_in(r), version
 
 
+def that_a_fork_of_one_thread_gives_no_warning():
+    """From 3.12 on the interpreter counts the threads of the kernel when it forks. The profiler's thread is there before and
+    after."""
+    program = """
+import os, time, warnings
+warnings.simplefilter('always')
+def threads(): return len(os.listdir('/proc/self/task'))
+while threads() == 1:
+    time.sleep(0.01)
+    bytes(1 << 20)
+for _ in range(3):
+    pid = os.fork()
+    if not pid: os._exit(threads())
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), threads(), flush=True)
+if os.fork() == 0:
+    kept = [bytes(4000) for _ in range(1000)]
+    os._exit(0)
+os.wait()
+"""
+    for version, path in interpreters(('3.12', '3.13', '3.14')):
+        r = run([path, '-S', '-c', program], 'heap_rate=4k,interval=50ms')
+        assert (r.status, r.stdout, r.stderr) == (0, '1 2\n' * 3, ''), (version, r.stdout, r.stderr)
+
+
 def that_off_means_native_frames_only():
     r = run(['/usr/bin/python3', APP], 'heap_rate=1,python=off')
     assert r.status == 0 and not r.stderr, r.stderr
