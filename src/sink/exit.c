@@ -188,6 +188,7 @@ void dp_exit_before_handlers(void)
     if (!dp_cas_relaxed(&process_exit.begun, &begun, true))
         return;
     int saved = errno;
+    dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
     dp_tick_is_exit(true);
     dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_exit_deadline()));

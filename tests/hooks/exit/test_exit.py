@@ -64,4 +64,12 @@ def that_the_peak_has_a_file():
     assert held(marked[-1]) == max(map(held, profiles(r))) and held(profiles(r)[-1]) < 10 * MIB
 
 
+def that_the_profile_of_the_end_counts_the_bytes_since_the_last_sample_too():
+    counts = []
+    for rate in '1', '64k':
+        p = profiles(run([victim('exit'), 'return', 'small'], f'heap_rate={rate}'))[0]
+        counts += [comment for comment in p.comments if comment.startswith('#allocated ')]
+    assert len(counts) == 2 and counts[0] == counts[1], counts
+
+
 main(globals())

@@ -3,6 +3,7 @@
  * victim_exit.c - holds memory until its end, and frees it there in one of several ways:
  *
  *     victim_exit HOW WHAT    HOW: return, exit. WHAT: atexit, on_exit, destructor, none,
+ *                             small (a hundred small blocks after the large one),
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
  *     victim_exit leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
  *     victim_exit peak        holds 64 MiB until its standard input ends, then 1 MiB
@@ -138,6 +139,8 @@ int main(int argc, char **argv)
     if (!strcmp(what, "on_exit"))
         on_exit(give_back_too, NULL);
     by_destructor = !strcmp(what, "destructor");
+    for (int i = 0; i < 100 && !strcmp(what, "small"); i++)
+        free(hold(100));
     if (!strncmp(what, "two", 3))
         meet_in_exit(!strcmp(what, "two-at-unload"));
     if (!strcmp(argv[1], "exit"))
