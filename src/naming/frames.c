@@ -90,6 +90,13 @@ static bool is_library_source(const char *file)
     return begins(file, "/usr/include/") || begins(file, "/usr/lib/gcc/") || strstr(file, "/include/c++/");
 }
 
+/* Whether this is native code of a runtime whose functions are named: its executable, or its library. */
+static bool is_interpreter(const char *library)
+{
+    return begins(library, "python") || begins(library, "libpython") || begins(library, "lua") ||
+           begins(library, "liblua");
+}
+
 static const char *mapping_file(const struct dp_model *m, const struct dp_model_location *l)
 {
     return l->mapping ? dp_model_text(m, m->mappings.at[l->mapping - 1].file) : "";
@@ -109,6 +116,7 @@ static int push(struct dp_naming_frames *f, const struct dp_model_location *l, c
         .line = line,
         .is_unnamed = is_place(name),
         .is_runtime = is_runtime,
+        .is_interpreter = !is_runtime && is_interpreter(slash && slash[1] ? slash + 1 : object),
         .is_foreign = (is_runtime ? is_system_path(file) : is_system_object(object)) || !*object ||
                       (*object == '[' && !is_runtime) || (file && is_library_source(file)),
     };

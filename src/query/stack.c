@@ -38,20 +38,24 @@ static void hide(struct dp_query *v)
     v->stack.n = n;
 }
 
-/* Places without a name that such a function calls are folded too. The last frame stays in any case. */
+/*
+ * Places without a name that such a function calls are folded too, and so is what an interpreter does for a function of
+ * its language. The last frame stays in any case.
+ */
 static void fold(struct dp_query *v)
 {
-    size_t n_passing = 0;
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t n_folded = 0;
     for (size_t i = 0; i + 1 < v->stack.n; i++) {
-        const struct dp_naming_frame *frame = &v->frames.at.at[v->stack.at[i]];
-        if (!frame->is_passing && !frame->is_unnamed)
+        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        if (frame->is_runtime || (!frame->is_passing && !frame->is_unnamed && !frame->is_interpreter))
             break;
-        if (frame->is_passing)
-            n_passing = i + 1;
+        if (frame->is_passing || frames[v->stack.at[i + 1]].is_runtime)
+            n_folded = i + 1;
     }
-    for (size_t i = n_passing; i < v->stack.n; i++)
-        v->stack.at[i - n_passing] = v->stack.at[i];
-    v->stack.n -= n_passing;
+    for (size_t i = n_folded; i < v->stack.n; i++)
+        v->stack.at[i - n_folded] = v->stack.at[i];
+    v->stack.n -= n_folded;
 }
 
 /* Removes native frames between two frames of a language: there its interpreter calls itself. */

@@ -15,19 +15,21 @@ class Fold {
 
     /*
      * By node: where its own value is shown when frames that pass an allocation on are folded into their callers, with the places
-     * without a name that they call. The first frame of a stack stays in any case.
+     * without a name that they call; and what an interpreter does is folded into the function of its language. The first frame of a
+     * stack stays in any case.
      */
     folded() {
         const {model, cache} = this;
         if (cache.foldedN === model.nNodes)
             return cache.folded;
-        const pass = Uint8Array.from(model.frames.items, f => (f.passes ? 1 : 0)), place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) ? 1 : 0));
+        const pass = Uint8Array.from(model.frames.items, f => (f.passes ? 1 : 0)), runtime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
+        const place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) || /^(lib)?(python|lua)/.test(baseName(f.library)) ? 1 : 0));
         const parent = model.parent.data, frame = model.frame.data;
         const to = new Int32Array(model.nNodes);
         for (let i = 1; i < to.length; i++) {
             to[i] = i;
-            for (let j = i; parent[j] > 0 && (pass[frame[j]] || place[frame[j]]); j = parent[j])
-                if (pass[frame[j]])
+            for (let j = i; parent[j] > 0 && !runtime[frame[j]] && (pass[frame[j]] || place[frame[j]]); j = parent[j])
+                if (pass[frame[j]] || runtime[frame[parent[j]]])
                     to[i] = parent[j];
         }
         cache.folded = to;

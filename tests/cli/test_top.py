@@ -179,6 +179,14 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                                             'outer': ('0', '9B'), 'main': ('0', '9B')})
         self.assertEqual(self.names('--raw', path)['call'], ('2B', '9B'))
 
+    def test_what_an_interpreter_does_for_a_function_counts_as_that_function(self):
+        path = self.file('p', [(['malloc', 'python3.11+0x12', '_PyObject_New', 'inner@a.py', 'python3.11+0x34', 'outer@a.py', 'main'], [1, 7, 1, 7]),
+                               (['malloc', '_PyObject_New', 'main'], [1, 2, 1, 2])], program='/usr/bin/python3.11')
+        self.assertEqual(self.names(path), {'inner': ('7B', '7B'), 'outer': ('0', '7B'), '_PyObject_New': ('2B', '2B'), 'main': ('0', '9B')})
+        self.assertEqual(self.names('--raw', path)['malloc'], ('9B', '9B'))
+        other = self.file('q', [(['malloc', 'numpy_resize', 'numpy.so+0x34', 'inner@a.py', 'main'], [1, 7, 1, 7])], program='/usr/lib/numpy.so')
+        self.assertEqual(next(iter(self.names(other))), 'numpy_resize')
+
     def test_allocators_of_known_programs_are_folded(self):
         for name in ['MemoryContextAllocZero', 'AllocSetContextCreateInternal', 'enlargeStringInfo', 'sqlite3DbStrNDup', 'ngx_create_pool', 'ngx_array_push_n', 'apr_pstrdup',
                      'strbuf_grow', 'xmemdupz', 'g_type_create_instance', 'g_object_new_with_properties', 'QArrayData::allocate', 'icu_72::UMemory::operator new']:
