@@ -189,6 +189,8 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
             continue;
         g->n_processes++;
         g->n_points = process->n_points > g->n_points ? process->n_points : g->n_points;
+        int64_t lived_ns = process->times_ns[process->n_points - 1] - process->start_ns;
+        g->longest_ns = lived_ns > g->longest_ns ? lived_ns : g->longest_ns;
         int64_t duration_ns = process->times_ns[process->n_points - 1] - process->times_ns[0];
         g->duration_ns = duration_ns > g->duration_ns ? duration_ns : g->duration_ns;
     }
@@ -301,8 +303,9 @@ static void print_empty(const struct dp_cli_growth *g)
     if (g->changes.n)
         return;
     if (g->is_series && g->n_points < 2)
-        puts("There is one tick only: nothing to compare. A shorter interval makes more:\n"
-             "deltaprof run -o interval=1s -- COMMAND");
+        printf("There is one tick only: nothing to compare. A shorter interval makes more:\n"
+               "deltaprof run -o interval=%s -- COMMAND\n",
+               dp_cli_interval(g->longest_ns));
     else
         puts("No stack changed. What is there: deltaprof top PATH");
 }

@@ -18,7 +18,7 @@ struct dp_cli_growth {
     int64_t before, after;                /* in all */
     bool is_series;
     size_t n_processes, n_points, n_files; /* of a series */
-    int64_t duration_ns;
+    int64_t duration_ns, longest_ns;       /* from the first tick to the last; from the start of a process */
 };
 
 /*

@@ -11,6 +11,18 @@
 
 #define MANY_PROGRAMS 8 /* are not all named */
 
+const char *dp_cli_interval(int64_t duration_ns)
+{
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } intervals[] = {{5000000000, "5s"}, {1000000000, "1s"}, {200000000, "200ms"}, {50000000, "50ms"}};
+    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++)
+        if (duration_ns >= 16 * intervals[i].ns)
+            return intervals[i].text;
+    return "10ms";
+}
+
 double dp_cli_percent(int64_t part, int64_t whole)
 {
     double percent = whole ? 100.0 * (double)part / (double)whole : 0;

@@ -13,4 +13,6 @@ void dp_cli_heading_empty(const struct dp_query *, size_t n_rows);
 /* Prints the losses recorded in the profiles. */
 void dp_cli_heading_losses(const struct dp_query *);
 
+/* An interval, as text, that gives a program that ran so long at least 16 ticks. */
+const char *dp_cli_interval(int64_t duration_ns);
 double dp_cli_percent(int64_t part, int64_t whole);

@@ -130,6 +130,7 @@ static int by_weight(const void *a, const void *b)
 static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
 {
     struct dp_query *v = &r->view;
+    v->argument = paths[0];
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");

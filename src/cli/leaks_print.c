@@ -176,13 +176,14 @@ static void print_heading(const struct dp_cli_leaks *r)
     printf("%s in use", bytes);
     if (fabs(r->in_use - r->in_use_before) > 0.01 * r->in_use_before) {
         dp_print_unit(bytes, sizeof bytes, (int64_t)r->in_use_before, "bytes");
-        printf(" at exit, %s at the last tick before", bytes);
+        printf(" at exit, %s a tick before", bytes);
     }
     printf(", %zu file%s, %s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
     if (most < DP_QUERY_TICKS_NEEDED)
         printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
-               "deltaprof run -o interval=1s -- COMMAND\n",
-               most, DP_QUERY_TICKS_NEEDED);
+               "deltaprof run -o interval=%s -- COMMAND\n"
+               "When the most memory was in use: deltaprof top --at peak %s\n",
+               most, DP_QUERY_TICKS_NEEDED, dp_cli_interval(longest_ns), r->view.argument);
 }
 
 int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)

@@ -95,18 +95,41 @@ static int by_time(const void *a, const void *b)
     return x->ns != y->ns ? (x->ns < y->ns) - (x->ns > y->ns) : (x->key > y->key) - (x->key < y->key);
 }
 
-/* The names of one stack from *at on, joined; *at moves behind them. */
+/* Whether these functions only start a program or a thread. */
+static bool is_start(const char *name, size_t n)
+{
+    static const char *const names[] = {"_start", "start_thread", "__clone",     "__clone3",
+                                        "clone",  "clone3",       "thread_start"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !strncmp(name, names[i], n))
+            return true;
+    return n > 12 && !strncmp(name, "__libc_start", 12);
+}
+
+/*
+ * Prints the names of one stack from *at on, as many as fit from its leaf on; *at moves behind them. What starts the
+ * program or the thread is left out, but not from a stack that has nothing else.
+ */
 static void join(struct waits *w, const char **at, const char *end, size_t n_columns)
 {
+    size_t n_more = 0;
     dp_vec_clear(&w->text);
     for (; *at < end && **at != WAITER_END; *at += strcspn(*at, "\x1f") + 1) {
-        int n = (int)strcspn(*at, "\x1f");
-        char *to = dp_vec_room(&w->text, (size_t)n + 4);
+        size_t n = strcspn(*at, "\x1f"), n_first = w->text.n;
+        if (n_first && (is_start(*at, n) || n_more || (n_columns && n_first + n + 12 > n_columns))) {
+            n_more += !is_start(*at, n);
+            continue;
+        }
+        char *to = dp_vec_room(&w->text, n + 4);
         if (to)
-            w->text.n += (size_t)sprintf(to, w->text.n ? " < %.*s" : "%.*s", n, *at);
+            w->text.n += (size_t)sprintf(to, n_first ? " < %.*s" : "%.*s", (int)n, *at);
     }
+    char more[32] = "";
+    if (n_more)
+        snprintf(more, sizeof more, " < %zu more", n_more);
     if (w->text.n)
-        dp_print_name(stdout, w->text.at, n_columns);
+        dp_print_name(stdout, w->text.at, n_columns > strlen(more) + 4 ? n_columns - strlen(more) : n_columns);
+    fputs(more, stdout);
     putchar('\n');
     *at += *at < end;
 }

@@ -55,6 +55,12 @@ class Leaks(Case):
     def traffic(self):
         return Site(['request', 'main'], 16384, lambda t: 2000, lambda t, live: live - 500)
 
+    def test_a_short_run_is_told_a_shorter_interval(self):
+        self.run_program([self.traffic()], n_ticks=2)
+        lines = self.run_it('leaks', self.dir.name).decode().splitlines()
+        self.assertEqual(lines[1:4], ['Too few ticks to see growth: 2, of 4 needed. A shorter interval makes more:', 'deltaprof run -o interval=1s -- COMMAND',
+                                      f'When the most memory was in use: deltaprof top --at peak {self.dir.name}'])
+
     def test_in_traffic_the_leak_is_found_and_nothing_else(self):
         for seed in range(5):
             self.run_program([self.traffic(), Site(['malloc', 'forget', 'on_error', 'main'], 4096, lambda t: 200, lambda t, live: 0)], seed)
@@ -136,7 +142,7 @@ class Leaks(Case):
         site = Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)
         self.run_program([site], at_exit=[], end=[])
         head = self.run_it('leaks', self.dir.name).decode().splitlines()[0]
-        self.assertRegex(head, r': 0 in use at exit, [\d.]+MB at the last tick before, ')
+        self.assertRegex(head, r': 0 in use at exit, [\d.]+MB a tick before, ')
 
     def test_so_few_ticks_are_no_verdict(self):
         self.run_program([Site(['forget', 'main'], 65536, lambda t: 20, lambda t, live: 0)], n_ticks=2)

@@ -41,6 +41,13 @@ class Waits(Case):
                              held by lock_it < serve < main
 ''')
 
+    def test_stacks_end_where_the_program_or_the_thread_starts(self):
+        path = self.file('p', [(SERVE, [3, 3000])], MUTEX, pairs=[
+            (1, 9, ['serve', 'loop', 'start_thread', '__clone3'], ['hold', 'main', '__libc_start_call_main', '_start']), (1, 5, ['_start'], ['start_thread', '_start'])])
+        self.assertEqual(self.run_it('waits', path).decode().split('\n')[1:5], [
+            '       9ns   64.3%        1  serve < loop', '                             held by hold < main',
+            '       5ns   35.7%        1  _start', '                             held by start_thread'])
+
     def test_the_two_kinds_of_profile_are_not_added_up(self):
         self.two()
         self.file('server.7.0001.mutex.pb.gz', [(CHECKPOINT, [1, 8000])], MUTEX, 10**18, 10, pairs=[(5, 8000, SERVE, CHECKPOINT)])
