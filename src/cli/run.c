@@ -183,7 +183,9 @@ static const char *way_to_see(const struct dp_launch_binary *elf)
     if (!strncmp(elf->own_malloc, "mi", 2))
         return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust";
     return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust; a jemalloc or tcmalloc is "
-           "seen if its symbols are present: do not strip the program, or link it with -Wl,--export-dynamic";
+           "seen if its symbols are present: do not strip the program, or link it with -Wl,--export-dynamic, and "
+           "without "
+           "optimization at link time";
 }
 
 /* Warns about memory that hooks cannot see, and says what shows it. */

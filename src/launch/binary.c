@@ -106,18 +106,26 @@ static bool names_own_malloc(const char *name)
     return false;
 }
 
-/* Whether the name is that of a function which installs hooks: jemalloc's or tcmalloc's. */
-static bool names_hooks(const char *name)
+/*
+ * Hooks of jemalloc or tcmalloc are installed by one function, which is believed to be theirs only if another name
+ * shows that too, as runtime_hooks/preload/inside.c does it. A jemalloc optimized at link time may lack the second.
+ */
+enum { INSTALLS_HOOKS = 1, IS_KNOWN = 2 };
+
+static unsigned hooks_by_name(const char *name)
 {
     static const char *const names[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
-            return true;
-    return false;
+            return INSTALLS_HOOKS;
+    return strstr(name, "je_hook_install") || strstr(name, "mallctlbymib") || !strncmp(name, "_ZN8tcmalloc", 12) ||
+                   !strcmp(name, "MallocHook_RemoveNewHook")
+               ? IS_KNOWN
+               : 0;
 }
 
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                         struct dp_launch_binary *elf)
+                         struct dp_launch_binary *elf, unsigned *hooks)
 {
     const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
     size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
@@ -137,8 +145,8 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
             elf->own_exported |= table->sh_type == SHT_DYNSYM;
         } else if (!*elf->own_malloc && names_own_malloc(name)) {
             copy(elf->own_malloc, sizeof elf->own_malloc, name);
-        } else if (names_hooks(name) && defined) {
-            elf->own_hooked = true;
+        } else if (defined && hooks_by_name(name)) {
+            *hooks |= hooks_by_name(name);
         } else if (!strcmp(name, "PyMem_SetAllocator") && defined) {
             elf->is_python = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
@@ -200,9 +208,11 @@ static void read_image(const struct image *image, struct dp_launch_binary *elf)
     const Elf64_Shdr *names = shdr && ehdr->e_shstrndx < n_shdr ? &shdr[ehdr->e_shstrndx] : NULL;
     for (size_t i = 0; names && i < n_shdr; i++)
         read_section_name(string(image, names->sh_offset, names->sh_size, shdr[i].sh_name), elf);
+    unsigned hooks = 0;
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if ((shdr[i].sh_type == SHT_DYNSYM || shdr[i].sh_type == SHT_SYMTAB) && shdr[i].sh_link < n_shdr)
-            read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf);
+            read_symbols(image, &shdr[i], &shdr[shdr[i].sh_link], elf, &hooks);
+    elf->own_hooked = hooks == (INSTALLS_HOOKS | IS_KNOWN);
     for (size_t i = 0; phdr && i < n_phdr && (!*elf->own_malloc || !strcmp(elf->own_malloc, "malloc")); i++)
         if (phdr[i].p_type == PT_LOAD && !(phdr[i].p_flags & PF_X))
             read_messages(image, &phdr[i], elf);

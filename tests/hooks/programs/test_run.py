@@ -240,6 +240,15 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertIn(f'({name})', done.stderr)
             self.assertIn(seen, done.stderr)
 
+    def test_an_allocator_whose_hooks_are_not_recognized_is_named(self):
+        own = ('#include <stddef.h>\nvoid *malloc(size_t n) { static char b[64]; (void)n; return b; }\n'
+               'int mallctl(void) { return 2; }\n%s\nint main(void) { return 0; }')
+        done = self.run_it('run', '-o', 'out=none', self.compile('own-mallctl', own % '', '-fno-builtin'))
+        self.assertEqual((done.returncode, done.stderr.count('contains its own malloc (malloc)')), (0, 1), done.stderr)
+        path = self.compile('own-known', own % 'int mallctlbymib(void) { return 2; }', '-fno-builtin')
+        done = self.run_it('run', '-o', 'out=none,inside=off', path)
+        self.assertIn('inside=on shows it', done.stderr)
+
     def test_an_allocator_without_symbols_is_known_by_its_messages(self):
         own = 'const char text[] = "%s";\nint main(void) { return text[0] == 0; }'
         for name, message in (('jemalloc', '<jemalloc>: Out of memory\\n'), ('mimalloc', 'mimalloc: warning: ')):
