@@ -24,7 +24,7 @@ static void let_go(const void *m, const struct deltaprof_site *site)
  * A thread that wants CPython's lock waits for the condition with a timeout, and the holder signals when it lets go: so
  * the condition stands for a lock with a holder. A thread that was told to let go waits for a second condition, without
  * a timeout, until another thread has taken the lock. During that time no thread holds the lock, so this wait is given
- * an address that no thread releases.
+ * an address that no thread unlocks.
  */
 static inline bool is_gil(const void *c, const void *m)
 {

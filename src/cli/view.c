@@ -211,8 +211,8 @@ static int add_all(struct view *v)
     return status ? status : add_all_loose(v);
 }
 
-/* Broken files among others are left out, and all is read again. */
-static int add_what_is_whole(struct view *v)
+/* As add_all, but without the files that are broken: all is then read again. */
+static int add_readable(struct view *v)
 {
     v->source.is_quiet = dp_query_may_sift(&v->paths);
     int status = add_all(v);
@@ -342,7 +342,7 @@ int dp_cli_view(int argc, char **argv)
     if (!status)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
-        status = add_what_is_whole(&v);
+        status = add_readable(&v);
     if (!status)
         status = write_file(&v);
     if (!status && v.n_left_out)

@@ -90,7 +90,7 @@ static void drop(struct dp_body *b)
 static void *run(void *arg)
 {
     struct dp_body *b = arg;
-    dp_thread_is_ours();
+    dp_thread_mark_own();
     dp_mem_yield(true);
     if (b->relayed)
         dp_relay_use();

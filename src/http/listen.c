@@ -151,7 +151,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
 
 static void *serve_apart(void *unused)
 {
-    dp_thread_is_ours();
+    dp_thread_mark_own();
     dp_alone_thread_begins();
     dp_relay_use();
     dp_mem_yield(true);
@@ -216,7 +216,7 @@ static void run_server(void)
 static void *run(void *unused)
 {
     bool is_closed, goes_on;
-    dp_thread_is_ours();
+    dp_thread_mark_own();
     dp_alone_thread_begins();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
     do {

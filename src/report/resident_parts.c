@@ -7,8 +7,8 @@
  * for 2 MiB at a time, so that no thread of the program waits for it. A process that changed its user may not read it:
  * then mincore says which pages are in memory, and all pages of writable file mappings that are count as private. A
  * page that was only read is the kernel's page of zeros, which pagemap does not tell from one shared with a forked
- * process: of those that nobody has alone, as many count as RssAnon leaves room for. Of address space beyond
- * LOOKED_AT_BYTES every k-th piece is looked at and counts k times.
+ * process: of pages that are not this process's alone, as many count as RssAnon leaves room for. Of address space
+ * beyond LOOKED_AT_BYTES every k-th piece is looked at and counts k times.
  *
  * A sampled block tells which mapping its allocator took it from. So the memory of any allocator is known by its
  * blocks, without asking it: what is resident in such a mapping, less what is in use there, is held by the allocator.

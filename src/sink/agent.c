@@ -218,7 +218,7 @@ static void look_for_alarms(void)
 
 static void *run(void *unused)
 {
-    dp_thread_is_ours();
+    dp_thread_mark_own();
     dp_alone_thread_begins();
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");

@@ -4,7 +4,7 @@
  *
  * A main thread that has left is a zombie, and counts. A thread of the profiler that just begins, or ends, is counted
  * by the kernel but not here; then there seems to be one thread more, and the next look decides. So a thread of the
- * program is never overlooked. Where there is no /proc (a chroot) nobody can tell, so the profiler's threads end as
+ * program is never overlooked. Without /proc (in a chroot) that is not known, so the profiler's threads end as
  * soon as main has left: the process must end. All accesses are relaxed: they are numbers, and publish nothing.
  */
 #include "sink/alone.h"

@@ -156,11 +156,11 @@ static void deliver(bool ordinary, int64_t deadline_ns)
     bool inside_malloc = deltaprof_is_guarded();
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    dp_tick_is_last(true);
+    dp_tick_set_last(true);
     if (!ordinary)
         dp_log_bypass(true);
     if (!ordinary && inside_malloc)
-        dp_tick_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
+        dp_tick_set_in_handler(true); /* the agent may need the allocator's lock that this thread holds */
     if (!write_in_time(ordinary && !inside_malloc, deadline_ns))
         say_late();
     talk();
@@ -190,9 +190,9 @@ void dp_exit_before_handlers(void)
     int saved = errno;
     dp_record_flush_bytes();
     int64_t kept = deltaprof_guard_enter();
-    dp_tick_is_exit(true);
+    dp_tick_set_exit(true);
     dp_store_relaxed(&process_exit.late, !write_in_time(true, dp_exit_deadline()));
-    dp_tick_is_exit(false);
+    dp_tick_set_exit(false);
     deltaprof_guard_exit(kept);
     errno = saved;
 }
@@ -232,7 +232,7 @@ void dp_exit_begins(void)
 
 void dp_exit_deliver_crash(void)
 {
-    dp_tick_in_handler(true);
+    dp_tick_set_in_handler(true);
     dp_store_relaxed(&process_exit.crashed, true);
     bool inside = dp_load_acquire(&process_exit.state) == UNDER_WAY &&
                   dp_load_relaxed(&process_exit.by) == (int32_t)syscall(SYS_gettid);
@@ -244,8 +244,8 @@ void dp_exit_deliver_crash(void)
 
 void dp_exit_cancelled(void)
 {
-    dp_tick_is_last(false);
-    dp_tick_in_handler(false);
+    dp_tick_set_last(false);
+    dp_tick_set_in_handler(false);
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.crashed, false);

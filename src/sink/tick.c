@@ -81,12 +81,12 @@ uint64_t dp_tick_files(void)
     return dp_load_relaxed(&tick.n_files);
 }
 
-void dp_tick_is_last(bool is)
+void dp_tick_set_last(bool is)
 {
     dp_store_relaxed(&tick.is_last, is);
 }
 
-void dp_tick_is_exit(bool is)
+void dp_tick_set_exit(bool is)
 {
     dp_store_relaxed(&tick.is_exit, is);
 }
@@ -107,7 +107,7 @@ static void covered(int64_t now_ns)
         dp_store_relaxed(&tick.covered_ns[kind], now_ns);
 }
 
-void dp_tick_in_handler(bool is)
+void dp_tick_set_in_handler(bool is)
 {
     dp_store_relaxed(&tick.in_handler, is);
 }

@@ -34,16 +34,16 @@ bool dp_tick_is_mine(void);
 int dp_tick_crashed(int64_t deadline_ns);
 
 /* At exit: logs a failed tick as lost, not as pending, because no tick follows. */
-void dp_tick_is_last(bool is);
+void dp_tick_set_last(bool is);
 
-/* Whether ticks are said to be those at the begin of the process's end, before handlers and destructors ran. */
-void dp_tick_is_exit(bool is);
+/* While set, profiles have the comment #exit: the process begins to end, and no handler or destructor has run. */
+void dp_tick_set_exit(bool is);
 
 /* Sampled bytes in use at the highest tick that was written; 0: none was. */
 int64_t dp_tick_highest(void);
 
 /* Makes every later tick, the agent's too, work as dp_tick_last does. Async-signal-safe. */
-void dp_tick_in_handler(bool is);
+void dp_tick_set_in_handler(bool is);
 
 /* When files had all events of a kind last (dp_clock_ns): the end of the last tick without an error, or the start. */
 int64_t dp_tick_covered_ns(unsigned kind);

@@ -265,7 +265,7 @@ uint64_t dp_thread_random(void)
     return dp_random_next(&self->random);
 }
 
-void dp_thread_is_ours(void)
+void dp_thread_mark_own(void)
 {
     struct dp_thread *self = dp_thread_self();
     self->ours = 1;

@@ -137,8 +137,8 @@ void dp_thread_never_wait(void);
 /* 64 random bits, for decisions of this thread. Context: hook. */
 uint64_t dp_thread_random(void);
 
-/* Marks the calling thread as one of the profiler: its countdown stays guarded, even after guard_reset. */
-void dp_thread_is_ours(void);
+/* Marks the calling thread as the profiler's own: its countdown stays guarded, even after guard_reset. */
+void dp_thread_mark_own(void);
 
 /*
  * In a forked child: frees the blocks of other threads, and makes this thread's random numbers differ from its

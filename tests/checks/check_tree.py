@@ -121,6 +121,12 @@ class Tree(unittest.TestCase):
         for room, n in Counter(map(os.path.dirname, rooms)).items():
             self.assertLessEqual(n, MOST_FILES, f'{room}/ has {n} files beside meson.build; a room has no more than {MOST_FILES}')
 
+    def test_predicates_return_bool(self):
+        predicate = re.compile(r'^(?=\w)[^\n;{]*?\b(\w+)[ *]+(\w+_(?:is|are|has|may|can|was)_\w+)\(', re.M)
+        found = [(name, *p) for name in FILES if re.match(r'(src|include|runtime_hooks)/.*\.[ch]$', name) for p in predicate.findall(text(name))]
+        self.assertGreater(len(found), 50)
+        self.assertEqual([f for f in found if f[1] != 'bool'], [])
+
     def test_the_readme_names_every_room(self):
         rooms = {f.split('/')[1] for f in FILES if re.match(r'src/[^/]+/', f)}
         rows = text('README.md').split('| in `src` |')[1].split('\n\n')[0].split('\n')[2:]

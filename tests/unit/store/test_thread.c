@@ -192,7 +192,7 @@ static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **stat
 
 static void *ours(void *arg)
 {
-    dp_thread_is_ours();
+    dp_thread_mark_own();
     deltaprof_guard_reset();
     *(bool *)arg = dp_thread_guarded(dp_thread_self());
     return NULL;
