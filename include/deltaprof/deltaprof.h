@@ -132,6 +132,14 @@ DELTAPROF_API void deltaprof_label_pop(void);
 DELTAPROF_API uint32_t deltaprof_labels_swap(uint32_t set);
 
 /*
+ * The trace context of the calling thread, as in W3C's traceparent: 16 bytes of trace id and 8 of span id. Until it is
+ * set again, the thread's events (the key `events`) have the labels trace_id and span_id, in hex, which OTLP has as a
+ * link. Other profiles do not have it, so it may differ for each request. NULL and NULL: none. Context: any, signal
+ * handlers too; a few ns.
+ */
+DELTAPROF_API void deltaprof_trace_set(const unsigned char *trace_id, const unsigned char *span_id);
+
+/*
  * Numbers of events, memory and losses. Counters grow for the life of the process; in a forked child they begin at the
  * fork.
  */

@@ -7,6 +7,8 @@
  */
 #include "record/labels.h"
 
+#include "store/events.h"
+
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/locks.h>
 #include <errno.h>
@@ -135,6 +137,11 @@ void deltaprof_label_pop(void)
         thread->labels_lost--;
     else
         thread->labels = dp_label_set_parent(thread->labels);
+}
+
+void deltaprof_trace_set(const unsigned char *trace_id, const unsigned char *span_id)
+{
+    dp_events_trace(trace_id, span_id);
 }
 
 uint32_t deltaprof_labels_swap(uint32_t set)

@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { N_TYPES = 6, N_LABELS = 3 };
+enum { N_TYPES = 6, N_LABELS = 5 };
 
 static const struct dp_encode_value_type types[N_TYPES] = {
     {"alloc_objects", "count"}, {"alloc_space", "bytes"},       {"contentions", "count"},
@@ -51,9 +51,10 @@ struct pass {
 static unsigned survey(struct pass *p)
 {
     struct dp_timed_event event;
-    unsigned kinds = 0;
-    for (uint64_t i = p->first; i < p->end; i++) {
-        if (!dp_events_read(i, &event)) {
+    unsigned kinds = 0, n = 1;
+    for (uint64_t i = p->first; i < p->end; i += n) {
+        n = dp_events_read(i, &event);
+        if (!n) {
             p->end = i;
             break;
         }
@@ -93,6 +94,30 @@ static int64_t string(struct pass *p, const char *text)
     return dp_encode_string(p->encode, text, strlen(text));
 }
 
+static int64_t hex(struct pass *p, const void *bytes, size_t n_bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *at = bytes;
+    char text[32];
+    for (size_t i = 0; i < n_bytes; i++) {
+        text[2 * i] = digits[at[i] >> 4];
+        text[2 * i + 1] = digits[at[i] & 15];
+    }
+    return dp_encode_string(p->encode, text, 2 * n_bytes);
+}
+
+/* Labels of the thread with these keys win: no key may stand twice. */
+static size_t trace_labels(struct pass *p, const struct dp_timed_event *event, struct dp_encode_label *labels, size_t n)
+{
+    int64_t key_trace = string(p, "trace_id"), key_span = string(p, "span_id");
+    for (size_t i = 0; i < n; i++)
+        if (labels[i].key == key_trace || labels[i].key == key_span)
+            return 0;
+    labels[n] = (struct dp_encode_label){.key = key_trace, .str = hex(p, event->trace, 16)};
+    labels[n + 1] = (struct dp_encode_label){.key = key_span, .str = hex(p, event->trace + 2, 8)};
+    return 2;
+}
+
 static size_t time_labels(struct pass *p, const struct dp_timed_event *event, struct dp_encode_label *labels)
 {
     size_t n = 0;
@@ -109,13 +134,16 @@ static void samples(struct pass *p)
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX + N_LABELS];
     struct dp_timed_event event;
-    for (uint64_t i = p->first; i < p->end && !p->locations->err; i++) {
+    unsigned n = 1;
+    for (uint64_t i = p->first; i < p->end && !p->locations->err; i += n) {
         int64_t values[N_TYPES] = {0};
-        dp_events_read(i, &event);
+        n = dp_events_read(i, &event);
         const struct dp_emit_source *source = &p->sources[event.kind];
         struct dp_row row = {.id = event.record};
         size_t depth = source->stack(source->ctx, p->locations, &row, stack);
         size_t n_labels = source->labels(source->ctx, p->encode, &row, labels);
+        if (event.is_traced)
+            n_labels += trace_labels(p, &event, labels, n_labels);
         n_labels += time_labels(p, &event, labels + n_labels);
         values[first_type[event.kind]] = event.n;
         values[first_type[event.kind] + 1] = event.value;

@@ -13,7 +13,9 @@
  *    while the reader still reads the old event.
  * 4. A full ring loses the newest events, and counts them. A writer tries TRIES times to take a number, so that it ends
  *    whatever other threads do.
- * 5. A thread that is stopped while it fills its slot holds the reader back there until the next tick. No thread waits.
+ * 5. An event of a thread with a trace context takes two numbers at once. The second slot has the trace, and is filled
+ *    first, so that the stamp of the first slot covers both.
+ * 6. A thread that is stopped while it fills its slot holds the reader back there until the next tick. No thread waits.
  */
 #include "store/events.h"
 
@@ -23,14 +25,22 @@
 #include "store/thread.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { TRIES = 64 };
 
+enum { TRACED = 1u << 31 }; /* in `kind`: the trace is in the next slot */
+
 struct slot {
-    int64_t time_ns, duration_ns, n, value;
+    union {
+        struct {
+            int64_t time_ns, duration_ns, n, value;
+        };
+        uint64_t trace[3];
+    };
     dp_record_id record;
     int32_t tid;
     uint32_t kind;
@@ -67,6 +77,20 @@ void dp_events_fork_child(void)
         madvise(slots, n_slots * sizeof *slots, MADV_DONTNEED);
 }
 
+/* A signal handler between two stores finds no trace. */
+void dp_events_trace(const void *trace_id, const void *span_id)
+{
+    struct dp_thread *self = dp_thread_self();
+    self->traced = 0;
+    dp_fence_signal();
+    if (!trace_id || !span_id)
+        return;
+    memcpy(self->trace, trace_id, 16);
+    memcpy(self->trace + 2, span_id, 8);
+    dp_fence_signal();
+    self->traced = 1;
+}
+
 static int32_t thread_id(void)
 {
     struct dp_thread *self = dp_thread_self();
@@ -80,14 +104,17 @@ void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t v
 {
     if (!dp_load_acquire(&dp_events_on)) /* [RING] */
         return;
-    uint64_t number = dp_load_relaxed(&head);
+    const struct dp_thread *self = dp_thread_self();
+    uint64_t number = dp_load_relaxed(&head), n_more = self->traced ? 1 : 0;
     int tries = TRIES;
     do {
-        if (number - dp_load_acquire(&tail) >= n_slots || !tries--) { /* [TAIL] */
+        if (number + n_more - dp_load_acquire(&tail) >= n_slots || !tries--) { /* [TAIL] */
             dp_stats_add(DP_STAT_EVENTS_LOST, 1);
             return;
         }
-    } while (!dp_cas_relaxed(&head, &number, number + 1));
+    } while (!dp_cas_relaxed(&head, &number, number + 1 + n_more));
+    if (n_more)
+        memcpy(slots[(number + 1) & (n_slots - 1)].trace, self->trace, sizeof self->trace);
     struct slot *slot = &slots[number & (n_slots - 1)];
     slot->time_ns = end_ns ? end_ns : dp_clock_ns();
     slot->duration_ns = duration_ns;
@@ -95,7 +122,7 @@ void dp_events_add_slow(unsigned kind, dp_record_id record, int64_t n, int64_t v
     slot->value = value;
     slot->record = record;
     slot->tid = thread_id();
-    slot->kind = kind;
+    slot->kind = kind | (n_more ? TRACED : 0);
     dp_store_release(&slot->stamp, (uint32_t)number + 1); /* [EVENT] */
 }
 
@@ -107,19 +134,22 @@ void dp_events_range(uint64_t *first, uint64_t *end)
     *end = dp_load_relaxed(&head);
 }
 
-bool dp_events_read(uint64_t number, struct dp_timed_event *event)
+unsigned dp_events_read(uint64_t number, struct dp_timed_event *event)
 {
     const struct slot *slot = &slots[number & (n_slots - 1)];
     if (dp_load_acquire(&slot->stamp) != (uint32_t)number + 1) /* [EVENT] */
-        return false;
+        return 0;
     *event = (struct dp_timed_event){.time_ns = slot->time_ns,
                                      .duration_ns = slot->duration_ns,
                                      .n = slot->n,
                                      .value = slot->value,
                                      .record = slot->record,
                                      .tid = slot->tid,
-                                     .kind = slot->kind};
-    return true;
+                                     .kind = slot->kind & ~TRACED,
+                                     .is_traced = slot->kind & TRACED};
+    if (event->is_traced)
+        memcpy(event->trace, slots[(number + 1) & (n_slots - 1)].trace, sizeof event->trace);
+    return event->is_traced ? 2 : 1;
 }
 
 void dp_events_drop(uint64_t end)

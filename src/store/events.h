@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One event, in the weight that its record counts it with. */
+/* One event, in the weight that its record counts it with. With a trace it takes two places of the ring. */
 struct dp_timed_event {
     int64_t time_ns;     /* when it ended (dp_clock_ns) */
     int64_t duration_ns; /* of a wait, or of the waits that an unlock ended; heap: 0 */
@@ -21,7 +21,9 @@ struct dp_timed_event {
     int64_t value;       /* bytes or delay */
     dp_record_id record; /* of its kind; never changes its meaning */
     int32_t tid;
-    uint32_t kind; /* DP_KIND_* */
+    uint32_t kind;     /* DP_KIND_* */
+    bool is_traced;    /* whether the thread had a trace context */
+    uint64_t trace[3]; /* its bytes: 16 of the trace id, 8 of the span id */
 };
 
 extern _Atomic bool dp_events_on;
@@ -39,6 +41,9 @@ static inline void dp_events_add(unsigned kind, dp_record_id record, int64_t n, 
         dp_events_add_slow(kind, record, n, value, end_ns, duration_ns);
 }
 
+/* Sets the calling thread's trace context: 16 bytes and 8, or NULL and NULL. Context: any. */
+void dp_events_trace(const void *trace_id, const void *span_id);
+
 /* In a forked child: empties the ring. Only stores and madvise. */
 void dp_events_fork_child(void);
 
@@ -47,8 +52,8 @@ void dp_events_fork_child(void);
 /* The events now in the ring: numbers from `first` on, below `end`. */
 void dp_events_range(uint64_t *first, uint64_t *end);
 
-/* Reads event `number` of the range. False: its thread is still writing it. */
-bool dp_events_read(uint64_t number, struct dp_timed_event *event);
+/* Reads event `number` of the range. Returns how far the next one is; 0: its thread is still writing this one. */
+unsigned dp_events_read(uint64_t number, struct dp_timed_event *event);
 
 /* Drops the events below `end`. */
 void dp_events_drop(uint64_t end);

@@ -3,6 +3,7 @@
 import glob
 import os
 import subprocess
+import sys
 
 import reader
 from harness import BUILD, main, new_directory, profiles, run, victim
@@ -77,6 +78,35 @@ def that_a_short_wait_says_how_long_it_was_and_how_many_it_stands_for():
     r = run([victim('events')], 'events=on,block_rate=1h,mutex_rate=0,heap_rate=0,interval=1h')
     for s, labels in samples(r):
         assert s.values['delay'] == 3600 * 10**9 > labels['duration'] > 0, (s, labels)
+
+
+TRACED = """
+import ctypes, threading
+set_trace = ctypes.CDLL(None).deltaprof_trace_set
+def request(n):
+    set_trace(bytes([n] * 16), bytes([n] * 8))
+    kept = [bytearray(70000 + n) for _ in range(n)]
+    set_trace(None, None)
+    kept.append(bytearray(70000))
+for n in range(1, 50):
+    thread = threading.Thread(target=request, args=(n,))
+    thread.start()
+    thread.join()
+"""
+
+
+def that_a_trace_context_is_in_the_events_of_its_request_and_in_no_other_profile():
+    r = run([sys.executable, '-S', '-c', TRACED], f'{EXACT},interval=1h,python=off', timeout=120)
+    loaded = samples(r)
+    for n in range(1, 50):
+        mine = [(s, labels) for s, labels in loaded if labels.get('trace_id') == f'{n:02x}' * 16]
+        blocks = [s for s, _ in mine if s.values['alloc_space'] in range(70000 + n, 70000 + n + 100)]
+        assert len(blocks) == n and {labels['span_id'] for _, labels in mine} == {f'{n:02x}' * 8}, (n, mine)
+    assert len([s for s, labels in loaded if 70000 <= s.values['alloc_space'] < 70100 and 'trace_id' not in labels]) == 49
+    assert not any('trace_id' in dict(s.labels) for p in profiles(r) for s in p.samples)
+    otlp = b''.join(subprocess.run([DELTAPROF, 'convert', path, '--to', 'otlp'], capture_output=True, check=True).stdout
+                    for path in reader.files(r.out, 'events'))
+    assert all(bytes([n] * 16) in otlp and bytes([n] * 8) in otlp for n in range(1, 50)), 'each is a link'
 
 
 def that_events_lost_by_a_full_ring_are_counted_and_are_in_the_profile():

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,12 +23,16 @@ static uint64_t lost(void)
 /* Reads and drops all; returns how many there were. */
 static uint64_t take(struct dp_timed_event *last)
 {
-    uint64_t first, end, i;
+    uint64_t first, end, i, n_events = 0;
     dp_events_range(&first, &end);
-    for (i = first; i < end && dp_events_read(i, last); i++)
-        continue;
+    for (i = first; i < end; n_events++) {
+        unsigned n = dp_events_read(i, last);
+        if (!n)
+            break;
+        i += n;
+    }
     dp_events_drop(i);
-    return i - first;
+    return n_events;
 }
 
 static void off_nothing_is_kept(void **state)
@@ -81,10 +86,34 @@ static void a_full_ring_keeps_the_first_and_counts_the_rest(void **state)
     assert_int_equal(event.value, 77);
 }
 
+static void a_trace_is_that_of_the_thread_and_takes_a_second_place(void **state)
+{
+    struct dp_timed_event event;
+    uint64_t before = lost();
+    dp_events_trace("0123456789abcdef", "ABCDEFGH");
+    dp_events_add(DP_KIND_BLOCK, 7, 3, 400, 12345, 50);
+    assert_int_equal(take(&event), 1);
+    assert_true(event.is_traced && !memcmp(event.trace, "0123456789abcdefABCDEFGH", 24));
+    assert_true(event.kind == DP_KIND_BLOCK && event.value == 400 && event.time_ns == 12345 && event.n == 3);
+    for (int64_t i = 0; i < N; i++)
+        dp_events_add(DP_KIND_HEAP, 1, 1, i, 0, 0);
+    assert_int_equal(lost() - before, N / 2);
+    assert_int_equal(take(&event), N / 2);
+    dp_events_trace(NULL, NULL);
+    dp_events_add(DP_KIND_HEAP, 1, 1, 5, 0, 0);
+    assert_int_equal(take(&event), 1);
+    assert_false(event.is_traced);
+}
+
 static void *add_many(void *unused)
 {
-    for (int64_t i = 1; i <= EACH; i++)
+    for (int64_t i = 1; i <= EACH; i++) {
+        if (i % 3 == 0)
+            dp_events_trace(&(int64_t[2]){i, i}, &i);
+        else
+            dp_events_trace(NULL, NULL);
         dp_events_add(DP_KIND_HEAP, 1, 1, i, i, 0);
+    }
     return unused;
 }
 
@@ -99,11 +128,15 @@ static void *take_many(void *sum)
         uint64_t first, end, i;
         again = !dp_load_acquire(&over);
         dp_events_range(&first, &end);
-        for (i = first; i < end; i++) {
+        for (i = first; i < end;) {
             struct dp_timed_event event;
-            unsigned t = 0;
-            if (!dp_events_read(i, &event))
+            unsigned t = 0, n = dp_events_read(i, &event);
+            if (!n)
                 break;
+            i += n;
+            assert_int_equal(event.is_traced, event.value % 3 == 0);
+            for (int k = 0; k < 3 && event.is_traced; k++)
+                assert_int_equal(event.trace[k], event.value);
             while (t < N_THREADS - 1 && tids[t] && tids[t] != event.tid)
                 t++;
             tids[t] = event.tid;
@@ -154,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(off_nothing_is_kept),
         cmocka_unit_test(an_event_comes_out_as_it_went_in),
+        cmocka_unit_test(a_trace_is_that_of_the_thread_and_takes_a_second_place),
         cmocka_unit_test(a_full_ring_keeps_the_first_and_counts_the_rest),
         cmocka_unit_test(many_threads_lose_nothing_but_what_is_counted),
         cmocka_unit_test(a_child_begins_with_an_empty_ring),
