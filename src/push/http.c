@@ -217,7 +217,10 @@ static void judge(struct dp_push_http *h, const struct dp_push_target *target, C
     }
     bool is_complete = h->n_given == h->body->bytes.n && (size_t)n_sent >= h->body->bytes.n;
     reply->verdict = is_complete ? DP_PUSH_UNKNOWN : DP_PUSH_LATER;
-    snprintf(reply->why, sizeof reply->why, "%s", *h->failure ? h->failure : curl_easy_strerror(code));
+    snprintf(reply->why, sizeof reply->why, "%s",
+             code == CURLE_ABORTED_BY_CALLBACK ? "the pusher was asked to end before an answer came"
+             : *h->failure                     ? h->failure
+                                               : curl_easy_strerror(code));
 }
 
 int dp_push_http_send(struct dp_push_http *h, const struct dp_push_target *target, const struct dp_push_body *body,
