@@ -6,6 +6,8 @@
  * Each pointer first points to a resolver that finds all functions and forwards the call: ld.so calls malloc before any
  * constructor runs.
  *
+ * Most functions are found without the loader (lookup.c), which gives the same answers sooner.
+ *
  * During the search for the malloc group the resolvers of that group use the arena, in any thread; they do not wait,
  * because the caller may be dlsym in the searching thread. The pointers of the group are replaced together, when all
  * are known, so no block is freed by another allocator. Two threads that search at the same time store the same values.
@@ -25,6 +27,7 @@
  */
 #include "arena.h"
 #include "hook.h"
+#include "lookup.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -146,13 +149,16 @@ static void *look(const char *name, const char *version, bool is_first)
 }
 #endif
 
-/* Returns 1 if the function was found and stored. */
+#if defined(__x86_64__)
+#define VERSION(version) version
+#else
+#define VERSION(version) ""
+#endif
+
+/* Stores the next definition. Returns 1 if there is one. */
 static int next(const char *name, const char *version, void **slot, bool is_first)
 {
-#if !defined(__x86_64__)
-    version = NULL;
-#endif
-    void *real = version ? look(name, version, is_first) : NULL;
+    void *real = *version ? look(name, version, is_first) : NULL;
     if (!real)
         real = look(name, NULL, is_first);
     if (real)
@@ -161,34 +167,79 @@ static int next(const char *name, const char *version, void **slot, bool is_firs
 }
 
 #define NEXT(name, result, parameters, arguments, version) \
-    n_missing += !next(#name, version, (void **)&dp_real.name, is_first);
-#define FIND(name, result, parameters, arguments, version) \
-    n_missing += !next(#name, version, (void **)&found.name, is_first);
-#define TAKE(name, result, parameters, arguments, version) SET(&dp_real.name, found.name);
+    n_missing += !next(#name, VERSION(version), (void **)&dp_real.name, is_first);
+
+/* The functions of libc, in the order of their pointers in dp_real: names and versions, as dp_lookup_libc takes them.
+ */
+#define NAME(name, result, parameters, arguments, version) #name "\0" VERSION(version) "\0"
+#define ONE(name, result, parameters, arguments, version)  +1
+static const char names[] = DP_SYMBOLS_MALLOC(NAME) DP_SYMBOLS_LIBC(NAME);
+enum { N_MALLOC = 0 DP_SYMBOLS_MALLOC(ONE), N_LIBC = N_MALLOC DP_SYMBOLS_LIBC(ONE) };
+_Static_assert(offsetof(struct dp_real, malloc) + N_LIBC * sizeof(void *) <= offsetof(struct dp_real, _Znwm), "no gap");
+
+static const char *after(const char *name)
+{
+    const char *version = name + strlen(name) + 1;
+    return version + strlen(version) + 1;
+}
+
+/*
+ * Looks all of them up without the loader. The loader confirms the first; else this object is not where its search
+ * order has a preloaded one, and the loader has to be asked for all.
+ */
+static void look_up_all(void *found[N_LIBC])
+{
+    size_t i = 0;
+    const char *name = names;
+    dp_lookup_libc(names, N_LIBC, found);
+    for (; i < N_LIBC && !found[i]; i++)
+        name = after(name);
+    if (i < N_LIBC && look(name, NULL, true) != found[i])
+        memset(found, 0, N_LIBC * sizeof *found);
+}
+
+/* Asks the loader for those that are still unknown, from the i-th on. Returns how many it does not know. */
+static int ask(const char **name, size_t i, size_t end, void *found[N_LIBC])
+{
+    int n_missing = 0;
+    for (; i < end; i++) {
+        if (!found[i])
+            n_missing += !next(*name, *name + strlen(*name) + 1, &found[i], true);
+        *name = after(*name);
+    }
+    return n_missing;
+}
+
+static void store(size_t i, size_t end, void *const found[N_LIBC])
+{
+    void **real = (void **)&dp_real.malloc;
+    for (; i < end; i++)
+        if (found[i])
+            SET(&real[i], found[i]);
+}
 
 /* Not NULL if libstdc++ or libc++ is in the global scope: saves a C program twenty searches. */
 extern void __cxa_throw(void) __attribute__((weak));
 
 void dp_real_resolve(void)
 {
-    int n_missing = 0, saved_errno = errno;
-    bool is_first = true;
+    int saved_errno = errno;
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVED)
         return;
     int64_t kept = deltaprof_guard_enter();
     __atomic_store_n(&state, RESOLVING, __ATOMIC_RELAXED);
-    struct {
-        DP_SYMBOLS_MALLOC(DP_REAL_MEMBER)
-    } found;
-    DP_SYMBOLS_MALLOC(FIND)
-    if (n_missing) {
+    void *found[N_LIBC];
+    const char *name = names;
+    look_up_all(found);
+    if (ask(&name, 0, N_MALLOC, found)) {
         static const char line[] = "deltaprof: the preload object stands behind libc, where it cannot work\n";
         (void)!write(STDERR_FILENO, line, sizeof line - 1);
         abort();
     }
-    DP_SYMBOLS_MALLOC(TAKE)
+    store(0, N_MALLOC, found);
     __atomic_store_n(&state, RESOLVED, __ATOMIC_RELAXED);
-    DP_SYMBOLS_LIBC(NEXT)
+    ask(&name, N_MALLOC, N_LIBC, found);
+    store(N_MALLOC, N_LIBC, found);
     deltaprof_guard_exit(kept);
     errno = saved_errno;
 }
@@ -288,7 +339,7 @@ void *dp_real_look_up(const char *name)
     int saved_errno = errno;
     int64_t kept = deltaprof_guard_enter();
     void *real = NULL;
-    if (!next(name, NULL, &real, false)) {
+    if (!next(name, "", &real, false)) {
         real = find_loaded(name);
         dlerror(); /* the program must not see errors of this search */
     }

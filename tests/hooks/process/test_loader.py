@@ -57,6 +57,19 @@ def that_stacks_through_a_plugin_are_whole_from_its_first_call():
         assert through and all('main' in n[-4:] or '_start' in n[-1] for n in through), through[:3]
 
 
+def that_an_interposer_between_the_hooks_and_libc_is_called():
+    """Functions of libc are looked up without the loader only where no other object defines them."""
+    behind = os.path.join(HOOKS, 'libbehind_locks.so')
+    alone = run([victim('behind_locks')], preload=False, behind=[behind])
+    assert 'behind: 3 mutex, 2 rwlock, 5 sigaction' in alone.stderr, alone.stderr
+    for first, argv in (([behind], [victim('behind_locks')]),
+                        ([os.path.join(HOOKS, 'libbehind.so'), behind], [victim('behind_locks')])):
+        r = run(argv, 'heap_rate=1,signals=off', behind=first)
+        assert r.status == 0 and 'behind: 3 mutex, 2 rwlock,' in r.stderr, (r.status, r.stderr)
+        assert int(r.stderr.split(' sigaction')[0].split()[-1]) >= 5, r.stderr
+        assert {'main'} <= names_in(r, program='victim_behind_locks')
+
+
 def that_a_module_that_does_not_load_is_named_with_the_loaders_reason():
     where = new_directory()
     core, module = os.path.join(where, 'libdeltaprof.so.0'), os.path.join(where, 'modules/http.so')

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* lookup.h - finds functions of libc without the loader. */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * Looks up n functions. names: for each its name, then its symbol version or "" for the default one, each ended by a
+ * zero byte. Stores in found[i] the function that RTLD_NEXT would find, or NULL: unknown, ask dlsym. Takes no lock and
+ * no memory. Context: any; it finds nothing once the process has threads.
+ */
+void dp_lookup_libc(const char *names, size_t n, void **found);
