@@ -43,6 +43,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -127,6 +128,12 @@ static void say_start(const struct dp_config *conf)
            conf->out[0] ? conf->out : "none");
 }
 
+/* libc knows of its own threads. Threads that were made without it before this are met at a later poll. */
+static bool has_threads(void)
+{
+    return !__libc_single_threaded && dp_process_threads() > 1;
+}
+
 static int start(const struct dp_config *conf, bool preloaded)
 {
     dp_core.alone = preloaded;
@@ -150,7 +157,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (conf->listen[0])
         dp_listen_init(conf);
     say_start(conf);
-    if (!preloaded || conf->listen[0] || dp_process_threads() > 1)
+    if (!preloaded || conf->listen[0] || has_threads())
         dp_agent_start();
     /* no warning if a heap is registered: a runtime reports its allocations */
     if (!dp_load_relaxed(&dp_core.hooks) && !dp_heap_name(1))

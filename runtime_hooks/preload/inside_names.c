@@ -3,8 +3,8 @@
  * inside_names.c - reads the functions of the running executable from its file.
  *
  * The loader knows exported functions only; an allocator that was linked in is seldom exported. Most programs have no
- * such allocator, so the table of names is searched as one text first. The file is the running program's, but every
- * offset is checked against its size.
+ * such allocator, so the table of names is searched as one text first. A program with less code than such an allocator
+ * has is not read at all. The file is the running program's, but every offset is checked against its size.
  */
 #include "inside.h"
 
@@ -17,6 +17,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { CODE_MIN = 48 << 10 }; /* the least code of an allocator: a third of what gperftools' smallest one has */
 
 struct image {
     const char *bytes;
@@ -86,9 +88,22 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
     }
 }
 
+/* The bytes of code in the executable, by the program headers that the kernel shows. */
+static size_t code_bytes(void)
+{
+    const ElfW(Phdr) *phdr = (const void *)getauxval(AT_PHDR);
+    size_t n = phdr ? getauxval(AT_PHNUM) : 0, n_bytes = phdr ? 0 : CODE_MIN;
+    for (size_t i = 0; i < n; i++)
+        if (phdr[i].p_type == PT_LOAD && phdr[i].p_flags & PF_X)
+            n_bytes += phdr[i].p_memsz;
+    return n_bytes;
+}
+
 void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx)
 {
     struct stat st;
+    if (code_bytes() < CODE_MIN)
+        return;
     int saved_errno = errno, fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
         struct image image = {.n_bytes = (size_t)st.st_size};

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* system calls that older headers do not name */
@@ -51,6 +52,20 @@ static bool same_file(int fd)
     return fstat(fd, &st) == 0 && st.st_dev == the_log.dev && st.st_ino == the_log.ino && st.st_rdev == the_log.rdev;
 }
 
+/* open_terminal compares the file that has this name. So a name may be made from the numbers of the device, where the
+ * kernel has given those a meaning (admin-guide/devices.txt): the first look of a process into /proc is dear. */
+static void name_terminal(dev_t device)
+{
+    enum { MEMORY = 1, PTY_FIRST = 136, PTY_LAST = 143 };
+    ssize_t n = 0;
+    if (major(device) >= PTY_FIRST && major(device) <= PTY_LAST)
+        n = (ssize_t)dp_text_format(the_log.terminal, sizeof the_log.terminal, "/dev/pts/%u",
+                                    (major(device) - PTY_FIRST) * 256 + minor(device));
+    else if (major(device) != MEMORY) /* /dev/null is no terminal */
+        n = readlink("/proc/self/fd/2", the_log.terminal, sizeof the_log.terminal);
+    the_log.terminal[n < 0 || n == sizeof the_log.terminal ? 0 : n] = 0;
+}
+
 void dp_log_init(const char *where)
 {
     int saved = errno;
@@ -63,10 +78,8 @@ void dp_log_init(const char *where)
     the_log.dev = st.st_dev;
     the_log.ino = st.st_ino;
     the_log.rdev = st.st_rdev;
-    ssize_t n = the_log.has_stderr && S_ISCHR(st.st_mode)
-                    ? readlink("/proc/self/fd/2", the_log.terminal, sizeof the_log.terminal)
-                    : 0;
-    the_log.terminal[n < 0 || n == sizeof the_log.terminal ? 0 : n] = 0;
+    if (the_log.has_stderr && S_ISCHR(st.st_mode))
+        name_terminal(st.st_rdev);
     errno = saved;
 }
 

@@ -67,13 +67,34 @@ static const char *behind(char *path, size_t room)
     return base_name(path);
 }
 
-/* NULL: executed by descriptor, without a name. */
-static const char *executed(void)
+/* The path given to execve. NULL: executed by descriptor, without a name. */
+static const char *executed_path(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
     if (!path || strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0 || !*base_name(path))
         return NULL;
-    return base_name(path);
+    return path;
+}
+
+static const char *executed(void)
+{
+    const char *path = executed_path();
+    return path ? base_name(path) : NULL;
+}
+
+/*
+ * Whether the file that was really executed is known to have that name too: the path is no link, and it is no script,
+ * for which the kernel makes the interpreter's path argument 0. The first look of a process into /proc is dear.
+ */
+static bool is_executed_itself(void)
+{
+    char unused;
+    int saved = errno;
+    const char *path = executed_path(), *argument = program_invocation_name;
+    bool is = path && argument && strcmp(base_name(argument), base_name(path)) == 0 &&
+              readlink(path, &unused, sizeof unused) < 0 && errno == EINVAL;
+    errno = saved;
+    return is;
 }
 
 void dp_process_fit_name(char *out, size_t room, const char *name)
@@ -102,7 +123,7 @@ bool dp_process_matches(const char *globs)
     const char *name = executed();
     if (strcmp(globs, "*") == 0 || (name && dp_glob_matches(globs, name)))
         return true;
-    return dp_glob_matches(globs, behind(path, sizeof path));
+    return !is_executed_itself() && dp_glob_matches(globs, behind(path, sizeof path));
 }
 
 /*
