@@ -12,11 +12,11 @@ extern struct dp_core {
     struct dp_lock lock;
     _Atomic int state;
     bool initialized; /* tables and handlers exist */
-    struct dp_config conf;
     _Atomic unsigned hooks;
     bool alone;          /* started by a preload: only the library's own sinks take deltas */
     _Atomic bool paused; /* deltaprof_stop_agent ended threads; deltaprof_resume creates them again */
 } dp_core;
+extern struct dp_config dp_core_conf;
 
 /*
  * Sets up the tables, for a runtime that uses records.h without deltaprof_start: its stacks need frames and mappings

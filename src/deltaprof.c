@@ -48,6 +48,7 @@
 #include <unistd.h>
 
 struct dp_core dp_core;
+DP_LARGE struct dp_config dp_core_conf;
 
 const char *deltaprof_version(void)
 {
@@ -179,7 +180,7 @@ static int start_from(const char *text, bool preloaded)
         if (err == 0)
             err = start(&conf, preloaded);
         if (err == 0) {
-            dp_core.conf = conf;
+            dp_config_copy(&dp_core_conf, &conf);
             dp_store_relaxed(&dp_core.state, DP_CORE_RUNNING);
         }
     }
@@ -226,12 +227,12 @@ int deltaprof_start_preloaded(void)
 
 int deltaprof_python_wanted(void)
 {
-    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? (int)dp_core.conf.python : -ENOTCONN;
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? (int)dp_core_conf.python : -ENOTCONN;
 }
 
 bool deltaprof_inside_wanted(void)
 {
-    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_core.conf.inside && dp_core.conf.heap_rate;
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_core_conf.inside && dp_core_conf.heap_rate;
 }
 
 static void say(enum dp_log_level level, const char *line)
@@ -265,7 +266,7 @@ int deltaprof_stop(void)
     dp_lock_lock(&dp_core.lock);
     int err = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? 0 : -EALREADY;
     if (err == 0) {
-        dp_record_tune(&dp_core.conf, false);
+        dp_record_tune(&dp_core_conf, false);
         dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
         dp_agent_retire();
         dp_agent_quiesce(dp_exit_deadline());
@@ -280,7 +281,7 @@ int deltaprof_set(const char *text)
     struct dp_config_error error;
     int64_t kept = deltaprof_guard_enter();
     dp_lock_lock(&dp_core.lock);
-    struct dp_config conf = dp_core.conf;
+    struct dp_config conf = dp_core_conf;
     if (dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         dp_config_init(&conf);
     int err = dp_config_parse_live(&conf, text, &error);
@@ -292,12 +293,12 @@ int deltaprof_set(const char *text)
         dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
                                   !(dp_core.alone && dp_process_has_seccomp()));
         dp_report_tune(&conf);
-        if (conf.interval_ns != dp_core.conf.interval_ns || conf.stuck_ns != dp_core.conf.stuck_ns) {
+        if (conf.interval_ns != dp_core_conf.interval_ns || conf.stuck_ns != dp_core_conf.stuck_ns) {
             dp_agent_tune(&conf);
             if (!dp_process_has_seccomp() && dp_process_is_noted())
                 dp_agent_start();
         }
-        dp_core.conf = conf;
+        dp_config_copy(&dp_core_conf, &conf);
     }
     dp_lock_unlock(&dp_core.lock);
     deltaprof_guard_exit(kept);

@@ -186,13 +186,13 @@ void deltaprof_before_seccomp(void)
     dp_agent_quiesce(deadline_ns);
     dp_signals_restore();
     dp_lock_lock(&dp_core.lock);
-    dp_core.conf.thread = false; /* a name costs a system call */
+    dp_core_conf.thread = false; /* a name costs a system call */
     dp_labels_name_threads(false);
     if (dp_core.alone)
-        dp_record_tune(&dp_core.conf,
+        dp_record_tune(&dp_core_conf,
                        false); /* no sink could write the records, and walking a stack needs system calls */
     dp_lock_unlock(&dp_core.lock);
-    if (dp_tick_has_sink() && (dp_core.conf.heap_rate || dp_core.conf.mutex_rate || dp_core.conf.block_rate_ns))
+    if (dp_tick_has_sink() && (dp_core_conf.heap_rate || dp_core_conf.mutex_rate || dp_core_conf.block_rate_ns))
         dp_log(DP_LOG_ERROR,
                "the program installs a seccomp filter or traps the clock (PR_SET_TSC); no more profiles are written");
     dp_log_before_seccomp();

@@ -8,12 +8,13 @@
  */
 #include "arena.h"
 
-#include <deltaprof/hooks.h>
+#include "hook.h"
+
 #include <errno.h>
 
 #define ARENA_BYTES (64 << 10)
 
-static char arena[ARENA_BYTES] __attribute__((aligned(64)));
+static DP_LARGE char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t used;
 
 void *dp_arena_alloc(size_t alignment, size_t n_bytes)

@@ -34,6 +34,9 @@
 
 #define DP_HOOK __attribute__((visibility("default")))
 
+/* For a large static array that few processes use: kept apart, so that the small variables lie in few pages. */
+#define DP_LARGE __attribute__((section(".bss.zz_large")))
+
 /*
  * A sampled path is a separate function that the hook *jumps* to: its frame replaces the hook's, so
  * DELTAPROF_SITE_CALLER finds the program's frame, and the usual path needs no frame pointer. The build file turns on

@@ -19,7 +19,7 @@ enum { MOST_CODE = 2048, N_PREFIXES = 3 };
 static struct {
     struct deltaprof_code ranges[MOST_CODE];
     unsigned n;
-} code;
+} code DP_LARGE;
 
 struct found {
     struct dp_inside_jemalloc jemalloc[N_PREFIXES];

@@ -30,7 +30,7 @@ static struct place {
     unsigned char used;
     union start start;
     void *arg;
-} places[64];
+} places[64] DP_LARGE;
 
 /* NULL: no place is free, or the library does not set up new threads. Then the thread runs the program's function
  * directly. */

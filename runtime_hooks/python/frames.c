@@ -26,7 +26,7 @@
 
 enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
 
-static uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
+static DP_LARGE uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
 static uint32_t function_of(const char *code)
 {

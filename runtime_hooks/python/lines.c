@@ -97,7 +97,7 @@ static uint32_t line_by_entries(const uint8_t *at, size_t n_bytes, uint32_t firs
 static struct known_line {
     uint64_t check;
     uint32_t n_bytes, line; /* n_bytes: of the table, up to the end of the entry */
-} known[KNOWN_LINES];
+} known[KNOWN_LINES] DP_LARGE;
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {

@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* As in hook.h. */
+#define DP_LARGE __attribute__((section(".bss.zz_large")))
+
 struct dp_range {
     uintptr_t start, end;
 };

@@ -13,6 +13,7 @@
  * by name for the last lines.
  */
 #include "base/log.h"
+#include "base/mem.h"
 
 #include "base/lock.h"
 #include "base/quiet.h"
@@ -38,10 +39,11 @@ static struct {
     bool has_stderr, at_end;
     dev_t dev, rdev;
     ino_t ino;
-    char path[1024], terminal[64];
+    char terminal[64];
     void (*fn)(void *ctx, const char *line);
     void *ctx;
 } the_log;
+static DP_LARGE char log_path[1024];
 static struct dp_lock fn_lock; /* protects the pair fn and ctx */
 static _Atomic int n_bypass;   /* relaxed: number of handlers that have bypass on */
 static __thread bool own_table;
@@ -73,7 +75,7 @@ void dp_log_init(const char *where)
     the_log.info = strcmp(where, "info") == 0;
     the_log.where = strcmp(where, "none") == 0 ? TO_NONE : strchr(where, '/') ? TO_FILE : TO_STDERR;
     if (the_log.where == TO_FILE)
-        dp_text_format(the_log.path, sizeof the_log.path, "%s", where);
+        dp_text_format(log_path, sizeof log_path, "%s", where);
     the_log.has_stderr = fstat(STDERR_FILENO, &st) == 0;
     the_log.dev = st.st_dev;
     the_log.ino = st.st_ino;
@@ -189,7 +191,7 @@ static void write_stderr(const char *line, size_t n_bytes)
 
 static void write_file(const char *line, size_t n_bytes)
 {
-    int fd = open(the_log.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    int fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
     if (fd < 0)
         return;
     (void)!write(fd, line, n_bytes);

@@ -39,7 +39,7 @@ static struct {
 static struct {
     _Atomic uintptr_t start;
     _Atomic size_t n_bytes;
-} mappings[DP_MEM_MAPPINGS];
+} mappings[DP_MEM_MAPPINGS] DP_LARGE;
 
 static void list(const void *p, size_t n_bytes)
 {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <string.h>
 
@@ -25,8 +26,8 @@ enum { CLOSED, EMPTY, FILLING, FULL };
 static struct {
     _Atomic uint32_t state;
     size_t n;
-    char text[DP_LOG_LINE_BYTES];
 } relay;
+static DP_LARGE char line[DP_LOG_LINE_BYTES];
 static __thread bool used;
 
 /* Waits for EMPTY and changes it to `to`. False: the relay is closed, or the time is over. */
@@ -68,7 +69,7 @@ bool dp_relay_run(const _Atomic int64_t *deadline_ns)
             return true;
         if (state == FULL) {
             if (relay.n)
-                dp_log_line(relay.text, relay.n);
+                dp_log_line(line, relay.n);
             if (dp_cas_publish(&relay.state, &state, EMPTY)) /* [LINE]; fails if it was closed meanwhile */
                 dp_futex_wake(&relay.state);
             continue;
@@ -100,9 +101,9 @@ void dp_relay_line(const char *text, size_t n_bytes)
 {
     if (!move_from_empty(FILLING))
         return;
-    relay.n = n_bytes < sizeof relay.text - 1 ? n_bytes : sizeof relay.text - 1;
-    memcpy(relay.text, text, relay.n);
-    relay.text[relay.n] = 0;
+    relay.n = n_bytes < sizeof line - 1 ? n_bytes : sizeof line - 1;
+    memcpy(line, text, relay.n);
+    line[relay.n] = 0;
     uint32_t state = FILLING;
     dp_cas_publish(&relay.state, &state, FULL); /* [LINE] */
     dp_futex_wake(&relay.state);

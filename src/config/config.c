@@ -45,9 +45,11 @@ static bool next_pair(const char **text, char *pair, size_t room)
 
 static int parse(struct dp_config *conf, const char *text, unsigned when, struct dp_config_error *error)
 {
+    if (!text || !*text)
+        return 0;
     struct dp_config next = *conf;
     char pair[DP_CONFIG_TEXT + 32];
-    for (const char *rest = text ? text : ""; *rest;) {
+    for (const char *rest = text; *rest;) {
         bool fits = next_pair(&rest, pair, sizeof pair);
         if (!*pair)
             continue; /* ",," and a final comma are allowed, for texts that are pasted together */
@@ -89,6 +91,19 @@ void dp_config_init(struct dp_config *conf)
     const struct dp_config_row *row;
     for (size_t i = 0; (row = dp_config_row(i)); i++)
         dp_config_read_value(conf, row, row->initial ? row->initial : row->shown.value_default, &error);
+}
+
+void dp_config_copy(struct dp_config *to, const struct dp_config *from)
+{
+    uint64_t was = to->set;
+    memcpy(to, from, offsetof(struct dp_config, out));
+    strcpy(to->out, from->out);
+    strcpy(to->exe, from->exe);
+    strcpy(to->log, from->log);
+    const struct dp_config_row *row;
+    for (size_t i = 0; (row = dp_config_row(i)); i++)
+        if (row->at >= offsetof(struct dp_config, events) && ((was | from->set) >> i & 1))
+            strcpy((char *)to + row->at, (const char *)from + row->at);
 }
 
 int dp_config_parse(struct dp_config *conf, const char *text, struct dp_config_error *error)

@@ -45,16 +45,17 @@ struct dp_config {
     bool thread;
     bool mmap;
     bool inside;
-    int signal;                  /* number; 0 none */
-    char out[DP_CONFIG_TEXT];    /* "" none */
-    char events[DP_CONFIG_TEXT]; /* "" off; "on": in out; else a directory */
+    int signal;               /* number; 0 none */
+    uint64_t set;             /* bit i: key i of the table was given */
+    char out[DP_CONFIG_TEXT]; /* "" none */
     char exe[DP_CONFIG_TEXT];
     char log[DP_CONFIG_TEXT];
+    /* From here on every text is "" unless its key was given. */
+    char events[DP_CONFIG_TEXT]; /* "" off; "on": in out; else a directory */
     char listen[DP_CONFIG_TEXT]; /* "" none */
     char token[DP_CONFIG_TEXT];
     char push[DP_CONFIG_TEXT];       /* "" none */
     char lock_names[DP_CONFIG_TEXT]; /* "" none */
-    uint64_t set;                    /* bit i: key i of the table was given */
 };
 
 /* What was wrong, as one line without newline: names the word and what is allowed. */
@@ -63,6 +64,10 @@ struct dp_config_error {
 };
 
 void dp_config_init(struct dp_config *conf);
+
+/* to: zero, or a configuration. Touches only the pages of texts that are in use: a process that lives a millisecond has
+ * copies, and each page of them costs it a page fault. */
+void dp_config_copy(struct dp_config *to, const struct dp_config *from);
 
 /* Merges text into conf, key by key. 0, or -EINVAL with error filled and conf unchanged. NULL text is "". */
 int dp_config_parse(struct dp_config *conf, const char *text, struct dp_config_error *error);

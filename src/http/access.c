@@ -23,7 +23,7 @@
 static DP_LARGE char path[4096];
 static bool by_address_only;
 static struct stat seen;
-static char token[TOKEN_BYTES];
+static DP_LARGE char token[TOKEN_BYTES];
 static size_t n_token;
 
 void dp_access_init(const char *token_path, bool loopback)

@@ -7,13 +7,14 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "pprof/gzip.h"
 #include "symbols/symbol.h"
 
 #include <deltaprof/thread.h>
 #include <sys/resource.h>
 
-static struct dp_config settings;
+static DP_LARGE struct dp_config settings;
 static struct dp_lock lock;
 static size_t stack_bytes = (size_t)2 << 20; /* glibc's where there is no limit */
 static struct dp_window_edge origin;
@@ -60,7 +61,7 @@ void dp_report_settings_unlock(void)
 void dp_report_tune(const struct dp_config *conf)
 {
     dp_lock_lock(&lock);
-    settings = *conf;
+    dp_config_copy(&settings, conf);
     dp_lock_unlock(&lock);
 }
 

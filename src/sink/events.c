@@ -5,6 +5,7 @@
  */
 #include "sink/events.h"
 
+#include "base/mem.h"
 #include "report/events.h"
 #include "report/profile.h"
 #include "symbols/lock.h"
@@ -16,10 +17,12 @@
 static struct {
     char where[DP_CONFIG_TEXT]; /* the value of the key */
     struct dp_files own;        /* for a directory of their own */
-} sink;
+} sink DP_LARGE;
 
 void dp_events_sink_init(const struct dp_config *conf)
 {
+    if (!conf->events[0] && !sink.where[0])
+        return; /* the usual case touches no page */
     strcpy(sink.where, conf->events);
     memset(&sink.own, 0, sizeof sink.own);
 }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -88,7 +89,7 @@ static void talk(void)
         say_no_sample();
         return;
     }
-    static char losses[900]; /* used once per process; a crash handler has little stack */
+    static DP_LARGE char losses[900]; /* used once per process; a crash handler has little stack */
     size_t n = 0;
     losses[0] = '\0';
     for (int i = 0; i < DP_STAT_N; i++) {

@@ -45,8 +45,10 @@ static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGXCPU, SIGSYS};
 enum { N_FATAL = sizeof fatal / sizeof *fatal, N_CRASHES = sizeof crashes / sizeof *crashes };
 
-/* The handlers that replace SIG_DFL, by signal; sa_handler 0: none. Written only at init and by restore. */
-static DP_LARGE struct sigaction stand_ins[_NSIG];
+/* The actions that replace SIG_DFL, and which of them each signal has. Written only at init and by restore. */
+enum { NO_STAND_IN, FOR_FATAL, FOR_CRASH, FOR_REQUEST, N_STAND_INS };
+static struct sigaction stand_ins[N_STAND_INS];
+static uint8_t stand_in_of[_NSIG];
 static _Atomic bool restored; /* relaxed: not ordered with a seccomp filter that another thread installs */
 
 static struct {
@@ -82,7 +84,7 @@ static void on_fatal(int sig)
     dp_exit_deliver(false);
     raise_again(sig);
     /* Still alive: this is init of a pid namespace, which a default action does not kill. */
-    sigaction(sig, &stand_ins[sig], NULL);
+    sigaction(sig, &stand_ins[stand_in_of[sig]], NULL);
     dp_exit_cancelled();
     errno = saved;
 }
@@ -132,15 +134,15 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 }
 
 /* True: the action is installed. */
-static bool install(int sig, const struct sigaction *action)
+static bool install(int sig, unsigned stand_in)
 {
-    struct sigaction old, *ours = &stand_ins[sig];
-    if (ours->sa_handler)
+    struct sigaction old;
+    if (stand_in_of[sig])
         return true; /* installed by an earlier start */
     if (sigaction(sig, NULL, &old) || old.sa_handler != SIG_DFL)
         return false;
-    *ours = *action;
-    sigaction(sig, ours, NULL);
+    stand_in_of[sig] = (uint8_t)stand_in;
+    sigaction(sig, &stand_ins[stand_in], NULL);
     return true;
 }
 
@@ -155,28 +157,29 @@ static struct sigaction ordinary(void (*handler)(int))
 
 static void install_all(void)
 {
-    struct sigaction end = ordinary(on_fatal);
+    stand_ins[FOR_FATAL] = ordinary(on_fatal);
     struct sigaction crashed = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     for (int i = 0; i < N_FATAL; i++)
-        install(fatal[i], &end);
+        install(fatal[i], FOR_FATAL);
     sigfillset(&crashed.sa_mask);
     for (int i = 0; i < N_CRASHES; i++)
         /* SIGXCPU comes again every second; a crash during the delivery must not be blocked */
         if (crashes[i] != SIGXCPU)
             sigdelset(&crashed.sa_mask, crashes[i]);
+    stand_ins[FOR_CRASH] = crashed;
     for (int i = 0; i < N_CRASHES; i++)
-        install(crashes[i], &crashed);
+        install(crashes[i], FOR_CRASH);
 }
 
 void dp_signals_init(const struct dp_config *conf)
 {
-    struct sigaction request = ordinary(dp_request_handler());
+    stand_ins[FOR_REQUEST] = ordinary(dp_request_handler());
     if (conf->signals)
         install_all();
     dp_sigstack_want(conf->signals);
     dp_thread_start();
-    if (conf->signal && install(conf->signal, &request))
-        dp_request_init(conf->signal, &request);
+    if (conf->signal && install(conf->signal, FOR_REQUEST))
+        dp_request_init(conf->signal, &stand_ins[FOR_REQUEST]);
     else if (conf->signal)
         dp_log(DP_LOG_ERROR,
                "signal=%d: the program already handles or ignores it; the signal does not request profiles",
@@ -191,9 +194,9 @@ static bool is_ours(const struct sigaction *action)
 static void restore(int sig)
 {
     struct sigaction now;
-    if (!stand_ins[sig].sa_handler)
+    if (!stand_in_of[sig])
         return;
-    stand_ins[sig].sa_handler = NULL;
+    stand_in_of[sig] = NO_STAND_IN;
     /* An interposed sigaction reports this handler as SIG_DFL. */
     if (sigaction(sig, NULL, &now) == 0 && (now.sa_handler == SIG_DFL || is_ours(&now)))
         set_default(sig);
@@ -219,8 +222,8 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
                       int (*real)(int, const struct sigaction *, struct sigaction *))
 {
     const struct sigaction *asked = act;
-    if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_ins[sig].sa_handler)
-        act = &stand_ins[sig];
+    if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_in_of[sig])
+        act = &stand_ins[stand_in_of[sig]];
     else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
              !is_ours(act))
         dp_sigstack_want(false);

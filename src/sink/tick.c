@@ -50,25 +50,25 @@ struct standing {
 
 static struct {
     struct dp_lock lock;
-    char out[DP_CONFIG_TEXT]; /* `out` as configured */
     int64_t keep;
     _Atomic bool has_sink;
-    struct dp_files files;
-    bool forked;                                    /* this process was forked */
-    bool ready;                                     /* `files` is set up for this process */
-    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
+    bool forked, ready; /* this process was forked; `files` is set up for it */
     struct dp_consumer *consumers[DP_KINDS];
     struct dp_symbol_files names;         /* open during a tick: its profiles have most functions in common */
     bool has_file[DP_KINDS];              /* this process wrote a file of the kind */
     _Atomic uint64_t n_files;             /* relaxed: only for the summary */
-    _Atomic bool is_last;                 /* relaxed: set by the thread that waits for the tick */
-    _Atomic bool is_exit;                 /* relaxed: the same */
+    _Atomic bool is_last, is_exit;        /* relaxed: set by the thread that waits for the tick */
     unsigned under_way;                   /* 1 + the kind that is being written, EVENTS or NOTHING */
     struct standing told;                 /* at the last tick that was an exit's and was written whole; zero: none */
     _Atomic int64_t covered_ns[DP_KINDS]; /* relaxed: numbers for people */
     _Atomic int64_t highest;              /* sampled bytes in use at the highest tick; relaxed: a number to compare */
     _Atomic bool in_handler;              /* relaxed: stored before the agent is rung */
 } tick;
+static DP_LARGE struct {
+    char out[DP_CONFIG_TEXT]; /* `out` as configured */
+    struct dp_files files;
+    char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
+} paths;
 static struct dp_log_cause cause, unwind_cause;
 
 bool dp_tick_has_sink(void)
@@ -114,7 +114,7 @@ void dp_tick_set_in_handler(bool is)
 
 const char *dp_tick_directory(void)
 {
-    return tick.files.dir;
+    return paths.files.dir;
 }
 
 /* Sets up `files`, once per process: the directory's name may contain the pid. */
@@ -124,16 +124,16 @@ static int ready(void)
         return 0;
     char program[DP_PROGRAM_TEXT];
     dp_process_program(program);
-    int err = dp_files_init(&tick.files, tick.out, program, dp_process_pid(), tick.keep);
-    tick.files.forked = tick.forked;
+    int err = dp_files_init(&paths.files, paths.out, program, dp_process_pid(), tick.keep);
+    paths.files.forked = tick.forked;
     /*
      * Created once: if the directory vanishes later, that is an error, and it is not created again. A forked child's
      * name may contain its own pid.
      */
-    if (err == 0 && strcmp(tick.made, tick.files.dir) != 0) {
-        err = dp_files_make_directory(&tick.files);
+    if (err == 0 && strcmp(paths.made, paths.files.dir) != 0) {
+        err = dp_files_make_directory(&paths.files);
         if (err == 0)
-            strcpy(tick.made, tick.files.dir);
+            strcpy(paths.made, paths.files.dir);
     }
     tick.ready = err == 0;
     return err;
@@ -145,16 +145,16 @@ static void say(int err)
     if (err && lost)
         dp_store_relaxed(&cause.last, 0); /* logged again: the pending profiles are lost now */
     if (err)
-        dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m; they %s", tick.files.dir,
+        dp_log_once(&cause, -err, "cannot write profiles in %s as uid %u: %m; they %s", paths.files.dir,
                     (unsigned)geteuid(), lost ? "are lost" : "stay pending");
     else
-        dp_log_once(&cause, 0, "profiles are written in %s again", tick.files.dir);
+        dp_log_once(&cause, 0, "profiles are written in %s again", paths.files.dir);
 }
 
 void dp_tick_init(const struct dp_config *conf)
 {
     dp_lock_lock(&tick.lock);
-    strcpy(tick.out, conf->out);
+    strcpy(paths.out, conf->out);
     tick.keep = conf->keep;
     dp_store_relaxed(&tick.has_sink, conf->out[0] != '\0');
     dp_events_sink_init(conf);
@@ -196,7 +196,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!consumer)
         return -ENOMEM;
     dp_consumer_share_files(consumer, &tick.names);
-    struct dp_file file = {.files = &tick.files, .kind = kind_names[kind]};
+    struct dp_file file = {.files = &paths.files, .kind = kind_names[kind]};
     size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last))
         flags |= DP_WRITE_ENDED;
@@ -268,7 +268,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     int failed = 0;
     if (tick.ready && is_next(EVENTS, crashed))
         failed =
-            dp_events_sink_write(&tick.files, &tick.names, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
+            dp_events_sink_write(&paths.files, &tick.names, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
     tick.under_way = NOTHING;
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_symbol_close(&tick.names);
@@ -276,7 +276,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         dp_stats_add(DP_STAT_WRITE_ERRORS, 1);
     if (!err)
         err = failed;
-    unsigned n_kept = tick.ready ? dp_files_end(&tick.files) : 0;
+    unsigned n_kept = tick.ready ? dp_files_end(&paths.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
     dp_quiet_end(&before);
     tick.told = is_exit && !err ? standing() : (struct standing){0};
@@ -374,7 +374,7 @@ int dp_tick_crashed(int64_t deadline_ns)
     unsigned crashed = tick.under_way;
     if (crashed != NOTHING)
         dp_log(DP_LOG_ERROR, "the program crashed while a profile was written in %s; the last one of kind %s is lost",
-               tick.files.dir, kind_names[crashed - 1]);
+               paths.files.dir, kind_names[crashed - 1]);
     return write_on_stack(deadline_ns, crashed);
 }
 

@@ -103,9 +103,9 @@ struct slot {
     _Atomic uint64_t word;
 };
 
-uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
+DP_LARGE uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 static _Atomic uint8_t *const filter = (_Atomic uint8_t *)deltaprof_lock_filter;
-static _Alignas(4) _Atomic uint8_t futex_filter[GROUPS * GROUP_WAYS / WAYS];
+static DP_LARGE _Alignas(4) _Atomic uint8_t futex_filter[GROUPS * GROUP_WAYS / WAYS];
 static struct slot *slots;       /* WAYS to a set; the sets of locks, then those of futex words */
 static _Atomic int64_t *open_ns; /* for each slot: the waits that ended there minus the time paid for them */
 

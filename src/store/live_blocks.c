@@ -66,7 +66,7 @@ enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
 enum { CLAIM_SHIFT = 30, CLAIM_ABANDONED = 60 };
 
 /* Used before init, and if the profiler never starts: holds only watched blocks. */
-static _Atomic uint8_t first_filter[1 << MIN_BITS];
+static DP_LARGE _Atomic uint8_t first_filter[1 << MIN_BITS];
 struct deltaprof_filter deltaprof_filter = {sizeof first_filter - 1, (const uint8_t *)first_filter};
 
 struct dp_live dp_live = {.filter = first_filter, .filter_mask = sizeof first_filter - 1};

@@ -124,7 +124,7 @@ static void describe(char *name, struct dp_symbol_line *line)
 
 bool dp_generated_find(uintptr_t pc, struct dp_symbol_line *line)
 {
-    static char name[NAME_BYTES];
+    static DP_LARGE char name[NAME_BYTES];
     size_t i = map.pieces.n;
     while (i && pc - map.pieces.at[i - 1].start >= map.pieces.at[i - 1].n_bytes)
         i--;
