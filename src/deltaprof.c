@@ -57,8 +57,26 @@ const char *deltaprof_version(void)
 
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
+/*
+ * A process that forks again and again may have thousands of workers that live for milliseconds. It learns for them at
+ * its 4th fork, and at its 16th, 64th, and so on, because libraries may have been opened since. Most processes fork
+ * fewer children, or record nothing themselves, and then their children seldom do.
+ */
+static void learn_for_children(void)
+{
+    static _Atomic uint32_t n_forks; /* relaxed: only counts */
+    uint32_t n = dp_add_relaxed(&n_forks, 1) + 1;
+    bool is_power_of_4 = !(n & (n - 1)) && n & 0x55555555;
+    if (n < 4 || !is_power_of_4 || dp_core_stands_aside() || !dp_tick_has_sink() || !deltaprof_has_samples())
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    dp_report_learn_for_children();
+    deltaprof_guard_exit(kept);
+}
+
 static void fork_prepare(void)
 {
+    learn_for_children();
     dp_report_fork_prepare();
     dp_record_fork_prepare();
 }

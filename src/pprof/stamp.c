@@ -38,6 +38,13 @@ static uint64_t boot(void)
     return hash;
 }
 
+void dp_stamp_learn(void)
+{
+    int saved = errno;
+    boot();
+    errno = saved;
+}
+
 struct dp_stamp dp_stamp_make(pid_t pid)
 {
     int saved = errno;

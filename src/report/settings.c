@@ -9,9 +9,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "pprof/gzip.h"
+#include "pprof/stamp.h"
+#include "symbols/lock.h"
+#include "symbols/maps.h"
 #include "symbols/symbol.h"
 
 #include <deltaprof/thread.h>
+#include <errno.h>
 #include <sys/resource.h>
 
 static DP_LARGE struct dp_config settings;
@@ -75,6 +79,17 @@ void dp_report_settings(struct dp_config *conf)
 void dp_report_fork_prepare(void)
 {
     dp_symbol_fork_prepare();
+}
+
+void dp_report_learn_for_children(void)
+{
+    int saved = errno;
+    dp_stamp_learn();
+    if (dp_symbols_lock(false) == 0) {
+        dp_maps_learn();
+        dp_symbols_unlock();
+    }
+    errno = saved;
 }
 
 void dp_report_fork_child(void)

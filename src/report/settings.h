@@ -39,6 +39,11 @@ void dp_report_load(const struct dp_config *conf);
 void dp_report_load_gzip(void);    /* the same of the gzip module only; logs if it cannot be opened */
 void dp_report_fork_prepare(void); /* in the parent, before a fork. Only stores. */
 /*
+ * In the parent, before a fork: finds out what each child would have to find out for its own report: the mappings of
+ * the loaded files, the machine's boot id. Costs about as much as one child would pay. Async-signal-safe.
+ */
+void dp_report_learn_for_children(void);
+/*
  * In a forked child, before its first report: drops caches, locks and sessions of the parent without reading them. Only
  * stores.
  */

@@ -11,6 +11,7 @@
  */
 #include "symbols/maps.h"
 
+#include "base/epoch.h"
 #include "base/mem.h"
 #include "symbols/names.h"
 #include "symbols/segment.h"
@@ -24,7 +25,9 @@ static struct {
     DP_VEC(struct dp_mapping) known;
     DP_VEC(uint32_t) by_frame; /* index + 1; 0: not asked yet */
     struct dp_segments segments;
-    bool fresh; /* segments were read in this report */
+    enum { OLD, INHERITED, FRESH } segments_are; /* FRESH: they were read in this report */
+    bool learned;                                /* segments are good for children of process `epoch` */
+    uint32_t epoch;
     struct dp_names names;
 } maps;
 
@@ -44,12 +47,14 @@ static const char *keep_hex(const uint8_t *bytes, size_t n_bytes)
     return keep(text, 2 * n_bytes);
 }
 
+/* Reads /proc/self/maps at most once in a report. */
 static const struct dp_segment *segment_at(uintptr_t pc)
 {
-    if (!maps.fresh) {
-        maps.fresh = true;
-        dp_segments_read(&maps.segments);
-    }
+    const struct dp_segment *s = maps.segments_are != OLD ? dp_segments_find(&maps.segments, pc) : NULL;
+    if (maps.segments_are == FRESH || (s && s->n_path))
+        return s;
+    maps.segments_are = FRESH;
+    dp_segments_read(&maps.segments);
     return dp_segments_find(&maps.segments, pc);
 }
 
@@ -74,11 +79,11 @@ static void from_segment(struct dp_mapping *m, const struct dp_segment *s)
  * Whether /proc/self/maps shows another library than the object: the object was closed and another one opened
  * meanwhile.
  */
-static bool is_another(const char *file, const struct dp_object *o, uintptr_t pc)
+static bool is_another(const struct dp_segment *s, const char *file, const struct dp_object *o, uintptr_t pc)
 {
     const char *name = dp_object_name(o);
     struct dp_segment in_file;
-    return *name && strcmp(file, name) && o->build_id_bytes &&
+    return *name && strcmp(file, name) && o->build_id_bytes && !dp_segments_is_file(&maps.segments, s, name) &&
            dp_segment_of_file(file, o->build_id, o->build_id_bytes, o->bias, pc, &in_file) == -ESTALE;
 }
 
@@ -93,7 +98,7 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
         !dp_load_relaxed(&o->retired)) {
         from_segment(m, s);
         m->file = keep(maps.segments.text.at + s->path, s->n_path);
-        if (!is_another(m->file, o, pc))
+        if (!is_another(s, m->file, o, pc))
             return;
     }
     if (!*name) {
@@ -198,7 +203,7 @@ static void init(void)
 
 int dp_maps_begin(void)
 {
-    maps.fresh = false;
+    maps.segments_are = maps.learned && maps.epoch != dp_epoch() ? INHERITED : OLD;
     if (maps.known.n)
         return 0;
     return dp_vec_room(&maps.known, 64) ? (init(), 0) : -ENOMEM;
@@ -226,6 +231,12 @@ uint32_t dp_maps_count(void)
 struct dp_mapping dp_maps_get(uint32_t index)
 {
     return maps.known.at[index];
+}
+
+void dp_maps_learn(void)
+{
+    maps.learned = !dp_segments_read(&maps.segments);
+    maps.epoch = dp_epoch();
 }
 
 void dp_maps_abandon(void)

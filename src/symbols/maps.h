@@ -33,5 +33,9 @@ uint32_t dp_maps_find(dp_frame_id id);
 uint32_t dp_maps_count(void);
 struct dp_mapping dp_maps_get(uint32_t index);
 
+/* Reads /proc/self/maps for children that will be forked: they read it only for what is not in it. Async-signal-safe.
+ */
+void dp_maps_learn(void);
+
 /* Drops everything without reading it: for a forked child whose parent was changing it. */
 void dp_maps_abandon(void);

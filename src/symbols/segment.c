@@ -8,6 +8,7 @@
 #include "symbols/segment.h"
 
 #include "base/process.h"
+#include "base/text.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -15,6 +16,8 @@
 #include <link.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define PAGE ((uintptr_t)4095)
@@ -131,6 +134,19 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *s, uintptr_t
 bool dp_segments_same_file(const struct dp_segments *s, const struct dp_segment *a, const struct dp_segment *b)
 {
     return a->n_path && a->n_file == b->n_file && !memcmp(s->text.at + a->file, s->text.at + b->file, a->n_file);
+}
+
+bool dp_segments_is_file(const struct dp_segments *segments, const struct dp_segment *s, const char *path)
+{
+    struct stat st;
+    char file[64];
+    int saved = errno;
+    bool is = s->n_path && stat(path, &st) == 0;
+    size_t n = is ? dp_text_format(file, sizeof file, "%02x:%02x %llu", major(st.st_dev), minor(st.st_dev),
+                                   (unsigned long long)st.st_ino)
+                  : 0;
+    errno = saved;
+    return is && n == s->n_file && !memcmp(segments->text.at + s->file, file, n);
 }
 
 /* ---- program headers of a file ---------------------------------------------------------------------------------- */

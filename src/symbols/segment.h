@@ -36,6 +36,9 @@ const struct dp_segment *dp_segments_find(const struct dp_segments *segments, ui
 /* Whether both are mapped from one file; a path alone may have become another file. */
 bool dp_segments_same_file(const struct dp_segments *segments, const struct dp_segment *a, const struct dp_segment *b);
 
+/* Whether the segment is mapped from the file that now has this path, by device and inode: one system call. */
+bool dp_segments_is_file(const struct dp_segments *segments, const struct dp_segment *s, const char *path);
+
 /*
  * The executable segment of the ELF file at path that would hold address when loaded at bias; page-aligned, path and
  * file unset. -ENOENT: no such segment; -ESTALE: the file has another build-id (n_build_id 0: any is accepted).

@@ -86,4 +86,45 @@ def that_siblings_sample_independently():
     assert abs(seen.count(0) - children * none) <= 5 * math.sqrt(children * none * (1 - none)), seen
 
 
+def mappings(r, pid):
+    rows = {(m.memory_start, m.memory_limit, m.file_offset, p.message.string_table[m.filename], p.message.string_table[m.build_id])
+            for p in profiles(r, pid=pid) for m in p.message.mapping}
+    assert rows, pid
+    return rows
+
+
+def that_workers_show_the_mappings_that_they_inherit():
+    """The first workers read /proc/self/maps, the later ones have what their parent read."""
+    r = run([victim('workers'), '6', '20', '10'], 'heap_rate=1,interval=0')
+    assert r.status == 0, r.stderr
+    parent, *workers = map(int, r.stdout.split())
+    first = mappings(r, workers[0])
+    assert any(file.endswith('victim_workers') and build_id for _, _, _, file, build_id in first), first
+    assert all(mappings(r, pid) == first for pid in workers), [mappings(r, pid) ^ first for pid in workers]
+    assert first <= mappings(r, parent)
+
+
+def that_a_library_that_only_a_worker_opens_has_its_mapping():
+    program = """
+import os
+held = [bytearray(100000) for _ in range(50)]
+for i in range(6):
+    pid = os.fork()
+    if not pid:
+        if i == 5:
+            import _decimal
+            numbers = [_decimal.Decimal(n) ** 5000 for n in range(2, 40)]
+        more = [bytearray(5000) for _ in range(50)]
+        os._exit(0)
+    os.waitpid(pid, 0)
+    print(pid)
+"""
+    r = run(['/usr/bin/python3', '-S', '-c', program], 'heap_rate=1,interval=0,python=off')
+    assert r.status == 0, r.stderr
+    *others, last = map(int, r.stdout.split())
+    opened = [m for m in mappings(r, last) if '_decimal' in m[3]]
+    assert opened and all(build_id for *_, build_id in opened), mappings(r, last)
+    assert not any('_decimal' in m[3] for pid in others for m in mappings(r, pid))
+
+
 main(globals())
