@@ -153,7 +153,7 @@ static void *map_small(size_t size)
         if (dp_cas_relaxed(&fresh, &word, word + size - n)) {
             char *p = (char *)(word & ~(PAGE - 1));
             size_t n_rest = (word & (PAGE - 1)) - n;
-            unlist(p); /* as the rest of a batch */
+            unlist(p); /* it was listed as the beginning of the rest of a batch */
             list(p, size);
             if (n_rest)
                 list(p + size, n_rest * PAGE);

@@ -32,8 +32,8 @@ static const struct {
     {"hour", "hr", times, 3600e9},
 };
 
-/* In any case, one or many. */
-static int is_unit(size_t i, const char *unit)
+/* Whether the text names the unit: upper or lower case, also with a plural's s, or its short form. */
+static bool is_unit(size_t i, const char *unit)
 {
     size_t n = strlen(units[i].unit);
     bool is_long = !strncasecmp(unit, units[i].unit, n) && (!unit[n] || !strcasecmp(unit + n, "s"));
@@ -124,6 +124,6 @@ void dp_print_name(FILE *to, const char *name, size_t n_columns)
 size_t dp_print_columns(void)
 {
     struct winsize size;
-    setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 whatever the user's is; without it, each counts as one column */
+    setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 in any locale; if this fails, each character is one column */
     return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }

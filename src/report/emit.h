@@ -7,8 +7,8 @@
 
 #define DP_EMIT_LABELS_MAX 32
 #define DP_EMIT_STACK_MAX  (1024 + 1) /* DP_STACK_MAX, and [truncated] */
-#define DP_EMIT_FAR        16
-#define DP_EMIT_NEAR       8
+#define DP_EMIT_FAR        16         /* rows ahead: `ahead` prefetches the record */
+#define DP_EMIT_NEAR       8          /* rows ahead: the record is there, and it prefetches the stack */
 
 /* The source of the rows: finds the stack and labels of a row's id. */
 struct dp_emit_source {
@@ -24,7 +24,7 @@ struct dp_emit_source {
 struct dp_emission {
     struct dp_kind kind;
     struct dp_location_settings locations;
-    unsigned locks;      /* of the pairs, as of dp_delta_scan */
+    unsigned locks;      /* which pairs are written; as in dp_delta_scan */
     int64_t max_samples; /* 0: all */
     int64_t scale_rate;  /* for a runtime's heap records; 0: values are not scaled */
     int64_t period;
@@ -35,7 +35,7 @@ struct dp_emission {
     unsigned marks;               /* DP_WRITE_ENDED, _EXIT, _PEAK */
     char summary[256];            /* comment for people; "": none */
     bool tells_allocated;
-    int64_t allocated_bytes;     /* if so: by the process since its start, counted and not sampled */
+    int64_t allocated_bytes;     /* if tells_allocated: by the process since its start; counted, not sampled */
     struct dp_resident resident; /* zeros: not told */
     bool has_parts;
     struct dp_resident_parts parts; /* of the resident memory */

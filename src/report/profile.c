@@ -34,8 +34,8 @@
 #define STATED_MOST_NS (50 * 60 * INT64_C(1000000000)) /* Pyroscope refuses profiles that began an hour ago */
 
 /*
- * To be called when a report begins: takes over the settings. If it may not wait and the settings are being changed,
- * the last ones stay.
+ * To be called when a report begins: copies the process's settings, which may have changed. If it may not wait while
+ * another thread changes them, the consumer keeps those that it has.
  */
 static void follow(struct dp_consumer *c, bool wait)
 {
@@ -48,7 +48,7 @@ static void follow(struct dp_consumer *c, bool wait)
     dp_report_settings_unlock();
 }
 
-/* The next window begins there. */
+/* The next window begins at this edge. */
 static void begin_at(struct dp_consumer *c, struct dp_window_edge edge)
 {
     c->from = edge;

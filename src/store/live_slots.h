@@ -24,7 +24,7 @@ extern struct dp_live {
     uint32_t n_buckets;
     bool exact;                             /* births are in ns */
     uint64_t one_bucket;                    /* 2^64 / n_buckets, rounded up */
-    _Atomic(struct dp_live_slot *) aged;    /* as slots, with births */
+    _Atomic(struct dp_live_slot *) aged;    /* the slots, if births are kept; else NULL */
     _Atomic int64_t *births;                /* by slot */
     _Alignas(64) _Atomic uint32_t cleaning; /* the fields above are only read */
 } dp_live;
