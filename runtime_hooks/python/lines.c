@@ -128,7 +128,8 @@ static uint64_t check_of(const uint8_t *table, uint32_t n_bytes, uint32_t line, 
 
 uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_line, size_t offset)
 {
-    struct known_line *known_line = &known[mix((uintptr_t)table, offset) % KNOWN_LINES];
+    /* functions of the same shape share a table, so the first line has to select the place too */
+    struct known_line *known_line = &known[mix((uintptr_t)table, (uint64_t)first_line << 32 ^ offset) % KNOWN_LINES];
     uint32_t n = __atomic_load_n(&known_line->n_bytes, __ATOMIC_RELAXED);
     uint32_t line = __atomic_load_n(&known_line->line, __ATOMIC_RELAXED);
     uint64_t check = __atomic_load_n(&known_line->check, __ATOMIC_RELAXED);
