@@ -24,8 +24,9 @@
  *
  * Threads of an interpreter wait for its lock thousands of times a second, and their stacks have a runtime's frames,
  * which are dear. Such a wait has a timeout of a few milliseconds, after which it begins again. So beyond 1,000
- * captures, and one a millisecond, one wait in GIL_SHARE is captured, at random, and counts GIL_SHARE times. The
- * others count for their holders, and have no stack.
+ * captures, and one a millisecond, one wait in GIL_SHARE is captured, at random, and counts GIL_SHARE times. It is
+ * captured at its end, because a capture may make a short wait longer. The others count for their holders, and have no
+ * stack.
  *
  * Rates are relaxed atomics, each read once per event: they order nothing.
  */
@@ -142,18 +143,15 @@ static uint8_t gil_share(int64_t now_ns)
     return dp_thread_random() % GIL_SHARE ? 0 : GIL_SHARE;
 }
 
-/* The stack of a wait that begins; it is the same at the end. Reports see it if it stands for itself alone. */
+/* The stack of a wait that begins; it is the same at the end. */
 static void register_wait(struct dp_wait *wait, const void *lock, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
-        if (wait->n == 1)
-            wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+        wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
-    } else if (wait->n != 1) {
-        wait->n = 0;
     }
     dp_event_end(event);
 }
@@ -172,13 +170,14 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->blamed = blamed;
     wait->slot = 0;
     wait->waiting = 0;
+    wait->record = 0;
     wait->listed = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
     if (blamed && lock)
         wait->slot = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
     wait->n = kind == DELTAPROF_LOCK_GIL ? gil_share(wait->begin_ns) : 1;
-    if (wait->n && kind != DELTAPROF_LOCK_SPIN) {
+    if (wait->n == 1 && kind != DELTAPROF_LOCK_SPIN) {
         struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
         register_wait(wait, lock, site ? site : &caller);
     }
@@ -219,14 +218,16 @@ __attribute__((noinline)) void deltaprof_lock_wait_end(struct deltaprof_wait *in
         counted_ns = wait->begin_ns;
     if (wait->blamed)
         paid_ns = unenter(wait, end, &end_ns);
-    if (wait->waiting || wait->n != 1 || end == DELTAPROF_NOT_WAITED) {
+    if (wait->waiting || end == DELTAPROF_NOT_WAITED) {
         dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
         return;
     }
     int64_t rate_ns = dp_load_relaxed(&dp_wait_rates.block_ns), delay_ns;
-    int64_t n = rate_ns ? dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
+    int64_t n = rate_ns && wait->n ? dp_wait_weigh(end_ns - wait->begin_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
     if (!n)
         return;
+    n *= wait->n;
+    delay_ns *= wait->n;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct dp_event event = dp_event_begin();
@@ -251,10 +252,9 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
     }
     int64_t wait_ns = end == DELTAPROF_NOT_WAITED ? paid_ns : end_ns - wait->begin_ns;
     int64_t n = rate_ns && wait_ns > 0 ? dp_wait_weigh(wait_ns, rate_ns, dp_thread_random(), &delay_ns) : 0;
-    if (!n || !wait->n)
+    if (!n)
         return;
-    n = end == DELTAPROF_NOT_WAITED ? 0 : n * wait->n;
-    delay_ns *= wait->n;
+    n = end == DELTAPROF_NOT_WAITED ? 0 : n;
     dp_record_count(DP_KIND_BLOCK, wait->record, n, delay_ns);
     dp_events_add(DP_KIND_BLOCK, wait->record, n, delay_ns, end_ns, wait_ns);
 }

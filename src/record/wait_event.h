@@ -26,7 +26,7 @@ struct __attribute__((may_alias)) dp_wait {
     uint8_t blamed; /* counts in the mutex profile too */
     uint16_t class; /* of a futex: futex_class.h */
     dp_waiters_entry listed;
-    uint8_t n; /* the waits that it stands for; 0: others stand for it, and its record is not known */
+    uint8_t n; /* the waits that it stands for; 0: others stand for it */
 };
 _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
 

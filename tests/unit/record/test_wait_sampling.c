@@ -101,11 +101,14 @@ static void many_short_debts_are_few_samples_and_the_same_sum(void **state)
     assert_int_equal(sums.n - before_mutex[DELTAPROF_LOCK_WRITE].n, MANY);
 }
 
-/* All of the waiting is [hand-over], whose time is always recorded: so the mutex profile knows the sum. */
+/*
+ * All of the waiting is [hand-over], whose time is always recorded: so the mutex profile knows the sum. One wait may be
+ * much longer than all others, and is recorded SHARE times or not at all: hence the second term of the bound.
+ */
 static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum(void **state)
 {
     enum { MANY = 100000, SHARE = 64, BURST = 1000 };
-    double squares = 0;
+    double squares = 0, longest_ns = 0;
     mark();
     tune(1, 2);
     uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
@@ -117,6 +120,7 @@ static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_su
         deltaprof_lock_wait_end(&wait, DELTAPROF_ACQUIRED, NULL);
         double most_ns = (double)(dp_clock_ns() - from_ns);
         squares += most_ns * most_ns;
+        longest_ns = fmax(longest_ns, most_ns);
     }
     double took_ns = (double)(dp_clock_ns() - begin_ns), each = sqrt((double)MANY / SHARE), synthetic = MANY;
     tune(1, 1);
@@ -125,7 +129,8 @@ static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_su
     struct dp_counts sums = sum(DP_KIND_BLOCK, DELTAPROF_LOCK_GIL, 0);
     sums.n -= before_block[DELTAPROF_LOCK_GIL].n, sums.v -= before_block[DELTAPROF_LOCK_GIL].v;
     assert_true(fabs((double)sums.n - MANY) <= 5 * SHARE * each);
-    assert_true(fabs((double)(sums.v - mutex_ns(DELTAPROF_LOCK_GIL))) <= 5 * sqrt(SHARE * squares));
+    assert_true(fabs((double)(sums.v - mutex_ns(DELTAPROF_LOCK_GIL))) <=
+                5 * sqrt(SHARE * squares) + SHARE * longest_ns);
 }
 
 int main(void)
