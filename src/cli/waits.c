@@ -106,17 +106,28 @@ static bool is_start(const char *name, size_t n)
     return n > 12 && !strncmp(name, "__libc_start", 12);
 }
 
+/* OBJECT+0xPLACE: code without a name. */
+static bool is_place(const char *name, size_t n)
+{
+    const char *plus = memrchr(name, '+', n);
+    return plus && (size_t)(name + n - plus) > 3 && !strncmp(plus, "+0x", 3) &&
+           strspn(plus + 3, "0123456789abcdef") >= (size_t)(name + n - plus - 3);
+}
+
 /*
- * Prints the names of one stack from *at on, as many as fit from its leaf on; *at moves behind them. What starts the
- * program or the thread is left out, but not from a stack that has nothing else.
+ * Prints the names of one stack from *at on, as many as fit from its leaf on; *at moves behind them. Places without a
+ * name and what starts the program or the thread are left out, but the leaf stays.
  */
 static void join(struct waits *w, const char **at, const char *end, size_t n_columns)
 {
     size_t n_more = 0;
+    bool is_full = false;
     dp_vec_clear(&w->text);
     for (; *at < end && **at != WAITER_END; *at += strcspn(*at, "\x1f") + 1) {
         size_t n = strcspn(*at, "\x1f"), n_first = w->text.n;
-        if (n_first && (is_start(*at, n) || n_more || (n_columns && n_first + n + 12 > n_columns))) {
+        bool is_left_out = n_first && (is_start(*at, n) || is_place(*at, n));
+        is_full |= n_first && !is_left_out && n_columns && n_first + n + 12 > n_columns;
+        if (is_left_out || is_full) {
             n_more += !is_start(*at, n);
             continue;
         }

@@ -48,6 +48,11 @@ class Waits(Case):
             '       9ns   64.3%        1  serve < loop', '                             held by hold < main',
             '       5ns   35.7%        1  _start', '                             held by start_thread'])
 
+    def test_places_without_a_name_are_left_out_behind_the_leaf(self):
+        path = self.file('p', [(SERVE, [3, 3000])], MUTEX, pairs=[(1, 9, ['server+0x1', 'server+0x2f', 'handle', 'server+0x3', 'main'], ['a+0xg', 'b+0x', 'c'])])
+        self.assertEqual(self.run_it('waits', path).decode().split('\n')[1:3], [
+            '       9ns  100.0%        1  server+0x1 < handle < main < 2 more', '                             held by a+0xg < b+0x < c'])
+
     def test_the_two_kinds_of_profile_are_not_added_up(self):
         self.two()
         self.file('server.7.0001.mutex.pb.gz', [(CHECKPOINT, [1, 8000])], MUTEX, 10**18, 10, pairs=[(5, 8000, SERVE, CHECKPOINT)])
