@@ -169,6 +169,7 @@ static int read_series(struct dp_cli_growth *g, struct dp_query *v, char **paths
             "--type and --kind need two arguments, OLD NEW; a directory is compared by inuse_space of heap profiles");
         return DP_EXIT_USAGE;
     }
+    v->argument = paths[0];
     int status = dp_query_paths_add_all(&v->paths, v->verb, paths, n_paths);
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
@@ -298,7 +299,7 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
     printf("%10s  %s -> %s in all\n\n", total, before, after);
 }
 
-static void print_empty(const struct dp_cli_growth *g)
+static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
 {
     if (g->changes.n)
         return;
@@ -307,7 +308,7 @@ static void print_empty(const struct dp_cli_growth *g)
                "deltaprof run -o interval=%s -- COMMAND\n",
                dp_cli_interval(g->longest_ns));
     else
-        puts("No stack changed. What is there: deltaprof top PATH");
+        printf("No stack changed. What is there: deltaprof top %s\n", v->argument);
 }
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */
@@ -335,7 +336,7 @@ static int show(struct dp_query *old, struct dp_query *new, char **paths, size_t
     } else if (!status) {
         print_heading(&g, new, type, unit, paths);
         dp_cli_growth_print(&g, unit, n_wanted, n_frames);
-        print_empty(&g);
+        print_empty(&g, new);
     }
     dp_cli_growth_fini(&g);
     return status ? status : dp_query_end(new);

@@ -5,8 +5,8 @@
 
 A program works for 40 ticks of 15 seconds, ten minutes, at heap_rate=512k. It asks for profiles as soon as the work of a
 tick is done. Then the times in its files are set as if each tick had taken 15 seconds, so that rates per hour are right.
-The ranking is tuned with `tuning`, `fresh` and `shapes` only. `held` and `final`, of the same sorts, measure how good it
-is: nothing is changed after their misses. A report is right if it begins with the function that leaks. precision = right
+The sets are of different age; the ranking was tuned with all of them. So they say how well it fits, and a new set is needed
+to say how good it is on programs that it has not seen. A report is right if it begins with the function that leaks. precision = right
 reports / reports; recall = leaks that were found / leaks. `short` runs some clear cases and fails if one is misjudged
 twice: samples are random and differ from run to run.
 """
