@@ -264,8 +264,15 @@ static int lookup_lines(struct elffile *file, GElf_Addr pc, struct dp_symbol_lin
             .line = at_line,
             .start_line = number_of(die, DW_AT_decl_line),
         };
-        if (tag != DW_TAG_inlined_subroutine)
+        if (tag != DW_TAG_inlined_subroutine) {
+            /* No call returns to the entry: it stands for the whole function, not for the code inlined there. */
+            Dwarf_Addr entry;
+            if (n > 1 && !dwarf_entrypc(die, &entry) && entry == pc - unit->bias) {
+                lines[0] = lines[n - 1];
+                n = 1;
+            }
             break;
+        }
         at_file = call_file(&unit->cu, die); /* the place where the next frame rootward called it */
         at_line = (int)number_of(die, DW_AT_call_line);
     }

@@ -26,4 +26,9 @@ def that_the_function_before_the_jump_is_the_leaf():
         assert 'main' not in mutex and mutex.get('checkpoint', 0) > 0, mutex
 
 
+def that_code_inlined_at_the_entry_is_not_taken_for_the_function():
+    stacks = {names[:2] for (names, _), row in reader.sum_profiles(profiles(run([victim('tails')], 'heap_rate=1,symbolize=lines'))).items() if row['alloc_objects'] == 100}
+    assert ('mixes', 'main') in stacks, stacks
+
+
 main(globals())

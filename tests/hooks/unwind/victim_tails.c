@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static void *volatile kept[300];
+static void *volatile kept[400];
 
 __attribute__((noinline, noclone)) void *makes(size_t n)
 {
@@ -18,6 +18,21 @@ __attribute__((noinline, noclone)) void *makes(size_t n)
 __attribute__((noinline, noclone)) void *passes_on(size_t n)
 {
     return n > 5 ? makes(n + 1) : NULL;
+}
+
+static size_t state = 1;
+
+static inline size_t mixed(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    return 100 + state % 100;
+}
+
+/* Inlined code is at its entry. */
+__attribute__((noinline, noclone)) void *mixes(void)
+{
+    return malloc(mixed());
 }
 
 /* Calls malloc and returns. */
@@ -52,6 +67,7 @@ int main(void)
         kept[i] = makes(50);
         kept[100 + i] = passes_on(99);
         kept[200 + i] = calls(300);
+        kept[300 + i] = mixes();
     }
     pthread_create(&thread, NULL, serves, NULL);
     for (int i = 0; i < 10; i++) {
