@@ -72,7 +72,7 @@ static void print_processes(const struct dp_query *v)
     const char *plural = n_files == 1 ? "" : "s";
     printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
     if (v->at_text && strcmp(v->at_text, "last")) {
-        printf(" at %s", v->at_text);
+        printf("%sat %s", gap, v->at_text);
         print_when(v);
     } else if (all_ended)
         printf(", all ended:%sfrom the last file before the end of each (of %zu file%s)", gap, n_files, plural);

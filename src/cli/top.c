@@ -145,6 +145,23 @@ static void print_json_columns(const struct table *t, const struct dp_query_node
     }
 }
 
+/* On a terminal, a line has the name of its file without the directory. */
+static void print_name(const struct table *t, const char *name, size_t n_columns)
+{
+    const char *blank = strrchr(name, ' '), *slash = strrchr(name, '/');
+    if (!n_columns || t->count.by != DP_QUERY_BY_LINE || !blank || slash < blank) {
+        dp_print_name(stdout, name, n_columns);
+        return;
+    }
+    size_t n_file = strlen(slash + 1),
+           n_left = n_columns > n_file + NAME_LEAST / 2 ? n_columns - n_file - 1 : NAME_LEAST / 2;
+    char *function = strndup(name, (size_t)(blank - name));
+    dp_print_name(stdout, function ? function : "", n_left);
+    putchar(' ');
+    dp_print_name(stdout, slash + 1, 0);
+    free(function);
+}
+
 static void print_table(struct table *t, size_t n_wanted)
 {
     struct dp_query_count *c = &t->count;
@@ -179,7 +196,7 @@ static void print_table(struct table *t, size_t n_wanted)
                dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
         print_columns(t, node);
         fputs("  ", stdout);
-        dp_print_name(stdout, dp_strings_at(&c->names, node->name), n_columns);
+        print_name(t, dp_strings_at(&c->names, node->name), n_columns);
         putchar('\n');
     }
 }

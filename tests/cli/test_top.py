@@ -121,6 +121,15 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             self.assertEqual(len(lines), 3)
             self.assertLessEqual(max(map(len, lines)), max(columns, 60), lines)
 
+    def test_a_line_on_a_terminal_has_the_name_of_its_file(self):
+        file = '/home/somebody/sources/of/the/server/' + 'deep/' * 20 + 'request.py'
+        path = self.file('p', [([f'handle@{file}'], [1, 7, 1, 7]), (['x' * 200 + '@' + file], [1, 5, 1, 5])])
+        lines = self.on_a_terminal(80, 'top', '--by', 'line', path)
+        self.assertTrue(lines[-2].endswith('  handle request.py:0'), lines)
+        self.assertRegex(lines[-1], r'  x+\.\.x+ request.py:0$')
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertIn(file, self.run_it('top', '--by', 'line', path).decode())
+
     def test_lines_on_a_terminal_are_cut_at_its_width(self):
         name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
         path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
