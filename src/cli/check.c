@@ -115,7 +115,7 @@ static int take_percent(double *percent)
     char *end;
     *percent = strtod(optarg, &end);
     end += *end == '%';
-    if (end != optarg && !*end && *percent >= 0)
+    if (end != optarg && !*end && *percent >= 0 && isfinite(*percent))
         return 0;
     dp_print_error("check", "--max-growth %s is not a percentage", optarg);
     return DP_EXIT_USAGE;

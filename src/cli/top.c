@@ -95,8 +95,14 @@ static int add_columns(struct table *t)
     char *rest = t->names, *name;
     int status = 0;
     snprintf(t->names, sizeof t->names, "%s", t->wanted ? t->wanted : "");
-    while (!status && (name = strsep(&rest, ",")) && *t->names)
-        status = add_column(t, name);
+    while (t->wanted && !status && (name = strsep(&rest, ","))) {
+        if (*name) {
+            status = add_column(t, name);
+            continue;
+        }
+        dp_print_error("top", "--columns %s: a name is empty", t->wanted);
+        status = DP_EXIT_USAGE;
+    }
     return status;
 }
 

@@ -50,7 +50,8 @@ class Files(Case):
                           ['diff', '--negative=x', 'a', 'b'], ['diff', '--first=x', 'a', 'b'], ['top', '--limit=5G', 'f'],
                           ['top', '--limit=-1', 'f'], ['top', '--limit=x', 'f'], ['top', '--limit=17179869184G', 'f'],
                           ['diff', '--first=full', 'a', 'b'], ['tree'], ['growth'], ['leaks'], ['check'],
-                          ['leaks', '--confidence', 'x', 'f'], ['tree', '--names', 'x', 'f'], ['help', 'x']):
+                          ['leaks', '--confidence', 'x', 'f'], ['tree', '--names', 'x', 'f'], ['help', 'x'],
+                          ['check', '--max-growth', 'inf', 'f', 'f'], ['check', '--max-growth', 'nan', 'f', 'f'], ['leaks', '-n', 'nan', 'f']):
             with self.subTest(arguments):
                 self.run_it(*arguments, status=2)
                 self.assertRegex(self.error, r'\Adeltaprof \w+: .*\n\Z')

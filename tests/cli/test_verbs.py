@@ -67,6 +67,12 @@ class Verbs(Case):
         for option in ['--inherited'], ['--kind', 'block'], ['--limit', '100']:
             self.assertNotEqual(self.outcome('merge', *option, d)[:2], self.outcome('merge', d)[:2], option)
 
+    def test_columns_without_a_name_are_refused(self):
+        d = self.directory()
+        for wanted in '', ',', 'alloc_space,', ',alloc_space':
+            self.run_it('top', '--columns', wanted, d, status=2)
+            self.assertEqual(self.error, f'deltaprof top: --columns {wanted}: a name is empty\n')
+
     def test_inherited_memory_counts_where_it_is_asked_for(self):
         d = self.directory()
         for verb in 'growth', 'leaks':
