@@ -22,7 +22,8 @@
  * a leak. So the probability is divided by the stack's share of all growth of the process (a weighted Bonferroni
  * correction): the stack with most of the growth needs less proof than one of a thousand small ones. Memory that turns
  * over has a smaller weight (TURNOVER_LESS).
- *  2. A step. One step is a load that rose or a table that was built: its share of the growth must be small.
+ *  2. A step. One step, or one short phase, is a load that rose or a table that was built: its share of the growth must
+ * be small.
  *  3. An end. query/lasting.c compares models of growth that goes on with models of growth that has ended.
  *  4. Load. By Little's law (J. Little 1961, A Proof for the Queuing Formula L = lambda W) the number in use is the
  *     rate of allocation times the mean lifetime. If a stack allocates more in the second half than in the first, its
@@ -50,6 +51,7 @@
 enum {
     MANY_LEFT = 8,    /* sampled blocks in use at the end of a program, almost none freed: too many for a table */
     FEWEST_STEPS = 3, /* of a buffer that doubles */
+    PHASES = 7,       /* growth within one of so many parts of the time is a step */
 };
 #define STEP_SHARE    0.5   /* of the growth in one tick: up to this share it may be a trend */
 #define SIGNS_BOUND   3.178 /* of the tail of the normal distribution */
@@ -84,12 +86,13 @@ static size_t warm(const struct dp_query_process *p)
 
 /* ---- chance, and a step ----------------------------------------------------------------------------------------- */
 
-/* The largest share of a single step in the growth between two points. */
+/* The largest share of a step, or of a short phase, in the growth between two points. */
 static double largest_step(const struct dp_query_curve *c, size_t first, size_t last)
 {
     double growth = c->bytes[last] - c->bytes[first], largest = 0;
-    for (size_t i = first; i < last; i++)
-        largest = fmax(largest, c->bytes[i + 1] - c->bytes[i]);
+    size_t width = (last - first) / PHASES > 1 ? (last - first) / PHASES : 1;
+    for (size_t i = first; i + width <= last; i++)
+        largest = fmax(largest, c->bytes[i + width] - c->bytes[i]);
     return growth > 0 ? largest / growth : 1;
 }
 

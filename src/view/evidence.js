@@ -3,7 +3,7 @@
  * evidence.js - whether what grows within a range is a leak. The same judgement as that of `deltaprof leaks`: src/query/evidence.c explains
  * it, src/query/series.c makes the same curves.
  */
-const POINTS = 32, POINTS_NEEDED = 4, MANY_LEFT = 8, FEWEST_STEPS = 3;
+const POINTS = 32, POINTS_NEEDED = 4, MANY_LEFT = 8, FEWEST_STEPS = 3, PHASES = 7;
 const TURNOVER_LESS = 0.8, SIGNS_BOUND = 3.178, LARGEST_STEP = 0.5, LOAD_SPREAD = 0.3, DOUBLING_STEP = 1.3, SURE = 0.5;
 
 const clamp = value => Math.min(Math.max(value, 0), 1);
@@ -65,8 +65,9 @@ class Evidence {
     largestStep(first, last) {
         const growth = this.bytes[last] - this.bytes[first];
         let largest = 0;
-        for (let i = first; i < last; i++)
-            largest = Math.max(largest, this.bytes[i + 1] - this.bytes[i]);
+        const width = Math.max(Math.floor((last - first) / PHASES), 1);
+        for (let i = first; i + width <= last; i++)
+            largest = Math.max(largest, this.bytes[i + width] - this.bytes[i]);
         return growth > 0 ? largest / growth : 1;
     }
 
