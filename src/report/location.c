@@ -131,7 +131,7 @@ static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_lin
  */
 static void name_place(const struct dp_mapping *map, uint64_t pc, char *name, size_t n_bytes)
 {
-    const char *file = map->file, *slash = strrchr(file, '/');
+    const char *file = map->real ? map->real : map->file, *slash = strrchr(file, '/');
     dp_text_format(name, n_bytes, "%s+0x%llx", slash && slash[1] ? slash + 1 : file,
                    (unsigned long long)(pc - map->start + map->offset));
 }
