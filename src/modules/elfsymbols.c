@@ -3,14 +3,15 @@
  * modules/elfsymbols.c - finds functions by address in the symbol tables of a file and its debug files.
  *
  * A library may have hundreds of thousands of symbols, and each process that ends asks it for a few hundred addresses.
- * So the tables are not sorted and their names are not read. One pass distributes the functions over ranges of
- * addresses, and a look-up visits the functions of one or two ranges:
+ * So the tables are not sorted and their names are not read. One pass puts each function into the list of its range of
+ * addresses, and a look-up visits the functions of a few ranges:
  *
  *     addresses   | least ... | range 1 | range 2 | ...      all ranges have the same size, a power of two
- *     functions   | a f c | | b e d |                        those of a range in no order, 16 bytes each
- *     first       | 0     | 3 | 3   | 6                      where the functions of each range begin
+ *     newest      | 4         | none    | 3       | ...      the function of each range that was found last
+ *     functions   | 1 | 2 | 3 | 4 |                          in the order of the tables, 16 bytes each
+ *     older       | - | - | 2 | 1 |                          the one that was found before it in the same range
  *
- * Only the names that a look-up compares or returns are read.
+ * Functions have numbers from 1. Only the names that a look-up compares or returns are read.
  */
 #include "modules/elffile.h"
 
@@ -24,7 +25,7 @@
 enum {
     TABLES_MAX = 8,
     SYMBOLS_MAX = 1 << 28,
-    RANGE_FUNCTIONS = 32, /* per range, on average */
+    RANGE_SYMBOLS = 8,    /* per range, on average */
     LOOK_BACK = 32,       /* functions before an address that a look-up visits, at least */
     CHUNK_SYMBOLS = 2730, /* read at once */
     LAST_BYTES = 4096,    /* length of the last function, if the file does not tell it */
@@ -51,7 +52,8 @@ struct elfsymbols {
     struct symbol_table tables[TABLES_MAX];
     unsigned n_tables;
     struct function *functions;
-    uint32_t *first; /* of each range, and of the one behind the last */
+    uint32_t *older, *newest;
+    size_t n, n_most; /* functions; symbols of all tables */
     uint64_t least, end;
     uint64_t last; /* the highest start */
     unsigned range_bits;
@@ -145,15 +147,12 @@ static bool find_bounds(struct elfsymbols *s, Elf *elf)
     return s->least < s->end;
 }
 
-/* ---- collecting ------------------------------------------------------------------------------------------------- */
+static size_t range_of(const struct elfsymbols *s, uint64_t address)
+{
+    return (size_t)((address - s->least) >> s->range_bits);
+}
 
-struct collector {
-    struct elfsymbols *symbols;
-    const struct elffile *file;
-    struct function *functions;
-    size_t n, room;
-    Elf64_Sym chunk[CHUNK_SYMBOLS];
-};
+/* ---- collecting ------------------------------------------------------------------------------------------------- */
 
 /* Of several names of an address the one is preferred that programs use: global before weak before local. */
 static uint32_t group_of(const Elf64_Sym *sym)
@@ -171,74 +170,57 @@ static bool is_wanted(const struct elfsymbols *s, const Elf64_Sym *sym)
            sym->st_value < s->end;
 }
 
-static void collect_table(struct collector *c, unsigned table)
+/* Enters a function in the list of its range. */
+static void add(struct elfsymbols *s, const Elf64_Sym *sym, unsigned table, uint64_t symbol)
 {
-    const struct symbol_table *t = &c->symbols->tables[table];
-    const struct elfpart *part = &c->file->parts[t->part];
+    uint32_t *newest = &s->newest[range_of(s, sym->st_value)], number = (uint32_t)++s->n;
+    s->functions[number] = (struct function){.start = sym->st_value,
+                                             .n_bytes = sym->st_size < BYTES_MAX ? (uint32_t)sym->st_size : BYTES_MAX,
+                                             .table = table & 7,
+                                             .symbol = (uint32_t)symbol & (SYMBOLS_MAX - 1),
+                                             .group = group_of(sym) & 7};
+    s->older[number] = *newest;
+    *newest = number;
+    s->last = sym->st_value > s->last ? sym->st_value : s->last;
+}
+
+static void collect_table(struct elfsymbols *s, const struct elffile *file, unsigned table, Elf64_Sym *chunk)
+{
+    const struct symbol_table *t = &s->tables[table];
     for (uint64_t at = 0, n_read = 1; at < t->n_symbols && n_read; at += n_read) {
         size_t n_left = t->n_symbols - at, n = n_left < CHUNK_SYMBOLS ? n_left : CHUNK_SYMBOLS;
-        n_read = read_at(part, t->symbols + at * sizeof none, c->chunk, n * sizeof none) / sizeof none;
-        for (size_t i = 0; i < n_read && c->n < c->room; i++) {
-            const Elf64_Sym *sym = &c->chunk[i];
-            if (is_wanted(c->symbols, sym))
-                c->functions[c->n++] =
-                    (struct function){.start = sym->st_value,
-                                      .n_bytes = sym->st_size < BYTES_MAX ? (uint32_t)sym->st_size : BYTES_MAX,
-                                      .table = table & 7,
-                                      .symbol = (uint32_t)(at + i) & (SYMBOLS_MAX - 1),
-                                      .group = group_of(sym)};
-        }
+        n_read =
+            read_at(&file->parts[t->part], t->symbols + at * sizeof *chunk, chunk, n * sizeof *chunk) / sizeof *chunk;
+        for (size_t i = 0; i < n_read; i++)
+            if (is_wanted(s, &chunk[i]))
+                add(s, &chunk[i], table, at + i);
     }
 }
 
-static size_t range_of(const struct elfsymbols *s, uint64_t address)
+static bool has_room(struct elfsymbols *s)
 {
-    return (size_t)((address - s->least) >> s->range_bits);
-}
-
-/* Brings the functions of a range together. */
-static void distribute(struct elfsymbols *s, const struct function *from, size_t n)
-{
-    while ((s->end - s->least) >> s->range_bits > n / RANGE_FUNCTIONS + 1)
+    for (unsigned i = 0; i < s->n_tables; i++)
+        s->n_most += s->tables[i].n_symbols;
+    if (s->n_most >= SYMBOLS_MAX)
+        return false;
+    while ((s->end - s->least) >> s->range_bits > s->n_most / RANGE_SYMBOLS + 1)
         s->range_bits++;
-    size_t n_ranges = range_of(s, s->end - 1) + 1;
-    struct function *to = malloc((n + 1) * sizeof *to);
-    uint32_t *first = calloc(n_ranges + 2, sizeof *first);
-    if (!to || !first) {
-        free(to);
-        free(first);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        first[range_of(s, from[i].start) + 2]++;
-        s->last = from[i].start > s->last ? from[i].start : s->last;
-    }
-    for (size_t i = 0; i < n_ranges; i++)
-        first[i + 2] += first[i + 1];
-    for (size_t i = 0; i < n; i++) /* moves the word behind a range from its begin to its end */
-        to[first[range_of(s, from[i].start) + 1]++] = from[i];
-    s->functions = to;
-    s->first = first;
+    s->newest = calloc(range_of(s, s->end - 1) + 1, sizeof *s->newest);
+    s->functions = malloc((s->n_most + 1) * sizeof *s->functions);
+    s->older = malloc((s->n_most + 1) * sizeof *s->older);
+    return s->newest && s->functions && s->older;
 }
 
 static struct elfsymbols *collect(const struct elffile *file)
 {
     struct elfsymbols *s = calloc(1, sizeof *s);
-    struct collector *c = s && find_bounds(s, file->parts[0].elf) ? calloc(1, sizeof *c) : NULL;
-    if (!c)
+    Elf64_Sym *chunk = s && find_bounds(s, file->parts[0].elf) ? malloc(CHUNK_SYMBOLS * sizeof *chunk) : NULL;
+    if (!chunk)
         return s;
     find_tables(s, file);
-    for (unsigned i = 0; i < s->n_tables; i++)
-        c->room += s->tables[i].n_symbols;
-    c->symbols = s;
-    c->file = file;
-    c->functions = c->room < SYMBOLS_MAX ? malloc((c->room + 1) * sizeof *c->functions) : NULL;
-    for (unsigned i = 0; c->functions && i < s->n_tables; i++)
-        collect_table(c, i);
-    if (c->n)
-        distribute(s, c->functions, c->n);
-    free(c->functions);
-    free(c);
+    for (unsigned i = 0; i < s->n_tables && (i || has_room(s)); i++)
+        collect_table(s, file, i, chunk);
+    free(chunk);
     return s;
 }
 
@@ -247,7 +229,8 @@ void dp_elfsymbols_free(struct elfsymbols *s)
     if (!s)
         return;
     free(s->functions);
-    free(s->first);
+    free(s->older);
+    free(s->newest);
     free(s->name);
     free(s);
 }
@@ -340,10 +323,10 @@ static void meet(struct nearest *near, const struct elfsymbols *s, const struct 
 static const struct function *find(const struct elfsymbols *s, const struct elffile *file, uint64_t address)
 {
     struct nearest near = {0};
-    if (!s->first || address < s->least || address >= s->end)
+    if (!s->n || address < s->least || address >= s->end)
         return NULL;
     for (size_t range = range_of(s, address) + 1; range-- && !near.sized && near.n_met < LOOK_BACK;)
-        for (uint32_t i = s->first[range]; i < s->first[range + 1]; i++)
+        for (uint32_t i = s->newest[range]; i; i = s->older[i])
             if (s->functions[i].start <= address)
                 meet(&near, s, file, &s->functions[i], address);
     bool reaches =
