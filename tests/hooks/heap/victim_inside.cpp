@@ -224,12 +224,17 @@ static void work_in_threads()
         thread.join();
 }
 
+/* Of the preload object, if there is one. */
+extern "C" int deltaprof_emit() __attribute__((weak));
+
 int main()
 {
     shared = new std::vector<block>;
     for (int i = 0; i < 100; i++)
         shared->push_back(make(BY_MALLOC, 64));
     work_in_threads();
+    if (deltaprof_emit)
+        (void)deltaprof_emit(); /* a child that was forked before the first report may write addresses without names */
     pid_t child = fork();
     if (child == 0) { /* what was allocated before is the parent's, what is in use is inherited */
         for (auto &t : tallies)
