@@ -20,9 +20,60 @@ def read(path):
 
 
 def small(text):
-    """The text without comment lines and indents, which are a fifth of it. No tool that rewrites code is needed."""
+    """The text without comment lines and indents."""
     text = re.sub(r'^[ \t]*/\*.*?\*/[ \t]*\n', '', text, flags=re.M | re.S)
     return re.sub(r'^[ \t]+|\n(?=\n)', '', text, flags=re.M)
+
+
+STRING = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\"""")
+REGEX = re.compile(r'/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*')
+
+
+def template_end(text, at):
+    """Behind the closing ` of a template whose text begins at `at`."""
+    while text[at] != '`':
+        if not text.startswith('${', at):
+            at += 2 if text[at] == '\\' else 1
+            continue
+        at, depth = at + 2, 1
+        while depth:
+            if text[at] == '`':
+                at = template_end(text, at + 1)
+            elif text[at] in '"\'':
+                at = STRING.match(text, at).end()
+            else:
+                depth += (text[at] == '{') - (text[at] == '}')
+                at += 1
+    return at + 1
+
+
+def is_word(character):
+    return character.isalnum() or character in '_$'
+
+
+def dense(text):
+    """A script without comments, and without blanks and line ends that separate nothing. Texts stay as they are."""
+    out, at = '\n', 0
+    while at < len(text):
+        begin, c = at, text[at]
+        if c in '"\'':
+            at = STRING.match(text, at).end()
+        elif c == '`':
+            at = template_end(text, at + 1)
+        elif text.startswith('/*', at):
+            at = begin = text.index('*/', at) + 2
+        elif c == '/' and (out.rstrip(' ')[-1] in '(,=:[!&|?{};>\n' or out.endswith('return ')):
+            at = REGEX.match(text, at).end()
+        elif c in ' \n':
+            at += 1
+            following = text[at:at + 1]
+            joins = is_word(out[-1]) and is_word(following) or following in '+-/\'"`' or out[-1] in '+-/'
+            if c == '\n' and out[-1] in ';{,([=:?&|\n' or c == ' ' and (not joins or out[-1] in ' \n'):
+                begin = at
+        else:
+            at += 1
+        out += text[begin:at]
+    return out
 
 
 def source_hash(text):
@@ -40,7 +91,7 @@ def passing_names():
 
 
 css = small(read(style))
-script = '(() => {\n"use strict";\n' + ''.join(small(read(s)) for s in scripts).replace('@PASSING@', passing_names()) + '})();\n'
+script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "
