@@ -133,7 +133,16 @@ function ownParts(branches, total, callees) {
             parts.push(own ?? branch);
         open.push(...below);
     }
-    return parts.sort((x, y) => total[y] - total[x]);
+    const sort = nodes => nodes.sort((x, y) => total[y] - total[x]);
+    for (sort(parts); total[parts[0]] > total[0] / 2; sort(parts)) { /* one that has most of all is shown by its parts */
+        let forks = [parts[0]];
+        while (forks.length === 1)
+            forks = callees(forks[0]).filter(at => total[at] > total[0] / 10);
+        if (forks.length < 2 || !forks.every(isOwn))
+            break;
+        parts.splice(0, 1, ...forks);
+    }
+    return parts;
 }
 
 /* By layer, the programs whose rows are in it, as the begin of its name; of one program only: ''. */

@@ -300,6 +300,10 @@ class Page(PageCase):
         self.file('p/server.7.0001.heap.pb.gz', rows + [(['load', 'main', '_start'], [1, 2000, 1, 2000])])
         self.show(os.path.join(self.dir.name, 'p'))
         self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)'), ['parse', 'answer', 'load'])
+        stack = ['handle', 'serve', 'main']
+        self.file('fork/server.7.0001.heap.pb.gz', [(['read', *stack], [1, 4000, 1, 4000]), (['run', 'command', *stack], [1, 3000, 1, 3000]), (['load', 'main'], [1, 3000, 1, 3000])])
+        self.show(os.path.join(self.dir.name, 'fork'))
+        self.assertEqual(self.browser.js('return [...document.querySelectorAll("#legend span")].map(s => s.textContent)'), ['read', 'command', 'load'], 'serve is divided')
 
     def test_the_legend_of_several_programs_names_them(self):
         directory = self.server()
