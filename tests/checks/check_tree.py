@@ -136,6 +136,8 @@ class Tree(unittest.TestCase):
         for name in FILES:
             if name == 'LICENSE' or name.startswith('tests/fuzz/corpus'):
                 continue
+            if '\0' in text(name):
+                continue  # a picture, in which three letters may stand by chance
             for i, line in enumerate(text(name).split('\n'), 1):
                 self.assertIsNone(OPEN_ENDS.search(line), f'{name}:{i}: {line.strip()[:100]}')
 
