@@ -224,7 +224,8 @@ int dp_push_queue_scan(struct dp_push_queue *q)
     }
     closedir(dir);
     if (!err) {
-        qsort(next.files.at, next.files.n, sizeof *next.files.at, by_name);
+        if (next.files.n)
+            qsort(next.files.at, next.files.n, sizeof *next.files.at, by_name);
         err = q->only_reads ? 0 : count_gone(q, &next);
     }
     if (err) {
