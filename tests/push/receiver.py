@@ -7,9 +7,9 @@
         r.taken                        # [Taken]: what it accepted, in order
 
 Ways to fail: a status ('503', '429 Retry-After: 1'); 'reset' reads the request and closes without an answer; 'taken'
-accepts it and closes without an answer; 'early' closes before it has read the body; 'half' accepts it and sends half of
-a status line; 'cut' accepts it and sends only the status line; 'slow' accepts it and sends the reply byte by byte, for
-ever; 'hang' accepts it and sends nothing.
+accepts it and closes without an answer; 'early' closes before it has read the body; 'crawl' reads the body byte by byte;
+'half' accepts it and sends half of a status line; 'cut' accepts it and sends only the status line; 'slow' accepts it and
+sends the reply byte by byte, for ever; 'hang' accepts it and sends nothing.
 """
 import base64
 import collections
@@ -202,6 +202,8 @@ class Receiver:
         if how == 'early':
             self.reset(connection)
             return
+        while how == 'crawl' and connection.recv(1):
+            time.sleep(0.05)
         while len(body) < int(headers['content-length']):
             more = connection.recv(65536)
             if not more:

@@ -39,9 +39,12 @@ class Faults(Pushing):
         text = random.Random(1).randbytes(4 << 20).hex()  # more than fits into the buffers of a connection
         self.write(1, rows=[(['leaf'], [1, 2, 3, 4], {'text': text})])
         with Receiver() as receiver:
+            receiver.plan = ['crawl']
+            said = self.push(receiver.url('pprof'), '--timeout', '1s', '--wait', '20ms', status=1)
+            self.assertIn('0 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting', said)
             receiver.plan = ['early', 'early']
             self.assertIn('trying again', self.push(receiver.url('pprof')))
-            self.assertEqual(receiver.n_requests, 3)
+            self.assertEqual(receiver.n_requests, 4)
             self.assert_arrived(receiver, ['heap'])
 
     def test_an_answer_with_a_status_line_is_complete(self):
