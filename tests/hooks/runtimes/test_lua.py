@@ -95,6 +95,34 @@ def that_functions_have_the_names_of_lua_s_tracebacks():
     assert '' not in names and None not in names, names
 
 
+def that_libraries_in_c_count_for_the_line_that_calls_them():
+    """The strings that cjson and lpeg make, also in coroutines, are blocks of Lua; cjson's buffers are blocks of malloc."""
+    script = new_directory() + '/libraries.lua'
+    with open(script, 'w') as f:
+        f.write("""local cjson, lpeg = require "cjson", require "lpeg"
+local big, all, kept = string.rep("x", 200000), lpeg.C(lpeg.P("x") ^ 0), {}
+local function encode() kept[#kept + 1] = cjson.encode(big) end
+local function decode(text) kept[#kept + 1] = cjson.decode(text) end
+local function match() kept[#kept + 1] = all:match(big) end
+for i = 1, 7 do coroutine.wrap(encode)() end
+for i = 1, 3 do decode(kept[1]) end
+for i = 1, 5 do coroutine.wrap(match)() end
+""")
+    r = run(['lua5.4', '-l', 'deltaprof', script], 'heap_rate=1,interval=0,memory=512M',
+            extra={'LUA_CPATH': BUILD + '/runtime_hooks/lua/?.so;;'})
+    assert r.status == 0 and not r.stderr, r.stderr
+    got = collections.defaultdict(lambda: [0, 0])
+    for p in profiles(r):
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            if lines(s) and dict(s.labels).get('heap') == 'lua' and objects and size / objects >= 100000:
+                row = got[lines(s)[0].split(':')[-1]]
+                row[0] += objects
+                row[1] += size
+    got.pop('2')  # string.rep
+    assert got == {'3': [7, 7 * 200027], '4': [3, 3 * 200025], '5': [5, 5 * 200025]}, dict(got)
+
+
 def that_sampled_sums_are_near_the_exact_ones():
     r = lua(SCRIPT, conf='heap_rate=4k')
     assert r.status == 0 and not r.stderr, r.stderr
