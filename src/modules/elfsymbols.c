@@ -60,7 +60,7 @@ struct elfsymbols {
     char *name; /* the last one returned */
 };
 
-static const Elf64_Sym none;
+#define SYMBOL_BYTES sizeof(Elf64_Sym)
 enum { LABEL = 3, MARK = 7 }; /* groups: of symbols without a type; of those that are left out */
 
 /* Returns how many bytes there are; fewer at the end of the file. */
@@ -107,12 +107,12 @@ static void add_table(struct elfsymbols *s, const struct elffile *file, int part
     GElf_Shdr names;
     uint64_t n_bytes = size_of(&file->parts[part]);
     Elf_Scn *scn = elf_getscn(file->parts[part].elf, sh->sh_link);
-    if (s->n_tables == TABLES_MAX || sh->sh_entsize != sizeof none || sh->sh_offset > n_bytes ||
+    if (s->n_tables == TABLES_MAX || sh->sh_entsize != SYMBOL_BYTES || sh->sh_offset > n_bytes ||
         sh->sh_size > n_bytes - sh->sh_offset || !scn || !gelf_getshdr(scn, &names) || names.sh_type != SHT_STRTAB)
         return;
     s->tables[s->n_tables++] = (struct symbol_table){.part = part,
                                                      .symbols = sh->sh_offset,
-                                                     .n_symbols = sh->sh_size / sizeof none,
+                                                     .n_symbols = sh->sh_size / SYMBOL_BYTES,
                                                      .names = names.sh_offset,
                                                      .n_name_bytes = names.sh_size};
 }
