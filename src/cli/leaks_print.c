@@ -104,6 +104,7 @@ static void print_stack(const struct dp_cli_leaks *r, size_t from)
 static void print_evidence(const struct dp_query_evidence *e)
 {
     char pace[48] = "";
+    double freed = e->freed * e->n_sampled < 0.5 ? 0 : e->freed; /* less than one of them is rounding */
     if (e->verdict == DP_QUERY_DOUBLING)
         printf("%*sdoubled %zu times, each time when it was full, and is not full again yet\n", NAME_COLUMN, "",
                e->n_up);
@@ -112,7 +113,7 @@ static void print_evidence(const struct dp_query_evidence *e)
                e->n_steps, e->n_down, 100 * e->chance);
     if (e->verdict != DP_QUERY_DOUBLING && e->pace >= 0)
         snprintf(pace, sizeof pace, "last quarter at %.2g times its pace; ", e->pace);
-    printf("%*s%s%.3g%% of %.0f samples were freed\n", NAME_COLUMN, "", pace, 100 * e->freed, e->n_sampled);
+    printf("%*s%s%.3g%% of %.0f samples were freed\n", NAME_COLUMN, "", pace, 100 * freed, e->n_sampled);
     if (e->load >= 0.01)
         printf("%*sa higher load explains %.0f%% of its growth\n", NAME_COLUMN, "", 100 * e->load);
 }

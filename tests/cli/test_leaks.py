@@ -55,6 +55,26 @@ class Leaks(Case):
     def traffic(self):
         return Site(['request', 'main'], 16384, lambda t: 2000, lambda t, live: live - 500)
 
+    def test_the_text_is_this(self):
+        self.run_program([Site(['malloc', 'forget', 'on_error', 'main', '_start'], 8 << 20, lambda t: 1, lambda t, live: 0),
+                          Site(['malloc', 'build', 'main'], 8 << 20, lambda t: t < 8, lambda t, live: 0),
+                          Site(['malloc', 'serve', 'main'], 8 << 20, lambda t: 3, lambda t, live: live - 2)])
+        self.assertEqual(self.run_it('leaks', self.dir.name).decode(), '''\
+a 1: 400MB in use, 40 files, 10mins
+1 leak
+
+ 1. 320MB in use, 1.88GB more an hour since 01:46:40, confidence 100%
+    grew in 23 of 23 ticks, shrank in 0; chance: 1.2e-05% at most
+    last quarter at 1 times its pace; 0% of 40 samples were freed
+    forget
+    on_error
+    main
+
+Not leaks:
+      64MB in 1 stack that grew and stopped (a cache, a table)
+      16MB in 1 stack that stays as it is, or goes up and down
+''')
+
     def test_a_short_run_is_told_a_shorter_interval(self):
         self.run_program([self.traffic()], n_ticks=2)
         lines = self.run_it('leaks', self.dir.name).decode().splitlines()
