@@ -138,14 +138,27 @@ static void main_ends(void *unused)
 
 /*
  * A main thread that is cancelled calls no hook, but the destructors of its keys. The values of the first 32 keys stand
- * in the thread's own descriptor; setting a later one would allocate.
+ * in the thread's own descriptor; setting a later one would allocate. In a forked child the thread that forked is the
+ * main thread.
  */
+static pthread_key_t main_key;
+
+static void watch_calling_thread(void)
+{
+    pthread_setspecific(main_key, &main_key);
+}
+
 void dp_watch_main(void)
 {
     enum { KEYS_IN_THREAD = 32 };
-    static pthread_key_t key;
-    if (pthread_key_create(&key, main_ends) == 0 && (key >= KEYS_IN_THREAD || pthread_setspecific(key, &key)))
-        pthread_key_delete(key);
+    if (pthread_key_create(&main_key, main_ends))
+        return;
+    if (main_key >= KEYS_IN_THREAD) {
+        pthread_key_delete(main_key);
+        return;
+    }
+    watch_calling_thread();
+    pthread_atfork(NULL, NULL, watch_calling_thread);
 }
 
 /* The parent ends inside libc, by an _exit that no hook sees; so its profiles are delivered before. */

@@ -40,6 +40,12 @@ def that_a_process_ends_when_its_main_thread_left_and_then_the_last_other_thread
         assert held(profiles(r)[-1]) == MIB, how
 
 
+def that_a_child_of_another_thread_ends_when_its_main_thread_left():
+    for how in 'exit', 'cancel', 'syscall', 'return':
+        r = same([victim('exit'), 'forked', how], 'heap_rate=1,interval=1h')
+        assert r.status == 0 and profiles(r), (how, r.status, r.stderr)
+
+
 def that_an_end_that_changes_nothing_has_one_file():
     p, = profiles(run([victim('exit'), 'return', 'none'], 'heap_rate=1'))
     assert held(p) == MIB and says(p, '#exit')

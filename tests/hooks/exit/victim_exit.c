@@ -6,6 +6,7 @@
  *                             small (a hundred small blocks after the large one),
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
  *     victim_exit leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
+ *     victim_exit forked HOW  the same in a child that another thread forked; HOW may be return, too
  *     victim_exit peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MIB = 1 << 20 };
@@ -97,13 +99,16 @@ static void *end_after_main(void *unused)
     return unused;
 }
 
-static int leave(const char *how)
+static void *leave(void *arg)
 {
+    const char *how = arg;
     pthread_t thread;
     usleep(200000); /* older than a process that gets no thread */
     held = hold(MIB);
     if (pthread_create(&thread, NULL, end_after_main, NULL))
         abort();
+    if (!strcmp(how, "return"))
+        return NULL;
     if (!strcmp(how, "exit"))
         pthread_exit(NULL);
     if (!strcmp(how, "syscall"))
@@ -111,6 +116,27 @@ static int leave(const char *how)
     pthread_cancel(pthread_self());
     for (;;)
         pause();
+}
+
+/* Only the forking thread is left in the child, and is its main thread. */
+static void *fork_and_leave(void *how)
+{
+    pid_t child = fork();
+    if (child == 0)
+        return leave(how);
+    static int status;
+    if (waitpid(child, &status, 0) != child)
+        abort();
+    return &status;
+}
+
+static int leave_in_child(char *how)
+{
+    pthread_t thread;
+    void *status;
+    if (pthread_create(&thread, NULL, fork_and_leave, how) || pthread_join(thread, &status))
+        abort();
+    return *(int *)status;
 }
 
 static int peak(void)
@@ -131,7 +157,9 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "peak"))
         return peak();
     if (!strcmp(argv[1], "leave"))
-        return leave(argv[2]);
+        return leave(argv[2]) != NULL;
+    if (!strcmp(argv[1], "forked"))
+        return leave_in_child(argv[2]);
     const char *what = argv[2];
     held = hold(MIB);
     if (!strcmp(what, "atexit"))
