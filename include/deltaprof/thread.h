@@ -6,9 +6,10 @@
  * Each thread has a word `countdown`, the number of bytes to the next sample. An event subtracts its size; while
  * something is left nothing else happens. While a call may enter another hook, the thread is guarded: countdown is 0,
  * and the word `guard` has the stack pointer of the hook. Every nested event is then due, and the library ignores it:
- * each event counts once. If an event comes from a place on the stack that a nested event cannot have, the hook that
- * guarded is gone (a fiber left this thread in the middle of malloc, and goes on in another): the library ends the
- * guard. All zeros are a valid start: the first event of a thread is due at once, and sets the thread up.
+ * each event counts once. If an event comes from a place on the stack that a nested event cannot have, or if too many
+ * events were ignored, the hook that guarded is gone (a fiber left this thread in the middle of malloc, and goes on in
+ * another): the library ends the guard. All zeros are a valid start: the first event of a thread is due at once, and
+ * sets the thread up.
  *
  * Context: as of hooks.h.
  */

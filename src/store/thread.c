@@ -25,10 +25,12 @@
  * A guard that outlived its hook. A fiber may leave a thread in the middle of malloc and go on in another; then nothing
  * ends the first thread's guard. The guard has the stack pointer of its hook. A nested event lies at most NESTED_BYTES
  * below it, so an event from any other place proves that the hook is not below the event on this stack: the guard ends.
- * If that was wrong (a handler on a signal stack, an allocator that runs far down), an allocation inside an allocation
- * is counted, and no more happens: the hook restores the countdown at its end. It is different where the library itself
- * was left in the middle (DP_GUARD_BUSY), because the fiber goes on writing to this thread's block. Handlers are the
- * usual reason there, so only DOUBTS_MAX such events are a proof, and the thread then gives the block up.
+ * The fiber may come back, and then its events lie where nested ones would. So a guard mutes NESTED_MOST events and
+ * then ends; it counts them in its own word, so that each guard begins with 0 at no cost. If an end was wrong (a
+ * handler on a signal stack, an allocator that runs far down), an allocation inside an allocation is counted, and no
+ * more happens: the hook restores the countdown at its end. It is different where the library itself was left in the
+ * middle (DP_GUARD_BUSY), because the fiber goes on writing to this thread's block. Handlers are the usual reason
+ * there, so only DOUBTS_MAX such events are a proof, and the thread then gives the block up.
  *
  * Bits of `used` are set with acquire and cleared with release [BLOCK]: else the next owner could write the block
  * before the last owner's stores are visible. A claim that loses a race is tried a few times; then the thread goes
@@ -57,6 +59,7 @@
 #define FRESH_BYTES    64
 #define N_WARM         16u
 #define NESTED_BYTES   (16u << 10)
+#define NESTED_MOST    63
 #define DOUBTS_MAX     64
 #define TURN_YIELDS    50
 #define TURN_SLEEPS    50
@@ -252,6 +255,8 @@ void dp_thread_return_slow(void)
     void *block = self->scratch;
     self->scratch = NULL;
     dp_fence_signal();
+    if (!block) /* given up, because of doubts that were wrong */
+        return;
     if (pool.have_key && pthread_getspecific(pool.key) == block)
         pthread_setspecific(pool.key, NULL);
     give_back(block);
@@ -274,9 +279,14 @@ void dp_thread_mark_own(void)
 
 bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp)
 {
-    uintptr_t guard = thread->guard;
-    if (guard == DELTAPROF_GUARD_KEPT || (guard & ~DP_GUARD_BUSY) - sp < NESTED_BYTES)
+    uintptr_t guard = thread->guard, place = guard & DP_GUARD_PLACE & ~DP_GUARD_BUSY;
+    bool is_near = place - sp < NESTED_BYTES;
+    if (guard == DELTAPROF_GUARD_KEPT || (is_near && guard & DP_GUARD_BUSY))
         return true;
+    if (is_near && guard / DP_GUARD_NESTED < NESTED_MOST) {
+        thread->guard = guard + DP_GUARD_NESTED;
+        return true;
+    }
     if (guard & DP_GUARD_BUSY) {
         if (++thread->doubts < DOUBTS_MAX)
             return true;

@@ -43,9 +43,12 @@ _Static_assert(sizeof(struct dp_thread) <= sizeof(struct deltaprof_thread), "one
 #define DP_BYTES_MAX ((size_t)1 << 48)
 
 /*
- * Set in a guard while the library works on the thread's own structures. Stack pointers are even.
+ * A guard: the stack pointer of the hook, which is even and below DP_GUARD_PLACE; and the number of events that it
+ * muted, in the bits above that. BUSY is set while the library works on the thread's own structures. Bit 63 is 0.
  */
-#define DP_GUARD_BUSY ((uintptr_t)1)
+#define DP_GUARD_BUSY   ((uintptr_t)1)
+#define DP_GUARD_NESTED ((uintptr_t)1 << 57)
+#define DP_GUARD_PLACE  (DP_GUARD_NESTED - 1)
 
 static inline struct dp_thread *dp_thread_self(void)
 {

@@ -228,6 +228,88 @@ static void a_child_gets_the_others_blocks_and_other_draws(void **state)
     assert_int_equal(run_threads(), 5);
 }
 
+/* Whether the event at sp counts. */
+static bool counts(uintptr_t sp)
+{
+    return !dp_thread_is_nested(dp_thread_self(), sp);
+}
+
+static void a_guard_ends_at_an_event_that_cannot_be_nested(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    dp_thread_guard(self, hook);
+    assert_false(counts(hook - 64));
+    assert_true(counts(hook + 64));
+    assert_false(dp_thread_guarded(self));
+    dp_thread_guard(self, hook);
+    assert_true(counts(hook - (1 << 20)));
+    dp_thread_guard(self, hook);
+    assert_true(counts(hook >> 1));
+    dp_thread_undraw(self);
+}
+
+/* A fiber left the thread inside a hook, ended that hook on another thread, and came back. */
+static void a_guard_that_outlived_its_hook_mutes_63_events(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    for (int i = 0; i < 3; i++) {
+        int n = 0;
+        dp_thread_guard(self, hook);
+        while (n < 1000 && !counts(hook - 64))
+            n++;
+        assert_int_equal(n, 63);
+        assert_false(dp_thread_guarded(self));
+    }
+    dp_thread_undraw(self);
+}
+
+/* libunwind unlocks a mutex at each frame. */
+static void a_walk_mutes_all_nested_events(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    dp_thread_guard(self, hook | DP_GUARD_BUSY);
+    for (int i = 0; i < 1000; i++)
+        assert_false(counts(hook - 64));
+    dp_thread_undraw(self);
+}
+
+static void a_lent_block_that_was_given_up_is_not_given_back(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    void *own = self->scratch;
+    bool held = true;
+    dp_thread_guard(self, hook | DP_GUARD_BUSY);
+    for (int i = 0; i < 64 && dp_thread_guarded(self); i++)
+        counts(hook + 64);
+    assert_null(dp_thread_scratch());
+    dp_thread_return(held);
+    self->scratch = own;
+    dp_thread_undraw(self);
+}
+
+static void a_guard_counts_only_its_own_nested_events(void **state)
+{
+    struct dp_thread *self = dp_thread_self();
+    static const uintptr_t hook = 0x7f0000100000;
+    for (int i = 0; i < 1000; i++) { /* operator new: one malloc in each, at the same place */
+        dp_thread_guard(self, hook);
+        assert_false(counts(hook - 64));
+        self->guard |= DP_GUARD_BUSY;
+        assert_false(counts(hook - 64));
+        int64_t kept = deltaprof_guard_enter(); /* a guard that was asked for mutes as many as there are */
+        for (int n = 0; n < 200; n++)
+            assert_false(counts(hook - 64));
+        deltaprof_guard_exit(kept);
+        assert_false(counts(hook - 64));
+        self->countdown = 1000; /* the hook ends */
+    }
+    dp_thread_undraw(self);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +318,11 @@ int main(void)
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
         cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
         cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
+        cmocka_unit_test(a_guard_ends_at_an_event_that_cannot_be_nested),
+        cmocka_unit_test(a_guard_that_outlived_its_hook_mutes_63_events),
+        cmocka_unit_test(a_walk_mutes_all_nested_events),
+        cmocka_unit_test(a_lent_block_that_was_given_up_is_not_given_back),
+        cmocka_unit_test(a_guard_counts_only_its_own_nested_events),
         cmocka_unit_test(a_child_gets_the_others_blocks_and_other_draws),
     };
     return cmocka_run_group_tests(tests, start, NULL);
