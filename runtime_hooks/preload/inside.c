@@ -27,11 +27,52 @@ struct found {
     bool is_jemalloc, is_tcmalloc; /* other functions of it are there too: no namesake is called */
 };
 
-/* A name that ends in '*' is a prefix. */
-static const char *const allocator_names[] = {
-    "je_*",
-    "_rjem_*",
-    "tc_malloc*",
+/*
+ * The functions that may stand between the program and a hook, or that map memory. A program may have functions that
+ * are named alike (je_parse, imalloc), so a name must be one of these, and a local function must come from a file of
+ * the allocator. Names are without the prefix that a build of jemalloc has.
+ */
+static const char *const jemalloc_api[] = {"malloc",         "calloc",   "realloc", "aligned_alloc",
+                                           "posix_memalign", "memalign", "valloc",  "pvalloc",
+                                           "mallocx",        "rallocx",  "xallocx", NULL};
+static const char *const jemalloc_internal[] = {
+    "hook_invoke_alloc",  "hook_invoke_dalloc",
+    "hook_invoke_expand", "malloc_default",
+    "arena_ralloc",       "large_ralloc",
+    "pages_map",          "pages_unmap",
+    "pages_commit",       "pages_decommit",
+    "extent_alloc_mmap",  "extent_alloc_dss",
+    "extent_dss_boot",    NULL,
+};
+static const char *const jemalloc_local[] = {
+    "imalloc",
+    "imalloc_body",
+    "imalloc_sample",
+    "imalloc_no_sample",
+    "imalloc_init_check",
+    "imalloc_nocheck",
+    "do_rallocx",
+    "do_realloc_nonnull_zero",
+    "irallocx_prof",
+    "irallocx_prof_sample",
+    "iralloct",
+    "iralloct_explicit_slab",
+    "iralloct_realign",
+    "os_pages_map",
+    "os_pages_unmap",
+    "os_pages_commit",
+    "pages_map",
+    "hook_invoke_alloc",
+    NULL,
+};
+/* Without directory and ending. Link-time optimization makes one file of all. */
+static const char *const jemalloc_files[] = {"jemalloc",    "jemalloc_cpp", "arena",        "large",   "hook", "pages",
+                                             "extent_mmap", "extent_dss",   "<artificial>", "ld-temp", NULL};
+/* One that ends in '*' is a prefix. */
+static const char *const cxx_names[] = {"_Znw*", "_Zna*", "_Z13fallback_implILb*", "_Z7newImplILb*", NULL};
+static const char *const tcmalloc_names[] = {
+    "tc_malloc",
+    "tc_malloc_skip_new_handler",
     "tc_calloc",
     "tc_realloc",
     "tc_memalign",
@@ -40,44 +81,54 @@ static const char *const allocator_names[] = {
     "tc_pvalloc",
     "tc_new",
     "tc_new_nothrow",
-    "tc_new_aligned*",
-    "tc_newarray*",
+    "tc_new_aligned",
+    "tc_new_aligned_nothrow",
+    "tc_newarray",
+    "tc_newarray_nothrow",
+    "tc_newarray_aligned",
+    "tc_newarray_aligned_nothrow",
     "_ZN8tcmalloc*",
     "_ZN10MallocHook*",
-    "_Znw*",
-    "_Zna*",
-    "_Z13fallback_impl*",
-    "_Z7newImpl*",
-    "malloc",
-    "calloc",
-    "realloc",
-    "aligned_alloc",
-    "posix_memalign",
-    "memalign",
-    "valloc",
-    "pvalloc",
-    "mallocx",
-    "rallocx",
-    "xallocx",
-    "imalloc*",
-    "do_rallocx*",
-    "irallocx_prof*",
-    "iralloct*",
-    "os_pages_*",
+    NULL,
 };
+static const char *const prefixes[] = {"", "je_", "_rjem_", "_rjem_je_", NULL};
 
-static bool is_match(const char *pattern, const char *name)
+/* The name's first n bytes. */
+static bool is_one_of(const char *const *names, const char *name, size_t n)
 {
-    size_t n = strlen(pattern);
-    return pattern[n - 1] == '*' ? !strncmp(pattern, name, n - 1) : !strcmp(pattern, name);
+    for (; *names; names++) {
+        size_t n_wanted = strlen(*names);
+        bool is_prefix = (*names)[n_wanted - 1] == '*';
+        n_wanted -= is_prefix;
+        if ((is_prefix ? n >= n_wanted : n == n_wanted) && !memcmp(*names, name, n_wanted))
+            return true;
+    }
+    return false;
 }
 
-static bool is_allocator(const char *name)
+static bool is_file_of_jemalloc(const char *path)
 {
-    for (size_t i = 0; i < sizeof allocator_names / sizeof *allocator_names; i++)
-        if (is_match(allocator_names[i], name))
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    return is_one_of(jemalloc_files, file, strcspn(file, "."));
+}
+
+/* A compiler puts `.part.0` and the like behind a function's name. */
+static bool is_allocator(const struct dp_inside_function *function)
+{
+    const char *name = function->name, *file = function->file;
+    size_t n = strcspn(name, ".");
+    if (is_one_of(cxx_names, name, n) || is_one_of(tcmalloc_names, name, n))
+        return true;
+    if (file && !is_file_of_jemalloc(file))
+        return false;
+    for (const char *const *prefix = prefixes; *prefix; prefix++) {
+        size_t skip = strlen(*prefix);
+        if (n > skip && !memcmp(name, *prefix, skip) &&
+            (is_one_of(jemalloc_api, name + skip, n - skip) ||
+             (skip && is_one_of(jemalloc_internal, name + skip, n - skip))))
             return true;
-    return false;
+    }
+    return file && is_one_of(jemalloc_local, name, n);
 }
 
 static void take_address(uintptr_t *to, const char *name, const char *prefix, const char *rest, uintptr_t address)
@@ -100,12 +151,12 @@ static void take_function(void *ctx, const struct dp_inside_function *function)
         take_address(&jemalloc->free, name, jemalloc->prefix, "free", function->start);
     }
     found->is_jemalloc |= strstr(name, "je_hook_install") || strstr(name, "mallctlbymib");
-    found->is_tcmalloc |= is_match("_ZN8tcmalloc*", name) || is_match("MallocHook_RemoveNewHook", name);
+    found->is_tcmalloc |= !strncmp(name, "_ZN8tcmalloc", 12) || !strcmp(name, "MallocHook_RemoveNewHook");
     take_address(&found->tcmalloc.add_new_hook, name, "MallocHook_", "AddNewHook", function->start);
     take_address(&found->tcmalloc.add_delete_hook, name, "MallocHook_", "AddDeleteHook", function->start);
     take_address(&found->tcmalloc.malloc, name, "tc_", "malloc", function->start);
     take_address(&found->tcmalloc.free, name, "tc_", "free", function->start);
-    if (function->end > function->start && code.n < MOST_CODE && is_allocator(name))
+    if (function->end > function->start && code.n < MOST_CODE && is_allocator(function))
         code.ranges[code.n++] = (struct deltaprof_code){function->start, function->end};
 }
 

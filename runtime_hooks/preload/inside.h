@@ -8,9 +8,10 @@
 
 #include <deltaprof/hooks.h>
 
-/* A function of the executable: its name in the symbol table and its code. */
+/* A function of the executable: its name in the symbol table, its source file if it is a local function, and its code.
+ */
 struct dp_inside_function {
-    const char *name;
+    const char *name, *file; /* file NULL: the function is global */
     uintptr_t start, end;
 };
 

@@ -77,13 +77,18 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
     const Elf64_Sym *symbols = names ? at(image, table->sh_offset, table->sh_size) : NULL;
     if (!symbols || !mentions_allocator(names, n_names))
         return;
+    const char *file = ""; /* of the local symbols that follow; "": they were global and hidden */
     for (size_t i = 0; i < table->sh_size / sizeof *symbols; i++) {
         const Elf64_Sym *symbol = &symbols[i];
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FILE && symbol->st_name < n_names)
+            file = names + symbol->st_name;
         if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF || symbol->st_name >= n_names ||
             !is_code(image, ehdr, symbol))
             continue;
         uintptr_t start = symbol->st_value + bias;
-        const struct dp_inside_function function = {names + symbol->st_name, start, start + symbol->st_size};
+        const struct dp_inside_function function = {names + symbol->st_name,
+                                                    ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && *file ? file : NULL,
+                                                    start, start + symbol->st_size};
         fn(ctx, &function);
     }
 }

@@ -37,13 +37,15 @@ enum {
     BY_ARRAY,
     BY_NOTHROW,
     BY_OVERALIGNED,
+    BY_JE_OWN,
+    BY_IMALLOC_OWN,
     BY_MALLOCX,
     BY_RALLOCX,
     N_WAYS
 };
-static const char *const names[] = {"by_malloc",  "by_calloc",      "by_realloc", "by_posix",
-                                    "by_aligned", "by_memalign",    "by_new",     "by_array",
-                                    "by_nothrow", "by_overaligned", "by_mallocx", "by_rallocx"};
+static const char *const names[] = {"by_malloc",   "by_calloc",        "by_realloc", "by_posix",   "by_aligned",
+                                    "by_memalign", "by_new",           "by_array",   "by_nothrow", "by_overaligned",
+                                    "je_own",      "imalloc_body_own", "by_mallocx", "by_rallocx"};
 
 struct tally {
     std::atomic<long> made{0}, made_bytes{0}, left{0}, left_bytes{0};
@@ -113,6 +115,15 @@ NOINLINE void *by_overaligned(size_t n)
 {
     return ::operator new(n, std::align_val_t(64));
 }
+/* Functions of the program that are named like jemalloc's. */
+NOINLINE void *je_own(size_t n)
+{
+    return malloc(n);
+}
+NOINLINE void *imalloc_body_own(size_t n)
+{
+    return malloc(n);
+}
 NOINLINE void *by_mallocx(size_t n)
 {
     return mallocx(n, 0);
@@ -145,6 +156,10 @@ static block make(int way, size_t n)
         return made(way, by_nothrow(n), n);
     case BY_OVERALIGNED:
         return made(way, by_overaligned(n), n);
+    case BY_JE_OWN:
+        return made(way, je_own(n), n);
+    case BY_IMALLOC_OWN:
+        return made(way, imalloc_body_own(n), n);
     default:
         return made(BY_MALLOCX, by_mallocx(n), n);
     }
