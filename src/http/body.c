@@ -24,6 +24,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/relay.h"
+#include "sink/signals.h"
 #include "sink/spawn.h"
 #include "store/thread.h"
 
@@ -92,6 +93,7 @@ static void *run(void *arg)
     struct dp_body *b = arg;
     dp_thread_mark_own();
     dp_mem_yield(true);
+    dp_signals_hear_crashes();
     if (b->relayed)
         dp_relay_use();
     void (*orphan)(void *, int) = b->orphan;

@@ -34,6 +34,7 @@
 #include "report/settings.h"
 #include "sink/agent.h"
 #include "sink/alone.h"
+#include "sink/signals.h"
 #include "sink/spawn.h"
 #include "store/thread.h"
 
@@ -155,6 +156,7 @@ static void *serve_apart(void *unused)
     dp_alone_thread_begins();
     dp_relay_use();
     dp_mem_yield(true);
+    dp_signals_hear_crashes();
     pthread_setname_np(pthread_self(), "deltaprof-http");
     const struct dp_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();
@@ -218,6 +220,7 @@ static void *run(void *unused)
     bool is_closed, goes_on;
     dp_thread_mark_own();
     dp_alone_thread_begins();
+    dp_signals_hear_crashes();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
     do {
         is_closed = dp_relay_run(&endpoint.due_ns);

@@ -312,6 +312,13 @@ int dp_consumer_abandon(struct dp_consumer *c)
     return finish(c, false);
 }
 
+/* The buffers are left to what was interrupted. */
+void dp_consumer_leave_crashed(struct dp_consumer *c)
+{
+    c->buffers = NULL;
+    dp_consumer_unlock(c);
+}
+
 static int skip(struct dp_consumer *c)
 {
     dp_consumer_put_buffers(c);

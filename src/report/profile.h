@@ -66,5 +66,10 @@ int dp_consumer_write(struct dp_consumer *, unsigned flags, dp_pprof_write_fn fn
                       struct dp_profile_info *info);
 int dp_consumer_commit(struct dp_consumer *);
 int dp_consumer_abandon(struct dp_consumer *);
+/*
+ * For a crash handler: the calling thread crashed inside dp_consumer_write of this consumer, in code that changes
+ * nothing of it, and does not return there. The consumer can be written again. Async-signal-safe.
+ */
+void dp_consumer_leave_crashed(struct dp_consumer *);
 /* Makes the present state the baseline; drops a pending write. */
 int dp_consumer_skip(struct dp_consumer *);

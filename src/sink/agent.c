@@ -38,6 +38,7 @@
 #include "record/heap.h"
 #include "sink/alone.h"
 #include "sink/peaks.h"
+#include "sink/signals.h"
 #include "sink/spawn.h"
 #include "sink/tick.h"
 #include "store/thread.h"
@@ -223,6 +224,7 @@ static void *run(void *unused)
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
+    dp_signals_hear_crashes();
     dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
         uint32_t bell = dp_load_acquire(&agent.bell), asked = dp_load_acquire(&agent.asked), quit = QUIT;
@@ -238,6 +240,7 @@ static void *run(void *unused)
             continue;
         }
         dp_peaks_begin_tick();
+        dp_signals_hear_crashes(); /* the host may have installed its own handlers since */
         dp_tick(INT64_MAX);
         dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
         plan_next();

@@ -19,6 +19,10 @@
  * away from the signal stack that it may have begun on, and another handler would overwrite that stack. One thread
  * delivers; another that crashes meanwhile waits for it to die, so that the first crash is the one reported. A crash
  * inside the delivery itself ends the process by the first signal.
+ *
+ * Crashes of the profiler's own threads come here too. If a library that reads names of functions crashed, only that
+ * call ends (symbols/shield.h). Otherwise a line says that the fault is the profiler's, and the process dies as of any
+ * crash. These threads do not take a signal that was sent to the process: it stays pending for the host's threads.
  */
 #include "sink/signals.h"
 
@@ -28,6 +32,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "objects/loader.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/onstack.h"
@@ -35,10 +40,12 @@
 #include "sink/tick.h"
 #include "store/sigstack.h"
 #include "store/thread.h"
+#include "symbols/shield.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
@@ -56,15 +63,17 @@ static struct {
     int sig;            /* its signal */
 } crash;
 
-/* By system call: the libc function may be the interposed one, which would set this handler again. */
+/* As the kernel has it. The libc function may be the interposed one, which hides this file's handlers. */
+struct action {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+
 static void set_default(int sig)
 {
-    struct {
-        void (*handler)(int);
-        unsigned long flags;
-        void (*restorer)(void);
-        uint64_t mask;
-    } action = {.handler = SIG_DFL};
+    struct action action = {.handler = SIG_DFL};
     syscall(SYS_rt_sigaction, sig, &action, NULL, sizeof action.mask);
 }
 
@@ -113,16 +122,61 @@ static void before_crash(int sig)
     }
 }
 
-static void on_crash(int sig, siginfo_t *info, void *context)
+static uintptr_t pc_of(const ucontext_t *context)
 {
-    (void)context;
+#if defined(__x86_64__)
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#else
+    return (uintptr_t)context->uc_mcontext.pc;
+#endif
+}
+
+/* Logs that the profiler is at fault, if the crash is in one of its threads or in a library that it called. */
+static void say_whose(int sig, uintptr_t pc)
+{
+    struct dp_loaded code = {.name = NULL};
+    if (!dp_thread_self()->ours && !dp_shield_is_inside())
+        return;
+    bool found = dp_loader_find(pc, &code) && code.name;
+    dp_log_bypass(true);
+    dp_log(DP_LOG_ERROR,
+           "the profiler itself crashed, signal %d, code %s+0x%llx; the program ends by that signal; "
+           "symbolize=none avoids most of the code that can crash",
+           sig, found ? code.name : "", (unsigned long long)(found ? pc - code.bias : pc));
+    dp_log_bypass(false);
+}
+
+/*
+ * A signal that was sent to the process, and that this thread of the profiler took: the host's threads get it. Only the
+ * main thread may repeat what kill sent as it was, so this becomes its sender.
+ */
+static bool pass_on(int sig, siginfo_t *info, ucontext_t *context)
+{
+    pid_t pid = getpid();
+    if (!dp_thread_self()->ours || info->si_code > 0 || info->si_code == SI_TKILL)
+        return false;
+    sigaddset(&context->uc_sigmask, sig);
+    return syscall(SYS_rt_sigqueueinfo, pid, sig, info) == 0 || syscall(SYS_kill, pid, sig) == 0;
+}
+
+static void on_crash(int sig, siginfo_t *info, void *at)
+{
+    ucontext_t *context = at;
     int saved = errno;
     pid_t pid = getpid(), self = (pid_t)syscall(SYS_gettid);
+    if (pass_on(sig, info, context)) {
+        errno = saved;
+        return;
+    }
+    if (info->si_code > 0)
+        dp_shield_crashed(pc_of(context), &context->uc_sigmask);
     /* The kernel does not let init of a pid namespace die of a signal that was sent by kill. */
     if (pid == 1 && info->si_code <= 0)
         return;
-    if (!dp_load_relaxed(&restored) && dp_process_is_noted())
+    if (!dp_load_relaxed(&restored) && dp_process_is_noted()) {
+        say_whose(sig, pc_of(context));
         before_crash(sig);
+    }
     set_default(sig);
     if (syscall(SYS_rt_tgsigqueueinfo, pid, self, sig, info))
         syscall(SYS_tgkill, pid, self, sig);
@@ -131,6 +185,24 @@ static void on_crash(int sig, siginfo_t *info, void *context)
         dp_store_relaxed(&crash.by, 0);
     }
     errno = saved;
+}
+
+void dp_signals_hear_crashes(void)
+{
+    sigset_t heard, others;
+    sigemptyset(&heard);
+    sigfillset(&others);
+    for (int i = 0; i < N_CRASHES; i++) {
+        struct action now = {.handler = SIG_DFL};
+        /* abort unblocks SIGABRT itself; the others are sent to the process */
+        if (crashes[i] == SIGABRT || crashes[i] == SIGXCPU || crashes[i] == SIGSYS ||
+            syscall(SYS_rt_sigaction, crashes[i], NULL, &now, sizeof now.mask) ||
+            now.handler != (void (*)(int))(uintptr_t)on_crash)
+            continue;
+        sigaddset(&heard, crashes[i]);
+        sigdelset(&others, crashes[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &others, NULL);
 }
 
 /* True: the action is installed. */

@@ -28,5 +28,12 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
 /* The host's sigaltstack: shows no stack if the thread has one of the profiler. */
 int dp_signals_stack(const stack_t *stack, stack_t *old, int (*real)(const stack_t *, stack_t *));
 
+/*
+ * To be called by a thread of the profiler, in which all signals are blocked: unblocks those of a crash, so that its
+ * own crash comes to the library's handler; but only where that handler is installed. A handler of the host must not
+ * run in this thread: there the kernel ends the process without it.
+ */
+void dp_signals_hear_crashes(void);
+
 /* In a forked child: no thread has crashed. Only stores. */
 void dp_signals_fork_child(void);

@@ -10,7 +10,8 @@
  * profile is lost, and a line says so. All else can be used at any moment: the other consumers are not changed
  * meanwhile, a write takes other buffers than the interrupted one, and of `files` the number that says that the
  * directory is open is stored after its descriptor. If the thread was naming functions, it holds the lock of the names,
- * which is only tried: then the other profiles are lost, too.
+ * which is only tried: then the other profiles are lost, too. A crash inside a module's library loses nothing: there
+ * the library changes none of its own state, so it unlocks what it holds and writes all profiles.
  */
 #include "sink/tick.h"
 
@@ -368,10 +369,15 @@ int dp_tick_last(int64_t deadline_ns)
     return err;
 }
 
-/* The lock stays locked. */
+/* The lock stays locked. A crash in a module's library left all state of the profiler whole. */
 int dp_tick_crashed(int64_t deadline_ns)
 {
     unsigned crashed = tick.under_way;
+    if (dp_symbols_unlock_crashed()) {
+        if (crashed != NOTHING && crashed != EVENTS)
+            dp_consumer_leave_crashed(tick.consumers[crashed - 1]);
+        crashed = NOTHING;
+    }
     if (crashed != NOTHING)
         dp_log(DP_LOG_ERROR, "the program crashed while a profile was written in %s; the last one of kind %s is lost",
                paths.files.dir, kind_names[crashed - 1]);

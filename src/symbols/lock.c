@@ -9,6 +9,7 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "symbols/maps.h"
+#include "symbols/shield.h"
 #include "symbols/symbol.h"
 
 #include <deltaprof/thread.h>
@@ -43,4 +44,12 @@ void dp_symbols_unlock(void)
 {
     dp_store_relaxed(&holder, NULL);
     dp_epoch_unlock(&lock);
+}
+
+bool dp_symbols_unlock_crashed(void)
+{
+    if (!dp_shield_is_inside())
+        return false;
+    dp_symbols_unlock();
+    return true;
 }

@@ -16,6 +16,12 @@ int dp_symbols_lock(bool wait);
 void dp_symbols_unlock(void);
 
 /*
+ * For a crash handler: unlocks, if the calling thread holds the lock and crashed inside a module, where no cache is
+ * being changed. Returns whether it did. Async-signal-safe.
+ */
+bool dp_symbols_unlock_crashed(void);
+
+/*
  * After -EAGAIN: sleeps for a moment. False: the deadline (dp_clock_ns) is over, or this is a signal handler and its
  * own thread holds the lock.
  */

@@ -15,6 +15,7 @@
 #include "symbols/jit_debug.h"
 #include "symbols/maps.h"
 #include "symbols/names.h"
+#include "symbols/shield.h"
 
 #include <deltaprof/thread.h>
 #include <string.h>
@@ -28,6 +29,7 @@ extern const struct dp_symbolize_ops dp_module_lines __attribute__((weak));
 
 /* The sources of names. Look-ups hold the symbols lock, opening a module does not. */
 static struct dp_module modules[DP_SYMBOL_SOURCES] = {{.name = "symbolize"}, {.name = "lines"}};
+static _Atomic bool crashed[DP_SYMBOL_SOURCES]; /* a call of the module crashed: no other follows. relaxed */
 
 /* Where the names of code without a file are kept, behind those of the modules. */
 enum { GENERATED = DP_SYMBOL_SOURCES };
@@ -47,6 +49,8 @@ static bool threaded;
 static const struct dp_symbolize_ops *opened(int source)
 {
     const struct dp_symbolize_ops *builtin = source == DP_SYMBOL_BY_LINES ? &dp_module_lines : &dp_module_symbolize;
+    if (dp_load_relaxed(&crashed[source]))
+        return NULL;
     return builtin ? builtin : dp_module_opened(&modules[source]);
 }
 
@@ -55,6 +59,8 @@ static bool load(int source, const char *what_is_missing)
     static struct dp_log_cause causes[DP_SYMBOL_SOURCES];
     if (opened(source))
         return true;
+    if (dp_load_relaxed(&crashed[source]))
+        return false;
     int64_t kept = deltaprof_guard_enter();
     bool open = dp_module_open(&modules[source]) != NULL;
     if (!open)
@@ -77,7 +83,7 @@ void dp_symbol_close(struct dp_symbol_files *files)
 {
     int64_t kept = deltaprof_guard_enter();
     for (int i = 0; i < DP_SYMBOL_SOURCES; i++) {
-        if (files->by[i].session)
+        if (files->by[i].session && opened(i))
             opened(i)->close(files->by[i].session);
         files->by[i].session = NULL;
         dp_vec_fini(&files->by[i].handles);
@@ -189,17 +195,45 @@ static int handle_of(struct dp_symbol_files *files, int source, uint32_t index)
     return *handle < 0 ? *handle : *handle - 1;
 }
 
+/* A question to the module, and its answer. */
+struct question {
+    struct dp_symbol_files *files;
+    int source;
+    uint32_t index;
+    uintptr_t pc;
+    struct dp_symbol_line *lines; /* LINES_MAX */
+    int handle, n;
+};
+
+static void call_module(void *ctx)
+{
+    struct question *q = ctx;
+    q->handle = handle_of(q->files, q->source, q->index);
+    if (q->handle >= 0)
+        q->n = opened(q->source)->lookup(q->files->by[q->source].session, q->handle, q->pc, q->lines, LINES_MAX);
+}
+
+static void give_module_up(int source, uint32_t index)
+{
+    struct dp_mapping m = dp_maps_get(index);
+    dp_store_relaxed(&crashed[source], true);
+    dp_log(DP_LOG_ERROR, "module %s: its library crashed while it read the symbols of %s; it is not used any more",
+           modules[source].name, m.file);
+}
+
 static const struct dp_symbol *ask(struct dp_symbol_files *files, int source, uint32_t frame, uintptr_t pc,
                                    uint32_t index)
 {
     struct dp_symbol_line lines[LINES_MAX];
+    struct question q = {.files = files, .source = source, .index = index, .pc = pc, .lines = lines};
     struct dp_family_key key;
     int64_t kept = deltaprof_guard_enter();
-    int handle = handle_of(files, source, index);
-    int n = handle < 0 ? 0 : opened(source)->lookup(files->by[source].session, handle, pc, lines, LINES_MAX);
-    const struct dp_symbol *symbol = keep_lines(lines, n);
-    if (handle >= 0 && n >= 0 && dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
-        dp_family_put(&key, lines, n);
+    bool answered = dp_shield_call(call_module, &q);
+    const struct dp_symbol *symbol = answered ? keep_lines(lines, q.n) : &unknown;
+    if (!answered)
+        give_module_up(source, index);
+    else if (q.handle >= 0 && q.n >= 0 && dp_family_key(&key, dp_frame_get(frame), (unsigned)source))
+        dp_family_put(&key, lines, q.n);
     deltaprof_guard_exit(kept);
     return symbol;
 }
@@ -315,6 +349,7 @@ void dp_symbol_fork_prepare(void)
 void dp_symbol_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
+    dp_shield_fork_child();
 }
 
 bool dp_symbol_can_ask(enum dp_symbolize how)

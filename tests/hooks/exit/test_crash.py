@@ -80,6 +80,43 @@ def that_a_crash_inside_a_tick_loses_one_profile_and_says_which():
         assert {k for k in kinds if profiles(r, kind=k, check=False)} == kinds - {kind}, (kind, r.out)
 
 
+BREAKS_ELF = [os.path.join(HOOKS, 'libelf_breaks.so')]
+MIB = 1 << 20
+
+
+def held(r):
+    rows = reader.sum_profiles(profiles(r, check=False)).values()
+    return sum(row['alloc_space'] for row in rows)
+
+
+def that_a_crash_of_the_library_that_reads_symbols_ends_no_program():
+    """In the main thread at its exit, and in the background thread."""
+    for conf, how in (('heap_rate=1,interval=0', ['return', 'none']), ('heap_rate=1,interval=5ms', ['leave', 'exit'])):
+        without, r = both([victim('exit'), *how], conf, behind=BREAKS_ELF)
+        assert r.status == without.status, (conf, r.status, r.stderr)
+        assert r.stderr.count('module symbolize: its library crashed while it read the symbols of') == 1, r.stderr
+        assert held(r) >= MIB, conf
+
+
+def that_a_crash_of_the_profiler_says_so_and_loses_no_profile():
+    r = run([victim('exit'), 'leave', 'exit'], 'heap_rate=1,interval=5ms', behind=BREAKS_ELF, extra={'BREAKS': 'libc'})
+    assert r.status == -signal.SIGSEGV, (r.status, r.stderr)
+    assert r.stderr.count('the profiler itself crashed, signal 11, code ') == 1 and 'libc' in r.stderr, r.stderr
+    assert held(r) > 0 and 'lost' not in r.stderr, r.stderr
+
+
+def that_a_crash_of_the_background_thread_says_so():
+    r = run([victim('exit'), 'leave', 'exit'], 'heap_rate=1,interval=5ms', behind=[os.path.join(HOOKS, 'libbreaks.so')])
+    assert r.status == -signal.SIGSEGV, (r.status, r.stderr)
+    assert r.stderr.count('the profiler itself crashed, signal 11, code ') == 1 and 'libbreaks' in r.stderr, r.stderr
+    assert r.stderr.count('the last one of kind heap is lost') == 1, r.stderr
+
+
+def that_a_signal_to_the_process_is_not_taken_by_the_background_thread():
+    r = same([victim('crash'), 'waits'], 'heap_rate=1,interval=5ms')
+    assert (r.status, sorted(r.stdout.split())) == (5, ['11', '6', 'taken', 'taken']), (r.status, r.stdout, r.stderr)
+
+
 def that_signals_off_leaves_crashes_alone():
     crashes('segv', status=-signal.SIGSEGV, confs=['heap_rate=1,interval=0,signals=off'], kept=0)
 

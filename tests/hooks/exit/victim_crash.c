@@ -233,6 +233,31 @@ static void *nothing(void *arg)
     return arg;
 }
 
+/* All threads of the program block two signals of crashes, and one takes them by sigwait. */
+static int waits(void)
+{
+    sigset_t set;
+    pthread_t thread;
+    int number = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGABRT);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    usleep(150000); /* older than a process that gets no thread */
+    make_last();
+    pthread_create(&thread, NULL, nothing, NULL); /* the background thread comes first */
+    pthread_join(thread, NULL);
+    usleep(100000);
+    kill(getpid(), SIGABRT);
+    kill(getpid(), SIGSEGV);
+    usleep(100000); /* time for another thread to take them */
+    for (int i = 0; i < 2; i++) {
+        sigwait(&set, &number);
+        printf("taken %d\n", number);
+    }
+    return 5;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
@@ -247,6 +272,8 @@ int main(int argc, char **argv)
         pthread_join(thread, NULL);
         return 5;
     }
+    if (strcmp(how, "waits") == 0)
+        return waits();
     if (strcmp(how, "workers") == 0)
         return workers(atoi(arg));
     if (strcmp(how, "threaded-workers") == 0) {
