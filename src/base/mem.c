@@ -110,6 +110,13 @@ size_t dp_mem_used(void)
     return dp_load_relaxed(&used);
 }
 
+size_t dp_mem_left(void)
+{
+    size_t most = dp_load_relaxed(&cap), now = dp_load_relaxed(&used);
+    now += yielding ? dp_load_relaxed(&kept_back) : 0;
+    return now < most ? most - now : 0;
+}
+
 static void *map(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -318,6 +325,10 @@ void *dp_mem_vec_room(void **at, size_t *cap_elems, size_t n, size_t want, size_
             return NULL;
         bytes = pages(bytes);
         void *moved = dp_mem_remap(*at, *cap_elems * elem_bytes, bytes);
+        if (!moved) { /* perhaps there is memory for what is needed now */
+            bytes = pages(want * elem_bytes);
+            moved = dp_mem_remap(*at, *cap_elems * elem_bytes, bytes);
+        }
         if (!moved)
             return NULL;
         *at = moved;

@@ -56,6 +56,7 @@ void dp_mem_keep_back(size_t n_bytes);
 bool dp_mem_yield(bool yields);
 
 size_t dp_mem_used(void);
+size_t dp_mem_left(void); /* that the calling thread may still map */
 
 /*
  * For a large static array that few processes use. It is kept apart from the small variables, so that these lie in few

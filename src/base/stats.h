@@ -25,6 +25,8 @@
     X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                      \
     X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (memory=)")    \
     X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept") \
+    X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (memory=)")   \
+    X(AGES_LOST, "profiles without ages: no memory to tell them apart (memory=)")                          \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                \
     X(TICKS, "ticks delivered")                                                                            \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")

@@ -29,7 +29,7 @@ static const struct dp_config_row rows[] = {
     {{"out", "DIR", ". under run and LD_PRELOAD without listen, else none",
       "directory for profile files, %e = program, %p = pid, %h = host, %% = %; none = no files"},
      DP_KEY_DIRECTORY, AT(out), 0, 0, 0, "none"},
-    {{"keep", "N", "5760", "most ticks kept per process; beyond as many in a directory, the oldest of ended processes are deleted; 0 = all"},
+    {{"keep", "N", "5760", "most ticks kept per process; clearly beyond as many in a directory, the oldest of ended processes are deleted; 0 = all"},
      DP_KEY_COUNT, AT(keep), 0, 1000000000, 0, NULL},
     {{"listen", "HOST:PORT|HOST:PORT-PORT|unix:PATH", "none", "where the embedded endpoint answers /debug/pprof/"},
      DP_KEY_ADDRESS, AT(listen), 0, 0, 0, NULL},

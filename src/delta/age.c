@@ -94,9 +94,11 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Appends a row for each age of what the row has in use. */
+/* Appends a row for each age of what the row has in use. A sum of rows has no age. */
 static int split_row(struct dp_rows *to, const struct cells *cells, const struct dp_row *row)
 {
+    if (row->entry & DP_ROW_SUMMED)
+        return keep(to, row);
     int64_t n = row->values[2], v = row->values[3];
     for (unsigned age = AGES; n && age--;) {
         struct dp_row part = {.id = row->id, .entry = row->entry | (age + 1) << AGE_SHIFT};
@@ -148,7 +150,7 @@ static int rebuild(struct dp_rows *to, const struct dp_rows *rows, const struct 
             row = NULL;
         struct dp_row plain = {.id = row ? row->id : lives->at[j].id};
         bool own = !row || !row->entry, lived = own && j < lives->n && lives->at[j].id == plain.id;
-        if (row) {
+        if (row && !(row->entry & DP_ROW_SUMMED)) {
             plain.values[0] = row->values[0];
             plain.values[1] = row->values[1];
         }

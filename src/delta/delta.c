@@ -10,6 +10,10 @@
  *    leaves such bytes to the next scan. A row with objects shows the bytes now, and the object in the next scan: the
  *    sums over all scans are exact, but one row may have the bytes of one event too many.
  * 3. The baseline is grown before anything is delivered, so commit cannot fail.
+ * 4. A scan never fails. Where there is no memory for all rows, a first pass counts them by the power of two of their
+ *    weight, and only the heavier classes are kept; the others are summed up. There is no memory to remember which
+ * these were until the commit: so their baseline moves in the scan, and `owed` holds what it moved by until a commit.
+ * If there is no memory for the baseline itself, the records without an entry have one in common, `beyond`.
  */
 #include "delta/delta.h"
 
@@ -31,16 +35,16 @@ static struct dp_baseline_entry fork_base(unsigned kind, dp_record_id id)
     return e;
 }
 
-static int grow(unsigned kind, struct dp_baseline *base, size_t n)
+static void grow(unsigned kind, struct dp_baseline *base, size_t n)
 {
-    if (n <= base->n)
-        return 0;
-    if (!dp_vec_room(base, n - base->n))
-        return -ENOMEM;
-    for (; base->n < n; base->n++) {
-        base->at[base->n] = fork_base(kind, (dp_record_id)base->n);
+    if (n <= base->n || base->is_full)
+        return;
+    if (!dp_vec_room(base, n - base->n)) {
+        base->is_full = true;
+        return;
     }
-    return 0;
+    for (; base->n < n; base->n++)
+        base->at[base->n] = fork_base(kind, (dp_record_id)base->n);
 }
 
 /* Computes the row of one record against its baseline. False: nothing changed and nothing is in use. */
@@ -62,26 +66,6 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
     return true;
 }
 
-static int keep(struct dp_rows *rows, const struct dp_row *row)
-{
-    struct dp_row *kept = dp_vec_push(rows);
-    if (kept)
-        *kept = *row;
-    return kept ? 0 : -ENOMEM;
-}
-
-/* Moves memory inherited from before the fork out of the row into a separate row. */
-static int split_inherited(struct dp_rows *rows, const struct dp_counts *counts, struct dp_row *row)
-{
-    struct dp_row inherited = {.id = row->id, .entry = DP_ROW_INHERITED};
-    dp_inherited_read(row->id, counts, &inherited.values[2], &inherited.values[3]);
-    if (!inherited.values[2])
-        return 0;
-    row->values[2] -= inherited.values[2];
-    row->values[3] = row->values[2] ? row->values[3] - inherited.values[3] : 0;
-    return keep(rows, &inherited);
-}
-
 /* Before the counters of a kind are read. */
 static void prepare(unsigned kind)
 {
@@ -98,32 +82,175 @@ static bool is_filtered(unsigned kind, unsigned locks, dp_record_id id)
     return locks && !dp_labels_is_futex(labels) && !(locks >> dp_labels_lock(labels) & 1);
 }
 
-int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows)
+enum { CLASSES = 64, ROWS_EACH = 2 /* of a record, at most */, REPORT_BYTES = 128 << 10 };
+
+/* A scan of the table. */
+struct scan {
+    unsigned kind, locks;
+    struct dp_baseline *base;
+    struct dp_rows *rows;
+    struct dp_baseline_entry beyond;            /* sum of the records without an entry in base */
+    struct dp_row sums[2];                      /* own, inherited */
+    int least;                                  /* rows of a lower class are summed up */
+    bool is_tight;                              /* rows has all the memory that it may use */
+    size_t sizes[CLASSES];                      /* rows by class */
+    void (*fn)(struct scan *, struct dp_row *); /* gets each row */
+};
+
+/* The weight of a row, bytes or time, as a power of two. */
+static int class_of(const struct dp_row *row)
 {
-    prepare(kind);
-    rows->n_more = 0;
-    uint32_t n = dp_table_count(kind);
-    int err = base ? grow(kind, base, n) : 0;
-    bool forked = kind == DP_KIND_HEAP && dp_record_epoch();
-    for (uint32_t id = 0; !err && id < n; id++) {
+    uint64_t weight = 0;
+    for (int i = 1; i < DP_VALUES_MAX; i += 2)
+        weight |= (uint64_t)(row->values[i] < 0 ? 0 : row->values[i]);
+    return weight ? 63 - __builtin_clzll(weight) : 0;
+}
+
+static void count(struct scan *s, struct dp_row *row)
+{
+    s->sizes[class_of(row)]++;
+}
+
+/* A row that is not kept. Its first two values go by way of base->owed. */
+static void leave(struct scan *s, struct dp_row *row)
+{
+    struct dp_baseline *base = s->base;
+    bool shown = true;
+    if (s->kind != DP_KIND_HEAP)
+        dp_futex_lock_of(s->kind, dp_table_record(s->kind, row->id), &shown);
+    if (!shown)
+        return; /* it stays for a later scan */
+    if (base) {
+        struct dp_baseline_entry *to = row->id < base->n ? &base->owed : &s->beyond;
+        to->n += row->values[0];
+        to->v += row->values[1];
+        if (row->id < base->n) {
+            base->at[row->id].n += row->values[0];
+            base->at[row->id].v += row->values[1];
+        }
+        row->values[0] = row->values[1] = 0;
+    }
+    struct dp_row *sum = &s->sums[row->entry & DP_ROW_INHERITED];
+    for (int i = 0; i < DP_VALUES_MAX; i++)
+        sum->values[i] += row->values[i];
+    s->rows->n_summed++;
+}
+
+static void keep(struct scan *s, struct dp_row *row)
+{
+    bool has_entry = !s->base || row->id < s->base->n;
+    bool fits = class_of(row) >= s->least && (!s->is_tight || s->rows->n < s->rows->cap);
+    struct dp_row *kept = has_entry && fits ? dp_vec_push(s->rows) : NULL;
+    if (kept)
+        *kept = *row;
+    else
+        leave(s, row);
+}
+
+/* Moves memory inherited from before the fork out of the row into a separate row. */
+static void split_inherited(struct scan *s, const struct dp_counts *counts, struct dp_row *row)
+{
+    struct dp_row inherited = {.id = row->id, .entry = DP_ROW_INHERITED};
+    dp_inherited_read(row->id, counts, &inherited.values[2], &inherited.values[3]);
+    if (!inherited.values[2])
+        return;
+    row->values[2] -= inherited.values[2];
+    row->values[3] = row->values[2] ? row->values[3] - inherited.values[3] : 0;
+    s->fn(s, &inherited);
+}
+
+static void visit(struct scan *s, uint32_t n)
+{
+    const struct dp_baseline *base = s->base;
+    bool forked = s->kind == DP_KIND_HEAP && dp_record_epoch();
+    for (uint32_t id = 0; id < n; id++) {
         struct dp_baseline_entry origin;
         struct dp_counts counts;
         struct dp_row row;
-        if (!base)
-            origin = fork_base(kind, id);
-        dp_table_read(kind, id, &counts);
-        if (!subtract(&counts, base ? &base->at[id] : &origin, kind == DP_KIND_HEAP, &row))
+        bool has_entry = base && id < base->n;
+        if (!has_entry)
+            origin = fork_base(s->kind, id);
+        dp_table_read(s->kind, id, &counts);
+        if (!subtract(&counts, has_entry ? &base->at[id] : &origin, s->kind == DP_KIND_HEAP, &row))
             continue;
-        if (is_filtered(kind, locks, id))
+        if (is_filtered(s->kind, s->locks, id))
             continue;
         row.id = id;
         row.entry = 0;
         if (forked)
-            err = split_inherited(rows, &counts, &row);
-        if (!err && (row.values[0] | row.values[1] | row.values[2] | row.values[3]))
-            err = keep(rows, &row);
+            split_inherited(s, &counts, &row);
+        if (row.values[0] | row.values[1] | row.values[2] | row.values[3])
+            s->fn(s, &row);
     }
-    return err;
+}
+
+/*
+ * Makes room for the rows, and leaves REPORT_BYTES for the rest of the profile. Where that is too little, finds the
+ * class from which on rows are kept.
+ */
+static void plan(struct scan *s, uint32_t n)
+{
+    struct dp_rows *rows = s->rows;
+    size_t left = dp_mem_left(), n_all = 0, n_kept = 0;
+    size_t most = rows->cap + (left > REPORT_BYTES ? (left - REPORT_BYTES) / sizeof *rows->at : 0);
+    if (most >= ROWS_EACH * (size_t)n)
+        return;
+    s->fn = count;
+    visit(s, n);
+    s->fn = keep;
+    s->is_tight = true;
+    for (int i = 0; i < CLASSES; i++)
+        n_all += s->sizes[i];
+    most = most < n_all ? most : n_all;
+    while (most > rows->cap && !dp_vec_room(rows, most))
+        most /= 2;
+    if (most < n_all)
+        for (s->least = CLASSES; s->least && n_kept + s->sizes[s->least - 1] <= most;)
+            n_kept += s->sizes[--s->least];
+}
+
+/* Adds what changed in the records without an entry, and what earlier scans did not deliver. */
+static void add_owed(struct scan *s)
+{
+    struct dp_baseline *base = s->base;
+    base->owed.n += s->beyond.n - base->beyond.n;
+    base->owed.v += s->beyond.v - base->beyond.v;
+    base->beyond = s->beyond;
+    s->sums[0].values[0] = base->owed.n;
+    s->sums[0].values[1] = base->owed.v;
+}
+
+/* Puts the sums first; the rows stay in the order of their records. */
+static int insert_sums(struct scan *s)
+{
+    struct dp_rows *rows = s->rows;
+    for (unsigned i = 0; i < 2; i++) {
+        struct dp_row *sum = &s->sums[i];
+        if (!(sum->values[0] | sum->values[1] | sum->values[2] | sum->values[3]))
+            continue;
+        sum->entry = DP_ROW_SUMMED | (i ? DP_ROW_INHERITED : 0);
+        struct dp_row *last = dp_vec_push(rows);
+        if (!last)
+            return -ENOMEM;
+        memmove(rows->at + 1, rows->at, (rows->n - 1) * sizeof *rows->at);
+        rows->at[0] = *sum;
+    }
+    return 0;
+}
+
+int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows)
+{
+    prepare(kind);
+    uint32_t n = dp_table_count(kind);
+    struct scan s = {.kind = kind, .locks = locks, .base = base, .rows = rows, .fn = keep};
+    rows->n_more = rows->n_summed = 0;
+    if (base)
+        grow(kind, base, n);
+    plan(&s, n);
+    visit(&s, n);
+    if (base)
+        add_owed(&s);
+    return insert_sums(&s);
 }
 
 void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const int64_t *values), void *ctx)
@@ -147,8 +274,16 @@ void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const in
 void dp_delta_commit(struct dp_baseline *base, const struct dp_rows *rows)
 {
     for (size_t i = 0; i < rows->n + rows->n_more; i++) {
-        struct dp_baseline_entry *b = &base->at[rows->at[i].id];
-        b->n += rows->at[i].values[0];
-        b->v += rows->at[i].values[1];
+        bool is_sum = rows->at[i].entry & DP_ROW_SUMMED;
+        struct dp_baseline_entry *b = is_sum ? &base->owed : &base->at[rows->at[i].id];
+        b->n += is_sum ? -rows->at[i].values[0] : rows->at[i].values[0];
+        b->v += is_sum ? -rows->at[i].values[1] : rows->at[i].values[1];
     }
+}
+
+void dp_delta_restart(struct dp_baseline *base)
+{
+    dp_vec_clear(base);
+    base->is_full = false;
+    base->owed = base->beyond = (struct dp_baseline_entry){0};
 }

@@ -13,33 +13,43 @@
  */
 struct dp_row {
     uint32_t id; /* record id; for records of a runtime, index into the dump */
-    uint32_t
-        entry; /* for a runtime's record: its entry in records.c; for a hooked one: DP_ROW_INHERITED, an age (age.h) */
+    /* for a runtime's record: its entry in records.c; for a hooked one: DP_ROW_INHERITED, DP_ROW_SUMMED, an age (age.h)
+     */
+    uint32_t entry;
     int64_t values[DP_VALUES_MAX];
 };
 
-enum { DP_ROW_INHERITED = 1 };
+/* SUMMED: the row of record 0, [overflow], has the sum of rows for which there was no memory. */
+enum { DP_ROW_INHERITED = 1, DP_ROW_SUMMED = 2 };
 
 struct dp_rows {
     struct dp_row *at;
     size_t n, cap;
-    size_t n_more; /* behind the n rows: no samples, but changes of the baseline all the same */
+    size_t n_more;   /* behind the n rows: no samples, but changes of the baseline all the same */
+    size_t n_summed; /* rows that are a part of one of SUMMED */
 };
 
-/* The values that a consumer delivered last, by record id. */
+/*
+ * The values that a consumer delivered last, by record id. Where rows were summed up, their entries hold the present
+ * values, and `owed` what of them was not delivered yet. If there was no memory for all entries, those from n on are
+ * summed up in each scan, and `beyond` has their sum at the last one.
+ */
 struct dp_baseline_entry {
     int64_t n, v;
 };
 struct dp_baseline {
     struct dp_baseline_entry *at;
     size_t n, cap;
+    bool is_full; /* then n stays as it is */
+    struct dp_baseline_entry owed, beyond;
 };
 
 /*
  * Appends the rows of kind that changed since base or are in use, in one pass in memory order. base grows to the
  * present number of records; new entries have the values at the fork. base NULL: since start (or the fork). locks: bit
- * k selects the rows of lock kind k, and all rows of futexes, whose kind lock_rows.h decides; 0: all rows. -ENOMEM:
- * rows are incomplete and must be dropped; the values in base are unchanged.
+ * k selects the rows of lock kind k, and all rows of futexes, whose kind lock_rows.h decides; 0: all rows. If memory is
+ * short, the smallest rows are summed up, and the sums come first: no value is lost, whether the rows are committed or
+ * dropped. -ENOMEM: there was none for a single row.
  */
 int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows);
 
@@ -48,3 +58,6 @@ void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const in
 
 /* Moves base by the deltas in rows, which must come from a scan against it. */
 void dp_delta_commit(struct dp_baseline *base, const struct dp_rows *rows);
+
+/* Begins anew, with the values at the fork. Keeps the memory. */
+void dp_delta_restart(struct dp_baseline *base);

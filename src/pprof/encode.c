@@ -11,8 +11,6 @@
 #include "base/hash.h"
 #include "pprof/encode_utf8.h"
 
-#include <errno.h>
-
 #define SHORT     127                      /* bytes of the longest message whose length takes one byte */
 #define FIELD_MAX (1 + DP_WIRE_VARINT_MAX) /* with a tag of one byte */
 
@@ -29,6 +27,7 @@ void dp_encode_reset(struct dp_encode *e, dp_pprof_write_fn fn, void *ctx)
     e->fn = fn;
     e->ctx = ctx;
     e->err = 0;
+    e->full = false;
     e->extra = (struct dp_encode_extra){0};
     dp_strings_clear(&e->strings);
     dp_vec_clear(&e->functions);
@@ -94,7 +93,7 @@ uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
     if (e->err)
         return NULL;
     if (!dp_vec_room(&e->body, n_bytes + e->extra.n_bytes)) {
-        e->err = -ENOMEM;
+        dp_encode_set_full(e);
         return NULL;
     }
     return e->body.at;
@@ -139,7 +138,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
     if (text && dp_encode_utf8_prefix(text, n_bytes) < n_bytes) {
         char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
         if (!clean) {
-            e->err = -ENOMEM;
+            dp_encode_set_full(e);
             return 0;
         }
         n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
@@ -147,7 +146,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
     }
     uint32_t number = dp_strings_add(&e->strings, text, text ? n_bytes : 0);
     if (number == DP_STRINGS_NONE) {
-        e->err = -ENOMEM;
+        dp_encode_set_full(e);
         return 0;
     }
     for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
@@ -212,7 +211,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     if (!at)
         return 0;
     if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
-        e->err = -ENOMEM;
+        dp_encode_set_full(e);
         return 0;
     }
     e->functions.at[e->functions.n++] = f;
@@ -230,10 +229,11 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     size_t n_bytes = 3 * FIELD_MAX;
     for (size_t i = 0; i < n_lines; i++)
         n_bytes += 4 * FIELD_MAX + lines[i].extra.n_bytes;
-    uint64_t id = ++e->n_locations;
+    uint64_t id = e->n_locations + 1;
     uint8_t *at = begin(e, n_bytes);
     if (!at)
         return id;
+    e->n_locations = id;
     at = dp_wire_put_field(at, 1, id);
     at = dp_wire_put_nonzero(at, 2, mapping);
     at = dp_wire_put_nonzero(at, 3, address);
@@ -273,6 +273,21 @@ uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *
     at = dp_wire_put_nonzero(at, 9, mapping->has_line_numbers != 0);
     end(e, PROFILE_MAPPING, dp_wire_put_nonzero(at, 10, mapping->has_inline_frames != 0));
     return id;
+}
+
+bool dp_encode_forgive(struct dp_encode *e)
+{
+    if (!e->full)
+        return false;
+    e->err = 0;
+    e->full = false;
+    e->extra = (struct dp_encode_extra){0};
+    return true;
+}
+
+int dp_encode_error(const struct dp_encode *e)
+{
+    return e->err;
 }
 
 int dp_encode_finish(struct dp_encode *e)

@@ -116,6 +116,13 @@ struct dp_encode_mapping {
     int64_t file, build_id; /* string indices */
     bool has_functions, has_filenames, has_line_numbers, has_inline_frames;
 };
+/*
+ * Whether the last call failed because there was no memory; then it wrote nothing, and the error is cleared: what needs
+ * no more memory can still be written. An id that the failed call returned must not be used.
+ */
+bool dp_encode_forgive(struct dp_encode *);
+int dp_encode_error(const struct dp_encode *); /* the error that stands; 0: none */
+
 /* Returns ids 1, 2, ... in the order given; 1 is the main program. */
 uint64_t dp_encode_mapping(struct dp_encode *, const struct dp_encode_mapping *);
 

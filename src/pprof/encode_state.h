@@ -6,6 +6,8 @@
 #include "pprof/strings.h"
 #include "pprof/wire.h"
 
+#include <errno.h>
+
 #define DP_ENCODE_OUT_BYTES 65536
 
 enum {
@@ -31,6 +33,7 @@ struct dp_encode {
     dp_pprof_write_fn fn;
     void *ctx;
     int err;
+    bool full; /* err is -ENOMEM, of a set or of body: what was being added is not there, all else is */
     size_t n_types;
     bool in_place;                /* the current message lies in out, not in body */
     struct dp_encode_extra extra; /* of the next message */
@@ -45,6 +48,13 @@ struct dp_encode {
 
 /* Passes the output buffer's content to fn. */
 void dp_encode_flush(struct dp_encode *);
+
+/* There is no memory for what is being added. */
+static inline void dp_encode_set_full(struct dp_encode *e)
+{
+    e->err = -ENOMEM;
+    e->full = true;
+}
 
 /* Room in body for a message of n_bytes and its extra fields, or NULL. */
 uint8_t *dp_encode_begin(struct dp_encode *, size_t n_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/index.c - the hash table of index.h: open addressing, doubled when half full. */
+/* pprof/index.c - the hash table of index.h: open addressing, doubled when half full, if there is memory. */
 #include "pprof/index.h"
 
 #include "base/atomic.h"

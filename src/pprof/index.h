@@ -107,11 +107,13 @@ static inline uint32_t dp_index_add(struct dp_index *index, struct dp_index_prob
     if (index->all.n >= UINT32_MAX - 1 || !dp_vec_room(&index->all, 1))
         return DP_INDEX_NONE;
     if (index->all.n * 2 >= index->n_slots) {
-        if (dp_index_grow(index))
-            return DP_INDEX_NONE;
-        probe->slot = probe->hash;
-        while (index->slots[probe->slot & (index->n_slots - 1)])
-            probe->slot++;
+        if (dp_index_grow(index) == 0) {
+            probe->slot = probe->hash;
+            while (index->slots[probe->slot & (index->n_slots - 1)])
+                probe->slot++;
+        } else if (index->all.n * 8 >= index->n_slots * 7) {
+            return DP_INDEX_NONE; /* until then, without memory, it becomes fuller and slower */
+        }
     }
     index->all.at[index->all.n++] = (struct dp_index_entry){.hash = probe->hash};
     index->slots[probe->slot & (index->n_slots - 1)] = (uint32_t)index->all.n;

@@ -2,6 +2,10 @@
 /*
  * report/emit.c - writes a profile: header, comments, one sample per row, mappings, in one streaming pass through the
  * encoder into gzip. The rows that max_samples folds are chosen before the pass, so they cost no locations.
+ *
+ * Where memory may be short, as many of the heaviest rows as surely fit are written first, by the power of two of their
+ * weight, then the others. A row for whose stack there is no memory is added to [overflow], for which a reserve was
+ * kept. So the totals stay true, and what is missing is small.
  */
 #include "report/emit.h"
 
@@ -12,6 +16,7 @@
 #include "report/pairs.h"
 #include "report/profile.h"
 #include "store/heaps.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,7 +33,13 @@ struct pass {
     size_t next_life;
     int64_t other[DP_TYPES_MAX]; /* sum of the folded rows */
     bool folded;
+    int64_t summed[2][DP_TYPES_MAX]; /* [overflow]: own and inherited */
+    uint32_t overflow;               /* its location; 0: none was needed yet */
+    uint64_t n_summed;
+    void *reserve; /* memory for that, where it may run short */
 };
+
+enum { RESERVE_BYTES = 64 << 10 };
 
 /* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
 static void add_life(struct pass *p, const struct dp_row *row, int64_t *values)
@@ -61,14 +72,14 @@ static int64_t weight(const struct pass *p, const int64_t *values)
     return sum;
 }
 
-static int plan(struct pass *p)
+static void plan(struct pass *p)
 {
     size_t n = p->rows->n, max = (size_t)p->emission->max_samples;
     if (!max || n <= max)
-        return 0;
+        return;
     int64_t *weights = dp_mem_map(n * sizeof *weights), values[DP_VALUES_MAX];
     if (!weights)
-        return -ENOMEM;
+        return; /* as many rows are written as there is memory for */
     for (size_t i = 0; i < n; i++) {
         scaled(p, &p->rows->at[i], values);
         weights[i] = weight(p, values);
@@ -76,7 +87,6 @@ static int plan(struct pass *p)
     dp_fold_plan(&p->fold, weights, n, max - 1);
     dp_mem_unmap(weights, n * sizeof *weights);
     p->folded = true;
-    return 0;
 }
 
 static void header(const struct pass *p)
@@ -176,55 +186,178 @@ static void comments(const struct pass *p)
         parts_comments(p->encode, &p->emission->parts);
     for (int i = 0; i < DP_STAT_N; i++) {
         uint64_t n = dp_stats_read((enum dp_stat)i);
-        if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && n)
+        if (i != DP_STAT_SAMPLES && i != DP_STAT_TICKS && i != DP_STAT_ROWS_SUMMED && n)
             count_comment(p->encode, n, dp_stats_words((enum dp_stat)i));
     }
 }
 
-static void samples(struct pass *p)
+static void add(int64_t *sum, const int64_t *values, size_t n)
+{
+    for (size_t v = 0; v < n; v++)
+        sum[v] += values[v];
+}
+
+/* Rows of [overflow] are written at the end, as one. */
+static bool is_overflow(const struct pass *p, const struct dp_row *row)
+{
+    return p->source->sums_in_0 && row->id == 0 && !dp_age_of_row(row);
+}
+
+static void release_reserve(struct pass *p)
+{
+    dp_mem_unmap(p->reserve, RESERVE_BYTES);
+    p->reserve = NULL;
+}
+
+/* After a failure: whether it was for want of memory, and there is some for the location and the label of [overflow].
+ */
+static bool has_overflow(struct pass *p)
+{
+    const struct dp_row inherited = {.entry = DP_ROW_INHERITED};
+    struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
+    if (!dp_locations_forgive(p->locations))
+        return false;
+    if (p->overflow)
+        return true;
+    release_reserve(p);
+    p->overflow = dp_locations_frame(p->locations, DP_FRAME_OVERFLOW);
+    if (p->source->sums_in_0 && dp_record_epoch())
+        p->source->labels(p->source->ctx, p->encode, &inherited, labels);
+    return p->overflow && !dp_encode_error(p->encode);
+}
+
+static void write_row(struct pass *p, const struct dp_row *row, const int64_t *values)
 {
     const struct dp_kind *kind = &p->emission->kind;
     const struct dp_emit_source *source = p->source;
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
+    size_t depth = source->stack(source->ctx, p->locations, row, stack);
+    size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
+    if (!p->locations->err && !dp_encode_error(p->encode))
+        dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
+    else if (has_overflow(p)) {
+        add(p->summed[source->sums_in_0 && row->entry & DP_ROW_INHERITED], values, kind->first + kind->n_types);
+        p->n_summed++;
+    }
+}
+
+static void take_row(struct pass *p, const struct dp_row *row)
+{
+    const struct dp_kind *kind = &p->emission->kind;
+    int64_t values[DP_TYPES_MAX];
+    scaled(p, row, values);
+    if (kind->n_types > DP_VALUES_MAX)
+        add_life(p, row, values);
+    if (dp_encode_is_zero(values + kind->first, kind->n_types))
+        return;
+    if (is_overflow(p, row))
+        add(p->summed[row->entry & DP_ROW_INHERITED], values, kind->first + kind->n_types);
+    else if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values)))
+        add(p->other, values, kind->first + kind->n_types);
+    else
+        write_row(p, row, values);
+}
+
+static void take_rows(struct pass *p)
+{
+    const struct dp_emit_source *source = p->source;
     for (size_t i = 0; i < p->rows->n && !p->locations->err; i++) {
         const struct dp_row *row = &p->rows->at[i];
-        int64_t values[DP_TYPES_MAX];
         if (i + DP_EMIT_FAR < p->rows->n)
             source->ahead(source->ctx, row + DP_EMIT_FAR, DP_EMIT_FAR);
         if (i + DP_EMIT_NEAR < p->rows->n)
             source->ahead(source->ctx, row + DP_EMIT_NEAR, DP_EMIT_NEAR);
-        scaled(p, row, values);
-        if (kind->n_types > DP_VALUES_MAX)
-            add_life(p, row, values);
-        if (dp_encode_is_zero(values + kind->first, kind->n_types))
-            continue;
-        if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values))) {
-            for (size_t v = 0; v < kind->first + kind->n_types; v++)
-                p->other[v] += values[v];
-            continue;
+        take_row(p, row);
+    }
+}
+
+enum { CLASSES = 64, ROW_BYTES = 2048 /* for a row, its locations and strings included: more than most need */ };
+
+static int class_of(const struct pass *p, const struct dp_row *row)
+{
+    int64_t values[DP_VALUES_MAX], w;
+    scaled(p, row, values);
+    w = weight(p, values);
+    return w > 0 ? 63 - __builtin_clzll((uint64_t)w) : 0;
+}
+
+/* The rows of a pass are by record, as those of add_life must be. */
+static void take_heaviest_first(struct pass *p, size_t n_most)
+{
+    size_t sizes[CLASSES] = {0};
+    for (size_t i = 0; i < p->rows->n; i++)
+        sizes[class_of(p, &p->rows->at[i])]++;
+    for (int above = CLASSES, least = CLASSES; above; above = least, n_most *= 4) {
+        size_t n = 0;
+        do
+            n += sizes[--least];
+        while (least && n + sizes[least - 1] <= n_most);
+        p->next_life = 0;
+        for (size_t i = 0; n && i < p->rows->n && !p->locations->err; i++) {
+            int class = class_of(p, &p->rows->at[i]);
+            if (class >= least && class < above)
+                take_row(p, &p->rows->at[i]);
         }
-        size_t depth = source->stack(source->ctx, p->locations, row, stack);
-        size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
-        dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
+    }
+}
+
+static void write_overflow(struct pass *p)
+{
+    const struct dp_kind *kind = &p->emission->kind;
+    for (unsigned inherited = 0; inherited < 2 && !p->locations->err; inherited++) {
+        const int64_t *values = p->summed[inherited] + kind->first;
+        const struct dp_row row = {.entry = inherited ? DP_ROW_INHERITED : 0};
+        struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
+        if (dp_encode_is_zero(values, kind->n_types))
+            continue;
+        if (!p->overflow)
+            p->overflow = dp_locations_frame(p->locations, DP_FRAME_OVERFLOW);
+        size_t n = p->source->sums_in_0 ? p->source->labels(p->source->ctx, p->encode, &row, labels) : 0;
+        dp_encode_sample_refs(p->encode, &p->overflow, 1, values, labels, n);
+    }
+}
+
+/* How much is missing in this profile is known only here. */
+static void summed_comment(struct pass *p)
+{
+    dp_stats_add(DP_STAT_ROWS_SUMMED, p->n_summed);
+    uint64_t n = dp_stats_read(DP_STAT_ROWS_SUMMED);
+    if (n)
+        count_comment(p->encode, n, dp_stats_words(DP_STAT_ROWS_SUMMED));
+    dp_locations_forgive(p->locations);
+}
+
+static void samples(struct pass *p)
+{
+    const struct dp_kind *kind = &p->emission->kind;
+    size_t n_most = dp_mem_left() / ROW_BYTES;
+    if (p->rows->n <= n_most) {
+        take_rows(p);
+    } else {
+        p->reserve = dp_mem_map(RESERVE_BYTES);
+        take_heaviest_first(p, n_most);
+        release_reserve(p);
     }
     if (p->folded && !dp_encode_is_zero(p->other + kind->first, kind->n_types)) {
-        stack[0] = dp_locations_frame(p->locations, DP_FRAME_OTHER);
-        dp_encode_sample_refs(p->encode, stack, 1, p->other + kind->first, NULL, 0);
+        uint32_t other = dp_locations_frame(p->locations, DP_FRAME_OTHER);
+        dp_encode_sample_refs(p->encode, &other, 1, p->other + kind->first, NULL, 0);
     }
+    write_overflow(p);
+    summed_comment(p);
 }
 
 static int profile(struct pass *p)
 {
-    int err = plan(p);
-    if (!err)
-        err = dp_locations_begin(p->locations, p->encode, &p->emission->locations);
+    plan(p);
+    int err = dp_locations_begin(p->locations, p->encode, &p->emission->locations);
     if (err)
         return err;
     header(p);
     comments(p);
     samples(p);
     dp_pairs_write(p->pairs, p->emission->locks, p->locations, p->encode);
+    dp_locations_forgive(p->locations); /* then the smallest pairs are missing */
     err = dp_locations_end(p->locations);
     int encoded = dp_encode_finish(p->encode);
     return err ? err : encoded;
@@ -237,7 +370,9 @@ int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *
                      .rows = &buffers->rows,
                      .lives = &buffers->lives,
                      .pairs = &buffers->pairs,
-                     .source = source};
+                     .source = source,
+                     .n_summed = source->sums_in_0 ? buffers->rows.n_summed : 0};
+    p.n_summed = source->sums_in_0 ? buffers->rows.n_summed : 0;
     p.locations = &buffers->locations;
     p.encode = dp_report_write_buffers_open(buffers, emission->raw, fn, ctx);
     return dp_report_write_buffers_close(buffers, emission->raw, p.encode ? profile(&p) : -ENOMEM);

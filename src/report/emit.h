@@ -19,6 +19,7 @@ struct dp_emit_source {
     /* Fills labels (DP_EMIT_LABELS_MAX); returns their number. */
     size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
     void *ctx;
+    bool sums_in_0; /* row 0 is [overflow], and rows may be marked DP_ROW_SUMMED */
 };
 
 struct dp_emission {

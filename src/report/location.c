@@ -93,6 +93,8 @@ static uint32_t new_mapping(struct dp_locations *l, const struct dp_location_map
     uint32_t id = first_of_main ? 1 : (uint32_t)l->mappings.n;
     l->mappings.at[id - 1] = *has;
     l->mappings.at[id - 1].map = map;
+    dp_encode_string(l->encode, map.file, strlen(map.file)); /* at the end there may be no memory for them */
+    dp_encode_string(l->encode, map.build_id, strlen(map.build_id));
     return id;
 }
 
@@ -163,6 +165,8 @@ static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const 
     if (index == DP_MAPPING_ANON && address >= l->anon_limit[has.has_lines])
         l->anon_limit[has.has_lines] = address + 1;
     uint32_t ref = dp_encode_ref(dp_encode_location(l->encode, id, address, out, (size_t)n));
+    if (dp_encode_error(l->encode)) /* it was not written */
+        return fail(l, dp_encode_error(l->encode));
     return ref ? ref : fail(l, -EOVERFLOW);
 }
 
@@ -188,7 +192,7 @@ static void remember(struct dp_locations *l, dp_frame_id id, uint32_t ref)
         *met = id;
         l->by_frame.at[id] = ref;
     } else {
-        fail(l, -ENOMEM);
+        fail(l, -ENOMEM); /* give has told its own error already */
     }
 }
 
@@ -272,6 +276,13 @@ static int cover(struct dp_locations *l, dp_frame_id bits)
     return 0;
 }
 
+int dp_locations_prepare(struct dp_locations *l)
+{
+    l->err = 0;
+    bool is_ready = dp_frames_count() <= l->by_frame.n || !cover(l, 0);
+    return is_ready && dp_vec_room(&l->met, 1) ? 0 : -ENOMEM;
+}
+
 void dp_locations_stack(struct dp_locations *l, const dp_frame_id *frames, size_t n, uint32_t *refs)
 {
     dp_frame_id bits = 0;
@@ -299,6 +310,15 @@ uint32_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
     uint32_t ref;
     dp_locations_stack(l, &id, 1, &ref);
     return ref;
+}
+
+bool dp_locations_forgive(struct dp_locations *l)
+{
+    bool was_full = dp_encode_forgive(l->encode) || l->err == -ENOMEM;
+    if (!was_full || (l->err && l->err != -ENOMEM) || dp_encode_error(l->encode))
+        return false;
+    l->err = 0;
+    return true;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,9 @@ struct dp_locations {
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
 };
 
+/* Gets memory for the locations of all frames that are known. -ENOMEM. */
+int dp_locations_prepare(struct dp_locations *);
+
 /* Begins a profile; its locations are written to encode. Returns 0, or -errno: then end must not be called. */
 int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const struct dp_location_settings *settings);
 
@@ -55,6 +58,12 @@ uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
  * error.
  */
 uint32_t dp_locations_named(struct dp_locations *, uint64_t address, const struct deltaprof_frame_name *name);
+
+/*
+ * Whether the calls since begin, or since the last forgive, failed only for want of memory. Then the error is cleared:
+ * what they wrote is whole, and what needs no more memory can still be written.
+ */
+bool dp_locations_forgive(struct dp_locations *);
 
 /* Writes the mappings and clears all but the memory. Returns 0, or the first error of this profile. */
 int dp_locations_end(struct dp_locations *);

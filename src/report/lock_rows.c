@@ -17,7 +17,6 @@
 #include "record/labels.h"
 #include "report/lock_names.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* What a profile shows of a futex's record. */
@@ -94,14 +93,12 @@ static size_t part(unsigned kind, unsigned locks, struct dp_rows *rows)
     return n_others;
 }
 
-/* Takes together the equal ones of the sorted rows from `first` on. */
-static int join(unsigned kind, struct dp_rows *rows, size_t first)
+/* Takes together the equal ones of the sorted rows from `first` on. Without memory for that they stay apart. */
+static void join(unsigned kind, struct dp_rows *rows, size_t first)
 {
     size_t n = first, n_more = 0, all = rows->n;
-    if (all - first < 2)
-        return 0;
-    if (!dp_vec_room(rows, 2 * (all - first)))
-        return -ENOMEM;
+    if (all - first < 2 || !dp_vec_room(rows, 2 * (all - first)))
+        return;
     struct dp_row *more = rows->at + all; /* in memory of its own until the number of rows is known */
     for (size_t i = first; i < all; i++) {
         struct dp_row *row = &rows->at[i], *last = &rows->at[n - (n > first)];
@@ -118,7 +115,6 @@ static int join(unsigned kind, struct dp_rows *rows, size_t first)
     memmove(rows->at + n, more, n_more * sizeof *more);
     rows->n = n;
     rows->n_more = n_more;
-    return 0;
 }
 
 int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, struct dp_symbol_files *files,
@@ -132,8 +128,8 @@ int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize
     for (size_t i = first; i < rows->n; i++)
         rows->at[i].values[3] = hash_of(kind, &rows->at[i]);
     sort(rows->at + first, rows->n - first);
-    err = join(kind, rows, first);
+    join(kind, rows, first);
     for (size_t i = first; i < rows->n; i++)
         rows->at[i].values[3] = 0;
-    return err;
+    return 0;
 }

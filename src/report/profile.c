@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "delta/title.h"
 #include "record/heap.h"
 #include "report/consumer.h"
@@ -118,7 +119,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->showed_inuse = false;
         c->skip_next = true; /* a runtime's counters keep their values in the child: the first dump is its zero */
         begin_at(c, dp_report_origin());
-        dp_vec_clear(&c->base);
+        dp_delta_restart(&c->base);
         dp_vec_clear(&c->lives);
         dp_vec_clear(&c->pairs);
     }
@@ -208,14 +209,18 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)
+        err = dp_report_write_buffers_prepare(c->buffers, flags & DP_WRITE_RAW);
+    if (!err)
         err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, e.locations.files, cumulative ? NULL : &c->base,
                                 &c->buffers->rows);
-    if (!err && c->kind != DELTAPROF_HEAP)
-        err = dp_pairs_scan(cumulative ? NULL : &c->pairs, &c->buffers->pairs);
+    if (!err && c->kind != DELTAPROF_HEAP && dp_pairs_scan(cumulative ? NULL : &c->pairs, &c->buffers->pairs))
+        dp_vec_clear(&c->buffers->pairs); /* they come with a later profile */
     if (!err && flags & DP_WRITE_SCRAPED)
         dp_title_sum(c->kind, c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
-    if (!err && by_age)
-        err = dp_age_split(&c->buffers->rows, cumulative ? NULL : &c->lives, &c->buffers->lives);
+    if (!err && by_age && dp_age_split(&c->buffers->rows, cumulative ? NULL : &c->lives, &c->buffers->lives)) {
+        dp_vec_clear(&c->buffers->lives); /* they come with a later profile */
+        dp_stats_add(DP_STAT_AGES_LOST, 1);
+    }
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (!(flags & DP_WRITE_NO_WAIT))
@@ -313,7 +318,7 @@ int dp_consumer_abandon(struct dp_consumer *c)
 }
 
 /* The buffers are left to what was interrupted. */
-void dp_consumer_leave_crashed(struct dp_consumer *c)
+void dp_consumer_unlock_crashed(struct dp_consumer *c)
 {
     c->buffers = NULL;
     dp_consumer_unlock(c);

@@ -70,6 +70,6 @@ int dp_consumer_abandon(struct dp_consumer *);
  * For a crash handler: the calling thread crashed inside dp_consumer_write of this consumer, in code that changes
  * nothing of it, and does not return there. The consumer can be written again. Async-signal-safe.
  */
-void dp_consumer_leave_crashed(struct dp_consumer *);
+void dp_consumer_unlock_crashed(struct dp_consumer *);
 /* Makes the present state the baseline; drops a pending write. */
 int dp_consumer_skip(struct dp_consumer *);

@@ -206,7 +206,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1,
                             .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
     struct runtime_source h = {.consumer = c, .dump = dump};
-    struct dp_emit_source source = {stack, ahead, labels, &h};
+    struct dp_emit_source source = {stack, ahead, labels, &h, false};
     struct dp_symbol_files files = {0};
     e.locations.files = &files;
     dp_kind_describe(c->kind, c->types, &e.kind);

@@ -11,6 +11,8 @@
 
 #include "base/atomic.h"
 
+#include <errno.h>
+
 static _Atomic(struct dp_report_write_buffers *) spare;
 
 struct dp_report_write_buffers *dp_report_write_buffers_get(void)
@@ -50,6 +52,16 @@ void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t
     if (bytes_of(buffers) <= keep_bytes)
         other = dp_swap_acq_rel(&spare, buffers); /* [BUFFERS] */
     put_away(other);
+}
+
+int dp_report_write_buffers_prepare(struct dp_report_write_buffers *buffers, bool raw)
+{
+    struct dp_encode *encode = dp_report_write_buffers_open(buffers, raw, dp_gzip_write, NULL);
+    if (!encode)
+        return -ENOMEM;
+    dp_encode_string(encode, "x", 1); /* the sets of strings and functions */
+    dp_encode_function(encode, 1, 1, 1, 1);
+    return dp_encode_error(encode) ? -ENOMEM : dp_locations_prepare(&buffers->locations);
 }
 
 struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *buffers, bool raw, dp_pprof_write_fn fn,

@@ -23,6 +23,11 @@ struct dp_report_write_buffers {
 struct dp_report_write_buffers *dp_report_write_buffers_get(void);
 
 /*
+ * Gets the memory that every profile needs, before rows take the rest. -ENOMEM. raw: as for open.
+ */
+int dp_report_write_buffers_prepare(struct dp_report_write_buffers *, bool raw);
+
+/*
  * The encoder at the beginning of a message that goes to fn, gzipped unless raw. NULL: no memory. close ends the gzip
  * stream if err is 0, and returns err or its own error.
  */

@@ -32,7 +32,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "objects/loader.h"
 #include "sink/agent.h"
 #include "sink/exit.h"
 #include "sink/onstack.h"
@@ -134,15 +133,15 @@ static uintptr_t pc_of(const ucontext_t *context)
 /* Logs that the profiler is at fault, if the crash is in one of its threads or in a library that it called. */
 static void say_whose(int sig, uintptr_t pc)
 {
-    struct dp_loaded code = {.name = NULL};
+    uintptr_t offset = pc;
     if (!dp_thread_self()->ours && !dp_shield_is_inside())
         return;
-    bool found = dp_loader_find(pc, &code) && code.name;
+    const char *file = dp_shield_file_at(&offset);
     dp_log_bypass(true);
     dp_log(DP_LOG_ERROR,
            "the profiler itself crashed, signal %d, code %s+0x%llx; the program ends by that signal; "
            "symbolize=none avoids most of the code that can crash",
-           sig, found ? code.name : "", (unsigned long long)(found ? pc - code.bias : pc));
+           sig, file, (unsigned long long)offset);
     dp_log_bypass(false);
 }
 

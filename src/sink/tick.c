@@ -10,8 +10,7 @@
  * profile is lost, and a line says so. All else can be used at any moment: the other consumers are not changed
  * meanwhile, a write takes other buffers than the interrupted one, and of `files` the number that says that the
  * directory is open is stored after its descriptor. If the thread was naming functions, it holds the lock of the names,
- * which is only tried: then the other profiles are lost, too. A crash inside a module's library loses nothing: there
- * the library changes none of its own state, so it unlocks what it holds and writes all profiles.
+ * which is only tried: then the others are lost, too. If a module's library crashed, none is: no state was changing.
  */
 #include "sink/tick.h"
 
@@ -55,15 +54,13 @@ static struct {
     _Atomic bool has_sink;
     bool forked, ready; /* this process was forked; `files` is set up for it */
     struct dp_consumer *consumers[DP_KINDS];
-    struct dp_symbol_files names;         /* open during a tick: its profiles have most functions in common */
-    bool has_file[DP_KINDS];              /* this process wrote a file of the kind */
-    _Atomic uint64_t n_files;             /* relaxed: only for the summary */
-    _Atomic bool is_last, is_exit;        /* relaxed: set by the thread that waits for the tick */
-    unsigned under_way;                   /* 1 + the kind that is being written, EVENTS or NOTHING */
-    struct standing told;                 /* at the last tick that was an exit's and was written whole; zero: none */
-    _Atomic int64_t covered_ns[DP_KINDS]; /* relaxed: numbers for people */
-    _Atomic int64_t highest;              /* sampled bytes in use at the highest tick; relaxed: a number to compare */
-    _Atomic bool in_handler;              /* relaxed: stored before the agent is rung */
+    struct dp_symbol_files names;              /* open during a tick: its profiles have most functions in common */
+    bool has_file[DP_KINDS];                   /* this process wrote a file of the kind */
+    _Atomic uint64_t n_files;                  /* relaxed: only for the summary */
+    _Atomic bool is_last, is_exit, in_handler; /* relaxed: set by the thread that waits for the tick */
+    unsigned under_way;                        /* 1 + the kind that is being written, EVENTS or NOTHING */
+    struct standing told; /* at the last tick that was an exit's and was written whole; zero: none */
+    _Atomic int64_t covered_ns[DP_KINDS], highest; /* highest: sampled bytes in use at that tick; relaxed: numbers */
 } tick;
 static DP_LARGE struct {
     char out[DP_CONFIG_TEXT]; /* `out` as configured */
@@ -369,15 +366,12 @@ int dp_tick_last(int64_t deadline_ns)
     return err;
 }
 
-/* The lock stays locked. A crash in a module's library left all state of the profiler whole. */
+/* The lock stays locked. */
 int dp_tick_crashed(int64_t deadline_ns)
 {
-    unsigned crashed = tick.under_way;
-    if (dp_symbols_unlock_crashed()) {
-        if (crashed != NOTHING && crashed != EVENTS)
-            dp_consumer_leave_crashed(tick.consumers[crashed - 1]);
-        crashed = NOTHING;
-    }
+    unsigned what = tick.under_way, crashed = dp_symbols_unlock_crashed() ? NOTHING : what;
+    if (!crashed && what && what != EVENTS)
+        dp_consumer_unlock_crashed(tick.consumers[what - 1]);
     if (crashed != NOTHING)
         dp_log(DP_LOG_ERROR, "the program crashed while a profile was written in %s; the last one of kind %s is lost",
                paths.files.dir, kind_names[crashed - 1]);

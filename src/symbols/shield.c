@@ -57,6 +57,15 @@ void dp_shield_crashed(uintptr_t pc, const sigset_t *mask)
     _longjmp(shield.before, 1);
 }
 
+const char *dp_shield_file_at(uintptr_t *pc)
+{
+    struct dp_loaded loaded;
+    if (!dp_loader_find(*pc, &loaded) || !loaded.name)
+        return "";
+    *pc -= loaded.bias;
+    return loaded.name;
+}
+
 void dp_shield_fork_child(void)
 {
     dp_store_relaxed(&shield.thread, NULL);

@@ -25,5 +25,9 @@ bool dp_shield_is_inside(void);
  */
 void dp_shield_crashed(uintptr_t pc, const sigset_t *mask);
 
+/* The loaded file with the code at *pc, which becomes its address there; "": the program, or none. Async-signal-safe.
+ */
+const char *dp_shield_file_at(uintptr_t *pc);
+
 /* In a forked child, which may have left the thread with the call behind. Only stores. */
 void dp_shield_fork_child(void);

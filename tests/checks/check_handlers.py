@@ -69,8 +69,9 @@ DOORS = {
 # Where pointers lead to that are called, by the name of the function that calls. Compilers differ in what they inline, so
 # a whole file shares a line. In the preload object every pointer is the real function behind a hook.
 POINTERS = {
-    r'emit\.c:\w+|events\.c:\w+|dp_report_events_write': ['table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels'],
+    r'dp_emit|emit\.c:\w+|events\.c:\w+|dp_report_events_write': ['table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels'],
     r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_file_write'],
+    r'dp_delta_scan|delta\.c:\w+': ['delta.c:count', 'delta.c:keep'],
     r'dp_gzip_\w+|gzip\.c:\w+': ['dp_file_write'],  # and the gzip module: its library takes the memory that it is given
     r'dp_log\w*|log\.c:\w+': [],  # the program's callback, which is not called in a handler (dp_log_bypass)
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
