@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * delta/scale.c - scales sampled values exactly as Go does, without libm: the core needs only libc.
+ * delta/scale.c - scales sampled values by Go's formula. Computes exp without libm, because the core needs only libc.
  *
- * exp(-x) is 2^-k * exp(-r) with r = x - k ln 2, |r| <= ln 2 / 2, and the series of exp(-r) - 1 (14 terms leave less
- * than 1e-17). 1 - exp(-x) is then put together from exp(-r) - 1, so that small x loses no digits.
+ * exp(-x) is 2^-k * exp(r) with r = k ln 2 - x, |r| <= ln 2 / 2. A series yields exp(r) - 1; its error after 14 terms
+ * is below 1e-17. The result 1 - exp(-x) is (1 - 2^-k) - 2^-k * (exp(r) - 1), so a small x loses no digits.
  */
 #include "delta/scale.h"
 
@@ -23,7 +23,7 @@ double dp_scale_probability(double x)
         return 1;
     const double ln2_hi = 0x1.62e42fefa38p-1, ln2_lo = 0x1.ef35793c7673p-45;
     int k = (int)(x * 1.4426950408889634 + 0.5);
-    double r = (k * ln2_hi - x) + k * ln2_lo; /* exp(-x) = 2^-k exp(r) */
+    double r = (k * ln2_hi - x) + k * ln2_lo; /* k ln 2 - x */
     double sum = 0;
     for (int i = 14; i >= 1; i--)
         sum = (sum + 1) * r / i; /* exp(r) - 1 */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* formats/otlp_pprof.c - writes the rows that were read from OTLP as pprof, with the entries of the dictionary they
- * need. */
+/*
+ * formats/otlp_pprof.c - writes the rows that were read from OTLP as pprof: with the functions and locations that the
+ * rows use, and all mappings.
+ */
 #include "formats/otlp_rows.h"
 
 #include "pprof/decode.h"
@@ -12,13 +14,13 @@
 
 /* An attribute of the dictionary. */
 struct attribute {
-    struct span key, text, array; /* text, array: at NULL if the value is something else */
+    struct span key, text, array; /* text.at, array.at: NULL if the value has another type */
     uint64_t unit;
     int64_t number;
     bool is_number, is_true;
 };
 
-/* The writer's own part. */
+/* State of one dp_otlp_rows_write. */
 struct writer {
     struct reader *r;
     struct dp_encode *encode;
@@ -79,7 +81,7 @@ static bool is_key(const struct attribute *a, const char *key)
     return a->key.at && (size_t)(a->key.end - a->key.at) == n && !memcmp(a->key.at, key, n);
 }
 
-/* KEY.NUMBER */
+/* Whether the key is `key`, a dot, and more, as in KEY.NUMBER; the rest is not checked. */
 static bool is_numbered_key(const struct attribute *a, const char *key)
 {
     size_t n = strlen(key);
@@ -88,7 +90,7 @@ static bool is_numbered_key(const struct attribute *a, const char *key)
 
 /* ---- places ----------------------------------------------------------------------------------------------------- */
 
-/* A line of pprof must have a function: index 0, and one that is in no table, are a function without a name. */
+/* Returns pprof's id. A line of pprof must have a function: without one in the dictionary, one without a name. */
 static uint64_t function(struct writer *w, uint64_t index)
 {
     bool is_known = index && index < w->r->tables[DICTIONARY_FUNCTIONS].n;
@@ -145,7 +147,7 @@ static int location(struct writer *w, uint64_t index, uint64_t *id)
     return 0;
 }
 
-/* All mappings, so that their ids are their indexes. */
+/* Writes all mappings, also unused ones, so that a mapping's id is its index in the dictionary. */
 static void put_mappings(struct writer *w)
 {
     static const char *const facts[] = OTLP_MAPPING_FACTS;
@@ -209,11 +211,11 @@ static int put_link(struct writer *w, uint64_t link)
     return err;
 }
 
-/* A label with one value of the attribute. */
+/* Adds a label for one value of the attribute. */
 static int put_value(struct writer *w, const struct attribute *a, const struct attribute *value)
 {
     if (!value->text.at && !value->is_number && !value->is_true)
-        return 0; /* a value that pprof has no label for */
+        return 0; /* false, or a type that pprof's labels do not have */
     struct dp_encode_label *to = push_label(w, NULL);
     if (!to)
         return -ENOMEM;
@@ -272,7 +274,7 @@ static int put_row(struct writer *w, uint32_t row)
     return err;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the profile ------------------------------------------------------------------------------------------------ */
 
 static char *copy(const struct writer *w, uint64_t string)
 {
@@ -328,7 +330,7 @@ static int put_header(struct writer *w)
     return complete ? 0 : -ENOMEM;
 }
 
-/* Puts a string into that field of pprof's Profile. */
+/* Writes the text as field number `field` of pprof's Profile. */
 static void put_text_field(struct writer *w, unsigned field, struct span text)
 {
     uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
@@ -336,7 +338,10 @@ static void put_text_field(struct writer *w, unsigned field, struct span text)
     dp_encode_raw(w->encode, bytes, (size_t)(dp_wire_put_nonzero(bytes, field, string) - bytes));
 }
 
-/* An array, or one string: the OpenTelemetry collector appends the comment's number to the key. */
+/*
+ * The attribute is an array of comments, or one comment. In the second case the OpenTelemetry collector appends the
+ * comment's number to the key.
+ */
 static void put_comments(struct writer *w, const struct attribute *a)
 {
     struct span array = a->array;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* http/reply_headers.h - the headers of a reply. */
+/* http/reply_headers.h - chooses the headers of an HTTP reply. */
 #pragma once
 
 #include "http/request.h"
@@ -13,11 +13,11 @@ struct dp_reply_headers {
         const char *name, *value;
     } at[DP_REPLY_HEADERS];
     size_t n;
-    char seq[24], pid[16], disposition[64]; /* values that are made for this reply */
+    char seq[24], pid[16], disposition[64]; /* text of the values that are no constants */
 };
 
 /*
- * Replaces the headers by those of a reply to this request, whose page may be DP_PAGE_ERROR. Values point into the
- * struct and to constants.
+ * Sets the headers of the reply to this request. The request's page may be DP_PAGE_ERROR. Values point to constants or
+ * into the struct, so a copy of the struct is invalid.
  */
 void dp_reply_headers_write(struct dp_reply_headers *, const struct dp_request *, uint64_t seq, pid_t pid);

@@ -2,20 +2,20 @@
 /*
  * objects/objects.c - the table of loaded files ("objects").
  *
- * An object is entered by the first thread that has one of its addresses on its stack, or by a report that asks the
- * loader for all files. As with frames, two threads may enter it at once; then one of the two ids is a duplicate,
- * retired from the start. Index slots go 0 -> id, once, by [OBJECT], after the object is complete.
+ * An object is entered by the first thread whose stack has an address of the object, or by a report that asks the
+ * loader for all files. As with frames, two threads may enter an object at once. Then one of the two ids is a duplicate
+ * and is retired immediately. Index slots change once, from 0 to an id, after the object is complete: [OBJECT].
  *
- * Identity is (range, build-id), or (range, name, unwind table's header) where there is no build-id.
+ * Two objects are the same if they have the same range, unwind table and fingerprint (`print`), and the same build-id.
+ * Objects without a build-id are compared by name, if both names are known.
  *
- * Where the loader can be asked, each look-up asks it which file lies at the address now. Where it cannot
- * (loader_scan.c), the table itself is searched. An object whose range holds the address is then accepted only if the
- * words that tell it from other files are still in their place. So if a file was closed unnoticed and another one lies
- * at its addresses, the old object is not used, and its unwind table is not read.
+ * If the loader can be asked, each look-up asks it which file lies at the address now. If not (loader_scan.c), the
+ * look-up searches the table. It accepts an object whose range contains the address only if the fingerprint is still in
+ * memory. So if a file was unloaded unnoticed and another one lies at its addresses, the old object is not used, and
+ * its unwind table is not read.
  *
  * [OBJECT] the id in the index and `ready` in the object are stored with release. A look-up reads the id with acquire;
- * a reader that comes by number reads `ready` with acquire. Without this they could use an object whose words are not
- * written yet.
+ * code that walks the ids reads `ready` with acquire. Otherwise either could use an object that is not yet written.
  */
 #include "objects/objects.h"
 
@@ -55,7 +55,10 @@ int dp_objects_init(size_t budget_bytes)
     return 0;
 }
 
-/* Copies a name, unless another object has the same name already. Without a name, or without room, returns "?". */
+/*
+ * Returns the offset of the name among the names. Copies the name if no object has it yet. NO_NAME: name is NULL, or
+ * there is no room.
+ */
 static uint32_t keep_name(const char *name)
 {
     size_t n = name ? strnlen(name, NAME_MAX_BYTES) : 0;
@@ -91,8 +94,8 @@ static bool same_build(const struct dp_object *a, const struct dp_object *b)
 }
 
 /*
- * Returns the name of a file that was loaded before, perhaps at other addresses. A new name is given to all objects of
- * the same file.
+ * Shares names between objects of one build-id, as of a file that is loaded again at other addresses. With NO_NAME:
+ * returns the name of such an object, if one has a name. Else: gives the name to those that have none.
  */
 static uint32_t share_name(const struct dp_object *seen, uint32_t name)
 {
@@ -118,7 +121,7 @@ static bool same(const struct dp_object *known, const struct dp_object *seen, co
     return !seen_name || is_nameless(known) || !strncmp(dp_object_name(known), seen_name, NAME_MAX_BYTES);
 }
 
-/* Whether the words that tell the object from others still have their values. They may be unmapped at any moment. */
+/* Whether the object's fingerprint is still in memory. That memory may be unmapped at any moment. */
 static bool same_print(const struct dp_object *object)
 {
     uintptr_t at = (uintptr_t)object->print_at;
@@ -187,7 +190,7 @@ dp_object_id dp_object_enter(const struct dp_loaded *found)
     return 0;
 }
 
-/* Searches the table itself, where the loader cannot be asked. */
+/* Searches the table, for when the loader cannot be asked. */
 static dp_object_id find_known(uintptr_t pc)
 {
     for (dp_object_id id = dp_objects_count(); id-- > 1;) {
@@ -228,7 +231,7 @@ dp_object_id dp_object_find(uintptr_t pc)
     return dp_object_enter(&found);
 }
 
-/* Whether the object is unmapped, or another file lies there. */
+/* Whether the object is unmapped, or another file lies at its addresses. */
 static bool is_gone(const struct dp_object *object)
 {
     struct dp_loaded found;

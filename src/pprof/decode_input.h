@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is wrong with an input, and where: one line without file name and newline. */
+/* An error message of one line: what is wrong, and where in the input. It has no file name and no newline. */
 struct dp_decode_error {
     char line[256];
 };
@@ -17,14 +17,14 @@ int dp_decode_fail(struct dp_decode_error *error, const char *format, ...) __att
 #define DP_DECODE_LIMIT     ((size_t)1 << 30) /* default limit: bytes after inflating */
 #define DP_DECODE_LIMIT_MAX ((size_t)UINT32_MAX)
 
-/* The uncompressed bytes of a profile, in memory of dp_mem. Zero is an empty input; an input can be read into again. */
+/* The uncompressed bytes of a profile, allocated by dp_mem. Zeroed: empty. A second read replaces the first. */
 struct dp_decode_input {
     DP_VEC(uint8_t) bytes;
 };
 
 /*
- * Reads fd to its end: gzip of any number of members, or a raw profile. Returns 0; -EBADMSG: damaged gzip, truncated,
- * or over the limit; -ENOMEM; or read's error. *error is filled in for each of them.
+ * Reads fd to its end: gzip of any number of members, or a raw profile. Returns 0, or an error with *error filled in:
+ * -EBADMSG (damaged, truncated, or over the limit), -ENOMEM, or the error of read().
  */
 int dp_decode_input_read(struct dp_decode_input *, int fd, size_t limit_bytes, struct dp_decode_error *);
 /* The same from memory. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* query/query.c - handles options, files and sample type of the verbs that show profiles. */
+/* query/query.c - common to the verbs that show profiles: reads their options and files, chooses the sample type. */
 #include "query/query.h"
 
 #include "print/print.h"
@@ -88,8 +88,8 @@ int dp_query_option(struct dp_query *v, char **argv, int option)
 /* ---- files ------------------------------------------------------------------------------------------------------ */
 
 /*
- * Takes PROGRAM from the file's name: if a program was started through a link, its main mapping has the name of the
- * target.
+ * Adds the name of the program: PROGRAM in the file's name, else the base name of the first mapping. The mapping is the
+ * second choice, because after a start through a symbolic link it has the name of the link's target.
  */
 static int add_program(struct dp_strings *programs, const char *path, const struct dp_decode *d)
 {
@@ -108,7 +108,7 @@ static int add_program(struct dp_strings *programs, const char *path, const stru
     return n_bytes && dp_strings_add(programs, program, n_bytes) == DP_STRINGS_NONE ? -ENOMEM : 0;
 }
 
-/* A comment that begins with a number counts a loss since the process began; others are titles. */
+/* Adds the comments that begin with a digit: each counts a loss since the process began. */
 static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
 {
     if (!losses->offsets.n && dp_strings_add(losses, "", 0) == DP_STRINGS_NONE)
@@ -123,7 +123,7 @@ static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
     return 0;
 }
 
-/* The bytes that a process allocated in all, if its file contains that number; else -1. */
+/* Returns how many bytes the process has allocated in all, from a comment of its file; -1: no such comment. */
 static int64_t allocated_of(const struct dp_decode *d)
 {
     static const char head[] = DP_MERGE_ALLOCATED;
@@ -219,7 +219,7 @@ const char *dp_query_label_value(const struct dp_model *m, uint32_t row, const c
     return NULL;
 }
 
-/* Whether a label is KEY=VALUE; a number matches its digits. There may be a '=' in KEY. */
+/* Whether the label equals `wanted`, KEY=VALUE. A number is compared as decimal text. KEY may contain '='. */
 static bool is_label(const struct dp_model *m, const struct dp_model_label *label, const char *wanted)
 {
     char number[32];
@@ -247,7 +247,7 @@ bool dp_query_has_labels(const struct dp_query *v, uint32_t row)
     return true;
 }
 
-/* Prints which labels exist. */
+/* Prints an error that lists the labels of the profile. */
 static int refuse_label(const struct dp_query *v, const char *wanted)
 {
     const struct dp_model *m = &v->merge.model;
@@ -306,7 +306,7 @@ int dp_query_end(const struct dp_query *v)
     return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
 }
 
-/* Chooses the files of the wanted time, and reads them. */
+/* Chooses the files of the time in --at, and reads them. */
 static int read_chosen(struct dp_query *v)
 {
     int status = v->at != DP_QUERY_AT_NEWEST ? dp_query_at_choose(v) : 0;

@@ -2,19 +2,19 @@
 /*
  * record/futex.c - the hooks of futexes: record waits of the kernel's futex calls, and the wakes that end them.
  *
- * A lock built on futexes enters the kernel only when it is contended, so each call that waits is one wait. It differs
- * from a wait for a lock (wait.c) in this:
+ * A lock built on futexes enters the kernel only when it is contended, so each call that waits is one wait. There are
+ * four differences from a wait for a lock (wait.c):
  *
- * - What it waits for is not known yet (futex_class.h). The stack is captured first, because the class of the wait
- *   comes from it. The clock is read after that: the wait begins with the system call.
- * - A wake counts as an unlock: its thread pays for the waits on that word. If it wakes waiters that the word's slots
- * have not (of another process, or put there by a requeue), those waits end as [hand-over].
- * - A call that finds another value in the word has not waited (EAGAIN), which contended locks see often. A holder may
- *   have paid for it meanwhile; then the time paid for is added to the waiter's row, so that both profiles agree.
- * - A lock of its own that reports its waits (locks.h) enters the kernel by the same calls: a wait inside a wait of the
- *   same thread is left out.
+ * - When the wait begins, it is not known what the thread waits for (futex_class.h). The stack is captured first,
+ *   because the class of the wait comes from it. The clock is read after that: the wait begins with the system call.
+ * - A wake counts as an unlock: the thread that wakes pays for the waits on that word. Some waiters have no slot at
+ *   that word: those of another process, and those that a requeue moved to it. Their waits end as [hand-over].
+ * - A call that finds another value in the word returns EAGAIN and has not waited; contended locks cause this often. If
+ *   a holder has paid for the call by then, the paid time is added to the waiter's row, so that both profiles agree.
+ * - A program's own lock may report its waits (locks.h), and then wait in a futex call. Such a futex wait, inside a
+ *   reported wait of the same thread, is left out.
  *
- * The last two words that a thread was woken on are kept with the thread. If it wakes others there, it is a holder.
+ * Each thread keeps the last two words on which it was woken. If it later wakes others on one of them, it is a holder.
  */
 #include "base/clock.h"
 #include "record/futex_class.h"
@@ -29,12 +29,12 @@ enum { DEBTS_MOST = 16 };
 struct __attribute__((may_alias)) wake {
     uintptr_t word;
     struct dp_contended_debt debts[DEBTS_MOST];
-    struct dp_pairing pairing; /* a group is a debt */
+    struct dp_pairing pairing; /* group i: the waiters of debts[i] */
 };
 _Static_assert((int)DEBTS_MOST <= (int)DP_PAIRING_GROUPS, "groups");
 _Static_assert(sizeof(struct wake) <= sizeof(struct deltaprof_futex_wake), "wake");
 
-/* For the thread's two last words: not the address, which would need more room. */
+/* Fingerprint of a word's address, for the last two words of a thread: smaller than the address, never 0. */
 static uint32_t mark_of(const void *word)
 {
     return (uint32_t)((uintptr_t)word >> 2) | 1u << 31;
@@ -54,7 +54,7 @@ static bool remembers(const void *word)
     return self->woken_on[0] == mark_of(word) || self->woken_on[1] == mark_of(word);
 }
 
-/* A holder wakes others: all waits for this word are for a lock. */
+/* A holder of this word wakes others: marks the classes of all waits for the word as locks. */
 static void hold(const void *word)
 {
     unsigned classes[16], n = dp_contended_classes(word, classes, 16);
@@ -105,8 +105,8 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
 }
 
 /*
- * Ends the wait for the mutex profile; may move *end_ns forward. Returns the time of a cancelled wait that holders have
- * paid for.
+ * Ends the wait in the mutex profile. May move *end_ns forward, to the time up to which holders have paid. Returns the
+ * time that holders have paid for a call that did not wait; else 0.
  */
 static int64_t unenter(const struct dp_wait *wait, enum deltaprof_lock_end end, int64_t *end_ns)
 {
@@ -132,12 +132,12 @@ void deltaprof_futex_wait_end(struct deltaprof_wait *in, const void *word, enum 
 {
     const struct dp_wait *wait = (const struct dp_wait *)in;
     if (!wait->kind || wait->epoch != dp_record_epoch())
-        return; /* as in wait.c */
+        return; /* a signal handler forked during the wait, as in wait.c */
     int64_t counted_ns = dp_waiting_end(wait->waiting, wait->begin_ns), end_ns = dp_clock_ns(), paid_ns = 0;
     if (counted_ns < 0)
-        return; /* taken for abandoned, and ended then */
+        return; /* a later wait of the thread has the slot: this one was ended as abandoned */
     if (end == DELTAPROF_NOT_WAITED && counted_ns != wait->begin_ns) {
-        end = DELTAPROF_TIMED_OUT; /* a report has counted it in the meantime */
+        end = DELTAPROF_TIMED_OUT; /* a report has already counted it, up to counted_ns */
         end_ns = counted_ns;
     }
     if (wait->blamed)
@@ -179,7 +179,7 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
         return;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* one wake, however many classes */
+    for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++) { /* only the first class counts the wake */
         int64_t n = i ? 0 : share.n, ns = dp_share_of(&share, wake->debts[i].ns);
         dp_record_id id = dp_event_record(
             DP_KIND_MUTEX, dp_labels_now(&stack) | dp_labels_of_futex(wake->debts[i].class), &stack, n, ns);

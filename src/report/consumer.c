@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* report/consumer.c - what a consumer wants (names, addresses, types, number of rows, ages), and its buffers. */
+/*
+ * report/consumer.c - sets and returns the settings of a consumer (names, addresses, types, number of rows, ages); gets
+ * and gives back its write buffers.
+ */
 #include "report/consumer.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pair PAIRS DEPTH THREADS LIVE SIZE - mallocs and frees PAIRS times in each thread, DEPTH frames down, beside LIVE
- * blocks of 1 MiB that are never touched. Prints nanoseconds a pair: the best of nine batches with one thread, the
- * median with several, since in the best batch perhaps only one of them ran. All threads begin a batch together.
+ * pair PAIRS DEPTH THREADS LIVE SIZE - calls malloc(SIZE) and free PAIRS times in each thread, DEPTH frames down, while
+ * LIVE untouched blocks of 1 MiB are in use. The pairs are divided into nine batches, which all threads begin together.
+ * Prints nanoseconds a pair. With one thread: those of the fastest batch. With several: each thread's median, averaged
+ * over the threads; the fastest batch may be one in which the other threads did not run.
  */
 #include <pthread.h>
 #include <stdbool.h>

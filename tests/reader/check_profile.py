@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Every rule that a profile of deltaprof keeps, checked by something that shares no code with it.
+"""Checks that profiles keep every rule of deltaprof. Shares no code with deltaprof.
 
-    check(path, delta=True)      -> the loaded Profile; raises Broken, which names every rule that is broken
-    check_files(paths)           -> the same for many, and `go tool pprof -raw` over all of them must find the same sums
+    check(path, delta=True)      -> the loaded Profile; raises Broken, which lists the broken rules (at most 20)
+    check_files(paths)           -> a list of Profiles, each checked; `go tool pprof -raw` must find the same sums
     check_profile.py [--cumulative] FILE...
 """
 import itertools
@@ -26,7 +26,7 @@ PAGE = 4096
 
 
 class Broken(AssertionError):
-    """Lines, one for each breach."""
+    """A profile breaks rules: one line of the message for each case."""
 
 
 def varint(data, at):
@@ -41,7 +41,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """(number, wire type) of each top-level field."""
+    """Yields (number, wire type) of each top-level field."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -60,7 +60,7 @@ def fields(data):
 
 
 class Elf:
-    """What a mapping claims about a file, read from the file: executable segments and the build-id."""
+    """An ELF file, to compare mappings with: its executable segments, its build-id, whether it is a program."""
     known = {}
 
     def __init__(self, path):
@@ -73,7 +73,7 @@ class Elf:
         phentsize, phnum = struct.unpack_from('<HH', d, 54)
         self.machine, = struct.unpack_from('<H', d, 18)
         self.segments, self.build_id = [], ''
-        self.program = struct.unpack_from('<H', d, 16) == (2,)  # ET_EXEC, or one that says so below
+        self.program = struct.unpack_from('<H', d, 16) == (2,)  # ET_EXEC; other programs are recognized below
         for i in range(phnum):
             kind, flags, offset, vaddr, _, filesz, memsz, _ = struct.unpack_from('<IIQQQQQQ', d, phoff + i * phentsize)
             if kind == 1 and flags & 1:
@@ -105,13 +105,13 @@ class Elf:
         return cls.known[path]
 
     def is_call(self, offset):
-        """Whether the instruction whose last byte is at offset is a call. x86_64 only; True elsewhere."""
+        """Whether a call or syscall instruction has its last byte at offset. Always True if the file is not for x86_64."""
         if self.machine != 62 or offset + 1 > len(self.data):
             return self.machine != 62
         end, d = offset + 1, self.data
         if d[end - 5:end - 4] == b'\xe8' or d[end - 2:end] == b'\x0f\x05':
             return True
-        for size in range(2, 9):  # ff /2, with the bytes that its ModRM asks for; prefixes stand before
+        for size in range(2, 9):  # an indirect call: ff /2, as long as its ModRM byte says; a prefix is ignored
             at = end - size
             if at < 0 or d[at] != 0xff or d[at + 1] >> 3 & 7 != 2:
                 continue
@@ -124,12 +124,12 @@ class Elf:
         return False
 
     def called(self, offset):
-        """Where the direct call leads to whose last byte is at offset, as an offset in its segment; None: it is none."""
+        """The target, as an offset in the file, of the direct call whose last byte is at offset; None: no direct call."""
         d = self.data[offset - 4:offset + 1]
         return offset + 1 + int.from_bytes(d[1:], 'little', signed=True) if d[:1] == b'\xe8' else None
 
     def is_trampoline(self, offset):
-        """Whether rt_sigreturn is called from just behind offset: libc's __restore_rt, which has no name in a stripped one."""
+        """Whether the next instructions call rt_sigreturn: libc's __restore_rt, which has no name in a stripped libc."""
         return self.data[offset + 1:offset + 10] == b'\x48\xc7\xc0\x0f\0\0\0\x0f\x05'
 
 
@@ -142,7 +142,7 @@ class Check:
         self.strings()
         self.header()
         self.dense()
-        if not self.found:  # the rest follows ids
+        if not self.found:  # the other checks look entries up by id
             self.mappings()
             self.locations()
             self.samples()
@@ -155,7 +155,7 @@ class Check:
     def wire(self, raw):
         seen = Counter(number for number, _ in fields(raw))
         for number, times in seen.items():
-            self.want(1 <= number <= 14, 'field', number, 'is not of profile.proto')
+            self.want(1 <= number <= 14, 'field', number, 'is none that deltaprof writes')
             self.want(number not in SINGULAR or times == 1, SINGULAR.get(number), 'is written', times, 'times')
 
     def strings(self):
@@ -175,7 +175,7 @@ class Check:
         self.want(p.period >= 1 if heap else p.period == 1, 'period', p.period)
         self.want(p.kind is None or (heap, events) == (p.kind == 'heap', p.kind == 'events'), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
-        self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is none that people ask for')
+        self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
         self.want(all(p.comments), 'an empty comment')
         pairs = [reader.PAIR.fullmatch(c) for c in p.comments if c.startswith('#pair')]
@@ -230,7 +230,7 @@ class Check:
         if self.m.mapping:
             main = s[self.m.mapping[0].filename]
             elf = Elf.of(main) if main[:1] == '/' else None
-            self.want(elf is None or elf.program, 'mapping[0] is', main, ', no program')
+            self.want(elf is None or elf.program, 'mapping[0] is', main, ', which is no program')
             self.want(main != '[anon]' and not re.search(r'\.so(\.[0-9]+)*$', main), 'mapping[0] is', main)
             self.want(self.program in (None, os.path.basename(main)), 'mapping[0] is', main, 'of', self.program)
         else:
@@ -262,8 +262,8 @@ class Check:
             self.calls(mappings)
 
     def calls(self, mappings):
-        """An address is a call's last byte, except what a signal interrupted and the trampoline itself, and the begin of
-        a leaf that the next frame calls, which left by a jump."""
+        """Every address must be the last byte of a call. Three exceptions: a signal trampoline; the frame that the signal
+        interrupted; a leaf that left by a tail call, recorded at the start of its function."""
         locations = {l.id: l for l in self.m.location}
         names = {f.id: self.s[f.name] for f in self.m.function}
         def trampoline(l):
@@ -280,8 +280,8 @@ class Check:
             return l.address - m.memory_start + m.file_offset
 
         def calls(l, leaf):
-            """Whether the leaf is the start of a function that l called: directly, or by way of a table, when only its
-            alignment says that a function begins there."""
+            """Whether the leaf is the start of a function that l called. The target of a direct call is compared; for
+            other calls (through a table) an address aligned to 16 bytes is taken for the start of a function."""
             elf = Elf.of(self.s[mappings[l.mapping_id].filename]) if self.s[mappings[l.mapping_id].filename][:1] == '/' else None
             same = mappings[leaf.mapping_id].filename == mappings[l.mapping_id].filename
             return elf is not None and (same and elf.called(offset(l)) == offset(leaf) or
@@ -320,7 +320,7 @@ class Check:
         self.want(not texts & numbers, 'labels that are text and number:', texts & numbers)
 
     def pair_stacks(self):
-        """The stacks of waiters and holders in the comments, as ids of locations."""
+        """The stacks of waiters and holders in the #pair comments: lists of location ids."""
         return [[int(l) for l in stack.split(',')] for pair in filter(None, map(reader.PAIR.fullmatch, self.p.comments)) for stack in pair.group(3, 4)]
 
     def unused(self):
@@ -352,7 +352,7 @@ def check(path, delta=True, program=None, elf_addresses=False):
 
 
 def go_sums(paths):
-    """{type: sum} over all samples of all files, as `go tool pprof -raw` reads them. None where there is no go."""
+    """{type: sum} over all samples of all files, as `go tool pprof -raw` reads them. None if go is not installed."""
     if not shutil.which('go'):
         return None
     run = subprocess.run(['go', 'tool', 'pprof', '-symbolize=none', '-raw', *map(os.fspath, paths)], text=True,
@@ -376,7 +376,7 @@ def go_sums(paths):
 
 
 def check_files(paths, **options):
-    """The profiles, each checked, all of one kind; go must read the same sums."""
+    """Checks profiles of one kind and returns them. `go tool pprof` must read the same sums."""
     profiles = [check(p, **options) for p in paths]
     if profiles:
         ours = Counter()
@@ -385,7 +385,7 @@ def check_files(paths, **options):
                 ours[t] += p.total(t)
         theirs = go_sums(paths)
         if theirs is not None and theirs != dict(ours):
-            raise Broken(f'go tool pprof reads {theirs}, we {dict(ours)}')
+            raise Broken(f'go tool pprof reads {theirs}, this reader {dict(ours)}')
     return profiles
 
 

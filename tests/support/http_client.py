@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a program with an endpoint, and has clients that share no code with deltaprof."""
+"""Runs a program with an HTTP endpoint, and queries it with clients that share no code with deltaprof."""
 import ctypes
 import http.client
 import os
@@ -14,7 +14,7 @@ from harness import environment, free_port, scratch, wait_until
 
 
 class Server:
-    """A program with an endpoint; ends when the block does."""
+    """A program with an endpoint. It is ended at the end of the `with` block."""
 
     def __init__(self, argv, conf='', port=None, preload=True, extra=None, out=None, ready='/debug/pprof/', behind=(), prepare=None):
         self.port = port or free_port()
@@ -72,7 +72,7 @@ class Server:
 
 
 def forbid_pidfd_getfd():
-    """Runs in a child before its exec: sets a filter that refuses pidfd_getfd (438), like those of containers."""
+    """For `prepare`: sets a seccomp filter in the child that refuses pidfd_getfd (system call 438), as containers have."""
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, 438), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)]  # EPERM, or allowed
     text = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *c) for c in code))
     program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(code), ctypes.addressof(text)))
@@ -82,7 +82,7 @@ def forbid_pidfd_getfd():
 
 
 def rows(profile):
-    """{(stack, labels): values} with zero rows left out."""
+    """{(stack, labels): values}; samples with the same key are added up."""
     total = {}
     for s in profile.samples:
         key = (tuple(s.frames), s.labels)
@@ -122,7 +122,7 @@ def part(s, path, most):
         got += data
         if got.endswith(b'\r\n0\r\n\r\n'):
             break
-    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')  # a reset, not an end
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')  # close() sends a reset (RST)
     c.close()
     return got
 
@@ -142,7 +142,7 @@ def dechunk(raw):
 
 
 def ask_until_free(s, path):
-    """Asks until the cursor is free again: a request without a client frees it on another thread."""
+    """Asks until the reply is not 503: if a client closes early, another thread of the server frees its cursor later."""
     def answer():
         status, headers, data = s.ask(path)
         return status != 503 and (status, headers, data)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_switches HOW - allocates on stacks that lie side by side, without a guard page, some of which are unmapped
- * while frames on the others still lead into them; prints its own counts.
+ * victim_switches HOW - allocates on adjacent stacks without guard pages. Some of these stacks are unmapped while
+ * unwinding from another stack still leads into them. Prints its own counts.
  *
- * All of it happens in a thread whose stack is the top of one mapping; the stacks of its fibers lie right below:
+ * One thread does all of it. Its stack is the top of one mapping; the stacks of its fibers lie right below:
  *
  *     [ fiber N-1 | ... | fiber 1 | fiber 0 | the thread's own stack ]
  */
@@ -56,9 +56,10 @@ static void unmap_fiber(int i)
 /* ---- calls on another stack ------------------------------------------------------------------------------------- */
 
 /*
- * call_on(top, fn): calls fn on the stack that ends at top; its unwind data leads from there to the caller's stack.
- * call_marked(fn): an ordinary call, by a function whose unwind data carry the mark of a signal frame, as the stack
- * switches of some language runtimes do.
+ * call_on(top, fn): calls fn on the stack whose upper end is top. The unwind data of call_on lead from that stack to
+ * the caller's.
+ * call_marked(fn): calls fn normally, but its own unwind data mark it as a signal frame, as those of stack switches in
+ * some language runtimes do.
  */
 void call_on(char *top, void (*fn)(void));
 void call_marked(void (*fn)(void));
@@ -85,7 +86,7 @@ __asm__(".text\n.type call_on, %function\ncall_on:\n.cfi_startproc\n"
 
 static ucontext_t thread_context, called_context;
 
-/* Runs on fiber 1, called from fiber 0, whose stack is unmapped when it returns. */
+/* Runs on the stack of fiber 1, called from that of fiber 0, which is unmapped during swapcontext. */
 static void innermost(void)
 {
     for (size_t i = 0; i < 3; i++)
@@ -121,7 +122,7 @@ static void call_across(void)
     make_in_thread(21);
 }
 
-/* ---- fibers, each made by the one before, which then never runs again ------------------------------------------- */
+/* ---- fibers, each made by the one before, which is unmapped first ------------------------------------------------ */
 
 static ucontext_t contexts[FIBERS];
 static void make_fiber(int i);
@@ -149,7 +150,7 @@ static void make_fiber(int i)
 static void run_fibers(void)
 {
     make_fiber(0);
-    for (int i = 0; i < FIBERS; i++) /* each makes the next, and waits */
+    for (int i = 0; i < FIBERS; i++) /* each fiber makes the next one and switches back */
         swapcontext(&thread_context, &contexts[i]);
     for (int gone = 0; gone < FIBERS; gone++) {
         for (int i = gone; i < FIBERS; i++)
@@ -160,11 +161,9 @@ static void run_fibers(void)
     }
 }
 
-/* ---- a switch by hand, as in libco --------------------------------------------------------------------------------
- */
+/* ---- a switch by hand, as in libco ------------------------------------------------------------------------------ */
 
-/* Saves what calls preserve on this stack, and the stack pointer at *from; goes on with that of `to`. No unwind data.
- */
+/* Pushes the callee-saved registers, stores the stack pointer in *from, continues at `to`. It has no unwind data. */
 void hand_switch(void **from, void *to);
 #if defined(__x86_64__)
 __asm__(".text\n.type hand_switch, @function\nhand_switch:\n"
@@ -196,7 +195,7 @@ static void returned_by_hand(void)
     abort();
 }
 
-/* Makes a stack that begins in fn, with the frame pointer of this function. */
+/* Makes a stack on which hand_switch enters fn, with the frame pointer of stack_by_hand. */
 static void *stack_by_hand(int i, void (*fn)(void))
 {
     uintptr_t *sp = (uintptr_t *)fiber_top(i);
@@ -239,8 +238,7 @@ static void switch_by_hand(void)
     }
 }
 
-/* ---- the mark of a signal frame ------------------------------------------------------------------------------------
- */
+/* ---- the mark of a signal frame --------------------------------------------------------------------------------- */
 
 static void below_trampoline(void)
 {
