@@ -2,11 +2,11 @@
 /*
  * heap.c - records the memory of Lua states as the heap `lua`.
  *
- * dp_lua_alloc becomes the allocator of a state (lua_setallocf) and calls the allocator that the state had. The
- * thread's countdown is guarded around the real call, so that memory which this allocator takes from malloc counts
- * once, as Lua's. A call without a sample costs a subtraction; a free asks the filter of live blocks.
+ * dp_lua_alloc becomes the allocator of a state (lua_setallocf) and calls the state's former allocator, the real one.
+ * The thread's countdown is guarded around that call, so that memory which the real allocator takes from malloc counts
+ * once, as Lua's. A call without a sample costs a subtraction; a free costs a look in the filter of live blocks.
  *
- * For a new object Lua passes its type to the allocator instead of an old size. By that type the allocator recognizes
+ * For a new object Lua passes the object's type instead of an old size. By that type dp_lua_alloc recognizes
  * coroutines. The block of the main coroutine is the last one that lua_close frees.
  */
 #include "state.h"
@@ -18,14 +18,14 @@ void dp_lua_heap_init(void)
     heap = deltaprof_heap_register("lua");
 }
 
-/* The outer edge of a sampled allocation, where the library may make its threads. */
+/* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
 static inline void edge(void)
 {
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
         deltaprof_poll();
 }
 
-/* A sampled path is a separate function, to which the hook jumps, so that its caller is the caller of the hook. */
+/* A sampled path is a separate function. The hook jumps to it, so its caller is the hook's caller. */
 #define SAMPLED static __attribute__((noinline))
 
 SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
@@ -40,7 +40,6 @@ SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
     return ptr;
 }
 
-/* A coroutine's stack cannot be read while it moves. */
 static void *resize(struct dp_lua_state *state, void *old, size_t n_old, size_t n, struct deltaprof_sample *sample,
                     const struct deltaprof_site *site)
 {
@@ -49,6 +48,7 @@ static void *resize(struct dp_lua_state *state, void *old, size_t n_old, size_t 
     return ptr;
 }
 
+/* The block may be a coroutine's stack. Its frames are read first, because they cannot be read while it moves. */
 static __attribute__((noinline)) void *resize_stack(struct dp_lua_state *state, void *old, size_t n_old, size_t n,
                                                     struct deltaprof_sample *sample, const struct deltaprof_site *site)
 {
@@ -84,7 +84,7 @@ static void *freed(struct dp_lua_state *state, void *old, size_t n_old)
     return NULL;
 }
 
-/* Makes a coroutine. The first one of a state tells the size of all coroutines. */
+/* Allocates a coroutine, and notes the size, which is the same for all coroutines of a state. */
 static void *new_coroutine(struct dp_lua_state *state, size_t n)
 {
     int64_t rest;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * generated.c - hooks of the functions by which a compiler at run time gives libgcc unwind tables of its code, and
- * withdraws them.
+ * generated.c - hooks of __register_frame and __deregister_frame: a just-in-time compiler calls them to give libgcc the
+ * unwind tables of generated code, and to withdraw them.
  *
  * libgcc may be loaded with the compiler, long after this object, and outside the global scope. So the real functions
- * are looked up at the first call. Where a program has a reference that may be missing and no libgcc, the hooks do
- * nothing.
+ * are looked up at the first call. If the program has no libgcc and its reference is weak, the hooks only inform the
+ * profiler.
  */
 #include "hook.h"
 

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap.c - Python's object allocator as the heap `python`.
+ * heap.c - records the memory of Python's object allocator as the heap `python`.
  *
  * PyMem_SetAllocator wraps the domains MEM and OBJ. The domain RAW is malloc, which has its own hooks. MEM and OBJ call
  * malloc too, for large blocks; a hook here guards the thread's countdown around the real call, so that each request
- * counts once, as Python's. Objects that the interpreter takes from its free lists are no events. The interpreter's own
- * allocator serves small requests without malloc, so those need no guard; what it gets from malloc for its tables
- * counts as malloc's.
+ * counts once, as Python's. Objects that the interpreter takes from its free lists are not recorded. The interpreter's
+ * own allocator serves small requests without malloc, so they need no guard; memory that it gets from malloc for its
+ * tables counts as malloc's.
  *
- * It is installed before main, which every version allows. The interpreter sets its own allocators again when it starts
- * with PYTHONMALLOC or -X dev, and from 3.12 on when it starts a second time. Others that wrap allocators put back what
- * they found. Each of them may remove this allocator, so a look is due after LOOK_EVERY samples of malloc without one
- * of this heap. If the allocator is not the outermost then, it is installed around what is there. The look runs at the
- * end of a hook of malloc in a thread that has the interpreter's lock: so the interpreter is alive, no thread is in one
- * of these domains, and the allocation that is under way ends with the functions that it began with.
+ * The hooks are installed before main, which every version allows. The interpreter sets its own allocators again when
+ * it starts with PYTHONMALLOC or -X dev, and from 3.12 on when it starts a second time. Other wrappers, such as
+ * tracemalloc, restore the allocators that they found. Each of these may remove the hooks. So after LOOK_EVERY samples
+ * of malloc without a sample of this heap, dp_python_look checks whether the hooks are the outermost allocator; if not,
+ * it installs them around that allocator. The check runs at the end of a hook of malloc in a thread that has the
+ * interpreter's lock: so the interpreter is alive, no thread is in one of these domains, and an allocation under way
+ * ends with the functions that it began with.
  *
- * If another allocator, as tracemalloc's, has only wrapped this one, it may then be installed twice. The outer one
- * guards the inner one, so each request still counts once. An allocator that was wrapped before gets the same `around`
- * again, so restarts need no new ones.
+ * If another allocator has wrapped the hooks, the check installs them a second time. The outer hook guards the inner
+ * one, so each request still counts once. An allocator that was wrapped before gets the same `around` again, so
+ * restarts need no new entries.
  *
- * A call before the profiler's first sample is due costs a subtraction; a free asks the filter of live blocks. Both end
- * with a jump to the real function.
+ * A malloc of up to small_most bytes without a sample costs a subtraction; a free costs a look in the filter of live
+ * blocks. Both end with a jump to the real function.
  */
 #include "python.h"
 
@@ -38,24 +39,24 @@ enum { RAW, MEM, OBJ, DOMAINS };
 
 enum { LOOK_EVERY = 16, MOST_AROUND = 16, SMALL_MOST = 512 };
 
-/* The allocators that were wrapped, the address of one is the hooks' ctx. Written once, with the interpreter's lock. */
+/* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
 static struct around {
     struct allocator real;
     size_t small_most; /* requests up to here are served without malloc */
-    uint32_t heap;     /* as below, in the same cache line */
-    int domain;        /* 0: not used */
+    uint32_t heap;     /* a copy of the variable below, in the same cache line as `real` */
+    int domain;        /* 0: the entry is unused */
 } around[MOST_AROUND];
 static uint32_t heap;
 
-/* The interpreter's functions. NULL: not installed. */
+/* The interpreter's functions. NULL: the hooks are not installed. */
 static void (*get_allocator)(int, struct allocator *);
 static void (*set_allocator)(int, struct allocator *);
 static int (*is_initialized)(void);
 static int (*has_lock)(void);
 
-static uint8_t n_unseen; /* samples of malloc since the last one of this heap; threads may lose counts */
+static uint8_t n_unseen; /* samples of malloc since the last sample of this heap; inexact if threads race */
 
-/* The outer edge of a sampled allocation, where the library may make its threads. */
+/* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
 static inline void edge(void)
 {
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
@@ -63,7 +64,7 @@ static inline void edge(void)
         deltaprof_poll();
 }
 
-/* A sampled path is a separate function, to which the hook jumps, so that its caller is the caller of the hook. */
+/* A sampled path is a separate function. The hook jumps to it, so its caller is the hook's caller. */
 #define SAMPLED static __attribute__((noinline))
 
 SAMPLED void *malloc_sampled(void *ctx, size_t n)
@@ -135,7 +136,7 @@ SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
     struct deltaprof_sample sample;
     deltaprof_realloc_begin(&sample, heap, old, n);
     void *ptr = to->realloc(to->ctx, old, n);
-    deltaprof_realloc_end(&sample, ptr != NULL, ptr, &site); /* of 0 bytes it gives a block: it never frees */
+    deltaprof_realloc_end(&sample, ptr != NULL, ptr, &site); /* for 0 bytes Python returns a block: it never frees */
     edge();
     return ptr;
 }
@@ -167,11 +168,11 @@ static void hook_free(void *ctx, void *ptr)
         to->real.free(to->real.ctx, ptr);
 }
 
-/* The function of the interpreter's own allocator, which serves small requests without malloc. NULL: not known, or not
- * wanted: with the key `mmap`, its mappings are no events only under the guard. */
+/* The function of the interpreter's own allocator, which serves small requests without malloc. NULL: not known, or the
+ * key `mmap` is on. Then small requests are guarded too, so that mappings of this allocator are not recorded. */
 static void *(*own_malloc)(void *ctx, size_t n);
 
-/* Wraps the outermost allocator of a domain, unless it is the one here. */
+/* Wraps the outermost allocator of a domain, unless that is the allocator of this file. */
 static void wrap(int domain)
 {
     struct allocator outermost;
@@ -191,7 +192,7 @@ static void wrap(int domain)
     set_allocator(domain, &ours);
 }
 
-/* A function of the interpreter, not that of RAW, and without a context, which those have that wrap an allocator. */
+/* Sets own_malloc to OBJ's function if it lies in the interpreter, is not RAW's, and has no ctx (a wrapper has one). */
 static void find_own_malloc(void)
 {
     struct allocator raw, objects;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http/endpoint.c - answers requests for profiles: takes a request and gives a reply that the host reads; no sockets.
+ * http/endpoint.c - answers requests for profiles, without sockets: the host passes a request and reads the reply.
  *
- * A reply is in one of three states: a text kept in memory (errors, the index, cmdline: a few kilobytes), a window that
- * has to pass (?seconds=), or a body that a thread of the profiler makes while the host reads it through a ring of 64
- * KiB. The host's thread never serialises, symbolises or waits.
+ * A reply is a text kept in memory (an error, the index, cmdline, metrics, the HTML page), or a body that a thread of
+ * the profiler, the producer, writes while the host reads it through a ring of 64 KiB. With ?seconds= the producer
+ * starts when the window has passed. The host's thread never serialises, symbolises or waits.
  *
- * The status waits until the profile has ended or half fills the ring. If the profile fails before that, the reply is
- * 503 with a line of text; if it fails later, or the host has already read the status, the body is cut off.
+ * The status is decided when the profile has ended or half fills the ring. If the profile fails before that, the reply
+ * is 503 with a line of text; if it fails later, or the host has already read the status, the body is cut off.
  *
- * Ownership: the host owns a reply until it ends it. If the producer is still at work then, the producer becomes the
- * owner: its next write fails, and it tells the cursor that the reply is lost (free_reply on its thread). So an end
- * never waits.
+ * Ownership: the host owns a reply until deltaprof_http_end. If the producer is still at work then, the producer
+ * becomes the owner: its next write fails, then it tells the cursor that the reply is lost and frees the reply.
+ * So deltaprof_http_end never waits.
  *
- * Delivered means that produce succeeded, that read returned the end, and that the host said so. Otherwise the baseline
- * stays.
+ * A reply is delivered if produce succeeded, read returned the end, and the host said so. Otherwise the baseline stays.
+ * With after=N, the client's next request decides instead.
  */
 #include "http/endpoint.h"
 
@@ -44,14 +44,14 @@
 #define REPLIES_MAX    128
 #define BODY_MAX_BYTES (1u << 20)
 #define POLL_NS        1000000  /* time to the next read while a producer is at work and the ring is empty */
-#define BUSY_NS        10000000 /* time to the next try while too many bodies are at work */
+#define BUSY_NS        10000000 /* time to the next try while too many producers are at work */
 
 struct deltaprof_http_reply {
     struct dp_request request;
     pid_t pid;
     struct dp_reply_headers headers;
 
-    char line[160];    /* of an error */
+    char line[160];    /* the text of an error */
     DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
     size_t n_sent;
 
@@ -100,7 +100,7 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
     r->request.message = message;
 }
 
-/* Any error becomes the reply. */
+/* On an error the reply becomes that error. */
 static void prepare_profile(struct deltaprof_http_reply *r)
 {
     const struct dp_request *q = &r->request;
@@ -116,7 +116,7 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
-/* Logs why a reply is cut off, because its reader cannot know. */
+/* Logs why a profile failed, because the reply does not tell its reader. */
 static void note(const struct deltaprof_http_reply *r, int err)
 {
     static struct dp_log_cause cause;
@@ -137,8 +137,8 @@ static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
 }
 
 /*
- * Tells the cursor the outcome and frees the reply. `arrived`: see the top. Runs on the host's thread, or, for an
- * orphan, on the producer's.
+ * Tells the cursor the outcome and frees the reply. `arrived`: delivered, as defined at the top. Runs on the host's
+ * thread, or on the producer's if the host ended the reply first.
  */
 static void free_reply(struct deltaprof_http_reply *r, bool arrived)
 {
@@ -156,7 +156,7 @@ static void orphaned(void *arg, int result)
     free_reply(r, false);
 }
 
-/* While too many bodies are at work, a window stays open a little longer; a reply without a window is refused. */
+/* While too many producers are at work, a window stays open a little longer; a reply without a window is refused. */
 static void start_body(struct deltaprof_http_reply *r)
 {
     int err = 0;
@@ -186,7 +186,7 @@ static void write_line(struct deltaprof_http_reply *r)
     snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
 }
 
-/* When no early failure can come any more. */
+/* Decides the status: 503 if the profile failed already and the host has not read the status yet. */
 static void fix_status(struct deltaprof_http_reply *r)
 {
     int result = r->result;
@@ -194,7 +194,7 @@ static void fix_status(struct deltaprof_http_reply *r)
     if (dp_load_relaxed(&r->told) || (r->body && !dp_body_failed(r->body)) || (!r->body && !r->ended))
         return;
     if (r->body)
-        dp_body_close(r->body, &result); /* it has ended */
+        dp_body_close(r->body, &result); /* the producer has ended */
     r->body = NULL;
     r->has_body = false;
     r->ended = true;
@@ -210,7 +210,7 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
     if (!request->method || !request->target)
         return -EINVAL;
     int64_t kept = deltaprof_guard_enter();
-    bool yielded = dp_mem_yield(true); /* what a client makes us take, ticks need not miss */
+    bool yielded = dp_mem_yield(true); /* replies must leave the memory that ticks need */
     int status = -ENOMEM;
     unsigned before = dp_add_relaxed(&n_replies, 1);
     struct deltaprof_http_reply *r = dp_mem_map(sizeof *r);
@@ -346,7 +346,7 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
     if (!r)
         return;
     int64_t kept = deltaprof_guard_enter();
-    bool yielded = dp_mem_yield(true); /* what a client makes us take, ticks need not miss */
+    bool yielded = dp_mem_yield(true); /* replies must leave the memory that ticks need */
     if (r->pid != getpid()) {
         dp_vec_fini(&r->text);
         dp_mem_unmap(r, sizeof *r);

@@ -6,11 +6,12 @@
 #include <stddef.h>
 
 /*
- * Finds the first of the places that has a file `name`. A place that does not begin with / is relative to the directory
- * of this program, which is stored in self. 0 and the absolute path of the place in dir, or -ENOENT.
+ * Finds the first directory among `places` that has a file `name`. A place that does not begin with / is relative to
+ * the directory of this program. Stores that directory in self. Returns 0 with the absolute path of the place in dir,
+ * or -ENOENT.
  */
 int dp_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
                         char dir[PATH_MAX]);
 
-/* 0 and the absolute path of the directory that modules are in, or -ENOENT. */
+/* Returns 0 with the absolute path of the directory of the modules in dir, or -ENOENT. */
 int dp_naming_module_dir(char dir[PATH_MAX]);

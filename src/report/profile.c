@@ -3,13 +3,13 @@
  * report/profile.c - writes the profiles of a consumer: computes the delta (delta.c), writes its rows (emit.c), then
  * commits or abandons.
  *
- * 1. A consumer's lock is held for its whole write, sink calls included, and no other lock is held then: a slow sink
- *    delays no other consumer.
+ * 1. A consumer's lock is held for its whole write, sink calls included. During a sink call no other lock is held: a
+ *    slow sink delays no other consumer.
  * 2. The delivered values stay in `rows`, a private copy, until commit adds them to the baseline or abandon drops them.
- *    A failed write drops them, and the next one covers its time as well.
- * 3. In a forked child a consumer starts anew at its first use: its baseline is the fork, nothing is pending. If its
- *    lock was held at the fork, its memory is in an unknown state and is dropped, not freed. If a sink forks, it
- *    returns in the child too, inside the parent's write: there the write ends with -ECANCELED and changes nothing.
+ *    A failed write drops them, and the next write covers the time of the failed one as well.
+ * 3. In a forked child a consumer starts anew at its first use: its baseline is the fork, nothing is pending. If the
+ *    consumer's lock was held at the fork, its memory is in an unknown state and is dropped, not freed. If a sink
+ *    forks, the sink returns in the child too; there the parent's write ends with -ECANCELED and changes nothing.
  */
 #include "report/profile.h"
 
@@ -32,11 +32,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define STATED_MOST_NS (50 * 60 * INT64_C(1000000000)) /* Pyroscope refuses profiles that began an hour ago */
+#define STATED_MOST_NS \
+    (50 * 60 * INT64_C(1000000000)) /* less than an hour: Pyroscope refuses profiles that began earlier */
 
 /*
- * To be called when a report begins: copies the process's settings, which may have changed. If it may not wait while
- * another thread changes them, the consumer keeps those that it has.
+ * To be called when a report begins: copies the process's setting of `symbolize`, which may have changed, to a consumer
+ * that follows it. Without `wait`, if another thread is changing the settings, the consumer keeps its present value.
  */
 static void follow(struct dp_consumer *c, bool wait)
 {
@@ -77,7 +78,8 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->depth = defaults->depth ? (size_t)defaults->depth : 128;
     c->memory_bytes = (size_t)(defaults->memory ? defaults->memory : 64 << 20);
     c->epoch = dp_epoch();
-    begin_at(c, origin.wall_ns ? origin : dp_report_now()); /* a runtime may use records.h without deltaprof_start */
+    begin_at(c, origin.wall_ns ? origin
+                               : dp_report_now()); /* wall_ns 0: no deltaprof_start, which records.h does not need */
     dp_consumer_configure(c, conf ? conf : defaults);
     c->follows = !conf;
     dp_report_settings_unlock();
@@ -117,7 +119,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->epoch = dp_epoch();
         dp_consumer_put_buffers(c);
         c->showed_inuse = false;
-        c->skip_next = true; /* a runtime's counters keep their values in the child: the first dump is its zero */
+        c->skip_next = true; /* a runtime's counters keep their values in the child: its first dump is the baseline */
         begin_at(c, dp_report_origin());
         dp_delta_restart(&c->base);
         dp_vec_clear(&c->lives);
@@ -134,7 +136,7 @@ void dp_consumer_unlock(struct dp_consumer *c)
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-/* The sum of the in-use bytes of all rows. */
+/* The sum of the in-use bytes of all rows; -1 if the profile does not have them. */
 static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e)
 {
     int64_t sum = 0;
@@ -195,7 +197,7 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     e.tells_allocated = c->kind == DELTAPROF_HEAP;
     e.allocated_bytes = (int64_t)dp_record_bytes_seen();
     bool has_inuse = e.kind.first + e.kind.n_types == DP_VALUES_MAX;
-    if (flags & DP_WRITE_RESIDENT && e.tells_allocated) /* if it fails, the comments are left out */
+    if (flags & DP_WRITE_RESIDENT && e.tells_allocated) /* on failure these comments are left out */
         e.has_parts = !dp_resident_read(&e.resident) && has_inuse &&
                       !dp_resident_divide(&e.resident, dp_report_stack_bytes(), &e.parts);
     if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
@@ -327,7 +329,7 @@ void dp_consumer_unlock_crashed(struct dp_consumer *c)
 static int skip(struct dp_consumer *c)
 {
     dp_consumer_put_buffers(c);
-    c->skip_next = true; /* for the case that records follow */
+    c->skip_next = true; /* used only if the next report is of records */
     if (c->source == DP_SOURCE_RECORDS)
         return 0;
     c->to = dp_report_now();

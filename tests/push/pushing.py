@@ -21,7 +21,7 @@ NAMES = {'heap': 'memory', 'mutex': 'mutex', 'block': 'block'}
 
 
 def stamped(data, process):
-    """The file as the profiler writes it: with the process in an extra field of the gzip header."""
+    """Adds the profiler's stamp, an extra field of the gzip header that identifies the process."""
     field = struct.pack('<QQ', 77, process)
     extra = b'DP' + struct.pack('<H', len(field)) + field
     return data[:3] + b'\x04' + data[4:10] + struct.pack('<H', len(extra)) + extra + data[10:]
@@ -68,7 +68,7 @@ class Pushing(unittest.TestCase):
         return [reader.load(path) for path in reader.files(self.dir, kind)]
 
     def assert_arrived(self, receiver, kinds=('heap', 'mutex', 'block')):
-        """Checks that sums in the receiver equal those of the files, for each kind and label."""
+        """Checks, for each kind and label, that the profiles received have the same sums as the files."""
         self.assertEqual(receiver.refused, [])
         for kind in kinds:
             with self.subTest(kind):

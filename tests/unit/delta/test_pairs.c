@@ -11,7 +11,7 @@
 #include "base/stats.h"
 #include "delta/pairs.h"
 
-/* Records with large numbers, so that tests do not share pairs. */
+/* Each test takes new record numbers from here, so that tests do not share pairs. */
 static dp_record_id next_id = 1;
 
 static int start(void **state)
@@ -43,7 +43,7 @@ static void a_pair_is_the_sum_of_its_notes(void **state)
     assert_int_equal(pair.ns, 100);
 }
 
-/* 50 pairs of 1 ms at a time, and between two of their notes 100 new ones of 1 us: the 50 are there, and exact. */
+/* Each round adds 1 ms to each of 50 large pairs and 1 us to each of 100 new pairs: the large ones stay, exact. */
 static void the_largest_of_thousands_stay(void **state)
 {
     enum { LARGE = 50, ROUNDS = 100, SMALL = 100 };
@@ -85,7 +85,7 @@ static void a_baseline_leaves_what_is_new(void **state)
         assert_true(rows.at[i].ns <= rows.at[i - 1].ns);
     size_t all = rows.n;
     dp_vec_clear(&rows);
-    assert_int_equal(dp_pairs_scan(&base, &rows), 0); /* not delivered: the same again */
+    assert_int_equal(dp_pairs_scan(&base, &rows), 0); /* not committed: the same rows again */
     assert_int_equal(rows.n, all);
     dp_pairs_commit(&base, &rows);
     dp_vec_clear(&rows);
@@ -94,13 +94,13 @@ static void a_baseline_leaves_what_is_new(void **state)
     assert_int_equal(rows.n, 1);
     assert_true(rows.at[0].n == 3 && rows.at[0].ns == 7);
     dp_vec_clear(&rows);
-    assert_int_equal(dp_pairs_scan(NULL, &rows), 0); /* since start */
+    assert_int_equal(dp_pairs_scan(NULL, &rows), 0); /* without a baseline: since start */
     assert_int_equal(rows.n, all);
     dp_vec_fini(&rows);
     dp_vec_fini(&base);
 }
 
-/* Another pair in the same place of the table has a baseline of 0. */
+/* A pair that replaces another one in the table has a baseline of 0. */
 static void a_new_pair_in_an_old_place_is_whole(void **state)
 {
     struct dp_pairs_baseline base = {0};
