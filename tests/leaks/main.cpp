@@ -83,11 +83,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         const program *programs;
-    } sets[] = {{"leak", leaking_programs},
-                {"sound", sound_programs},
-                {"fresh", fresh_programs},
-                {"leak", shapes_leaking_programs},
-                {"sound", shapes_sound_programs}};
+    } sets[] = {{"leak", leaking_programs},        {"sound", sound_programs},        {"fresh", fresh_programs},
+                {"leak", shapes_leaking_programs}, {"sound", shapes_sound_programs}, {"leak", unseen_leaking_programs},
+                {"sound", unseen_sound_programs}};
     const program *p = nullptr;
     bool is_list = !strcmp(argv[1], "--list");
     for (const auto &set : sets) {

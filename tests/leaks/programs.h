@@ -20,7 +20,7 @@ struct program {
 
 /* The last entry of each has no name. */
 extern const program leaking_programs[], sound_programs[], fresh_programs[], shapes_leaking_programs[],
-    shapes_sound_programs[];
+    shapes_sound_programs[], unseen_leaking_programs[], unseen_sound_programs[];
 
 extern int worker; /* the number of this worker process */
 
