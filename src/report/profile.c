@@ -32,8 +32,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define STATED_MOST_NS \
-    (50 * 60 * INT64_C(1000000000)) /* less than an hour: Pyroscope refuses profiles that began earlier */
+/* Less than an hour: Pyroscope refuses profiles that began earlier. */
+#define STATED_MOST_NS (50 * 60 * INT64_C(1000000000))
 
 /*
  * To be called when a report begins: copies the process's setting of `symbolize`, which may have changed, to a consumer
@@ -78,8 +78,8 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
     c->depth = defaults->depth ? (size_t)defaults->depth : 128;
     c->memory_bytes = (size_t)(defaults->memory ? defaults->memory : 64 << 20);
     c->epoch = dp_epoch();
-    begin_at(c, origin.wall_ns ? origin
-                               : dp_report_now()); /* wall_ns 0: no deltaprof_start, which records.h does not need */
+    /* wall_ns is 0 without deltaprof_start, which records.h does not need. */
+    begin_at(c, origin.wall_ns ? origin : dp_report_now());
     dp_consumer_configure(c, conf ? conf : defaults);
     c->follows = !conf;
     dp_report_settings_unlock();
