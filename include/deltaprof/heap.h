@@ -25,9 +25,11 @@ extern "C" {
 /* ---- heaps ------------------------------------------------------------------------------------------------------- */
 
 /*
- * A heap is a source of blocks whose addresses are unique within it; 0 is the C heap. Registers one by name (copied;
- * shown as the label `heap`), or finds a registered one. Returns its id, 1 to 254; 0 if there is no room: its events
- * then count as events of the C heap. Context: any thread, not a hook.
+ * A heap is a source of blocks. No two live blocks of one heap have the same address. Heap 0 is the C heap.
+ *
+ * Registers the heap `name`, or finds it if it is registered already. The name is copied; profiles show it as the label
+ * `heap`. Returns the heap's id, 1 to 254; 0 if there is no room: its events then count as events of the C heap.
+ * Context: any thread, not a hook.
  */
 DELTAPROF_API uint32_t deltaprof_heap_register(const char *name);
 

@@ -159,9 +159,10 @@ static inline __attribute__((always_inline)) void deltaprof_gate_restore(const s
 }
 
 /*
- * Makes deltaprof_may_be_live(0, p) true for ever, for every address of [start, start + n_bytes). For an interposer's
- * arena, whose blocks must not reach the real free. Works before deltaprof_start, when the table is small: mark single
- * blocks as they are allocated, not the whole arena. Context: init, hook; while the process has one thread.
+ * Makes deltaprof_may_be_live(0, p) true for ever, for every address of [start, start + n_bytes). An interposer uses it
+ * for its own arena, because blocks of the arena must not reach the real free. It may be called before deltaprof_start.
+ * The filter is small then, so mark each block when it is allocated, not the whole arena. Context: init, hook; while
+ * the process has one thread.
  */
 DELTAPROF_API void deltaprof_filter_mark(const void *start, size_t n_bytes);
 

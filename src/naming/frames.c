@@ -90,7 +90,7 @@ static bool is_library_source(const char *file)
     return begins(file, "/usr/include/") || begins(file, "/usr/lib/gcc/") || strstr(file, "/include/c++/");
 }
 
-/* Whether this is native code of a runtime whose functions are named: its executable, or its library. */
+/* Whether the file is the executable or the library of a runtime whose own functions (Python's, Lua's) are named. */
 static bool is_interpreter(const char *library)
 {
     return begins(library, "python") || begins(library, "libpython") || begins(library, "lua") ||

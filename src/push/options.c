@@ -119,7 +119,7 @@ static int read_one(struct dp_push_options *o, int option, const char *word, con
         return 0;
     case LOG:
         o->log_file = optarg;
-        dp_push_say_to(o->log_file); /* nobody reads the standard error of a pusher that `run` started */
+        dp_push_say_to(o->log_file); /* `run` started this process: its standard error is read by nobody */
         return 0;
     case ONCE:
         o->is_once = true;

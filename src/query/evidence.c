@@ -10,7 +10,7 @@
  * programs grow when they start.
  *
  *  1. Chance. With d1..dn the differences from tick to tick, the growth D is their sum. If nothing leaks, a difference
- *     is as likely to be up as down. With z = D / sqrt(sum of squares), P(growth >= D) <= exp(-z^2 / 2), whatever the
+ *     is above 0 as often as below 0. With z = D / sqrt(sum of squares), P(growth >= D) <= exp(-z^2 / 2), whatever the
  *     distribution of the differences (B. Efron 1969, Student's t-Test Under Symmetry Conditions), and at most 3.178
  * times the tail of the normal distribution (V. Bentkus, D. Dzindzalieta 2015, A Tight Gaussian Bound for Weighted Sums
  * of Rademacher Random Variables); n steps up and none down have 2^-n. The sum of squares estimates the variance of D:

@@ -5,7 +5,7 @@
  *
  * Where memory may be short, as many of the heaviest rows as surely fit are written first, by the power of two of their
  * weight, then the others. A row for whose stack there is no memory is added to [overflow], for which a reserve was
- * kept. So the totals stay true, and what is missing is small.
+ * kept. So the totals stay true, and only light rows lose their stacks.
  */
 #include "report/emit.h"
 

@@ -32,7 +32,7 @@ struct dp_locations {
     struct dp_encode *encode;
     struct dp_location_settings settings;
     int err;
-    uint32_t n_missed;         /* no_wait: frames whose names are not known and were not looked up */
+    uint32_t n_missed;         /* with no_wait: number of frames that got no name, because none was cached */
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(dp_frame_id) met;   /* the frames with a location in by_frame */
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */

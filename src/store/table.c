@@ -31,8 +31,9 @@
  *    hotter a record must be.
  *
  * Growth. Stacks and heap records have more address space than memory: `cap` of their indices are charged, and where
- * they are full, a step more is charged if there is memory to spare. A thread whose indices lie across the old end
- * leaves them unused and takes others. Everything there is zero until it is used, so readers need not know of it.
+ * they are full, `cap` is raised by one step if enough memory is left. If the indices that a thread took lie across the
+ * old end, the thread leaves them unused and takes others. Everything there is zero until it is used, so readers need
+ * not know of it.
  *
  * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss events that
  * were added after it began. If ids, frames or PROBES words in a row are used up, record 0 is used, and the loss is

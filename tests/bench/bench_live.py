@@ -172,7 +172,8 @@ def main():
             try:
                 tab = Tab(b, server)
                 alternate(server, tab)
-                stay(tab)
+                if MINUTES > 0:
+                    stay(tab)
             finally:
                 b.close()
         finally:
