@@ -175,7 +175,7 @@ __attribute__((noinline)) void deltaprof_futex_wake_end(const struct deltaprof_f
     int64_t owed_ns = 0;
     for (unsigned i = 0; i < DEBTS_MOST && wake->debts[i].ns; i++)
         owed_ns += wake->debts[i].ns;
-    if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, &share))
+    if (dp_thread_guarded(dp_thread_self()) || !dp_event_share(owed_ns, false, &share))
         return;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);

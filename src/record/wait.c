@@ -18,15 +18,16 @@
  * is recorded on a synthetic frame: it needs no stack, so it is always recorded.
  *
  * A busy lock has many unlocks for each wait, and the stack of each would be captured. So an unlock that owes less
- * than block_rate is weighed as a wait of that length is. Beyond 1,000 captures, and one a millisecond, the unlocks
- * that owe less than a millisecond are weighed by a millisecond. Whether one is weighed depends only on earlier ones,
- * so sums stay unbiased. With block_rate=1ns each is recorded.
+ * than block_rate is weighed as a wait of that length is. Beyond the budget of captures.h the unlocks that owe less
+ * than a millisecond are weighed by a millisecond. Whether one is weighed depends only on earlier ones, so sums stay
+ * unbiased. With block_rate=1ns each is recorded.
  *
  * Threads of an interpreter wait for its lock thousands of times a second, and their stacks have a runtime's frames,
- * which are dear. Such a wait has a timeout of a few milliseconds, after which it begins again. So beyond 1,000
- * captures, and one a millisecond, one wait in GIL_SHARE is captured, at random, and counts GIL_SHARE times. It is
- * captured at its end, because a capture may make a short wait longer. The others count for their holders, and have no
- * stack.
+ * which are dear. Such a wait has a timeout of a few milliseconds, after which it begins again. So beyond the budget
+ * one wait in GIL_SHARE is captured, at random, and counts GIL_SHARE times. It is captured at its end, because a
+ * capture may make a short wait longer. The others count for their holders, and have no stack. Unlocks of that lock
+ * have a budget of their own: beyond it they are weighed by the time by which it is overdrawn, so that the captures
+ * that are left use it up.
  *
  * Rates are relaxed atomics, each read once per event: they order nothing.
  */
@@ -35,6 +36,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "record/captures.h"
 #include "store/contended.h"
 #include "record/futex_class.h"
 #include "record/gate.h"
@@ -62,10 +64,12 @@ struct __attribute__((may_alias)) owed {
 };
 _Static_assert(sizeof(struct owed) == sizeof(struct deltaprof_owed), "owed");
 
-enum { CAPTURES_BURST = 1000, GIL_SHARE = 64 };
-#define CAPTURE_NS ((int64_t)1000000)
+enum { GIL_SHARE = 64 };
 
 struct dp_wait_rates dp_wait_rates;
+
+/* Captures for waits and for unlocks of an interpreter's lock, and for unlocks of other locks. */
+static struct dp_captures gil_waits, gil_unlocks, unlocks;
 
 int dp_wait_init(size_t memory_bytes)
 {
@@ -105,24 +109,6 @@ int64_t dp_wait_weigh(int64_t wait_ns, int64_t rate_ns, uint64_t random, int64_t
     return rate_ns / wait_ns + (draw < (uint64_t)(rate_ns % wait_ns));
 }
 
-/* Captures of stacks: each moves it by CAPTURE_NS. */
-struct captures {
-    _Atomic int64_t used_until_ns;
-};
-
-/*
- * Whether one more stack may be captured now: CAPTURES_BURST at once, then one for each CAPTURE_NS. If two threads race
- * here, one more is.
- */
-static bool may_capture(struct captures *captures, int64_t now_ns)
-{
-    int64_t until_ns = dp_load_relaxed(&captures->used_until_ns), least_ns = now_ns - CAPTURES_BURST * CAPTURE_NS;
-    if (until_ns > now_ns)
-        return false;
-    dp_store_relaxed(&captures->used_until_ns, (until_ns > least_ns ? until_ns : least_ns) + CAPTURE_NS);
-    return true;
-}
-
 /* A kind with a holder as contended.h counts it, 0: it has none; and back. */
 static unsigned contended_kind(enum deltaprof_lock_kind kind)
 {
@@ -137,8 +123,7 @@ static unsigned public_kind(unsigned contended)
 /* How many waits for an interpreter's lock the one that begins stands for. */
 static uint8_t gil_share(int64_t now_ns)
 {
-    static struct captures captures;
-    if (dp_load_relaxed(&dp_wait_rates.block_ns) == 1 || may_capture(&captures, now_ns))
+    if (dp_load_relaxed(&dp_wait_rates.block_ns) == 1 || dp_captures_allow(&gil_waits, now_ns))
         return 1;
     return dp_thread_random() % GIL_SHARE ? 0 : GIL_SHARE;
 }
@@ -154,6 +139,8 @@ static void register_wait(struct dp_wait *wait, const void *lock, const struct d
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
     }
     dp_event_end(event);
+    if (wait->kind == DELTAPROF_LOCK_GIL)
+        dp_captures_pay(&gil_waits, wait->begin_ns, dp_clock_ns());
 }
 
 __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *out, const void *lock,
@@ -259,17 +246,32 @@ void dp_event_count_wait(const struct dp_wait *wait, enum deltaprof_lock_end end
     dp_events_add(DP_KIND_BLOCK, wait->record, n, delay_ns, end_ns, wait_ns);
 }
 
-bool dp_event_share(int64_t owed_ns, struct dp_share *share)
+/* The length by which an unlock of an interpreter's lock is weighed because the budget is used up; else 0. */
+static int64_t weighed_of_gil(int64_t least_ns)
 {
-    static struct captures captures;
+    int64_t now_ns = dp_clock_ns();
+    return least_ns == 1 || dp_captures_allow(&gil_unlocks, now_ns) ? 0 : dp_captures_over_ns(&gil_unlocks, now_ns);
+}
+
+/* The same of another lock. */
+static int64_t weighed_of_other(int64_t least_ns, int64_t owed_ns)
+{
+    bool is_recorded = least_ns == 1 || least_ns >= DP_CAPTURE_NS || owed_ns >= DP_CAPTURE_NS;
+    return is_recorded || dp_captures_allow(&unlocks, dp_clock_ns()) ? 0 : DP_CAPTURE_NS;
+}
+
+bool dp_event_share(int64_t owed_ns, bool is_gil, struct dp_share *share)
+{
     int64_t rate = dp_load_relaxed(&dp_wait_rates.mutex), least_ns = dp_load_relaxed(&dp_wait_rates.block_ns);
     if (!rate || owed_ns <= 0 || (rate > 1 && dp_thread_random() > UINT64_MAX / (uint64_t)rate))
         return false;
-    if (least_ns != 1 && least_ns < CAPTURE_NS && owed_ns < CAPTURE_NS && !may_capture(&captures, dp_clock_ns()))
-        least_ns = CAPTURE_NS;
-    share->n = rate * dp_wait_weigh(owed_ns, least_ns, dp_thread_random(), &share->delay_ns);
+    int64_t scale_ns = is_gil ? weighed_of_gil(least_ns) : weighed_of_other(least_ns, owed_ns);
+    share->n =
+        rate * dp_wait_weigh(owed_ns, scale_ns > least_ns ? scale_ns : least_ns, dp_thread_random(), &share->delay_ns);
     share->delay_ns *= rate;
     share->owed_ns = owed_ns;
+    if (is_gil && scale_ns && share->n)
+        dp_captures_overdraw(&gil_unlocks);
     return share->n != 0;
 }
 
@@ -304,10 +306,12 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
     for (unsigned kind = 1; kind < DP_CONTENDED_KINDS; kind++)
         owed_ns += owed->ns[kind];
     struct dp_share share;
+    bool is_gil = owed->ns[DP_CONTENDED_KINDS - 1] != 0;
     if (dp_thread_guarded(dp_thread_self())) /* begin ended a guard that outlived its hook */
         return;
-    if (!dp_event_share(owed_ns, &share))
+    if (!dp_event_share(owed_ns, is_gil, &share))
         return;
+    int64_t begin_ns = is_gil ? dp_clock_ns() : 0;
     struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
     struct dp_stack stack;
     struct dp_event event = dp_event_begin();
@@ -321,6 +325,8 @@ __attribute__((noinline)) void deltaprof_lock_unlock_end(const struct deltaprof_
             dp_pairing_note(&owed->pairing, kind, id, share.n, ns);
         }
     dp_event_end(event);
+    if (is_gil)
+        dp_captures_pay(&gil_unlocks, begin_ns, dp_clock_ns());
 }
 
 void deltaprof_lock_destroyed(const void *lock)

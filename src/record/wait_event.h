@@ -72,12 +72,12 @@ static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const
 
 /*
  * What an unlock that owes owed_ns is recorded as: n unlocks with delay_ns together. False: it is not recorded, and
- * others stand for it. Rates as of wait.c.
+ * others stand for it. is_gil: it is of an interpreter's lock. Rates as of wait.c.
  */
 struct dp_share {
     int64_t n, delay_ns, owed_ns;
 };
-bool dp_event_share(int64_t owed_ns, struct dp_share *share);
+bool dp_event_share(int64_t owed_ns, bool is_gil, struct dp_share *share);
 
 /* The part of share->delay_ns for the part_ns of owed_ns. */
 static inline int64_t dp_share_of(const struct dp_share *share, int64_t part_ns)

@@ -133,6 +133,29 @@ static void many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_su
                 5 * sqrt(SHARE * squares) + SHARE * longest_ns);
 }
 
+/*
+ * Each owes much more than a millisecond. Beyond the burst each capture overdraws the budget by a millisecond more and
+ * makes the next one rarer: n captures stand for n * n / 2 milliseconds that are owed.
+ */
+static void many_debts_of_an_interpreter_s_lock_are_few_samples_and_the_same_sum(void **state)
+{
+    enum { MANY = 20000, OWED_MS = 5, BURST = 1000, GIL = DP_CONTENDED_KINDS - 1 };
+    const double all_ms = (double)MANY * OWED_MS, n_over = sqrt(2 * all_ms);
+    struct deltaprof_owed owed = {.ns = {[0] = (int64_t)(uintptr_t)&locks[22], [GIL] = OWED_MS * 1000000}};
+    mark();
+    tune(1, 2);
+    uint64_t before = dp_stats_read(DP_STAT_SAMPLES);
+    int64_t begin_ns = dp_clock_ns();
+    for (int i = 0; i < MANY; i++)
+        deltaprof_lock_unlock_end(&owed, NULL);
+    double took_ms = (double)(dp_clock_ns() - begin_ns) / 1e6;
+    tune(1, 1);
+    assert_true((double)(dp_stats_read(DP_STAT_SAMPLES) - before) <= BURST + 1 + took_ms + 2 * n_over);
+    struct dp_counts sums = sum(DP_KIND_MUTEX, DELTAPROF_LOCK_GIL, 0);
+    double sum_ms = (double)(sums.v - before_mutex[DELTAPROF_LOCK_GIL].v) / 1e6;
+    assert_true(fabs(sum_ms - all_ms) <= 5 * sqrt(all_ms * 2 * n_over));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +163,7 @@ int main(void)
         cmocka_unit_test(short_waits_are_weighed_without_bias),
         cmocka_unit_test(one_in_n_releases_is_recorded_n_fold),
         cmocka_unit_test(many_short_debts_are_few_samples_and_the_same_sum),
+        cmocka_unit_test(many_debts_of_an_interpreter_s_lock_are_few_samples_and_the_same_sum),
         cmocka_unit_test(many_waits_for_an_interpreter_s_lock_are_few_samples_and_the_same_sum),
     };
     return cmocka_run_group_tests(tests, start, NULL);
