@@ -49,14 +49,14 @@ static uint32_t function_of(const char *code)
 
 static uint32_t line_of(const char *code, size_t offset)
 {
-    enum { BYTES_SIZE = 16, BYTES_DATA = 32, TABLE_MAX = 1 << 24 };
+    enum { TABLE_MAX = 1 << 24 };
     const char *table = dp_python_pointer(code, dp_python.at.code_lines);
     if (!dp_python_is(table, dp_python.bytes_type))
         return 0;
-    int64_t n_bytes = dp_python_long(table, BYTES_SIZE);
+    int64_t n_bytes = dp_python_long(table, DP_PYTHON_BYTES_SIZE);
     if (n_bytes < 0 || n_bytes > TABLE_MAX)
         return 0;
-    return dp_python_line_of((const uint8_t *)table + BYTES_DATA, (size_t)n_bytes,
+    return dp_python_line_of((const uint8_t *)table + DP_PYTHON_BYTES_DATA, (size_t)n_bytes,
                              (uint32_t)dp_python_int(code, dp_python.at.code_first_line), offset);
 }
 
@@ -157,6 +157,7 @@ void dp_python_frames(void *ctx, struct deltaprof_frames *out)
     if (!tstate)
         return;
     deltaprof_frames_labels(out, dp_python_labels_of(tstate));
+    dp_python_trace_of(tstate);
     if (dp_python.minor >= 12)
         frames_by_entry(out, tstate);
     else if (dp_python.minor >= 10)

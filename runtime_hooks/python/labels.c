@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * labels.c - finds the labels of the running task. They are the value of a Python context variable, read in the hook.
+ * labels.c - finds the labels and the trace context of the running task. They are the values of two Python context
+ * variables, read in the hook.
  *
  * Python has one context for each asyncio task, greenlet and thread, and switches between them itself. So the hooks
- * need no message when a task is suspended: a sample looks the variable up in the current context. A context has an
+ * need no message when a task is suspended: a sample looks the variables up in the current context. A context has an
  * immutable mapping, which is a tree of nodes with 32 branches. Only the thread itself changes its current mapping.
  *
  * The thread state has a pointer to the current context. Its offset is found by deltaprof_python_labels, which is
@@ -24,28 +25,34 @@ enum {
     /* A node with many branches has a pointer to a node for each. */
     MANY_NODES = 16,
     INT_DIGIT = 24,
+    TRACE_BYTES = 16,
+    SPAN_BYTES = 8,
     BRANCH_BITS = 5,
     STATE_BYTES = 512
 };
 
 static struct {
-    const char *variable; /* [VARIABLE]: NULL until the other fields are written */
-    uint32_t hash;
     uint16_t state_context;
     const void *mapping_type, *few_type, *many_type;
-} labels;
+} contexts;
+
+struct variable {
+    const char *object; /* [VARIABLE]: NULL until the hash, and the layout of contexts, are written */
+    uint32_t hash;
+};
+static struct variable labels, trace;
 
 /* The value that the variable has in a mapping; NULL: it has none. */
-static const char *look_up(const char *mapping, const char *variable)
+static const char *look_up(const char *mapping, const struct variable *variable)
 {
     const char *node = dp_python_pointer(mapping, MAPPING_ROOT);
     for (unsigned shift = 0; shift < 32; shift += BRANCH_BITS) {
-        unsigned branch = labels.hash >> shift & 31;
-        if (dp_python_is(node, labels.many_type)) {
+        unsigned branch = variable->hash >> shift & 31;
+        if (dp_python_is(node, contexts.many_type)) {
             node = dp_python_pointer(node, (uint16_t)(MANY_NODES + branch * 8));
             continue;
         }
-        if (!dp_python_is(node, labels.few_type))
+        if (!dp_python_is(node, contexts.few_type))
             return NULL;
         uint32_t bitmap = (uint32_t)dp_python_int(node, FEW_BITMAP);
         if (!(bitmap >> branch & 1))
@@ -54,31 +61,58 @@ static const char *look_up(const char *mapping, const char *variable)
         const char *key = dp_python_pointer(node, (uint16_t)(FEW_PAIRS + before * 16));
         const char *value = dp_python_pointer(node, (uint16_t)(FEW_PAIRS + before * 16 + 8));
         if (key)
-            return key == variable ? value : NULL;
+            return key == variable->object ? value : NULL;
         node = value;
     }
     return NULL;
 }
 
+/* The value of a variable in the thread's context; NULL: it has none there, or is not known yet. */
+static const char *value_of(const struct variable *variable, const char *tstate)
+{
+    if (!__atomic_load_n(&variable->object, __ATOMIC_ACQUIRE)) /* [VARIABLE] */
+        return NULL;
+    const char *context = dp_python_pointer(tstate, contexts.state_context);
+    if (!dp_python_plausible(context))
+        return NULL;
+    const char *mapping = dp_python_pointer(context, CONTEXT_VARS);
+    if (!dp_python_is(mapping, contexts.mapping_type))
+        return NULL;
+    const char *value = look_up(mapping, variable);
+    return dp_python_plausible(value) ? value : NULL;
+}
+
 uint32_t dp_python_labels_of(const char *tstate)
 {
-    const char *variable = __atomic_load_n(&labels.variable, __ATOMIC_ACQUIRE); /* [VARIABLE] */
-    if (!variable)
-        return 0;
-    const char *context = dp_python_pointer(tstate, labels.state_context);
-    if (!dp_python_plausible(context))
-        return 0;
-    const char *mapping = dp_python_pointer(context, CONTEXT_VARS);
-    if (!dp_python_is(mapping, labels.mapping_type))
-        return 0;
-    const char *value = look_up(mapping, variable);
-    return dp_python_plausible(value) ? (uint32_t)dp_python_int(value, INT_DIGIT) : 0;
+    const char *value = value_of(&labels, tstate);
+    return value ? (uint32_t)dp_python_int(value, INT_DIGIT) : 0;
+}
+
+void dp_python_trace_of(const char *tstate)
+{
+    if (!__atomic_load_n(&trace.object, __ATOMIC_RELAXED))
+        return;
+    const char *value = value_of(&trace, tstate);
+    if (dp_python_is(value, dp_python.bytes_type) &&
+        dp_python_long(value, DP_PYTHON_BYTES_SIZE) == TRACE_BYTES + SPAN_BYTES) {
+        const unsigned char *bytes = (const unsigned char *)value + DP_PYTHON_BYTES_DATA;
+        deltaprof_trace_set(bytes, bytes + TRACE_BYTES);
+    } else {
+        deltaprof_trace_set(NULL, NULL);
+    }
 }
 
 uint32_t deltaprof_python_labels_now(void)
 {
     const char *tstate = dp_python.minor ? dp_python.this_thread() : NULL;
     return tstate ? dp_python_labels_of(tstate) : 0;
+}
+
+static void follow(struct variable *variable, const void *object, int64_t hash)
+{
+    variable->hash = (uint32_t)hash ^ (uint32_t)(hash >> 32);
+    /* [VARIABLE] Without the release a hook could see the variable before the other fields. */
+    __atomic_store_n(&variable->object, object, __ATOMIC_RELEASE);
 }
 
 int deltaprof_python_labels(const void *context, const void *variable, int64_t hash, const void *mapping_type,
@@ -92,12 +126,18 @@ int deltaprof_python_labels(const void *context, const void *variable, int64_t h
         at += 8;
     if (at == STATE_BYTES)
         return -ENOTSUP;
-    labels.state_context = at;
-    labels.hash = (uint32_t)hash ^ (uint32_t)(hash >> 32);
-    labels.mapping_type = mapping_type;
-    labels.few_type = few_type;
-    labels.many_type = many_type;
-    /* [VARIABLE] Without the release a hook could see the variable before the other fields. */
-    __atomic_store_n(&labels.variable, variable, __ATOMIC_RELEASE);
+    contexts.state_context = at;
+    contexts.mapping_type = mapping_type;
+    contexts.few_type = few_type;
+    contexts.many_type = many_type;
+    follow(&labels, variable, hash);
+    return 0;
+}
+
+int deltaprof_python_trace(const void *variable, int64_t hash)
+{
+    if (!contexts.mapping_type)
+        return -ENOTSUP;
+    follow(&trace, variable, hash);
     return 0;
 }

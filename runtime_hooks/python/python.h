@@ -63,11 +63,21 @@ __attribute__((visibility("hidden"))) void dp_python_look(void);
 DELTAPROF_API int deltaprof_python_labels(const void *context, const void *variable, int64_t hash,
                                           const void *mapping_type, const void *few_type, const void *many_type);
 
+/*
+ * From now on the value of this variable is the trace context of the code that runs in a context: bytes, 16 of the
+ * trace id and 8 of the span id. Any other value, and none: no trace context. 0; -ENOTSUP: deltaprof_python_labels has
+ * not succeeded. Context: with the GIL.
+ */
+DELTAPROF_API int deltaprof_python_trace(const void *variable, int64_t hash);
+
 /* The label set of the calling thread's context; 0: it has none. Context: any thread that runs Python. */
 DELTAPROF_API uint32_t deltaprof_python_labels_now(void);
 
 /* The same by the thread's state. Context: hook. */
 uint32_t dp_python_labels_of(const char *tstate);
+
+/* Gives the thread the trace context of its Python context, if such a variable is known. Context: hook. */
+void dp_python_trace_of(const char *tstate);
 
 /* From now on forks of a process with one thread find it with one thread. Context: init. */
 void dp_python_watch_forks(void);
@@ -82,6 +92,9 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
  * Context: hook. */
 enum { DP_PYTHON_TEXT = 640 };
 bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
+
+/* The fields of an object of bytes. */
+enum { DP_PYTHON_BYTES_SIZE = 16, DP_PYTHON_BYTES_DATA = 32 };
 
 /* These read fields of the interpreter's structures. Public headers do not declare their types. */
 typedef const char *dp_python_pointer_field __attribute__((may_alias));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""import deltaprof: labels that belong to their task, start and write without a preload, in each installed
+"""import deltaprof: labels and trace contexts that belong to their task, start and write without a preload, in each installed
 interpreter."""
 import collections
 import os
@@ -105,6 +105,72 @@ def that_labels_stay_with_their_task():
             assert r.status == 0 and not r.stderr, (version, r.stderr)
             got = grown(r)
             assert got == want, (version, python, got)
+
+
+# make(n) keeps a bytearray of that many times 100,000 bytes, of which the trace says which request made it.
+TRACES = '''
+import asyncio, threading
+import deltaprof
+kept = []
+def make(n): kept.append(bytearray(n * 100000 - 1))
+deltaprof.set(heap_rate=1)
+make(1)
+header = lambda n: '00-%s-%s-01' % (('%02x' % n) * 16, ('%02x' % n) * 8)
+
+async def request(n):
+    with deltaprof.trace(header(n)):
+        make(n)
+        await asyncio.sleep(0)
+        make(n)
+        with deltaprof.labels(endpoint='/x'), deltaprof.trace(0x11 + n << 8, bytes([n] * 8)):  # a number and bytes
+            await asyncio.gather(child(n + 1), asyncio.sleep(0))
+            await asyncio.to_thread(make, n + 2)
+        make(n)
+    await asyncio.sleep(0)
+    make(n + 3)
+
+async def child(n):
+    await asyncio.sleep(0)
+    make(n)
+
+async def both():
+    await asyncio.gather(request(10), request(20))
+asyncio.run(both())
+with deltaprof.trace(header(40)):
+    make(40)
+    for bad in None, '', '00-xx-11-01', header(41)[:-5], '00-%s-%s-01' % ('0' * 32, '1' * 16):
+        with deltaprof.trace(bad):
+            make(41)
+    with deltaprof.trace('ab' * 16, 'cd' * 8):  # hex
+        make(42)
+    thread = threading.Thread(target=make, args=(43,))
+    thread.start(); thread.join()
+for bad in (b'1', 5), ('zz', 5), (1 << 128, 5):
+    try: deltaprof.trace(*bad)
+    except (ValueError, OverflowError): pass
+    else: raise AssertionError(bad)
+make(44)
+'''
+
+
+def that_a_trace_context_stays_with_its_task():
+    want = collections.Counter({(1, None): 1, (43, None): 1, (44, None): 1, (40, '28' * 16, '28' * 8): 1, (41, None): 5, (42, 'ab' * 16, 'cd' * 8): 1})
+    for n in 10, 20:
+        ids = '%02x' % n * 16, '%02x' % n * 8
+        inner = '%032x' % (0x11 + n << 8), ids[1]
+        want.update({(n, *ids): 3, (n + 1, *inner): 1, (n + 2, *inner): 1, (n + 3, None): 1})
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', TRACES], 'heap_rate=1G,events=on,interval=0', extra=MODULE)
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        got = collections.Counter()
+        for p in profiles(r, kind='events'):
+            for s in p.samples:
+                size, labels = s.values['alloc_space'], dict(s.labels)
+                if 'make' in s.names and size >= 100000:
+                    ids = (labels['trace_id'], labels['span_id']) if 'trace_id' in labels else (None,)
+                    got[size // 100000, *ids] += s.values['alloc_objects']
+        assert got == want, (version, got - want, want - got)
+        assert not any('trace_id' in dict(s.labels) for p in profiles(r) for s in p.samples)
 
 
 def that_waits_carry_labels_too():
