@@ -249,6 +249,17 @@ uint32_t dp_lua_labels_around(struct dp_lua_state *state, lua_State *L)
     return labels;
 }
 
+bool dp_lua_traces;
+
+/* Gives the thread the trace context of the innermost coroutine that has one. */
+static void set_trace(const struct running *all, size_t n)
+{
+    const unsigned char *trace = NULL;
+    for (size_t i = 0; i < n && !trace; i++)
+        trace = all[i].coroutine->traced ? all[i].coroutine->trace : NULL;
+    deltaprof_trace_set(trace, trace ? trace + 16 : NULL);
+}
+
 void dp_lua_frames(void *ctx, struct deltaprof_frames *out)
 {
     struct running all[RUNNING_MAX];
@@ -263,6 +274,8 @@ void dp_lua_frames(void *ctx, struct deltaprof_frames *out)
     for (size_t i = 0; i < n; i++)
         labels = labels ? labels : all[i].coroutine->labels;
     deltaprof_frames_labels(out, labels);
+    if (n && __atomic_load_n(&dp_lua_traces, __ATOMIC_RELAXED))
+        set_trace(all, n);
     for (size_t i = 0; i < n && push_running(out, &all[i]); i++)
         ;
 }

@@ -4,15 +4,19 @@
  *
  *     deltaprof.start(conf)           deltaprof.write(kind, path)       deltaprof.label_push(key, value)
  *     deltaprof.stop()                deltaprof.emit()                  deltaprof.label_pop()
+ *                                                                       deltaprof.trace_set(traceparent)
  *
  * They return true, or nil, a message and the errno, as Lua's io functions do; a wrong type of an argument is an error.
- * Labels belong to the coroutine that pushed them; one without labels has those of the code that resumed it.
+ * Labels belong to the coroutine that pushed them; one without labels has those of the code that resumed it. The same
+ * holds for a trace context.
  */
 #include "state.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -169,11 +173,41 @@ static int label_pop(lua_State *L)
     return 0;
 }
 
+/* Reads n_bytes of hex, which must not all be 0. */
+static bool read_id(const char *hex, unsigned char *id, size_t n_bytes)
+{
+    unsigned char any = 0;
+    for (size_t i = 0; i < n_bytes; i++) {
+        char digits[] = {hex[2 * i], hex[2 * i + 1], 0};
+        if (!isxdigit((unsigned char)digits[0]) || !isxdigit((unsigned char)digits[1]))
+            return false;
+        id[i] = (unsigned char)strtoul(digits, NULL, 16);
+        any |= id[i];
+    }
+    return any;
+}
+
+/* trace_set(traceparent): W3C's header, "00-TRACE_ID-SPAN_ID-FLAGS". Another text, as W3C demands, and nil are none. */
+static int trace_set(lua_State *L)
+{
+    enum { TRACE = 3, SPAN = 36, FLAGS = 53 };
+    size_t n = 0;
+    const char *header = luaL_optlstring(L, 1, "", &n);
+    struct dp_lua_coroutine *c = self(L);
+    if (c) {
+        c->traced = false;
+        c->traced = n >= FLAGS && header[TRACE - 1] == '-' && header[SPAN - 1] == '-' && header[FLAGS - 1] == '-' &&
+                    read_id(header + TRACE, c->trace, 16) && read_id(header + SPAN, c->trace + 16, 8);
+        __atomic_store_n(&dp_lua_traces, true, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
 int luaopen_deltaprof(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"start", start},           {"stop", stop},           {"emit", emit}, {"write", write_profile},
-        {"label_push", label_push}, {"label_pop", label_pop}, {NULL, NULL}};
+        {"start", start},           {"stop", stop},           {"emit", emit},           {"write", write_profile},
+        {"label_push", label_push}, {"label_pop", label_pop}, {"trace_set", trace_set}, {NULL, NULL}};
     luaL_checkversion(L);
     deltaprof_lua_attach(L);
     luaL_newlib(L, functions);

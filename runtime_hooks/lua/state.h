@@ -18,6 +18,8 @@ struct dp_lua_coroutine {
     lua_State *L;
     uint32_t labels;                /* its own label set; 0: it has none */
     uint32_t n_labels;              /* pairs that were pushed in it */
+    unsigned char trace[24];        /* its own trace context: 16 bytes of the trace id, 8 of the span id */
+    bool traced;                    /* whether it has one */
     struct dp_lua_coroutine *next;  /* of the state; the ones that were seen running come first */
     struct dp_lua_coroutine **link; /* the pointer to this one in that list */
     struct dp_lua_coroutine *same;  /* of the bucket */
@@ -84,6 +86,9 @@ void dp_lua_heap_init(void);
 
 /* The frame provider. Context: hook. */
 void dp_lua_frames(void *ctx, struct deltaprof_frames *out);
+
+/* Whether any coroutine was ever given a trace context: then the thread has that of the coroutine it runs. */
+extern bool dp_lua_traces __attribute__((visibility("hidden")));
 
 /* The labels of the code that resumed L, which runs; 0: it has none. Context: ordinary. */
 uint32_t dp_lua_labels_around(struct dp_lua_state *state, lua_State *L);

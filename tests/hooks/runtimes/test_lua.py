@@ -176,6 +176,61 @@ deltaprof.label_pop()                        -- without a push: nothing
     assert got == want, got
 
 
+def that_a_trace_context_stays_with_its_coroutine():
+    script = """
+local deltaprof = require "deltaprof"
+local kept = {}
+local function grow(n) kept[#kept + 1] = string.rep("x", n) end
+local function header(n) return string.format("00-%s-%s-01", string.rep(string.format("%02x", n), 16), string.rep(string.format("%02X", n), 8)) end
+local function task(id)
+  deltaprof.trace_set(header(id))
+  coroutine.yield()
+  grow(id * 1000000)
+  local inner = coroutine.wrap(function()
+    grow(id * 1000000 + 200000)              -- no trace of its own: that of its resumer
+    deltaprof.trace_set(header(id + 100))
+    coroutine.yield()
+    grow(id * 1000000 + 300000)
+    deltaprof.trace_set()                    -- that of its resumer again
+    grow(id * 1000000 + 400000)
+  end)
+  inner()
+  grow(id * 1000000)
+  inner()
+  deltaprof.trace_set(nil)
+  grow(id * 1000000 + 500000)
+end
+local a, b = coroutine.wrap(task), coroutine.wrap(task)
+grow(3000000)
+a(1)
+b(2)
+grow(3000000)
+a()
+grow(3000000)
+b()
+for _, bad in ipairs { "", "00-11-22-01", header(5):gsub("5", "g"), header(0), header(6):sub(1, 50) } do
+  deltaprof.trace_set(bad)
+  grow(4000000)
+end
+"""
+    r = run(['lua5.4', '-e', script], 'heap_rate=1,events=on,interval=0', extra=MODULE)
+    assert r.status == 0 and not r.stderr, r.stderr
+    got = collections.Counter()
+    for p in profiles(r, kind='events'):
+        for s in p.samples:
+            size, labels = s.values['alloc_space'], dict(s.labels)
+            if 'grow' in s.names and size >= 1000000 and labels.get('heap') == 'lua':
+                got[size // 100000, labels.get('trace_id', '')[:2], labels.get('span_id', '')[-2:]] += 1
+    want = {}
+    for id in 1, 2:
+        own, inner = '%02x' % id, '%02x' % (id + 100)
+        want.update({(10 * id, own, own): 2, (10 * id + 2, own, own): 1, (10 * id + 3, inner, inner): 1,
+                     (10 * id + 4, own, own): 1, (10 * id + 5, '', ''): 1})
+    want[30, '', ''] = 3
+    want[40, '', ''] = 5
+    assert got == {key: 2 * n for key, n in want.items()}, got  # string.rep allocates twice
+
+
 def that_a_program_that_embeds_lua_attaches_its_states():
     """States that several threads use in turn; coroutines that C resumes; a state that calls another; closed states."""
     if not os.path.exists(victim('lua_host')):
