@@ -88,6 +88,17 @@ class Rust(unittest.TestCase):
         words = (DELTAPROF, 'run', '-o', f'out={SCRATCH}/run,log=none', '--')
         self.check(*self.run_example(self.example('--release'), *words), options=('--raw',))
 
+    def test_4_events_have_the_trace_context_of_their_thread(self):
+        out = os.path.join(SCRATCH, 'events')
+        shutil.rmtree(out, ignore_errors=True)
+        self.run_example(self.example('--release'), DELTAPROF, 'run', '-o', f'events=on,out={out},log=none', '--')
+        files = [os.path.join(out, name) for name in os.listdir(out) if '.events.' in name]
+        for key, value in ('trace_id', '4b' * 16), ('span_id', '7a' * 8):
+            traced = top(*files, 'alloc_objects', '--label', f'{key}={value}')
+            self.assertEqual(traced['keep'], KEPT + 1, traced)
+            self.assertNotIn('drop_at_once', traced)
+        self.assertEqual(top(*files, 'alloc_objects')['drop_at_once'], DROPPED + DROPPED_BY_THREADS)
+
     def test_5_the_crate_is_in_step_with_the_library(self):
         with open(os.path.join(CRATE, 'Cargo.toml')) as f:
             self.assertIn(f'\nversion = "{VERSION}"\n', f.read())

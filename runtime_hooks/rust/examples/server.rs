@@ -48,6 +48,8 @@ fn main() -> std::io::Result<()> {
 
     let kept = {
         let _request = deltaprof::label("endpoint", "/keep")?;
+        let _trace = deltaprof::trace([0x4b; 16], [0x7a; 8]); // for the key `events`
+        drop(deltaprof::trace([0x4b; 16], [0x7b; 8])); // a span inside, which has ended
         keep(200)
     };
     drop_at_once(300);

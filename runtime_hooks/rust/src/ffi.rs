@@ -44,6 +44,7 @@ extern "C" {
     pub fn deltaprof_delta_write(delta: *mut c_void, write: WriteFn, ctx: *mut c_void) -> c_int;
     pub fn deltaprof_label_push(key: *const c_char, value: *const c_char);
     pub fn deltaprof_label_pop();
+    pub fn deltaprof_trace_set(trace_id: *const u8, span_id: *const u8);
 
     pub fn deltaprof_announce_hooks(sees: u32);
     pub fn deltaprof_poll();

@@ -15,6 +15,7 @@ mod ffi;
 
 pub use alloc::Alloc;
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -133,5 +134,40 @@ pub fn label(key: &str, value: &str) -> io::Result<Label> {
 impl Drop for Label {
     fn drop(&mut self) {
         unsafe { ffi::deltaprof_label_pop() }
+    }
+}
+
+type Ids = ([u8; 16], [u8; 8]);
+
+thread_local! {
+    static TRACE: Cell<Option<Ids>> = Cell::new(None);
+}
+
+fn set_trace(ids: Option<Ids>) {
+    match &ids {
+        Some((trace_id, span_id)) => unsafe { ffi::deltaprof_trace_set(trace_id.as_ptr(), span_id.as_ptr()) },
+        None => unsafe { ffi::deltaprof_trace_set(std::ptr::null(), std::ptr::null()) },
+    }
+}
+
+/// A trace context that this thread has until it is dropped; then it has the one before.
+pub struct Trace {
+    before: Option<Ids>,
+    thread: PhantomData<*const ()>, // not Send: it belongs to the thread
+}
+
+/// Gives this thread a trace context, as in W3C's traceparent. With the key `events`, its events have the labels trace_id
+/// and span_id. A task that moves between threads sets it for each poll: the guard must not live across an await.
+pub fn trace(trace_id: [u8; 16], span_id: [u8; 8]) -> Trace {
+    let ids = Some((trace_id, span_id));
+    set_trace(ids);
+    Trace { before: TRACE.with(|now| now.replace(ids)), thread: PhantomData }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let before = self.before;
+        set_trace(before);
+        let _ = TRACE.try_with(|now| now.set(before)); // an Err: the thread ends
     }
 }
