@@ -66,7 +66,7 @@ DELTAPROF_API void deltaprof_frames_anchor_code(struct deltaprof_frames *frames,
 
 /*
  * The sample carries this label set (deltaprof_labels_swap) instead of the thread's: for a runtime that learns only
- * here which of its tasks runs. 0: the thread's own.
+ * here which of its tasks runs. 0: the thread's own. A provider may call deltaprof_trace_set for the same reason.
  */
 DELTAPROF_API void deltaprof_frames_labels(struct deltaprof_frames *frames, uint32_t set);
 
