@@ -9,7 +9,8 @@
  * 2. An event adds to two counters, its bytes first, and a scan may run between the two adds. A row without any object
  *    leaves such bytes to the next scan. A row with objects shows the bytes now, and the object in the next scan: the
  *    sums over all scans are exact, but one row may have the bytes of one event too many.
- * 3. The baseline is grown before anything is delivered, so commit cannot fail.
+ * 3. The baseline is grown before anything is delivered, so commit cannot fail. Rows of records without an entry do not
+ *    move it: such a record came after the scan (age.c reads lifetimes later), or its values are in a sum.
  * 4. A scan never fails. Where there is no memory for all rows, a first pass counts them by the power of two of their
  *    weight, and only the heavier classes are kept; the others are summed up. There is no memory to remember which
  * these were until the commit: so their baseline moves in the scan, and `owed` holds what it moved by until a commit.
@@ -275,6 +276,8 @@ void dp_delta_commit(struct dp_baseline *base, const struct dp_rows *rows)
 {
     for (size_t i = 0; i < rows->n + rows->n_more; i++) {
         bool is_sum = rows->at[i].entry & DP_ROW_SUMMED;
+        if (!is_sum && rows->at[i].id >= base->n)
+            continue;
         struct dp_baseline_entry *b = is_sum ? &base->owed : &base->at[rows->at[i].id];
         b->n += is_sum ? -rows->at[i].values[0] : rows->at[i].values[0];
         b->v += is_sum ? -rows->at[i].values[1] : rows->at[i].values[1];
