@@ -7,6 +7,10 @@
  * open one module at the same time: the loader gives both the same object, and publishing the same table twice is
  * harmless. [OPS] `ops` is stored with release and loaded with acquire in dp_module_opened, so that the table's
  * relocated pointers are seen with its address.
+ *
+ * dlopen calls malloc while it holds locks of the loader. A thread's first malloc may wait for a lock under which the
+ * allocator creates threads (jemalloc with background threads), and pthread_create waits for the loader. So each thread
+ * calls malloc once before dlopen.
  */
 #include "base/module.h"
 
@@ -16,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -104,6 +109,14 @@ static bool is_own_library(const struct dp_module_ops *ops)
     return strstr(base ? base : info.dli_fname, ops->file) != NULL;
 }
 
+/* Makes the allocator prepare the calling thread. The asm keeps the compiler from removing the pair. */
+static void make_first_malloc(void)
+{
+    void *block = malloc(1);
+    __asm__ volatile("" ::"r"(block) : "memory");
+    free(block);
+}
+
 const void *dp_module_open(struct dp_module *module)
 {
     const void *known = dp_module_opened(module);
@@ -120,6 +133,7 @@ const void *dp_module_open(struct dp_module *module)
     if (module->dir ? snprintf(path, PATH_MAX, "%s/%s.so", module->dir, module->name) >= PATH_MAX
                     : !locate(self, (size_t)(strrchr(self, '/') - self), module->name, path))
         return fail(module, "the module is not installed");
+    make_first_malloc();
     void *object = open_object ? open_object(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!object)
         return fail_to_load(module);

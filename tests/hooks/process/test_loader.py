@@ -28,6 +28,11 @@ def that_a_locked_loader_blocks_no_hook():
         assert {'plain', 'aligned', 'wants_the_mutex'} <= names_in(r, program='victim_loader'), unwind
 
 
+def that_the_profilers_thread_does_not_begin_to_allocate_inside_the_loader():
+    r = run([victim('first_malloc')], 'block_rate=1ns,interval=20ms', timeout=60)
+    assert (r.status, r.stdout) == (0, 'done\n'), (r.status, r.stdout, r.stderr)
+
+
 def that_libraries_may_be_opened_and_closed_beside_forks():
     for unwind in ('auto', 'libunwind'):
         r = run([victim('loader'), 'churn', SECONDS, *PLUGINS], f'heap_rate=1,unwind={unwind},interval=50ms', timeout=120)
