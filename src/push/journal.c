@@ -27,7 +27,8 @@
  * that other lines do not settle are in doubt.
  *
  * The lock is on the journal itself. A compaction makes another file, locks it and renames it over the old one; a
- * process that waited for the old file sees that its name now leads elsewhere, and starts over.
+ * process that waited for the old file sees that its name now leads elsewhere, and starts over. The same happens after
+ * a journal was removed, because nothing was in it.
  */
 #include "push/journal_lines.h"
 
@@ -248,6 +249,16 @@ int dp_push_journal_read(struct dp_push_journal *j, int dir_fd, const char *name
     if (err)
         dp_push_journal_close(j);
     return err;
+}
+
+void dp_push_journal_remove_blank(struct dp_push_journal *j)
+{
+    bool blank = !j->aside.n && !j->n_broken && !j->settled.n && !j->seen.n &&
+                 !(j->unit.n_files && (j->unit.part || j->unit.is_sent));
+    for (int i = 0; i < DP_PUSH_N_OUTCOMES; i++)
+        blank &= !j->counts[i];
+    if (blank)
+        unlinkat(j->dir_fd, j->name, 0);
 }
 
 void dp_push_journal_close(struct dp_push_journal *j)

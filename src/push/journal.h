@@ -73,6 +73,9 @@ int dp_push_journal_open(struct dp_push_journal *, int dir_fd, const char *targe
 /* Reads the journal of that name, without a lock, and without changing it. 0 or a negative errno. */
 int dp_push_journal_read(struct dp_push_journal *, int dir_fd, const char *name);
 void dp_push_journal_close(struct dp_push_journal *);
+/* Removes the file of a journal that is open and says of no file that it was settled, perhaps sent or set aside: so a
+ * wrong URL leaves nothing. To be closed next. */
+void dp_push_journal_remove_blank(struct dp_push_journal *);
 
 /* The key of a file, in to. */
 #define DP_PUSH_KEY_BYTES 300

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
@@ -182,6 +183,22 @@ static int check(struct dp_push_options *o, const char *url, const char *service
     return 0;
 }
 
+/* Keeps the first name of each directory that has several: another path, or one through a symbolic link. */
+static void drop_same(struct dp_push_options *o)
+{
+    struct stat st, kept_st;
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_dirs; i++) {
+        bool is_same = false;
+        for (size_t k = 0; k < n && !is_same; k++)
+            is_same = !stat(o->dirs[i], &st) && !stat(o->dirs[k], &kept_st) && st.st_dev == kept_st.st_dev &&
+                      st.st_ino == kept_st.st_ino;
+        if (!is_same)
+            o->dirs[n++] = o->dirs[i];
+    }
+    o->n_dirs = n;
+}
+
 int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
 {
     const char *url = NULL, *service = NULL;
@@ -203,5 +220,6 @@ int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
     }
     o->dirs = argv + optind;
     o->n_dirs = (size_t)(argc - optind);
+    drop_same(o);
     return check(o, url, service);
 }

@@ -115,6 +115,8 @@ void dp_push_queue_close(struct dp_push_queue *q)
     free_files(q->files.at, q->files.n);
     dp_vec_fini(&q->files);
     if (q->dir_fd >= 0) {
+        if (!q->only_reads)
+            dp_push_journal_remove_blank(&q->journal);
         dp_push_journal_close(&q->journal);
         close(q->dir_fd);
     }

@@ -4,6 +4,7 @@ counted twice. If no answer to a profile came, push names that profile and does 
 
     test_faults.py DELTAPROF EXAMPLE
 """
+import glob
 import os
 import random
 import re
@@ -277,6 +278,14 @@ class Faults(Pushing):
             self.assertEqual(receiver.n_requests, 8)
             self.assert_arrived(receiver, ['heap', 'block'])
 
+    def is_settled(self):
+        """Whether a journal says that a unit was accepted."""
+        for path in glob.glob(self.dir + '/.push.*'):
+            with open(path) as f:
+                if ' done 0\n' in f.read():
+                    return True
+        return False
+
     def test_a_directory_that_is_removed_and_made_again_is_watched(self):
         with Receiver() as receiver:
             pusher = subprocess.Popen(self.command(receiver.url('pyroscope')), stderr=subprocess.PIPE, text=True, env=self.environment())
@@ -284,6 +293,7 @@ class Faults(Pushing):
                 for n in 1, 2:
                     self.write(n)
                     self.wait_until(lambda: len(receiver.taken) == n)
+                    self.wait_until(self.is_settled)
                     shutil.rmtree(self.dir)
                     os.mkdir(self.dir)
             finally:

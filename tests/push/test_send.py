@@ -183,6 +183,28 @@ class Send(Pushing):
                 pusher.wait()
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
 
+    def test_a_directory_with_several_names_is_sent_once(self):
+        self.write(1)
+        link = os.path.join(self.scratch.name, 'link')
+        os.symlink(self.dir, link)
+        names = [link, os.path.relpath(self.dir), self.dir + '/.', self.dir]
+        with Receiver() as receiver:
+            self.assertEqual(self.push(receiver.url('pyroscope'), *names), '')
+            self.assert_arrived(receiver, ['heap'])
+        shown = subprocess.run([DELTAPROF, 'push', '--status', *names], text=True, capture_output=True, check=True, timeout=60)
+        self.assertEqual(shown.stdout.count('\n'), 1, shown.stdout)
+
+    def test_a_receiver_that_was_never_there_leaves_no_journal(self):
+        self.write(1)
+        with Receiver() as receiver:
+            wrong = receiver.url('pyroscope')
+        self.assertIn('1 waiting', self.push(wrong, '--wait', '20ms', status=1))
+        self.assertEqual(os.listdir(self.dir), ['server.7.0001.heap.pb.gz'])
+        with Receiver() as receiver:
+            receiver.plan = ['taken']  # a reply that never comes: it may be delivered
+            self.assertIn('1 perhaps delivered', self.push(receiver.url('pyroscope'), status=1))
+        self.assertEqual(len(os.listdir(self.dir)), 2)
+
     def test_files_deleted_before_they_were_sent_are_counted(self):
         for seq in 1, 2:
             self.write(seq)
