@@ -40,26 +40,32 @@ static struct {
     _Atomic uintptr_t start;
     _Atomic size_t n_bytes;
 } mappings[DP_MEM_MAPPINGS] DP_LARGE;
+/* The slot that was filled last, where searches begin: the rest of a batch stands there. Any value is right. */
+static _Atomic unsigned newest;
 
 static void list(const void *p, size_t n_bytes)
 {
-    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++) {
+    for (unsigned n = 0, i = dp_load_relaxed(&newest); n < DP_MEM_MAPPINGS; n++, i++) {
         uintptr_t none = 0;
+        i %= DP_MEM_MAPPINGS;
         if (dp_load_relaxed(&mappings[i].start) || !dp_cas_relaxed(&mappings[i].start, &none, (uintptr_t)p))
             continue;
         dp_store_relaxed(&mappings[i].n_bytes, n_bytes);
+        dp_store_relaxed(&newest, i);
         return;
     }
 }
 
 static void unlist(const void *p)
 {
-    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
+    for (unsigned n = 0, i = dp_load_relaxed(&newest); n < DP_MEM_MAPPINGS; n++, i--) {
+        i %= DP_MEM_MAPPINGS;
         if (dp_load_relaxed(&mappings[i].start) == (uintptr_t)p) {
             dp_store_relaxed(&mappings[i].n_bytes, 0);
             dp_store_relaxed(&mappings[i].start, 0);
             return;
         }
+    }
 }
 
 bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes)
@@ -130,16 +136,18 @@ static void *map(size_t size)
 
 static _Atomic uintptr_t fresh;
 
-/* Maps a batch of pages and makes them resident. The caller takes n of them; the others become the new `fresh`.
- * NULL: refused. */
-static char *map_batch(size_t n, uintptr_t old)
+/*
+ * Maps a batch of n_all pages. The caller takes n of them; the others become the new `fresh`, which was `old`. flags:
+ * MAP_POPULATE, or 0. NULL: refused.
+ */
+static char *map_batch(size_t n_all, size_t n, uintptr_t old, int flags)
 {
     char *p =
-        mmap(NULL, BATCH_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, n_all * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     char *rest = p + n * PAGE;
-    size_t n_rest = BATCH_PAGES - n;
+    size_t n_rest = n_all - n;
     if (dp_cas_relaxed(&fresh, &old, (uintptr_t)rest | n_rest)) {
         list(rest, n_rest * PAGE);
         rest = (char *)(old & ~(PAGE - 1));
@@ -166,10 +174,19 @@ static void *map_small(size_t size)
                 list(p + size, n_rest * PAGE);
             return p;
         }
-    char *p = map_batch(n, word);
+    char *p = map_batch(BATCH_PAGES, n, word, 0);
     if (p)
         list(p, size);
     return p;
+}
+
+void dp_mem_fill(size_t n_bytes)
+{
+    int saved = errno;
+    size_t n = pages(n_bytes) / PAGE;
+    if (n_bytes <= dp_mem_left() && n < PAGE)
+        map_batch(n, 0, dp_load_relaxed(&fresh), MAP_POPULATE);
+    errno = saved;
 }
 
 void *dp_mem_map(size_t n_bytes)

@@ -21,6 +21,12 @@ void *dp_mem_map(size_t n_bytes);
 void *dp_mem_map_shared(size_t n_bytes);    /* shared with processes forked later */
 void dp_mem_unmap(void *p, size_t n_bytes); /* takes NULL */
 
+/*
+ * Fills n_bytes with resident pages, from which the next small mappings are cut: one system call instead of a page
+ * fault for each page. They are not counted before they are mapped. If there is no memory, nothing is done.
+ */
+void dp_mem_fill(size_t n_bytes);
+
 /* Maps n_bytes that are hardly ever touched: not counted against `memory`. NULL: refused by the kernel. */
 void *dp_mem_map_unused(size_t n_bytes);
 

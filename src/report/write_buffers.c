@@ -13,12 +13,17 @@
 
 #include <errno.h>
 
+enum { SMALL_PROFILE_BYTES = 88 << 10 }; /* what a small profile writes to, in mappings of a few pages */
+
 static _Atomic(struct dp_report_write_buffers *) spare;
 
 struct dp_report_write_buffers *dp_report_write_buffers_get(void)
 {
     struct dp_report_write_buffers *buffers = dp_swap_acq_rel(&spare, NULL); /* [BUFFERS] */
-    return buffers ? buffers : dp_mem_map(sizeof *buffers);
+    if (buffers)
+        return buffers;
+    dp_mem_fill(SMALL_PROFILE_BYTES);
+    return dp_mem_map(sizeof *buffers);
 }
 
 static void put_away(struct dp_report_write_buffers *buffers)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols/names.c - keeps strings in chunks of 64 KiB that never move, and a hash set of pointers into them. The
- * strings are names of functions and files: few, looked up once per frame, and needed for the life of the process.
+ * symbols/names.c - keeps strings in chunks that never move, and a hash set of pointers into them. The first chunk is
+ * small, because many processes name few functions; the others have 64 KiB. The strings are names of functions and
+ * files: few, looked up once per frame, and needed for the life of the process.
  */
 #include "symbols/names.h"
 
@@ -9,7 +10,8 @@
 
 #include <string.h>
 
-#define CHUNK ((size_t)64 << 10)
+#define FIRST_CHUNK ((size_t)8 << 10)
+#define CHUNK       ((size_t)64 << 10)
 
 static size_t slot_of(const struct dp_names *set, const char *text, size_t n_bytes)
 {
@@ -38,7 +40,9 @@ static int grow(struct dp_names *set)
 static char *carve(struct dp_names *set, size_t n_bytes)
 {
     if (n_bytes > set->size - set->used) {
-        size_t size = n_bytes > CHUNK ? n_bytes : CHUNK;
+        size_t size = set->size ? CHUNK : FIRST_CHUNK;
+        if (size < n_bytes)
+            size = n_bytes;
         char *chunk = dp_mem_map(size);
         if (!chunk)
             return NULL;

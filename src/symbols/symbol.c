@@ -98,7 +98,7 @@ static struct dp_symbol *carve(int n_lines)
 {
     size_t n_bytes = sizeof(struct dp_symbol) + (size_t)n_lines * sizeof(struct dp_symbol_line);
     if (n_bytes > symbols.left) {
-        symbols.left = (size_t)64 << 10;
+        symbols.left = (size_t)(symbols.chunk ? 64 : 8) << 10; /* many processes name few functions */
         symbols.chunk = dp_mem_map(symbols.left);
         if (!symbols.chunk)
             symbols.left = 0;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -44,6 +45,40 @@ static void a_vector_keeps_its_elements_when_it_grows(void **state)
     dp_vec_fini(&v);
     assert_true(dp_mem_used() < used);
     assert_null(v.at);
+}
+
+static long page_faults(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static void filled_pages_are_written_without_a_page_fault(void **state)
+{
+    enum { N = 20 };
+    static char *page[N];
+    size_t before = dp_mem_used();
+    dp_mem_fill(N * 4096);
+    assert_int_equal(dp_mem_used(), before);
+    for (int i = 0; i < N; i++)
+        assert_non_null(page[i] = dp_mem_map(4096));
+    assert_int_equal(dp_mem_used(), before + N * 4096);
+    long faults = page_faults();
+    for (int i = 0; i < N; i++)
+        page[i][4095] = (char)(page[i][0] + 1);
+    assert_true(page_faults() - faults < N / 2); /* the kernel may take single pages away, but not half of them */
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(page[i][4095], 1);
+        dp_mem_unmap(page[i], 4096);
+    }
+    assert_int_equal(dp_mem_used(), before);
+    dp_mem_cap(before + 4096);
+    dp_mem_fill(2 * 4096); /* more than there is */
+    assert_non_null(page[0] = dp_mem_map(4096));
+    assert_null(dp_mem_map(4096));
+    dp_mem_unmap(page[0], 4096);
+    dp_mem_cap(64 << 20);
 }
 
 static void tables_are_carved_from_one_reservation_and_charged(void **state)
@@ -110,6 +145,7 @@ int main(void)
         cmocka_unit_test(tables_are_carved_from_one_reservation_and_charged),
         cmocka_unit_test(only_whole_pieces_go_to_huge_pages),
         cmocka_unit_test(a_vector_keeps_its_elements_when_it_grows),
+        cmocka_unit_test(filled_pages_are_written_without_a_page_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
