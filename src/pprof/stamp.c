@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "base/hash.h"
 
 #include <errno.h>
@@ -38,23 +39,50 @@ static uint64_t boot(void)
     return hash;
 }
 
+/* The pid namespace of the process that learned last; 0: not known. Relaxed: a child reads what was stored before it.
+ */
+static struct {
+    _Atomic uint64_t pid_namespace;
+    _Atomic pid_t pid;
+    _Atomic uint32_t epoch;
+} learned;
+
+static uint64_t pid_namespace(void)
+{
+    struct stat ns;
+    return stat("/proc/self/ns/pid", &ns) ? 0 : ns.st_ino;
+}
+
+/*
+ * What the parent learned, if it is in the same pid namespace. In another one the parent has no pid. Only the parent
+ * itself counts: after a new namespace another process may have that pid.
+ */
+static uint64_t inherited_namespace(void)
+{
+    if (dp_epoch() != dp_load_relaxed(&learned.epoch) + 1 || getppid() != dp_load_relaxed(&learned.pid))
+        return 0;
+    return dp_load_relaxed(&learned.pid_namespace);
+}
+
 void dp_stamp_learn(void)
 {
     int saved = errno;
     boot();
+    dp_store_relaxed(&learned.pid_namespace, pid_namespace());
+    dp_store_relaxed(&learned.pid, getpid());
+    dp_store_relaxed(&learned.epoch, dp_epoch());
     errno = saved;
 }
 
 struct dp_stamp dp_stamp_make(pid_t pid)
 {
     int saved = errno;
-    struct stat ns;
-    uint64_t id[4] = {boot(), 0, (uint64_t)pid, (uint64_t)dp_clock_wall_ns()};
+    uint64_t id[4] = {boot(), inherited_namespace(), (uint64_t)pid, (uint64_t)dp_clock_wall_ns()};
     struct dp_stamp stamp = {0};
-    if (id[0] && !stat("/proc/self/ns/pid", &ns)) {
-        id[1] = ns.st_ino;
+    if (id[0] && !id[1])
+        id[1] = pid_namespace();
+    if (id[0] && id[1])
         stamp.pid_scope = dp_hash_bytes(id, 2 * sizeof *id, 0) | 1;
-    }
     stamp.process = dp_hash_bytes(id, sizeof id, 1) | 1;
     errno = saved;
     return stamp;

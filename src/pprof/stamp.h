@@ -20,7 +20,7 @@ struct dp_stamp {
 #define DP_STAMP_PLAIN_BYTES  10                                  /* bytes of a gzip header without extra fields */
 #define DP_STAMP_HEADER_BYTES (DP_STAMP_PLAIN_BYTES + 2 + 4 + 16) /* bytes of one with the stamp */
 
-/* Finds out what forked processes can inherit. Context: as make. */
+/* Finds out what the processes that this one forks later can inherit. Context: as make. */
 void dp_stamp_learn(void);
 
 /* The stamp of this process, whose id is pid. Context: above the waterline; async-signal-safe. */
