@@ -185,6 +185,11 @@ static const struct dp_object *hooks_object(void)
     return object && *dp_object_name(object) ? object : NULL;
 }
 
+void dp_called_learn(void)
+{
+    hooks_object();
+}
+
 static bool is_in(const struct dp_object *object, uintptr_t address)
 {
     return address - object->start < object->end - object->start;

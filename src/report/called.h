@@ -19,6 +19,9 @@ dp_frame_id dp_called_by(dp_frame_id frame);
 /* Tells where the hooks are: in the object at this address. Context: init. */
 void dp_called_hooks_at(uintptr_t address);
 
+/* Finds the hooks' object, so that processes forked later need not. Context: any thread; async-signal-safe. */
+void dp_called_learn(void);
+
 /*
  * For a stack that a hook captured: returns the frame that is missing below the leaf, if the leaf called a function
  * that jumped to the hook. The frame is at the start of that function. 0: the leaf called the hook itself, or it is not

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "pprof/gzip.h"
 #include "pprof/stamp.h"
+#include "report/called.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
@@ -85,6 +86,7 @@ void dp_report_learn_for_children(void)
 {
     int saved = errno;
     dp_stamp_learn();
+    dp_called_learn();
     if (dp_symbols_lock(false) == 0) {
         dp_maps_learn();
         dp_symbols_unlock();

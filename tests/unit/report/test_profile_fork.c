@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "report/called.h"
 #include "report/settings.h"
 #include "support/consumers.h"
 
@@ -158,10 +159,22 @@ static void a_sink_that_forks_ends_the_write_in_the_child_only(void **state)
     dp_consumer_free(c);
 }
 
+static void the_parent_knows_the_hooks_object_before_a_fork(void **state)
+{
+    uintptr_t hook = (uintptr_t)_cmocka_run_group_tests; /* in a library of its own, in no stack of these tests */
+    dp_called_hooks_at(hook);
+    uint32_t n_objects = dp_objects_count();
+    dp_report_learn_for_children();
+    assert_int_equal(dp_objects_count(), n_objects + 1);
+    assert_int_equal(dp_object_find(hook), n_objects);
+    dp_called_hooks_at(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forked_child_begins_at_its_own_zero),
+        cmocka_unit_test(the_parent_knows_the_hooks_object_before_a_fork),
         cmocka_unit_test(a_write_under_way_at_the_fork_does_not_hold_the_child),
         cmocka_unit_test(a_sink_that_forks_ends_the_write_in_the_child_only),
     };
