@@ -66,6 +66,7 @@ struct table {
     struct counters *counters;
     struct dp_table_base *base;
     struct growth ids;
+    bool has_base; /* an entry of base is not zero */
 };
 
 static struct table tables[DP_KINDS];
@@ -375,6 +376,9 @@ void dp_table_set_base(void)
     for (unsigned kind = 0; kind < DP_KINDS; kind++) {
         struct table *table = &tables[kind];
         uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
+        if (!table->has_base && (!count || dp_table_is_empty(kind)))
+            continue; /* its page stays untouched */
+        table->has_base = true;
         for (uint32_t id = 0; id < count; id++) {
             struct dp_counts counts;
             dp_table_read(kind, id, &counts);

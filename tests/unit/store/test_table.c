@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/mem.h"
 #include "base/stats.h"
@@ -108,6 +109,27 @@ static void every_frame_tells_stacks_apart(void **state)
         }
 }
 
+static long page_faults(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static void the_zero_of_empty_tables_touches_no_memory(void **state)
+{
+    struct dp_table_base base;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        assert_true(dp_table_is_empty(kind));
+    long faults = page_faults();
+    dp_table_set_base();
+    assert_true(page_faults() - faults < DP_KINDS);
+    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+        dp_table_base(kind, 0, &base);
+        assert_true(base.n == 0 && base.v == 0);
+    }
+}
+
 /* Past thousands of single events a record gets stripes; nobody can tell from the sums. */
 static void a_hot_record_counts_on(void **state)
 {
@@ -184,6 +206,7 @@ static void a_full_table_grows_while_there_is_memory_to_spare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_zero_of_empty_tables_touches_no_memory),
         cmocka_unit_test(the_tables_stay_within_their_budget),
         cmocka_unit_test(record_0_is_the_overflow_row),
         cmocka_unit_test(a_record_is_its_kind_heap_labels_and_frames),
