@@ -18,6 +18,8 @@
 
 #include "unwind/cfi.h"
 
+#include <stdbool.h>
+
 enum dp_rule_kind {
     DP_RULE_SP,   /* CFA = sp + offset */
     DP_RULE_FP,   /* CFA = fp + offset */
@@ -112,3 +114,6 @@ uint32_t dp_rule_none(void);
 
 /* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);
+
+/* Whether this is a rule that these functions could have made. */
+bool dp_rule_is_valid(uint32_t rule);

@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "unwind/libunwind.h"
 #include "unwind/provided.h"
+#include "unwind/shared_rules.h"
 #include "unwind/unwind_cache.h"
 #include "unwind/walk.h"
 
@@ -168,6 +169,11 @@ int dp_unwind_load_module(void)
     return dp_libunwind_load();
 }
 
+void dp_unwind_learn_for_children(void)
+{
+    dp_unwind_cache_learn();
+}
+
 void dp_unwind_fork_prepare(const void *scratch)
 {
     dp_libunwind_fork_prepare(scratch);
@@ -182,4 +188,5 @@ void dp_unwind_fork_child(const void *scratch)
 {
     dp_libunwind_fork_child(scratch);
     dp_objects_fork_child();
+    dp_shared_rules_fork_child();
 }

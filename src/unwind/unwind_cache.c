@@ -11,7 +11,7 @@
  * row has). An address without an object is never stored, because a file may be loaded there later.
  *
  * Rows lie as far apart as the code does, so each new frame would touch a page, and a forked worker has a hundred new
- * frames. The cache therefore begins with FIRST_ROWS rows, and uses eight times as many after as many rows were filled
+ * frames. The cache therefore begins with FIRST_ROWS rows, and uses four times as many after as many rows were filled
  * as a quarter of those in use: by new frames, or by frames that drive each other out. Rows that are not found after
  * that are filled again.
  */
@@ -23,11 +23,12 @@
 #include "objects/reach.h"
 #include "unwind/registered.h"
 #include "unwind/rule.h"
+#include "unwind/shared_rules.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { FIRST_ROWS = 2048, GROWTH = 8 };
+enum { FIRST_ROWS = 512, GROWTH = 4 };
 
 _Atomic uint64_t *dp_unwind_cache_rows;
 _Atomic uint64_t dp_unwind_cache_mask;
@@ -103,19 +104,41 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
 {
     uintptr_t lookup_pc = behind - 1;
     dp_object_id object = dp_object_find(lookup_pc);
+    bool may_store = object && generation && !dp_objects_unloading();
     dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
     if (!frame) {
         frame = DP_FRAME_OVERFLOW;
         dp_stats_add(DP_STAT_FRAMES_FULL, 1);
     }
     uint64_t value = frame;
-    if (rules_wanted)
-        value |= (uint64_t)make_rule(object, lookup_pc) << 32;
-    if (object && generation && !dp_objects_unloading()) {
+    uint32_t rule = 0;
+    bool shared = !rules_wanted || (may_store && dp_shared_rules_find(object, lookup_pc, &rule));
+    if (!shared)
+        rule = make_rule(object, lookup_pc);
+    value |= (uint64_t)rule << 32;
+    if (may_store && !dp_objects_unloading()) {
+        if (!shared)
+            dp_shared_rules_put(object, lookup_pc, rule);
         grow();
         _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_load_relaxed(&dp_unwind_cache_mask)];
         dp_store_relaxed(&row[0], value);
         dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_generation_key(generation)));
     }
     return value;
+}
+
+void dp_unwind_cache_learn(void)
+{
+    if (!rules_wanted || dp_objects_unloading() || !dp_shared_rules_learn())
+        return;
+    uint64_t generation_key = dp_unwind_cache_generation_key(dp_objects_generation());
+    for (uint64_t i = 0; i <= dp_load_relaxed(&dp_unwind_cache_mask); i += 2) {
+        uint64_t value = dp_load_relaxed(&dp_unwind_cache_rows[i]);
+        dp_frame_id id = dp_unwind_cache_frame(value);
+        const struct dp_frame *frame = id >= DP_FRAME_FIRST_REAL ? dp_frame_get(id) : NULL;
+        if (frame && frame->object &&
+            (dp_load_relaxed(&dp_unwind_cache_rows[i + 1]) ^ value) ==
+                dp_unwind_cache_key(frame->pc + 1, generation_key))
+            dp_shared_rules_put(frame->object, frame->pc, dp_unwind_cache_rule(value));
+    }
 }
