@@ -24,7 +24,7 @@ CORE, PRELOAD, INCLUDE = sys.argv[-3:]
 SAFE = set('''
 bcmp memchr memcmp memcpy memmove memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen strncmp strncpy strnlen
 strrchr strspn strstr strerrorname_np __memcpy_chk __strcpy_chk __stack_chk_fail __errno_location malloc_usable_size
-__libc_single_threaded __libc_stack_end _dl_find_object getauxval clock_gettime getpid geteuid gettid sched_getcpu sched_yield
+__libc_single_threaded __libc_stack_end _dl_find_object getauxval clock_gettime getpid getppid geteuid gettid sched_getcpu sched_yield
 syscall uname access chdir close fcntl64 fstat64 fstatat64 isatty linkat lseek64 madvise mincore mkdir mmap64 mremap munmap open64 openat64 poll
 pread64 read readlink renameat2 stat64 unlink unlinkat write
 pthread_getspecific pthread_self pthread_setspecific pthread_sigmask pthread_testcancel raise sigaction sigaddset sigdelset sigemptyset sigfillset
