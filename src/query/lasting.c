@@ -25,7 +25,7 @@
  * ratio of the likelihoods of e and of e RESIDUE is exp(x ln(1 / RESIDUE) - (1 - RESIDUE) e) for Poisson counts. Growth
  * that varies more has its exponent divided by the ratio of the variances.
  *
- * Before any data, memory that is never freed is more likely to go on growing than to have just ended: PRIOR.
+ * Before any data, growth is more likely to go on than to have just ended: PRIOR.
  */
 #include "query/lasting.h"
 
@@ -229,5 +229,5 @@ double dp_query_lasting(const struct dp_query_process *p, const struct dp_query_
     double variance = fmax(late.variance, fmax(early.variance * times, expected * weight) / 2);
     variance += times * times * early.variance;
     double log_odds = (late_growth * log(1 / RESIDUE) - expected * (1 - RESIDUE)) * expected / fmax(variance, 1);
-    return 1 / (1 + exp(-log_odds));
+    return PRIOR / (PRIOR + exp(-log_odds));
 }

@@ -36,7 +36,7 @@ function slopeOf(times, values, first, last) {
     return {hourly: tt > 0 ? tv / tt * 3600e3 : 0, steady: pairs / (n * (n - 1) / 2)};
 }
 
-/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (objects)}, by point, at these times (ms) since start. */
+/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (bytes)}, by point, at these times (ms) since start. */
 class Evidence {
     constructor(times, start, curve) {
         Object.assign(this, {times, start, curve, bytes: curve.bytes, last: times.length - 1, warm: (times.length + 2) >> 2});
@@ -270,7 +270,7 @@ function leaksOf(kind, process, types, passes, stack) {
             const made = allocSpace ? samplesOf(allocObjects[row], allocSpace[row], period) : 0;
             if (point >= 0) {
                 c.allocated[point] += made;
-                c.made[point] += allocObjects ? allocObjects[row] : 0;
+                c.made[point] += allocSpace ? allocSpace[row] : 0;
             }
             if (k >= before)
                 c.sampled += made;

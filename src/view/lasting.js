@@ -84,5 +84,5 @@ function lastingOf(judge) {
     if (expected <= 0)
         return lateGrowth > 0 ? 1 : 0;
     const variance = Math.max(late.variance, Math.max(early.variance * ratio, expected * weight) / 2) + ratio * ratio * early.variance;
-    return 1 / (1 + Math.exp(-(lateGrowth * Math.log(1 / RESIDUE) - expected * (1 - RESIDUE)) * expected / Math.max(variance, 1)));
+    return PRIOR / (PRIOR + Math.exp(-(lateGrowth * Math.log(1 / RESIDUE) - expected * (1 - RESIDUE)) * expected / Math.max(variance, 1)));
 }

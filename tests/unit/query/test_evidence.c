@@ -54,7 +54,7 @@ static void simulate(const struct stack *s, struct dp_query_process *p, struct d
         c->bytes[t] = live * SAMPLE;
         c->samples[t] = live;
         c->allocated_samples[t] = births[t];
-        c->allocated_objects[t] = births[t] * 100.0;
+        c->allocated_bytes[t] = births[t] * SAMPLE;
     }
 }
 
