@@ -86,7 +86,8 @@ int main(int argc, char **argv)
     } sets[] = {{"leak", leaking_programs},        {"sound", sound_programs},        {"fresh", fresh_programs},
                 {"leak", shapes_leaking_programs}, {"sound", shapes_sound_programs}, {"leak", unseen_leaking_programs},
                 {"sound", unseen_sound_programs},  {"leak", blind_leaking_servers},  {"leak", blind_leaking_engines},
-                {"sound", blind_sound_servers},    {"sound", blind_sound_engines}};
+                {"sound", blind_sound_servers},    {"sound", blind_sound_engines},   {"leak", sealed_leaking_servers},
+                {"leak", sealed_leaking_engines},  {"sound", sealed_sound_servers},  {"sound", sealed_sound_engines}};
     const program *p = nullptr;
     bool is_list = !strcmp(argv[1], "--list");
     for (const auto &set : sets) {

@@ -21,7 +21,8 @@ struct program {
 /* The last entry of each has no name. */
 extern const program leaking_programs[], sound_programs[], fresh_programs[], shapes_leaking_programs[],
     shapes_sound_programs[], unseen_leaking_programs[], unseen_sound_programs[], blind_leaking_servers[],
-    blind_leaking_engines[], blind_sound_servers[], blind_sound_engines[];
+    blind_leaking_engines[], blind_sound_servers[], blind_sound_engines[], sealed_leaking_servers[],
+    sealed_leaking_engines[], sealed_sound_servers[], sealed_sound_engines[];
 
 extern int worker; /* the number of this worker process */
 
