@@ -5,11 +5,10 @@
 
 A program works for 40 ticks of 15 seconds, ten minutes, at heap_rate=512k. It asks for profiles as soon as the work of a
 tick is done. Then the times in its files are set as if each tick had taken 15 seconds, so that rates per hour are right.
-The ranking was tuned with all sets but `unseen`, `blind` and `sealed`. So they say how well it fits, and the first recordings of
-those three say how good it is on programs that it has not seen; once it is tuned with them too, another is needed. `blind` and
-`sealed` were written without a look at the ranking, after public reports of leaks. A report is right if it begins with the
-function that leaks. precision = right reports / reports; recall = leaks that were found / leaks. `short` runs some clear cases
-and fails if one is misjudged twice: samples are random and differ from run to run.
+Each set was written without a look at the ranking, and recorded once; then the ranking was tuned with it. `sealed` is the newest:
+nothing was tuned with it, so its first recording says how good the ranking is on programs that it has not seen. A report is right
+if it begins with the function that leaks. precision = right reports / reports; recall = leaks that were found / leaks. `short`
+runs some clear cases and fails if one is misjudged twice: samples are random and differ from run to run.
 """
 import gzip
 import json
