@@ -60,6 +60,20 @@ enum deltaprof_allocator { DELTAPROF_GIVES_PAGES = 1, DELTAPROF_IS_LEAF = 2 };
 DELTAPROF_API void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator);
 
 /*
+ * The allocator behind a registered heap may pass frees by on their address as well. It gets the blocks of its samples
+ * from the C heap, where deltaprof_sample_ask_page says; for other blocks all frees ask the filter, of both heaps.
+ * Returns the gate that its hooks ask: the one that the library keeps. Where there is none, another heap shares it, or
+ * heap is 0, it is a gate that lets nothing pass. To be called before the first event of that heap. Context: init.
+ */
+DELTAPROF_API const struct deltaprof_gate *deltaprof_gate_share(uint32_t heap);
+
+/*
+ * For such an allocator, between begin and end. True: the event is a sample that should lie at a page boundary. Then
+ * the next block that this thread gets from the C heap, before end, lies at one, if its interposer can do that.
+ */
+DELTAPROF_API bool deltaprof_sample_ask_page(const struct deltaprof_sample *sample);
+
+/*
  * Between begin and end: true if the event is a sample whose block should lie at a page boundary. If it cannot, any
  * address will do, and all frees ask the filter while the block lives.
  */

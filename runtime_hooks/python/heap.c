@@ -20,8 +20,10 @@
  * one, so each request still counts once. An allocator that was wrapped before gets the same `around` again, so
  * restarts need no new entries.
  *
- * A malloc of up to small_most bytes without a sample costs a subtraction; a free costs a look in the filter of live
- * blocks. Both end with a jump to the real function.
+ * A malloc of up to small_most bytes without a sample costs a subtraction; a free costs a test of its address
+ * (interpose.h): the block of a sample comes from malloc and lies at a page boundary, where the interpreter's own
+ * allocator has hardly a block. It asks for more than small_most bytes for a sample, so that its allocator passes the
+ * request on to malloc. Both end with a jump to the real function.
  */
 #include "python.h"
 
@@ -43,10 +45,12 @@ enum { LOOK_EVERY = 16, MOST_AROUND = 16, SMALL_MOST = 512 };
 static struct around {
     struct allocator real;
     size_t small_most; /* requests up to here are served without malloc */
-    uint32_t heap;     /* a copy of the variable below, in the same cache line as `real` */
-    int domain;        /* 0: the entry is unused */
-} around[MOST_AROUND];
+    const struct deltaprof_gate *gate;
+    uint32_t heap; /* copies of the variables below, in the same cache line as `real` */
+    int domain;    /* 0: the entry is unused */
+} around[MOST_AROUND] __attribute__((aligned(64)));
 static uint32_t heap;
+static const struct deltaprof_gate *gate;
 
 /* The interpreter's functions. NULL: the hooks are not installed. */
 static void (*get_allocator)(int, struct allocator *);
@@ -67,13 +71,19 @@ static inline void edge(void)
 /* A sampled path is a separate function. The hook jumps to it, so its caller is the hook's caller. */
 #define SAMPLED static __attribute__((noinline))
 
+/* What to ask the real allocator for between begin and end: where a page is wanted, so much that it calls malloc. */
+static size_t with_page(const struct deltaprof_sample *sample, const struct around *to, size_t n)
+{
+    return deltaprof_sample_ask_page(sample) && n <= to->small_most ? to->small_most + 1 : n;
+}
+
 SAMPLED void *malloc_sampled(void *ctx, size_t n)
 {
-    const struct allocator *to = ctx;
+    const struct around *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     deltaprof_sample_begin(&sample, heap, n);
-    void *ptr = to->malloc(to->ctx, n);
+    void *ptr = to->real.malloc(to->real.ctx, with_page(&sample, to, n));
     deltaprof_sample_end(&sample, ptr, &site);
     edge();
     return ptr;
@@ -95,7 +105,7 @@ static void *hook_malloc(void *ctx, size_t n)
     const struct around *to = ctx;
     if (__builtin_expect(n > to->small_most, 0))
         return malloc_guarded(ctx, n);
-    if (deltaprof_countdown_count(n))
+    if (deltaprof_gate_count(to->gate, n))
         return malloc_sampled(ctx, n);
     return to->real.malloc(to->real.ctx, n);
 }
@@ -108,11 +118,13 @@ static size_t product(size_t count, size_t size)
 
 SAMPLED void *calloc_sampled(void *ctx, size_t count, size_t size)
 {
-    const struct allocator *to = ctx;
+    const struct around *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
-    deltaprof_sample_begin(&sample, heap, product(count, size));
-    void *ptr = to->calloc(to->ctx, count, size);
+    size_t n = product(count, size);
+    deltaprof_sample_begin(&sample, heap, n);
+    size_t n_asked = with_page(&sample, to, n);
+    void *ptr = n_asked == n ? to->real.calloc(to->real.ctx, count, size) : to->real.calloc(to->real.ctx, 1, n_asked);
     deltaprof_sample_end(&sample, ptr, &site);
     edge();
     return ptr;
@@ -131,24 +143,30 @@ static void *hook_calloc(void *ctx, size_t count, size_t size)
 
 SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
 {
-    const struct allocator *to = ctx;
+    const struct around *to = ctx;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
     deltaprof_realloc_begin(&sample, heap, old, n);
-    void *ptr = to->realloc(to->ctx, old, n);
+    void *ptr = to->real.realloc(to->real.ctx, old, with_page(&sample, to, n));
     deltaprof_realloc_end(&sample, ptr != NULL, ptr, &site); /* for 0 bytes Python returns a block: it never frees */
     edge();
     return ptr;
 }
 
+/* Whether the block may be a sample. */
+static inline bool is_asked(const struct around *to, const void *ptr)
+{
+    return !deltaprof_gate_passes(to->gate, ptr) && deltaprof_may_be_live(to->heap, ptr);
+}
+
 static void *hook_realloc(void *ctx, void *old, size_t n)
 {
-    const struct allocator *to = ctx;
+    const struct around *to = ctx;
     int64_t rest;
-    if (deltaprof_may_be_live(heap, old) || deltaprof_countdown_subtract(n, &rest))
+    if (is_asked(to, old) || deltaprof_gate_subtract(to->gate, n, &rest))
         return realloc_sampled(ctx, old, n);
-    void *ptr = to->realloc(to->ctx, old, n);
-    deltaprof_countdown_restore(rest);
+    void *ptr = to->real.realloc(to->real.ctx, old, n);
+    deltaprof_gate_restore(to->gate, rest);
     return ptr;
 }
 
@@ -162,7 +180,7 @@ SAMPLED void free_sampled(void *ctx, void *ptr)
 static void hook_free(void *ctx, void *ptr)
 {
     const struct around *to = ctx;
-    if (deltaprof_may_be_live(to->heap, ptr))
+    if (__builtin_expect(is_asked(to, ptr), 0))
         free_sampled(ctx, ptr);
     else
         to->real.free(to->real.ctx, ptr);
@@ -185,6 +203,7 @@ static void wrap(int domain)
     if (to == end)
         return;
     to->real = outermost;
+    to->gate = gate;
     to->heap = heap;
     to->small_most = own_malloc && outermost.malloc == own_malloc ? SMALL_MOST : 0;
     to->domain = domain;
@@ -216,6 +235,7 @@ void dp_python_wrap_allocator(void)
     set_allocator = (void (*)(int, struct allocator *))set;
     heap = deltaprof_heap_register("python");
     find_own_malloc();
+    gate = deltaprof_gate_share(own_malloc ? heap : 0);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
     dp_python_watched = true;

@@ -30,7 +30,8 @@
  * heap_on and locks_on are sets of reasons. Only atomic or and and change them, so threads that change different
  * reasons never undo each other's. A hook that reads an old value records one event less or asks once in vain.
  *
- * Only one gate is kept. Another interposer's stays SHUT.
+ * Only one gate is kept. Another interposer's stays SHUT. One registered heap may share it (dp_gate_heap): then the
+ * count is of entries of both heaps.
  */
 #include "record/gate.h"
 
@@ -46,6 +47,7 @@ enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY, LEAF = DELTAPROF_GATE_L
 static struct deltaprof_gate no_gate;
 static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
 struct deltaprof_gate *_Atomic dp_gate = &no_gate;
+_Atomic uint32_t dp_gate_heap;
 
 static inline _Atomic uint64_t *frees_of(struct deltaprof_gate *gate)
 {
@@ -139,4 +141,14 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
     want(&gate->locks_on, no_gate.locks_on, no_gate.locks_on);
     if (allocator & DELTAPROF_GIVES_PAGES)
         dp_store_relaxed(frees_of(gate), OPEN);
+}
+
+const struct deltaprof_gate *deltaprof_gate_share(uint32_t heap)
+{
+    uint32_t shares = dp_load_relaxed(&dp_gate_heap);
+    no_gate.countdown_offset = countdown_offset();
+    if (!heap || (shares && shares != heap))
+        return &no_gate;
+    dp_store_relaxed(&dp_gate_heap, heap);
+    return dp_load_relaxed(&dp_gate);
 }

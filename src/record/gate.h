@@ -18,10 +18,15 @@ static inline bool dp_gate_is_shut(void)
     return dp_load_relaxed((_Atomic uint64_t *)&dp_load_relaxed(&dp_gate)->frees) == 0;
 }
 
+/* The registered heap that shares the gate with the C heap; 0: none does. Written once, before that heap's first event.
+ */
+extern _Atomic uint32_t dp_gate_heap;
+
 /* Whether free recognizes a block with this key by its address, or the key belongs to a heap that has no gate. */
 static inline bool dp_gate_knows(uintptr_t key)
 {
-    return !(key & DELTAPROF_PAGE_MASK) || key >> 56;
+    uint32_t heap = (uint32_t)(key >> 56);
+    return !(key & DELTAPROF_PAGE_MASK) || (heap && heap != dp_load_relaxed(&dp_gate_heap));
 }
 
 void dp_gate_add_slow(void);

@@ -130,6 +130,7 @@ static void finish(struct sample *sample)
 {
     struct dp_thread *thread = dp_thread_self();
     int64_t rest = sample->rest < 1 ? draw(thread) : sample->rest;
+    thread->page_asked = 0;
     dp_fence_signal();
     thread->countdown = rest;
 }
@@ -331,7 +332,19 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
 bool deltaprof_sample_wants_page(const struct deltaprof_sample *opaque)
 {
     const struct sample *sample = (const struct sample *)opaque;
-    return sample->weight && !sample->heap && !dp_gate_is_shut();
+    bool is_asked = sample->muted && dp_thread_self()->page_asked;
+    if (is_asked)
+        dp_thread_self()->page_asked = 0;
+    return is_asked || (sample->weight && !sample->heap && !dp_gate_is_shut());
+}
+
+bool deltaprof_sample_ask_page(const struct deltaprof_sample *opaque)
+{
+    const struct sample *sample = (const struct sample *)opaque;
+    bool wanted = sample->weight && sample->heap == dp_load_relaxed(&dp_gate_heap) && !dp_gate_is_shut();
+    if (wanted)
+        dp_thread_self()->page_asked = 1;
+    return wanted;
 }
 
 void deltaprof_guard_reset(void)

@@ -33,7 +33,8 @@ struct __attribute__((may_alias)) dp_thread {
     int32_t tid;          /* the kernel's, for events; 0: not asked yet */
     uint32_t doubts;      /* events left out because of a busy guard whose frame seemed to be gone */
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
-    uint32_t traced;      /* whether trace is set */
+    uint8_t traced;       /* whether trace is set */
+    uint8_t page_asked;   /* the next block of the C heap should lie at a page boundary */
     uint64_t trace[3];    /* the bytes of a trace id and of a span id, for events */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");

@@ -117,6 +117,40 @@ def that_they_do_so_too_if_the_interpreter_sets_its_own_allocators():
     count_once(path, version, ['-X', 'tracemalloc'], by_malloc, 'import _tracemalloc; _tracemalloc.stop()')
 
 
+def that_blocks_of_samples_lie_at_page_boundaries_and_are_freed():
+    """The interpreter's own allocator has no float at the first byte of a page. It counts the blocks that it gets from
+    malloc, and that count is as without the profiler."""
+    program = """
+import sys
+def make(n): return [i * 1.5 for i in range(n)]
+def grow(n):
+    rows, text = [], ''
+    for i in range(n):
+        rows.append(str(i))
+        text += 'abcdefgh'
+    return len(rows + [text]) and (bytes(700), bytearray(3000))
+blocks = sys.getallocatedblocks()
+at_page = sum(id(x) & 4095 == 0 for _ in range(6) for x in make(40000))
+for _ in range(20): grow(2000)
+print(at_page > 0, blocks - sys.getallocatedblocks() < 100, flush=True)
+import os; os._exit(0)
+"""
+    for version, path in interpreters():
+        others = ([], {'PYTHONMALLOC': 'malloc'}), (['-X', 'dev'], {}), (['-X', 'tracemalloc'], {})
+        for options, extra in (([], {}), *others) if path == '/usr/bin/python3' else (([], {}),):
+            own = not options and not extra
+            r = run([path, '-S', *options, '-c', program], 'heap_rate=256k,interval=0', extra=extra)
+            assert r.status == 0 and not r.stderr and (r.stdout == 'True True\n' or not own), (version, options, extra, r.stdout, r.stderr)
+            total = collections.defaultdict(collections.Counter)
+            for p in profiles(r):
+                for s in p.samples:
+                    for function in {f.function for f in s.frames if f.file} & {'make', 'grow'}:
+                        total[function].update(s.values)
+            for function, values in total.items():
+                assert values['alloc_objects'] > 0 and values['inuse_objects'] == 0, (version, options, extra, function, values)
+            assert len(total) == 2, (version, options, extra, total)
+
+
 def that_other_allocators_of_python_still_work():
     """PYTHONMALLOC and -X dev replace the profiler's allocator, tracemalloc comes before it: the program runs as
     without the profiler."""

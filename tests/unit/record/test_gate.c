@@ -129,6 +129,64 @@ static void samples_of_the_c_heap_want_a_page(void **state)
     assert_true(n_wanted > 90);
 }
 
+static void a_heap_that_shares_the_gate_counts_as_the_c_heap(void **state)
+{
+    assert_false(deltaprof_gate_passes(deltaprof_gate_share(0), ELSEWHERE));
+    assert_ptr_equal(deltaprof_gate_share(8), &gate);
+    assert_ptr_equal(deltaprof_gate_share(8), &gate);
+    const struct deltaprof_gate *other = deltaprof_gate_share(9);
+    assert_ptr_not_equal(other, &gate);
+    assert_false(deltaprof_gate_passes(other, ELSEWHERE));
+    assert_int_equal(other->countdown_offset, gate.countdown_offset);
+    allocate(8, PAGE);
+    allocate(7, ELSEWHERE);
+    assert_true(passes(ELSEWHERE));
+    allocate(8, ELSEWHERE);
+    assert_false(passes(BESIDE));
+    allocate(0, ELSEWHERE);
+    deltaprof_free(8, ELSEWHERE);
+    assert_false(passes(BESIDE));
+    deltaprof_free(0, ELSEWHERE);
+    assert_true(passes(BESIDE));
+    deltaprof_free(8, PAGE);
+    deltaprof_free(7, ELSEWHERE);
+}
+
+/* Whether an event inside another one gets a page. */
+static __attribute__((noinline)) bool nested_gets_page(uint32_t heap)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    deltaprof_sample_begin(&sample, heap, 100);
+    bool gets = heap ? deltaprof_sample_ask_page(&sample) : deltaprof_gate_wants_page(&gate, &sample);
+    deltaprof_sample_end(&sample, NULL, &site);
+    return gets;
+}
+
+/* The heap 8 shares the gate. */
+static void its_samples_ask_the_c_heap_for_one_block_at_a_page(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    int n_asked = 0;
+    for (int i = 0; i < 100; i++) {
+        deltaprof_sample_begin(&sample, 8, SIZE);
+        bool asked = deltaprof_sample_ask_page(&sample);
+        n_asked += asked;
+        assert_false(nested_gets_page(8)); /* another allocator has wrapped this one */
+        if (i % 2) {
+            assert_int_equal(nested_gets_page(0), asked);
+            assert_false(nested_gets_page(0));
+        }
+        deltaprof_sample_end(&sample, NULL, &site);
+        deltaprof_sample_begin(&sample, 7, SIZE);
+        assert_false(deltaprof_sample_ask_page(&sample));
+        assert_false(nested_gets_page(0));
+        deltaprof_sample_end(&sample, NULL, &site);
+    }
+    assert_true(n_asked > 90);
+}
+
 static void hooks_pass_by_while_nothing_is_recorded(void **state)
 {
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
@@ -223,6 +281,8 @@ int main(void)
         cmocka_unit_test(other_heaps_have_no_gate),
         cmocka_unit_test(realloc_keeps_count),
         cmocka_unit_test(samples_of_the_c_heap_want_a_page),
+        cmocka_unit_test(a_heap_that_shares_the_gate_counts_as_the_c_heap),
+        cmocka_unit_test(its_samples_ask_the_c_heap_for_one_block_at_a_page),
         cmocka_unit_test(hooks_pass_by_while_nothing_is_recorded),
         cmocka_unit_test(the_filter_is_not_asked_while_every_event_is_a_sample),
         cmocka_unit_test(before_an_allocator_that_enters_no_hook_nothing_is_guarded),
