@@ -125,7 +125,10 @@ int dp_stamp_read(int dir_fd, const char *name, struct dp_stamp *stamp)
     if (fd < 0)
         return -errno;
     int err = fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-    if (!err && read(fd, header, sizeof header) == (ssize_t)sizeof header)
+    ssize_t n = err ? 0 : read(fd, header, sizeof header);
+    if (n < 0)
+        err = -errno;
+    else if (n == (ssize_t)sizeof header)
         parse(header, stamp);
     close(fd);
     return err;

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SECOND          INT64_C(1000000000)
 #define MEMORY_BYTES    ((size_t)1 << 30)
@@ -30,12 +31,27 @@ struct push {
     struct dp_push_events events;
     struct dp_push_sender sender;
     struct dp_push_queue *queues;
-    bool *is_open, *is_lost;             /* is_lost: the directory was removed or replaced */
+    bool *is_open, *is_lost, *is_unread; /* is_lost: the directory was removed or replaced; is_unread: no scan ended */
     uint64_t before[DP_PUSH_N_OUTCOMES]; /* the counts of earlier pushers */
     uint64_t lost[DP_PUSH_N_OUTCOMES];   /* the counts of directories that were removed */
     size_t turn;                         /* the directory that sends first */
     int64_t scanned_ns, end_ns;          /* end_ns: nothing is tried after it */
 };
+
+/* Drops directories that are named twice. */
+static void drop_repeated(struct dp_push_options *o)
+{
+    struct stat a, b;
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_dirs; i++) {
+        size_t k = 0;
+        while (k < n && (stat(o->dirs[i], &a) || stat(o->dirs[k], &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino))
+            k++;
+        if (k == n)
+            o->dirs[n++] = o->dirs[i];
+    }
+    o->n_dirs = n;
+}
 
 static void watch(struct push *p, size_t i)
 {
@@ -58,9 +74,10 @@ static bool open_queues(struct push *p)
         else if (p->is_lost[i])
             continue; /* until it is made again */
         else if (err != -EWOULDBLOCK || !p->options.beside) {
-            dp_push_say("%s: %s", p->options.dirs[i],
-                        err == -EWOULDBLOCK ? "another deltaprof push already sends these files to that receiver"
-                                            : strerror(-err));
+            bool is_busy = err == -EWOULDBLOCK;
+            const char *journal = is_busy ? "" : p->queues[i].journal.name; /* "": the directory cannot be opened */
+            dp_push_say("%s%s%s: %s", p->options.dirs[i], *journal ? "/" : "", journal,
+                        is_busy ? "another deltaprof push already sends these files to that receiver" : strerror(-err));
             return false;
         }
     }
@@ -76,7 +93,7 @@ static void lose_queue(struct push *p, size_t i)
         p->lost[k] += q->journal.counts[k];
     p->lost[DP_PUSH_GONE] += q->n_pending;
     dp_push_queue_close(q);
-    p->is_open[i] = false;
+    p->is_open[i] = p->is_unread[i] = false;
     p->is_lost[i] = true;
 }
 
@@ -90,15 +107,19 @@ static size_t scan(struct push *p)
             lose_queue(p, i);
         if (!p->is_open[i])
             continue;
-        int err = again ? dp_push_queue_scan(&p->queues[i]) : 0;
+        struct dp_push_queue *q = &p->queues[i];
+        int err = again ? dp_push_queue_scan(q) : 0;
+        p->is_unread[i] = again ? err < 0 : p->is_unread[i];
         if (err)
-            dp_push_say("%s: %s; trying again", p->options.dirs[i], strerror(-err));
-        if (again && p->queues[i].n_unreadable)
-            dp_push_say("%s: %zu profiles of another user cannot be read", p->options.dirs[i],
-                        p->queues[i].n_unreadable);
-        p->events.has_news |= p->queues[i].n_young > 0;
-        n_pending += p->queues[i].n_young + p->queues[i].n_pending + p->queues[i].journal.unit.n_files +
-                     p->queues[i].journal.aside.n + p->queues[i].journal.n_broken;
+            dp_push_say("%s: %s; trying again", q->path, strerror(-err));
+        if (again && !err && q->n_failed)
+            dp_push_say("%s: %zu profiles cannot be read: %s; trying again", q->path, q->n_failed,
+                        strerror(-q->failure));
+        if (again && !err && q->n_forbidden)
+            dp_push_say("%s: %zu profiles of another user cannot be read", q->path, q->n_forbidden);
+        p->events.has_news |= p->is_unread[i] || q->n_young > 0 || q->n_failed > 0;
+        n_pending += p->is_unread[i] + q->n_young + q->n_failed + q->n_pending + q->journal.unit.n_files +
+                     q->journal.aside.n + q->journal.n_broken;
     }
     if (again)
         p->scanned_ns = dp_clock_ns();
@@ -201,10 +222,10 @@ static int sum_up(const struct push *p)
     bool all_open = true;
     memcpy(counts, p->lost, sizeof counts);
     for (size_t i = 0; i < p->options.n_dirs; i++) {
-        all_open &= p->is_open[i] || p->is_lost[i];
+        all_open &= (p->is_open[i] || p->is_lost[i]) && !p->is_unread[i];
         if (!p->is_open[i])
             continue;
-        n_pending += p->queues[i].n_pending;
+        n_pending += p->queues[i].n_pending + p->queues[i].n_young + p->queues[i].n_failed + p->queues[i].n_forbidden;
         n_aside += p->queues[i].journal.aside.n;
         for (int k = 0; k < DP_PUSH_N_OUTCOMES; k++)
             counts[k] += p->queues[i].journal.counts[k];
@@ -240,13 +261,15 @@ int main(int argc, char **argv)
                                         .header_file = p.options.header_file,
                                         .ca_file = p.options.ca_file,
                                         .timeout_ns = p.options.timeout_ns};
+    drop_repeated(&p.options);
     p.queues = calloc(p.options.n_dirs, sizeof *p.queues);
     p.is_open = calloc(p.options.n_dirs, sizeof *p.is_open);
     p.is_lost = calloc(p.options.n_dirs, sizeof *p.is_lost);
+    p.is_unread = calloc(p.options.n_dirs, sizeof *p.is_unread);
     p.sender.options = &p.options;
     p.sender.http = dp_push_http_new(&http, why, sizeof why);
     int err = dp_push_events_open(&p.events, p.options.beside);
-    if (!p.queues || !p.is_open || !p.is_lost || !p.sender.http || err) {
+    if (!p.queues || !p.is_open || !p.is_lost || !p.is_unread || !p.sender.http || err) {
         dp_push_say("%s", !p.sender.http ? why : strerror(err ? -err : ENOMEM));
         return 1;
     }
@@ -264,5 +287,6 @@ int main(int argc, char **argv)
     free(p.queues);
     free(p.is_open);
     free(p.is_lost);
+    free(p.is_unread);
     return status;
 }

@@ -3,6 +3,9 @@
  * push/queue.c - reads a directory of profiles. The files are the queue: nothing is copied, and the key `keep` of the
  * profiled processes bounds it. Files that were deleted before they were sent are counted in the journal: files that an
  * earlier scan saw, and whole ticks, by the gaps that they leave in SEQ.
+ *
+ * Invariant: a file is gone only if the system says ENOENT, or if a listing that reached its end does not name it.
+ * After any other failure it waits, and is counted as one that cannot be read.
  */
 #include "push/queue.h"
 
@@ -135,38 +138,66 @@ bool dp_push_queue_is_young(const struct stat *st)
     return age < YOUNG_NS && age > -YOUNG_NS; /* later: a clock was set back */
 }
 
-/* Fills in a file whose name is set. False: it is no profile, or not a file any more. */
-static bool look(struct dp_push_queue *q, struct dp_push_file *file)
+static void copy_state(struct dp_push_file *file, const struct dp_push_file *before)
+{
+    file->stamp = before->stamp;
+    file->is_settled = before->is_settled;
+    file->is_aside = before->is_aside;
+}
+
+/* Fills in a file whose name is set. 0: it is no profile, or no file any more. A negative errno: it cannot be read. */
+static int look(struct dp_push_queue *q, struct dp_push_file *file)
 {
     struct stat st;
     struct dp_stamp stamp;
     char key[DP_PUSH_KEY_BYTES];
-    if (!parse(file) || fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
-        return false;
+    if (!parse(file))
+        return 0;
+    if (fstatat(q->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISREG(st.st_mode))
+        return 0;
     file->inode = st.st_ino;
     file->n_bytes = st.st_size;
     file->mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
     const struct dp_push_file *before = named(q, file->name);
     if (before && before->inode == file->inode && before->mtime_ns == file->mtime_ns) {
-        file->stamp = before->stamp;
-        file->is_settled = before->is_settled;
-        file->is_aside = before->is_aside;
-        return true;
+        copy_state(file, before);
+        return 1;
     }
     int err = dp_stamp_read(q->dir_fd, file->name, &stamp);
-    q->n_unreadable += err == -EACCES || err == -EPERM;
     if (err)
-        return false; /* deleted, or not readable: another scan may read it */
+        return err == -ENOENT ? 0 : err;
     if (!stamp.process && dp_push_queue_is_young(&st)) {
         q->n_young++; /* perhaps a copy whose beginning is not there yet: its time, by which it is known, still changes
                        */
-        return false;
+        return 0;
     }
     file->stamp = stamp.process ? stamp.process : (uint64_t)file->mtime_ns;
     file->is_settled = (!q->takes_events && is_of_kind(file, "events")) ||
                        dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
     dp_push_journal_key(key, file->stamp, file->name);
     file->is_aside = dp_push_journal_is_aside(&q->journal, key);
+    return 1;
+}
+
+/* Looks at a file. One that cannot be read is counted; what the last scan knew of it stays true. As look otherwise. */
+static bool look_or_count(struct dp_push_queue *q, struct dp_push_file *file)
+{
+    int found = look(q, file);
+    if (found >= 0)
+        return found;
+    bool is_forbidden = found == -EACCES || found == -EPERM;
+    q->n_forbidden += is_forbidden;
+    q->n_failed += !is_forbidden;
+    q->failure = is_forbidden ? q->failure : found;
+    const struct dp_push_file *before = named(q, file->name);
+    if (!before)
+        return false;
+    file->inode = before->inode;
+    file->n_bytes = before->n_bytes;
+    file->mtime_ns = before->mtime_ns;
+    copy_state(file, before);
     return true;
 }
 
@@ -206,7 +237,7 @@ static int count_gaps(struct dp_push_queue *q)
 int dp_push_queue_scan(struct dp_push_queue *q)
 {
     struct dp_push_queue next = {.n_pending = 0};
-    q->n_unreadable = q->n_young = 0;
+    q->n_forbidden = q->n_failed = q->n_young = 0;
     int err = 0, fd = openat(q->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
@@ -215,9 +246,15 @@ int dp_push_queue_scan(struct dp_push_queue *q)
             close(fd);
         return err;
     }
-    for (const struct dirent *entry; !err && (entry = readdir(dir));) {
+    while (!err) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            err = -errno; /* after half a directory, the other files would count as deleted */
+            break;
+        }
         struct dp_push_file file = {.name = strdup(entry->d_name)}, *to = NULL;
-        if (!file.name || (look(q, &file) && !(to = dp_vec_push(&next.files))))
+        if (!file.name || (look_or_count(q, &file) && !(to = dp_vec_push(&next.files))))
             err = -ENOMEM;
         if (to)
             *to = file;

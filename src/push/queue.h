@@ -35,8 +35,10 @@ struct dp_push_queue {
     DP_VEC(struct dp_push_file) files; /* by name */
     int64_t failing_ns;                /* since when the receiver answers 5xx to the unit under way; 0: it does not */
     size_t n_pending;
-    size_t n_young;      /* files that changed a moment ago and have no stamp yet: a later scan takes them */
-    size_t n_unreadable; /* profiles that this process may not read */
+    size_t n_young;     /* files that changed a moment ago and have no stamp yet: a later scan takes them */
+    size_t n_forbidden; /* profiles that this process may not read */
+    size_t n_failed;    /* profiles that could not be read now: a later scan may read them */
+    int failure;        /* of one of these; a negative errno */
 };
 
 /* Opens the directory and its journal for the receiver. 0, or a negative errno; -EWOULDBLOCK: another pusher has it. */

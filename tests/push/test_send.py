@@ -284,7 +284,7 @@ class Send(Pushing):
         os.chmod(self.scratch.name, 0o755)
         os.chmod(self.dir, 0o777)
         with Receiver() as receiver:
-            said = self.push(receiver.url('pyroscope'), before=other)
+            said = self.push(receiver.url('pyroscope'), before=other, status=1)
             self.assertIn('1 profiles of another user cannot be read', said)
 
     @unittest.skipUnless(EXAMPLE, 'no example')
