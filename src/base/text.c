@@ -52,6 +52,32 @@ static int digits(const char *text, const char **end, int64_t *n)
     return 0;
 }
 
+static bool is_one_of(const char *text, size_t n_bytes, const char *allowed)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        if (!text[i] || !strchr(allowed, text[i]))
+            return false;
+    return n_bytes > 0;
+}
+
+bool dp_text_is_authority(const char *text, size_t n_bytes)
+{
+    static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    const char *last = n_bytes && *text == '[' ? memchr(text, ']', n_bytes) : NULL, *end;
+    int64_t port;
+    size_t n_host = last ? (size_t)(last + 1 - text) : 0;
+    if (last && !is_one_of(text + 1, n_host - 2, "0123456789abcdefABCDEF:."))
+        return false;
+    while (!last && n_host < n_bytes && text[n_host] != ':')
+        n_host++;
+    if (!last && !is_one_of(text, n_host, name))
+        return false;
+    if (n_host == n_bytes)
+        return true;
+    return text[n_host] == ':' && is_one_of(text + n_host + 1, n_bytes - n_host - 1, "0123456789") &&
+           !digits(text + n_host + 1, &end, &port) && port >= 1 && port <= 65535;
+}
+
 int dp_text_read_count(const char *text, int64_t *n)
 {
     const char *end;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,9 @@ int dp_text_read_count(const char *text, int64_t *n);
 int dp_text_read_size(const char *text, int64_t *n_bytes); /* k M G T, powers of 1024, in either case */
 int dp_text_read_time(const char *text,
                       int64_t *ns); /* ns us ms s m h, with a fraction (0.5s); a bare 0 needs no unit */
+
+/* Whether the text is the HOST, HOST:PORT or [IPv6]:PORT of a URL. Names are not resolved. */
+bool dp_text_is_authority(const char *text, size_t n_bytes);
 
 /* The shortest text that reads back as the same number. */
 void dp_text_count(char *out, size_t room, int64_t n);

@@ -91,7 +91,14 @@ static int read_signal(const struct dp_config_row *row, const char *value, int *
     return -EINVAL;
 }
 
-/* Whether a URL is PROTOCOL+http://HOST or PROTOCOL+https://HOST; deltaprof push reads the rest. */
+static bool is_plain(const char *path)
+{
+    while (*path > ' ' && *path < 127 && !strchr("?#\\\"", *path))
+        path++;
+    return !*path;
+}
+
+/* Whether a URL is PROTOCOL+http://HOST:PORT/PATH, or the same with https: those that deltaprof push takes. */
 static bool is_receiver(const char *url)
 {
     static const char *const protocols[] = {"pyroscope+http", "parca+http", "otlp+http", "pprof+http"};
@@ -100,7 +107,7 @@ static bool is_receiver(const char *url)
         if (strncmp(url, protocols[i], n))
             continue;
         url += n + (url[n] == 's');
-        return !strncmp(url, "://", 3) && url[3] && !strchr("/:?#", url[3]) && !strpbrk(url, "@ ");
+        return !strncmp(url, "://", 3) && dp_text_is_authority(url + 3, strcspn(url + 3, "/")) && is_plain(url + 3);
     }
     return false;
 }

@@ -23,5 +23,12 @@ int dp_push_body_make(struct dp_push_body *, const struct dp_push_target *, stru
                       int64_t now_ns, const struct dp_push_origin *);
 void dp_push_body_fini(struct dp_push_body *);
 
-/* The number of profiles that the receiver rejected, according to a reply with status 2xx. */
-int64_t dp_push_body_rejected(const struct dp_push_target *, const void *reply, size_t n_bytes);
+/* Text of a reply; it has no NUL at its end. */
+struct dp_push_words {
+    const char *at;
+    size_t n_bytes;
+};
+
+/* The number of profiles that the receiver rejected, according to a reply with status 2xx; *why: its words for it. */
+int64_t dp_push_body_rejected(const struct dp_push_target *, const void *reply, size_t n_bytes,
+                              struct dp_push_words *why);

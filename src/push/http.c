@@ -9,9 +9,9 @@
 #include "push/http.h"
 
 #include "push/events.h"
+#include "push/headers.h"
 
 #include <curl/curl.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,44 +129,29 @@ static int add_header(struct curl_slist **list, const char *text)
     return longer ? 0 : -ENOMEM;
 }
 
-/* Adds `Name: value` of each line of a file; of a token, its first line. */
-static int add_file(struct dp_push_http *h, struct curl_slist **list, const char *path, bool is_token, char *why,
-                    size_t n_why)
+struct adding {
+    struct dp_push_http *http;
+    struct curl_slist **list;
+};
+
+static int add_given(void *ctx, const char *line)
 {
-    char *line = NULL, header[8300];
-    size_t room = 0;
-    int err = 0;
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        snprintf(why, n_why, "%s: %s", path, strerror(errno));
-        return -EIO;
+    return add_header(((struct adding *)ctx)->list, line);
+}
+
+/* A token is sent as a bearer token, unless it names its scheme or is USER:PASSWORD. */
+static int add_token(void *ctx, const char *line)
+{
+    struct adding *to = ctx;
+    char header[DP_PUSH_HEADER_BYTES + 32];
+    bool has_scheme = !strncasecmp(line, "Basic ", 6) || !strncasecmp(line, "Bearer ", 7);
+    if (!has_scheme && strchr(line, ':')) {
+        curl_easy_setopt(to->http->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+        return curl_easy_setopt(to->http->curl, CURLOPT_USERPWD, line) ? -ENOMEM : 0;
     }
-    for (ssize_t n; !err && (n = getline(&line, &room, file)) > 0;) {
-        while (n && isspace((uint8_t)line[n - 1]))
-            line[--n] = 0;
-        if (!n || n > 8192)
-            continue;
-        if (!is_token) {
-            err = strchr(line, ':') ? add_header(list, line) : -EIO;
-            if (err)
-                snprintf(why, n_why, "%s: a line is not `Name: value`", path);
-            continue;
-        }
-        if (!strncasecmp(line, "Basic ", 6) || !strncasecmp(line, "Bearer ", 7)) {
-            snprintf(header, sizeof header, "Authorization: %s", line);
-            err = add_header(list, header);
-        } else if (strchr(line, ':')) {
-            curl_easy_setopt(h->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-            err = curl_easy_setopt(h->curl, CURLOPT_USERPWD, line) ? -ENOMEM : 0;
-        } else {
-            snprintf(header, sizeof header, "Authorization: Bearer %s", line);
-            err = add_header(list, header);
-        }
-        break;
-    }
-    free(line);
-    fclose(file);
-    return err;
+    curl_easy_setopt(to->http->curl, CURLOPT_USERPWD, NULL);
+    snprintf(header, sizeof header, "Authorization: %s%s", has_scheme ? "" : "Bearer ", line);
+    return add_header(to->list, header);
 }
 
 static int add_headers(struct dp_push_http *h, struct curl_slist **list, struct dp_push_reply *reply)
@@ -179,10 +164,11 @@ static int add_headers(struct dp_push_http *h, struct curl_slist **list, struct 
     err = err ? err : add_header(list, line);
     if (!err && h->body->is_gzipped)
         err = add_header(list, "Content-Encoding: gzip");
+    struct adding to = {h, list};
     if (!err && h->options.header_file)
-        err = add_file(h, list, h->options.header_file, false, reply->why, sizeof reply->why);
+        err = dp_push_headers_read(h->options.header_file, add_given, &to, reply->why, sizeof reply->why);
     if (!err && h->options.token_file)
-        err = add_file(h, list, h->options.token_file, true, reply->why, sizeof reply->why);
+        err = dp_push_headers_token(h->options.token_file, add_token, &to, reply->why, sizeof reply->why);
     return err;
 }
 
@@ -206,13 +192,16 @@ static void judge(struct dp_push_http *h, const struct dp_push_target *target, C
     reply->retry_after_s = retry_after;
     if (reply->status >= 200) {
         reply->verdict = of_status(reply->status);
+        struct dp_push_words words = {(const char *)h->reply.at, h->reply.n}, why;
         int64_t n_rejected =
-            reply->verdict == DP_PUSH_TAKEN ? dp_push_body_rejected(target, h->reply.at, h->reply.n) : 0;
-        if (n_rejected)
+            reply->verdict == DP_PUSH_TAKEN ? dp_push_body_rejected(target, h->reply.at, h->reply.n, &why) : 0;
+        if (n_rejected) {
             reply->verdict = DP_PUSH_NEVER;
-        size_t n_text = h->reply.n < 200 ? h->reply.n : 200;
-        snprintf(reply->why, sizeof reply->why, "status %ld%s%.*s", reply->status, n_text ? ": " : "",
-                 n_rejected ? 0 : (int)n_text, n_text ? (const char *)h->reply.at : "");
+            words = why;
+        }
+        int n_words = words.n_bytes < 200 ? (int)words.n_bytes : 200;
+        snprintf(reply->why, sizeof reply->why, "status %ld%s%s%.*s", reply->status,
+                 n_rejected ? ", but it rejected profiles" : "", n_words ? ": " : "", n_words, n_words ? words.at : "");
         return;
     }
     bool is_complete = h->n_given == h->body->bytes.n && (size_t)n_sent >= h->body->bytes.n;

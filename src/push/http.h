@@ -34,7 +34,7 @@ void dp_push_http_free(struct dp_push_http *);
 
 /*
  * Sends the body. leaving is called once, before the last bytes leave; if it returns an error, they do not. Returns 0
- * with *reply filled in; or leaving's error; or -EIO with reply->why: a file of the options cannot be read.
+ * with *reply filled in; or leaving's error; or -EIO with reply->why: a file of the options cannot be used.
  */
 typedef int (*dp_push_leaving_fn)(void *ctx);
 int dp_push_http_send(struct dp_push_http *, const struct dp_push_target *, const struct dp_push_body *,

@@ -119,7 +119,8 @@ int dp_push_tags_of_file(struct dp_push_tags *tags, const struct dp_push_tags *g
     err = err ? err : put(tags, "process.pid", 11, pid, file->n_process - file->n_program - 1);
     err = err ? err : put(tags, "host.name", 9, host, strlen(host));
     for (size_t i = 0; i < given->n && !err; i++)
-        err = put(tags, given->at[i].key, strlen(given->at[i].key), given->at[i].value, strlen(given->at[i].value));
+        if (*given->at[i].value || strcmp(given->at[i].key, "service.name")) /* an empty name of a service is none */
+            err = put(tags, given->at[i].key, strlen(given->at[i].key), given->at[i].value, strlen(given->at[i].value));
     size_t n = 0;
     for (size_t i = 0; i < tags->n; i++) { /* an empty value removes the tag */
         struct dp_push_tag tag = tags->at[i];

@@ -2,6 +2,8 @@
 /* push/target.c - parses the URL of a receiver, and knows each receiver's path and limits. */
 #include "push/target.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,11 +61,11 @@ int dp_push_target_parse(struct dp_push_target *target, const char *url, char *w
         host = url + n + is_tls;
         host = strncmp(host, "://", 3) ? NULL : host + 3;
     }
-    if (!host || !*host || *host == '/' || *host == ':') {
+    size_t n = host ? strlen(host) : 0, n_authority = host ? strcspn(host, "/") : 0;
+    if (!n_authority) {
         snprintf(why, n_why, "%s: %s", url, allowed);
         return -EINVAL;
     }
-    size_t n = strlen(host), n_authority = strcspn(host, "/");
     if (memchr(host, '@', n_authority)) {
         snprintf(why, n_why, "a URL with a password can be read by all users of the machine: --token FILE");
         return -EINVAL;
@@ -73,6 +75,10 @@ int dp_push_target_parse(struct dp_push_target *target, const char *url, char *w
             snprintf(why, n_why, "%s: only a host, a port and a path may follow ://", url);
             return -EINVAL;
         }
+    if (!dp_text_is_authority(host, n_authority)) {
+        snprintf(why, n_why, "%s: behind :// comes HOST, HOST:PORT or [IPv6]:PORT, with a port from 1 to 65535", url);
+        return -EINVAL;
+    }
     while (n > n_authority && host[n - 1] == '/')
         n--;
     target->protocol = receiver->protocol;

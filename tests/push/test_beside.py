@@ -160,7 +160,7 @@ class Beside(Pushing):
             self.assert_arrived(receiver)
 
     def test_wrong_settings_are_refused_before_the_program_starts(self):
-        for conf, why in (('push=http://x', 'pyroscope+http://HOST:PORT'), ('push=otlp+http://me:secret@x', 'HOST'),
+        for conf, why in (('push=http://x', 'pyroscope+http://HOST:PORT'), ('push=otlp+http://x:65536', 'HOST:PORT'), ('push=otlp+http://me:secret@x', 'HOST'),
                           ('push=otlp+http://x,out=none', 'needs out=DIR'), ('push=otlp+http://x,out=%p', 'without %e and %p'),
                           ('push=otlp+http://x,out=/nowhere/at/all', 'No such file')):
             with self.subTest(conf):

@@ -45,7 +45,18 @@ class Send(Pushing):
         self.write(1)
         with Receiver() as receiver:
             receiver.reply_body = b'\x0a\x06\x08\x04\x12\x02no'  # partial_success {rejected_profiles: 4, error_message: no}
-            self.assertIn('0 files accepted, 0 perhaps delivered, 1 refused', self.push(receiver.url('otlp'), status=1))
+            said = self.push(receiver.url('otlp'), status=1)
+            self.assertIn('0 files accepted, 0 perhaps delivered, 1 refused', said)
+            self.assertIn(': status 200, but it rejected profiles: no\n', said)
+            for seq, body in enumerate((b'\x0a\x06\x12\x02no\x08\x04', b'\x18\x07\x0a\x02\x08\x04',  # in any order, behind unknown fields
+                                        b'\x1d1234\x2112345678\x0a\x09\x1a\x05other\x08\x01'), 2):
+                self.write(seq)
+                receiver.reply_body = body
+                self.assertIn('1 refused', self.push(receiver.url('otlp'), status=1))
+            for seq, body in enumerate((b'\x0a\x04\x12\x02no', b'\x0a\x7f\x08\x04', b'\xff\xff\xff', b'\x0b\x08\x04'), 5):  # a warning; no such messages
+                self.write(seq)
+                receiver.reply_body = body
+                self.assertEqual(self.push(receiver.url('otlp')), '')
 
     def test_plain_pprof_is_the_unchanged_file(self):
         path = self.write(1)
@@ -113,6 +124,38 @@ class Send(Pushing):
             self.write(4)
             self.push(receiver.url('pyroscope'), DELTAPROF_PUSH_TOKEN=file('token', 'named'))
             self.assertEqual(receiver.taken[-1].headers['authorization'], 'Bearer named')
+
+    def test_a_file_of_headers_that_cannot_be_sent_as_it_is_sends_nothing(self):
+        self.write(1)
+        path = os.path.join(self.scratch.name, 'file')
+        os.mkfifo(path + '.fifo')
+        with Receiver() as receiver:
+            for option, text, why in (('--token', b'', 'no token in it'), ('--token', b'a\0b\n', 'line 1 has a control character'),
+                                      ('--token', b'a\rX-B: c\n', 'line 1 has a control character'),
+                                      ('--token', b'\n' + b'x' * 8193, 'line 2 is longer than 8192 bytes'),
+                                      ('--token', None, 'not a regular file'), ('--header', None, 'not a regular file'),
+                                      ('--header', b'', 'no header in it'), ('--header', b'X-Scope-OrgID: 1\nno header\n', 'line 2 is not `Name: value`'),
+                                      ('--header', b' X-A: folded\n', 'line 1 is not `Name: value`'), ('--header', b'X-Scope-OrgID: \n', 'line 1 has no value'),
+                                      ('--header', b'content-length: 5\n', 'line 1 names a header that push sets itself'),
+                                      ('--header', b'X-A: ' + b'x' * 8192, 'line 1 is longer than 8192 bytes')):
+                with self.subTest((option, text)):
+                    with open(path, 'wb') as f:
+                        f.write(text or b'')
+                    said = self.push(receiver.url('pyroscope'), '--wait', '20ms', option, path + ('.fifo' if text is None else ''), status=1)
+                    self.assertIn(path + ('.fifo' if text is None else '') + ': ' + why, said)
+                    self.assertIn('1 waiting', said)
+                    self.assertEqual(receiver.n_requests, 0)
+            with open(path, 'wb') as f:
+                f.write(b'X' * 8192 + b'\r\n')
+            self.push(receiver.url('pyroscope'), '--token', path)
+            self.assertEqual(receiver.taken[-1].headers['authorization'], 'Bearer ' + 'X' * 8192)
+
+    def test_an_empty_name_of_a_service_is_none(self):
+        with Receiver() as receiver:
+            for seq, options in enumerate((['--service', ''], ['--tag', 'service='], ['--tag', 'service.name=']), 1):
+                self.write(seq)
+                self.push(receiver.url('pyroscope'), *options)
+                self.assertEqual(receiver.taken[-1].labels['service_name'], 'server')
 
     def test_a_profile_too_large_for_the_receiver_is_cut_by_rows(self):
         for seq, rows in enumerate(([(['leaf', 'main'], [1, i, 2, i], {'n': i + 1}) for i in range(16500)],
@@ -299,6 +342,9 @@ class Send(Pushing):
     def test_wrong_usage_is_one_line_and_status_2(self):
         for arguments, why in (([], 'no DIR given'), ([self.dir], 'no --to URL given'), ([self.dir, '--to', 'http://x'], 'a receiver is'),
                                ([self.dir, '--to', 'otlp+http://me:secret@x'], '--token FILE'),
+                               ([self.dir, '--to', 'otlp+http://x:99999'], 'a port from 1 to 65535'),
+                               ([self.dir, '--to', 'otlp+http://x:0'], 'a port from 1 to 65535'),
+                               ([self.dir, '--to', 'otlp+https://[::1/'], '[IPv6]:PORT'),
                                ([self.dir, '--to', 'otlp+http://x', '--tag', 'x'], 'KEY=VALUE'),
                                ([self.dir, '--to', 'otlp+http://x', '--token', '/nowhere'], '/nowhere'),
                                ([self.dir, '--to', 'otlp+http://x', '--wait', 'x'], 'a time'),
