@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* base/clock.h - reads clocks in nanoseconds; vDSO calls, allowed in hooks. */
+/*
+ * base/clock.h - reads clocks in nanoseconds, as the kernel tells them. clock_gettime is not called: a program or
+ * another preloaded library may have one of its own, which tells another time, or waits for a lock. Allowed in hooks.
+ */
 #pragma once
 
 #include "base/atomic.h"
@@ -16,12 +19,7 @@ extern struct dp_clocks {
 /* To be called before a thread's time stamp counter is trapped. For the life of the process. */
 void dp_clock_avoid_counter(void);
 
-static inline int64_t dp_clock_read(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+int64_t dp_clock_read(clockid_t id);
 
 /* CLOCK_MONOTONIC: for waits and durations. */
 static inline int64_t dp_clock_ns(void)

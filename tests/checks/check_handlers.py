@@ -24,7 +24,7 @@ CORE, PRELOAD, INCLUDE = sys.argv[-3:]
 SAFE = set('''
 bcmp memchr memcmp memcpy memmove memset stpcpy stpncpy strchr strchrnul strcmp strcpy strcspn strlen strncmp strncpy strnlen
 strrchr strspn strstr strerrorname_np __memcpy_chk __strcpy_chk __stack_chk_fail __errno_location malloc_usable_size
-__libc_single_threaded __libc_stack_end _dl_find_object getauxval clock_gettime getpid getppid geteuid gettid sched_getcpu sched_yield
+__libc_single_threaded __libc_stack_end _dl_find_object getauxval getpid getppid geteuid gettid sched_getcpu sched_yield
 syscall uname access chdir close fcntl64 fstat64 fstatat64 isatty linkat lseek64 madvise mincore mkdir mmap64 mremap munmap open64 openat64 poll
 pread64 read readlink renameat2 stat64 unlink unlinkat write
 pthread_getspecific pthread_self pthread_setspecific pthread_sigmask pthread_testcancel raise sigaction sigaddset sigdelset sigemptyset sigfillset
@@ -77,6 +77,7 @@ POINTERS = {
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
     r'dp_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
+    r'dp_clock_read|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'dp_onstack_call': [],  # the callers take the address
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RECORD_MAY_CALL = set('''
 _GLOBAL_OFFSET_TABLE_ __errno_location __libc_single_threaded __stack_chk_fail
 bcmp memchr memcmp memcpy memmove memset strcmp strlen strncmp strnlen
-clock_gettime getauxval getpid gettid madvise sched_getcpu sched_yield syscall
+getauxval getpid gettid madvise sched_getcpu sched_yield syscall
 _dl_find_object __divti3 __udivti3
 pthread_self pthread_key_create pthread_key_delete pthread_getspecific pthread_setspecific
 '''.split())  # the key is made at init and is one of the first 32, which live in the thread itself
