@@ -2,6 +2,7 @@
 """The two lock profiles are compared with the programs' own measurements; the programs behave as without the
 profiler."""
 import os
+import time
 
 import reader
 from harness import main, profiles, run, same, victim
@@ -148,6 +149,16 @@ def that_a_process_without_threads_has_no_lock_profile():
 def that_no_thread_is_made_inside_the_programs_own_malloc():
     r = same([victim('own_malloc')], ALL.replace('100ms', '20ms'))
     assert r.stdout == 'done\n' and profiles(r, kind='mutex')
+
+
+def that_a_clock_of_the_programs_own_is_not_asked():
+    """It locks, so a hook of the lock would enter itself; and it tells a time that is years ahead."""
+    r = same([victim('own_clock')], ALL)
+    assert r.stdout == 'done\n'
+    waits = [s for p in profiles(r, kind='block') for s in p.samples if 'asks_for_the_time' in s.names]
+    assert sum(s.values['contentions'] for s in waits) == 3, waits
+    for profile in profiles(r):
+        assert abs(profile.time_ns / 1e9 - time.time()) < 86400, profile.time_ns
 
 
 def that_rates_switch_the_kinds_off():
