@@ -225,7 +225,7 @@ void *dp_mem_map_shared(size_t n_bytes)
     return p;
 }
 
-void dp_mem_reserve(size_t n_bytes)
+int dp_mem_reserve(size_t n_bytes)
 {
     int saved = errno;
     reserved.left = pages(n_bytes);
@@ -233,6 +233,7 @@ void dp_mem_reserve(size_t n_bytes)
     if (!reserved.at)
         reserved.left = 0;
     errno = saved;
+    return reserved.at ? 0 : -ENOMEM;
 }
 
 void *dp_mem_table(size_t n_bytes)

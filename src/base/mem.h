@@ -31,11 +31,11 @@ void dp_mem_fill(size_t n_bytes);
 void *dp_mem_map_unused(size_t n_bytes);
 
 /*
- * For memory that is mapped at start and never unmapped. reserve takes address space for n_bytes with two system calls.
- * table cuts pieces of whole pages from it, counted and zeroed as by map; a piece that does not fit is mapped by
- * itself. Context: init, one thread.
+ * For memory that is mapped at start and never unmapped. reserve takes address space for n_bytes with two system calls;
+ * -ENOMEM: the kernel refused it. table cuts pieces of whole pages from it, counted and zeroed as by map; a piece that
+ * does not fit is mapped by itself. Context: init, one thread.
  */
-void dp_mem_reserve(size_t n_bytes);
+int dp_mem_reserve(size_t n_bytes);
 void *dp_mem_table(size_t n_bytes);
 
 /* A table that may grow: address space for most_bytes, of which n_bytes are charged now. Context: init, one thread. */

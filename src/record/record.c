@@ -42,8 +42,9 @@ int dp_record_init(const struct dp_config *conf)
     int err = 0;
     /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
     enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
-    dp_mem_reserve(floor + spare);
-    if ((err = dp_frames_init(floor / 100 * 7)) || (err = dp_functions_init(floor / 100 * 3)) ||
+    /* All or nothing: of tables that were mapped one by one, a start that fails half way would keep the first. */
+    if ((err = dp_mem_reserve(floor + spare)) || (err = dp_frames_init(floor / 100 * 7)) ||
+        (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 7)) ||
         (err = dp_table_init(floor / 100 * 51, spare)) || (err = dp_live_blocks_init(floor / 100 * 26, births)))

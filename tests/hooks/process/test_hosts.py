@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import reader
-from harness import BUILD, PRELOAD, Run, environment, main, new_directory, profiles, run, same, victim
+from harness import BUILD, PRELOAD, Run, both, environment, main, new_directory, profiles, run, same, victim
 
 
 def that_a_sanitized_program_is_left_alone():
@@ -42,6 +42,17 @@ def libgcc():
     ctypes.CDLL('libgcc_s.so.1')
     with open('/proc/self/maps') as maps:
         return next(line.split()[-1] for line in maps if 'libgcc_s' in line)
+
+
+def that_a_start_that_fails_keeps_no_memory():
+    """The limit has no room for the tables. What is left is for the program, but for the libraries' own variables."""
+    def data_kb(r):
+        return int(re.search(r'VmData:\s+(\d+) kB', r.stdout).group(1))
+    for kb in (2000, 4000, 8000, 16000):
+        argv = ['sh', '-c', f'ulimit -d {kb}; exec cat /proc/self/status']
+        without, r = both(argv, 'heap_rate=1')
+        assert r.status == 0 and 'cannot start: ENOMEM' in r.stderr, (kb, r.status, r.stderr)
+        assert data_kb(r) < data_kb(without) + 1500, (kb, data_kb(r), data_kb(without))
 
 
 def that_a_bare_chroot_runs_as_without_the_profiler():
