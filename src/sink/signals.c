@@ -143,6 +143,7 @@ static void say_whose(int sig, uintptr_t pc)
            "symbolize=none avoids most of the code that can crash",
            sig, file, (unsigned long long)offset);
     dp_log_bypass(false);
+    (void)!chdir("/proc/self/cwd"); /* a core file belongs into the program's directory; agent.c has another one */
 }
 
 /*

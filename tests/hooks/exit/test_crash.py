@@ -2,11 +2,12 @@
 """Programs that crash end as without the profiler, and the last profile is written."""
 import os
 import re
+import resource
 import shutil
 import signal
 
 import reader
-from harness import HOOKS, both, main, profiles, run, same, victim
+from harness import HOOKS, both, main, new_directory, profiles, run, same, victim
 
 WITH_AND_WITHOUT_AGENT = ('heap_rate=1,interval=0', 'heap_rate=1,interval=5ms')
 SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGXCPU, signal.SIGSYS)
@@ -110,6 +111,19 @@ def that_a_crash_of_the_background_thread_says_so():
     assert r.status == -signal.SIGSEGV, (r.status, r.stderr)
     assert r.stderr.count('the profiler itself crashed, signal 11, code ') == 1 and 'libbreaks' in r.stderr, r.stderr
     assert r.stderr.count('the last one of kind heap is lost') == 1, r.stderr
+
+
+def that_a_core_file_of_the_background_thread_is_where_the_programs_would_be():
+    with open('/proc/sys/kernel/core_pattern') as f:
+        elsewhere = f.read()[0] in '|/'
+    if elsewhere or resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        print('    core files go elsewhere here')
+        return
+    directory = new_directory()
+    r = run(['sh', '-c', 'ulimit -c unlimited; exec "$0" leave exit', victim('exit')], 'heap_rate=1,interval=5ms,exe=*exit',
+            behind=[os.path.join(HOOKS, 'libbreaks.so')], cwd=directory)
+    assert r.status == -signal.SIGSEGV and 'the profiler itself crashed' in r.stderr, (r.status, r.stderr)
+    assert len(os.listdir(directory)) == 1, os.listdir(directory)
 
 
 def that_a_signal_to_the_process_is_not_taken_by_the_background_thread():
