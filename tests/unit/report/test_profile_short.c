@@ -93,6 +93,21 @@ static void the_smallest_rows_are_summed_up(void **state)
     assert_true(n_short >= 2 && n_written > n_short);
 }
 
+/* It may be too little for rows of an unusual size. */
+static void rows_stay_in_order_where_memory_suffices_for_usual_ones(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    allocate_all();
+    assert_int_equal(write_with(c, N * 2048 / 2), 0);
+    assert_int_equal(said.n_rows, N);
+    for (size_t i = 0; i < 2048; i++)
+        assert_true(row_of(&said, PC(20000 + i)) == &said.rows[i]);
+    assert_int_equal(dp_consumer_commit(c), 0);
+    release_all();
+    write_and_commit(c);
+    dp_consumer_free(c);
+}
+
 static void what_was_summed_up_and_dropped_comes_again(void **state)
 {
     struct dp_consumer *c = new_consumer();
@@ -117,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_rows_are_summed_up),
+        cmocka_unit_test(rows_stay_in_order_where_memory_suffices_for_usual_ones),
         cmocka_unit_test(what_was_summed_up_and_dropped_comes_again),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
