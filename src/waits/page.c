@@ -66,10 +66,13 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
         return say(p, ", held by %u reader%s", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
     if (!holder.tid)
         return 0;
+    bool is_circle = dp_waits_circle(&p->waits, wait, members, 1);
+    if (holder.tid == wait->tid && !is_circle)
+        return say(p, ", which it has got");
     int err = say(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
     if (err || holder.ended)
         return err ? err : say(p, ", which has ended");
-    if (dp_waits_circle(&p->waits, wait, members, 1))
+    if (is_circle)
         return say(p, ": a deadlock");
     return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? say(p, ", which waits, too") : 0;
 }

@@ -38,6 +38,19 @@ def that_a_deadlock_is_named():
     assert ' s for cond 0x' in paragraphs['is_idle'] and 'held' not in paragraphs['is_idle'], text
 
 
+def that_a_wait_that_just_ended_is_no_deadlock():
+    """A thread has got its lock a moment before its wait is over: the lock's owner is then the thread that waits."""
+    texts = []
+
+    def told(port, out):
+        texts.extend(waits(port) for _ in range(50))
+        return sum(text.count(' s for mutex 0x') for text in texts) > 1000
+    waiting('busy', told, 'interval=1h,block_rate=1ns')
+    text = '\n'.join(texts)
+    assert 'holds_for_a_moment' in text and ', held by thread ' in text, text[:1000]
+    assert 'itself' not in text and 'deadlock' not in text, [line for line in text.splitlines() if 'itself' in line]
+
+
 def that_a_function_that_jumped_to_the_lock_is_in_the_stack():
     def told(port, out):
         text = waits(port)

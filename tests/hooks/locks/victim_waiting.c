@@ -5,6 +5,7 @@
  *     victim_waiting deadlock    two threads each wait for the mutex that the other one holds, one for a condition
  *     victim_waiting once        one waits for a mutex that main holds; it prints how many ns its call took
  *     victim_waiting jump        as once, in a function that has jumped to pthread_mutex_lock; it prints nothing
+ *     victim_waiting busy        four lock a mutex again and again, and hold it for a moment
  *     victim_waiting many N      N threads begin at once to wait for a mutex that main holds
  *
  * and ones that end by themselves:
@@ -190,9 +191,28 @@ static void wait_with(int n)
     free(threads);
 }
 
+__attribute__((noinline)) void *holds_for_a_moment(void *unused)
+{
+    struct timespec moment = {0, 100000};
+    for (;;) {
+        pthread_mutex_lock(&first);
+        nanosleep(&moment, NULL);
+        pthread_mutex_unlock(&first);
+    }
+    return unused;
+}
+
 int main(int argc, char **argv)
 {
-    pthread_t threads[3];
+    pthread_t threads[4];
+    if (argc > 1 && !strcmp(argv[1], "busy")) {
+        for (int i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, holds_for_a_moment, NULL);
+        char end;
+        while (read(0, &end, 1) > 0)
+            ;
+        exit(0);
+    }
     if (argc > 2 && !strcmp(argv[1], "many")) {
         wait_with(atoi(argv[2]));
         return 0;
