@@ -32,7 +32,7 @@ static const char about[] =
     "  --limit BYTES the largest size of IN after decompression (k M G; default 1G)\n"
     "\n"
     "Folded stacks and speedscope have no labels and addresses, so these are lost. OTLP keeps everything\n"
-    "but the pairs of waiters and holders.\n";
+    "but the pairs of waiters and holders. In speedscope, negative values are left out.\n";
 
 enum format { PPROF, OTLP, FOLDED, SPEEDSCOPE, N_FORMATS };
 static const char *const formats[N_FORMATS] = {"pprof", "otlp", "folded", "speedscope"};

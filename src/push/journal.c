@@ -16,7 +16,7 @@
  *     aside SINCE TRIED N WHY      the unit is set aside since that Unix time, was last tried at that one, and N files
  *                                  had been accepted when it was set aside
  *     again ID                     the unit, which was set aside, is under way again
- *     missed STAMP SEQ N           N ticks below SEQ were deleted unseen
+ *     missed STAMP SEQ N           N files of ticks below SEQ were deleted unseen
  *     mended                       files that broken lines before here may have settled were settled
  *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction; then come the units that are set aside
  *

@@ -97,8 +97,8 @@ int dp_push_journal_undo(struct dp_push_journal *); /* no part was delivered: th
 int dp_push_journal_gone(struct dp_push_journal *, const char *key); /* a file was deleted before it was sent */
 /* Notes that all files which broken lines may have settled are settled now. */
 int dp_push_journal_mended(struct dp_push_journal *);
-/* Notes ticks that were deleted before any of their files was seen. */
-int dp_push_journal_missed(struct dp_push_journal *, uint64_t stamp, unsigned long long seq, uint64_t n_ticks);
+/* Notes the files of ticks below seq, which were deleted before any of them was seen. */
+int dp_push_journal_missed(struct dp_push_journal *, uint64_t stamp, unsigned long long seq, uint64_t n_files);
 
 /*
  * Sets the unit under way aside. It keeps the parts that were settled. why: how the receiver failed. now_ns is of

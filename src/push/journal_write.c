@@ -177,12 +177,12 @@ int dp_push_journal_mended(struct dp_push_journal *j)
     return err;
 }
 
-int dp_push_journal_missed(struct dp_push_journal *j, uint64_t stamp, unsigned long long seq, uint64_t n_ticks)
+int dp_push_journal_missed(struct dp_push_journal *j, uint64_t stamp, unsigned long long seq, uint64_t n_files)
 {
-    int err = dp_push_journal_line(j, "missed %" PRIx64 " %llu %llu", stamp, seq, (unsigned long long)n_ticks);
+    int err = dp_push_journal_line(j, "missed %" PRIx64 " %llu %llu", stamp, seq, (unsigned long long)n_files);
     if (err)
         return err;
-    j->counts[DP_PUSH_GONE] += n_ticks;
+    j->counts[DP_PUSH_GONE] += n_files;
     return dp_push_journal_note_seq(j, stamp, seq - 1);
 }
 

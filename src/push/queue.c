@@ -216,20 +216,24 @@ static int count_gone(struct dp_push_queue *q, const struct dp_push_queue *now)
 }
 
 /*
- * Counts the ticks between the highest SEQ that was settled and the lowest above it that exists, process by process:
- * files of a process stand together.
+ * Counts the files of the ticks between the highest SEQ that was settled and the lowest above it that exists, process
+ * by process: files of a process stand together. A tick that was deleted unseen had as many files as the next one.
  */
 static int count_gaps(struct dp_push_queue *q)
 {
     int err = 0;
     for (size_t i = 0, end; i < q->files.n && !err; i = end) {
         uint64_t stamp = q->files.at[i].stamp;
-        unsigned long long seen = dp_push_journal_seen(&q->journal, stamp), lowest = 0;
-        for (end = i; end < q->files.n && q->files.at[end].stamp == stamp; end++)
-            if (q->files.at[end].seq > seen && (!lowest || q->files.at[end].seq < lowest))
-                lowest = q->files.at[end].seq;
+        unsigned long long seen = dp_push_journal_seen(&q->journal, stamp), lowest = 0, n_files = 0;
+        for (end = i; end < q->files.n && q->files.at[end].stamp == stamp; end++) {
+            unsigned long long seq = q->files.at[end].seq;
+            if (seq > seen && (!lowest || seq <= lowest)) {
+                n_files = seq == lowest ? n_files + 1 : 1;
+                lowest = seq;
+            }
+        }
         if (seen && lowest > seen + 1)
-            err = dp_push_journal_missed(&q->journal, stamp, lowest, lowest - seen - 1);
+            err = dp_push_journal_missed(&q->journal, stamp, lowest, (lowest - seen - 1) * n_files);
     }
     return err;
 }
@@ -280,7 +284,7 @@ int dp_push_queue_scan(struct dp_push_queue *q)
         q->n_pending += !q->files.at[i].is_settled;
     if (q->only_reads)
         return 0;
-    err = count_gaps(q);
+    err = q->n_failed ? 0 : count_gaps(q); /* a file that cannot be read may stand in the gap */
     return err ? err : dp_push_journal_compact(&q->journal, exists, q);
 }
 

@@ -23,20 +23,24 @@ class Files(Pushing):
             f.write(call)
         os.rename(self.failing + '.tmp', self.failing)
 
+    @staticmethod
+    def end(pusher):
+        pusher.send_signal(signal.SIGTERM)
+        return pusher.wait(timeout=60)
+
     def start(self, receiver):
         """A pusher for which the call in the file `failing` fails as long as that file exists."""
         log = os.path.join(self.scratch.name, 'log')
         pusher = subprocess.Popen(self.command(receiver.url('pyroscope'), '--log', log),
                                   env=self.environment(LD_PRELOAD=os.environ['FAILING_FILES'], FAILING=self.failing))
-        self.addCleanup(pusher.wait)
-        self.addCleanup(pusher.send_signal, signal.SIGTERM)
+        self.addCleanup(self.end, pusher)
 
         def said():
             if not os.path.exists(log):
                 return ''
             with open(log) as f:
                 return f.read()
-        return said
+        return pusher, said
 
     def test_with_any_limit_of_descriptors_the_status_is_0_only_if_all_arrived(self):
         self.write(1)
@@ -56,7 +60,7 @@ class Files(Pushing):
     def test_a_directory_that_is_read_in_part_has_no_deleted_files(self):
         with Receiver() as receiver:
             receiver.plan = ['429 Retry-After: 2']
-            said = self.start(receiver)
+            pusher, said = self.start(receiver)
             for seq in 1, 2, 3, 4:
                 self.write(seq)
             self.wait_until(lambda: 'status 429' in said())
@@ -66,22 +70,23 @@ class Files(Pushing):
             os.unlink(self.failing)
             self.wait_until(lambda: len(receiver.taken) == 5)
             self.assert_arrived(receiver, ['heap'])
+            self.assertEqual(self.end(pusher), 0, said())
 
-    def test_a_file_without_a_status_is_not_deleted(self):
+    def test_a_file_that_cannot_be_read_is_not_deleted(self):
         with Receiver() as receiver:
-            receiver.plan = ['429 Retry-After: 2']
-            said = self.start(receiver)
-            self.write(1)
-            self.wait_until(lambda: 'status 429' in said())
             self.break_call('fstatat server.7.0002.heap.pb.gz')
+            pusher, said = self.start(receiver)
+            self.write(1)
+            self.wait_until(lambda: len(receiver.taken) == 1)
             self.write(2)
             self.wait_until(lambda: '1 profiles cannot be read: Input/output error; trying again' in said())
-            os.unlink(self.failing)
+            self.write(3)
             self.wait_until(lambda: len(receiver.taken) == 2)
-            self.break_call('fstatat server.7.0003.heap.pb.gz')
-            os.unlink(self.write(3))  # created and deleted while it could not be read
-            self.write(4)
+            os.unlink(self.failing)
             self.wait_until(lambda: len(receiver.taken) == 3)
+            self.assert_arrived(receiver, ['heap'])
+            self.assertEqual(self.end(pusher), 0, said())
+            self.assertNotIn('deleted before they were sent', said())
 
     def test_a_directory_that_is_named_twice_is_sent_once(self):
         self.write(1)
@@ -94,9 +99,10 @@ class Files(Pushing):
             self.assert_arrived(receiver, ['heap'])
 
     def test_a_journal_that_cannot_be_opened_is_named(self):
+        self.write(1)
         with Receiver() as receiver:
             self.push(receiver.url('pyroscope'))
-            [journal] = [os.path.join(self.dir, name) for name in os.listdir(self.dir)]
+            [journal] = [os.path.join(self.dir, name) for name in os.listdir(self.dir) if name.startswith('.push.')]
             os.unlink(journal)
             os.mkdir(journal)
             self.assertEqual(self.push(receiver.url('pyroscope'), status=1), 'deltaprof push: %s: Is a directory\n' % journal)

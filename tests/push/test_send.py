@@ -257,6 +257,9 @@ class Send(Pushing):
             for seq in 6, 7:  # 3 to 5 were deleted meanwhile
                 self.write(seq)
             self.assertIn('2 files accepted, 0 perhaps delivered, 0 refused, 3 deleted', self.push(receiver.url('pyroscope'), status=1))
+            self.write(9)
+            self.write(9, 'block')  # so that tick 8 had two files as well
+            self.assertIn('2 files accepted, 0 perhaps delivered, 0 refused, 2 deleted', self.push(receiver.url('pyroscope'), status=1))
             self.assertEqual(self.push(receiver.url('pyroscope')), '')
 
     def test_other_files_are_left_alone_and_broken_ones_are_named(self):
