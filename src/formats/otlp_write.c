@@ -4,7 +4,8 @@
  * samples in the same order, over one dictionary (otlp_dictionary.c).
  *
  * If each row has the label end_timestamp_ns, the rows are events: those with the same stack and other labels become
- * one Sample with a value and a timestamp for each.
+ * one Sample with a value and a timestamp for each. An event is only in the Profiles of types of which it has a value:
+ * an allocation has no delay, and nine bytes for each zero would be most of the file.
  */
 #include "formats/otlp_writer.h"
 
@@ -136,11 +137,13 @@ static void put_sample(struct writer *w, struct dp_formats_bytes *to, size_t fir
         int64_t value = p->values[w->rows.at[i].row * n_types + p->first_type + type];
         uint64_t time_ns = htole64(w->rows.at[i].time_ns);
         sum += value;
-        if (w->are_events) {
+        if (w->are_events && value) {
             put_varint(values, (uint64_t)value);
             put_raw(times, &time_ns, sizeof time_ns);
         }
     }
+    if (w->are_events && !times->n)
+        return;
     if (!w->are_events)
         put_varint(values, (uint64_t)sum);
     put_message(sample, SAMPLE_VALUES, values);

@@ -105,6 +105,16 @@ class Convert(Case):
         self.assertEqual(otlp.rows(message), by_names(path))
         self.assertEqual(by_names(self.convert(out, 'back.pb.gz')), by_names(path))
 
+    def test_an_event_is_in_the_profiles_of_its_values(self):
+        """An allocation has no delay: its zeros are not written, and come back as zeros."""
+        rows = [(['f'], [1, 0] if i % 3 else [0, i], {'end_timestamp_ns': 10**18 + i}) for i in range(1, 31)]
+        path = self.file('in.pb.gz', rows, [('alloc_objects', 'count'), ('delay', 'nanoseconds')])
+        out = self.convert(path, 'out.otlp')
+        message = otlp.load(self.bytes_of(out))
+        values = [[v for s in p.samples for v in s.values] for p in otlp.profiles(message)]
+        self.assertEqual(values, [[1] * 20, list(range(3, 31, 3))])
+        self.assertEqual(by_names(self.convert(out, 'back.pb.gz')), by_names(path))
+
     def test_merge_and_diff_keep_events_apart(self):
         one, two = ([(['f'], [1, 5], {'end_timestamp_ns': t, 'thread id': 3}) for t in times] for times in ([10, 20], [20, 30]))
         kinds = [('contentions', 'count'), ('delay', 'nanoseconds')]
