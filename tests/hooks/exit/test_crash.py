@@ -120,8 +120,11 @@ def that_a_core_file_of_the_background_thread_is_where_the_programs_would_be():
         print('    core files go elsewhere here')
         return
     directory = new_directory()
-    r = run(['sh', '-c', 'ulimit -c unlimited; exec "$0" leave exit', victim('exit')], 'heap_rate=1,interval=5ms,exe=*exit',
-            behind=[os.path.join(HOOKS, 'libbreaks.so')], cwd=directory)
+    never, open_end = os.pipe()  # the program waits for it, so only the background thread writes profiles
+    r = run(['sh', '-c', 'ulimit -c unlimited; exec "$0" deadlock', victim('waiting')], 'heap_rate=1,interval=5ms,exe=*waiting',
+            behind=[os.path.join(HOOKS, 'libbreaks.so')], cwd=directory, stdin=never)
+    os.close(never)
+    os.close(open_end)
     assert r.status == -signal.SIGSEGV and 'the profiler itself crashed' in r.stderr, (r.status, r.stderr)
     assert len(os.listdir(directory)) == 1, os.listdir(directory)
 
