@@ -24,7 +24,7 @@ def step(bodies, dt):
         for k in range(3):
             at[k] += dt * speed[k]
 bodies = [([i * 1.1, i * 0.7, i * 0.3], [0.1 * i, 0.0, 0.2], 1.0 + i) for i in range(5)]
-for _ in range(80000):
+for _ in range(160000):
     step(bodies, 0.001)
 ''',
     'objects': '''
@@ -36,20 +36,20 @@ def tree(depth):
 def count(node):
     return 1 + count(node.left) + count(node.right) if node else 0
 kept = [tree(10) for _ in range(20)]
-for i in range(1500):
+for i in range(3600):
     kept[i % 20] = tree(10)
     assert count(kept[i % 20]) == 1023
 ''',
     'json': '''
 import json
 rows = [{'id': i, 'name': 'name %d' % i, 'tags': [str(j) for j in range(i % 9)], 'at': i * 0.5} for i in range(400)]
-for _ in range(900):
+for _ in range(2600):
     assert len(json.loads(json.dumps(rows))) == 400
 ''',
     'text': '''
 import collections, re
 text = ' '.join('word%d is number %d, and %s.' % (i % 500, i, hex(i)) for i in range(4000))
-for _ in range(170):
+for _ in range(320):
     words = re.findall('[a-z0-9]+', text)
     counts = collections.Counter(w.upper() for w in words)
     assert '-'.join(sorted(counts)).count('WORD') == 500
@@ -62,7 +62,7 @@ def pairs(source):
     for a, b in source:
         yield {'sum': a + b, 'key': '%d' % a}
 total = 0
-for _ in range(22):
+for _ in range(50):
     table = {row['key']: row for row in pairs(numbers(60000))}
     total += sum(row['sum'] for row in table.values())
 ''',
