@@ -21,7 +21,7 @@ static const char about[] =
     "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
     "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
     "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
-    "ordered by time.\n"
+    "ordered by time. A file counts once, however many PATHs name it.\n"
     "\n"
     "If one of several files cannot be read, merge names it, writes the others, and exits with 1.\n"
     "\n"

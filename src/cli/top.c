@@ -22,7 +22,7 @@ static const char about[] =
     "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
     "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
     "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
-    "ordered by time.\n"
+    "ordered by time. A file counts once, however many PATHs name it.\n"
     "\n"
     "Lines and inlined functions are read from the program's own files, if this machine has them with the same\n"
     "build-id and with debug information. On a terminal, the middle of long names is left out.\n"

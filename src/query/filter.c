@@ -47,11 +47,13 @@ static int take_file(struct dp_query *v, int which, const char *name, FILE *from
     if (!all)
         dp_print_error(v->verb, "out of memory");
     while (!status && fgets(line, sizeof line, from)) {
+        bool is_whole = strchr(line, '\n') || feof(from);
         line[n_line = strcspn(line, "\r\n")] = '\0';
-        if (!n_line || *line == '#')
+        if (is_whole && (!n_line || *line == '#'))
             continue;
-        if (n_line + 1 == sizeof line || n + n_line + 4 > FILE_MAX) {
-            dp_print_error(v->verb, "%s: a line is longer than 1000 bytes, or the file than 64 kB", name);
+        if (!is_whole || n + n_line + 4 > FILE_MAX) {
+            dp_print_error(v->verb,
+                           "%s: a line is longer than 1000 bytes or has a zero byte, or the file is over 64 kB", name);
             status = DP_EXIT_USAGE;
         } else {
             n += (size_t)snprintf(all + n, FILE_MAX - n, "%s(%s)", n ? "|" : "", line);

@@ -126,12 +126,53 @@ int dp_query_paths_add(struct dp_query_paths *p, const char *verb, const char *p
     return push(p, path) ? out_of_memory(verb) : 0;
 }
 
+struct identity {
+    dev_t device;
+    ino_t inode;
+    size_t at;
+};
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct identity *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->inode != y->inode)
+        return x->inode < y->inode ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Leaves out files that stand there already, perhaps by another path: else they were counted twice. 0 or -errno. */
+static int leave_out_repeated(struct dp_query_paths *p)
+{
+    struct stat st;
+    size_t n = 0, n_left = 0;
+    struct identity *files = calloc(p->n ? p->n : 1, sizeof *files);
+    if (!files)
+        return -ENOMEM;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->at[i], "-") && !stat(p->at[i], &st) && S_ISREG(st.st_mode))
+            files[n++] = (struct identity){st.st_dev, st.st_ino, i};
+    qsort(files, n, sizeof *files, by_identity);
+    for (size_t i = 1; i < n; i++)
+        if (files[i].device == files[i - 1].device && files[i].inode == files[i - 1].inode) {
+            free(p->at[files[i].at]);
+            p->at[files[i].at] = NULL;
+        }
+    for (size_t i = 0; i < p->n; i++)
+        if (p->at[i])
+            p->at[n_left++] = p->at[i];
+    p->n = n_left;
+    free(files);
+    return 0;
+}
+
 int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **paths, size_t n)
 {
     int status = 0;
     for (size_t i = 0; i < n && !status; i++)
         status = dp_query_paths_add(p, verb, paths[i]);
-    return status;
+    return !status && n > 1 && leave_out_repeated(p) ? out_of_memory(verb) : status;
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------ */

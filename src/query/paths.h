@@ -17,7 +17,7 @@ struct dp_query_paths {
  * one line that says why.
  */
 int dp_query_paths_add(struct dp_query_paths *, const char *verb, const char *path);
-/* Adds what the paths of a command line name, up to the first one that fails. */
+/* Adds what the paths of a command line name, each file once, up to the first path that fails. */
 int dp_query_paths_add_all(struct dp_query_paths *, const char *verb, char **paths, size_t n);
 
 /*

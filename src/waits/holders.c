@@ -108,12 +108,20 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
     return holder;
 }
 
+/* The kernel refuses to wait for such a mutex if that is a deadlock. glibc then waits for ever, elsewhere. */
+static bool inherits_priority(const struct dp_waiting *wait)
+{
+    enum { INHERITS = 0x20 }; /* of __kind */
+    pthread_mutex_t mutex;
+    return wait->kind == DELTAPROF_LOCK_MUTEX && copy(&mutex, sizeof mutex, wait) && mutex.__data.__kind & INHERITS;
+}
+
 bool dp_waits_is_blocked(const struct dp_waiting *wait)
 {
     uintptr_t word;
     long call = dp_task_call(wait->tid, &word);
     size_t n_bytes = wait->kind == DELTAPROF_LOCK_MUTEX ? sizeof(pthread_mutex_t) : sizeof(pthread_rwlock_t);
-    return call == DP_TASK_UNKNOWN || (call == SYS_futex && word - wait->lock < n_bytes);
+    return call == DP_TASK_UNKNOWN || (call == SYS_futex && (word - wait->lock < n_bytes || inherits_priority(wait)));
 }
 
 bool dp_waits_goes_on(const struct dp_waiting *wait)

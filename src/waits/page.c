@@ -84,8 +84,12 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
     struct dp_holder holder = dp_waits_holder(wait);
     dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
     dp_task_name(wait->tid, name);
-    int err = say(p, "\nthread %d waits %lld.%03d s for %s 0x%llx", (int)wait->tid, (long long)(ms / 1000),
-                  (int)(ms % 1000), dp_waits_kind_name(wait), (unsigned long long)wait->lock);
+    int err = say(p, "\nthread %d waits %lld.%03d s for %s ", (int)wait->tid, (long long)(ms / 1000), (int)(ms % 1000),
+                  dp_waits_kind_name(wait));
+    if (!err && wait->lock)
+        err = say(p, "0x%llx", (unsigned long long)wait->lock);
+    else if (!err)
+        err = say(p, "that another process may hold");
     if (!err)
         err = write_holder(p, wait, holder);
     if (!err)

@@ -196,6 +196,12 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         other = self.file('q', [(['malloc', 'numpy_resize', 'numpy.so+0x34', 'inner@a.py', 'main'], [1, 7, 1, 7])], program='/usr/lib/numpy.so')
         self.assertEqual(next(iter(self.names(other))), 'numpy_resize')
 
+    def test_a_list_with_zero_bytes_is_refused(self):
+        path = self.file('a', [(['f'], [1, 1, 1, 1])])
+        for name in self.file('zeros', bytes(2000)), self.file('wide', '^own_\n'.encode('utf-16-le')), '/dev/zero':
+            self.run_it('top', '--fold', '@' + name, path, status=2)
+            self.assertRegex(self.error, r'\Adeltaprof top: --fold .*zero byte.*\n\Z')
+
     def test_allocators_of_known_programs_are_folded(self):
         for name in ['MemoryContextAllocZero', 'AllocSetContextCreateInternal', 'enlargeStringInfo', 'sqlite3DbStrNDup', 'ngx_create_pool', 'ngx_array_push_n', 'apr_pstrdup',
                      'strbuf_grow', 'xmemdupz', 'g_type_create_instance', 'g_object_new_with_properties', 'QArrayData::allocate', 'icu_72::UMemory::operator new']:

@@ -20,6 +20,14 @@ class TopFiles(TopCase):
             self.assertEqual(self.names('--type', 'inuse_objects', *order), {'f': ('7', '7')})
             self.assertIn('Type: inuse_objects, in use by 2 processes, from the newest file of each (of 4 files)', self.head)
 
+    def test_a_file_counts_once_however_many_paths_name_it(self):
+        path = self.file('server.7.0001.heap.pb.gz', [(['f'], [1, 10, 1, 4])])
+        directory, link = os.path.dirname(path), path + '.link'
+        os.symlink(path, link)
+        for paths in (path, path), (directory, path), (directory, directory + '/.'), (link, path):
+            for type_name, value in ('alloc_space', '10B'), ('inuse_space', '4B'):
+                self.assertEqual(self.names('--type', type_name, *paths), {'f': (value, value)}, paths)
+
     def process(self, pid, *ticks, ended):
         """Writes one file a tick, with what is in use; the last one may say that the process ended."""
         return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=i,

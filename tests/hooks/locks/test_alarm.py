@@ -51,7 +51,12 @@ def parts(line):
 
 
 def that_a_circle_of_three_is_one_line():
-    (line,), _, _ = lines('circle', 1)
+    for how in ('circle', 'inherits'):
+        demand_circle(how)
+
+
+def demand_circle(how):
+    (line,), _, _ = lines(how, 1)
     assert line.startswith('deadlock of 3 threads: '), line
     members = parts(line)
     assert len(members) == 3, line
@@ -112,6 +117,12 @@ def that_the_last_release_is_known():
     assert '; last released, while a thread waited, in releases_while_one_waits' in last, last
     paragraph, = [p for p in text.split('\n\n') if 'waits_for_main' in p]
     assert '  last released, while a thread waited, in\n    releases_while_one_waits\n' in paragraph, text
+
+
+def that_a_lock_of_several_processes_is_named_as_such():
+    _, _, text = lines('shared', 0, see=lambda port: 'waits_behind' in (text := page(port)) and text)
+    paragraph, = [p for p in text.split('\n\n') if 'waits_behind' in p]
+    assert ' s for mutex that another process may hold (' in paragraph and '0x0' not in text, text
 
 
 def that_the_page_names_a_circle_once():

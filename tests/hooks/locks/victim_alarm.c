@@ -4,6 +4,8 @@
  * waits for a mutex that main holds:
  *
  *     victim_alarm circle      three threads, each for the mutex of the next one
+ *     victim_alarm inherits    the same, of mutexes that inherit priority
+ *     victim_alarm shared      a thread waits for a mutex that other processes may hold, too
  *     victim_alarm left        the same, and main ends by pthread_exit
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm itself      a thread locks the mutex that it holds
@@ -35,6 +37,16 @@ static void sleeps(void)
 {
     for (;;)
         pause();
+}
+
+static void init_locks(int protocol, int shared)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setprotocol(&attributes, protocol);
+    pthread_mutexattr_setpshared(&attributes, shared);
+    for (int i = 0; i < 3; i++)
+        pthread_mutex_init(&locks[i], &attributes);
 }
 
 /* Several threads run this at once: each locks its mutex, and then the next one's. */
@@ -255,7 +267,14 @@ int main(int argc, char **argv)
     pthread_mutex_lock(&held);
     if (!strcmp(how, "circle") || !strcmp(how, "left"))
         start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
-    else if (!strcmp(how, "itself"))
+    else if (!strcmp(how, "inherits")) {
+        init_locks(PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE);
+        start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
+    } else if (!strcmp(how, "shared")) {
+        init_locks(PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED);
+        start_all(1, (void *(*[])(void *)){holds_and_sleeps});
+        start(waits_behind, 0);
+    } else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
     else if (!strcmp(how, "behind")) {
         start_all(1, (void *(*[])(void *)){locks_again});
