@@ -56,8 +56,8 @@ class Wire {
 
     /* Zigzag: 0, -1, 1, -2 ... */
     signed() {
-        const value = this.small();
-        return value % 2 ? -(value + 1) / 2 : value / 2;
+        const isNegative = this.bytes[this.at] & 1, value = this.small(); /* above 2^53 the value is rounded, and its last bit is lost */
+        return isNegative ? -(value + 1) / 2 : value / 2;
     }
 
     span() {
@@ -94,7 +94,7 @@ class Wire {
             throw new Error(`the profile ends inside a field, at byte ${this.at}`);
     }
 }
-Wire.utf8 = new TextDecoder('utf-8');
+Wire.utf8 = new TextDecoder('utf-8', {ignoreBOM: true});
 
 async function pump(bytes, transform) {
     const stream = new Blob([bytes]).stream().pipeThrough(transform);
@@ -106,7 +106,11 @@ function isGzip(bytes) {
 }
 
 async function inflate(bytes) {
-    return isGzip(bytes) ? pump(bytes, new DecompressionStream('gzip')) : bytes;
+    try {
+        return isGzip(bytes) ? await pump(bytes, new DecompressionStream('gzip')) : bytes;
+    } catch { /* the browser's own words for it are those of a request that failed */
+        throw new Error('its gzip data is damaged or ends too early');
+    }
 }
 
 async function deflate(bytes) {
@@ -230,6 +234,13 @@ function decodeProfile(bytes) {
             const fn = functions.get(id);
             return {name: fn ? text(fn.name) : '', file: fn ? text(fn.file) : '', line};
         });
+    }
+    for (const {locations: ids, values} of samples) {
+        if (values.length !== types.length)
+            throw new Error(`a sample has ${values.length} values for ${types.length} sample types`);
+        const strange = ids.find(id => !locations.has(id));
+        if (strange !== undefined)
+            throw new Error(`a sample has the location ${strange}, which the profile does not have`);
     }
     for (const sample of samples)
         sample.labels = sample.labels.map(l => [text(l.key), l.str ? text(l.str) : String(l.num)]);

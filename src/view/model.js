@@ -56,7 +56,8 @@ class Kind {
         this.labels = new Column(Int32Array);
         this.tick = new Column(Int32Array);
         this.values = types.map(() => new Column(Float64Array));
-        this.levels = new Map(); /* by process: key of a row -> the levels of its last tick */
+        this.levels = new Map(); /* by process, of the tick that was added last: {end, rows: key of a row -> its values} */
+        this.isOrdered = true;
         this.endOf = -1;
     }
 
@@ -64,10 +65,10 @@ class Kind {
         return this.node.n;
     }
 
-    addRow(node, labels, values) {
+    addRow(node, labels, values, tick = this.ticks.length - 1) {
         this.node.push(node);
         this.labels.push(labels);
-        this.tick.push(this.ticks.length - 1);
+        this.tick.push(tick);
         for (let i = 0; i < values.length; i++)
             this.values[i].push(values[i]);
     }
@@ -83,6 +84,7 @@ class Kind {
      * bounded by the number of ticks.
      */
     joinOldest() {
+        this.putInOrder();
         const joined = new Kind(this.name, this.types);
         const half = this.ticks.length >> 2 << 1;
         for (let i = 0, n; i < this.ticks.length; i += n) {
@@ -101,7 +103,50 @@ class Kind {
                 if (values.some(v => v !== 0))
                     joined.addRow(key % 4294967296, Math.floor(key / 4294967296), values);
         }
-        Object.assign(this, {ticks: joined.ticks, node: joined.node, labels: joined.labels, tick: joined.tick, values: joined.values});
+        this.takeRows(joined);
+    }
+
+    takeRows({ticks, node, labels, tick, values}) {
+        Object.assign(this, {ticks, node, labels, tick, values});
+    }
+
+    /* Adds a tick, at any time, before or between those that are there; putInOrder moves it to its place. */
+    addTick(tick) {
+        const {ticks} = this;
+        if (ticks.length && tick.end < ticks[ticks.length - 1].end)
+            this.isOrdered = false;
+        ticks.push({...tick, firstRow: this.nRows});
+    }
+
+    /* Sorts the ticks by their ends, and the rows by tick. Ticks that were added first stay first among equals. */
+    putInOrder() {
+        if (this.isOrdered)
+            return;
+        const rowsOf = this.ticks.map(() => []), ordered = new Kind(this.name, this.types);
+        for (let row = 0; row < this.nRows; row++)
+            rowsOf[this.tick.data[row]].push(row);
+        for (const i of this.ticks.map((_, n) => n).sort((a, b) => this.ticks[a].end - this.ticks[b].end || a - b)) {
+            ordered.addTick(this.ticks[i]);
+            for (const row of rowsOf[i])
+                ordered.addRow(this.node.data[row], this.labels.data[row], this.values.map(v => v.data[row]));
+        }
+        this.takeRows(ordered);
+        this.isOrdered = true;
+    }
+
+    /* By key of a row, the values of a process at its last tick up to a time; of values that are no levels, the sums up to there. */
+    levelsAt(process, end) {
+        const known = this.levels.get(process);
+        if (known && known.end <= end && !this.ticks.some(t => t.process === process && t.end > known.end && t.end <= end))
+            return known.rows;
+        const counts = this.ticks.map(t => t.process === process && t.end <= end), rows = new Map();
+        for (let row = 0; row < this.nRows; row++)
+            if (counts[this.tick.data[row]]) {
+                const key = this.labels.data[row] * 4294967296 + this.node.data[row], sums = rows.get(key) || this.values.map(() => 0);
+                this.values.forEach((v, i) => { sums[i] += v.data[row]; });
+                rows.set(key, sums);
+            }
+        return rows;
     }
 
     /*
@@ -205,8 +250,6 @@ class Model {
         let node = 0;
         for (let i = sample.locations.length - 1; i >= 0; i--) {
             const location = profile.locations.get(sample.locations[i]);
-            if (!location)
-                continue;
             if (!location.frameNumbers) {
                 const library = baseName(location.library);
                 const lines = location.lines.length ? location.lines : [{name: `${library || '[anon]'}+0x${location.place.toString(16)}`, file: '', line: 0}];
@@ -229,17 +272,23 @@ class Model {
 
     /*
      * Adds a profile as one tick at its end. Levels become differences to the process's tick before; a stack that is no longer
-     * in the profile has nothing in use. Ticks must come in the order of time.
+     * in the profile has nothing in use. If the process has a later tick already, the differences of that tick shrink by as much.
      */
     addProfile(profile, {kindName, pid = '', host = '', program = profile.program}) {
         const kind = this.kind(kindName, profile.types);
         const end = (profile.timeNs + profile.durationNs) / 1e6;
         const process = this.processNumber(program, pid, host);
-        const levels = kind.levels.get(process) || new Map();
+        const levels = kind.levelsAt(process, end);
         const now = new Map();
-        kind.ticks.push({start: profile.timeNs / 1e6, end, process, firstRow: kind.nRows, comments: profile.comments.filter(c => !c.startsWith('#')),
+        const later = kind.ticks.reduce((best, t, i) => (t.process === process && t.end > end && !(kind.ticks[best]?.end <= t.end) ? i : best), -1);
+        kind.addTick({start: profile.timeNs / 1e6, end, process, comments: profile.comments.filter(c => !c.startsWith('#')),
                          period: profile.period, marks: (profile.comments.includes('#exit') ? 1 : 0) | (profile.comments.includes('#ended') ? 2 : 0),
                          rss: rssOfComments(profile.comments), pairs: this.pairsOfProfile(profile)});
+        const add = (node, labels, values) => {
+            kind.addRow(node, labels, values);
+            if (later >= 0 && kind.isLevel.some((is, i) => is && values[i] !== 0))
+                kind.addRow(node, labels, values.map((v, i) => (kind.isLevel[i] ? -v : 0)), later);
+        };
         const rows = new Map();
         for (const sample of profile.samples) {
             const node = this.nodeOfSample(profile, sample);
@@ -261,12 +310,12 @@ class Model {
             now.set(key, kept);
             levels.delete(key);
             if (row.values.some(v => v !== 0))
-                kind.addRow(row.node, row.labels, row.values);
+                add(row.node, row.labels, row.values);
         }
         for (const [key, before] of levels)
             if (kind.isLevel.some((is, i) => is && before[i] !== 0))
-                kind.addRow(key % 4294967296, Math.floor(key / 4294967296), kind.isLevel.map((is, i) => (is ? -before[i] : 0)));
-        kind.levels.set(process, now);
+                add(key % 4294967296, Math.floor(key / 4294967296), kind.isLevel.map((is, i) => (is ? -before[i] : 0)));
+        kind.levels.set(process, {end, rows: now});
         this.version++;
     }
 }

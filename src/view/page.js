@@ -27,7 +27,7 @@ function listen() {
     on('compare', 'click', () => set({a: state.a ? null : {from: state.from, to: state.to, process: state.process}}));
     on('save', 'change', event => { save(event.target.value); event.target.value = ''; });
     window.addEventListener('resize', () => render());
-    window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); render(); });
+    window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {
         if (event.key === '/' && event.target === document.body) {
             event.preventDefault();
@@ -102,6 +102,9 @@ function begin() {
             say('no profiles yet: drop pprof files here', false);
         return;
     }
+    for (const kind of model.kinds.values())
+        kind.putInOrder();
+    fitToData();
     const names = model.processes.items.map(processName).filter(n => n.trim());
     const title = names.length > 3 ? `${names[0]} and ${names.length - 1} more` : names.join(', ') || 'deltaprof';
     byId('title').textContent = title;

@@ -52,7 +52,7 @@ function stateFromFragment() {
     }
     const range = text => {
         const [from, to = Infinity, process = -1] = text.split(',').map(Number);
-        return {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to, process};
+        return from >= to ? {from: -Infinity, to: Infinity, process} : {from: Number.isNaN(from) ? -Infinity : from, to: Number.isNaN(to) ? Infinity : to, process};
     };
     if (parts.has('r')) {
         const {from, to} = range(parts.get('r'));
@@ -61,6 +61,18 @@ function stateFromFragment() {
     if (parts.has('a'))
         state.a = range(parts.get('a'));
     return parts.has('r');
+}
+
+/* A link may be from other data. A range without any of this data becomes the whole, and a process that is not here, all. */
+function fitToData() {
+    const extents = [...model.kinds.values()].map(extent), isHere = process => process < 0 || process in model.processes.items;
+    const hasData = ({from, to}) => extents.some(([first, last]) => to > first && from <= last);
+    if (!hasData(state))
+        Object.assign(state, {from: -Infinity, to: Infinity});
+    if (!isHere(state.process))
+        state.process = -1;
+    if (state.a && !(hasData(state.a) && isHere(state.a.process)))
+        state.a = null;
 }
 
 /* ---- queries of the model ---- */
