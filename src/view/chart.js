@@ -57,16 +57,18 @@ class Chart {
         return this.from + Math.min(Math.max(x / this.width, 0), 1) * (this.to - this.from);
     }
 
-    /* By pixel: the sum of a series within it, or of a level the last value up to it. */
+    /* By pixel: the sum of a series within it, or a level at the end of the tick there; where no tick is, at the end of the one before. */
     binned(values) {
         const n = Math.max(1, Math.floor(this.width));
-        const bins = new Float64Array(n), has = new Uint8Array(n);
+        const bins = new Float64Array(n);
+        let filled = 0;
         this.ticks.forEach((tick, i) => {
             const to = Math.min(Math.max(this.x(tick.end), 0), n);
             if (!this.rate) {
-                const last = Math.max(0, Math.ceil(to) - 1);
-                bins[last] = values[i];
-                has[last] = 1;
+                const end = Math.max(Math.ceil(to), 1), start = Math.min(Math.max(Math.floor(this.x(tick.start)), filled), end - 1);
+                bins.fill(values[i - 1], filled, start);
+                bins.fill(values[i], start, end);
+                filled = Math.max(filled, end);
                 return;
             }
             /* A pixel gets the share of a tick that it covers of the tick's time. */
@@ -78,10 +80,7 @@ class Chart {
             const seconds = (this.to - this.from) / 1000 / n;
             for (let b = 0; b < n; b++)
                 bins[b] /= seconds;
-        } else
-            for (let b = 1; b < n; b++)
-                if (!has[b])
-                    bins[b] = bins[b - 1];
+        }
         return bins;
     }
 

@@ -29,7 +29,7 @@ function listen() {
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {
-        if (event.key === '/' && event.target === document.body) {
+        if (event.key === '/' && !event.target.closest('input, select')) {
             event.preventDefault();
             byId('search').focus();
         }

@@ -198,7 +198,7 @@ function drawInfo() {
     const kind = kindNow();
     const [from, to] = extent(kind);
     byId('info').replaceChildren(element('pre', {}, [
-        `${kind.ticks.length} ${kind.name} profiles, ${formatTime(from, true)} to ${formatTime(to, true)}`,
+        `${kind.ticks.length} ${kind.name} ${kind.ticks.length === 1 ? 'profile' : 'profiles'}, ${formatTime(from, true)} to ${formatTime(to, true)}`,
         `${kind.nRows} rows, ${model.nNodes - 1} stacks, ${model.frames.items.length - 1} frames`,
         `processes: ${model.processes.items.map(processName).join(', ') || 'unknown'}`,
     ].join('\n')));

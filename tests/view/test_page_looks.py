@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The page's looks and keys: the chart of few ticks, narrow windows, forced colours, the key of the search field.
+
+    test_page_looks.py DELTAPROF
+"""
+import unittest
+
+from page_case import SECOND, START, PageCase, heap_rows
+from random_profile import HEAP
+
+
+class Looks(PageCase):
+    def cdp(self, command, **parameters):
+        self.browser.call('POST', self.browser.session + '/goog/cdp/execute', {'cmd': command, 'params': parameters})
+
+    def test_the_chart_of_one_profile_is_not_empty(self):
+        self.show(self.file('p', heap_rows(2), HEAP, START * SECOND, 10 * SECOND, comment=f'#RssTotal={3 << 20}'))
+        for x in (3, 600, 1200):
+            self.browser.pointer('#chart', (x, 60))
+            self.assertIn('3 MB  RSS', self.browser.text('#tip'))
+            self.assertIn('20.6 kB in all', self.browser.text('#tip'))
+
+    def test_a_level_is_drawn_over_its_tick(self):
+        paths = [self.file(f'server.7.{n:04}.heap.pb.gz', [(['main'], [1, 1, 1, value])], HEAP, (START + when) * SECOND, 10 * SECOND)
+                 for n, (when, value) in enumerate(((0, 10), (10, 20), (70, 30)), 1)]
+        self.show(*paths)
+        width = self.browser.js('return document.getElementById("chart").clientWidth')
+        seen = [self.box_at(width * at / 80, 60, '#chart')[1] for at in (2, 8, 12, 18, 30, 68, 72, 78)]
+        self.assertEqual([line.split()[0] for line in seen], ['10', '10', '20', '20', '20', '20', '30', '30'])
+
+    def test_slash_goes_to_the_search_field_from_anywhere(self):
+        self.show(self.server())
+        for selector in ('[data-value=table]', '#fold', '#table th', '#chart'):
+            self.browser.click(selector)
+            self.browser.js('document.querySelector(arguments[0]).focus()', selector)
+            self.browser.keys(selector, '/')
+            self.assertEqual(self.browser.js('return [document.activeElement.id, document.activeElement.value]'), ['search', ''], selector)
+        self.browser.keys('#search', 'a/b')
+        self.assertEqual(self.browser.js('return document.getElementById("search").value'), 'a/b')
+
+    def test_a_narrow_window_needs_no_scrolling_sideways(self):
+        self.show(self.server())
+        self.addCleanup(self.cdp, 'Emulation.clearDeviceMetricsOverride')
+        self.cdp('Emulation.setDeviceMetricsOverride', width=320, height=800, deviceScaleFactor=1, mobile=False)
+        for view in ('flame', 'table', 'locks', 'leaks', 'rss', 'info'):
+            self.browser.click(f'[data-value={view}]')
+            scroll, client = self.browser.js('return [document.documentElement.scrollWidth, document.documentElement.clientWidth]')
+            self.assertLessEqual(scroll, client, view)
+
+    def test_forced_colours_keep_what_is_chosen(self):
+        self.show(self.server())
+        self.addCleanup(self.cdp, 'Emulation.setEmulatedMedia', features=[])
+        self.cdp('Emulation.setEmulatedMedia', features=[{'name': 'forced-colors', 'value': 'active'}])
+        colours = self.browser.js('return ["[data-value=flame]", "[data-value=table]", "#legend i"].map(s => getComputedStyle(document.querySelector(s)).backgroundColor)')
+        self.assertEqual(len(set(colours)), 3, colours)
+
+
+if __name__ == '__main__':
+    unittest.main()
