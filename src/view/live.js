@@ -9,6 +9,7 @@
  */
 const KINDS = ['heap', 'mutex', 'block'];
 const POLL_MS = 5000, FIRST_POLL_MS = 1000, FIRST_POLLS = 5; /* so that there is a chart soon */
+const LATE_MS = 10000; /* then the page says that it still waits */
 const TICKS_KEPT = 2000;
 
 class Live {
@@ -39,6 +40,7 @@ class Live {
     }
 
     async poll() {
+        const late = setTimeout(() => this.onState(`the process has not answered for ${LATE_MS / 1000} s`), LATE_MS);
         try {
             for (const kind of KINDS)
                 await this.pollKind(kind);
@@ -46,7 +48,9 @@ class Live {
             this.onState('');
             this.onTick();
         } catch (error) {
-            this.onState(`no answer from the process: ${error.message}`);
+            this.onState(error.message);
+        } finally {
+            clearTimeout(late);
         }
     }
 
@@ -72,7 +76,8 @@ class Live {
     }
 
     request(path) {
-        return fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'});
+        return fetch(location.origin + this.base + path, {cache: 'no-store', credentials: 'same-origin'})
+            .catch(() => { throw new Error('no answer from the process'); });
     }
 
     /* A reply as {profile, seq}, or null if this kind is switched off. */

@@ -2,6 +2,7 @@
 """The live page in a real browser: it shows what the process did."""
 import os
 import re
+import signal
 import sys
 import tempfile
 
@@ -44,6 +45,18 @@ def that_the_page_follows_its_process():
         before = s.profile('delta_heap?cursor=other')
         opened(s, s.url('/debug/pprof/view'), shows_the_process(s))
         assert before.samples
+
+
+def that_it_says_that_the_process_does_not_answer():
+    def check(b):
+        s.process.send_signal(signal.SIGSTOP)
+        try:
+            b.wait(lambda: b.text('#state') == 'the process has not answered for 10 s')
+        finally:
+            s.process.send_signal(signal.SIGCONT)
+        b.wait(lambda: b.text('#state') == '')
+    with Server([victim('serve'), 'idle'], 'heap_rate=1') as s:
+        opened(s, s.url('/debug/pprof/view'), check)
 
 
 def that_it_shows_the_waiting_threads():
