@@ -17,6 +17,7 @@ enum dp_vma_kind {
     DP_VMA_FILE,   /* a file mapped privately, and the zeroed memory behind it (.bss) */
     DP_VMA_MAPPED, /* other private anonymous memory */
     DP_VMA_SHARED, /* shared memory and files mapped shared */
+    DP_VMA_BLOCKS, /* large blocks of glibc's malloc, each a mapping of its own; set by the caller */
     DP_VMA_KINDS
 };
 

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "base/vma.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,3 +35,11 @@ struct dp_resident_parts {
  * are looked at.
  */
 int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, struct dp_resident_parts *parts);
+
+/*
+ * Mappings of this process that held sampled blocks at the last division become DP_VMA_ARENA. vmas: all, in the order
+ * of their addresses. keep: remembers those of that kind. Context of both: as dp_resident_divide.
+ */
+void dp_resident_known_recall(struct dp_vma *vmas, size_t n);
+void dp_resident_known_keep(const struct dp_vma *vmas, size_t n);
+void dp_resident_known_fork_child(void); /* Only stores. */

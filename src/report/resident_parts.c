@@ -12,6 +12,7 @@
  *
  * A sampled block tells which mapping its allocator took it from. So the memory of any allocator is known by its
  * blocks, without asking it: what is resident in such a mapping, less what is in use there, is held by the allocator.
+ * It stays the allocator's if all blocks are freed (resident_known.c).
  * brk and glibc's arenas are malloc's even where no sample lies in them. A large block may not have been touched: only
  * its resident pages count.
  *
@@ -21,7 +22,6 @@
 
 #include "base/mem.h"
 #include "base/process.h"
-#include "base/vma.h"
 #include "store/inherited.h"
 #include "store/mappings.h"
 
@@ -232,6 +232,15 @@ static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, 
     return (double)count_pages(d, start, n_pages) / (double)n_pages;
 }
 
+/* The kind of a mapping that holds a block. glibc's malloc unmaps a block that it mapped alone when it is freed. */
+static uint8_t kind_with_block(uint8_t kind, uintptr_t address, uint64_t n_bytes)
+{
+    bool is_mapped_alone = n_bytes >= LARGE_BYTES && (address & (PAGE_BYTES - 1)) == 2 * sizeof(size_t);
+    if (kind != DP_VMA_MAPPED && kind != DP_VMA_OTHER && kind != DP_VMA_BLOCKS)
+        return kind;
+    return is_mapped_alone ? DP_VMA_BLOCKS : DP_VMA_ARENA;
+}
+
 static void take_block(struct division *d, uintptr_t key, const struct dp_live_block *block)
 {
     unsigned heap = key >> 56;
@@ -244,8 +253,7 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
     d->parts->in_use_bytes[heap] += (int64_t)resident;
     d->parts->absent_bytes += (int64_t)((double)bytes - resident);
     d->variance += share * share * (double)bytes * (double)(bytes - size);
-    if (vma->kind == DP_VMA_MAPPED || vma->kind == DP_VMA_OTHER)
-        vma->kind = DP_VMA_ARENA;
+    vma->kind = kind_with_block(vma->kind, address, size);
 }
 
 /* The slots of a page of the table; one that crosses into it was read with the page before. */
@@ -341,7 +349,7 @@ static void add_up(struct division *d, int64_t anon_bytes)
         rest -= *bytes;
         in_use += *bytes;
     }
-    int64_t mapped = kinds[DP_VMA_BRK] + kinds[DP_VMA_ARENA];
+    int64_t mapped = kinds[DP_VMA_BRK] + kinds[DP_VMA_ARENA] + kinds[DP_VMA_BLOCKS];
     parts->held_bytes = mapped > in_use ? smaller(mapped - in_use, rest) : 0;
     parts->error_bytes = square_root(d->variance);
 }
@@ -356,8 +364,10 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     if (!err)
         err = count_resident(&d, resident->anon_bytes);
     if (!err) {
+        dp_resident_known_recall(d.vmas.at, d.vmas.n);
         take_mapped(&d);
         take_blocks(&d);
+        dp_resident_known_keep(d.vmas.at, d.vmas.n);
         add_up(&d, resident->anon_bytes);
     }
     if (d.pagemap >= 0)

@@ -11,6 +11,7 @@
 #include "pprof/gzip.h"
 #include "pprof/stamp.h"
 #include "report/called.h"
+#include "report/resident.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
@@ -98,6 +99,7 @@ void dp_report_fork_child(void)
 {
     origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
     dp_lock_reset(&lock);
+    dp_resident_known_fork_child();
     dp_symbol_fork_child();
     dp_epoch_fork_child();
 }

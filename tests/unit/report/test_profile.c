@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "support/consumers.h"
+#include "report/resident.h"
 #include "report/write_buffers.h"
 
 #include <deltaprof/hooks.h>
@@ -296,6 +298,48 @@ static void resident_memory_is_told_where_it_is_asked_for(void **state)
     dp_consumer_free(c);
 }
 
+static int64_t bytes_of_malloc(void)
+{
+    struct dp_resident resident;
+    struct dp_resident_parts parts;
+    assert_int_equal(dp_resident_read(&resident), 0);
+    assert_int_equal(dp_resident_divide(&resident, (size_t)2 << 20, &parts), 0);
+    return parts.in_use_bytes[0] + parts.held_bytes;
+}
+
+static void an_allocator_holds_its_mapping_when_all_blocks_are_freed(void **state)
+{
+    const size_t page = 4096, n = (size_t)16 << 20;
+    const int64_t most = (int64_t)n / 8 * 7;
+    char *space = mmap(NULL, n + 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *pool = space + page;
+    assert_true(space != MAP_FAILED);
+    struct dp_config conf;
+    dp_config_init(&conf);
+    conf.heap_rate = 1;
+    dp_record_tune(&conf, true);
+    int64_t before = bytes_of_malloc();
+    assert_int_equal(mprotect(pool, n, PROT_READ | PROT_WRITE), 0);
+    memset(pool, 1, n);
+    assert_true(bytes_of_malloc() < before + most); /* so far it may be anything */
+    deltaprof_alloc(0, pool, 100);
+    assert_true(bytes_of_malloc() > before + most);
+    deltaprof_free(0, pool);
+    assert_true(bytes_of_malloc() > before + most);
+
+    munmap(pool, n);
+    assert_true(bytes_of_malloc() < before + most);
+    assert_ptr_equal(mmap(pool, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), pool);
+    memset(pool, 1, n);
+    assert_true(bytes_of_malloc() < before + most); /* another mapping at the same place */
+
+    deltaprof_alloc(0, pool + 16, n - 32); /* as a block that glibc maps alone, and unmaps */
+    assert_true(bytes_of_malloc() > before + most);
+    deltaprof_free(0, pool + 16);
+    assert_true(bytes_of_malloc() < before + most);
+    munmap(space, n + 2 * page);
+    dp_record_tune(&conf, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +356,7 @@ int main(void)
         cmocka_unit_test(a_consumer_chooses_types_and_how_many_samples),
         cmocka_unit_test(heaps_and_locks_are_labelled),
         cmocka_unit_test(resident_memory_is_told_where_it_is_asked_for),
+        cmocka_unit_test(an_allocator_holds_its_mapping_when_all_blocks_are_freed),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
 }
