@@ -3,7 +3,7 @@
  * record/futex.c - the hooks of futexes: record waits of the kernel's futex calls, and the wakes that end them.
  *
  * A lock built on futexes enters the kernel only when it is contended, so each call that waits is one wait. There are
- * four differences from a wait for a lock (wait.c):
+ * five differences from a wait for a lock (wait.c):
  *
  * - When the wait begins, it is not known what the thread waits for (futex_class.h). The stack is captured first,
  *   because the class of the wait comes from it. The clock is read after that: the wait begins with the system call.
@@ -11,6 +11,8 @@
  *   that word: those of another process, and those that a requeue moved to it. Their waits end as [hand-over].
  * - A call that finds another value in the word returns EAGAIN and has not waited; contended locks cause this often. If
  *   a holder has paid for the call by then, the paid time is added to the waiter's row, so that both profiles agree.
+ * - A call that waits for several words at once (futex_waitv) has no slot. If a lock makes it, the wait ends as
+ *   [unknown holder].
  * - A program's own lock may report its waits (locks.h), and then wait in a futex call. Such a futex wait, inside a
  *   reported wait of the same thread, is left out.
  *
@@ -86,7 +88,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
                          &wait->record)) {
         wait->kind = DELTAPROF_LOCK_FUTEX;
         wait->class = (uint16_t)dp_futex_class_of(wait->record, &may_hold);
-        wait->blamed = may_hold && wait->class && word && dp_load_relaxed(&dp_wait_rates.mutex);
+        wait->blamed = may_hold && wait->class && dp_load_relaxed(&dp_wait_rates.mutex);
         wait->slot = 0;
         wait->listed = 0;
         wait->n = 1;
@@ -95,7 +97,7 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         wait->waiting = dp_waiting_begin(word, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
     }
     dp_event_end(event);
-    if (!wait->kind || !wait->blamed)
+    if (!wait->kind || !wait->blamed || !word)
         return;
     wait->slot = dp_contended_enter_futex(word, wait->class, wait->begin_ns, &taken);
     wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
@@ -142,7 +144,7 @@ void deltaprof_futex_wait_end(struct deltaprof_wait *in, const void *word, enum 
     }
     if (wait->blamed)
         paid_ns = unenter(wait, end, &end_ns);
-    if (end == DELTAPROF_ACQUIRED && wait->blamed)
+    if (end == DELTAPROF_ACQUIRED && wait->blamed && word)
         remember(word);
     dp_event_count_wait(wait, end, counted_ns, end_ns, paid_ns);
 }

@@ -223,6 +223,21 @@ static void a_wake_of_two_classes_is_one_release(void **state)
     assert_true(after.v - before.v >= 12000);
 }
 
+static void a_wait_for_several_words_has_an_unknown_holder(void **state)
+{
+    static const enum deltaprof_lock_end ends[] = {DELTAPROF_ACQUIRED, DELTAPROF_TIMED_OUT, DELTAPROF_NOT_WAITED};
+    struct dp_counts before = sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER);
+    struct deltaprof_wait wait;
+    mark();
+    for (int i = 0; i < 3; i++) {
+        deltaprof_futex_wait_begin(&wait, NULL, NULL);
+        deltaprof_futex_wait_end(&wait, NULL, ends[i]);
+    }
+    assert_true(block_ns(0) > 0);
+    assert_int_equal(mutex_ns(0), block_ns(0));
+    assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).v - before.v, block_ns(0));
+}
+
 static void no_thread_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
@@ -281,6 +296,7 @@ int main(void)
         cmocka_unit_test(more_waiters_than_a_word_can_count_keep_totals),
         cmocka_unit_test(a_guarded_thread_records_nothing),
         cmocka_unit_test(a_wake_of_two_classes_is_one_release),
+        cmocka_unit_test(a_wait_for_several_words_has_an_unknown_holder),
         cmocka_unit_test(no_thread_waits_in_a_forked_child),
         cmocka_unit_test(every_kind_of_wait_has_its_label),
     };
