@@ -70,6 +70,19 @@ static void pay(const struct dp_contended_debt *debt, dp_frame_id frame, dp_reco
         dp_event_record_synthetic(frame, dp_labels_of_futex(debt->class), debt->ns, waiter);
 }
 
+/* The record that a wait's class may stand for: programs wait in many stacks, which differ far from their leaf. */
+static dp_record_id record_of_class(const struct dp_stack *stack, uint32_t labels, dp_record_id record)
+{
+    dp_record_id of_head;
+    if (!dp_futex_class_needs_head(record))
+        return record;
+    struct dp_stack head = {.hash = dp_stack_hash(stack->frames, DP_FUTEX_FRAMES),
+                            .depth = DP_FUTEX_FRAMES,
+                            .cut = 1,
+                            .frames = stack->frames};
+    return dp_record_intern(DP_KIND_BLOCK, labels, &head, &of_head) ? of_head : record;
+}
+
 __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait *out, const void *word,
                                                           const struct deltaprof_site *site)
 {
@@ -84,10 +97,10 @@ __attribute__((noinline)) void deltaprof_futex_wait_begin(struct deltaprof_wait 
         return;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site ? site : &caller, &stack);
-    if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX), &stack,
-                         &wait->record)) {
+    uint32_t labels = dp_labels_now(&stack) | dp_labels_of_lock(DELTAPROF_LOCK_FUTEX);
+    if (dp_record_intern(DP_KIND_BLOCK, labels, &stack, &wait->record)) {
         wait->kind = DELTAPROF_LOCK_FUTEX;
-        wait->class = (uint16_t)dp_futex_class_of(wait->record, &may_hold);
+        wait->class = (uint16_t)dp_futex_class_of(record_of_class(&stack, labels, wait->record), &may_hold);
         wait->blamed = may_hold && wait->class && dp_load_relaxed(&dp_wait_rates.mutex);
         wait->slot = 0;
         wait->listed = 0;

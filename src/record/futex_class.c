@@ -99,6 +99,13 @@ static unsigned find_or_make(uint32_t number)
     return 0;
 }
 
+bool dp_futex_class_needs_head(dp_record_id record)
+{
+    dp_frame_id by;
+    return dp_table_record(DP_KIND_BLOCK, record)->depth > DP_FUTEX_FRAMES &&
+           decide_record(record, &by) == DP_FUTEX_UNDECIDED;
+}
+
 unsigned dp_futex_class_of(dp_record_id record, bool *hold)
 {
     dp_frame_id by;

@@ -9,7 +9,8 @@
  *
  *     the frames have verdicts, and one names a kind     the class is the kind
  *     the frames have verdicts, and none names a kind    the class is the frame that called: of an unknown kind
- *     a frame has no verdict yet                         the class is the block record of the waiting stack, for now
+ *     a frame has no verdict yet                         the class is a block record of the waiting stack, for now:
+ *                                                        of the frames that may decide, so that there are few
  *
  * A futex of unknown kind counts as a lock once a thread that waited for it and was woken has later woken others on the
  * same word, as every holder of a lock does, or if its function's name is that of a lock; else it may be a place where
@@ -45,6 +46,9 @@ enum { DP_FUTEX_WEAK = 0x40, DP_FUTEX_HOLDS = 0x80, DP_FUTEX_KIND_MASK = 0x3f, D
 int dp_futex_class_init(void);
 
 /* ---- for hooks ---- */
+
+/* Whether a record of more frames than DP_FUTEX_FRAMES needs another record, of these frames alone, for its class. */
+bool dp_futex_class_needs_head(dp_record_id record);
 
 /* The class of a wait with this block record, 0: none is free. *may_hold: a holder may have to pay for it. */
 unsigned dp_futex_class_of(dp_record_id record, bool *may_hold);

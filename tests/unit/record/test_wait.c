@@ -238,6 +238,42 @@ static void a_wait_for_several_words_has_an_unknown_holder(void **state)
     assert_int_equal(sum(DP_KIND_MUTEX, 0, DP_FRAME_UNKNOWN_HOLDER).v - before.v, block_ns(0));
 }
 
+static void wait_at_the_end_of(unsigned path);
+#define KEEPS_ITS_FRAME __asm__ volatile("" ::: "memory")
+__attribute__((noinline)) static void turns_left(unsigned path)
+{
+    wait_at_the_end_of(path);
+    KEEPS_ITS_FRAME;
+}
+__attribute__((noinline)) static void turns_right(unsigned path)
+{
+    wait_at_the_end_of(path);
+    KEEPS_ITS_FRAME;
+}
+static void wait_at_the_end_of(unsigned path)
+{
+    struct deltaprof_wait wait;
+    if (path > 1) {
+        (path & 1 ? turns_right : turns_left)(path >> 1);
+    } else {
+        deltaprof_futex_wait_begin(&wait, &locks[31], NULL);
+        deltaprof_futex_wait_end(&wait, &locks[31], DELTAPROF_ACQUIRED);
+    }
+    KEEPS_ITS_FRAME;
+}
+
+/* More stacks than there are classes, none with a verdict. */
+static void waits_in_many_stacks_keep_totals(void **state)
+{
+    mark();
+    uint32_t n_before = dp_table_count(DP_KIND_BLOCK);
+    for (unsigned path = 4096; path < 2 * 4096 + 2048; path++)
+        wait_at_the_end_of(path);
+    assert_true(dp_table_count(DP_KIND_BLOCK) - n_before > DP_FUTEX_CLASS_MASK);
+    assert_true(block_ns(0) > 0);
+    assert_int_equal(mutex_ns(0), block_ns(0));
+}
+
 static void no_thread_waits_in_a_forked_child(void **state)
 {
     struct deltaprof_wait wait;
@@ -297,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_guarded_thread_records_nothing),
         cmocka_unit_test(a_wake_of_two_classes_is_one_release),
         cmocka_unit_test(a_wait_for_several_words_has_an_unknown_holder),
+        cmocka_unit_test(waits_in_many_stacks_keep_totals),
         cmocka_unit_test(no_thread_waits_in_a_forked_child),
         cmocka_unit_test(every_kind_of_wait_has_its_label),
     };
