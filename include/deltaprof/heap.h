@@ -164,6 +164,13 @@ DELTAPROF_API void deltaprof_map_accessible(const void *start, size_t n_bytes, c
  */
 DELTAPROF_API void deltaprof_unmapped(const void *start, size_t n_bytes);
 
+/*
+ * The same around a call that may fail. deltaprof_unmap_begin, before the call, returns a mark for deltaprof_unmap_end.
+ * done: the call has unmapped the range. If not, the range still belongs to the code that mapped it.
+ */
+DELTAPROF_API uint32_t deltaprof_unmap_begin(const void *start, size_t n_bytes);
+DELTAPROF_API void deltaprof_unmap_end(uint32_t mark, const void *start, size_t n_bytes, bool done);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,8 +4,8 @@
  *
  * malloc and the loader map memory by functions inside libc and ld.so, which are not hooked. So the hooks see only the
  * calls of the program, and of another allocator. Those are left out: it maps memory in free and malloc_usable_size,
- * too. A range is reported as unmapped before the real call, since another thread may get it at once, and as mapped
- * after it. If a real call fails that would have replaced a range, the range is reported again.
+ * too. A range that a call unmaps is reported before and after the call: another thread may get it at once, and a call
+ * that fails changes nothing.
  */
 #include "hook.h"
 #include "inside.h"
@@ -19,6 +19,8 @@
 DP_HOOK void *dp_mmap(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) __asm__("mmap");
 DP_HOOK void *dp_mmap64(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) __asm__("mmap64");
 DP_HOOK void *dp_mremap(void *old, size_t n_old, size_t n, int flags, void *wanted) __asm__("mremap");
+
+#define MREMAP_KEEPS 4 /* MREMAP_DONTUNMAP, which headers before Linux 5.7 lack */
 
 static inline bool is_wanted(void)
 {
@@ -36,6 +38,14 @@ static bool is_range(const void *start, size_t n)
     return n && ((uintptr_t)start & 4095) == 0;
 }
 
+/* The errno of the real call is kept. */
+static void unmap_end(uint32_t mark, const void *start, size_t n, bool done)
+{
+    int saved = errno;
+    deltaprof_unmap_end(mark, start, n, done);
+    errno = saved;
+}
+
 static unsigned what_is(int protection, int flags)
 {
     return (protection == PROT_NONE ? DELTAPROF_MAP_RESERVED : 0u) | (flags & MAP_ANONYMOUS ? 0u : DELTAPROF_MAP_FILE);
@@ -45,9 +55,11 @@ static unsigned what_is(int protection, int flags)
     DP_DUE void *name##_due(void *wanted, size_t n, int protection, int flags, int fd, off_t offset) \
     {                                                                                                \
         struct deltaprof_site site = DELTAPROF_SITE_CALLER();                                        \
-        if (flags & MAP_FIXED && is_range(wanted, n))                                                \
-            deltaprof_unmapped(wanted, n);                                                           \
+        bool replaces = flags & MAP_FIXED && is_range(wanted, n);                                    \
+        uint32_t mark = replaces ? deltaprof_unmap_begin(wanted, n) : 0;                             \
         void *start = DP_REAL(name)(wanted, n, protection, flags, fd, offset);                       \
+        if (replaces)                                                                                \
+            unmap_end(mark, wanted, n, start != MAP_FAILED);                                         \
         if (start != MAP_FAILED && !is_allocator(site.pc))                                           \
             deltaprof_mapped(start, n, what_is(protection, flags), &site);                           \
         return start;                                                                                \
@@ -63,24 +75,28 @@ MAP(mmap64)
 
 DP_HOOK int munmap(void *start, size_t n)
 {
-    if (is_wanted() && is_range(start, n))
-        deltaprof_unmapped(start, n);
-    return DP_REAL(munmap)(start, n);
+    if (!is_wanted() || !is_range(start, n))
+        return DP_REAL(munmap)(start, n);
+    uint32_t mark = deltaprof_unmap_begin(start, n);
+    int failed = DP_REAL(munmap)(start, n);
+    unmap_end(mark, start, n, !failed);
+    return failed;
 }
 
 DP_DUE void *mremap_due(void *old, size_t n_old, size_t n, int flags, void *wanted)
 {
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
-    bool moves = is_range(old, n_old) && n;
-    if (moves && flags & MREMAP_FIXED && is_range(wanted, n))
-        deltaprof_unmapped(wanted, n);
-    if (moves)
-        deltaprof_unmapped(old, n_old);
+    bool moves = is_range(old, n_old) && n, replaces = moves && flags & MREMAP_FIXED && is_range(wanted, n);
+    uint32_t mark = moves ? deltaprof_unmap_begin(old, n_old) : 0;
+    uint32_t mark_replaced = replaces ? deltaprof_unmap_begin(wanted, n) : 0;
     void *start = DP_REAL(mremap)(old, n_old, n, flags, wanted);
-    if (start != MAP_FAILED)
+    bool done = start != MAP_FAILED;
+    if (moves)
+        unmap_end(mark, old, n_old, done && !(flags & MREMAP_KEEPS));
+    if (replaces)
+        unmap_end(mark_replaced, wanted, n, done);
+    if (done)
         deltaprof_mapped(start, n, 0, &site);
-    else if (moves)
-        deltaprof_mapped(old, n_old, 0, &site);
     return start;
 }
 

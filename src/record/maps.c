@@ -8,6 +8,7 @@
  */
 #include "record/maps.h"
 
+#include "base/atomic.h"
 #include "record/labels.h"
 #include "record/wait_event.h"
 #include "store/mappings.h"
@@ -79,4 +80,17 @@ void deltaprof_map_accessible(const void *start, size_t n_bytes, const struct de
 void deltaprof_unmapped(const void *start, size_t n_bytes)
 {
     dp_mappings_change(DP_MAPPING_REMOVE, (uintptr_t)start, end_of(start, n_bytes), 0);
+}
+
+uint32_t deltaprof_unmap_begin(const void *start, size_t n_bytes)
+{
+    static _Atomic uint32_t n_marks;
+    uint32_t mark = (dp_add_relaxed(&n_marks, 1) + 1) | 1u << 31; /* never 0 */
+    dp_mappings_change(DP_MAPPING_LEAVE, (uintptr_t)start, end_of(start, n_bytes), mark);
+    return mark;
+}
+
+void deltaprof_unmap_end(uint32_t mark, const void *start, size_t n_bytes, bool done)
+{
+    dp_mappings_change(done ? DP_MAPPING_GONE : DP_MAPPING_STAY, (uintptr_t)start, end_of(start, n_bytes), mark);
 }

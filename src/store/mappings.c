@@ -8,15 +8,18 @@
  *     change:  lock is free ---> lock; make the queued changes, then this one; unlock; queue not empty: again
  *              lock is taken --> put it into the queue; try the lock once more
  *
- * 1. The order of two changes of one address is kept. A range is removed before the kernel unmaps it, and added after
- *    the kernel has mapped it. So if an addition follows a removal of the same address, the removal's call came first:
- *    it was made, or is in the queue, when the addition comes, and the queue is emptied before a new change.
+ * 1. The order of two changes of one address is kept. A range is marked or removed before the kernel unmaps it, and
+ *    added after the kernel has mapped it. So if an addition follows a removal of the same address, the removal's call
+ *    came first: it was made, or is in the queue, when the addition comes, and the queue is emptied before a new
+ * change.
  * 2. No change stays in the queue for long. A thread that queues one tries the lock afterwards; the thread that has the
  *    lock looks at the queue after it has unlocked. [LOCK] [QUEUE]: both write one word and then read the other's, in
  *    the total order, so at least one of them sees the other's write.
  * 3. The queue is Vyukov's bounded queue: a cell's turn says whether it may be written or read. A full queue loses the
  *    change.
- * 4. A thread that dies, or jumps out of a handler, in here leaves the lock taken: later changes are lost, and counted.
+ * 4. Only a call that succeeds unmaps. So a range is marked before the call, and removed after it, if it still has the
+ *    mark: a range that another thread has mapped there meanwhile has none.
+ * 5. A thread that dies, or jumps out of a handler, in here leaves the lock taken: later changes are lost, and counted.
  *
  * Each mapping is one object, which its lowest part carries: when that is gone, the next part gets it.
  */
@@ -41,6 +44,7 @@ struct range {
     uint32_t number; /* of the mapping, for all its parts */
     uint16_t epoch;  /* the fork count of the process that mapped it */
     uint16_t objects;
+    uint32_t leaving; /* the mark of a call that may unmap it; 0: none */
 };
 
 struct request {
@@ -153,7 +157,19 @@ static bool give_object(const struct range *range, size_t i)
 /* A whole mapping, or a reserved range. */
 static struct range made(uintptr_t start, uintptr_t end, uint32_t record)
 {
-    return (struct range){start, end, end, record, ++mappings.n_made, (uint16_t)dp_record_epoch(), record != RESERVED};
+    return (struct range){start, end, end, record, ++mappings.n_made, (uint16_t)dp_record_epoch(), record != RESERVED,
+                          0};
+}
+
+/* Removes the ranges [first, last), which are counted as freed. */
+static void drop_at(size_t first, size_t last)
+{
+    for (size_t i = first; i < last; i++) {
+        const struct range *range = &mappings.at[i];
+        bool is_left = range->objects && give_object(range, last);
+        count_free(range, range->end - range->start, is_left ? 0 : range->objects);
+    }
+    close_at(first, last - first);
 }
 
 static void drop(uintptr_t start, uintptr_t end)
@@ -163,12 +179,31 @@ static void drop(uintptr_t start, uintptr_t end)
     size_t first = find(start), last = first;
     while (last < mappings.n && mappings.at[last].start < end)
         last++;
-    for (size_t i = first; i < last; i++) {
-        const struct range *range = &mappings.at[i];
-        bool is_left = range->objects && give_object(range, last);
-        count_free(range, range->end - range->start, is_left ? 0 : range->objects);
+    drop_at(first, last);
+}
+
+static void leave(uintptr_t start, uintptr_t end, uint32_t mark)
+{
+    if (!cut_at(start) || !cut_at(end))
+        return;
+    for (size_t i = find(start); i < mappings.n && mappings.at[i].start < end; i++)
+        mappings.at[i].leaving = mark;
+}
+
+/* What a call was about to unmap is gone, or stays. */
+static void decide(uintptr_t start, uintptr_t end, uint32_t mark, bool is_gone)
+{
+    if (!cut_at(start) || !cut_at(end))
+        return;
+    for (size_t i = find(start); i < mappings.n && mappings.at[i].start < end;) {
+        if (mappings.at[i].leaving == mark && is_gone) {
+            drop_at(i, i + 1);
+            continue;
+        }
+        if (mappings.at[i].leaving == mark)
+            mappings.at[i].leaving = 0;
+        i++;
     }
-    close_at(first, last - first);
 }
 
 static void add(uintptr_t start, uintptr_t end, dp_record_id record)
@@ -203,6 +238,10 @@ static void make(const struct request *r)
         add(r->start, r->end, RESERVED);
     else if (r->change == DP_MAPPING_USE)
         use(r->start, r->end, r->record);
+    else if (r->change == DP_MAPPING_LEAVE)
+        leave(r->start, r->end, r->record);
+    else if (r->change == DP_MAPPING_GONE || r->change == DP_MAPPING_STAY)
+        decide(r->start, r->end, r->record, r->change == DP_MAPPING_GONE);
     else
         drop(r->start, r->end);
 }

@@ -16,6 +16,9 @@ enum dp_mapping_change {
     DP_MAPPING_RESERVE, /* the range is reserved; it counts for no record yet */
     DP_MAPPING_USE,     /* the reserved parts of the range count for `record` from now on */
     DP_MAPPING_REMOVE,  /* the range is unmapped */
+    DP_MAPPING_LEAVE,   /* the range may soon be unmapped: what is in it now gets `record` as a mark */
+    DP_MAPPING_GONE,    /* the parts of the range with that mark are unmapped */
+    DP_MAPPING_STAY,    /* they are not */
 };
 
 /* most: how many ranges are kept. -ENOMEM: none. Context: init. */

@@ -126,6 +126,9 @@ int main(int argc, char **argv)
     CHECK(map(P, RW, MAP_FIXED, (void *)1) == MAP_FAILED && errno == EINVAL);
     CHECK(munmap(kept + 1, P) == -1 && errno == EINVAL);
     CHECK(mremap(kept, 10 * P, (size_t)1 << 46, MREMAP_MAYMOVE) == MAP_FAILED && errno == ENOMEM);
+    CHECK(mremap(kept, 4 * P, 4 * P, MREMAP_MAYMOVE | MREMAP_FIXED, kept + 2 * P) == MAP_FAILED && errno == EINVAL);
+    CHECK(mmap(kept, P, RW, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EBADF);
+    CHECK(mremap((void *)P, P, 2 * P, 0) == MAP_FAILED && errno == EFAULT);
 
     char *end = sbrk(0);
     breaks(8 * P);

@@ -50,7 +50,38 @@ static struct dp_counts counts_of(int i)
 struct page {
     int owner;       /* index of a record + 1; 0: none; -1: reserved */
     unsigned number; /* of the mapping */
+    uint32_t mark;   /* of the call that may unmap it */
 };
+
+static void change_page(struct page *page, enum dp_mapping_change change, unsigned number, int i, uint32_t mark)
+{
+    bool is_marked = page->mark == mark;
+    switch (change) {
+    case DP_MAPPING_ADD:
+        *page = (struct page){.owner = i + 1, .number = number};
+        break;
+    case DP_MAPPING_RESERVE:
+        *page = (struct page){.owner = -1, .number = number};
+        break;
+    case DP_MAPPING_USE:
+        if (page->owner == -1)
+            *page = (struct page){.owner = i + 1, .number = number};
+        break;
+    case DP_MAPPING_REMOVE:
+        *page = (struct page){0};
+        break;
+    case DP_MAPPING_LEAVE:
+        page->mark = page->owner ? mark : 0;
+        break;
+    case DP_MAPPING_GONE:
+        if (is_marked)
+            *page = (struct page){0};
+        break;
+    case DP_MAPPING_STAY:
+        page->mark = is_marked ? 0 : page->mark;
+        break;
+    }
+}
 
 static void compare(const struct page *pages)
 {
@@ -80,15 +111,13 @@ static void ranges_agree_with_pages(void **state)
     for (unsigned number = 1; number < 20000; number++) {
         int first = rand() % PAGES, n = 1 + rand() % (number % 5 ? 12 : PAGES);
         n = n < PAGES - first ? n : PAGES - first;
-        enum dp_mapping_change change = (enum dp_mapping_change)(rand() % 4);
+        enum dp_mapping_change change = (enum dp_mapping_change)(rand() % 7);
         int i = change == DP_MAPPING_USE ? USER : rand() % USER;
-        dp_mappings_change(change, base + (uintptr_t)first * PAGE, base + (uintptr_t)(first + n) * PAGE, records[i]);
+        uint32_t mark = 1 + (uint32_t)rand() % 3;
+        dp_mappings_change(change, base + (uintptr_t)first * PAGE, base + (uintptr_t)(first + n) * PAGE,
+                           change < DP_MAPPING_LEAVE ? records[i] : mark);
         for (int p = first; p < first + n; p++)
-            if (change != DP_MAPPING_USE || pages[p].owner == -1)
-                pages[p] = (struct page){change == DP_MAPPING_REMOVE    ? 0
-                                         : change == DP_MAPPING_RESERVE ? -1
-                                                                        : i + 1,
-                                         number};
+            change_page(&pages[p], change, number, i, mark);
         if (number % 16 == 0)
             compare(pages);
         bool is_reserved = false;
