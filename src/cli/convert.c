@@ -94,7 +94,7 @@ static int read_bytes(int fd, size_t limit_bytes, struct bytes *to, struct dp_de
     if (to->n < 2 || to->at[0] != 0x1f || to->at[1] != 0x8b)
         return 0;
     struct dp_decode_input input = {{0}};
-    int err = dp_decode_input_copy(&input, to->at, to->n, limit_bytes, error);
+    int err = dp_decode_input_inflate(&input, to->at, to->n, limit_bytes, error);
     dp_vec_clear(to);
     err = err ? err : take(to, input.bytes.at, input.bytes.n);
     dp_decode_input_fini(&input);
@@ -109,12 +109,26 @@ static bool is_text(const struct bytes *b)
     return true;
 }
 
+/* An object, or a list of objects, which no folded stack begins with. */
+static bool is_json(const struct bytes *b)
+{
+    size_t i = 0;
+    while (i < b->n && strchr(" \t\r\n", b->at[i]))
+        i++;
+    uint8_t first = i < b->n ? b->at[i] : 0;
+    for (i++; first && i < b->n && strchr(" \t\r\n", b->at[i]);)
+        i++;
+    return i < b->n && ((first == '{' && b->at[i] == '"') || (first == '[' && b->at[i] == '{'));
+}
+
 /* Makes the bytes a pprof message. */
 static int to_pprof(struct bytes *b, struct dp_decode_error *error)
 {
     struct bytes pprof = {0};
     int err;
-    if (is_text(b))
+    if (is_json(b))
+        err = dp_decode_fail(error, "JSON: speedscope's is written, but not read");
+    else if (is_text(b))
         err = dp_formats_read_folded(b->at, b->n, take, &pprof, error);
     else if (dp_formats_is_otlp(b->at, b->n))
         err = dp_formats_read_otlp(b->at, b->n, take, &pprof, error);
@@ -215,7 +229,8 @@ int dp_cli_convert(int argc, char **argv)
         return DP_EXIT_USAGE;
     enum format format = format_of(output.path, to);
     if (optind + 1 != argc)
-        dp_print_error("convert", "one file at a time: deltaprof convert IN -o OUT");
+        dp_print_error("convert",
+                       "one file at a time: deltaprof convert IN -o OUT; deltaprof merge makes one of several");
     else if (format == N_FORMATS)
         dp_print_error(
             "convert",

@@ -153,6 +153,22 @@ static bool is_tag(uint8_t byte)
     return byte >> 3 && types >> (byte & 7) & 1;
 }
 
+/*
+ * Another message of protocol buffers that begins with its field 1, as a trace of Perfetto and OTLP do; NULL: none. In
+ * a profile field 1 is a sample type, of two numbers.
+ */
+static const char *other_message(const uint8_t *bytes, size_t n_bytes)
+{
+    enum { FIRST = 1 << 3 | DP_WIRE_BYTES, SECOND = 2 << 3 | DP_WIRE_BYTES };
+    size_t at = 1;
+    while (at < n_bytes && bytes[at] >= 128)
+        at++;
+    uint8_t inner = at + 1 < n_bytes && bytes[at] ? bytes[at + 1] : 0;
+    if (bytes[0] != FIRST || !inner || (inner & 7) == DP_WIRE_VARINT)
+        return NULL;
+    return inner == FIRST || inner == SECOND ? "OTLP: deltaprof convert reads it" : "another protocol buffer";
+}
+
 /* Called once, as soon as there are enough bytes: before a gigabyte of another format is read. */
 static int refuse_others(struct reader *r, int at_end)
 {
@@ -167,7 +183,12 @@ static int refuse_others(struct reader *r, int at_end)
             return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
     }
     if (is_text(bytes, n_bytes))
-        return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but text");
+        return dp_decode_fail(r->error,
+                              "not a pprof profile, gzipped or raw, but text; if it is folded stacks, deltaprof "
+                              "convert reads it");
+    const char *message = other_message(bytes, n_bytes);
+    if (message)
+        return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", message);
     return is_tag(bytes[0]) ? 0 : dp_decode_fail(r->error, "byte 0: no field of a profile");
 }
 
@@ -233,16 +254,30 @@ int dp_decode_input_read(struct dp_decode_input *input, int fd, size_t limit_byt
     return err;
 }
 
+static int copy(struct reader *r, const void *bytes, size_t n_bytes)
+{
+    int err = take(r, bytes, n_bytes);
+    if (!err)
+        err = finish(r);
+    end(r);
+    return err;
+}
+
 int dp_decode_input_copy(struct dp_decode_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
                          struct dp_decode_error *error)
 {
     struct reader r;
     begin(&r, input, limit_bytes, error);
-    int err = take(&r, bytes, n_bytes);
-    if (!err)
-        err = finish(&r);
-    end(&r);
-    return err;
+    return copy(&r, bytes, n_bytes);
+}
+
+int dp_decode_input_inflate(struct dp_decode_input *input, const void *bytes, size_t n_bytes, size_t limit_bytes,
+                            struct dp_decode_error *error)
+{
+    struct reader r;
+    begin(&r, input, limit_bytes, error);
+    r.is_begun = 1; /* nothing is refused */
+    return copy(&r, bytes, n_bytes);
 }
 
 void dp_decode_input_fini(struct dp_decode_input *input)

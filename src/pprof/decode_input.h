@@ -30,4 +30,7 @@ int dp_decode_input_read(struct dp_decode_input *, int fd, size_t limit_bytes, s
 /* The same from memory. */
 int dp_decode_input_copy(struct dp_decode_input *, const void *bytes, size_t n_bytes, size_t limit_bytes,
                          struct dp_decode_error *);
+/* The same, for a caller that tells other formats from a profile itself. */
+int dp_decode_input_inflate(struct dp_decode_input *, const void *bytes, size_t n_bytes, size_t limit_bytes,
+                            struct dp_decode_error *);
 void dp_decode_input_fini(struct dp_decode_input *);

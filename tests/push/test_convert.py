@@ -192,6 +192,20 @@ class Convert(Case):
         self.run_it('convert', path, '--to', 'folded', '--type', 'x', status=2)
         self.assertIn('there are alloc_objects', self.error)
 
+    def test_each_format_is_read_gzipped_too(self):
+        path = self.file('in.pb.gz', ROWS)
+        for name in 'out.folded', 'out.otlp':
+            data = self.bytes_of(self.convert(path, name))
+            zipped = self.file('zipped', gzip.compress(data))
+            self.assertEqual(by_names(self.convert(zipped, 'a.pb.gz')), by_names(self.convert(os.path.join(self.dir.name, name), 'b.pb.gz')))
+
+    def test_json_is_refused_by_its_name(self):
+        out = self.convert(self.file('in.pb.gz', ROWS), 'out.json')
+        self.run_it('convert', out, '--to', 'pprof', status=1)
+        self.assertIn("out.json: JSON: speedscope's is written, but not read", self.error)
+        stack = self.convert(self.file('x.folded', b'{{closure}};[unknown] 3\n'), 'x.pb.gz')
+        self.assertEqual(reader.load(stack).total('samples'), 3)
+
     def test_names_that_are_no_utf8_become_utf8_in_speedscope(self):
         with open(self.file('in.pb.gz', [(['badname', 'größe'], [1, 1, 1, 1], {})]), 'rb') as f:
             data = gzip.decompress(f.read()).replace(b'badname', b'bad\xff\x80me')
