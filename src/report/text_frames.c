@@ -29,6 +29,18 @@ static int write_line(uint64_t address, const struct dp_symbol_line *line, dp_pp
     return fn(ctx, text, n);
 }
 
+size_t dp_text_place_of(dp_frame_id id, char *text, size_t size)
+{
+    unsigned long long pc = dp_frame_get(id)->pc;
+    dp_symbols_lock(true);
+    struct dp_mapping mapping = dp_maps_get(dp_maps_find(id));
+    dp_symbols_unlock();
+    const char *slash = mapping.file ? strrchr(mapping.file, '/') : NULL;
+    if (!slash || pc < mapping.start || pc >= mapping.limit)
+        return dp_text_format(text, size, "0x%llx", pc);
+    return dp_text_format(text, size, "%s+0x%llx", slash + 1, pc - mapping.start + mapping.offset);
+}
+
 static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_files *files, dp_pprof_write_fn fn,
                       void *ctx)
 {
@@ -36,7 +48,13 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
     dp_symbols_lock(true);
     const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), how);
     dp_symbols_unlock();
+    char place[512];
+    struct dp_symbol_line unnamed = {.name = place};
     int err = 0;
+    if (!symbol) {
+        dp_text_place_of(id, place, sizeof place);
+        err = write_line(pc + 1, &unnamed, fn, ctx);
+    }
     for (int i = 0; symbol && i < symbol->n_lines && !err; i++)
         err = write_line(pc + 1, &symbol->lines[i], fn, ctx);
     return err;

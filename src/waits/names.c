@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* waits/names.c - the name of a frame: of its function, of a synthetic frame, or its address. */
+/* waits/names.c - the name of a frame: of its function, of a synthetic frame, or its place. */
 #include "waits/names.h"
 
 #include "base/text.h"
@@ -7,6 +7,7 @@
 #include "report/lock_names.h"
 #include "report/table_source.h"
 #include "report/text.h"
+#include "report/text_frames.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
 
@@ -45,5 +46,5 @@ size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id i
         return synthetic ? dp_text_format(name, size, "%s", synthetic) : 0;
     }
     size_t n = dp_text_name_of(&names->files, frame_id, frame->pc, name, size);
-    return n ? n : dp_text_format(name, size, "0x%llx", (unsigned long long)frame->pc);
+    return n ? n : dp_text_place_of(frame_id, name, size);
 }

@@ -255,6 +255,19 @@ def that_a_debuginfod_is_never_asked_but_its_cache_is():
             assert 'little' in s.profile('heap').message.string_table
 
 
+def that_text_has_the_place_of_a_frame_without_a_name():
+    need('objcopy')
+    program = os.path.join(new_directory(), 'stripped')
+    subprocess.run(['objcopy', '--strip-all', victim('serve'), program], check=True)
+    with Server([program, 'idle'], 'heap_rate=1') as s:
+        profile = s.profile('heap').message
+        names = {f.id: profile.string_table[f.name] for f in profile.function}
+        places = {'0x%x\t%s' % (l.address + 1, names[l.line[0].function_id]) for l in profile.location if l.line}
+        assert any('\tstripped+0x' in place for place in places), places
+        text = s.get('/debug/pprof/heap?debug=1').decode()
+        assert places <= {line[2:] for line in text.splitlines() if line.startswith('#\t0x')}, (places, text)
+
+
 def that_deltaprof_set_applies_to_every_reply():
     with Server([victim('serve'), 'sets'], 'heap_rate=1,symbolize=functions') as s:
         def named(path):
