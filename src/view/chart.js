@@ -29,15 +29,20 @@ class Chart {
      * colour}], the first one is moved by keys. rate: values are shown per second. empty: what it says if all values are 0.
      */
     show({ticks, layers, lines, unit, rate, ranges, dark, empty}) {
+        const before = this.drawn;
         Object.assign(this, {ticks, layers, lines, unit, rate, ranges, dark, empty});
         this.from = ticks.length ? Math.min(ticks[0].start || ticks[0].end, ticks[0].end) : 0;
         this.to = ticks.length ? ticks[ticks.length - 1].end : 1;
         if (this.to <= this.from)
             this.from = this.to - 1000;
         this.resize();
-        this.layerBins = layers.map(l => this.binned(l.values));
-        this.lineBins = lines.map(l => this.binned(l.values));
-        this.image = null;
+        /* A range that moves leaves the values as they were. */
+        this.drawn = [this.from, this.to, this.width, this.ratio, ticks.length, unit, rate, dark, empty, ...[...layers, ...lines].flatMap(l => [l.values, l.colour]), layers.length];
+        if (this.drawn.length !== before?.length || this.drawn.some((part, i) => part !== before[i])) {
+            this.layerBins = layers.map(l => this.binned(l.values));
+            this.lineBins = lines.map(l => this.binned(l.values));
+            this.image = null;
+        }
         this.draw();
     }
 
@@ -94,6 +99,13 @@ class Chart {
         const context = this.canvas.getContext('2d');
         context.setTransform(1, 0, 0, 1, 0, 0);
         context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+        for (const range of this.ticks.length ? this.ranges : []) {
+            context.fillStyle = range.colour;
+            const left = Math.max(this.x(range.from), 0);
+            context.fillRect(left, 0, Math.max(Math.min(this.x(range.to), this.width) - left, 1), this.height);
+        }
+        context.setTransform(1, 0, 0, 1, 0, 0);
         context.drawImage(this.image, 0, 0);
         context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         const shade = this.dark ? '255,255,255' : '0,0,0';
@@ -135,11 +147,6 @@ class Chart {
             context.fillText(this.empty, 8, 20);
         }
         const y = value => bottom - (most ? value / most : 0) * (bottom - CHART_TOP);
-        for (const range of this.ranges) {
-            context.fillStyle = range.colour;
-            const left = Math.max(this.x(range.from), 0);
-            context.fillRect(left, 0, Math.max(Math.min(this.x(range.to), this.width) - left, 1), this.height);
-        }
         this.layerBins.forEach((layer, i) => {
             context.fillStyle = this.layers[i].colour;
             for (let b = 0, end; b < n; b = end) { /* pixels of one height are one box: paths of a jagged day take ten times as long */
@@ -243,7 +250,10 @@ class Chart {
             return;
         const range = this.ranges[0] || {from: -Infinity, to: Infinity};
         const edges = [Math.min(ticks[0].start, ticks[0].end), ...new Set(ticks.map(t => t.end))];
-        const nearest = ms => edges.reduce((best, e, i) => (Math.abs(e - ms) < Math.abs(edges[best] - ms) ? i : best), 0);
+        const nearest = ms => {
+            const above = Math.min(lowerBound(edges, e => e >= ms), edges.length - 1);
+            return above && ms - edges[above - 1] <= edges[above] - ms ? above - 1 : above;
+        };
         let from = range.from === -Infinity ? 0 : nearest(range.from), to = range.to === Infinity ? edges.length - 1 : nearest(range.to);
         const by = event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0;
         if (event.key === 'Escape')

@@ -6,11 +6,13 @@
  * lists of more values: arrays by node, a parent before its children, node 0 the root.
  */
 
+const SUMS_KEPT = 8;
+
 /* What a view shows: which kind, value, range, processes, labels; and how trees are made of it. */
 class Fold {
     constructor(model) {
         this.model = model;
-        this.cache = {version: -1};
+        this.cache = {sums: new Map()};
     }
 
     /*
@@ -84,18 +86,7 @@ class Fold {
         if (!kind)
             return self;
         const [first, last] = kind.ticksWithin(query.mode === 'level' ? -Infinity : query.from, query.to);
-        const [begin, end] = kind.rowsOfTicks(first, last);
-        const node = kind.node.data, values = kind.values[query.type].data;
-        const labelPasses = query.passes;
-        const ofTick = this.ticksOf(query);
-        const tick = kind.tick.data, labels = kind.labels.data;
-        if (!labelPasses && !ofTick)
-            for (let i = begin; i < end; i++)
-                self[node[i]] += values[i];
-        else
-            for (let i = begin; i < end; i++)
-                if ((!ofTick || ofTick[tick[i]]) && (!labelPasses || labelPasses[labels[i]]))
-                    self[node[i]] += values[i];
+        self.set(this.sumOfRows(query, kind, ...kind.rowsOfTicks(first, last)));
         if (!query.fold)
             return self;
         const to = query.own ? this.ownFolded() : this.folded();
@@ -105,6 +96,34 @@ class Fold {
                 self[i] = 0;
             }
         return self;
+    }
+
+    /*
+     * The sums by node of rows that a query counts. A range that moves by a tick differs from the last one in few rows: these are added and
+     * subtracted. Beyond 2^53 a sum is not exact, and is made anew.
+     */
+    sumOfRows(query, kind, begin, end) {
+        const {model, cache} = this, {passes} = query, ofTick = this.ticksOf(query), cut = ofTick && query.to === Infinity;
+        const key = [model.version, kind.name, query.type, query.process, cut, passes].join();
+        const old = cache.sums.get(key), isNear = old && Math.abs(begin - old.begin) + Math.abs(end - old.end) < end - begin;
+        const sums = isNear ? old : {values: new Float64Array(model.nNodes), begin, end: begin};
+        const node = kind.node.data, values = kind.values[query.type].data, tick = kind.tick.data, labels = kind.labels.data, to = sums.values;
+        let most = 0;
+        const add = (from, until, sign) => {
+            for (let i = from; i < until; i++)
+                if ((!ofTick || ofTick[tick[i]]) && (!passes || passes[labels[i]]))
+                    most = Math.max(most, Math.abs(to[node[i]] += sign * values[i]));
+        };
+        add(begin, sums.begin, 1);
+        add(sums.begin, begin, -1);
+        add(sums.end, end, 1);
+        add(end, sums.end, -1);
+        if (cache.sums.size >= SUMS_KEPT)
+            cache.sums.clear();
+        cache.sums.delete(key);
+        if (most <= Number.MAX_SAFE_INTEGER)
+            cache.sums.set(key, Object.assign(sums, {begin, end}));
+        return to;
     }
 
     /* By tick, whether its rows count; null: all do. The whole time up to an end is that up to before the exit, as in `top`. */

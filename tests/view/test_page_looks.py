@@ -54,6 +54,19 @@ class Looks(PageCase):
         colours = self.browser.js('return ["[data-value=flame]", "[data-value=table]", "#legend i"].map(s => getComputedStyle(document.querySelector(s)).backgroundColor)')
         self.assertEqual(len(set(colours)), 3, colours)
 
+    def test_a_range_that_moves_has_the_sums_of_its_ticks(self):
+        self.show(self.server())
+        for name in ('alloc_space', 'inuse_space'):
+            self.browser.choose('#type', name)
+            self.drag(3, 5)
+            first, last = 3, 5
+            for key, begin, end in (('\ue012', -1, -1), ('\ue014', 1, 1), ('\ue014', 1, 1), ('\ue008\ue012\ue008', -1, 0), ('\ue009\ue014\ue009', 0, 1), ('\ue009\ue012\ue009', 0, -1),
+                                    ('\ue012', -1, -1), ('\ue008\ue014\ue008', 1, 0), ('\ue014', 1, 1)):
+                self.browser.keys('#chart', key)
+                first, last = first + begin, last + end
+                files = self.files('heap', *(range(first, last + 1) if name == 'alloc_space' else [last]))
+                self.assertEqual(self.shown(), [self.top('--type', name, *files)[0]], (name, first, last))
+
 
 if __name__ == '__main__':
     unittest.main()
