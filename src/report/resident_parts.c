@@ -12,7 +12,7 @@
  *
  * A sampled block tells which mapping its allocator took it from. So the memory of any allocator is known by its
  * blocks, without asking it: what is resident in such a mapping, less what is in use there, is held by the allocator.
- * It stays the allocator's if all blocks are freed (resident_known.c).
+ * It stays the allocator's if all blocks are freed (resident.c).
  * brk and glibc's arenas are malloc's even where no sample lies in them. A large block may not have been touched: only
  * its resident pages count.
  *

@@ -8,9 +8,9 @@
 #include "symbols/symbol.h"
 
 /*
- * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame of the record, as Go's debug=1 does; an inlined function has
- * a line of its own with the address of its caller's. A frame without a name has its place. files: open during the whole text. 0, or
- * fn's error. After dp_maps_begin.
+ * Writes a line "#\tADDRESS\tNAME\tFILE:LINE" for each frame of the record, as Go's debug=1 does; an inlined function
+ * has a line of its own with the address of its caller's. A frame without a name has its place. files: open during the
+ * whole text. 0, or fn's error. After dp_maps_begin.
  */
 int dp_text_write_frames(const struct dp_record *, enum dp_symbolize how, struct dp_symbol_files *files,
                          dp_pprof_write_fn fn, void *ctx);
