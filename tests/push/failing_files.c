@@ -6,7 +6,6 @@
  *     readdir N      the Nth entry of a directory, and each one after it
  *     fstatat NAME   the file of that name
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
