@@ -27,11 +27,12 @@
  *  3. An end. query/lasting.c compares models of growth that goes on with models of growth that has ended.
  *  4. Load. By Little's law (J. Little 1961, A Proof for the Queuing Formula L = lambda W) the memory in use is
  *     the rate of allocation times the mean lifetime. If a stack allocates more bytes in the second half than in the
- *     first, its memory in use may grow by the same factor. (Blocks are no measure of it: a sample of a small size
- *     counts as thousands of them, so their number is mostly chance.) The ratio of the two Poisson counts has a
- * variance of 1/a + 1/b on a log scale, and is shrunk towards no change, as most loads vary little (LOAD_SPREAD).
- * Memory that is never freed has no mean lifetime. So the probability that load explains the growth is multiplied by
- * the number of blocks freed per block in use, at most by 1.
+ *     first, its memory in use may grow by the same factor. Both its blocks and its sampled blocks must have become
+ * more: a buffer that is grown again and again allocates more bytes only because it is larger, and a sample of a small
+ * size counts as thousands of blocks. The ratio of the two Poisson counts has a variance of 1/a + 1/b on a log scale,
+ * and is shrunk towards no change, as most loads vary little (LOAD_SPREAD). Memory that is never freed has no mean
+ * lifetime. So the probability that load explains the growth is multiplied by the number of blocks freed per block in
+ * use, at most by 1.
  *
  * A buffer that doubles when it is full (a vector, a string, a hash's buckets) grows in steps ever farther apart,
  * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
@@ -130,13 +131,14 @@ static double beyond_load(const struct dp_query_process *p, const struct dp_quer
     size_t last = p->n_points - 1, half = last / 2;
     double time = (double)(p->times_ns[half] - p->times_ns[0]) / (double)(p->times_ns[last] - p->times_ns[half]);
     double n_before = sum(c->allocated_samples, 1, half + 1), n_after = sum(c->allocated_samples, half + 1, last + 1);
-    double before = sum(c->allocated_bytes, 1, half + 1), after = sum(c->allocated_bytes, half + 1, last + 1);
+    double by_blocks = sum(c->allocated_objects, half + 1, last + 1) / sum(c->allocated_objects, 1, half + 1);
+    double rise = fmin(n_after / n_before, by_blocks) * time; /* NaN or infinite: nothing was allocated before */
     double growth = c->bytes[last] - c->bytes[half];
     *share = 0;
-    if (before <= 0 || after * time <= before || growth <= 0)
+    if (!(rise > 1) || isinf(rise) || growth <= 0)
         return 1;
     double error = 1 / (n_before + 0.5) + 1 / (n_after + 0.5), prior = LOAD_SPREAD * LOAD_SPREAD;
-    double change = log(after * time / before) * prior / (prior + error);
+    double change = log(rise) * prior / (prior + error);
     double explained = c->bytes[half] * expm1(change);
     double deviation = c->bytes[half] * exp(change) * sqrt(prior * error / (prior + error));
     double noise = dp_query_pace_of(p, c, half, last).variance;

@@ -165,7 +165,7 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
         return 0;
     }
     int64_t n_allocated = value_of(values, r->types.alloc_objects);
-    curve->allocated_bytes[r->point] += (double)allocated;
+    curve->allocated_objects[r->point] += (double)n_allocated;
     curve->allocated_samples[r->point] += samples_of(n_allocated, allocated, process->rate);
     if (r->is_newest) {
         curve->bytes[r->point] += (double)bytes;

@@ -24,10 +24,10 @@ struct dp_query_curve {
     uint32_t row;            /* a row of the model that has this stack, the largest */
     int64_t row_value;
     size_t n_own; /* frames of the row's stack before the stack begins; DP_QUERY_NO_OWN: none is the user's own code */
-    double bytes[DP_QUERY_POINTS], samples[DP_QUERY_POINTS];                     /* in use */
-    double allocated_samples[DP_QUERY_POINTS], allocated_bytes[DP_QUERY_POINTS]; /* since the point before */
-    double end_allocated_samples;                                                /* from the last tick until then */
-    double end_bytes, end_samples;                                               /* in use when the end began */
+    double bytes[DP_QUERY_POINTS], samples[DP_QUERY_POINTS];                       /* in use */
+    double allocated_samples[DP_QUERY_POINTS], allocated_objects[DP_QUERY_POINTS]; /* since the point before */
+    double end_allocated_samples;                                                  /* from the last tick until then */
+    double end_bytes, end_samples;                                                 /* in use when the end began */
     double after_samples; /* in use after the destructors, if it is known */
 };
 

@@ -36,7 +36,7 @@ function slopeOf(times, values, first, last) {
     return {hourly: tt > 0 ? tv / tt * 3600e3 : 0, steady: pairs / (n * (n - 1) / 2)};
 }
 
-/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (bytes)}, by point, at these times (ms) since start. */
+/* The judge of one stack: its curve {bytes, samples, allocated (samples), made (blocks)}, by point, at these times (ms) since start. */
 class Evidence {
     constructor(times, start, curve) {
         Object.assign(this, {times, start, curve, bytes: curve.bytes, last: times.length - 1, warm: (times.length + 2) >> 2});
@@ -117,12 +117,13 @@ class Evidence {
     beyondLoad() {
         const {times, last, curve} = this, half = last >> 1, time = (times[half] - times[0]) / (times[last] - times[half]);
         const nBefore = sumOf(curve.allocated, 1, half + 1), nAfter = sumOf(curve.allocated, half + 1, last + 1);
-        const before = sumOf(curve.made, 1, half + 1), after = sumOf(curve.made, half + 1, last + 1);
+        const byBlocks = sumOf(curve.made, half + 1, last + 1) / sumOf(curve.made, 1, half + 1);
+        const rise = Math.min(nAfter / nBefore, byBlocks) * time;
         const growth = this.bytes[last] - this.bytes[half];
-        if (before <= 0 || after * time <= before || growth <= 0)
+        if (!(rise > 1) || rise === Infinity || growth <= 0)
             return 1;
         const error = 1 / (nBefore + 0.5) + 1 / (nAfter + 0.5), prior = LOAD_SPREAD ** 2;
-        const change = Math.log(after * time / before) * prior / (prior + error);
+        const change = Math.log(rise) * prior / (prior + error);
         const explained = this.bytes[half] * Math.expm1(change), deviation = this.bytes[half] * Math.exp(change) * Math.sqrt(prior * error / (prior + error));
         const turnedOver = clamp(this.freed(half, last) / Math.max(curve.samples[half], 1));
         return 1 - turnedOver * 2 * probability((explained - growth) / Math.sqrt(Math.max(deviation ** 2 + this.pace(half, last).variance, 1)));
@@ -270,7 +271,7 @@ function leaksOf(kind, process, types, passes, stack) {
             const made = allocSpace ? samplesOf(allocObjects[row], allocSpace[row], period) : 0;
             if (point >= 0) {
                 c.allocated[point] += made;
-                c.made[point] += allocSpace ? allocSpace[row] : 0;
+                c.made[point] += allocObjects ? allocObjects[row] : 0;
             }
             if (k >= before)
                 c.sampled += made;

@@ -54,7 +54,7 @@ static void simulate(const struct stack *s, struct dp_query_process *p, struct d
         c->bytes[t] = live * SAMPLE;
         c->samples[t] = live;
         c->allocated_samples[t] = births[t];
-        c->allocated_bytes[t] = births[t] * SAMPLE;
+        c->allocated_objects[t] = births[t] * 100.0;
     }
 }
 
@@ -196,6 +196,25 @@ static void a_leak_is_found(void **state_)
     assert_true(called_leak(&(struct stack){rising, forever}, 1) > 0.99);
 }
 
+/* One buffer that is moved to a larger block 20 times a tick: more bytes, and so more samples, but not more blocks. */
+static void a_buffer_that_only_grows_is_no_higher_load(void **state_)
+{
+    (void)state_;
+    for (int more_blocks = 0; more_blocks <= 1; more_blocks++) {
+        struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+        struct dp_query_curve c = {0};
+        for (int t = 0; t < TICKS; t++) {
+            p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+            c.samples[t] = t + 1;
+            c.bytes[t] = c.samples[t] * SAMPLE;
+            c.allocated_samples[t] = 20.0 * (t + 1);
+            c.allocated_objects[t] = more_blocks ? 20.0 * (t + 1) : 20;
+        }
+        struct dp_query_evidence e = dp_query_evidence_of(&p, &c, dp_query_evidence_growth(&p, &c));
+        assert_true(more_blocks ? e.confidence < 0.5 && e.load > 0.5 : e.confidence >= 0.5 && e.load == 0);
+    }
+}
+
 static void a_leak_of_a_twentieth_of_the_traffic_is_found(void **state_)
 {
     (void)state_;
@@ -272,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leak_is_found),
+        cmocka_unit_test(a_buffer_that_only_grows_is_no_higher_load),
         cmocka_unit_test(a_leak_of_a_twentieth_of_the_traffic_is_found),
         cmocka_unit_test(what_turns_over_is_seldom_called_a_leak),
         cmocka_unit_test(what_has_filled_is_seldom_called_a_leak),
