@@ -183,14 +183,16 @@ def that_threads_forks_and_finalization_work():
     3.11 such threads read the interpreter's memory after it was freed, and some runs without the profiler crash too:
     there the threads end first."""
     program = """
-import multiprocessing, os, threading, sys
+import multiprocessing, os, threading, time, sys
 sys.setswitchinterval(1e-4)  # the workers' threads need not wait long for the interpreter's lock
 class Late:
     def __del__(self): [bytearray(700) for _ in range(10)]
 late = Late()
 running = True
 def forever():
-    while running: bytearray(3000)
+    while running:
+        [bytearray(3000) for _ in range(20)]
+        time.sleep(1e-4)  # without the lock, which the main thread wants often
 def work(n):
     return len([bytearray(1000) for _ in range(n)])
 threads = [threading.Thread(target=forever, daemon=True) for _ in range(4)]
