@@ -58,7 +58,7 @@ fn gives_up(event: &(Mutex<Vec<u64>>, Condvar)) {
 
 #[inline(never)]
 fn tries_for_a_while(m: &Mutex<u64>) -> bool {
-    m.try_lock_for(Duration::from_millis(20)).is_some()
+    m.try_lock_for(Duration::from_millis(200)).is_some()
 }
 
 fn main() {
