@@ -11,6 +11,7 @@ import gzip
 import os
 import random
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -185,11 +186,12 @@ def go_pprof(paths):
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         address = f'127.0.0.1:{s.getsockname()[1]}'
-    process = subprocess.Popen(['go', 'tool', 'pprof', '-http=' + address, '-no_browser', *paths], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(['go', 'tool', 'pprof', '-http=' + address, '-no_browser', *paths], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
     try:
         yield f'http://{address}/ui/flamegraph?si=inuse_space', process
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # go runs the reader as a child
         process.wait()
 
 
