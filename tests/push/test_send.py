@@ -324,7 +324,7 @@ class Send(Pushing):
     @unittest.skipUnless(os.geteuid() == 0, 'not root')
     def test_profiles_of_another_user_are_counted(self):
         other = ['setpriv', '--reuid', '65534', '--clear-groups', '--inh-caps=-all']
-        if subprocess.run([*other, 'test', '-x', DELTAPROF]).returncode:
+        if subprocess.run([*other, 'test', '-x', os.path.abspath(DELTAPROF)]).returncode:
             self.skipTest('another user cannot start the command here')
         os.chmod(self.write(1), 0o600)
         os.chmod(self.scratch.name, 0o755)

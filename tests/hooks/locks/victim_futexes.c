@@ -241,8 +241,11 @@ static void results(void)
     pthread_join(t, NULL);
     atomic_store(w, 0);
     pthread_create(&t, NULL, requeues_later, w);
-    say("requeued and woken", futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
-    pthread_join(t, NULL);
+    long requeued = futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    int requeued_errno = errno;
+    pthread_join(t, NULL); /* its lines come first */
+    errno = requeued_errno;
+    say("requeued and woken", requeued);
     printf("wake op added: %u\n", atomic_load(&w[2]));
     pthread_create(&t, NULL, holds_pi, w);
     while (!atomic_load(w))

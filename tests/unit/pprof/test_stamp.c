@@ -71,7 +71,7 @@ static void note(int i)
 /* Without /proc nothing can be found out, only inherited. */
 static void hide_proc(void)
 {
-    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+    if (unshare(CLONE_NEWNS) || mount("none", "/proc", NULL, MS_REC | MS_PRIVATE, NULL) ||
         mount("none", "/proc", "tmpfs", 0, NULL))
         _exit(2);
 }
