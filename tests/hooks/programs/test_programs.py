@@ -158,7 +158,7 @@ def nginx():
             events {{ worker_connections 200; }}
             http {{ access_log {where}/access.log; client_body_temp_path {where}/a; proxy_temp_path {where}/b;
                    fastcgi_temp_path {where}/c; uwsgi_temp_path {where}/d; scgi_temp_path {where}/e; gzip on; gzip_types *;
-                   server {{ listen 127.0.0.1:{port}; root {where}; }} }}
+                   server {{ listen 127.0.0.1:{port} reuseport; root {where}; }} }}
             {"user root;" if os.geteuid() == 0 else ""}''')
     server = subprocess.Popen(['nginx', '-c', where + '/nginx.conf', '-e', where + '/error.log'],
                               env=environment('interval=300ms,heap_rate=64k', out), stdout=subprocess.PIPE,
