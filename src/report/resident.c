@@ -56,8 +56,8 @@ int dp_resident_read(struct dp_resident *resident)
  * leaves mappings without any sampled block, and its allocator still holds them. Large blocks that glibc's malloc maps
  * alone (DP_VMA_BLOCKS) are left out: other mappings soon take their places.
  *
- * Each division replaces what is remembered, so a mapping is forgotten when it is unmapped. If another thread is in
- * here, or there are more mappings than places, some are not remembered.
+ * Each division forgets the mappings of the one before. So a mapping that was unmapped is forgotten. Some mappings are
+ * not remembered if another thread divides at the same time, or if there are more mappings than places.
  */
 enum { KNOWN_MOST = 1024 };
 
