@@ -43,6 +43,12 @@ static uint32_t object_of(const struct dp_model *m, const struct dp_model_mappin
     return is_object_name(dp_model_text(m, mapping->file)) ? mapping->file << 1 | 1 : 0;
 }
 
+/* Whether only the file's name stands for the object: it has no build-id. */
+static bool is_file_object(uint32_t object)
+{
+    return object & 1;
+}
+
 uint32_t dp_model_intern_mapping(struct dp_model *m, const struct dp_model_mapping *mapping)
 {
     uint32_t number = dp_index_guess(&m->mapping_index);
@@ -107,11 +113,46 @@ static int same_lines(const struct dp_model *m, const struct dp_model_location *
     return 1;
 }
 
-static int same_location(const struct dp_model *m, const struct dp_model_location *known,
-                         const struct dp_model_location *other, const struct dp_model_line *lines)
+bool dp_model_is_place(const char *name)
 {
-    return known->place == other->place && known->object == other->object && known->by_lines == other->by_lines &&
-           (!known->by_lines || same_lines(m, known, other, lines));
+    const char *plus = strrchr(name, '+');
+    return plus && !strncmp(plus, "+0x", 3) && plus[3] && !plus[3 + strspn(plus + 3, "0123456789abcdef")];
+}
+
+/* Whether the lines of a location are names that its writer found, and not just the place in other words. */
+static bool has_names(const struct dp_model *m, const struct dp_model_location *location,
+                      const struct dp_model_line *lines)
+{
+    if (!location->n_lines)
+        return false;
+    if (!location->mapping || m->mappings.at[location->mapping - 1].has_functions || !lines[0].function)
+        return true;
+    return !dp_model_is_place(dp_model_text(m, m->functions.at[lines[0].function - 1].name));
+}
+
+static uint64_t start_of(const struct dp_model *m, const struct dp_model_location *location)
+{
+    return location->mapping ? m->mappings.at[location->mapping - 1].start : 0;
+}
+
+enum fit { DIFFERENT, LIKELY, SAME };
+
+/*
+ * Whether the known location is the other one. A file's name does not say which build it is: with names on both sides,
+ * these decide. Without names on one side, they are taken for one build; the same start in memory speaks for it.
+ */
+static enum fit fit_location(const struct dp_model *m, const struct dp_model_location *known,
+                             const struct dp_model_location *other, const struct dp_model_line *lines)
+{
+    if (known->place != other->place || known->object != other->object || known->by_lines != other->by_lines)
+        return DIFFERENT;
+    if (known->by_lines)
+        return same_lines(m, known, other, lines) ? SAME : DIFFERENT;
+    if (!is_file_object(known->object))
+        return SAME;
+    if (has_names(m, known, &m->lines.at[known->first_line]) && has_names(m, other, lines))
+        return same_lines(m, known, other, lines) ? SAME : DIFFERENT;
+    return start_of(m, known) == start_of(m, other) ? SAME : LIKELY;
 }
 
 static uint64_t hash_location(const struct dp_model_location *location, const struct dp_model_line *lines)
@@ -134,18 +175,13 @@ static int keep_lines(struct dp_model *m, struct dp_model_location *location, co
     return 0;
 }
 
-/* Whether the lines of a location are names that its writer found, and not just the place in other words. */
-static bool has_names(const struct dp_model *m, const struct dp_model_location *location)
-{
-    return location->n_lines && (!location->mapping || m->mappings.at[location->mapping - 1].has_functions);
-}
-
 /* Takes the newer details, unless only the older ones have names. */
 static int refresh(struct dp_model *m, uint32_t number, struct dp_model_location *location,
                    const struct dp_model_line *lines)
 {
     struct dp_model_location *known = &m->locations.at[number];
-    if ((known->n_lines && !location->n_lines) || (has_names(m, known) && !has_names(m, location)))
+    if ((known->n_lines && !location->n_lines) ||
+        (has_names(m, known, &m->lines.at[known->first_line]) && !has_names(m, location, lines)))
         return 0;
     bool is_same = same_lines(m, known, location, lines);
     if (is_same && known->mapping == location->mapping && known->address == location->address &&
@@ -171,12 +207,19 @@ uint32_t dp_model_intern_location(struct dp_model *m, const struct dp_model_loca
         location.place += mapping->offset - mapping->start;
 
     uint32_t number = dp_index_guess(&m->location_index);
-    if (number == DP_INDEX_NONE || !same_location(m, &m->locations.at[number], &location, lines)) {
+    if (number == DP_INDEX_NONE || fit_location(m, &m->locations.at[number], &location, lines) != SAME) {
         struct dp_index_probe probe = dp_index_probe(&m->location_index, hash_location(&location, lines));
-        while ((number = dp_index_candidate(&m->location_index, &probe)) != DP_INDEX_NONE)
-            if (same_location(m, &m->locations.at[number], &location, lines))
+        uint32_t likely = DP_INDEX_NONE;
+        while ((number = dp_index_candidate(&m->location_index, &probe)) != DP_INDEX_NONE) {
+            enum fit fit = fit_location(m, &m->locations.at[number], &location, lines);
+            if (fit == SAME)
                 break;
-        if (number == DP_INDEX_NONE) {
+            if (fit == LIKELY)
+                likely = number;
+        }
+        if (number == DP_INDEX_NONE && likely != DP_INDEX_NONE) {
+            number = likely;
+        } else if (number == DP_INDEX_NONE) {
             if (!dp_vec_room(&m->locations, 1) || keep_lines(m, &location, lines) ||
                 (number = dp_index_add(&m->location_index, &probe)) == DP_INDEX_NONE)
                 return DP_INDEX_NONE;

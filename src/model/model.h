@@ -3,9 +3,10 @@
  * model/model.h - holds several profiles together: each string, function, mapping, frame and row is stored once.
  *
  * A row is a stack and its labels. Two frames are the same if they lie at the same place of the same object (by
- * build-id, else by file), wherever it was loaded. Without object or address they are the same if address and lines are
- * equal. Mapping, address and lines of a frame are those of the newest profile that has names for it. The caller keeps
- * the values, in arrays by row. Memory: dp_mem; it grows with the number of different entries, not of profiles.
+ * build-id, else by file), wherever it was loaded. A file without a build-id may be another build each time: there the
+ * names that both profiles have must be equal, too. Without object or address frames are the same if address and lines
+ * are equal. Mapping, address and lines of a frame are those of the newest profile that has names for it. The caller
+ * keeps the values, in arrays by row. Memory: dp_mem; it grows with the number of different entries, not of profiles.
  */
 #pragma once
 
@@ -104,6 +105,9 @@ int dp_model_ignore_label(struct dp_model *, const char *key);
 typedef int (*dp_model_row_fn)(void *ctx, uint32_t row, const int64_t *values);
 int dp_model_add(struct dp_model *, const struct dp_decode *, dp_model_row_fn row, void *ctx, struct dp_decode_error *);
 void dp_model_fini(struct dp_model *);
+
+/* Whether the name of a function only says where it lies: OBJECT+0xPLACE. */
+bool dp_model_is_place(const char *name);
 
 /* Writes "alloc_objects, alloc_space", cut to n_bytes; "none" if there are no types. */
 void dp_model_type_names(const struct dp_model *, char *to, size_t n_bytes);

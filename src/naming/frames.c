@@ -57,12 +57,6 @@ static bool is_passing(struct dp_naming_frames *f, uint32_t name)
     return *known == 2;
 }
 
-static bool is_place(const char *name)
-{
-    const char *plus = strrchr(name, '+');
-    return plus && !strncmp(plus, "+0x", 3) && plus[3] && !plus[3 + strspn(plus + 3, "0123456789abcdef")];
-}
-
 static bool begins(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
@@ -114,7 +108,7 @@ static int push(struct dp_naming_frames *f, const struct dp_model_location *l, c
         .file = file && *file ? add_text(f, file) : 0,
         .library = add_text(f, slash && slash[1] ? slash + 1 : object),
         .line = line,
-        .is_unnamed = is_place(name),
+        .is_unnamed = dp_model_is_place(name),
         .is_runtime = is_runtime,
         .is_interpreter = !is_runtime && is_interpreter(slash && slash[1] ? slash + 1 : object),
         .is_foreign = (is_runtime ? is_system_path(file) : is_system_object(object)) || !*object ||

@@ -28,6 +28,18 @@ class TopFiles(TopCase):
             for type_name, value in ('alloc_space', '10B'), ('inuse_space', '4B'):
                 self.assertEqual(self.names('--type', type_name, *paths), {'f': (value, value)}, paths)
 
+    def test_builds_without_a_build_id_keep_their_names_at_one_place(self):
+        alpha = self.file('server.7.0001.heap.pb.gz', [(['alpha', 'main'], [1, 10, 1, 10])])
+        beta = self.file('server.8.0001.heap.pb.gz', [(['beta', 'main'], [1, 30, 1, 30])])
+        merged = self.file('merged', self.run_it('merge', alpha, beta))
+        for paths in (alpha, beta), (beta, alpha), (merged,):
+            self.assertEqual(self.names(*paths), {'alpha': ('10B', '10B'), 'beta': ('30B', '30B'), 'main': ('0', '40B')})
+            tree = self.run_it('tree', *paths).decode()
+            self.assertRegex(tree, r'10B +25.0% +alpha\n')
+            self.assertRegex(tree, r'30B +75.0% +beta\n')
+        difference = self.file('difference', self.run_it('diff', '--negative=keep', alpha, beta))
+        self.assertEqual(self.in_use('--type', 'alloc_space', difference), {'beta': '30B', 'alpha': '-10B', 'main': '0'})
+
     def process(self, pid, *ticks, ended):
         """Writes one file a tick, with what is in use; the last one may say that the process ended."""
         return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=i,

@@ -108,6 +108,39 @@ static void a_frame_is_its_object_and_its_place_in_it(void **state)
     assert_same(&a, &b, 0);
 }
 
+static void without_a_build_id_names_part_frames_at_one_place(void **state)
+{
+    struct frame a = {"/bin/server", "", 0x10000, 0x10123, "alpha", 5, 0}, b = a;
+    assert_same(&a, &b, 1);
+    b.start = 0x70000, b.address = 0x70123; /* loaded elsewhere */
+    assert_same(&a, &b, 1);
+    b.name = "beta"; /* the file was built anew */
+    assert_same(&a, &b, 0);
+    b.name = NULL;
+    assert_same(&a, &b, 1);
+    b.name = "server+0x1123"; /* the place in other words */
+    assert_same(&a, &b, 1);
+    assert_same(&b, &a, 1);
+    a.build_id = b.build_id = "aa", b.name = "beta"; /* one build, named by another reader of symbols */
+    assert_same(&a, &b, 1);
+}
+
+static void a_nameless_frame_joins_the_build_that_was_loaded_there(void **state)
+{
+    struct frame alpha = {"/bin/server", "", 0x10000, 0x10123, "alpha", 5, 0};
+    struct frame beta = {"/bin/server", "", 0x70000, 0x70123, "beta", 7, 0}, bare = alpha;
+    assert_int_equal(add(&alpha, 1, 1), 0);
+    assert_int_equal(add(&beta, 1, 2), 0);
+    bare.name = NULL, bare.allocs = 9;
+    assert_int_equal(add(&bare, 1, 3), 0);
+    assert_int_equal(diff.model.rows.n, 2);
+    const struct dp_model_function *f = diff.model.functions.at;
+    const struct dp_model_location *l = diff.model.locations.at;
+    assert_string_equal(dp_model_text(&diff.model, f[diff.model.lines.at[l[0].first_line].function - 1].name), "alpha");
+    assert_int_equal(l[0].address, 0x10123);
+    assert_int_equal(values_of(0)[0], 9);
+}
+
 static void without_an_object_a_frame_is_its_address_and_lines(void **state)
 {
     struct frame a = {"[anon]", "", 0x10000, 0x10123, "f", 5, 0}, b = a;
@@ -238,6 +271,8 @@ int main(void)
     dp_mem_cap(SIZE_MAX);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_frame_is_its_object_and_its_place_in_it, again),
+        cmocka_unit_test_setup(without_a_build_id_names_part_frames_at_one_place, again),
+        cmocka_unit_test_setup(a_nameless_frame_joins_the_build_that_was_loaded_there, again),
         cmocka_unit_test_setup(without_an_object_a_frame_is_its_address_and_lines, again),
         cmocka_unit_test_setup(names_that_are_known_are_not_lost, again),
         cmocka_unit_test_setup(each_turn_is_less_the_one_before_it, again),
