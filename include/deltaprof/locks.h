@@ -45,8 +45,9 @@ enum deltaprof_lock_kind {
     DELTAPROF_LOCK_SPIN = 6,
     DELTAPROF_LOCK_BARRIER = 7,
     DELTAPROF_LOCK_JOIN = 8,
-    DELTAPROF_LOCK_FUTEX = 9, /* not for deltaprof_lock_wait_begin: see below */
-    DELTAPROF_LOCK_GIL = 13,  /* an interpreter's lock, with a holder as a mutex; 10 to 12 are the library's */
+    DELTAPROF_LOCK_FUTEX = 9,    /* not for deltaprof_lock_wait_begin: see below */
+    DELTAPROF_LOCK_GIL = 13,     /* an interpreter's lock, with a holder as a mutex; 10 to 12 are the library's */
+    DELTAPROF_LOCK_SHARED = 256, /* added to MUTEX, READ or WRITE of glibc: another process may hold the lock */
 };
 
 enum deltaprof_lock_end {
@@ -61,9 +62,10 @@ struct deltaprof_wait {
 };
 
 /*
- * The calling thread could not lock, and is going to wait. lock: the same address that the holder will pass. NULL: the
- * holder cannot be known (another process); the wait is counted for [unknown holder]. site: where the waiter's
- * stack begins; NULL: at the function that calls this. The stack is captured now, so that a wait that goes on is seen.
+ * The calling thread could not lock, and is going to wait. lock: the same address that the holder will pass. NULL, or a
+ * kind with SHARED: another process may unlock it, so the wait is counted for [unknown holder]; with SHARED, reports of
+ * waits under way read from the lock who holds it. site: where the waiter's stack begins; NULL: at the function that
+ * calls this. The stack is captured now, so that a wait that goes on is seen.
  */
 DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
                                              enum deltaprof_lock_kind kind, const struct deltaprof_site *site);

@@ -9,13 +9,7 @@
  */
 #include "lock.h"
 
-/* The address that the unlock will pass; NULL: the holder may be in another process. */
-static inline const void *mutex(const pthread_mutex_t *m)
-{
-    return m->__data.__kind & 0x80 ? NULL : m;
-}
-
-enum { ROBUST = 0x10, OWNER = 0x3fffffff }; /* bits of __kind and __lock */
+enum { ROBUST = 0x10, SHARED = 0x80, OWNER = 0x3fffffff }; /* bits of __kind and __lock; robust ones are shared */
 
 /* Like trylock: EBUSY if the lock has to wait; else the result, or AT_ONCE: call the real lock. */
 static inline int try(pthread_mutex_t *m)
@@ -27,11 +21,13 @@ static inline int try(pthread_mutex_t *m)
 
 static inline enum deltaprof_lock_kind kind_of(const pthread_mutex_t *m)
 {
+    if (m->__data.__kind & SHARED)
+        return DELTAPROF_LOCK_MUTEX | DELTAPROF_LOCK_SHARED;
     return is_of_python(m) ? DELTAPROF_LOCK_GIL : DELTAPROF_LOCK_MUTEX;
 }
 
-#define MUTEX(name, parameters, arguments, try_allowed)                \
-    WAITING(name, parameters, arguments, mutex(m), kind_of(m), end_of) \
+#define MUTEX(name, parameters, arguments, try_allowed)         \
+    WAITING(name, parameters, arguments, m, kind_of(m), end_of) \
     TRYING(name, parameters, arguments, try_allowed, try(m), EBUSY)
 
 MUTEX(pthread_mutex_lock, (pthread_mutex_t * m), (m), true)

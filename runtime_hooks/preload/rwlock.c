@@ -5,13 +5,13 @@
  */
 #include "lock.h"
 
-static inline const void *rwlock(const pthread_rwlock_t *l)
+static inline enum deltaprof_lock_kind kind_of(const pthread_rwlock_t *l, enum deltaprof_lock_kind kind)
 {
-    return l->__data.__shared ? NULL : l;
+    return l->__data.__shared ? kind | DELTAPROF_LOCK_SHARED : kind;
 }
 
 #define RWLOCK(name, parameters, arguments, try_name, kind, try_allowed) \
-    WAITING(name, parameters, arguments, rwlock(l), kind, end_of)        \
+    WAITING(name, parameters, arguments, l, kind_of(l, kind), end_of)    \
     TRYING(name, parameters, arguments, try_allowed, DP_REAL(try_name)(l), EBUSY)
 #define READ(name, parameters, arguments, try_allowed) \
     RWLOCK(name, parameters, arguments, pthread_rwlock_tryrdlock, DELTAPROF_LOCK_READ, try_allowed)

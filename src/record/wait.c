@@ -129,13 +129,13 @@ static uint8_t gil_share(int64_t now_ns)
 }
 
 /* The stack of a wait that begins; it is the same at the end. */
-static void register_wait(struct dp_wait *wait, const void *lock, const struct deltaprof_site *site)
+static void register_wait(struct dp_wait *wait, const void *lock, unsigned shared, const struct deltaprof_site *site)
 {
     struct dp_stack stack;
     struct dp_event event = dp_event_begin();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (dp_record_intern(DP_KIND_BLOCK, dp_labels_now(&stack) | dp_labels_of_lock(wait->kind), &stack, &wait->record)) {
-        wait->waiting = dp_waiting_begin(lock, wait->kind, wait->begin_ns, wait->record, (uintptr_t)wait);
+        wait->waiting = dp_waiting_begin(lock, wait->kind | shared, wait->begin_ns, wait->record, (uintptr_t)wait);
         wait->listed = dp_waiters_add(wait->slot, wait->record, wait->begin_ns);
     }
     dp_event_end(event);
@@ -148,6 +148,8 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
                                                          const struct deltaprof_site *site)
 {
     struct dp_wait *wait = (struct dp_wait *)out;
+    unsigned shared = kind & DELTAPROF_LOCK_SHARED;
+    kind &= ~DELTAPROF_LOCK_SHARED;
     wait->kind = 0;
     bool blamed = contended_kind(kind) && dp_load_relaxed(&dp_wait_rates.mutex);
     if ((!blamed && !dp_load_relaxed(&dp_wait_rates.block_ns)) ||
@@ -161,12 +163,12 @@ __attribute__((noinline)) void deltaprof_lock_wait_begin(struct deltaprof_wait *
     wait->listed = 0;
     wait->epoch = dp_record_epoch();
     wait->begin_ns = dp_clock_ns();
-    if (blamed && lock)
+    if (blamed && lock && !shared)
         wait->slot = dp_contended_enter(lock, contended_kind(kind), wait->begin_ns);
     wait->n = kind == DELTAPROF_LOCK_GIL ? gil_share(wait->begin_ns) : 1;
     if (wait->n == 1 && kind != DELTAPROF_LOCK_SPIN) {
         struct deltaprof_site caller = DELTAPROF_SITE_CALLER();
-        register_wait(wait, lock, site ? site : &caller);
+        register_wait(wait, lock, shared, site ? site : &caller);
     }
 }
 

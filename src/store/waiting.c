@@ -252,7 +252,9 @@ bool dp_waiting_read(unsigned i, struct dp_waiting *wait)
     wait->slot = i;
     wait->lock = dp_load_relaxed(&slot->lock);
     wait->record = dp_load_relaxed(&slot->record);
-    wait->kind = (uint8_t)dp_load_relaxed(&slot->kind);
+    uint32_t kind = dp_load_relaxed(&slot->kind);
+    wait->kind = (uint8_t)kind;
+    wait->is_shared = kind & DELTAPROF_LOCK_SHARED;
     wait->tid = dp_load_relaxed(&slot->tid);
     dp_fence_acquire();
     return dp_load_relaxed(&slot->begin_ns) == wait->begin_ns && !is_gone(wait->tid);

@@ -23,7 +23,7 @@ int dp_waiting_init(void);
 
 /*
  * The calling thread begins to wait. record: of its stack, in the block profile. frame: an address in the frame of the
- * function that waits, which tells a wait inside a signal handler from one that was abandoned.
+ * function that waits, which tells a wait inside a signal handler from one that was abandoned. kind: maybe with SHARED.
  */
 dp_waiting_slot dp_waiting_begin(const void *lock, unsigned kind, int64_t begin_ns, dp_record_id record,
                                  uintptr_t frame);
@@ -57,7 +57,8 @@ struct dp_waiting {
     dp_record_id record;
     int32_t tid;
     uint32_t slot;
-    uint8_t kind; /* enum deltaprof_lock_kind */
+    uint8_t kind;   /* enum deltaprof_lock_kind, without SHARED */
+    bool is_shared; /* with SHARED */
 };
 
 /* Most slots; memory is charged for some at once. */

@@ -80,6 +80,8 @@ static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_ho
         add(l, " held by itself,");
     else if (holder.ended)
         add(l, " held by thread %d, which has ended,", (int)holder.tid);
+    else if (holder.is_elsewhere)
+        add(l, " held by thread %d of another process,", (int)holder.tid);
     else if (holder.tid)
         add(l, " held by thread %d,", (int)holder.tid);
     add_stack(l, DP_KIND_BLOCK, wait->record);
@@ -90,7 +92,7 @@ static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_
 {
     uintptr_t first;
     dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
-    if (holder.tid && !holder.ended) {
+    if (holder.tid && !holder.ended && !holder.is_elsewhere) {
         long call = dp_task_call(holder.tid, &first);
         add(l, "; ");
         add_thread(l, holder.tid);
@@ -105,6 +107,31 @@ static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_
         add(l, "; last released, while a thread waited,");
         add_stack(l, DP_KIND_MUTEX, last_unlock);
     }
+}
+
+static bool is_among(const struct dp_waiting *const *shown, int n, const struct dp_waiting *wait)
+{
+    for (int i = 0; i < n; i++)
+        if (shown[i] == wait)
+            return true;
+    return false;
+}
+
+/* Adds which threads would make it a deadlock. Some may stand in the line already; their stacks are not repeated. */
+static void add_suspects(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait,
+                         const struct dp_waiting *const *shown, int n_shown)
+{
+    const struct dp_waiting *suspects[2];
+    size_t n = dp_waits_suspects(w, wait, suspects, 2);
+    for (size_t i = 0; i < n && i < 2; i++) {
+        add(l, i ? " or thread %d" : "; a deadlock if one of the readers is thread %d", (int)suspects[i]->tid);
+        if (!is_among(shown, n_shown, suspects[i])) {
+            add(l, ", which waits");
+            add_stack(l, DP_KIND_BLOCK, suspects[i]->record);
+        }
+    }
+    if (n > 2)
+        add(l, " or %zu more", n - 2);
 }
 
 /* Logs a circle of threads as one deadlock. */
@@ -127,14 +154,6 @@ static void log_deadlock(struct line *l, const struct dp_waiting *const *members
         told[members[i]->slot] = members[i]->begin_ns;
 }
 
-static bool is_among(const struct dp_waiting *const *shown, int n, const struct dp_waiting *wait)
-{
-    for (int i = 0; i < n; i++)
-        if (shown[i] == wait)
-            return true;
-    return false;
-}
-
 /* Logs a wait, and the waits of the holders behind it; these may be a circle, and each is named once. */
 static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait)
 {
@@ -150,6 +169,8 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
         l->end = sizeof l->text - 100;
         if (!next) {
             add_holder(l, wait, holder);
+            if (holder.n_readers)
+                add_suspects(l, w, wait, shown, i + 1);
             break;
         }
         if (is_among(shown, i + 1, next))

@@ -3,8 +3,10 @@
  * waits/holders.c - finds the holder of a lock, and circles of threads.
  *
  * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock, and of a rwlock the number
- * of its readers. The lock's memory may be unmapped when it is read, so the kernel copies its words (process_vm_readv).
- * If the kernel cannot, the holder is not known.
+ * of its readers. Nobody keeps which threads these are. The lock's memory may be unmapped when it is read, so the
+ * kernel copies its words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared
+ * lock may be a thread of another process. Its id means another thread if that process has another namespace of process
+ * ids.
  *
  * A circle is a deadlock only if all its waits and holders existed at one moment. So the waits are read first, then the
  * holders, and then each wait must still be the same one. A thread cannot unlock a lock while it waits, so each holder
@@ -76,12 +78,21 @@ static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
     return copied;
 }
 
-static bool has_ended(int32_t tid)
+/* Whether no thread has this id, or none of this process. */
+static bool is_nowhere(int32_t tid, bool in_this_process)
 {
     int saved = errno;
-    bool ended = syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+    long err = in_this_process ? syscall(SYS_tgkill, getpid(), tid, 0) : syscall(SYS_tkill, tid, 0);
+    bool nowhere = err && errno == ESRCH;
     errno = saved;
-    return ended;
+    return nowhere;
+}
+
+/* glibc writes the owner of a robust mutex into the lock word; the other field has marks of a dead owner as well. */
+static int32_t owner_of(const pthread_mutex_t *m)
+{
+    enum { ROBUST = 0x10, OWNER = 0x3fffffff };
+    return m->__data.__kind & ROBUST ? m->__data.__lock & OWNER : m->__data.__owner;
 }
 
 struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
@@ -95,7 +106,7 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
         return holder;
     if (wait->kind == DELTAPROF_LOCK_MUTEX) {
         if (copy(&lock, sizeof lock.mutex, wait))
-            holder.tid = lock.mutex.__data.__owner;
+            holder.tid = owner_of(&lock.mutex);
     } else if (copy(&lock, sizeof lock.rwlock, wait)) {
         enum { WRITERS_PHASE = 1, READER_SHIFT = 3 }; /* of __readers, in glibc's pthread_rwlock_common.c */
         holder.tid = lock.rwlock.__data.__cur_writer;
@@ -104,7 +115,9 @@ struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
     }
     if (holder.tid < 0)
         holder.tid = 0;
-    holder.ended = holder.tid && has_ended(holder.tid);
+    bool is_foreign = holder.tid && is_nowhere(holder.tid, true);
+    holder.ended = is_foreign && (!wait->is_shared || is_nowhere(holder.tid, false));
+    holder.is_elsewhere = is_foreign && !holder.ended;
     return holder;
 }
 
@@ -153,6 +166,37 @@ size_t dp_waits_circle(const struct dp_waits *w, const struct dp_waiting *first,
             return 0;
     memcpy(members, all, (n < n_all ? n : n_all) * sizeof(const struct dp_waiting *));
     return n_all;
+}
+
+/* Whether the wait ends only after the thread's lock is free, or after unknown readers unlock another lock. */
+static bool hangs_on(const struct dp_waits *w, const struct dp_waiting *wait, const struct dp_waiting *for_readers)
+{
+    for (size_t i = 0; wait && i < DP_WAITS_CIRCLE_MAX; i++) {
+        struct dp_holder holder = dp_waits_holder(wait);
+        if (!dp_waits_is_blocked(wait))
+            return false;
+        if (holder.n_readers)
+            return wait->lock != for_readers->lock;
+        if (holder.tid == for_readers->tid)
+            return true;
+        wait = holder.tid ? dp_waits_of(w, holder.tid) : NULL;
+    }
+    return false;
+}
+
+size_t dp_waits_suspects(const struct dp_waits *w, const struct dp_waiting *for_readers,
+                         const struct dp_waiting **suspects, size_t n)
+{
+    size_t n_found = 0;
+    for (size_t i = 0; i < w->all.n; i++) {
+        const struct dp_waiting *wait = &w->all.at[i];
+        if (wait->tid == for_readers->tid || !hangs_on(w, wait, for_readers) || !dp_waits_goes_on(wait))
+            continue;
+        if (n_found < n)
+            suspects[n_found] = wait;
+        n_found++;
+    }
+    return n_found;
 }
 
 const char *dp_waits_kind_name(const struct dp_waiting *wait)

@@ -28,6 +28,7 @@ bool dp_waits_is_for_holder(const struct dp_waiting *);
 struct dp_holder {
     int32_t tid;        /* the thread that holds the lock; 0: not known */
     bool ended;         /* that thread does not exist any more */
+    bool is_elsewhere;  /* it is a thread of another process */
     uint32_t n_readers; /* of a rwlock that is held for reading */
 };
 struct dp_holder dp_waits_holder(const struct dp_waiting *);
@@ -49,6 +50,14 @@ bool dp_waits_goes_on(const struct dp_waiting *);
 enum { DP_WAITS_CIRCLE_MAX = 64 };
 size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, const struct dp_waiting **members,
                        size_t n);
+
+/*
+ * Finds the threads with which a wait for readers would be a deadlock if they were among these readers: they wait,
+ * perhaps behind others, for a lock of the waiting thread, or for a lock whose readers are not known either. The
+ * waiting thread itself is not one of them. Returns their number, of which at most n are stored.
+ */
+size_t dp_waits_suspects(const struct dp_waits *, const struct dp_waiting *for_readers,
+                         const struct dp_waiting **suspects, size_t n);
 
 /* mutex, rwlock-read ... */
 const char *dp_waits_kind_name(const struct dp_waiting *);

@@ -59,11 +59,22 @@ static int write_circle(struct page *p, const struct dp_waiting *first)
     return err || !n ? err : say(p, " waits for %s\n", n == 1 ? "itself" : "the first one");
 }
 
+/* The readers of a lock are not known; but which threads would make it a deadlock if they were among them. */
+static int write_readers(struct page *p, const struct dp_waiting *wait, uint32_t n_readers)
+{
+    const struct dp_waiting *suspects[4];
+    size_t n = dp_waits_suspects(&p->waits, wait, suspects, 4);
+    int err = say(p, ", held by %u reader%s", (unsigned)n_readers, n_readers == 1 ? "" : "s");
+    for (size_t i = 0; !err && i < n && i < 4; i++)
+        err = say(p, i ? " or %d" : ", a deadlock if one of them is thread %d", (int)suspects[i]->tid);
+    return err || n <= 4 ? err : say(p, " or %zu more", n - 4);
+}
+
 static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp_holder holder)
 {
     const struct dp_waiting *members[1];
     if (holder.n_readers)
-        return say(p, ", held by %u reader%s", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
+        return write_readers(p, wait, holder.n_readers);
     if (!holder.tid)
         return 0;
     bool is_circle = dp_waits_circle(&p->waits, wait, members, 1);
@@ -72,6 +83,8 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
     int err = say(p, ", held by %s %d", holder.tid == wait->tid ? "itself, thread" : "thread", (int)holder.tid);
     if (err || holder.ended)
         return err ? err : say(p, ", which has ended");
+    if (holder.is_elsewhere)
+        return say(p, " of another process");
     if (is_circle)
         return say(p, ": a deadlock");
     return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? say(p, ", which waits, too") : 0;
@@ -87,7 +100,8 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
     int err = say(p, "\nthread %d waits %lld.%03d s for %s ", (int)wait->tid, (long long)(ms / 1000), (int)(ms % 1000),
                   dp_waits_kind_name(wait));
     if (!err && wait->lock)
-        err = say(p, "0x%llx", (unsigned long long)wait->lock);
+        err = say(p, "0x%llx%s", (unsigned long long)wait->lock,
+                  wait->is_shared && !holder.tid && !holder.n_readers ? " that another process may hold" : "");
     else if (!err)
         err = say(p, "that another process may hold");
     if (!err)

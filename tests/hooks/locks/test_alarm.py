@@ -51,7 +51,7 @@ def parts(line):
 
 
 def that_a_circle_of_three_is_one_line():
-    for how in ('circle', 'inherits'):
+    for how in ('circle', 'inherits', 'robust'):
         demand_circle(how)
 
 
@@ -119,10 +119,34 @@ def that_the_last_release_is_known():
     assert '  last released, while a thread waited, in\n    releases_while_one_waits\n' in paragraph, text
 
 
-def that_a_lock_of_several_processes_is_named_as_such():
-    _, _, text = lines('shared', 0, see=lambda port: 'waits_behind' in (text := page(port)) and text)
-    paragraph, = [p for p in text.split('\n\n') if 'waits_behind' in p]
-    assert ' s for mutex that another process may hold (' in paragraph and '0x0' not in text, text
+def that_a_lock_of_several_processes_names_its_holder():
+    for how, kind in ('shared', 'mutex'), ('shared_rwlock', 'rwlock-read'):
+        (line,), _, text = lines(how, 1, see=lambda port: 'wants' in (text := page(port)) and text)
+        ((lock, holder, _),) = parts(line).values()
+        assert lock == kind and re.match(r'thread \d+$', holder) and re.search(r'; thread \d+ \(\w+\) is in (pause\(\)|system call)', line), line
+        paragraph, = [p for p in text.split('\n\n') if 'wants' in p]
+        assert f', held by {holder} (' in paragraph and 'another process' not in text, text
+
+
+def that_a_holder_in_another_process_is_named_as_such():
+    for how in ('foreign', 'foreign_robust'):
+        (line,), _, text = lines(how, 1, see=lambda port: 'wants' in (text := page(port)) and text)
+        ((lock, holder, _),) = parts(line).values()
+        assert lock == 'mutex' and re.match(r'thread \d+ of another process$', holder), line
+        assert f', held by {holder} (' in text, text
+
+
+def that_readers_who_may_make_a_deadlock_are_named():
+    for how, here, there in ('reader_waits', 'writes_behind_a_reader', 'reads_and_locks'), ('two_rwlocks', 'reads_and_writes', 'reads_and_writes'):
+        two, _, text = lines(how, 2, see=page)
+        tids = {tid: stack[0] for line in two for tid, (lock, _, stack) in list(parts(line).items())[:1]}
+        assert sorted(tids.values()) == sorted((here, there)), two
+        line = next(line for line in two if line.startswith('stuck: ') and re.search(' in ' + here, line.split(' < ')[0]))
+        waiter = re.match(r'stuck: thread (\d+)', line)[1]
+        other, = set(tids) - {waiter}
+        assert f'held by 1 reader, in {here}' in line, line
+        assert re.search(rf'; a deadlock if one of the readers is thread {other}, which waits in {there}', line), line
+        assert f', held by 1 reader, a deadlock if one of them is thread {other} (' in text, text
 
 
 def that_the_page_names_a_circle_once():

@@ -5,7 +5,13 @@
  *
  *     victim_alarm circle      three threads, each for the mutex of the next one
  *     victim_alarm inherits    the same, of mutexes that inherit priority
+ *     victim_alarm robust      the same, of robust mutexes
  *     victim_alarm shared      a thread waits for a mutex that other processes may hold, too
+ *     victim_alarm shared_rwlock   the same, to read
+ *     victim_alarm foreign     a thread waits for a mutex that a child process holds
+ *     victim_alarm foreign_robust  the same, of a robust mutex
+ *     victim_alarm reader_waits    a thread waits to write; the reader waits for a mutex of this thread
+ *     victim_alarm two_rwlocks     two threads read a lock each, and wait to write the other one's
  *     victim_alarm left        the same, and main ends by pthread_exit
  *     victim_alarm behind      a thread locks the mutex that it holds, and another one waits for it
  *     victim_alarm itself      a thread locks the mutex that it holds
@@ -24,6 +30,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER,
@@ -39,12 +47,13 @@ static void sleeps(void)
         pause();
 }
 
-static void init_locks(int protocol, int shared)
+static void init_locks(int protocol, int shared, int robust)
 {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setprotocol(&attributes, protocol);
     pthread_mutexattr_setpshared(&attributes, shared);
+    pthread_mutexattr_setrobust(&attributes, robust);
     for (int i = 0; i < 3; i++)
         pthread_mutex_init(&locks[i], &attributes);
 }
@@ -210,6 +219,38 @@ __attribute__((noinline)) void *waits_behind(void *unused)
     return unused;
 }
 
+__attribute__((noinline)) void *wants_to_lock(void *lock)
+{
+    pthread_mutex_lock(lock ? lock : &locks[0]);
+    return lock;
+}
+
+__attribute__((noinline)) void *reads_and_locks(void *unused)
+{
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&locks[0]);
+    return unused;
+}
+
+__attribute__((noinline)) void *writes_behind_a_reader(void *unused)
+{
+    pthread_mutex_lock(&locks[0]);
+    pthread_barrier_wait(&ready);
+    pthread_rwlock_wrlock(&rwlock);
+    return unused;
+}
+
+/* Two threads run this at once. */
+__attribute__((noinline)) void *reads_and_writes(void *arg)
+{
+    static pthread_rwlock_t two[2] = {PTHREAD_RWLOCK_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER};
+    pthread_rwlock_rdlock(&two[(long)arg]);
+    pthread_barrier_wait(&ready);
+    pthread_rwlock_wrlock(&two[!arg]);
+    return NULL;
+}
+
 static pthread_t start(void *(*run)(void *), long i)
 {
     pthread_t thread;
@@ -223,6 +264,29 @@ static void start_all(unsigned n, void *(*const runs[])(void *))
     for (unsigned i = 0; i < n; i++)
         start(runs[i], i);
     pthread_barrier_wait(&ready);
+}
+
+/* The child, which lives as long as this process, locks a mutex in memory of both. */
+static void wait_for_child(int robust)
+{
+    pthread_mutex_t *mutex = mmap(NULL, sizeof *mutex, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t attributes;
+    int locked[2];
+    char c;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, robust);
+    pthread_mutex_init(mutex, &attributes);
+    if (pipe(locked))
+        abort();
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pthread_mutex_lock(mutex);
+        if (write(locked[1], "", 1) == 1)
+            sleeps();
+    }
+    if (read(locked[0], &c, 1) == 1)
+        pthread_create(&(pthread_t){0}, NULL, wants_to_lock, mutex);
 }
 
 static void abandon(void)
@@ -268,12 +332,27 @@ int main(int argc, char **argv)
     if (!strcmp(how, "circle") || !strcmp(how, "left"))
         start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
     else if (!strcmp(how, "inherits")) {
-        init_locks(PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE);
+        init_locks(PTHREAD_PRIO_INHERIT, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_STALLED);
         start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
     } else if (!strcmp(how, "shared")) {
-        init_locks(PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED);
+        init_locks(PTHREAD_PRIO_NONE, PTHREAD_PROCESS_SHARED, PTHREAD_MUTEX_STALLED);
         start_all(1, (void *(*[])(void *)){holds_and_sleeps});
-        start(waits_behind, 0);
+        start(wants_to_lock, 0);
+    } else if (!strcmp(how, "shared_rwlock")) {
+        pthread_rwlockattr_t attributes;
+        pthread_rwlockattr_init(&attributes);
+        pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+        pthread_rwlock_init(&rwlock, &attributes);
+        start_all(2, (void *(*[])(void *)){writes, wants_to_read});
+    } else if (!strcmp(how, "robust")) {
+        init_locks(PTHREAD_PRIO_NONE, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_ROBUST);
+        start_all(3, (void *(*[])(void *)){locks_two, locks_two, locks_two});
+    } else if (!strncmp(how, "foreign", 7))
+        wait_for_child(!strcmp(how, "foreign") ? PTHREAD_MUTEX_STALLED : PTHREAD_MUTEX_ROBUST);
+    else if (!strcmp(how, "reader_waits"))
+        start_all(2, (void *(*[])(void *)){reads_and_locks, writes_behind_a_reader});
+    else if (!strcmp(how, "two_rwlocks")) {
+        start_all(2, (void *(*[])(void *)){reads_and_writes, reads_and_writes});
     } else if (!strcmp(how, "itself"))
         start_all(1, (void *(*[])(void *)){locks_again});
     else if (!strcmp(how, "behind")) {
