@@ -2,7 +2,7 @@
 /* report/emit.h - writes rows as the bytes of one profile. */
 #pragma once
 
-#include "report/resident.h"
+#include "resident/resident.h"
 #include "report/write_buffers.h"
 
 #define DP_EMIT_LABELS_MAX 32

@@ -11,7 +11,7 @@
 #include "pprof/gzip.h"
 #include "pprof/stamp.h"
 #include "report/called.h"
-#include "report/resident.h"
+#include "resident/resident.h"
 #include "symbols/lock.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "support/consumers.h"
-#include "report/resident.h"
+#include "resident/resident.h"
 #include "report/write_buffers.h"
 
 #include <deltaprof/hooks.h>

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/resident_parts.c - divides the anonymous resident memory of this process: what is in use by malloc and by
+ * resident/parts.c - divides the anonymous resident memory of this process: what is in use by malloc and by
  * registered heaps, what their mappings hold beyond that, stacks, private pages of files, the profiler.
- *
- * Which pages are resident comes from /proc/self/pagemap, a word for each page. Unlike smaps it locks the address space
- * for 2 MiB at a time, so that no thread of the program waits for it. A process that changed its user may not read it:
- * then mincore says which pages are in memory, and all pages of writable file mappings that are count as private. A
- * page that was only read is the kernel's page of zeros, which pagemap does not tell from one shared with a forked
- * process: of pages that are not this process's alone, as many count as RssAnon leaves room for. Of address space
- * beyond LOOKED_AT_BYTES every k-th piece is looked at and counts k times.
  *
  * A sampled block tells which mapping its allocator took it from. So the memory of any allocator is known by its
  * blocks, without asking it: what is resident in such a mapping, less what is in use there, is held by the allocator.
  * It stays the allocator's if all blocks are freed (resident.c).
- * brk and glibc's arenas are malloc's even where no sample lies in them. A large block may not have been touched: only
+ * brk and glibc's arenas are malloc's even where no sample lies in them, and so are large blocks that glibc's malloc
+ * mapped alone. A large block may not have been touched: only
  * its resident pages count.
  *
  * Plain system calls: safe in a forked child. The caller holds the guard.
  */
-#include "report/resident.h"
+#include "resident/resident.h"
 
 #include "base/mem.h"
 #include "base/process.h"
+#include "resident/chunks.h"
+#include "resident/pages.h"
 #include "store/inherited.h"
 #include "store/mappings.h"
 
@@ -29,28 +25,15 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE_BITS       12
-#define PAGE_BYTES      ((size_t)1 << PAGE_BITS)
-#define PIECE_PAGES     ((size_t)512) /* 2 MiB: a table of the last level */
-#define LOOKED_AT_BYTES ((size_t)1 << 30)
-#define LARGE_BYTES     ((uint64_t)128 << 10)
-#define LARGE_PAGES     ((size_t)1 << 16) /* pages of large blocks that are looked at, in all */
-
-#define PRESENT        (UINT64_C(1) << 63)
-#define SWAPPED        (UINT64_C(1) << 62)
-#define FILE_OR_SHARED (UINT64_C(1) << 61)
-#define SOLE           (UINT64_C(1) << 56) /* mapped once */
-
-/* SOLE, and the others. */
-struct pages {
-    size_t n_sole, n_others;
-};
+#define LARGE_BYTES ((uint64_t)128 << 10)
+#define MISSES      ((size_t)8192) /* pages that are no block's first, in all and in a mapping */
+#define MISSES_EACH ((size_t)64)
+#define LARGE_PAGES ((size_t)1 << 16) /* pages of large blocks that are looked at, in all */
 
 struct division {
-    int pagemap;
+    struct dp_pages pages;
     struct {
         struct dp_vma *at;
         size_t n, cap;
@@ -60,12 +43,11 @@ struct division {
         size_t n, cap;
     } text;
     struct {
-        struct pages *at;
+        struct dp_pages_count *at;
         size_t n, cap;
-    } pages;              /* of each mapping */
-    size_t step;          /* one piece of so many is looked at */
-    double others_share;  /* of pages that are not SOLE, those that are no page of zeros */
+    } counts;             /* of each mapping */
     size_t n_large_pages; /* looked at */
+    int64_t chunk_bytes;  /* of blocks that glibc's malloc mapped alone */
     double variance;
     struct dp_resident_parts *parts;
 };
@@ -112,86 +94,19 @@ static int read_mappings(struct division *d, size_t stack_bytes)
     return err;
 }
 
-/* The same from mincore, which does not tell pages of files from others. A range with a hole has none. */
-static size_t ask_mincore(uint64_t *words, uintptr_t start, size_t n_pages)
-{
-    unsigned char is_in_core[PIECE_PAGES];
-    if (mincore((void *)start, n_pages << PAGE_BITS, is_in_core))
-        return 0;
-    for (size_t i = 0; i < n_pages; i++)
-        words[i] = is_in_core[i] & 1 ? PRESENT : 0;
-    return n_pages;
-}
-
-/* The words of n_pages, at most PIECE_PAGES. The number that the kernel gave. */
-static size_t read_words(const struct division *d, uint64_t *words, uintptr_t start, size_t n_pages)
-{
-    if (d->pagemap < 0)
-        return ask_mincore(words, start, n_pages);
-    ssize_t got = pread(d->pagemap, words, n_pages * sizeof *words, (off_t)((start >> PAGE_BITS) * sizeof *words));
-    return got > 0 ? (size_t)got / sizeof *words : 0;
-}
-
-/* Adds the anonymous resident pages among n_pages from `start`. */
-static void add_pages(const struct division *d, uintptr_t start, size_t n_pages, struct pages *pages)
-{
-    uint64_t words[PIECE_PAGES];
-    for (size_t at = 0; at < n_pages; at += PIECE_PAGES) {
-        size_t wanted = n_pages - at < PIECE_PAGES ? n_pages - at : PIECE_PAGES;
-        size_t got = read_words(d, words, start + (at << PAGE_BITS), wanted);
-        for (size_t i = 0; i < got; i++) {
-            bool counts = (words[i] & PRESENT) && !(words[i] & FILE_OR_SHARED);
-            pages->n_sole += counts && (words[i] & SOLE);
-            pages->n_others += counts && !(words[i] & SOLE);
-        }
-    }
-}
-
-static size_t counted(const struct division *d, const struct pages *pages)
-{
-    return pages->n_sole + (size_t)(d->others_share * (double)pages->n_others);
-}
-
-static size_t count_pages(const struct division *d, uintptr_t start, size_t n_pages)
-{
-    struct pages pages = {0};
-    add_pages(d, start, n_pages, &pages);
-    return counted(d, &pages);
-}
-
-/* The same, looking at one piece of every `step` only. */
-static struct pages look(const struct division *d, uintptr_t start, uintptr_t end, size_t step)
-{
-    struct pages pages = {0};
-    size_t n_pages = (end - start) >> PAGE_BITS;
-    if (step == 1 || n_pages < step * PIECE_PAGES) {
-        add_pages(d, start, n_pages, &pages);
-        return pages;
-    }
-    for (size_t at = 0; at < n_pages; at += step * PIECE_PAGES)
-        add_pages(d, start + (at << PAGE_BITS), n_pages - at < PIECE_PAGES ? n_pages - at : PIECE_PAGES, &pages);
-    return (struct pages){pages.n_sole * step, pages.n_others * step};
-}
-
-static int64_t estimate(const struct division *d, uintptr_t start, uintptr_t end, size_t step)
-{
-    struct pages pages = look(d, start, end, step);
-    return (int64_t)(counted(d, &pages) << PAGE_BITS);
-}
-
 /* Address space that a program only reserved is left out. */
 static bool is_looked_at(const struct division *d, const struct dp_vma *vma)
 {
-    if (d->pagemap < 0 && !vma->is_anonymous && !vma->is_writable)
+    if (d->pages.pagemap < 0 && !vma->is_anonymous && !vma->is_writable)
         return false;
-    return vma->kind != DP_VMA_SHARED && (vma->is_accessible || vma->end - vma->start <= LOOKED_AT_BYTES) &&
-           (vma->kind != DP_VMA_FILE || vma->end - vma->start <= LOOKED_AT_BYTES || vma->is_writable);
+    return vma->kind != DP_VMA_SHARED && (vma->is_accessible || vma->end - vma->start <= DP_PAGES_LOOKED_AT) &&
+           (vma->kind != DP_VMA_FILE || vma->end - vma->start <= DP_PAGES_LOOKED_AT || vma->is_writable);
 }
 
-static double share_of_others(const struct division *d, const struct pages *all, int64_t anon_bytes)
+static double share_of_others(const struct division *d, const struct dp_pages_count *all, int64_t anon_bytes)
 {
-    int64_t n_left = (anon_bytes >> PAGE_BITS) - (int64_t)all->n_sole;
-    if (d->pagemap < 0 || !all->n_others || n_left >= (int64_t)all->n_others)
+    int64_t n_left = (anon_bytes >> DP_PAGES_BITS) - (int64_t)all->n_sole;
+    if (d->pages.pagemap < 0 || !all->n_others || n_left >= (int64_t)all->n_others)
         return 1;
     return n_left > 0 ? (double)n_left / (double)all->n_others : 0;
 }
@@ -199,21 +114,21 @@ static double share_of_others(const struct division *d, const struct pages *all,
 static int count_resident(struct division *d, int64_t anon_bytes)
 {
     size_t sum = 0;
-    struct pages *pages = dp_vec_room(&d->pages, d->vmas.n + 1), all = {0};
-    if (!pages)
+    struct dp_pages_count *counts = dp_vec_room(&d->counts, d->vmas.n + 1), all = {0};
+    if (!counts)
         return -ENOMEM;
     for (size_t i = 0; i < d->vmas.n; i++)
         sum += is_looked_at(d, &d->vmas.at[i]) ? d->vmas.at[i].end - d->vmas.at[i].start : 0;
-    d->step = 1 + sum / LOOKED_AT_BYTES;
+    d->pages.step = 1 + sum / DP_PAGES_LOOKED_AT;
     for (size_t i = 0; i < d->vmas.n; i++) {
         const struct dp_vma *vma = &d->vmas.at[i];
-        pages[i] = is_looked_at(d, vma) ? look(d, vma->start, vma->end, d->step) : (struct pages){0};
-        all.n_sole += pages[i].n_sole;
-        all.n_others += pages[i].n_others;
+        counts[i] = is_looked_at(d, vma) ? dp_pages_look(&d->pages, vma->start, vma->end) : (struct dp_pages_count){0};
+        all.n_sole += counts[i].n_sole;
+        all.n_others += counts[i].n_others;
     }
-    d->others_share = share_of_others(d, &all, anon_bytes);
+    d->pages.others_share = share_of_others(d, &all, anon_bytes);
     for (size_t i = 0; i < d->vmas.n; i++)
-        d->vmas.at[i].anonymous_bytes = (int64_t)(counted(d, &pages[i]) << PAGE_BITS);
+        d->vmas.at[i].anonymous_bytes = dp_pages_bytes(&d->pages, &counts[i]);
     return 0;
 }
 
@@ -222,20 +137,21 @@ static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, 
 {
     if (n_bytes < LARGE_BYTES)
         return 1;
-    uintptr_t start = (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), end = (address + n_bytes) & ~(PAGE_BYTES - 1);
-    size_t n_pages = (end - start) >> PAGE_BITS;
+    uintptr_t start = (address + DP_PAGES_BYTES - 1) & ~(DP_PAGES_BYTES - 1),
+              end = (address + n_bytes) & ~(DP_PAGES_BYTES - 1);
+    size_t n_pages = (end - start) >> DP_PAGES_BITS;
     if (d->n_large_pages + n_pages > LARGE_PAGES) {
         double share = (double)vma->anonymous_bytes / (double)(vma->end - vma->start);
         return share < 1 ? share : 1;
     }
     d->n_large_pages += n_pages;
-    return (double)count_pages(d, start, n_pages) / (double)n_pages;
+    return (double)dp_pages_exact(&d->pages, start, n_pages) / (double)n_pages;
 }
 
 /* The kind of a mapping that holds a block. glibc's malloc unmaps a block that it mapped alone when it is freed. */
 static uint8_t kind_with_block(uint8_t kind, uintptr_t address, uint64_t n_bytes)
 {
-    bool is_mapped_alone = n_bytes >= LARGE_BYTES && (address & (PAGE_BYTES - 1)) == 2 * sizeof(size_t);
+    bool is_mapped_alone = n_bytes >= LARGE_BYTES && (address & (DP_PAGES_BYTES - 1)) == 2 * sizeof(size_t);
     if (kind != DP_VMA_MAPPED && kind != DP_VMA_OTHER && kind != DP_VMA_BLOCKS)
         return kind;
     return is_mapped_alone ? DP_VMA_BLOCKS : DP_VMA_ARENA;
@@ -260,7 +176,7 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
 static void take_slots(struct division *d, const struct dp_live_table *table, uintptr_t page)
 {
     size_t from = page <= table->start ? 0 : (page - table->start + table->slot_bytes - 1) / table->slot_bytes;
-    for (size_t i = from; i < table->n_slots && table->start + i * table->slot_bytes < page + PAGE_BYTES; i++) {
+    for (size_t i = from; i < table->n_slots && table->start + i * table->slot_bytes < page + DP_PAGES_BYTES; i++) {
         uintptr_t key;
         struct dp_live_block block;
         if (dp_live_blocks_read(i, &key, &block))
@@ -272,14 +188,14 @@ static void take_slots(struct division *d, const struct dp_live_table *table, ui
 static void take_blocks(struct division *d)
 {
     struct dp_live_table table = dp_live_blocks_table();
-    uint64_t words[PIECE_PAGES];
-    uintptr_t page = table.start & ~(PAGE_BYTES - 1), end = table.start + table.n_slots * table.slot_bytes;
+    uint64_t words[DP_PAGES_PIECE];
+    uintptr_t page = table.start & ~(DP_PAGES_BYTES - 1), end = table.start + table.n_slots * table.slot_bytes;
     while (page < end) {
-        size_t n = (end - page + PAGE_BYTES - 1) >> PAGE_BITS, wanted = n < PIECE_PAGES ? n : PIECE_PAGES;
-        if (read_words(d, words, page, wanted) != wanted)
+        size_t n = (end - page + DP_PAGES_BYTES - 1) >> DP_PAGES_BITS, wanted = n < DP_PAGES_PIECE ? n : DP_PAGES_PIECE;
+        if (dp_pages_words(&d->pages, words, page, wanted) != wanted)
             return;
-        for (size_t i = 0; i < wanted; i++, page += PAGE_BYTES)
-            if (words[i] & (PRESENT | SWAPPED))
+        for (size_t i = 0; i < wanted; i++, page += DP_PAGES_BYTES)
+            if (words[i] & (DP_PAGES_PRESENT | DP_PAGES_SWAPPED))
                 take_slots(d, &table, page);
     }
 }
@@ -301,11 +217,33 @@ static void take_mapped(struct division *d)
             end = vma && vma->end < ranges[i].end ? vma->end : ranges[i].end;
             if (!vma || vma->kind == DP_VMA_SHARED)
                 continue;
-            int64_t bytes = smaller(estimate(d, at, end, d->step), vma->anonymous_bytes);
+            int64_t bytes = smaller(dp_pages_estimate(&d->pages, at, end), vma->anonymous_bytes);
             vma->anonymous_bytes -= bytes;
             d->parts->mapped_bytes += bytes;
         }
     dp_mem_unmap(ranges, most * sizeof *ranges);
+}
+
+/* Large blocks that glibc's malloc mapped alone: their bytes are taken from the mappings of the kernel. */
+static void take_chunks(struct division *d)
+{
+    size_t n_left = MISSES;
+    int mem = d->pages.pagemap < 0 ? -1 : dp_process_open("mem");
+    for (size_t i = 0; i < d->vmas.n && mem >= 0; i++) {
+        struct dp_vma *vma = &d->vmas.at[i];
+        size_t n_bytes, misses = n_left < MISSES_EACH ? n_left : MISSES_EACH, given = misses;
+        if (vma->kind != DP_VMA_MAPPED || !vma->is_writable || vma->anonymous_bytes < (int64_t)DP_PAGES_BYTES)
+            continue;
+        for (uintptr_t at = vma->start; (at = dp_chunks_next(mem, &d->pages, vma, at, &n_bytes, &misses));
+             at += n_bytes) {
+            int64_t bytes = smaller(dp_pages_estimate(&d->pages, at, at + n_bytes), vma->anonymous_bytes);
+            vma->anonymous_bytes -= bytes;
+            d->chunk_bytes += bytes;
+        }
+        n_left -= given - misses;
+    }
+    if (mem >= 0)
+        close(mem);
 }
 
 /* Newton's method, since a host may have no libm. */
@@ -324,8 +262,8 @@ static int64_t own_bytes(const struct division *d)
     size_t n_bytes, n_pages = 0;
     for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
         if (dp_mem_mapping(i, &start, &n_bytes))
-            n_pages += count_pages(d, start, (n_bytes + PAGE_BYTES - 1) >> PAGE_BITS);
-    return (int64_t)(n_pages << PAGE_BITS);
+            n_pages += dp_pages_exact(&d->pages, start, (n_bytes + DP_PAGES_BYTES - 1) >> DP_PAGES_BITS);
+    return (int64_t)(n_pages << DP_PAGES_BITS);
 }
 
 /* Parts never sum up to more than there is: of what is estimated, the rest is taken. */
@@ -349,7 +287,7 @@ static void add_up(struct division *d, int64_t anon_bytes)
         rest -= *bytes;
         in_use += *bytes;
     }
-    int64_t mapped = kinds[DP_VMA_BRK] + kinds[DP_VMA_ARENA] + kinds[DP_VMA_BLOCKS];
+    int64_t mapped = d->chunk_bytes + kinds[DP_VMA_BRK] + kinds[DP_VMA_ARENA] + kinds[DP_VMA_BLOCKS];
     parts->held_bytes = mapped > in_use ? smaller(mapped - in_use, rest) : 0;
     parts->error_bytes = square_root(d->variance);
 }
@@ -359,22 +297,23 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     struct division d = {.parts = parts};
     int saved = errno, err = 0;
     memset(parts, 0, sizeof *parts);
-    d.pagemap = dp_process_open("pagemap"); /* -1: mincore is asked */
+    d.pages.pagemap = dp_process_open("pagemap"); /* -1: mincore is asked */
     err = read_mappings(&d, stack_bytes);
     if (!err)
         err = count_resident(&d, resident->anon_bytes);
     if (!err) {
         dp_resident_known_recall(d.vmas.at, d.vmas.n);
         take_mapped(&d);
+        take_chunks(&d);
         take_blocks(&d);
         dp_resident_known_keep(d.vmas.at, d.vmas.n);
         add_up(&d, resident->anon_bytes);
     }
-    if (d.pagemap >= 0)
-        close(d.pagemap);
+    if (d.pages.pagemap >= 0)
+        close(d.pages.pagemap);
     dp_vec_fini(&d.vmas);
     dp_vec_fini(&d.text);
-    dp_vec_fini(&d.pages);
+    dp_vec_fini(&d.counts);
     errno = saved;
     return err;
 }

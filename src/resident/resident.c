@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/resident.c - reads how much memory is resident, and remembers which mappings are an allocator's.
+ * resident/resident.c - reads how much memory is resident, and remembers which mappings are an allocator's.
  *
  * /proc/self/statm is one line of numbers of pages, of which the second is all resident pages, the third those of files
  * and of shared memory. It costs the kernel no walk through the page tables, as smaps would.
  */
-#include "report/resident.h"
+#include "resident/resident.h"
 
 #include "base/lock.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/resident.h - reads how much memory of the process is resident, and of which parts it consists, to compare a
+ * resident/resident.h - reads how much memory of the process is resident, and of which parts it consists, to compare a
  * profile with the output of ps.
  */
 #pragma once

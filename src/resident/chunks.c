@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* resident/chunks.c - recognizes blocks of glibc's malloc by their headers. Only pages that are resident are read. */
+#include "resident/chunks.h"
+
+#include <unistd.h>
+
+enum { IS_MMAPPED = 2, FLAGS = 7 };
+
+static size_t length_at(int mem, uintptr_t start, uintptr_t end)
+{
+    size_t header[2];
+    if (pread(mem, header, sizeof header, (off_t)start) != sizeof header)
+        return 0;
+    size_t n_bytes = header[1] & ~(size_t)FLAGS;
+    bool is_chunk = header[0] == 0 && (header[1] & FLAGS) == IS_MMAPPED && n_bytes % DP_PAGES_BYTES == 0 &&
+                    n_bytes >= DP_CHUNKS_LEAST && n_bytes <= end - start;
+    return is_chunk ? n_bytes : 0;
+}
+
+uintptr_t dp_chunks_next(int mem, const struct dp_pages *pages, const struct dp_vma *vma, uintptr_t from,
+                         size_t *n_bytes, size_t *misses)
+{
+    uint64_t words[DP_PAGES_PIECE];
+    for (uintptr_t at = from; at + DP_CHUNKS_LEAST <= vma->end;) {
+        size_t n_left = (vma->end - at) >> DP_PAGES_BITS, wanted = n_left < DP_PAGES_PIECE ? n_left : DP_PAGES_PIECE;
+        size_t got = dp_pages_words(pages, words, at, wanted);
+        if (!got)
+            return 0;
+        for (size_t i = 0; i < got; i++, at += DP_PAGES_BYTES) {
+            if (!(words[i] & DP_PAGES_PRESENT))
+                continue;
+            if (!*misses)
+                return 0;
+            if ((*n_bytes = length_at(mem, at, vma->end)))
+                return at;
+            --*misses;
+        }
+    }
+    return 0;
+}
