@@ -90,7 +90,8 @@ static int read_line(struct dp_formats_named *named, const char *line, size_t n_
     dp_formats_named_begin(named);
     for (size_t end_of_name = n_stack - 1, at = end_of_name; !err; at--) /* leaf first */
         if (at == 0 || line[at - 1] == ';') {
-            err = dp_formats_named_frame(named, line + at, end_of_name - at, NULL, 0, 0);
+            err = dp_formats_named_frame(named,
+                                         &(struct dp_formats_frame){.name = line + at, .n_name = end_of_name - at});
             if (at == 0)
                 break;
             end_of_name = at - 1;

@@ -52,3 +52,6 @@ int dp_formats_read_otlp(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_fn
                          struct dp_decode_error *);
 int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_fn fn, void *ctx,
                            struct dp_decode_error *);
+/* module_dir: where the json module is; NULL: it is linked in, or stands beside this code. */
+int dp_formats_read_speedscope(const uint8_t *bytes, size_t n_bytes, const char *module_dir, dp_pprof_write_fn fn,
+                               void *ctx, struct dp_decode_error *);

@@ -29,24 +29,25 @@ void dp_formats_named_begin(struct dp_formats_named *named)
     dp_vec_clear(&named->stack);
 }
 
-int dp_formats_named_frame(struct dp_formats_named *named, const char *name, size_t n_name, const char *file,
-                           size_t n_file, int64_t line)
+int dp_formats_named_frame(struct dp_formats_named *named, const struct dp_formats_frame *frame)
 {
     struct dp_formats_bytes key = {0};
-    put_varint(&key, (uint64_t)line);
-    put_varint(&key, n_name);
-    put_raw(&key, name, n_name);
-    put_raw(&key, file ? file : "", file ? n_file : 0);
+    put_varint(&key, (uint64_t)frame->line);
+    put_varint(&key, (uint64_t)frame->column);
+    put_varint(&key, frame->n_name);
+    put_raw(&key, frame->name, frame->n_name);
+    put_raw(&key, frame->file ? frame->file : "", frame->file ? frame->n_file : 0);
     uint32_t number = key.failed ? DP_STRINGS_NONE : dp_strings_add(&named->frames, (const char *)key.at, key.n);
     dp_vec_fini(&key);
     uint64_t *to = number == DP_STRINGS_NONE ? NULL : dp_vec_push(&named->stack);
     if (!to)
         return -ENOMEM;
     if (number - 1 >= named->locations.n) {
-        int64_t text = dp_encode_string(named->encode, name, n_name);
-        int64_t file_text = file ? dp_encode_string(named->encode, file, n_file) : 0;
-        struct dp_encode_line one = {.function = dp_encode_function(named->encode, text, 0, file_text, 0),
-                                     .line = line};
+        int64_t text = dp_encode_string(named->encode, frame->name, frame->n_name);
+        int64_t file = frame->file ? dp_encode_string(named->encode, frame->file, frame->n_file) : 0;
+        struct dp_encode_line one = {.function = dp_encode_function(named->encode, text, 0, file, 0),
+                                     .line = frame->line,
+                                     .column = frame->column};
         uint64_t *id = dp_vec_push(&named->locations);
         if (!id)
             return -ENOMEM;

@@ -19,15 +19,20 @@ const char *dp_formats_name(const struct dp_model *, uint32_t location, uint32_t
 /* The line of that function; NULL if the location has none. */
 const struct dp_model_line *dp_formats_line(const struct dp_model *, uint32_t location, uint32_t i);
 
+struct dp_formats_frame {
+    const char *name, *file; /* file NULL: not known */
+    size_t n_name, n_file;
+    int64_t line, column; /* 0: not known */
+};
+
 /* Makes locations of pprof from names. Zero is empty, with encode set. */
 struct dp_formats_named {
     struct dp_encode *encode;
-    struct dp_strings frames;   /* name, file and line */
+    struct dp_strings frames;   /* name, file, line and column */
     DP_VEC(uint64_t) locations; /* id by number of the frame */
     DP_VEC(uint64_t) stack;     /* the frames since begin */
 };
 void dp_formats_named_begin(struct dp_formats_named *);
-/* Appends a frame to the stack, leaf first. file may be NULL. 0 or -ENOMEM. */
-int dp_formats_named_frame(struct dp_formats_named *, const char *name, size_t n_name, const char *file, size_t n_file,
-                           int64_t line);
+/* Appends a frame to the stack, leaf first. 0 or -ENOMEM. */
+int dp_formats_named_frame(struct dp_formats_named *, const struct dp_formats_frame *);
 void dp_formats_named_fini(struct dp_formats_named *);

@@ -74,6 +74,10 @@ static void put_frames_of(struct writer *w, uint32_t location)
             put_text(w, ",\"line\":");
             put_integer(w, line->line);
         }
+        if (line && line->column > 0) {
+            put_text(w, ",\"col\":");
+            put_integer(w, line->column);
+        }
         put_text(w, "}");
     }
 }
@@ -137,6 +141,15 @@ static void put_profile(struct writer *w, uint32_t type)
     put_text(w, "}");
 }
 
+/* The type to show first, which is the last one if the profile names none, as pprof has it. */
+static uint32_t default_type(const struct dp_formats_profile *p)
+{
+    for (uint32_t i = 0; i < p->n_types; i++)
+        if (p->header->default_type && p->model->types.at[p->first_type + i].type == p->header->default_type)
+            return i;
+    return p->n_types ? p->n_types - 1 : 0;
+}
+
 int dp_formats_write_speedscope(const struct dp_formats_profile *p, const char *name, dp_pprof_write_fn fn, void *ctx)
 {
     struct writer w = {.p = p};
@@ -146,7 +159,9 @@ int dp_formats_write_speedscope(const struct dp_formats_profile *p, const char *
     put_text(
         &w, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"deltaprof\",\"name\":");
     put_string(&w, name);
-    put_text(&w, ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
+    put_text(&w, ",\"activeProfileIndex\":");
+    put_integer(&w, default_type(p));
+    put_text(&w, ",\"shared\":{\"frames\":[");
     for (size_t i = 0; i < p->n_rows; i++)
         for (uint32_t k = 0; k < dp_model_depth(m, p->rows[i]); k++)
             if (!w.first.at[dp_model_stack(m, p->rows[i])[k]])

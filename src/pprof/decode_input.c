@@ -184,8 +184,8 @@ static int refuse_others(struct reader *r, int at_end)
     }
     if (is_text(bytes, n_bytes))
         return dp_decode_fail(r->error,
-                              "not a pprof profile, gzipped or raw, but text; if it is folded stacks, deltaprof "
-                              "convert reads it");
+                              "not a pprof profile, gzipped or raw, but text; if it is folded stacks or speedscope's "
+                              "JSON, deltaprof convert reads it");
     const char *message = other_message(bytes, n_bytes);
     if (message)
         return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", message);

@@ -20,6 +20,11 @@ size_t dp_mem_used(void)
     return used;
 }
 
+size_t dp_mem_left(void)
+{
+    return CAP - used;
+}
+
 void *dp_mem_map(size_t n_bytes)
 {
     if (n_bytes > CAP - used)

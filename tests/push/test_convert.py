@@ -199,10 +199,7 @@ class Convert(Case):
             zipped = self.file('zipped', gzip.compress(data))
             self.assertEqual(by_names(self.convert(zipped, 'a.pb.gz')), by_names(self.convert(os.path.join(self.dir.name, name), 'b.pb.gz')))
 
-    def test_json_is_refused_by_its_name(self):
-        out = self.convert(self.file('in.pb.gz', ROWS), 'out.json')
-        self.run_it('convert', out, '--to', 'pprof', status=1)
-        self.assertIn("out.json: JSON: speedscope's is written, but not read", self.error)
+    def test_a_folded_stack_may_begin_as_json_does(self):
         stack = self.convert(self.file('x.folded', b'{{closure}};[unknown] 3\n'), 'x.pb.gz')
         self.assertEqual(reader.load(stack).total('samples'), 3)
 
