@@ -249,6 +249,9 @@ int dp_cli_convert(int argc, char **argv)
         dp_print_error(
             "convert",
             "which format? -o OUT.pb.gz, .otlp, .folded or .json, or --to pprof, otlp, folded or speedscope");
+    else if (type && format != FOLDED)
+        dp_print_error("convert", "--type %s: only folded stacks are of one type; %s has all types", type,
+                       formats[format]);
     else
         return convert(argv[optind], output.path, format, type, output.limit_bytes);
     return DP_EXIT_USAGE;

@@ -191,6 +191,9 @@ class Convert(Case):
         self.assertEqual(reader.load(back).total('samples'), reader.load(path).total('alloc_objects'))
         self.run_it('convert', path, '--to', 'folded', '--type', 'x', status=2)
         self.assertIn('there are alloc_objects', self.error)
+        for name in 'pprof', 'otlp', 'speedscope':
+            self.run_it('convert', path, '--to', name, '--type', 'alloc_space', status=2)
+            self.assertEqual(self.error, 'deltaprof convert: --type alloc_space: only folded stacks are of one type; %s has all types\n' % name)
 
     def test_each_format_is_read_gzipped_too(self):
         path = self.file('in.pb.gz', ROWS)
