@@ -3,10 +3,11 @@
  * report/lock_rows.c - makes the rows of futexes fit to be shown.
  *
  * Records of one futex lock differ in what a profile does not show: the class of the wait, and leaf frames inside the
- * lock's library. So rows of futexes are brought behind all others, sorted by a hash of what is shown, and equal
- * neighbours become one row. The baseline has an entry for each record, so the rows that were taken in stand behind the
- * others, for dp_delta_commit alone: an addition for the record taken in, a subtraction for the one that has its
- * values.
+ * lock's library. A futex that is part of a mutex may also look like a mutex of libc: [hand-over] has no frame of
+ * either, and one call through a pointer may unlock both. So the rows of futexes, and those that have the leaf frame of
+ * one, are brought behind all others, sorted by a hash of what is shown, and equal neighbours become one row. The
+ * baseline has an entry for each record, so the rows that were taken in stand behind the others, for dp_delta_commit
+ * alone: an addition for the record taken in, a subtraction for the one that has its values.
  *
  * Nothing here allocates but the vector's own memory: profiles are also written by crash handlers.
  */
@@ -16,12 +17,14 @@
 #include "record/futex_class.h"
 #include "record/labels.h"
 #include "report/lock_names.h"
+#include "report/table_source.h"
 
 #include <string.h>
 
-/* What a profile shows of a futex's record. */
+/* What a profile shows of a record. */
 struct shown {
     const dp_frame_id *frames;
+    dp_frame_id called; /* stands before them; 0: none */
     uint32_t depth, lock, set, cut;
 };
 
@@ -31,6 +34,7 @@ static struct shown shown_of(unsigned kind, const struct dp_row *row)
     unsigned inside = dp_lock_frames_inside(record);
     bool shown;
     return (struct shown){.frames = dp_table_frames(record) + inside,
+                          .called = record->depth - inside < DP_STACK_MAX ? dp_table_frame_called(record) : 0,
                           .depth = record->depth - inside,
                           .lock = dp_futex_lock_of(kind, record, &shown),
                           .set = dp_labels_of_set(record->labels),
@@ -40,14 +44,14 @@ static struct shown shown_of(unsigned kind, const struct dp_row *row)
 static int64_t hash_of(unsigned kind, const struct dp_row *row)
 {
     struct shown s = shown_of(kind, row);
-    uint64_t seed = (uint64_t)s.set << 32 | s.lock << 1 | s.cut;
+    uint64_t seed = dp_hash_mix(s.called) ^ ((uint64_t)s.set << 32 | s.lock << 1 | s.cut);
     return (int64_t)dp_hash_bytes(s.frames, s.depth * sizeof *s.frames, seed);
 }
 
 static bool looks_like(unsigned kind, const struct dp_row *a, const struct dp_row *b)
 {
     struct shown x = shown_of(kind, a), y = shown_of(kind, b);
-    return x.lock == y.lock && x.depth == y.depth && x.set == y.set && x.cut == y.cut &&
+    return x.lock == y.lock && x.called == y.called && x.depth == y.depth && x.set == y.set && x.cut == y.cut &&
            !memcmp(x.frames, y.frames, x.depth * sizeof *x.frames);
 }
 
@@ -76,16 +80,55 @@ static bool is_futex(unsigned kind, const struct dp_row *row)
     return dp_labels_is_futex(dp_table_record(kind, row->id)->labels);
 }
 
-/* Drops what is not shown and brings the rows of futexes to the end. Returns the number of the others. */
+/* The leaf frames of futexes, by hash: a frame that is not there is certainly none. */
+enum { LEAF_BITS = 4096 };
+struct leaves {
+    uint64_t bits[LEAF_BITS / 64];
+};
+
+static uint64_t *leaf_bit(struct leaves *leaves, unsigned kind, const struct dp_row *row, uint64_t *bit)
+{
+    const struct dp_record *record = dp_table_record(kind, row->id);
+    uint64_t at = dp_hash_mix(dp_table_frames(record)[dp_lock_frames_inside(record)]) % LEAF_BITS;
+    *bit = (uint64_t)1 << at % 64;
+    return &leaves->bits[at / 64];
+}
+
+/* Drops what is not shown. Returns the number of futexes, and their leaves. */
+static size_t drop(unsigned kind, unsigned locks, struct dp_rows *rows, struct leaves *leaves)
+{
+    size_t n = 0, n_futexes = 0;
+    uint64_t bit;
+    for (size_t i = 0; i < rows->n; i++) {
+        struct dp_row *row = &rows->at[i];
+        if (!is_shown(kind, locks, row))
+            continue;
+        if (is_futex(kind, row)) {
+            *leaf_bit(leaves, kind, row, &bit) |= bit;
+            n_futexes++;
+        }
+        rows->at[n++] = *row;
+    }
+    rows->n = n;
+    return n_futexes;
+}
+
+/* [overflow] stays: emit.c makes one sample of its rows. */
+static bool may_look_like_a_futex(unsigned kind, struct leaves *leaves, const struct dp_row *row)
+{
+    uint64_t bit;
+    return row->id && (*leaf_bit(leaves, kind, row, &bit) & bit);
+}
+
+/* Drops what is not shown, and brings the rows that may be equal to the end. Returns the number of the others. */
 static size_t part(unsigned kind, unsigned locks, struct dp_rows *rows)
 {
-    size_t n = 0, n_others = 0;
+    struct leaves leaves = {0};
+    size_t n_others = 0;
+    if (!drop(kind, locks, rows, &leaves))
+        return rows->n;
     for (size_t i = 0; i < rows->n; i++)
-        if (is_shown(kind, locks, &rows->at[i]))
-            rows->at[n++] = rows->at[i];
-    rows->n = n;
-    for (size_t i = 0; i < n; i++)
-        if (!is_futex(kind, &rows->at[i])) {
+        if (!may_look_like_a_futex(kind, &leaves, &rows->at[i])) {
             struct dp_row row = rows->at[i];
             rows->at[i] = rows->at[n_others];
             rows->at[n_others++] = row;
