@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 1024, STACK_SHOWN = 6, NAME_COLUMN = 12 };
+enum { NAME_BYTES = 1024, STACK_SHOWN = 6, NAME_COLUMN = 12, NARROW_NAME_COLUMN = 2 };
 
 static const char about[] =
     "Shows the stacks that have more (or, with a minus sign, less) than before, the largest change first.\n"
@@ -246,7 +246,8 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
 {
     char name[NAME_BYTES], growth[40], before[32], after[32];
     size_t n = n_wanted && n_wanted < g->changes.n ? n_wanted : g->changes.n, n_columns = dp_print_columns();
-    n_columns = n_columns > NAME_COLUMN + 20 ? n_columns - NAME_COLUMN : n_columns ? 20 : 0;
+    bool is_narrow = n_columns && n_columns < 64;
+    int indent = is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN;
     for (size_t i = 0; i < n; i++) {
         const struct dp_cli_change *change = &g->changes.at[i];
         signed_text(growth, sizeof growth, (double)change->after - (double)change->before, unit);
@@ -255,7 +256,7 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
         printf("%10s  %s -> %s", growth, before, after);
         if (g->is_series && g->n_points > 2) {
             signed_text(growth, sizeof growth, change->per_hour, unit);
-            printf(", %s an hour, %.0f%% steady", growth, 100 * change->steadiness);
+            printf("%s%s an hour, %.0f%% steady", is_narrow ? "\n  " : ", ", growth, 100 * change->steadiness);
         }
         putchar('\n');
         const char *at = NULL;
@@ -265,12 +266,12 @@ void dp_cli_growth_print(const struct dp_cli_growth *g, const char *unit, size_t
                 n_more++;
                 continue;
             }
-            printf("%*s", NAME_COLUMN, "");
-            dp_print_name(stdout, name, n_columns);
+            printf("%*s", indent, "");
+            dp_print_name(stdout, name, dp_print_room(n_columns, (size_t)indent));
             putchar('\n');
         }
         if (n_more)
-            printf("%*s(%zu more)\n", NAME_COLUMN, "", n_more);
+            printf("%*s(%zu more)\n", indent, "", n_more);
     }
     if (n < g->changes.n)
         printf("%zu more stacks changed (-n 0 shows all)\n", g->changes.n - n);

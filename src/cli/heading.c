@@ -67,14 +67,20 @@ static void print_processes(const struct dp_query *v)
 {
     const struct dp_merge *merge = &v->merge;
     size_t n_files = v->paths.n;
-    bool all_ended = merge->n_ended == merge->processes.n;
+    bool all_ended = merge->n_ended == merge->processes.n, is_one = merge->processes.n == 1;
     const char *gap = dp_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
     const char *plural = n_files == 1 ? "" : "s";
     printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
-    if (v->at_text && strcmp(v->at_text, "last")) {
+    if (v->at == DP_QUERY_AT_LAST) {
+        printf("%sin the newest file%s", gap, is_one ? "" : " of each");
+        print_when(v);
+    } else if (v->at_text) {
         printf("%sat %s", gap, v->at_text);
         print_when(v);
-    } else if (all_ended)
+    } else if (is_one && (all_ended || !merge->n_ended))
+        printf("%s%sfrom its %s (of %zu file%s)", all_ended ? ", which has ended:" : ",", gap,
+               all_ended ? "last file before the end" : "newest file", n_files, plural);
+    else if (all_ended)
         printf(", all ended:%sfrom the last file before the end of each (of %zu file%s)", gap, n_files, plural);
     else if (merge->n_ended)
         printf(",%sfrom the newest file of each (of %zu file%s; %zu process%s ended)", gap, n_files, plural,

@@ -90,9 +90,11 @@ static void print_stack(const struct dp_cli_leaks *r, size_t from)
         char place[256] = "";
         if (*file)
             snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
-        size_t n_used = NAME_COLUMN + strlen(place), room = n_columns > n_used + 20 ? n_columns - n_used : 20;
+        size_t n_used = NAME_COLUMN + strlen(place);
+        if (n_columns && n_columns < n_used + 8) /* a narrow terminal: the function counts most */
+            n_used -= strlen(place), place[0] = '\0';
         printf("%*s", NAME_COLUMN, "");
-        dp_print_name(stdout, dp_naming_frames_text(&v->frames, f->name), n_columns ? room : 0);
+        dp_print_name(stdout, dp_naming_frames_text(&v->frames, f->name), dp_print_room(n_columns, n_used));
         dp_print_name(stdout, place, 0);
         putchar('\n');
     }

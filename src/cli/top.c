@@ -11,8 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_COLUMN 44 /* where names begin in a line */
-#define NAME_LEAST  20
+/*
+ * A narrow terminal has fewer columns: the table has all of them if that leaves enough for names, else the value and
+ * its share of the total and the value of all that was called, else only the value by which it is sorted.
+ */
+enum layout { ALL, SOME, ONE };
+enum { ALL_WIDTH = 44, SOME_WIDTH = 30, ONE_WIDTH = 12, NAME_LEAST = 20, NAME_LITTLE = 14 };
 
 static const char about[] =
     "Shows the functions with the largest values. A PATH is a pprof file of any producer, raw or gzipped (- is\n"
@@ -25,7 +29,8 @@ static const char about[] =
     "ordered by time. A file counts once, however many PATHs name it.\n"
     "\n"
     "Lines and inlined functions are read from the program's own files, if this machine has them with the same\n"
-    "build-id and with debug information. On a terminal, the middle of long names is left out.\n"
+    "build-id and with debug information. On a terminal, the middle of long names is left out, and a narrow one has\n"
+    "fewer columns.\n"
     "\n"
     "  -n N              how many functions (default 20; 0: all)\n"
     "  --cum             sort by the value of a function and of all that it called\n"
@@ -49,6 +54,8 @@ struct table {
     struct column columns[SHOWN_MAX];
     size_t n_columns;
     char names[256];
+    enum layout layout;
+    size_t n_columns_name; /* of a name; 0: any */
 };
 
 /* The count's column of a sample type. False: the profiles have none, or there are too many. */
@@ -159,28 +166,69 @@ static void print_name(const struct table *t, const char *name, size_t n_columns
         dp_print_name(stdout, name, n_columns);
         return;
     }
-    size_t n_file = strlen(slash + 1),
-           n_left = n_columns > n_file + NAME_LEAST / 2 ? n_columns - n_file - 1 : NAME_LEAST / 2;
+    size_t n_left = dp_print_room(n_columns, strlen(slash + 1) + 1);
     char *function = strndup(name, (size_t)(blank - name));
     dp_print_name(stdout, function ? function : "", n_left);
     putchar(' ');
-    dp_print_name(stdout, slash + 1, 0);
+    dp_print_name(stdout, slash + 1, n_columns > n_left + 4 ? n_columns - n_left - 1 : 3);
     free(function);
+}
+
+/* How much of a line of the terminal the columns take in which --columns puts something. */
+static size_t width_of_columns(const struct table *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_columns; i++)
+        n += 1 + (strlen(t->columns[i].name) < COLUMN_WIDTH ? COLUMN_WIDTH : strlen(t->columns[i].name));
+    return n;
+}
+
+static void choose_layout(struct table *t)
+{
+    size_t n_columns = dp_print_columns(), more = width_of_columns(t);
+    bool all = !n_columns || n_columns >= ALL_WIDTH + more + NAME_LEAST;
+    bool some = all || n_columns >= SOME_WIDTH + more + NAME_LITTLE;
+    t->layout = all ? ALL : some ? SOME : ONE;
+    t->n_columns_name = dp_print_room(n_columns, more + (all ? ALL_WIDTH : some ? SOME_WIDTH : ONE_WIDTH));
+}
+
+static void print_heading(const struct table *t)
+{
+    if (t->layout == ALL)
+        printf("%10s %6s %6s %10s %6s", "flat", "flat%", "sum%", "cum", "cum%");
+    else if (t->layout == SOME)
+        printf("%10s %6s %10s", "flat", "flat%", "cum");
+    else
+        printf("%10s", t->count.by_cum ? "cum" : "flat");
+    print_columns(t, NULL);
+    puts("  name");
+}
+
+static void print_row(const struct table *t, const struct dp_query_node *node, int64_t sum)
+{
+    const struct dp_query_count *c = &t->count;
+    char flat[32], cum[32];
+    dp_print_unit(flat, sizeof flat, node->flat, dp_query_unit(c->view));
+    dp_print_unit(cum, sizeof cum, node->cum, dp_query_unit(c->view));
+    if (t->layout == ALL)
+        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
+               dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
+    else if (t->layout == SOME)
+        printf("%10s %5.1f%% %10s", flat, dp_cli_percent(node->flat, c->weight), cum);
+    else
+        printf("%10s", c->by_cum ? cum : flat);
+    print_columns(t, node);
+    fputs("  ", stdout);
+    print_name(t, dp_strings_at(&c->names, node->name), t->n_columns_name);
+    putchar('\n');
 }
 
 static void print_table(struct table *t, size_t n_wanted)
 {
-    struct dp_query_count *c = &t->count;
+    const struct dp_query_count *c = &t->count;
     static const char *const things[] = {"functions", "lines", "files", "libraries", "labels"};
     const char *unit = dp_query_unit(c->view);
     size_t n = c->nodes.n, n_shown = n_wanted && n_wanted < n ? n_wanted : n;
-    size_t n_columns = dp_print_columns();
-    for (size_t i = 0; i < t->n_columns && n_columns; i++) {
-        size_t width = strlen(t->columns[i].name) < COLUMN_WIDTH ? COLUMN_WIDTH + 1 : strlen(t->columns[i].name) + 1;
-        n_columns = n_columns > width + 1 ? n_columns - width : 1;
-    }
-    if (n_columns) /* on a terminal, names are cut to the width of the line */
-        n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     int64_t shown = 0, sum = 0;
     for (size_t i = 0; i < n_shown; i++)
         dp_merge_sum(&shown, c->nodes.at[i].flat);
@@ -190,20 +238,11 @@ static void print_table(struct table *t, size_t n_wanted)
     dp_print_unit(cum, sizeof cum, c->total, unit);
     printf("Showing %zu of %zu %s: %s of %s (%.1f%%)\n", n_shown, n, things[c->by], flat, cum,
            dp_cli_percent(shown, c->weight));
-    printf("%10s %6s %6s %10s %6s", "flat", "flat%", "sum%", "cum", "cum%");
-    print_columns(t, NULL);
-    puts("  name");
+    choose_layout(t);
+    print_heading(t);
     for (size_t i = 0; i < n_shown; i++) {
-        const struct dp_query_node *node = &c->nodes.at[i];
-        dp_merge_sum(&sum, node->flat);
-        dp_print_unit(flat, sizeof flat, node->flat, unit);
-        dp_print_unit(cum, sizeof cum, node->cum, unit);
-        printf("%10s %5.1f%% %5.1f%% %10s %5.1f%%", flat, dp_cli_percent(node->flat, c->weight),
-               dp_cli_percent(sum, c->weight), cum, dp_cli_percent(node->cum, c->weight));
-        print_columns(t, node);
-        fputs("  ", stdout);
-        print_name(t, dp_strings_at(&c->names, node->name), n_columns);
-        putchar('\n');
+        dp_merge_sum(&sum, c->nodes.at[i].flat);
+        print_row(t, &c->nodes.at[i], sum);
     }
 }
 

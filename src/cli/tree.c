@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_COLUMN = 19, NAME_LEAST = 20, MAX_INDENT = 30 };
+enum { NAME_COLUMN = 19, NARROW_NAME_COLUMN = 12, NAME_LEAST = 24, NARROW_LEAST = 8, MAX_INDENT = 30 };
 
 static const char about[] =
     "Shows stacks as a tree, from the outermost function down to the functions that allocated or waited. Reads the\n"
@@ -124,6 +124,7 @@ struct printing {
     const struct shown *shown;
     const struct dp_query_calltree *tree;
     size_t n_columns; /* of names; 0: any */
+    bool is_narrow;   /* without the column cum% */
     DP_VEC(struct item) items;
 };
 
@@ -131,15 +132,20 @@ static void print_numbers(const struct printing *p, int64_t value)
 {
     char cum[32];
     dp_print_unit(cum, sizeof cum, value, dp_query_unit(&p->shown->view));
-    printf("%10s %5.1f%%  ", cum, dp_cli_percent(value, p->shown->tree.weight));
+    if (p->is_narrow)
+        printf("%10s  ", cum);
+    else
+        printf("%10s %5.1f%%  ", cum, dp_cli_percent(value, p->shown->tree.weight));
 }
 
 static void print_text(const struct printing *p, size_t indent, const char *text)
 {
-    size_t width = indent < MAX_INDENT ? indent : MAX_INDENT;
+    size_t most = !p->n_columns || p->n_columns >= 2 * MAX_INDENT ? MAX_INDENT : p->n_columns / 2;
+    if (p->n_columns && p->n_columns < most + NARROW_LEAST)
+        most = p->n_columns > NARROW_LEAST ? p->n_columns - NARROW_LEAST : 0;
+    size_t width = indent < most ? indent : most;
     printf("%*s", (int)width, "");
-    size_t room = p->n_columns > width + NAME_LEAST ? p->n_columns - width : NAME_LEAST;
-    dp_print_name(stdout, text, p->n_columns ? room : 0);
+    dp_print_name(stdout, text, dp_print_room(p->n_columns, width));
     putchar('\n');
 }
 
@@ -162,7 +168,7 @@ static uint32_t print_chain(const struct printing *p, const struct item *item)
     print_text(p, item->indent, name_of(p, at));
     while (nodes[at].child && !nodes[nodes[at].child].next && !nodes[at].flat) {
         at = nodes[at].child;
-        printf("%*s", NAME_COLUMN, "");
+        printf("%*s", p->is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN, "");
         print_text(p, item->indent, name_of(p, at));
     }
     return at;
@@ -202,9 +208,17 @@ static int push_children(struct printing *p, uint32_t node, size_t indent)
     return err;
 }
 
-static int print_tree(const struct shown *s, const struct dp_query_calltree *tree, size_t n_columns)
+/* what: which nodes these are, and of which function. */
+static int print_tree(const struct shown *s, const struct dp_query_calltree *tree, const char *what, const char *of)
 {
-    struct printing p = {.shown = s, .tree = tree, .n_columns = n_columns};
+    size_t n_columns = dp_print_columns();
+    struct printing p = {.shown = s, .tree = tree};
+    p.is_narrow = n_columns && n_columns < NAME_COLUMN + NAME_LEAST;
+    p.n_columns = dp_print_room(n_columns, p.is_narrow ? NARROW_NAME_COLUMN : NAME_COLUMN);
+    if (p.is_narrow)
+        printf("%10s  %s%s\n", "cum", what, of);
+    else
+        printf("%10s %6s  %s%s\n", "cum", "cum%", what, of);
     int err = tree->nodes.n ? push_children(&p, 0, 0) : 0;
     while (!err && p.items.n) {
         struct item item = p.items.at[--p.items.n];
@@ -225,22 +239,16 @@ static int print_tree(const struct shown *s, const struct dp_query_calltree *tre
 static int print_all(struct shown *s)
 {
     char total[32];
-    size_t n_columns = dp_print_columns();
-    if (n_columns)
-        n_columns = n_columns > NAME_COLUMN + NAME_LEAST ? n_columns - NAME_COLUMN : NAME_LEAST;
     dp_cli_heading(&s->view);
     dp_print_unit(total, sizeof total, s->tree.total, dp_query_unit(&s->view));
     printf("Total: %s\n", total);
     int err = 0;
-    if (s->has_callers) {
-        printf("%10s %6s  callers of %s\n", "cum", "cum%", s->callers_text);
-        err = print_tree(s, &s->up, n_columns);
-    }
-    if (!err && (s->has_callees || !s->has_callers)) {
-        printf("%10s %6s  %s%s\n", "cum", "cum%", s->has_callees ? "callees of " : "name",
-               s->has_callees ? s->callees_text : "");
-        err = print_tree(s, &s->tree, n_columns);
-    }
+    if (s->has_callers)
+        err = print_tree(s, &s->up, "callers of ", s->callers_text);
+    if (!err && s->has_callees)
+        err = print_tree(s, &s->tree, "callees of ", s->callees_text);
+    else if (!err && !s->has_callers)
+        err = print_tree(s, &s->tree, "name", "");
     if (!s->has_callers && !s->has_callees)
         dp_cli_heading_empty(&s->view, s->tree.n_rows);
     dp_cli_heading_losses(&s->view);

@@ -121,6 +121,12 @@ void dp_print_name(FILE *to, const char *name, size_t n_columns)
     }
 }
 
+size_t dp_print_room(size_t n_columns, size_t n_used)
+{
+    enum { LEAST = 8 };
+    return !n_columns ? 0 : n_columns > n_used + LEAST ? n_columns - n_used : LEAST;
+}
+
 size_t dp_print_columns(void)
 {
     struct winsize size;

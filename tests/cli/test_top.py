@@ -137,7 +137,36 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         lines = self.on_a_terminal(100, 'top', '--names', 'full', path)
         self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
         self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
-        self.assertEqual(self.on_a_terminal(30, 'top', '--names', 'full', path)[-2][44:], 'std::map<..perator()')
+        self.assertEqual(self.on_a_terminal(30, 'top', '--names', 'full', path)[-2][12:], 'std::map..erator()')
+
+    def test_a_narrow_terminal_has_fewer_columns_and_no_line_is_wrapped(self):
+        names = ['function_number_%d_with_a_name_of_some_length' % i for i in range(40)]
+        long, short = [(names, [1, 10, 1, 1000]), (names[5:], [1, 10, 1, 500])], [(names, [1, 10, 1, 10])]
+        paths = [self.file('server.7.%04d.heap.pb.gz' % i, rows, time_ns=i * 10**9) for i, rows in enumerate((short, short, long), 1)]
+        for columns in (20, 21, 30, 40, 43, 44, 57, 63, 64, 80, 120):
+            top = self.on_a_terminal(columns, 'top', '-n0', *paths)
+            heading = next(i for i, line in enumerate(top) if line.endswith(' name'))
+            self.assertEqual(len(top[heading:]), 41)
+            self.assertEqual(len(top[heading].split()), 6 if columns >= 64 else 4 if columns >= 44 else 2)
+            self.assertRegex(top[heading + 1], r' {2,}[.\d]+k?B( .*)?  fun')
+            tree = self.on_a_terminal(columns, 'tree', *paths)
+            tree = tree[next(i for i, line in enumerate(tree) if line.endswith(' name')):]
+            growth = [line for line in self.on_a_terminal(columns, 'growth', '--depth', '0', *paths) if '  fun' in line]
+            self.assertEqual([len(tree), len(growth)], [41, 75])
+            for lines in top[heading:], tree, growth:
+                self.assertLessEqual(max(map(len, lines)), columns, lines)
+        self.assertEqual(self.on_a_terminal(20, 'top', '--cum', *paths)[-1].split()[0], '1.46kB')
+
+    def test_one_process_is_not_called_each(self):
+        files = [self.file('server.7.%04d.heap.pb.gz' % i, [(['f'], [1, 10, 1, i])], time_ns=i * 10**9, comment=comment)
+                 for i, comment in enumerate((None, None, '#ended'), 1)]
+        when = '1970-01-01 00:00:0%d UTC'
+        for arguments, text in ((files, ', which has ended: from its last file before the end (of 3 files)'),
+                                (files[:2], ', from its newest file (of 2 files)'),
+                                (['--at', 'last', *files], ' in the newest file, from ' + when % 3),
+                                (['--at', 'last', *files[:2]], ' in the newest file, from ' + when % 2)):
+            self.top(*arguments)
+            self.assertEqual(self.head[1], 'Type: inuse_space, in use by 1 process' + text, arguments)
 
     def test_wide_characters_take_two_columns_and_combining_ones_none(self):
         path = self.file('p', [(['\u6f22\u5b57' * 50, 'e\u0301' * 50], [1, 1, 1, 1])])
