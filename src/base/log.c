@@ -140,14 +140,14 @@ void dp_log_fork_child(void)
     dp_relay_fork_child();
 }
 
-/* Opens fd 2 by name. /proc/self is the main thread, which uses the host's descriptor table. */
-static int reopen_stderr(void)
+/* /proc/self is the main thread, which uses the host's descriptor table. */
+static const char stderr_name[] = "/proc/self/fd/2";
+
+/* Whether fd 2 may be opened by its name: a file on disk may not. */
+static bool is_stderr_named(void)
 {
-    static const char path[] = "/proc/self/fd/2";
     struct stat st;
-    if (stat(path, &st) || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
-        return -1;
-    return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return stat(stderr_name, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
 }
 
 /* Opens the host's fd 2, for a thread with its own table; -1: not permitted. */
@@ -158,21 +158,34 @@ static int borrow_stderr(void)
         fd = (int)syscall(PIDFD_GETFD, process, STDERR_FILENO, 0);
         close(process);
     }
-    return fd >= 0 ? fd : reopen_stderr();
+    if (fd < 0 && is_stderr_named())
+        fd = open(stderr_name, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd;
+}
+
+/*
+ * Whether borrow_stderr will succeed. Nothing is opened: the host's next descriptor would have another number
+ * meanwhile. So both system calls get arguments that they refuse; a filter refuses them with another errno.
+ */
+static bool can_borrow(void)
+{
+    bool can = syscall(PIDFD_OPEN, -1, 0) < 0 && errno == EINVAL;
+    can = can && syscall(PIDFD_GETFD, -1, STDERR_FILENO, 0) < 0 && errno == EBADF;
+    return can || (is_stderr_named() && !faccessat(AT_FDCWD, stderr_name, W_OK, AT_EACCESS));
+}
+
+static bool has_callback(void)
+{
+    dp_lock_lock(&fn_lock);
+    bool has = the_log.fn;
+    dp_lock_unlock(&fn_lock);
+    return has;
 }
 
 int dp_log_own_table(void)
 {
-    dp_lock_lock(&fn_lock);
-    bool has_callback = the_log.fn;
-    dp_lock_unlock(&fn_lock);
-    if (has_callback)
+    if (has_callback() || (the_log.where == TO_STDERR && the_log.has_stderr && !can_borrow()))
         return -EPERM;
-    int fd = borrow_stderr();
-    if (fd < 0 && the_log.where == TO_STDERR && the_log.has_stderr)
-        return -EPERM;
-    if (fd >= 0)
-        close(fd);
     own_table = true;
     return 0;
 }
@@ -226,9 +239,10 @@ void dp_log_line(char *text, size_t n)
     dp_quiet_end(&before);
 }
 
+/* A thread that uses the relay has its own table, where a log file may be opened. */
 static void say(char *text, size_t n)
 {
-    if (dp_relay_is_used())
+    if (dp_relay_is_used() && (the_log.where != TO_FILE || has_callback()))
         dp_relay_line(text, n);
     else
         dp_log_line(text, n);

@@ -40,6 +40,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -119,6 +120,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     struct dp_config_address address;
     if (dp_config_address_parse(&address, endpoint.listen))
         return;
+    pthread_setname_np(pthread_self(), "deltaprof-http"); /* by which wrapper.c finds it */
     dp_access_init(endpoint.token, address.local && address.any.sa_family != AF_UNIX);
     int fd = dp_socket_open(&address, endpoint.listen);
     if (fd < 0) {
@@ -150,6 +152,23 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     }
 }
 
+/*
+ * A program that only waits for another one leaves the address to that program, and looks again a second later. False:
+ * the endpoint was stopped meanwhile.
+ */
+static bool has_right_of_way(int stop_fd)
+{
+    struct signalfd_siginfo signal;
+    struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+    while (endpoint.every_program && dp_wrapper_only_waits()) {
+        if (poll(&stop, 1, AFTER_NS / 1000000) > 0)
+            (void)!read(stop_fd, &signal, sizeof signal);
+        if (!dp_relay_is_open())
+            return false;
+    }
+    return true;
+}
+
 static void *serve_apart(void *unused)
 {
     dp_thread_mark_own();
@@ -157,7 +176,6 @@ static void *serve_apart(void *unused)
     dp_relay_use();
     dp_mem_yield(true);
     dp_signals_hear_crashes();
-    pthread_setname_np(pthread_self(), "deltaprof-http");
     const struct dp_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();
     if (err) {
@@ -171,22 +189,13 @@ static void *serve_apart(void *unused)
         int stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
         if (stop_fd < 0)
             say_not_served(-errno);
-        else if (ops)
+        else if (ops && has_right_of_way(stop_fd))
             serve(ops, stop_fd);
         close(stop_fd);
     }
     dp_relay_close();
     dp_alone_thread_ends();
     return unused;
-}
-
-/* A program that only waits for another one leaves the address to that program, and tries again a second later. */
-static bool gives_way(void)
-{
-    if (!endpoint.every_program || !dp_wrapper_only_waits())
-        return false;
-    dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
-    return true;
 }
 
 /* Whether only threads of the profiler are left: then the endpoint must not keep the process alive. */
@@ -217,16 +226,11 @@ static void run_server(void)
 
 static void *run(void *unused)
 {
-    bool is_closed, goes_on;
     dp_thread_mark_own();
     dp_alone_thread_begins();
     dp_signals_hear_crashes();
     pthread_setname_np(pthread_self(), "deltaprof-relay");
-    do {
-        is_closed = dp_relay_run(&endpoint.due_ns);
-        goes_on = !is_closed && !is_over();
-    } while (goes_on && gives_way());
-    if (goes_on)
+    if (!dp_relay_run(&endpoint.due_ns) && !is_over())
         run_server();
     dp_alone_thread_ends();
     return unused;

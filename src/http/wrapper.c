@@ -14,7 +14,6 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "sink/agent.h"
-#include "sink/file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -30,7 +29,7 @@ enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) 
 /* Reads the file's text, cut to the room; "" if it cannot be read. */
 static void read_text(char *text, size_t room, const char *path)
 {
-    int fd = dp_file_out_of_the_way(open(path, O_RDONLY | O_CLOEXEC));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
     if (fd >= 0)
         close(fd);
@@ -67,7 +66,7 @@ static bool waits_for_child_or_signal(void)
 bool dp_wrapper_only_waits(void)
 {
     char path[PATH_TEXT], children[CHILDREN_TEXT], mine[STAT_TEXT], its[STAT_TEXT];
-    if (dp_process_threads() != 2 + dp_agent_is_running() || !waits_for_child_or_signal())
+    if (dp_process_threads() != 3 + dp_agent_is_running() || !waits_for_child_or_signal())
         return false;
     dp_text_format(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     read_text(children, sizeof children, path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * http/wrapper.h - recognizes programs that only start another program and share the address of `listen` with it.
- * Context: a thread of the profiler; reads /proc.
+ * Context: the serving thread of listen.c; opens files of /proc.
  */
 #pragma once
 

@@ -16,7 +16,7 @@ void dp_alone_main_exits(void);
 bool dp_alone_has_main_exited(void);
 
 /*
- * Whether no thread of the program exists any more; without /proc, whether main has left. Opens a file. May be false
+ * Whether no thread of the program exists any more; without /proc, whether main has left. Opens no file. May be false
  * for a moment while a thread ends.
  */
 bool dp_alone_is(void);

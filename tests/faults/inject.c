@@ -14,6 +14,9 @@
  *
  * The errno is one that a full, limited or sandboxed system returns. Calls go to the kernel directly: a function of
  * libc may be what is called here, before libc is ready.
+ *
+ * Where none fails, descriptors are looked at as well: `n_shared` counts, by place, those that another thread than the
+ * first opens in the first one's table, where the host's next descriptor would have another number meanwhile.
  */
 #undef _FILE_OFFSET_BITS /* both names of a function are defined here */
 #include <dlfcn.h>
@@ -41,7 +44,7 @@
 /* As test_faults.py reads it. */
 struct place {
     _Atomic uint64_t key; /* 0: not taken */
-    _Atomic uint64_t n_calls, n_failed;
+    _Atomic uint64_t n_calls, n_failed, n_shared;
     uint64_t offset;
     char function[32], library[64];
 };
@@ -55,6 +58,7 @@ static atomic_int begun; /* 1: by a thread that is not ready; 2: ready */
 static enum { NONE, PLACE_ONCE, PLACE_ALWAYS, NTH, FROM } mode;
 static uint64_t wanted;
 static char wanted_library[64];
+static __thread struct place *here_now __attribute__((tls_model("initial-exec"))); /* where the present call is */
 
 static long kernel(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -149,6 +153,7 @@ static bool fails(const char *function, const void *caller, int err)
     uintptr_t offset;
     const char *library = atomic_load(&begun) == 2 ? library_of(caller, &offset) : NULL;
     struct place *place = library ? place_of(function, library, offset) : NULL;
+    here_now = mode == NONE ? place : NULL;
     errno = saved;
     if (!place)
         return false;
@@ -168,6 +173,31 @@ static bool fails(const char *function, const void *caller, int err)
 }
 
 #define FAILS(err) fails(__func__, __builtin_return_address(0), err)
+
+/* What a thread's descriptor is, "" if it has none. */
+static void read_link(long process, long thread, int fd, char text[256])
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/fd/%d", process, thread, fd);
+    long n = kernel(SYS_readlink, (long)path, (long)text, 255, 0, 0, 0);
+    text[n > 0 ? n : 0] = 0;
+}
+
+/* Notes a new descriptor that is in the first thread's table, and was opened by another thread. */
+static int opened(int fd)
+{
+    char ours[256], its[256];
+    long process = kernel(SYS_getpid, 0, 0, 0, 0, 0, 0), thread = kernel(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if (fd < 0 || !here_now || process == thread)
+        return fd;
+    int saved = errno;
+    read_link(process, thread, fd, ours);
+    read_link(process, process, fd, its);
+    if (*its && !strcmp(ours, its))
+        atomic_fetch_add(&here_now->n_shared, 1);
+    errno = saved;
+    return fd;
+}
 
 /* ---- system calls by their numbers ------------------------------------------------------------------------------ */
 
@@ -213,29 +243,25 @@ EXPORT void *mremap(void *at, size_t old, size_t n, int flags, ...)
     return FAILS(ENOMEM) ? MAP_FAILED : (void *)plain(SYS_mremap, (long)at, (long)old, (long)n, flags, 0, 0);
 }
 
-#define OPEN(name)                                                                                        \
-    EXPORT int name(const char *path, int flags, ...)                                                     \
-    {                                                                                                     \
-        va_list args;                                                                                     \
-        va_start(args, flags);                                                                            \
-        int mode_bits = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;                            \
-        va_end(args);                                                                                     \
-        return FAILS(EMFILE) ? -1 : (int)plain(SYS_openat, AT_FDCWD, (long)path, flags, mode_bits, 0, 0); \
-    }
-OPEN(open)
-OPEN(open64)
+static int open_at(int at, const char *path, int flags, va_list args)
+{
+    int mode_bits = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;
+    return opened((int)plain(SYS_openat, at, (long)path, flags, mode_bits, 0, 0));
+}
 
-#define OPENAT(name)                                                                                \
-    EXPORT int name(int at, const char *path, int flags, ...)                                       \
-    {                                                                                               \
-        va_list args;                                                                               \
-        va_start(args, flags);                                                                      \
-        int mode_bits = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;                      \
-        va_end(args);                                                                               \
-        return FAILS(EMFILE) ? -1 : (int)plain(SYS_openat, at, (long)path, flags, mode_bits, 0, 0); \
+#define OPEN(name, at, ...)                                           \
+    EXPORT int name(__VA_ARGS__, int flags, ...)                      \
+    {                                                                 \
+        va_list args;                                                 \
+        va_start(args, flags);                                        \
+        int fd = FAILS(EMFILE) ? -1 : open_at(at, path, flags, args); \
+        va_end(args);                                                 \
+        return fd;                                                    \
     }
-OPENAT(openat)
-OPENAT(openat64)
+OPEN(open, AT_FDCWD, const char *path)
+OPEN(open64, AT_FDCWD, const char *path)
+OPEN(openat, at, int at, const char *path)
+OPEN(openat64, at, int at, const char *path)
 
 #define FCNTL(name)                                                                     \
     EXPORT int name(int fd, int command, ...)                                           \
@@ -267,7 +293,10 @@ CALL1(int, unlink, SYS_unlink, EPERM, const char *)
 CALL3(int, unlinkat, SYS_unlinkat, EPERM, int, const char *, int)
 CALL5(int, linkat, SYS_linkat, EPERM, int, const char *, int, const char *, int)
 CALL5(int, renameat2, SYS_renameat2, ENOSPC, int, const char *, int, const char *, unsigned)
-CALL3(int, socket, SYS_socket, EPERM, int, int, int)
+EXPORT int socket(int family, int type, int protocol)
+{
+    return FAILS(EPERM) ? -1 : opened((int)plain(SYS_socket, family, type, protocol, 0, 0, 0));
+}
 CALL3(int, bind, SYS_bind, EACCES, int, const struct sockaddr *, socklen_t)
 CALL3(int, connect, SYS_connect, ECONNREFUSED, int, const struct sockaddr *, socklen_t)
 CALL2(int, listen, SYS_listen, ENOBUFS, int, int)
@@ -298,7 +327,7 @@ EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
 
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {
-    return FAILS(EMFILE) ? -1 : (int)plain(SYS_signalfd4, fd, (long)mask, 8, flags, 0, 0);
+    return FAILS(EMFILE) ? -1 : opened((int)plain(SYS_signalfd4, fd, (long)mask, 8, flags, 0, 0));
 }
 
 /* The victim's own calls come through deltaprof, too; its stack lies in the program, and deltaprof's is mapped. */
@@ -326,7 +355,10 @@ EXPORT long syscall(long n, ...)
     va_end(args);
     bool never =
         n == SYS_futex || n == SYS_gettid || n == SYS_tgkill || n == SYS_rt_sigaction || n == SYS_rt_sigtimedwait;
-    return !never && FAILS(EPERM) ? -1 : plain(n, a, b, c, d, e, f);
+    bool opens = n == SYS_openat || n == SYS_dup || n == 434 /* pidfd_open */ || n == 438 /* pidfd_getfd */;
+    if (!never && FAILS(EPERM))
+        return -1;
+    return opens ? opened((int)plain(n, a, b, c, d, e, f)) : plain(n, a, b, c, d, e, f);
 }
 
 /* ---- functions that are more than a system call ----------------------------------------------------------------- */

@@ -8,6 +8,9 @@
 A first run writes down the places (inject.c): a library and the address that a call returns to. The victim prints the
 same and ends the same as without deltaprof, in time. If its profiles do not have all that it did, a line of the log or a
 comment of a profile says so.
+
+In the first run no thread of the profiler may open a descriptor in the host's table, where it would take the number that
+the host's next one has.
 """
 import collections
 import concurrent.futures
@@ -26,7 +29,7 @@ from harness import BUILD, HOOKS, environment, new_directory, scratch
 
 INJECT, VICTIM = (os.path.join(BUILD, 'tests/faults', name) for name in ('libinject.so', 'victim_faults'))
 arguments = sys.argv[1:]
-PLACE = struct.Struct('QQQQ32s64s')
+PLACE = struct.Struct('QQQQQ32s64s')
 N_PLACES, HEAD = 1024, 16
 SECONDS = 60  # a host that takes longer hangs
 AT_ONCE = 4
@@ -96,14 +99,16 @@ def run(plan='', preload=True, keep=0):
         process.stderr.close()
     r.said = [line for line in r.stderr.splitlines() if line.startswith('deltaprof[')]
     r.others = [line for line in r.stderr.splitlines() if not line.startswith('deltaprof[')]
-    r.out, r.places = directory + '/out', []
+    r.out, r.places, r.shared = directory + '/out', [], []
     with open(book, 'rb') as f:
         data = f.read()
     r.n_calls, r.n_failed = struct.unpack_from('QQ', data)
     for i in range(N_PLACES):
-        key, n_calls, n_failed, offset, function, library = PLACE.unpack_from(data, HEAD + i * PLACE.size)
+        key, n_calls, n_failed, n_shared, offset, function, library = PLACE.unpack_from(data, HEAD + i * PLACE.size)
         if key:
             r.places.append((library.rstrip(b'\0').decode(), offset, function.rstrip(b'\0').decode(), n_calls))
+        if n_shared:
+            r.shared.append(r.places[-1])
     return r
 
 
@@ -157,6 +162,8 @@ def main():
     assert (first.status, first.stdout, first.others) == (7, without.stdout, []), (first.status, first.stdout, first.stderr)
     said = [line for line in first.said if 'which started this one, has it' not in line]  # a child that lived for long
     assert not said, said
+    shared = [f'{function} in {place_name(library, offset)}' for library, offset, function, _ in first.shared]
+    assert not shared, f'in the host\'s descriptor table, by a thread of the profiler: {shared}'
     places = {(library, offset): function for library, offset, function, _ in first.places}
     names = {f'{library} {offset:x}': f'{function} in {place_name(library, offset)}' for (library, offset), function in places.items()}
     assert len(places) > 60, places
