@@ -30,6 +30,7 @@
 #include "report/called.h"
 #include "report/profile.h"
 #include "report/settings.h"
+#include "resident/resident.h"
 #include "sink/agent.h"
 #include "sink/alone.h"
 #include "sink/exit.h"
@@ -269,6 +270,13 @@ void deltaprof_say(const char *line)
 void deltaprof_say_info(const char *line)
 {
     say(DP_LOG_INFO, line);
+}
+
+void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags))
+{
+    int64_t kept = deltaprof_guard_enter();
+    dp_resident_classes_learn(size_of);
+    deltaprof_guard_exit(kept);
 }
 
 void deltaprof_announce_hooks(unsigned hooks)

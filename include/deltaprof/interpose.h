@@ -194,6 +194,12 @@ DELTAPROF_API void deltaprof_announce_hooks(unsigned sees);
 enum deltaprof_python { DELTAPROF_PYTHON_AUTO, DELTAPROF_PYTHON_FRAMES, DELTAPROF_PYTHON_OFF };
 DELTAPROF_API int deltaprof_python_wanted(void);
 
+/*
+ * Asks the allocator of the C heap, at once and here only, which sizes its blocks have: size_of(n, 0), such as
+ * jemalloc's nallocx. Then heap profiles say how much rounding adds to what the program asked for. Context: init.
+ */
+DELTAPROF_API void deltaprof_size_classes(size_t (*size_of)(size_t n, int flags));
+
 /* Whether the hooks of allocators inside the executable are wanted: by the keys `inside` and `heap_rate`. Context: as
  * above. */
 DELTAPROF_API bool deltaprof_inside_wanted(void);

@@ -111,6 +111,26 @@ static bool sanitized(void)
     return __asan_init || __tsan_init || __msan_init || __hwasan_init || __lsan_init;
 }
 
+/* glibc's sizes. What its header adds belongs to what malloc holds. */
+static size_t libc_size(size_t n, int flags)
+{
+    (void)flags;
+    return n <= 24 ? 24 : ((n + 8 + 15) & ~(size_t)15) - 8;
+}
+
+/* The shared library whose malloc it is may tell: jemalloc and tcmalloc, or mimalloc. */
+static void tell_sizes(unsigned allocator)
+{
+    static const char *const names[] = {"nallocx", "mi_good_size"};
+    if (allocator & DELTAPROF_GIVES_PAGES)
+        deltaprof_size_classes(libc_size);
+    for (size_t i = 0; dp_allocator.end && i < sizeof names / sizeof *names; i++) {
+        void *size_of = dp_real_look_up(names[i]);
+        if (dp_within(&dp_allocator, (uintptr_t)size_of))
+            deltaprof_size_classes((size_t(*)(size_t, int))size_of);
+    }
+}
+
 __attribute__((constructor)) static void init(void)
 {
     dp_real_resolve();
@@ -122,10 +142,12 @@ __attribute__((constructor)) static void init(void)
     at_quick_exit(deltaprof_before_exit); /* the first registered runs last */
     dp_watch_main();
     dp_real_shorten_cxx(&seen.self);
-    deltaprof_gate_open(&DP_GATE, dp_real_allocator());
+    unsigned allocator = dp_real_allocator();
+    deltaprof_gate_open(&DP_GATE, allocator);
     deltaprof_announce_hooks(DELTAPROF_HOOKS_MALLOC | DELTAPROF_HOOKS_LOCKS);
     if (preloaded(&seen) && deltaprof_start_preloaded() == 0) {
         int64_t kept = deltaprof_guard_enter(); /* dlsym allocates, and the program did not ask for it */
+        tell_sizes(allocator);
         deltaprof_python_attach();
         dp_inside_attach();
         deltaprof_guard_exit(kept);

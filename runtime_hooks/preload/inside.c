@@ -149,6 +149,7 @@ static void take_function(void *ctx, const struct dp_inside_function *function)
         take_address(&jemalloc->realloc, name, jemalloc->prefix, "realloc", function->start);
         take_address(&jemalloc->sdallocx, name, jemalloc->prefix, "sdallocx", function->start);
         take_address(&jemalloc->free, name, jemalloc->prefix, "free", function->start);
+        take_address(&jemalloc->nallocx, name, jemalloc->prefix, "nallocx", function->start);
     }
     found->is_jemalloc |= strstr(name, "je_hook_install") || strstr(name, "mallctlbymib");
     found->is_tcmalloc |= !strncmp(name, "_ZN8tcmalloc", 12) || !strcmp(name, "MallocHook_RemoveNewHook");
@@ -156,6 +157,7 @@ static void take_function(void *ctx, const struct dp_inside_function *function)
     take_address(&found->tcmalloc.add_delete_hook, name, "MallocHook_", "AddDeleteHook", function->start);
     take_address(&found->tcmalloc.malloc, name, "tc_", "malloc", function->start);
     take_address(&found->tcmalloc.free, name, "tc_", "free", function->start);
+    take_address(&found->tcmalloc.nallocx, name, "tc_", "nallocx", function->start);
     if (function->end > function->start && code.n < MOST_CODE && is_allocator(function))
         code.ranges[code.n++] = (struct deltaprof_code){function->start, function->end};
 }

@@ -24,15 +24,22 @@ void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), vo
 /* The functions that an allocator's hooks need; 0: not found. */
 struct dp_inside_jemalloc {
     const char *prefix;
-    uintptr_t mallctl, mallocx, realloc, sdallocx, free; /* a linker leaves out those that the program does not use */
+    uintptr_t mallctl, mallocx, realloc, sdallocx, free, nallocx; /* a linker leaves out those that are not used */
 };
 struct dp_inside_tcmalloc {
-    uintptr_t add_new_hook, add_delete_hook, malloc, free;
+    uintptr_t add_new_hook, add_delete_hook, malloc, free, nallocx;
 };
 
 /* Install the hooks. 0; or a negative errno: that version has none. Context: init, with the thread guarded. */
 int dp_inside_jemalloc(const struct dp_inside_jemalloc *);
 int dp_inside_tcmalloc(const struct dp_inside_tcmalloc *);
+
+/* Tells the library the sizes of blocks: nallocx(n, 0). 0: the allocator inside has no such function. Context: init. */
+static inline void dp_inside_sizes(uintptr_t nallocx)
+{
+    if (nallocx)
+        deltaprof_size_classes((size_t(*)(size_t, int))nallocx);
+}
 
 /*
  * An allocator inside the executable allocated n bytes at ptr, and a sample is due: records it for the caller of that

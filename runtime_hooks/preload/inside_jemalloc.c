@@ -117,8 +117,10 @@ int dp_inside_jemalloc(const struct dp_inside_jemalloc *found)
     int err = mallctl("experimental.hooks.install", &handle, &n_handle, &hooks, sizeof hooks);
     if (err)
         return -err;
-    if (probe(found, known))
+    if (probe(found, known)) {
+        dp_inside_sizes(found->nallocx);
         return 0;
+    }
     mallctl("experimental.hooks.remove", NULL, NULL, &handle, sizeof handle);
     return -ENOTSUP;
 }

@@ -86,9 +86,11 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
             !is_code(image, ehdr, symbol))
             continue;
         uintptr_t start = symbol->st_value + bias;
-        const struct dp_inside_function function = {names + symbol->st_name,
-                                                    ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && *file ? file : NULL,
-                                                    start, start + symbol->st_size};
+        /* lld makes hidden symbols local and leaves them where they are: the file before them may be another one's */
+        bool is_local =
+            ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && ELF64_ST_VISIBILITY(symbol->st_other) == STV_DEFAULT;
+        const struct dp_inside_function function = {names + symbol->st_name, is_local && *file ? file : NULL, start,
+                                                    start + symbol->st_size};
         fn(ctx, &function);
     }
 }

@@ -34,5 +34,6 @@ int dp_inside_tcmalloc(const struct dp_inside_tcmalloc *found)
     ((void (*)(void *))found->free)(first);
     if (!((add_delete_hook_fn)found->add_delete_hook)(on_free) || !((add_new_hook_fn)found->add_new_hook)(on_alloc))
         return -EAGAIN; /* the program has as many hooks as there may be; frees alone do no harm */
+    dp_inside_sizes(found->nallocx);
     return 0;
 }

@@ -20,8 +20,11 @@
 
 static const char about[] =
     "Shows where the resident memory of a running process went, or of the processes that wrote the profiles at PATH\n"
-    "(files and directories). The parts are: in use by malloc, held by malloc beyond that, mappings (with mmap=on),\n"
-    "stacks, private pages of files, the profiler itself, and the rest, which is not explained.\n"
+    "(files and directories). The parts are: in use by malloc (the bytes asked for), what its size classes add to "
+    "them,\n"
+    "held by malloc beyond that, mappings (with mmap=on), stacks, private pages of files, the profiler itself, and "
+    "the\n"
+    "rest, which is not explained.\n"
     "\n"
     "A profiled process measures these parts at each tick and writes them into comments of its profiles. With PID,\n"
     "they are brought up to date by /proc/PID/smaps. The profiles of PID are read from the directory to which it\n"

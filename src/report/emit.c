@@ -154,6 +154,7 @@ static void parts_comments(struct dp_encode *encode, const struct dp_resident_pa
         dp_text_format(name, sizeof name, "heap %s", its ? its : "");
         part_comment(encode, name, ", in use", parts->in_use_bytes[heap]);
     }
+    part_comment(encode, "malloc, rounding by size class", "", parts->rounding_bytes);
     part_comment(encode, "malloc, held but not in use", "", parts->held_bytes);
     part_comment(encode, "mmap", "", parts->mapped_bytes);
     part_comment(encode, "stacks of threads", "", parts->stacks_bytes);
@@ -161,6 +162,7 @@ static void parts_comments(struct dp_encode *encode, const struct dp_resident_pa
     part_comment(encode, "the profiler", "", parts->self_bytes);
     bytes_comment(encode, "RssError=", parts->error_bytes);
     bytes_comment(encode, "RssAbsent=", parts->absent_bytes);
+    bytes_comment(encode, "InuseRounding=", parts->classes_bytes);
 }
 
 /* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */

@@ -157,6 +157,20 @@ static uint8_t kind_with_block(uint8_t kind, uintptr_t address, uint64_t n_bytes
     return is_mapped_alone ? DP_VMA_BLOCKS : DP_VMA_ARENA;
 }
 
+/*
+ * What the allocator's size classes add to a sampled block, which stands for `bytes`. Behind a large block only the
+ * rest of its last page was touched.
+ */
+static void take_rounding(struct division *d, uintptr_t address, uint64_t size, uint64_t bytes)
+{
+    uint64_t added = dp_resident_class_of(size) - size, touched = added, to_page = -(address + size) % DP_PAGES_BYTES;
+    if (size >= LARGE_BYTES && touched > to_page)
+        touched = to_page;
+    double n_blocks = (double)bytes / (double)size;
+    d->parts->classes_bytes += (int64_t)(n_blocks * (double)added);
+    d->parts->rounding_bytes += (int64_t)(n_blocks * (double)touched);
+}
+
 static void take_block(struct division *d, uintptr_t key, const struct dp_live_block *block)
 {
     unsigned heap = key >> 56;
@@ -168,6 +182,8 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
     double share = share_of(d, address, size, vma), resident = share * (double)bytes;
     d->parts->in_use_bytes[heap] += (int64_t)resident;
     d->parts->absent_bytes += (int64_t)((double)bytes - resident);
+    if (!heap)
+        take_rounding(d, address, size, bytes);
     d->variance += share * share * (double)bytes * (double)(bytes - size);
     vma->kind = kind_with_block(vma->kind, address, size);
 }
@@ -288,7 +304,9 @@ static void add_up(struct division *d, int64_t anon_bytes)
         in_use += *bytes;
     }
     int64_t mapped = d->chunk_bytes + kinds[DP_VMA_BRK] + kinds[DP_VMA_ARENA] + kinds[DP_VMA_BLOCKS];
-    parts->held_bytes = mapped > in_use ? smaller(mapped - in_use, rest) : 0;
+    mapped = mapped > in_use ? smaller(mapped - in_use, rest) : 0;
+    parts->rounding_bytes = smaller(parts->rounding_bytes, mapped);
+    parts->held_bytes = mapped - parts->rounding_bytes;
     parts->error_bytes = square_root(d->variance);
 }
 

@@ -24,6 +24,8 @@ struct dp_resident_parts {
     int64_t in_use_bytes[DP_RESIDENT_HEAPS]; /* by heap id; 0 is malloc */
     int64_t error_bytes;                     /* standard deviation of their sum */
     int64_t absent_bytes;                    /* allocated in large blocks, but never touched */
+    int64_t rounding_bytes;                  /* of blocks in use: between the size asked for and the size given */
+    int64_t classes_bytes;                   /* the same, resident or not */
     int64_t held_bytes;                      /* of mappings that hold blocks, beyond what is in use */
     int64_t mapped_bytes;                    /* of mappings that the program made, where they are recorded */
     int64_t stacks_bytes, files_bytes, self_bytes;
@@ -35,6 +37,14 @@ struct dp_resident_parts {
  * are looked at.
  */
 int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, struct dp_resident_parts *parts);
+
+/*
+ * Asks the allocator of the C heap which sizes it gives, once: size_of(n, 0) is that of a block of n bytes. Without it
+ * no rounding is known. Context: init.
+ */
+void dp_resident_classes_learn(size_t (*size_of)(size_t n, int flags));
+/* The size of a block for which n_bytes were asked. */
+size_t dp_resident_class_of(size_t n_bytes);
 
 /*
  * Mappings of this process that held sampled blocks at the last division become DP_VMA_ARENA. vmas: all, in the order

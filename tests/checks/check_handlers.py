@@ -55,6 +55,7 @@ DOORS = {
     'deltaprof_say': 'where a runtime starts',
     'deltaprof_say_info': 'where a runtime starts',
     'deltaprof_inside_wanted': 'where a runtime starts',
+    'deltaprof_size_classes': 'where a runtime starts',
     'deltaprof_before_thread_create': ORDINARY,
     'deltaprof_before_thread_exit': ORDINARY,
     'dp_real_look_up': ORDINARY,

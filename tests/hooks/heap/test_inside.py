@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """An allocator that was linked into the executable is seen through its own hooks: by function, exactly, in each process."""
+import glob
 import os
 import re
+import shutil
+import signal
 import subprocess
 
 import reader
-from harness import BUILD, environment, main, names_in, new_directory, profiles, run, victim
+from harness import BUILD, environment, main, names_in, new_directory, profiles, run, victim, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
@@ -65,6 +68,52 @@ def that_the_log_says_what_was_attached():
         r = run([victim(name)], 'log=info')
         assert re.search(allocator + r' inside the executable \(\w+\): attached to its hooks\n', r.stderr), r.stderr
         assert 'attached' not in run([victim(name)]).stderr
+
+
+def rust_server(*options):
+    """A program in Rust with Debian's jemalloc inside. None: there is no rustc, or no static library."""
+    [library, *_] = glob.glob('/usr/lib/*/libjemalloc_pic.a') or [None]
+    if not library or not shutil.which('rustc'):
+        return None
+    program = os.path.join(new_directory(), 'rust_jemalloc')
+    source = os.path.join(os.path.dirname(__file__), 'victim_rust_jemalloc.rs')
+    subprocess.run(['rustc', '-O', *options, '-o', program, source, '-L', 'native=' + os.path.dirname(library), '-l',
+                    'static=jemalloc_pic'], check=True)
+    return program
+
+
+def in_use_beside_jemalloc(program, rate):
+    """jemalloc's stats.allocated, and of the profile: the sum in use, what size classes add to it, and the leaf functions."""
+    out = new_directory()
+    process = subprocess.Popen([program], env=environment(f'heap_rate={rate},memory=1G,interval=0,signal=USR2', out),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        allocated, class_of_100 = map(int, process.stdout.readline().split())
+        process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: reader.files(out, 'heap', '*', process.pid))
+        profile = reader.load(reader.files(out, 'heap', '*', process.pid)[-1])
+    finally:
+        process.communicate()
+    assert process.returncode == 0 and class_of_100 == 112, (process.returncode, class_of_100)
+    in_use = sum(sample.values['inuse_space'] for sample in profile.samples)
+    added = next(int(c.split('=')[1]) for c in profile.comments if c.startswith('#InuseRounding='))
+    print(f'jemalloc stats.allocated {allocated}; heap_rate={rate}: in use {in_use} + size classes {added}, '
+          f'{100 * (in_use + added) / allocated - 100:+.2f} %, without classes {100 * in_use / allocated - 100:+.2f} %')
+    return allocated, in_use, added, {sample.names[0] for sample in profile.samples}
+
+
+def that_memory_in_use_and_size_classes_are_what_jemalloc_counts():
+    program = rust_server()
+    if not program:
+        print('skipped: no rustc, or no libjemalloc_pic.a')
+        return
+    allocated, in_use, added, leaves = in_use_beside_jemalloc(program, '1')
+    assert abs(in_use + added - allocated) < 0.01 * allocated, (in_use, added, allocated)
+    assert added > 0.03 * allocated, (added, allocated)  # requested bytes alone would not do
+    assert not [name for name in leaves if 'hook_invoke' in name or 'mallocx' in name], leaves
+    allocated, in_use, added, _ = in_use_beside_jemalloc(program, '4k')
+    # of some 30 MB, 7500 samples: five standard deviations are 6 %
+    assert abs(in_use + added - allocated) < 0.06 * allocated, (in_use, added, allocated)
 
 
 def that_what_the_allocator_maps_is_no_mapping_of_the_program():

@@ -68,11 +68,50 @@ static void a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends(v
     (void)state;
 }
 
+static size_t by_quarters(size_t n, int flags) /* four classes from one power of two to the next */
+{
+    size_t step = 16;
+    while (step * 8 < n)
+        step *= 2;
+    return (n + step - 1) / step * step + (size_t)flags;
+}
+
+static size_t by_16(size_t n, int flags)
+{
+    return (n + 8 + 15) / 16 * 16 + (size_t)flags - 8;
+}
+
+static size_t by_pages(size_t n, int flags) /* regular from a size on that is not in the table's beginning */
+{
+    return n <= 2048 ? by_quarters(n, flags) : (n + 8191) / 8192 * 8192;
+}
+
+static size_t stays(size_t n, int flags)
+{
+    (void)n, (void)flags;
+    return 64;
+}
+
+static void classes_of_any_size_are_those_that_the_allocator_told_once(void **state)
+{
+    size_t (*const allocators[])(size_t, int) = {by_quarters, by_16, by_pages};
+    assert_int_equal(dp_resident_class_of(100), 100);
+    for (size_t a = 0; a < 3; a++) {
+        dp_resident_classes_learn(allocators[a]);
+        for (size_t n = 1; n < (size_t)1 << 34; n += n < 100000 ? 1 : n / 1000)
+            assert_int_equal(dp_resident_class_of(n), allocators[a](n, 0));
+    }
+    dp_resident_classes_learn(stays);
+    assert_int_equal(dp_resident_class_of(100), 100);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not),
         cmocka_unit_test(a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends),
+        cmocka_unit_test(classes_of_any_size_are_those_that_the_allocator_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
