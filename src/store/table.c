@@ -241,13 +241,10 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
     return full();
 }
 
-dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key)
 {
     const struct table *table = &tables[kind];
     struct dp_stack_known *known = stack->known;
-    uint64_t key = (uint64_t)labels << 32 | (uint32_t)heap << 8 | kind;
-    if (known && known->record && known->key == key)
-        return known->record;
     uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
     uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
     dp_record_id id = seen & table->id_mask;

@@ -36,7 +36,14 @@ struct dp_record {
 int dp_table_init(size_t budget_bytes, size_t spare_bytes);
 
 /* The record of this key; made if it is new. 0 ([overflow], counted) if there is no room. Context: hook. */
-dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack);
+dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key);
+static inline dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    const struct dp_stack_known *known = stack->known;
+    uint64_t key = (uint64_t)labels << 32 | (uint32_t)heap << 8 | kind;
+    return known && known->record && known->key == key ? known->record
+                                                       : dp_table_look_up(kind, heap, labels, stack, key);
+}
 
 /* Adds to a record's counters. A free is added with release, after its alloc. Context: hook. */
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);

@@ -53,6 +53,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "unwind/recent_stacks.h"
 #include "unwind/unwind_cache.h"
 
 #include <errno.h>
@@ -93,7 +94,8 @@ size_t dp_stack_cache_bytes(void)
 {
     size_t n = positions() + 1, words = n / 64 + 2;
     return sizeof(struct dp_stack_cache) + (n + 2 * (depth_max + 1)) * sizeof(struct dp_stack_cache_frame) +
-           n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n;
+           n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 1 + 2 * depth_max) * sizeof(dp_frame_id) +
+           DP_RECENT_STACKS * sizeof(struct dp_recent_stack) + n;
 }
 
 void dp_stack_cache_clear(struct dp_stack_cache *m)
@@ -101,6 +103,7 @@ void dp_stack_cache_clear(struct dp_stack_cache *m)
     m->at = m->b = m->bar = 2 * depth_max;
     m->n_pending = m->n_barred = 0;
     m->ended = m->any = 0;
+    m->recent_set = 0;
     m->known.record = 0;
     m->frames[m->b].sp = UINTPTR_MAX;
     m->pending[0] = m->frames[m->b];
@@ -120,7 +123,9 @@ static void lay_out(struct dp_stack_cache *m)
     m->ids = (dp_frame_id *)(m->alone + n / 64 + 2);
     m->stage_ids = m->ids + n;
     m->others = m->stage_ids + depth_max;
-    m->live = (uint8_t *)(m->others + depth_max);
+    /* n is odd: one id more keeps it aligned */
+    m->recent = (struct dp_recent_stack *)(m->others + depth_max + 1);
+    m->live = (uint8_t *)(m->recent + DP_RECENT_STACKS);
     dp_stack_cache_clear(m);
 }
 

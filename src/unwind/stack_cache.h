@@ -11,6 +11,9 @@
 #include "unwind/rule.h"
 #include "unwind/stack.h"
 
+enum { DP_RECENT_STACKS = 16 };
+struct dp_recent_stack; /* recent_stacks.h */
+
 /*
  * A frame's state, and its row of the unwind cache: rule and frame id. pc is as read from memory. It stands behind fp,
  * as the two lie in memory where a function keeps a frame pointer.
@@ -32,6 +35,7 @@ struct dp_stack_cache {
     uint32_t ended;                      /* the last frame is the outermost one, by its rule */
     uint32_t inside;                     /* this thread is inside libunwind */
     struct dp_stack_cache_frame *frames; /* [0, 4 * depth], frames[b].sp is the highest address */
+    uint32_t recent_set;                 /* bit per entry of recent that holds a stack */
     uint32_t at, b;
     uint32_t bar;                 /* a walk may not join at positions before it, nor, if bar != at, at pending frames */
     uint32_t n_pending, n_barred; /* a walk may not join at the first n_barred pending frames */
@@ -48,6 +52,8 @@ struct dp_stack_cache {
     dp_frame_id *stage_ids;               /* [0, depth) */
     dp_frame_id *others;                  /* [0, depth): a stack that is not remembered */
     uint64_t pending_hash;                /* the sum of id[i] * B^(n-1-i) over pending */
+    struct dp_recent_stack *recent;       /* [0, DP_RECENT_STACKS) */
+    uintptr_t recent_state[DP_RECENT_STACKS]; /* of the last walk that came to this place */
 };
 
 /* depth: the largest number of frames of a stack. Fills the tables of powers. -ENOMEM. Context: init. */

@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "unwind/libunwind.h"
 #include "unwind/provided.h"
+#include "unwind/recent_stacks.h"
 #include "unwind/shared_rules.h"
 #include "unwind/unwind_cache.h"
 #include "unwind/walk.h"
@@ -38,6 +39,12 @@ int dp_unwind_init(enum dp_unwind_mode wanted, unsigned depth, size_t budget_byt
 size_t dp_unwind_scratch_bytes(void)
 {
     return dp_stack_cache_bytes();
+}
+
+/* Of this walk; 0: an object is being unloaded. */
+static inline uint32_t generation(void)
+{
+    return dp_objects_unloading() ? 0 : dp_objects_generation();
 }
 
 static const dp_frame_id no_stack = DP_FRAME_NO_STACK;
@@ -134,16 +141,16 @@ static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_si
         count_cut(depth_max);
 }
 
-void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
+static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const struct deltaprof_site *site,
+                                           struct dp_stack *stack)
 {
-    struct dp_stack_cache *cache = scratch;
-    if (!cache) {
+    if (__builtin_expect(!cache, 0)) {
         leaf_only(site, stack, DP_STAT_STACKS_BUSY);
         return;
     }
     if (__builtin_expect(cache->inside, 0))
         dp_libunwind_exit(cache);
-    dp_stack_cache_begin(cache, dp_objects_unloading() ? 0 : dp_objects_generation());
+    dp_stack_cache_begin(cache, generation());
     if (mode == DP_UNWIND_FP) {
         bool cut;
         uint32_t n = walk_frame_pointers(site, cache, &cut);
@@ -154,9 +161,25 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
     } else if (!walk_exactly(site, cache, stack)) {
         leaf_only(site, stack, DP_STAT_STACKS_NONE);
     }
-    if (__builtin_expect(dp_provided_any(), 0) && (stack->known || stack->frames == cache->others))
-        add_provided(cache, site, stack);
+    if (__builtin_expect(dp_provided_any(), 0)) {
+        if (stack->known || stack->frames == cache->others)
+            add_provided(cache, site, stack);
+    } else if (stack->known && !stack->cut) {
+        dp_recent_stacks_offer(cache, site);
+    }
     dp_stack_cache_end(cache);
+}
+
+void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack)
+{
+    struct dp_stack_cache *cache = scratch;
+    struct dp_recent_stack *recent = cache ? dp_recent_stacks_find(cache, site, generation()) : NULL;
+    if (!recent || __builtin_expect(dp_provided_any(), 0)) {
+        walk(cache, site, stack);
+        return;
+    }
+    *stack = (struct dp_stack){
+        .hash = recent->known.hash, .depth = recent->depth, .frames = recent->ids, .known = &recent->known};
 }
 
 bool dp_unwind_wants_module(void)

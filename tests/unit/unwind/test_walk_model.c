@@ -2,7 +2,8 @@
 /*
  * Compares walks over the stacks of a simulated machine (walk_machine.h), a million of them. Three walks must agree,
  * frame by frame, at each turn: a walk with the stack cache, a walk with an empty stack cache, and a plain unwinder in
- * this file. The plain unwinder has no cache, and takes the rules from a table instead of .eh_frame.
+ * this file. The plain unwinder has no cache, and takes the rules from a table instead of .eh_frame. If the stack is
+ * found among the recent ones, that stack must agree too.
  *
  * usage: test_walk_model [TURNS [SEED]]. Uses only libc, so that aarch64.sh can run it too.
  */
@@ -15,6 +16,7 @@
 
 #include <deltaprof/hooks.h>
 
+#include "unwind/recent_stacks.h"
 #include "unwind/unwind.h"
 #include "unwind/unwind_cache.h"
 
@@ -76,10 +78,45 @@ static void plain_walk(struct model *m, const struct deltaprof_site *site, struc
     }
 }
 
+static bool same_frames(const struct result *a, const struct result *b)
+{
+    return a->n == b->n && !memcmp(a->pcs, b->pcs, a->n * sizeof *a->pcs);
+}
+
+static bool same(const struct result *a, const struct result *b)
+{
+    return a->end == b->end && a->hash == b->hash && same_frames(a, b);
+}
+
+static void show(const char *name, const struct result *r)
+{
+    printf("%s: end %d, %u frames:", name, r->end, r->n);
+    for (uint32_t i = 0; i < r->n; i++)
+        printf(" %lx", r->pcs[i] - (uintptr_t)walk_model_code);
+    printf("\n");
+}
+
+/* False: the stack is not among the recent ones. */
+static bool recent_walk(struct model *m, const struct deltaprof_site *site, uint32_t generation, struct result *r)
+{
+    const struct dp_recent_stack *stack = dp_recent_stacks_find(m->with, site, generation);
+    if (!stack)
+        return false;
+    r->end = DP_WALK_WHOLE;
+    r->n = stack->depth;
+    r->hash = stack->known.hash;
+    for (uint32_t i = 0; i < r->n; i++)
+        r->pcs[i] = dp_frame_get(stack->ids[i])->pc;
+    return true;
+}
+
 static void profiler_walk(struct model *m, struct dp_stack_cache *cache, bool forget, const struct deltaprof_site *site,
                           struct result *r)
 {
-    dp_stack_cache_begin(cache, below(m, 200) ? m->generation : 0);
+    uint32_t generation = below(m, 200) ? m->generation : 0;
+    struct result recent;
+    bool is_recent = !forget && recent_walk(m, site, generation, &recent);
+    dp_stack_cache_begin(cache, generation);
     if (forget)
         dp_stack_cache_clear(cache);
     r->end = dp_walk(cache, site, m->depth);
@@ -92,17 +129,19 @@ static void profiler_walk(struct model *m, struct dp_stack_cache *cache, bool fo
         r->hash = 1; /* a hash that the other walk cannot have */
     for (uint32_t i = 0; i < r->n; i++)
         r->pcs[i] = dp_frame_get(ids[i])->pc;
+    if (!forget && r->end == DP_WALK_WHOLE) {
+        cache->known.hash = r->hash;
+        dp_recent_stacks_offer(cache, site);
+        dp_recent_stacks_offer(cache, site);
+    }
     dp_stack_cache_end(cache);
-}
-
-static bool same_frames(const struct result *a, const struct result *b)
-{
-    return a->n == b->n && !memcmp(a->pcs, b->pcs, a->n * sizeof *a->pcs);
-}
-
-static bool same(const struct result *a, const struct result *b)
-{
-    return a->end == b->end && a->hash == b->hash && same_frames(a, b);
+    if (is_recent && !same(&recent, r)) {
+        printf("turn %lu, depth %u: a recent stack is another\n", (unsigned long)m->turn, m->depth);
+        show("recent      ", &recent);
+        show("of the cache", r);
+        exit(1);
+    }
+    m->n_recent += is_recent;
 }
 
 static bool is_right(const struct result *r, const struct result *plain)
@@ -110,14 +149,6 @@ static bool is_right(const struct result *r, const struct result *plain)
     if (memcmp(r->pcs, plain->pcs, plain->n * sizeof *r->pcs))
         return false;
     return plain->elsewhere ? r->n >= plain->n : r->n == plain->n && r->end == plain->end;
-}
-
-static void show(const char *name, const struct result *r)
-{
-    printf("%s: end %d, %u frames:", name, r->end, r->n);
-    for (uint32_t i = 0; i < r->n; i++)
-        printf(" %lx", r->pcs[i] - (uintptr_t)walk_model_code);
-    printf("\n");
 }
 
 static __thread sigjmp_buf out;
@@ -245,10 +276,11 @@ static void run(uint64_t seed, unsigned depth, uint64_t turns, bool alone, bool 
     m.interrupted = interrupted;
     m.alone = alone;
     play(&m, turns);
-    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp, %lu unchanged\n", depth,
-           (unsigned long)m.n_walks, (double)m.n_frames / (double)m.n_walks,
-           100.0 * (double)m.n_whole / (double)m.n_walks, (unsigned long)m.n_left, (unsigned long)m.n_known);
-    if (depth > 20 && (m.n_frames < 10 * m.n_walks || m.n_whole < m.n_walks / 8)) {
+    printf("depth %3u: %lu walks, %.1f frames each, %.0f %% whole, %lu left by longjmp, %lu unchanged, %lu recent\n",
+           depth, (unsigned long)m.n_walks, (double)m.n_frames / (double)m.n_walks,
+           100.0 * (double)m.n_whole / (double)m.n_walks, (unsigned long)m.n_left, (unsigned long)m.n_known,
+           (unsigned long)m.n_recent);
+    if (depth > 20 && (m.n_frames < 10 * m.n_walks || m.n_whole < m.n_walks / 8 || m.n_recent < m.n_walks / 100)) {
         printf("these stacks show too little\n");
         exit(1);
     }

@@ -64,7 +64,7 @@ struct model {
     uintptr_t hole;     /* a page of an area that is unmapped at the moment; 0: none */
     int mood;           /* 1: more calls than returns; -1: the reverse; 0: neither */
     struct result last; /* of the walk with the stack cache */
-    uint64_t turn, n_walks, n_frames, n_whole, n_left, n_known;
+    uint64_t turn, n_walks, n_frames, n_whole, n_left, n_known, n_recent;
 };
 
 static uint64_t next_random(struct model *m)
