@@ -69,9 +69,16 @@ DELTAPROF_API const struct deltaprof_gate *deltaprof_gate_share(uint32_t heap);
 
 /*
  * For such an allocator, between begin and end. True: the event is a sample that should lie at a page boundary. Then
- * the next block that this thread gets from the C heap, before end, lies at one, if its interposer can do that.
+ * the next block that this thread gets from the C heap, before end, lies at one, if its interposer can do that. If the
+ * sample's block is that block, the hooks of the C heap see its free.
  */
 DELTAPROF_API bool deltaprof_sample_ask_page(const struct deltaprof_sample *sample);
+
+/*
+ * For such an allocator, after the real call and before end: whether it must report the free of this block itself. It
+ * need not if the block is no sample, or if the C heap gave it.
+ */
+DELTAPROF_API bool deltaprof_sample_needs_free(const struct deltaprof_sample *sample, const void *ptr);
 
 /*
  * Between begin and end: true if the event is a sample whose block should lie at a page boundary. If it cannot, any

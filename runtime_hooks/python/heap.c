@@ -20,10 +20,12 @@
  * one, so each request still counts once. An allocator that was wrapped before gets the same `around` again, so
  * restarts need no new entries.
  *
- * A malloc of up to small_most bytes without a sample costs a subtraction; a free costs a test of its address
- * (interpose.h): the block of a sample comes from malloc and lies at a page boundary, where the interpreter's own
- * allocator has hardly a block. It asks for more than small_most bytes for a sample, so that its allocator passes the
- * request on to malloc. Both end with a jump to the real function.
+ * A malloc of up to small_most bytes without a sample costs a subtraction, and ends with a jump to the real function. A
+ * free costs nothing: a sample asks the interpreter's allocator for more than small_most bytes, so that its block comes
+ * from malloc, and the hooks of malloc see its free. The interpreter's own free stays in place, which compilers inline
+ * where objects die. Where a sample's block does not come from malloc (each event is a sample, or the malloc is not
+ * hooked), the frees of its domain come to hook_free from then on; so they do if another allocator is wrapped, because
+ * its free needs its ctx.
  */
 #include "python.h"
 
@@ -68,6 +70,8 @@ static inline void edge(void)
         deltaprof_poll();
 }
 
+static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr);
+
 /* A sampled path is a separate function. The hook jumps to it, so its caller is the hook's caller. */
 #define SAMPLED static __attribute__((noinline))
 
@@ -84,7 +88,7 @@ SAMPLED void *malloc_sampled(void *ctx, size_t n)
     struct deltaprof_sample sample;
     deltaprof_sample_begin(&sample, heap, n);
     void *ptr = to->real.malloc(to->real.ctx, with_page(&sample, to, n));
-    deltaprof_sample_end(&sample, ptr, &site);
+    deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
     edge();
     return ptr;
 }
@@ -125,7 +129,7 @@ SAMPLED void *calloc_sampled(void *ctx, size_t count, size_t size)
     deltaprof_sample_begin(&sample, heap, n);
     size_t n_asked = with_page(&sample, to, n);
     void *ptr = n_asked == n ? to->real.calloc(to->real.ctx, count, size) : to->real.calloc(to->real.ctx, 1, n_asked);
-    deltaprof_sample_end(&sample, ptr, &site);
+    deltaprof_sample_end(&sample, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
     edge();
     return ptr;
 }
@@ -148,22 +152,19 @@ SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
     struct deltaprof_sample sample;
     deltaprof_realloc_begin(&sample, heap, old, n);
     void *ptr = to->real.realloc(to->real.ctx, old, with_page(&sample, to, n));
-    deltaprof_realloc_end(&sample, ptr != NULL, ptr, &site); /* for 0 bytes Python returns a block: it never frees */
+    /* For 0 bytes Python returns a block: it never frees. */
+    deltaprof_realloc_end(&sample, ptr != NULL, sees_free(to, &sample, ptr) ? ptr : NULL, &site);
     edge();
     return ptr;
-}
-
-/* Whether the block may be a sample. */
-static inline bool is_asked(const struct around *to, const void *ptr)
-{
-    return !deltaprof_gate_passes(to->gate, ptr) && deltaprof_may_be_live(to->heap, ptr);
 }
 
 static void *hook_realloc(void *ctx, void *old, size_t n)
 {
     const struct around *to = ctx;
     int64_t rest;
-    if (is_asked(to, old) || deltaprof_gate_subtract(to->gate, n, &rest))
+    bool may_be_live = !deltaprof_gate_passes(to->gate, old) &&
+                       (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old));
+    if (may_be_live || deltaprof_gate_subtract(to->gate, n, &rest))
         return realloc_sampled(ctx, old, n);
     void *ptr = to->real.realloc(to->real.ctx, old, n);
     deltaprof_gate_restore(to->gate, rest);
@@ -180,7 +181,7 @@ SAMPLED void free_sampled(void *ctx, void *ptr)
 static void hook_free(void *ctx, void *ptr)
 {
     const struct around *to = ctx;
-    if (__builtin_expect(is_asked(to, ptr), 0))
+    if (__builtin_expect(!deltaprof_gate_passes(to->gate, ptr) && deltaprof_may_be_live(to->heap, ptr), 0))
         free_sampled(ctx, ptr);
     else
         to->real.free(to->real.ctx, ptr);
@@ -190,25 +191,46 @@ static void hook_free(void *ctx, void *ptr)
  * key `mmap` is on. Then small requests are guarded too, so that mappings of this allocator are not recorded. */
 static void *(*own_malloc)(void *ctx, size_t n);
 
-/* Wraps the outermost allocator of a domain, unless that is the allocator of this file. */
-static void wrap(int domain)
+/* Wraps the outermost allocator of a domain, unless that is the allocator of this file. False: there is no room. */
+static bool wrap(int domain)
 {
     struct allocator outermost;
     get_allocator(domain, &outermost);
     if (outermost.malloc == hook_malloc)
-        return;
+        return true;
     struct around *to = around, *end = around + MOST_AROUND;
     while (to < end && to->domain && (to->domain != domain || memcmp(&to->real, &outermost, sizeof outermost) != 0))
         to++;
     if (to == end)
-        return;
+        return false;
     to->real = outermost;
     to->gate = gate;
     to->heap = heap;
-    to->small_most = own_malloc && outermost.malloc == own_malloc ? SMALL_MOST : 0;
+    bool is_own = own_malloc && outermost.malloc == own_malloc;
+    to->small_most = is_own ? SMALL_MOST : 0;
     to->domain = domain;
-    struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, hook_free};
+    struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, is_own ? outermost.free : hook_free};
     set_allocator(domain, &ours);
+    return true;
+}
+
+/* From now on the frees of a domain come to hook_free. False: they cannot. */
+static bool hook_frees(int domain)
+{
+    struct allocator outermost;
+    bool is_ours = wrap(domain);
+    get_allocator(domain, &outermost);
+    if (is_ours && outermost.free != hook_free) {
+        outermost.free = hook_free;
+        set_allocator(domain, &outermost);
+    }
+    return is_ours;
+}
+
+/* Whether a hook will see the free of this block, which the allocator has just returned. */
+static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr)
+{
+    return !deltaprof_sample_needs_free(sample, ptr) || hook_frees(to->domain);
 }
 
 /* Sets own_malloc to OBJ's function if it lies in the interpreter, is not RAW's, and has no ctx (a wrapper has one). */

@@ -22,6 +22,7 @@
 #include "store/events.h"
 #include "record/gate.h"
 #include "record/labels.h"
+#include "record/page.h"
 #include "store/lifetime.h"
 #include "record/peak.h"
 #include "store/inherited.h"
@@ -34,21 +35,6 @@
 #define REARM_BYTES ((int64_t)1 << 20) /* while the profiler is off: bytes between two checks whether it is on */
 
 static _Atomic int64_t heap_rate; /* 0: off */
-
-/* The content of deltaprof_sample between begin and end. */
-struct __attribute__((may_alias)) sample {
-    int64_t rest; /* the countdown after this event; below 1: draw a new distance */
-    uint64_t bytes;
-    uint32_t weight; /* 0: not a sample */
-    bool claimed;
-    bool muted; /* the thread was guarded; weight is 0, and bytes what was asked for */
-    uint8_t heap;
-    uint8_t n_left_out; /* frames at the leaf end */
-    uint32_t slot;
-    uintptr_t old; /* key of the claimed entry */
-    struct dp_live_block entry;
-};
-_Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "the public struct reserves it");
 
 /* ---- the thread's countdown ---- */
 
@@ -117,10 +103,13 @@ static inline void begin(struct sample *sample, uint32_t heap, size_t n_bytes)
 }
 
 /* Whether a muted event was nested in another, and is none. If the other is gone, this one begins now. */
-static __attribute__((noinline, cold)) bool is_nested(struct sample *sample, const struct deltaprof_site *site)
+static __attribute__((noinline, cold)) bool is_nested(struct sample *sample, const void *ptr,
+                                                      const struct deltaprof_site *site)
 {
-    if (dp_thread_is_nested(dp_thread_self(), site->sp))
+    if (dp_thread_is_nested(dp_thread_self(), site->sp)) {
+        dp_page_given(ptr);
         return true;
+    }
     begin(sample, sample->heap, sample->bytes);
     return sample->muted;
 }
@@ -130,7 +119,7 @@ static void finish(struct sample *sample)
 {
     struct dp_thread *thread = dp_thread_self();
     int64_t rest = sample->rest < 1 ? draw(thread) : sample->rest;
-    thread->page_asked = 0;
+    thread->page = DP_PAGE_NONE;
     dp_fence_signal();
     thread->countdown = rest;
 }
@@ -207,7 +196,7 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     struct dp_stack stack;
     entry.objects = sample->weight;
     entry.bytes = sample->bytes;
-    uintptr_t key = DELTAPROF_KEY(sample->heap, ptr);
+    uintptr_t key = DELTAPROF_KEY(dp_page_is_given(ptr) ? 0 : sample->heap, ptr);
     dp_thread_self()->guard |= DP_GUARD_BUSY;
     struct dp_live_index index = dp_live_blocks_prefetch(key);
     bool borrowed = dp_thread_borrow();
@@ -248,7 +237,7 @@ void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size
 void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, const struct deltaprof_site *site)
 {
     struct sample *sample = (struct sample *)opaque;
-    if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
+    if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
         return;
     if (sample->weight && ptr)
         keep(sample, ptr, site, NULL);
@@ -265,7 +254,7 @@ __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct sample sample;
     begin(&sample, heap, n_bytes);
-    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, &site))
+    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, ptr, &site))
         return;
     if (sample.weight && ptr)
         keep(&sample, ptr, &site, NULL);
@@ -279,7 +268,7 @@ uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t
     struct sample sample;
     struct outside outside = {ranges, n_ranges, 0};
     begin(&sample, heap, n_bytes);
-    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, site))
+    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, ptr, site))
         return 0;
     if (sample.weight && ptr)
         keep(&sample, ptr, site, &outside);
@@ -303,13 +292,18 @@ void deltaprof_heap_free_all(uint32_t heap)
         give_back(DELTAPROF_KEY(heap, NULL), &entry);
 }
 
+static bool claim(struct sample *sample, uint32_t heap, const void *old)
+{
+    sample->old = DELTAPROF_KEY(heap, old);
+    return deltaprof_may_be_live(heap, old) && dp_live_blocks_claim(sample->old, &sample->entry, &sample->slot);
+}
+
 void deltaprof_realloc_begin(struct deltaprof_sample *opaque, uint32_t heap, const void *old, size_t n_bytes)
 {
     struct sample *sample = (struct sample *)opaque;
     begin(sample, heap, n_bytes);
-    sample->old = DELTAPROF_KEY(heap, old);
     sample->claimed =
-        deltaprof_may_be_live(heap, old) && dp_live_blocks_claim(sample->old, &sample->entry, &sample->slot);
+        claim(sample, heap, old) || (heap && heap == dp_load_relaxed(&dp_gate_heap) && claim(sample, 0, old));
 }
 
 void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const void *ptr,
@@ -322,29 +316,11 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     } else if (sample->claimed) {
         dp_live_blocks_unclaim(sample->old, sample->slot);
     }
-    if (__builtin_expect(sample->muted, 0) && is_nested(sample, site))
+    if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
         return;
     if (sample->weight && done && ptr)
         keep(sample, ptr, site, NULL);
     finish(sample);
-}
-
-bool deltaprof_sample_wants_page(const struct deltaprof_sample *opaque)
-{
-    const struct sample *sample = (const struct sample *)opaque;
-    bool is_asked = sample->muted && dp_thread_self()->page_asked;
-    if (is_asked)
-        dp_thread_self()->page_asked = 0;
-    return is_asked || (sample->weight && !sample->heap && !dp_gate_is_shut());
-}
-
-bool deltaprof_sample_ask_page(const struct deltaprof_sample *opaque)
-{
-    const struct sample *sample = (const struct sample *)opaque;
-    bool wanted = sample->weight && sample->heap == dp_load_relaxed(&dp_gate_heap) && !dp_gate_is_shut();
-    if (wanted)
-        dp_thread_self()->page_asked = 1;
-    return wanted;
 }
 
 void deltaprof_guard_reset(void)

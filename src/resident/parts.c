@@ -180,7 +180,8 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
         return; /* freed meanwhile, or without a hook */
     uint64_t bytes = (uint64_t)dp_inherited_bytes(block), size = bytes / block->objects;
     double share = share_of(d, address, size, vma), resident = share * (double)bytes;
-    d->parts->in_use_bytes[heap] += (int64_t)resident;
+    unsigned owner = heap ? heap : dp_table_record(DP_KIND_HEAP, block->record)->heap; /* record/page.h */
+    d->parts->in_use_bytes[owner] += (int64_t)resident;
     d->parts->absent_bytes += (int64_t)((double)bytes - resident);
     if (!heap)
         take_rounding(d, address, size, bytes);

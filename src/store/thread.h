@@ -11,6 +11,9 @@
 
 #include <deltaprof/thread.h>
 
+/* Whether the next block of the C heap should lie at a page boundary, for a runtime's sample (record/page.h). */
+enum dp_page { DP_PAGE_NONE, DP_PAGE_ASKED, DP_PAGE_TAKEN, DP_PAGE_GIVEN };
+
 enum { DP_THREAD_NEW, DP_THREAD_SETTING_UP, DP_THREAD_READY, DP_THREAD_ENDED };
 
 /* Has the memory of deltaprof_thread. may_alias: the inline functions of the public thread.h access it by that type. */
@@ -34,7 +37,8 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t doubts;      /* events left out because of a busy guard whose frame seemed to be gone */
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
     uint8_t traced;       /* whether trace is set */
-    uint8_t page_asked;   /* the next block of the C heap should lie at a page boundary */
+    uint8_t page;         /* enum dp_page */
+    uint32_t page_given;  /* the low half of the address of the block that was given */
     uint64_t trace[3];    /* the bytes of a trace id and of a span id, for events */
 };
 _Static_assert(sizeof(struct dp_thread) <= 128, "static TLS is scarce: dlopen fails when it runs out");

@@ -5,7 +5,7 @@ import collections
 import json
 import os
 
-from harness import main, names_in, profiles, run
+from harness import BUILD, main, names_in, profiles, run
 from interpreters import interpreters
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -149,6 +149,51 @@ import os; os._exit(0)
             for function, values in total.items():
                 assert values['alloc_objects'] > 0 and values['inuse_objects'] == 0, (version, options, extra, function, values)
             assert len(total) == 2, (version, options, extra, total)
+
+
+def that_the_interpreters_own_free_stays_until_a_sample_needs_a_hook():
+    """A sample whose block comes from malloc is freed there. When each event becomes a sample, the frees are hooked, also
+    while tracemalloc has wrapped the profiler's allocator, and after it has put that back. No complex number is kept in a free
+    list; before 3.11 the frame of a function is."""
+    program = """
+import ctypes, sys
+import deltaprof
+class Allocator(ctypes.Structure): _fields_ = [(name, ctypes.c_void_p) for name in ('ctx', 'malloc', 'calloc', 'realloc', 'free')]
+def hooked():
+    a = Allocator()
+    ctypes.pythonapi.PyMem_GetAllocator(2, ctypes.byref(a))
+    ranges = [l.split()[0].split('-') for l in open('/proc/self/maps') if 'libdeltaprof_preload' in l]
+    return [any(int(x, 16) <= f < int(y, 16) for x, y in ranges) for f in (a.malloc, a.free)]
+def early(n): return [i * 1.5j for i in range(n)]
+def late(n): return [i * 1.5j for i in range(n)]
+def last(n): return [i * 1.5j for i in range(n)]
+kept = early(200000)
+before = hooked()
+WRAP
+deltaprof.set(heap_rate=1)
+some = late(10000)
+between = hooked()
+del some, kept
+UNWRAP
+last(10000)
+print(before, between, hooked(), flush=True)
+import os; os._exit(0)
+"""
+    trace = ('import _tracemalloc; _tracemalloc.start()', '_tracemalloc.stop()')
+    module = {'PYTHONPATH': BUILD + '/runtime_hooks/python', 'PYTHONDONTWRITEBYTECODE': '1'}
+    for version, path in interpreters():
+        for wrap, unwrap in (('', ''), trace):
+            text = program.replace('UNWRAP', unwrap).replace('WRAP', wrap)
+            r = run([path, '-S', '-c', text], 'heap_rate=256k,interval=0,memory=512M', extra=module)
+            assert (r.status, r.stdout, r.stderr) == (0, '[True, False] [True, True] [True, True]\n', ''), (version, wrap, r.stdout, r.stderr)
+            total = collections.defaultdict(collections.Counter)
+            for p in profiles(r):
+                for s in p.samples:
+                    for function in {f.function for f in s.frames if f.file} & {'early', 'late', 'last'}:
+                        total[function].update(s.values)
+            assert len(total) == 3, (version, wrap, total)
+            for function, values in total.items():
+                assert values['alloc_objects'] >= 10000 and values['inuse_objects'] < 3, (version, wrap, function, values)
 
 
 def that_other_allocators_of_python_still_work():

@@ -187,6 +187,79 @@ static void its_samples_ask_the_c_heap_for_one_block_at_a_page(void **state)
     assert_true(n_asked > 90);
 }
 
+/* An event of the C heap inside another one, which gives it the block `ptr`. */
+static __attribute__((noinline)) void nested_gives(const void *ptr)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    deltaprof_sample_begin(&sample, 0, 100);
+    assert_true(deltaprof_gate_wants_page(&gate, &sample));
+    deltaprof_sample_end(&sample, ptr, &site);
+}
+
+/* An event of the heap 8 that is a sample, and whose block is `ptr`. given: what the C heap returns inside; NULL:
+ * nothing. */
+static __attribute__((noinline)) void sample_of_8(const void *given, const void *ptr)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    for (bool asked = false; !asked;) {
+        deltaprof_sample_begin(&sample, 8, SIZE);
+        asked = deltaprof_sample_ask_page(&sample);
+        if (asked && given)
+            nested_gives(given);
+        assert_int_equal(deltaprof_sample_needs_free(&sample, ptr), asked && given != ptr);
+        assert_false(deltaprof_sample_needs_free(&sample, NULL));
+        deltaprof_sample_end(&sample, asked ? ptr : NULL, &site);
+    }
+}
+
+static void a_block_that_the_c_heap_gave_is_freed_there(void **state)
+{
+    struct dp_counts before = totals();
+    sample_of_8(PAGE, PAGE);
+    deltaprof_free(8, PAGE);
+    assert_int_equal(totals().free_n, before.free_n);
+    deltaprof_free(0, PAGE);
+    assert_int_equal(totals().free_n - before.free_n, totals().n - before.n);
+    sample_of_8(MAPPED, PAGE); /* the block begins elsewhere: another allocator put a header before it */
+    sample_of_8(NULL, MAPPED);
+    deltaprof_free(0, PAGE);
+    deltaprof_free(0, MAPPED);
+    assert_true(totals().free_n - before.free_n < totals().n - before.n);
+    deltaprof_free(8, PAGE);
+    deltaprof_free(8, MAPPED);
+    assert_int_equal(totals().free_n - before.free_n, totals().n - before.n);
+}
+
+static void realloc_finds_it_by_the_heap_that_allocated_it(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    struct dp_counts before = totals();
+    sample_of_8(PAGE, PAGE);
+    deltaprof_realloc_begin(&sample, 7, PAGE, 0);
+    deltaprof_realloc_end(&sample, true, NULL, &site);
+    assert_int_equal(totals().free_n, before.free_n);
+    deltaprof_realloc_begin(&sample, 8, PAGE, 0);
+    deltaprof_realloc_end(&sample, false, NULL, &site);
+    assert_int_equal(totals().free_n, before.free_n);
+    deltaprof_realloc_begin(&sample, 8, PAGE, 0);
+    deltaprof_realloc_end(&sample, true, NULL, &site);
+    assert_int_equal(totals().free_n - before.free_n, totals().n - before.n);
+}
+
+static void frees_must_be_reported_where_the_event_may_begin_late(void **state)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    int64_t kept = deltaprof_guard_enter();
+    deltaprof_sample_begin(&sample, 8, SIZE);
+    assert_true(deltaprof_sample_needs_free(&sample, PAGE));
+    deltaprof_sample_end(&sample, PAGE, &site);
+    deltaprof_guard_exit(kept);
+}
+
 static void hooks_pass_by_while_nothing_is_recorded(void **state)
 {
     assert_true(deltaprof_gate_heap_on(&gate) && deltaprof_gate_locks_on(&gate));
@@ -283,6 +356,9 @@ int main(void)
         cmocka_unit_test(samples_of_the_c_heap_want_a_page),
         cmocka_unit_test(a_heap_that_shares_the_gate_counts_as_the_c_heap),
         cmocka_unit_test(its_samples_ask_the_c_heap_for_one_block_at_a_page),
+        cmocka_unit_test(a_block_that_the_c_heap_gave_is_freed_there),
+        cmocka_unit_test(realloc_finds_it_by_the_heap_that_allocated_it),
+        cmocka_unit_test(frees_must_be_reported_where_the_event_may_begin_late),
         cmocka_unit_test(hooks_pass_by_while_nothing_is_recorded),
         cmocka_unit_test(the_filter_is_not_asked_while_every_event_is_a_sample),
         cmocka_unit_test(before_an_allocator_that_enters_no_hook_nothing_is_guarded),
