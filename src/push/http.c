@@ -32,6 +32,7 @@ struct dp_push_http {
     void *ctx;
     int err; /* of leaving */
     struct dp_push_bytes reply;
+    int64_t retry_after_s; /* 0: the reply has no such number */
 };
 
 static size_t give(char *to, size_t size, size_t n_items, void *http)
@@ -54,6 +55,26 @@ static size_t take(char *bytes, size_t size, size_t n_items, void *http)
     if (dp_push_bytes_append(&h->reply, bytes, n < room ? n : room))
         return 0;
     return n; /* bytes that do not fit are dropped */
+}
+
+/* Reads the number of Retry-After, of any length: libcurl takes one beyond 64 bits for none. It reads the dates. */
+static size_t take_header(char *bytes, size_t size, size_t n_items, void *http)
+{
+    static const char name[] = "Retry-After:";
+    struct dp_push_http *h = http;
+    size_t n = size * n_items, i = sizeof name - 1;
+    if (n < i || strncasecmp(bytes, name, i))
+        return n;
+    int64_t number = 0;
+    while (i < n && (bytes[i] == ' ' || bytes[i] == '\t'))
+        i++;
+    for (; i < n && bytes[i] >= '0' && bytes[i] <= '9'; i++)
+        if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, bytes[i] - '0', &number))
+            number = INT64_MAX / 20; /* large, also after another digit */
+    while (i < n && strchr(" \t\r\n", bytes[i]))
+        i++;
+    h->retry_after_s = i == n ? number : 0;
+    return n;
 }
 
 /* Ends the request some time after the process was asked to end. */
@@ -101,6 +122,8 @@ struct dp_push_http *dp_push_http_new(const struct dp_push_http_options *options
     curl_easy_setopt(curl, CURLOPT_READDATA, h);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, h);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, h);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, h);
@@ -189,7 +212,7 @@ static void judge(struct dp_push_http *h, const struct dp_push_target *target, C
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &reply->status);
     curl_easy_getinfo(h->curl, CURLINFO_SIZE_UPLOAD_T, &n_sent);
     curl_easy_getinfo(h->curl, CURLINFO_RETRY_AFTER, &retry_after);
-    reply->retry_after_s = retry_after;
+    reply->retry_after_s = h->retry_after_s ? h->retry_after_s : retry_after;
     if (reply->status >= 200) {
         reply->verdict = of_status(reply->status);
         struct dp_push_words words = {(const char *)h->reply.at, h->reply.n}, why;
@@ -222,6 +245,7 @@ int dp_push_http_send(struct dp_push_http *h, const struct dp_push_target *targe
     h->leaving = leaving;
     h->ctx = ctx;
     h->err = 0;
+    h->retry_after_s = 0;
     *h->failure = 0;
     dp_vec_clear(&h->reply);
     int err = add_headers(h, &headers, reply);

@@ -4,6 +4,7 @@ counted twice. If no answer to a profile came, push names that profile and does 
 
     test_faults.py DELTAPROF EXAMPLE
 """
+import email.utils
 import glob
 import os
 import random
@@ -12,12 +13,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from pushing import DELTAPROF, NAMES, Pushing
 from receiver import Receiver, sums
 
-QUICK = ('--timeout', '300ms', '--wait', '100s')
+QUICK = ('--timeout', '2s', '--wait', '100s')  # a busy machine answers within it
 
 
 class Faults(Pushing):
@@ -35,6 +37,15 @@ class Faults(Pushing):
             self.assertEqual(receiver.n_requests, 6 + 8)
             for words in 'status 503: as planned; trying again', 'status 401', 'status 429':
                 self.assertIn(words, said)
+
+    def test_a_pause_that_the_receiver_asks_for_is_kept_however_long(self):
+        self.write(1)
+        hour = email.utils.formatdate(time.time() + 3600, usegmt=True)
+        for pause in '100000', '9223372036854775808', '9' * 30, '9' * 400, hour:
+            with self.subTest(pause), Receiver() as receiver:
+                receiver.plan = ['429 Retry-After: ' + pause]
+                self.assertIn('1 waiting', self.push(receiver.url('pyroscope'), '--wait', '1s', status=1))
+                self.assertEqual(receiver.n_requests, 1)
 
     def test_a_request_that_broke_off_before_its_end_is_sent_again(self):
         text = random.Random(1).randbytes(4 << 20).hex()  # more than fits into the buffers of a connection
