@@ -50,7 +50,7 @@ static bool is_label(const struct dp_push_tags *tags, size_t i)
 {
     char name[NAME_BYTES], other[NAME_BYTES];
     dp_push_tags_label(name, sizeof name, tags->at[i].key);
-    bool is = strncmp(name, "__", 2);
+    bool is = !dp_push_tags_is_reserved(tags->at[i].key);
     for (size_t k = i + 1; k < tags->n && is; k++) {
         dp_push_tags_label(other, sizeof other, tags->at[k].key);
         is = strcmp(name, other);

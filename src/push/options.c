@@ -26,7 +26,7 @@ static const char help[] =
     "                   https\n"
     "  --service NAME   the name of the service; default: OTEL_SERVICE_NAME, else the program's name\n"
     "  --tag KEY=VALUE  adds a tag to the profiles; OTEL_RESOURCE_ATTRIBUTES has more. KEY= without a value removes\n"
-    "                   one of the tags host, pid, program\n"
+    "                   one of the tags host, pid, program. For Pyroscope and Parca KEY needs letters of ASCII\n"
     "  --token FILE     the first line of FILE is a bearer token, or USER:PASSWORD; default: the file that\n"
     "                   DELTAPROF_PUSH_TOKEN names\n"
     "  --header FILE    each line of FILE is a header `Name: value` of every request, such as X-Scope-OrgID: 1;\n"
@@ -77,9 +77,20 @@ static int read_time(const char *name, const char *text, int64_t *ns)
     return 2;
 }
 
-static int set_tag(struct dp_push_tags *tags, const char *text)
+/* Whether the tag has a value, and no name as a label: the first bytes of its key tell. */
+static bool has_no_label(const char *text)
+{
+    char key[16];
+    size_t n = strcspn(text, "=");
+    snprintf(key, sizeof key, "%.*s", n < sizeof key ? (int)n : (int)sizeof key, text);
+    return text[n] && text[n + 1] && dp_push_tags_is_reserved(key);
+}
+
+static int set_tag(struct dp_push_tags *tags, const char *text, const char **without_label)
 {
     int err = dp_push_tags_set(tags, text);
+    if (has_no_label(text))
+        *without_label = text;
     if (err == -EINVAL)
         dp_push_say("--tag %s: not KEY=VALUE", text);
     else if (err)
@@ -97,18 +108,23 @@ static int refuse_option(int option, const char *word)
     return 2;
 }
 
-static int read_one(struct dp_push_options *o, int option, const char *word, const char **url, const char **service)
+/* What is checked when all options are known. */
+struct later {
+    const char *url, *service, *tag_without_label;
+};
+
+static int read_one(struct dp_push_options *o, int option, const char *word, struct later *later)
 {
     int64_t pid;
     switch (option) {
     case TO:
-        *url = optarg;
+        later->url = optarg;
         return 0;
     case SERVICE:
-        *service = optarg;
+        later->service = optarg;
         return 0;
     case TAG:
-        return set_tag(&o->tags, optarg);
+        return set_tag(&o->tags, optarg, &later->tag_without_label);
     case TOKEN:
         o->token_file = optarg;
         return 0;
@@ -151,9 +167,10 @@ static const char *environment(const char *name)
     return value && *value ? value : NULL;
 }
 
-static int check(struct dp_push_options *o, const char *url, const char *service)
+static int check(struct dp_push_options *o, const struct later *later)
 {
     char why[1200];
+    const char *url = later->url, *service = later->service;
     const char *const files[] = {o->token_file, o->header_file, o->ca_file};
     if (!o->n_dirs)
         return refuse("no DIR given: deltaprof push DIR... --to URL", "");
@@ -165,6 +182,13 @@ static int check(struct dp_push_options *o, const char *url, const char *service
                       "");
     if (dp_push_target_parse(&o->target, url, why, sizeof why))
         return refuse(why, "");
+    bool has_labels = o->target.protocol == DP_PUSH_PYROSCOPE || o->target.protocol == DP_PUSH_PARCA;
+    if (has_labels && later->tag_without_label) {
+        dp_push_say("--tag %s: the key makes no label, which has letters and digits of ASCII and _, and does not begin "
+                    "with __",
+                    later->tag_without_label);
+        return 2;
+    }
     if (service) {
         snprintf(why, sizeof why, "service.name=%s", service);
         if (dp_push_tags_set(&o->tags, why))
@@ -201,7 +225,7 @@ static void drop_same(struct dp_push_options *o)
 
 int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
 {
-    const char *url = NULL, *service = NULL;
+    struct later later = {0};
     *o = (struct dp_push_options){.timeout_ns = 30 * SECOND, .wait_ns = 60 * SECOND};
     o->token_file = environment("DELTAPROF_PUSH_TOKEN");
     o->header_file = environment("DELTAPROF_PUSH_HEADER");
@@ -214,12 +238,12 @@ int dp_push_options_read(struct dp_push_options *o, int argc, char **argv)
             fputs(help, stdout);
             return 1;
         }
-        int status = read_one(o, option, argv[optind - 1], &url, &service);
+        int status = read_one(o, option, argv[optind - 1], &later);
         if (status)
             return status;
     }
     o->dirs = argv + optind;
     o->n_dirs = (size_t)(argc - optind);
     drop_same(o);
-    return check(o, url, service);
+    return check(o, &later);
 }

@@ -158,3 +158,10 @@ void dp_push_tags_label(char *to, size_t n_bytes, const char *key)
         to[n++] = isalnum((uint8_t)*key) ? *key : '_';
     to[n] = 0;
 }
+
+bool dp_push_tags_is_reserved(const char *key)
+{
+    char begin[4];
+    dp_push_tags_label(begin, sizeof begin, key);
+    return !strncmp(begin, "__", 2);
+}

@@ -34,3 +34,5 @@ void dp_push_tags_fini(struct dp_push_tags *);
 
 /* A tag's name as Prometheus writes labels: [a-zA-Z_][a-zA-Z0-9_]*; service.name is service_name. */
 void dp_push_tags_label(char *to, size_t n_bytes, const char *key);
+/* Whether that label begins with __, which is reserved: it is not sent. Keys in other alphabets have such a one. */
+bool dp_push_tags_is_reserved(const char *key);

@@ -107,6 +107,19 @@ class Send(Pushing):
             with open(log) as f:  # also what is wrong with the command line
                 self.assertEqual((said, f.read()), ('', 'deltaprof push: --tag x24=1: no more than 20 tags\n'))
 
+    def test_a_tag_that_would_be_no_label_is_refused(self):
+        self.write(1)
+        with Receiver() as receiver:
+            for tag in 'größe=1', '日本=1', 'ж.a=1', '__name__=x', '.-=1':
+                for protocol in 'pyroscope', 'parca':
+                    said = self.push(receiver.url(protocol), '--tag', tag, status=0 if tag == 'größe=1' else 2)
+                    if tag != 'größe=1':
+                        self.assertRegex(said, r'\Adeltaprof push: --tag %s: the key makes no label, [^\n]*\n\Z' % tag)
+            self.assertEqual([t.labels['gr____e'] for t in receiver.taken], ['1'] * 3)  # Parca gets allocations and memory in use apart
+            self.assertEqual(self.push(receiver.url('pyroscope'), '--tag', '日本='), '')
+            self.push(receiver.url('otlp'), '--tag', '日本=1')
+            self.assertEqual(receiver.taken[-1].labels['日本'], '1')
+
     def test_tokens_and_headers_come_from_files(self):
         def file(name, text):
             path = os.path.join(self.scratch.name, name)
