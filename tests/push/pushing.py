@@ -36,12 +36,15 @@ class Pushing(unittest.TestCase):
         self.dir = os.path.join(self.scratch.name, 'profiles')
         os.mkdir(self.dir)
 
-    def write(self, seq, kind='heap', rows=None, pid=7, program='server', time_ns=None, duration_ns=10**9, process=None, **more):
+    def write(self, seq, kind='heap', rows=None, pid=7, program='server', time_ns=None, duration_ns=10**9, process=None, modified_ns=None, **more):
+        """modified_ns: the file's time, which it has before a pusher can see it."""
         rows = rows or [(['leaf%d' % i, 'main'], [seq + i] * len(KINDS[kind]), {'lock': 'mutex'} if i else {}) for i in range(3)]
         data = profile(rows, KINDS[kind], time_ns or time.time_ns() - 2 * 10**9, duration_ns, **more)
         path = os.path.join(self.dir, '%s.%d.%04d.%s.pb.gz' % (program, pid, seq, kind))
         with open(path + '.tmp', 'wb') as f:
             f.write(stamped(data, process or 1000 + pid))
+        if modified_ns:
+            os.utime(path + '.tmp', ns=(modified_ns, modified_ns))
         os.rename(path + '.tmp', path)
         return path
 

@@ -35,8 +35,7 @@ class Outage(Pushing):
             try:
                 for seq in end:
                     for kind in 'heap', 'block':
-                        path = self.write(seq, kind, time_ns=end[seq] - 15 * SECOND, duration_ns=15 * SECOND)
-                        os.utime(path, ns=(end[seq], end[seq]))
+                        self.write(seq, kind, time_ns=end[seq] - 15 * SECOND, duration_ns=15 * SECOND, modified_ns=end[seq])
                 self.wait_until(lambda: receiver.n_requests > 2)
                 receiver.fails = None
                 last = {'memory': 0, 'block': 0}
