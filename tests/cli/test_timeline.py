@@ -100,6 +100,14 @@ class Timeline(Case):
             self.assertEqual(trace.total(name), json.loads(data)['total'])
             self.assertEqual(trace.total(name), sum(values[i] for _, values, _ in ROWS))
 
+    def test_a_file_counts_once_however_many_paths_name_it(self):
+        path = self.file('server.7.0001.events.pb.gz', ROWS, EVENTS)
+        directory, link = os.path.dirname(path), path + '.link'
+        os.symlink(path, link)
+        want = self.perfetto(path).events
+        for paths in (path, path), (directory, path), (link, path):
+            self.assertEqual([e[0] for e in self.perfetto(*paths).events], [e[0] for e in want], paths)
+
     def test_waits_are_slices_and_other_events_are_instants(self):
         trace = self.perfetto(self.file('server.7.0001.events.pb.gz', ROWS, EVENTS))
         by_thread = {}
