@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-The block profile has every futex call that waited, by strace. strace sees the time between its own two stops of a call,
-which lie within the time that the profile has.
+The block profile has every futex call that waited, by strace, and its time, by a clock around the call. strace sees the time
+between its own two stops of a call, which lie within the time that the profile has.
 """
 import ctypes
 import glob
@@ -10,10 +10,11 @@ import re
 import subprocess
 
 import reader
-from harness import environment, main, need, new_directory, profiles, victim, Run
+from harness import HOOKS, Run, environment, main, need, new_directory, profiles, run, victim
 from test_futexes import ALL, parking_lot_program, rust_program
 
 FUTEX_LOCKS = {'mutex', 'rwlock', 'once', 'cond', 'sem', 'park', 'barrier', 'futex'}
+BEHIND = os.path.join(HOOKS, 'libbehind_futexes.so')
 CALL = re.compile(r'\[([0-9a-f]+)\] (\w+)\((.*)\) += (.*) <([\d.]+)>$')
 
 
@@ -60,15 +61,37 @@ def waits_seen(calls):
     return len(times), sum(times)
 
 
+def counted(r):
+    """(number, seconds) of the waits for futexes in the block profile."""
+    rows = [row for (_, labels), row in reader.sum_profiles(profiles(r, kind='block')).items() if dict(labels)['lock'] in FUTEX_LOCKS]
+    return sum(row['contentions'] for row in rows), sum(row['delay'] for row in rows) / 1e9
+
+
+def clocked(argv):
+    """Runs a program under the profiler, and behind it a library that takes the time of each call."""
+    where = os.path.join(new_directory(), 'waits')
+    r = run(argv, ALL, behind=[BEHIND], extra={'BEHIND_FUTEXES': where})
+    assert r.status == 0, r.stderr
+    with open(where) as f:
+        n, ns = map(int, f.read().split())
+    return r, n, ns / 1e9
+
+
 def agrees(argv):
+    """strace slows each call down, so the time is compared in a second run, with the library."""
+    name = os.path.basename(argv[0])
+    r, n, seconds = clocked(argv)
+    n_counted, in_profile = counted(r)
+    print(f'{name}: clock {n} waits, {seconds:.4f} s; profile {n_counted}, {in_profile:.4f} s ({100 * in_profile / seconds - 100:+.2f} %)')
+    assert n > 30 and 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
+    assert abs(in_profile - seconds) < 0.02 * seconds, (seconds, in_profile)
     r, calls = traced(argv)
     n, seconds = waits_seen(calls)
-    rows = [row for (_, labels), row in reader.sum_profiles(profiles(r, kind='block')).items() if dict(labels)['lock'] in FUTEX_LOCKS]
-    n_counted, counted = sum(row['contentions'] for row in rows), sum(row['delay'] for row in rows) / 1e9
-    print(f'{os.path.basename(argv[0])}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {counted:.3f} s')
+    n_counted, in_profile = counted(r)
+    print(f'{name}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {in_profile:.3f} s ({1e6 * (in_profile - seconds) / n:+.0f} us a call)')
     assert n > 30, n
     assert 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
-    assert counted > 0.99 * seconds, (seconds, counted)
+    assert in_profile > 0.99 * seconds, (seconds, in_profile)
 
 
 def that_every_wait_of_rust_is_counted():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // victim_abseil.cpp - the ways in which abseil makes threads wait for each other.
 #include <absl/base/call_once.h>
+#include <absl/base/internal/spinlock.h>
 #include <absl/synchronization/barrier.h>
 #include <absl/synchronization/mutex.h>
 #include <absl/synchronization/notification.h>
@@ -20,10 +21,11 @@ static void us(int n)
 #define NO_TAIL_CALL() __asm__ volatile("") /* the caller stays on the stack */
 
 static absl::Mutex lock, shared, queue;
+static absl::base_internal::SpinLock spin;
 static absl::CondVar has_work;
 static absl::Notification ended;
 static absl::once_flag made;
-static absl::Barrier begin(3), next(3);
+static absl::Barrier begin(3), next(3), spinning(3);
 static std::atomic<int> stage; // of the thread that holds locks for long; others contend meanwhile
 static int n_turns, n_writes, n_work, wanted;
 
@@ -37,6 +39,19 @@ NOINLINE void holds_long()
 NOINLINE int holds_short()
 {
     absl::MutexLock guard(&lock);
+    return n_turns;
+}
+
+NOINLINE void spins_long()
+{
+    absl::base_internal::SpinLockHolder guard(&spin);
+    us(5000);
+    n_turns++;
+}
+
+NOINLINE int spins_short()
+{
+    absl::base_internal::SpinLockHolder guard(&spin);
     return n_turns;
 }
 
@@ -108,6 +123,11 @@ int main()
             for (stage += i == 0; stage < 2;)
                 reads();
             wants_it_made();
+            spinning.Block();
+            for (int turn = 0; i == 0 && turn < 60; turn++)
+                spins_long();
+            for (stage += i == 0; stage < 3; us(200))
+                spins_short();
         });
     threads.emplace_back([] {
         for (int i = 0; i < 10; i++)

@@ -85,18 +85,19 @@ int main()
 {
     std::vector<std::thread> threads;
     std::atomic<int> made{0};
+    std::atomic<bool> ended{false};
     for (int i = 0; i < 3; i++)
-        threads.emplace_back([i, &made] {
+        threads.emplace_back([i, &made, &ended] {
             waits_for_event();
             waits_for_work();
             waits_for_others(i);
             made += makes_it_once();
-            for (int turn = 0; turn < 60; turn++) {
-                if (i == 0)
-                    holds_long();
-                else
-                    holds_short(), std::this_thread::sleep_for(std::chrono::microseconds(300));
-            }
+            for (int turn = 0; i == 0 && turn < 60; turn++)
+                holds_long();
+            if (i == 0)
+                ended = true;
+            while (!ended)
+                holds_short(), std::this_thread::sleep_for(std::chrono::microseconds(300));
         });
     ms(50);
     event = 1;
