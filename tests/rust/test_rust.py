@@ -88,6 +88,17 @@ class Rust(unittest.TestCase):
         words = (DELTAPROF, 'run', '-o', f'out={SCRATCH}/run,log=none', '--')
         self.check(*self.run_example(self.example('--release'), *words), options=('--raw',))
 
+    def test_4_a_static_program_under_run_uses_the_preloaded_library(self):
+        out = os.path.join(SCRATCH, 'static')
+        shutil.rmtree(out, ignore_errors=True)
+        program = self.example('--release', '--features', 'static')
+        words = (DELTAPROF, 'run', '-o', f'out={out},log=none', '--')
+        self.check(*self.run_example(program, *words), options=('--raw',))
+        files = [os.path.join(out, name) for name in os.listdir(out) if '.heap.' in name]
+        objects, sizes = top(*files, 'alloc_objects', '--raw'), top(*files, 'alloc_space', '--raw')
+        self.assertEqual((objects['keep'], sizes['keep']), (KEPT + 1, KEPT * 1008), objects)
+        self.assertEqual(objects['drop_at_once'], DROPPED + DROPPED_BY_THREADS, objects)
+
     def test_4_events_have_the_trace_context_of_their_thread(self):
         out = os.path.join(SCRATCH, 'events')
         shutil.rmtree(out, ignore_errors=True)

@@ -7,7 +7,7 @@
 //!
 //! A sample's stack begins at the caller of the allocator. The functions here, and the one that the compiler inserts, are
 //! left out by their number. So they must not be inlined.
-use crate::ffi::{self, Sample, Site};
+use crate::ffi::{self, Library, Sample, Site, Thread};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{read_volatile, write_volatile};
 use std::sync::atomic::{compiler_fence, Ordering};
@@ -23,8 +23,7 @@ const PASSING: u32 = 2 + (env!("DELTAPROF_PLAIN_CALLS").len() == "yes".len()) as
 
 /// None: a sample is due. Otherwise the thread is now guarded; write the value back with `restore`.
 #[inline(always)]
-fn subtract(n: usize) -> Option<i64> {
-    let thread = ffi::thread();
+fn subtract(thread: *mut Thread, n: usize) -> Option<i64> {
     let want = n as u64; // never 0: the contract of GlobalAlloc
     unsafe {
         let left = read_volatile(&(*thread).countdown) as u64;
@@ -39,17 +38,17 @@ fn subtract(n: usize) -> Option<i64> {
 }
 
 #[inline(always)]
-fn restore(rest: i64) {
-    unsafe { write_volatile(&mut (*ffi::thread()).countdown, rest) }
+fn restore(thread: *mut Thread, rest: i64) {
+    unsafe { write_volatile(&mut (*thread).countdown, rest) }
 }
 
 /// False: certainly no sample.
 #[inline(always)]
 fn may_be_live(ptr: *const u8) -> bool {
-    let key = ptr as u64;
+    let (key, filter) = (ptr as u64, ffi::filter());
     unsafe {
-        let mask = ffi::deltaprof_filter.mask.load(Ordering::Acquire);
-        let bytes = ffi::deltaprof_filter.bytes.load(Ordering::Relaxed);
+        let mask = filter.mask.load(Ordering::Acquire);
+        let bytes = filter.bytes.load(Ordering::Relaxed);
         let start = (((key >> 24).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32).wrapping_mul(4096);
         let index = (start.wrapping_add(key >> 4) & mask) as usize;
         (*bytes.add(index)).load(Ordering::Relaxed) != 0
@@ -66,12 +65,12 @@ fn stay<T>(value: T) -> T {
 /// The end of a sampled event: the only place where the library may create its threads, and only in a process with one
 /// thread.
 #[inline(always)]
-fn edge() {
+fn edge(library: &Library) {
     unsafe {
         let thread = ffi::thread();
         let is_guarded = read_volatile(&(*thread).countdown) == 0 && read_volatile(&(*thread).guard) != 0;
-        if ffi::deltaprof_poll_wanted.load(Ordering::Relaxed) != 0 && !is_guarded {
-            ffi::deltaprof_poll();
+        if library.deltaprof_poll_wanted.load(Ordering::Relaxed) != 0 && !is_guarded {
+            (library.deltaprof_poll)();
         }
     }
 }
@@ -79,42 +78,43 @@ fn edge() {
 #[cold]
 #[inline(never)]
 unsafe fn alloc_due<I: GlobalAlloc>(inner: &I, layout: Layout, is_zeroed: bool) -> *mut u8 {
-    let mut sample = Sample::new();
-    ffi::deltaprof_sample_begin(&mut sample, HEAP, layout.size());
+    let (library, mut sample) = (ffi::library(), Sample::new());
+    (library.deltaprof_sample_begin)(&mut sample, HEAP, layout.size());
     let ptr = if is_zeroed { inner.alloc_zeroed(layout) } else { inner.alloc(layout) };
-    ffi::deltaprof_sample_skip_frames(&mut sample, PASSING);
+    (library.deltaprof_sample_skip_frames)(&mut sample, PASSING);
     let site = Site::here();
-    ffi::deltaprof_sample_end(&mut sample, ptr, &site);
-    edge();
+    (library.deltaprof_sample_end)(&mut sample, ptr, &site);
+    edge(library);
     stay(ptr)
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn realloc_due<I: GlobalAlloc>(inner: &I, old: *mut u8, layout: Layout, n: usize) -> *mut u8 {
-    let mut sample = Sample::new();
-    ffi::deltaprof_realloc_begin(&mut sample, HEAP, old, n);
+    let (library, mut sample) = (ffi::library(), Sample::new());
+    (library.deltaprof_realloc_begin)(&mut sample, HEAP, old, n);
     let ptr = inner.realloc(old, layout, n);
-    ffi::deltaprof_sample_skip_frames(&mut sample, PASSING);
+    (library.deltaprof_sample_skip_frames)(&mut sample, PASSING);
     let site = Site::here();
-    ffi::deltaprof_realloc_end(&mut sample, !ptr.is_null(), ptr, &site);
-    edge();
+    (library.deltaprof_realloc_end)(&mut sample, !ptr.is_null(), ptr, &site);
+    edge(library);
     stay(ptr)
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn dealloc_sampled(ptr: *mut u8) {
-    ffi::deltaprof_free_sampled(HEAP, ptr);
+    (ffi::library().deltaprof_free_sampled)(HEAP, ptr);
 }
 
 unsafe impl<I: GlobalAlloc> GlobalAlloc for Alloc<I> {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match subtract(layout.size()) {
+        let thread = ffi::thread();
+        match subtract(thread, layout.size()) {
             Some(rest) => {
                 let ptr = self.0.alloc(layout);
-                restore(rest);
+                restore(thread, rest);
                 ptr
             }
             None => stay(alloc_due(&self.0, layout, false)),
@@ -123,10 +123,11 @@ unsafe impl<I: GlobalAlloc> GlobalAlloc for Alloc<I> {
 
     #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match subtract(layout.size()) {
+        let thread = ffi::thread();
+        match subtract(thread, layout.size()) {
             Some(rest) => {
                 let ptr = self.0.alloc_zeroed(layout);
-                restore(rest);
+                restore(thread, rest);
                 ptr
             }
             None => stay(alloc_due(&self.0, layout, true)),
@@ -146,10 +147,11 @@ unsafe impl<I: GlobalAlloc> GlobalAlloc for Alloc<I> {
         if may_be_live(old) {
             return stay(realloc_due(&self.0, old, layout, n));
         }
-        match subtract(n) {
+        let thread = ffi::thread();
+        match subtract(thread, n) {
             Some(rest) => {
                 let ptr = self.0.realloc(old, layout, n);
-                restore(rest);
+                restore(thread, rest);
                 ptr
             }
             None => stay(realloc_due(&self.0, old, layout, n)),

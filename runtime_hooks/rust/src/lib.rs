@@ -24,7 +24,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// The version of the library that is loaded.
 pub fn version() -> &'static str {
-    unsafe { CStr::from_ptr(ffi::deltaprof_version()) }.to_str().unwrap_or("")
+    unsafe { CStr::from_ptr((library().deltaprof_version)()) }.to_str().unwrap_or("")
+}
+
+/// The copy of the library that the process uses.
+fn library() -> &'static ffi::Library {
+    ffi::choose();
+    ffi::library()
 }
 
 fn result(err: c_int) -> io::Result<()> {
@@ -42,24 +48,27 @@ fn text(text: &str) -> io::Result<CString> {
 /// environment overrides it. An error names a bad key in the log; nothing is started then. A second start is an error.
 pub fn start(conf: Option<&str>) -> io::Result<()> {
     let conf = conf.map(text).transpose()?;
-    unsafe { ffi::deltaprof_announce_hooks(1) }; // of malloc
-    result(unsafe { ffi::deltaprof_start(conf.as_ref().map_or(std::ptr::null(), |c| c.as_ptr())) })
+    if !ffi::choose() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another version of deltaprof is preloaded"));
+    }
+    unsafe { (ffi::library().deltaprof_announce_hooks)(1) }; // of malloc
+    result(unsafe { (ffi::library().deltaprof_start)(conf.as_ref().map_or(std::ptr::null(), |c| c.as_ptr())) })
 }
 
 /// Stops sampling. Frees of known blocks are still counted; a later start continues.
 pub fn stop() -> io::Result<()> {
-    result(unsafe { ffi::deltaprof_stop() })
+    result(unsafe { (library().deltaprof_stop)() })
 }
 
 /// Changes heap_rate, interval and other keys while the profiler runs.
 pub fn set(conf: &str) -> io::Result<()> {
     let conf = text(conf)?;
-    result(unsafe { ffi::deltaprof_set(conf.as_ptr()) })
+    result(unsafe { (library().deltaprof_set)(conf.as_ptr()) })
 }
 
 /// Writes profiles to the files of `out` now.
 pub fn emit() -> io::Result<()> {
-    result(unsafe { ffi::deltaprof_emit() })
+    result(unsafe { (library().deltaprof_emit)() })
 }
 
 /// The kind of events in a [`Delta`].
@@ -97,7 +106,7 @@ unsafe extern "C" fn take(ctx: *mut c_void, bytes: *const c_void, n_bytes: usize
 impl Delta {
     /// The first write covers everything since the start. An error: no memory within `memory`.
     pub fn new(kind: Kind) -> io::Result<Delta> {
-        let delta = unsafe { ffi::deltaprof_delta_new(kind as c_int) };
+        let delta = unsafe { (library().deltaprof_delta_new)(kind as c_int) };
         if delta.is_null() {
             return Err(io::Error::last_os_error());
         }
@@ -107,7 +116,7 @@ impl Delta {
     /// Writes a gzipped pprof of the changes. After an error the next write covers this time as well.
     pub fn write(&mut self, to: &mut dyn Write) -> io::Result<()> {
         let mut sink = Sink { to, error: None };
-        let err = unsafe { ffi::deltaprof_delta_write(self.0, take, &mut sink as *mut Sink as *mut c_void) };
+        let err = unsafe { (library().deltaprof_delta_write)(self.0, take, &mut sink as *mut Sink as *mut c_void) };
         match sink.error {
             Some(error) => Err(error),
             None => result(err),
@@ -117,7 +126,7 @@ impl Delta {
 
 impl Drop for Delta {
     fn drop(&mut self) {
-        unsafe { ffi::deltaprof_delta_free(self.0) }
+        unsafe { (library().deltaprof_delta_free)(self.0) }
     }
 }
 
@@ -127,13 +136,13 @@ pub struct Label(PhantomData<*const ()>); // not Send: the pair belongs to the t
 /// Labels the allocations and waits of this thread with `key=value`. Labels nest; drop the inner one first.
 pub fn label(key: &str, value: &str) -> io::Result<Label> {
     let (key, value) = (text(key)?, text(value)?);
-    unsafe { ffi::deltaprof_label_push(key.as_ptr(), value.as_ptr()) };
+    unsafe { (library().deltaprof_label_push)(key.as_ptr(), value.as_ptr()) };
     Ok(Label(PhantomData))
 }
 
 impl Drop for Label {
     fn drop(&mut self) {
-        unsafe { ffi::deltaprof_label_pop() }
+        unsafe { (library().deltaprof_label_pop)() }
     }
 }
 
@@ -145,8 +154,8 @@ thread_local! {
 
 fn set_trace(ids: Option<Ids>) {
     match &ids {
-        Some((trace_id, span_id)) => unsafe { ffi::deltaprof_trace_set(trace_id.as_ptr(), span_id.as_ptr()) },
-        None => unsafe { ffi::deltaprof_trace_set(std::ptr::null(), std::ptr::null()) },
+        Some((trace_id, span_id)) => unsafe { (library().deltaprof_trace_set)(trace_id.as_ptr(), span_id.as_ptr()) },
+        None => unsafe { (library().deltaprof_trace_set)(std::ptr::null(), std::ptr::null()) },
     }
 }
 
