@@ -38,6 +38,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint32_t woken_on[2]; /* the last futex words that it was woken on: futex.c */
     uint8_t traced;       /* whether trace is set */
     uint8_t page;         /* enum dp_page */
+    uint16_t spacing;     /* 16 times the number of allocations between two samples; 0: not known (page.c) */
     uint32_t page_given;  /* the low half of the address of the block that was given */
     uint64_t trace[3];    /* the bytes of a trace id and of a span id, for events */
 };

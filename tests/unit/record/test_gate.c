@@ -118,7 +118,7 @@ static void samples_of_the_c_heap_want_a_page(void **state)
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     int n_wanted = 0;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 50; i++) {
         deltaprof_sample_begin(&sample, 0, SIZE);
         n_wanted += deltaprof_gate_wants_page(&gate, &sample);
         deltaprof_sample_end(&sample, NULL, &site);
@@ -126,7 +126,29 @@ static void samples_of_the_c_heap_want_a_page(void **state)
         assert_false(deltaprof_gate_wants_page(&gate, &sample));
         deltaprof_sample_end(&sample, NULL, &site);
     }
-    assert_true(n_wanted > 90);
+    assert_true(n_wanted > 45);
+}
+
+static int n_pages(size_t n_bytes, int n)
+{
+    struct deltaprof_sample sample;
+    struct deltaprof_site site = DELTAPROF_SITE_CALLER();
+    int n_wanted = 0;
+    for (int i = 0; i < n; i++) {
+        deltaprof_sample_begin(&sample, 0, n_bytes);
+        n_wanted += deltaprof_gate_wants_page(&gate, &sample);
+        deltaprof_sample_end(&sample, NULL, &site);
+    }
+    return n_wanted;
+}
+
+static void a_thread_whose_samples_are_close_together_wants_no_page(void **state)
+{
+    enum { LARGE = 8192, SMALL = 100, RATE = 512 << 10 };
+    n_pages(LARGE, 400 * RATE / LARGE); /* it learns from its samples: there are about 400 */
+    assert_int_equal(n_pages(LARGE, 50 * RATE / LARGE), 0);
+    n_pages(SMALL, 50 * RATE / SMALL);
+    assert_true(n_pages(SMALL, 50 * RATE / SMALL) > 10);
 }
 
 static void a_heap_that_shares_the_gate_counts_as_the_c_heap(void **state)
@@ -354,6 +376,7 @@ int main(void)
         cmocka_unit_test(other_heaps_have_no_gate),
         cmocka_unit_test(realloc_keeps_count),
         cmocka_unit_test(samples_of_the_c_heap_want_a_page),
+        cmocka_unit_test(a_thread_whose_samples_are_close_together_wants_no_page),
         cmocka_unit_test(a_heap_that_shares_the_gate_counts_as_the_c_heap),
         cmocka_unit_test(its_samples_ask_the_c_heap_for_one_block_at_a_page),
         cmocka_unit_test(a_block_that_the_c_heap_gave_is_freed_there),
