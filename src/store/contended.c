@@ -106,6 +106,7 @@ struct slot {
 DP_LARGE uint8_t deltaprof_lock_filter[DELTAPROF_LOCK_SETS];
 static _Atomic uint8_t *const filter = (_Atomic uint8_t *)deltaprof_lock_filter;
 static DP_LARGE _Alignas(4) _Atomic uint8_t futex_filter[GROUPS * GROUP_WAYS / WAYS];
+static _Atomic bool entered;     /* a thread has waited, since the fork; relaxed: for the same thread, or its child */
 static struct slot *slots;       /* WAYS to a set; the sets of locks, then those of futex words */
 static _Atomic int64_t *open_ns; /* for each slot: the waits that ended there minus the time paid for them */
 
@@ -189,6 +190,8 @@ static struct slot *slot_for(struct slot *set, unsigned n, uint64_t key)
 
 static dp_contended_slot enter(struct slot *slot, int64_t begin_ns)
 {
+    if (!dp_load_relaxed(&entered))
+        dp_store_relaxed(&entered, true);
     if (!slot || (dp_load_relaxed(&slot->word) & N_MASK) >= N_MOST) {
         dp_stats_add(DP_STAT_LOCKS_FULL, 1);
         return 0;
@@ -380,6 +383,9 @@ unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_mo
 
 void dp_contended_fork_child(void)
 {
+    if (!dp_load_relaxed(&entered))
+        return; /* nothing was written */
+    dp_store_relaxed(&entered, false);
     for (unsigned set = 0; set < DELTAPROF_LOCK_SETS; set++)
         if (dp_load_relaxed(&filter[set]))
             dp_store_relaxed(&filter[set], 0);

@@ -39,6 +39,7 @@ struct set {
 };
 
 static struct set *sets;
+static _Atomic bool used; /* since the fork; relaxed: for the thread that writes, or its child */
 
 int dp_pairs_init(void)
 {
@@ -110,6 +111,7 @@ void dp_pairs_note(dp_record_id waiter, dp_record_id holder, int64_t n, int64_t 
     uint64_t key = (uint64_t)waiter << 32 | holder;
     if (!sets || !key)
         return;
+    dp_store_relaxed(&used, true);
     struct set *set = &sets[dp_hash_mix(key) % SETS];
     int64_t lost = n;
     if (begin_change(set)) {
@@ -146,6 +148,8 @@ bool dp_pairs_read(unsigned i, struct dp_pair *pair)
 
 void dp_pairs_fork_child(void)
 {
-    if (sets)
-        madvise(sets, SETS * sizeof *sets, MADV_DONTNEED);
+    if (!dp_load_relaxed(&used))
+        return;
+    dp_store_relaxed(&used, false);
+    madvise(sets, SETS * sizeof *sets, MADV_DONTNEED);
 }

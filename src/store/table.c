@@ -66,7 +66,8 @@ struct table {
     struct counters *counters;
     struct dp_table_base *base;
     struct growth ids;
-    bool has_base; /* an entry of base is not zero */
+    _Atomic bool is_full; /* an event was added to record 0; relaxed */
+    bool has_base;        /* an entry of base is not zero */
 };
 
 static struct table tables[DP_KINDS];
@@ -207,8 +208,9 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     return id;
 }
 
-static dp_record_id full(void)
+static dp_record_id full(struct table *table)
 {
+    dp_store_relaxed(&table->is_full, true);
     dp_stats_add(DP_STAT_OVERFLOW, 1);
     return 0;
 }
@@ -225,7 +227,7 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
         uint32_t seen = dp_load_acquire(word); /* [RECORD] */
         if (!seen) {
             if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
-                return full();
+                return full(table);
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
                 return mine;                             /* if it failed, `seen` is the winner's word */
         }
@@ -238,7 +240,7 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
     }
     if (mine)
         dp_thread_self()->spare[kind] = mine;
-    return full();
+    return full(table);
 }
 
 dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key)
@@ -320,12 +322,10 @@ uint32_t dp_table_count(unsigned kind)
     return next < most ? next : most;
 }
 
+/* The counters of an empty table are not read: a forked worker would map their page. */
 bool dp_table_is_empty(unsigned kind)
 {
-    struct dp_counts overflow = {0};
-    if (dp_table_count(kind) == 1)
-        dp_table_read(kind, 0, &overflow);
-    return dp_table_count(kind) <= 1 && overflow.n == 0;
+    return dp_table_count(kind) <= 1 && !dp_load_relaxed(&tables[kind].is_full);
 }
 
 uint32_t dp_table_most(unsigned kind)

@@ -33,6 +33,7 @@ struct list {
 };
 
 static struct list *lists;
+static _Atomic bool used; /* since the fork; relaxed: for the thread that writes, or its child */
 
 static struct list *list_of(dp_contended_slot slot)
 {
@@ -67,6 +68,7 @@ dp_waiters_entry dp_waiters_add(dp_contended_slot slot, dp_record_id record, int
 {
     if (!lists || !slot)
         return 0;
+    dp_store_relaxed(&used, true);
     struct list *list = list_of(slot);
     uint64_t word = (uint64_t)record << 32 | tagged(slot, begin_ns) | 1;
     for (unsigned i = 0; i < DP_WAITERS_MOST; i++) {
@@ -87,6 +89,7 @@ unsigned dp_waiters_pay(dp_contended_slot slot, int64_t now_ns, struct dp_waiter
 {
     if (!lists || !slot)
         return 0;
+    dp_store_relaxed(&used, true);
     struct list *list = list_of(slot);
     uint32_t now = tagged(slot, now_ns), paid = (uint32_t)dp_load_relaxed(&list->paid);
     uint32_t since_paid = is_of(paid, slot) ? between(paid, now) : UINT32_MAX;
@@ -103,6 +106,8 @@ unsigned dp_waiters_pay(dp_contended_slot slot, int64_t now_ns, struct dp_waiter
 
 void dp_waiters_fork_child(void)
 {
-    if (lists)
-        madvise(lists, LISTS * sizeof *lists, MADV_DONTNEED);
+    if (!dp_load_relaxed(&used))
+        return;
+    dp_store_relaxed(&used, false);
+    madvise(lists, LISTS * sizeof *lists, MADV_DONTNEED);
 }

@@ -215,9 +215,10 @@ void dp_waiting_thread_ends(void)
 void dp_waiting_fork_child(void)
 {
     dp_thread_self()->waiting = 0;
+    bool used = dp_load_relaxed(&n_used);
     dp_store_relaxed(&n_used, 0);
     dp_store_relaxed(&n_unlisted, 0);
-    if (slots)
+    if (used)
         madvise(slots, DP_WAITING_SLOTS * sizeof *slots, MADV_DONTNEED);
 }
 

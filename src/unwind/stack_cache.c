@@ -94,8 +94,8 @@ size_t dp_stack_cache_bytes(void)
 {
     size_t n = positions() + 1, words = n / 64 + 2;
     return sizeof(struct dp_stack_cache) + (n + 2 * (depth_max + 1)) * sizeof(struct dp_stack_cache_frame) +
-           n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 1 + 2 * depth_max) * sizeof(dp_frame_id) +
-           DP_RECENT_STACKS * sizeof(struct dp_recent_stack) + n;
+           n * sizeof(uint64_t) + 2 * words * sizeof(uint64_t) + (n + 2 * depth_max) * sizeof(dp_frame_id) + n + 7 +
+           DP_RECENT_STACKS * sizeof(struct dp_recent_stack);
 }
 
 void dp_stack_cache_clear(struct dp_stack_cache *m)
@@ -111,21 +111,21 @@ void dp_stack_cache_clear(struct dp_stack_cache *m)
     m->live[m->b] = 1;
 }
 
+/* The small arrays come first, in one page: a forked worker copies each page that it writes to. */
 static void lay_out(struct dp_stack_cache *m)
 {
-    size_t n = positions() + 1;
-    m->frames = (struct dp_stack_cache_frame *)(m + 1);
-    m->stage = m->frames + n;
-    m->pending = m->stage + depth_max + 1;
-    m->sums = (uint64_t *)(m->pending + depth_max + 1);
-    m->pairs = m->sums + n;
-    m->alone = m->pairs + n / 64 + 2;
-    m->ids = (dp_frame_id *)(m->alone + n / 64 + 2);
+    size_t n = positions() + 1, words = n / 64 + 2;
+    m->pairs = (uint64_t *)(m + 1);
+    m->alone = m->pairs + words;
+    m->ids = (dp_frame_id *)(m->alone + words);
     m->stage_ids = m->ids + n;
     m->others = m->stage_ids + depth_max;
-    /* n is odd: one id more keeps it aligned */
-    m->recent = (struct dp_recent_stack *)(m->others + depth_max + 1);
-    m->live = (uint8_t *)(m->recent + DP_RECENT_STACKS);
+    m->live = (uint8_t *)(m->others + depth_max);
+    m->sums = (uint64_t *)(((uintptr_t)(m->live + n) + 7) & ~(uintptr_t)7);
+    m->stage = (struct dp_stack_cache_frame *)(m->sums + n);
+    m->pending = m->stage + depth_max + 1;
+    m->frames = m->pending + depth_max + 1;
+    m->recent = (struct dp_recent_stack *)(m->frames + n);
     dp_stack_cache_clear(m);
 }
 
