@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "binary/warning.h"
 #include "config/settings.h"
 #include "http/endpoint.h"
 #include "http/listen.h"
@@ -41,10 +42,12 @@
 #include "unwind/unwind.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/single_threaded.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -240,9 +243,33 @@ int deltaprof_start(const char *conf)
     return err;
 }
 
+/* `deltaprof run` warned of what a program does not show. If that was a script or a wrapper, this is the program. */
+static void warn_of_another_program(void)
+{
+    static const char self[] = "/proc/self/exe";
+    static struct dp_binary binary;
+    char path[PATH_MAX], line[PATH_MAX + 512];
+    const char *known = dp_config_by_run() ? secure_getenv("DELTAPROF_RUN_PROGRAM") : NULL;
+    struct stat a, b;
+    ssize_t n = known ? readlink(self, path, sizeof path - 1) : -1;
+    if (n <= 0 || stat(self, &a) || (!stat(known, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+        return;
+    path[n] = '\0';
+    if (dp_binary_read(self, &binary))
+        return;
+    if (dp_binary_warn(&binary, path, dp_core_conf.inside, line, sizeof line))
+        deltaprof_say(line);
+    if (dp_binary_warn_of_waits(&binary, path, line, sizeof line))
+        deltaprof_say(line);
+}
+
 int deltaprof_start_preloaded(void)
 {
-    return start_from(NULL, true);
+    int saved = errno, err = start_from(NULL, true);
+    if (err == 0 && dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING)
+        warn_of_another_program();
+    errno = saved;
+    return err;
 }
 
 int deltaprof_python_wanted(void)

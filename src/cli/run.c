@@ -7,9 +7,9 @@
  * directory inherit it.
  */
 #include "cli/cli.h"
+#include "binary/warning.h"
 #include "launch/beside.h"
 #include "launch/preload.h"
-#include "launch/futex_calls.h"
 #include "launch/program.h"
 #include "config/config.h"
 #include "config/lock_kinds.h"
@@ -154,7 +154,8 @@ static int options(int argc, char **argv, struct text *text, int *first)
     return error;
 }
 
-static int set_environment(const char *library, const char *conf)
+/* The program looked at is noted for the library, which looks at the one that it finds itself in, if it is another. */
+static int set_environment(const char *library, const char *conf, const char *binary)
 {
     const char *others = getenv("LD_PRELOAD");
     size_t n = strlen(library);
@@ -170,52 +171,20 @@ static int set_environment(const char *library, const char *conf)
     if (localtime_r(&now, &local))
         snprintf(offset, sizeof offset, "%ld", local.tm_gmtoff);
     int err = setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) ||
-              setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_UTC_OFFSET", offset, 1);
+              setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_RUN_PROGRAM", binary, 1) ||
+              setenv("DELTAPROF_UTC_OFFSET", offset, 1);
     free(preload);
     return err ? -errno : 0;
 }
 
-/* How an allocator inside the executable would be seen. */
-static const char *way_to_see(const struct dp_launch_binary *elf)
-{
-    if (elf->own_hooked)
-        return "inside=on shows it";
-    if (!strncmp(elf->own_malloc, "mi", 2))
-        return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust";
-    return "to see it, link it as a shared library, or use the crate in runtime_hooks/rust; a jemalloc or tcmalloc is "
-           "seen if its symbols are present: do not strip the program, or link it with -Wl,--export-dynamic, and "
-           "without "
-           "optimization at link time";
-}
-
-/* Warns about memory that hooks cannot see, and says what shows it. */
+/* Warns about memory and waits that hooks cannot see, and says what shows them. */
 static void warn(const struct dp_launch_program *program, bool inside)
 {
-    static const char *const runtimes[] = {
-        [DP_LAUNCH_RUNTIME_GO] =
-            "is a Go program, which does not allocate by malloc: only C code that it calls will be "
-            "seen; Go's net/http/pprof shows the heap",
-        [DP_LAUNCH_RUNTIME_JAVA] =
-            "runs a Java machine: Java's objects will not be seen, native memory and locks will be; "
-            "jcmd PID GC.class_histogram shows the objects",
-        [DP_LAUNCH_RUNTIME_V8] =
-            "has V8 inside: JavaScript's objects will not be seen, native memory and locks will be; "
-            "node --heap-prof shows the objects",
-        [DP_LAUNCH_RUNTIME_PARTITION_ALLOC] =
-            "has PartitionAlloc inside, as Chromium has: its allocations will not be seen, "
-            "locks will be; a build with use_partition_alloc_as_malloc=false shows it",
-    };
-    const struct dp_launch_binary *elf = &program->elf;
-    if (elf->runtime)
-        dp_print_error("run", "%s %s", program->binary, runtimes[elf->runtime]);
-    else if (*elf->own_malloc && !(elf->own_hooked && inside))
-        dp_print_error("run", "%s contains its own malloc (%s): %s; %s", program->binary, elf->own_malloc,
-                       elf->own_exported ? "its allocations will not be seen"
-                                         : "allocations of the program will not be seen, only those of libraries",
-                       way_to_see(elf));
-    if (elf->runtime != DP_LAUNCH_RUNTIME_GO && dp_launch_makes_futex_calls(program->binary))
-        dp_print_error("run", "%s makes futex calls of its own, without libc: waits in them will not be seen",
-                       program->binary);
+    char line[PATH_MAX + 512];
+    if (dp_binary_warn(&program->elf, program->binary, inside, line, sizeof line))
+        dp_print_error("run", "%s", line);
+    if (dp_binary_warn_of_waits(&program->elf, program->binary, line, sizeof line))
+        dp_print_error("run", "%s", line);
 }
 
 static void become(const struct dp_launch_program *program, int argc, char **argv)
@@ -294,7 +263,7 @@ int dp_cli_run(int argc, char **argv)
             dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
             goto out;
         }
-        failed = set_environment(library, text.bytes ? text.bytes : "");
+        failed = set_environment(library, text.bytes ? text.bytes : "", program.binary);
     }
     status = DP_LAUNCH_REFUSED;
     if (!failed) {

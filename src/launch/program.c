@@ -126,19 +126,21 @@ static const char *is_privileged(const char *path)
 static int judge(struct dp_launch_program *program, char *why, size_t n_why)
 {
     static const char self[] = "/proc/self/exe";
-    struct dp_launch_binary ours, *elf = &program->elf;
+    struct dp_binary ours, *elf = &program->elf;
     const char *file = program->binary;
 
+    if (elf->is_cut)
+        return refuse(why, n_why, "%s cannot be read: the file ends before the program does", file);
     if (!elf->is_ours)
         return refuse(why, n_why, "%s is a program for another machine; deltaprof cannot be loaded into it", file);
-    if (dp_launch_binary_read(self, &ours))
+    if (dp_binary_read(self, &ours))
         ours.interp[0] = 0;
     struct stat loader, st;
     bool is_loader = *ours.interp && !stat(ours.interp, &loader) && !stat(file, &st) && st.st_ino == loader.st_ino &&
                      st.st_dev == loader.st_dev;
     if (!*elf->interp && !is_loader)
         return refuse(why, n_why, "%s is linked statically: nothing can be preloaded into it%s", file,
-                      elf->runtime == DP_LAUNCH_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
+                      elf->runtime == DP_BINARY_RUNTIME_GO ? "; Go's own net/http/pprof shows its heap" : "");
     if (*ours.interp && *elf->interp && strcmp(base_name(elf->interp), base_name(ours.interp)))
         return refuse(why, n_why, "%s uses another C library (%s, not %s); deltaprof cannot be loaded into it", file,
                       elf->interp, base_name(ours.interp));
@@ -163,7 +165,7 @@ int dp_launch_program_find(struct dp_launch_program *program, const char *comman
 
     for (int i = 0; i <= MAX_SCRIPTS; i++) {
         char line[512], script[PATH_MAX];
-        int err = dp_launch_binary_read(program->binary, &program->elf);
+        int err = dp_binary_read(program->binary, &program->elf);
         if (err == -EACCES)
             return 0; /* executable but not readable: the kernel will report errors */
         if (err)

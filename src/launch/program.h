@@ -2,16 +2,16 @@
 /* launch/program.h - finds the file of COMMAND, and checks whether a preload can work in it. */
 #pragma once
 
-#include "launch/binary.h"
+#include "binary/binary.h"
 
 #include <limits.h>
 #include <stddef.h>
 
 struct dp_launch_program {
-    char path[PATH_MAX];         /* the file that is executed */
-    bool by_shell;               /* a script without #!: /bin/sh runs it, as execvp has it */
-    char binary[PATH_MAX];       /* the ELF file at the end of all #! */
-    struct dp_launch_binary elf; /* of binary; all zero where it may not be read */
+    char path[PATH_MAX];   /* the file that is executed */
+    bool by_shell;         /* a script without #!: /bin/sh runs it, as execvp has it */
+    char binary[PATH_MAX]; /* the ELF file at the end of all #! */
+    struct dp_binary elf;  /* of binary; all zero where it may not be read */
 };
 
 #define DP_LAUNCH_ABSENT  127 /* no such command */

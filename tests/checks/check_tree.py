@@ -13,6 +13,7 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'base': [],
     'config': ['base'],
     'view': [],
+    'binary': [],
     'objects': ['base'],
     'unwind': ['base', 'config', 'objects'],
     'store': ['base', 'objects', 'unwind'],
@@ -33,8 +34,8 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'query': ['base', 'pprof', 'model', 'naming', 'print'],
     'timeline': ['base', 'pprof', 'model', 'naming'],
     'rss': ['base', 'config', 'pprof', 'model', 'print', 'query'],
-    'launch': ['base', 'config', 'naming'],
-    'cli': ['base', 'config', 'pprof', 'view', 'model', 'naming', 'print', 'query', 'rss', 'formats', 'timeline', 'launch'],
+    'launch': ['base', 'binary', 'config', 'naming'],
+    'cli': ['base', 'config', 'pprof', 'view', 'model', 'naming', 'print', 'query', 'rss', 'formats', 'timeline', 'launch', 'binary'],
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
 MOST_LINES, MOST_FILES = 400, 35  # of a file, in a room

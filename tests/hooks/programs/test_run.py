@@ -286,6 +286,28 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             self.assertIn(said, done.stderr)
             self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
 
+    def test_a_program_that_a_wrapper_becomes_is_named_by_the_library(self):
+        program = self.compile('wrapped', '__attribute__((section("malloc_hook"))) int hook(void) { return 0; }\nint main(void) { return hook(); }')
+        script = self.script('wrapper', f'#!/bin/sh\nLIBDIR={self.dir}\n/bin/true\nexec $LIBDIR/wrapped "$@"\n')
+        for command in ([script], ['env', 'A=b', program], ['sh', '-c', f'exec {script}']):
+            done = self.run_it('run', '-o', 'out=none', '--', *command)
+            self.assertEqual((done.returncode, done.stderr.count('\n')), (0, 1), done.stderr)
+            self.assertRegex(done.stderr, rf'^deltaprof\[\d+\]: {program} has PartitionAlloc inside')
+        for command in ([program], ['sh', '-c', f'{program}; true']):  # known before; a child, and not the program itself
+            done = self.run_it('run', '-o', 'out=none', '--', *command)
+            self.assertNotRegex(done.stderr, r'deltaprof\[')
+        done = self.run_it('run', '-o', 'out=none,exe=sh', '--', script)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+
+    def test_a_file_that_was_cut_is_not_called_static(self):
+        with open(TRUE, 'rb') as f:
+            elf = f.read()
+        for n in (8, 60, 100, 1000, len(elf) // 2):
+            with open(self.path('cut'), 'wb') as f:
+                f.write(elf[:n])
+            os.chmod(self.path('cut'), 0o755)
+            self.refused(126, 'cannot be read: the file ends before the program does', self.path('cut'))
+
     # ---- the rest of the command line
 
     def test_help_and_version(self):

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launch/futex_calls.c - looks in a program's code for the futex call itself: the number goes into its register, and
+ * binary/futex_calls.c - looks in a program's code for the futex call itself: the number goes into its register, and
  * the instruction that enters the kernel follows. Go's runtime does that, and programs that bring a C library inside.
  *
  * Only the first megabytes of code are read, since the program waits for it to start.
  */
-#include "launch/futex_calls.h"
+#include "binary/futex_calls.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static bool look(const uint8_t *file, size_t n)
     return false;
 }
 
-bool dp_launch_makes_futex_calls(const char *path)
+bool dp_binary_makes_futex_calls(const char *path)
 {
     struct stat st;
     bool found = false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launch/binary.c - reads headers, needed libraries and symbol names of a program on disk.
+ * binary/binary.c - reads headers, needed libraries and symbol names of a program on disk.
  *
  * The file is not trusted: every offset is checked against the file's size, and data out of bounds counts as missing.
  * Only names are needed, so no ELF library is used.
  */
-#include "launch/binary.h"
+#include "binary/binary.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool names_sanitizer_symbol(const char *name)
 }
 
 static void read_needed(const struct image *image, const Elf64_Phdr *phdr, size_t n_phdr, const Elf64_Phdr *dynamic,
-                        struct dp_launch_binary *elf)
+                        struct dp_binary *elf)
 {
     const Elf64_Dyn *dyn = at(image, dynamic->p_offset, dynamic->p_filesz);
     size_t n = dyn ? dynamic->p_filesz / sizeof *dyn : 0;
@@ -125,7 +125,7 @@ static unsigned hooks_by_name(const char *name)
 }
 
 static void read_symbols(const struct image *image, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                         struct dp_launch_binary *elf, unsigned *hooks)
+                         struct dp_binary *elf, unsigned *hooks)
 {
     const Elf64_Sym *symbol = at(image, table->sh_offset, table->sh_size);
     size_t n = symbol ? table->sh_size / sizeof *symbol : 0;
@@ -150,26 +150,26 @@ static void read_symbols(const struct image *image, const Elf64_Shdr *table, con
         } else if (!strcmp(name, "PyMem_SetAllocator") && defined) {
             elf->is_python = true;
         } else if (!strcmp(name, "JLI_Launch") || !strcmp(name, "JNI_CreateJavaVM")) {
-            elf->runtime = DP_LAUNCH_RUNTIME_JAVA;
+            elf->runtime = DP_BINARY_RUNTIME_JAVA;
         } else if (!strncmp(name, "_ZN2v87Isolate", 14) && !elf->runtime) {
-            elf->runtime = DP_LAUNCH_RUNTIME_V8;
+            elf->runtime = DP_BINARY_RUNTIME_V8;
         }
     }
 }
 
 /* Go, Chromium's allocator and tcmalloc have sections with special names, which strip keeps. The last two share one. */
-static void read_section_name(const char *name, struct dp_launch_binary *elf)
+static void read_section_name(const char *name, struct dp_binary *elf)
 {
     if (!strcmp(name, ".go.buildinfo") || !strcmp(name, ".gopclntab"))
-        elf->runtime = DP_LAUNCH_RUNTIME_GO;
+        elf->runtime = DP_BINARY_RUNTIME_GO;
     else if (!strcmp(name, "google_malloc"))
         copy(elf->own_malloc, sizeof elf->own_malloc, "tcmalloc");
     else if (!strcmp(name, "malloc_hook") && !elf->runtime)
-        elf->runtime = DP_LAUNCH_RUNTIME_PARTITION_ALLOC;
+        elf->runtime = DP_BINARY_RUNTIME_PARTITION_ALLOC;
 }
 
 /* jemalloc and mimalloc without symbols are recognized by the beginning of their messages. */
-static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_launch_binary *elf)
+static void read_messages(const struct image *image, const Elf64_Phdr *p, struct dp_binary *elf)
 {
     static const struct {
         const char *format, *name;
@@ -185,18 +185,24 @@ static void read_messages(const struct image *image, const Elf64_Phdr *p, struct
     }
 }
 
-static void read_image(const struct image *image, struct dp_launch_binary *elf)
+static void read_image(const struct image *image, struct dp_binary *elf)
 {
     elf->is_elf = image->n_bytes >= SELFMAG && !memcmp(image->bytes, ELFMAG, SELFMAG);
     const Elf64_Ehdr *ehdr = elf->is_elf ? at(image, 0, sizeof *ehdr) : NULL;
     elf->is_ours = ehdr && ehdr->e_ident[EI_CLASS] == ELFCLASS64 && ehdr->e_ident[EI_DATA] == ELFDATA2LSB &&
                    ehdr->e_machine == OUR_MACHINE;
-    if (!elf->is_ours)
+    if (!elf->is_ours) {
+        elf->is_cut = elf->is_elf && !ehdr && (image->n_bytes <= EI_CLASS || image->bytes[EI_CLASS] == ELFCLASS64);
         return;
+    }
 
     size_t n_phdr = ehdr->e_phentsize == sizeof(Elf64_Phdr) ? ehdr->e_phnum : 0;
     const Elf64_Phdr *phdr = at(image, ehdr->e_phoff, n_phdr * sizeof *phdr);
+    elf->is_cut = !phdr;
     for (size_t i = 0; phdr && i < n_phdr; i++) {
+        if (phdr[i].p_type == PT_LOAD && phdr[i].p_filesz &&
+            (phdr[i].p_offset > image->n_bytes || phdr[i].p_filesz > image->n_bytes - phdr[i].p_offset))
+            elf->is_cut = true;
         if (phdr[i].p_type == PT_INTERP)
             copy(elf->interp, sizeof elf->interp, string(image, phdr[i].p_offset, phdr[i].p_filesz, 0));
         else if (phdr[i].p_type == PT_DYNAMIC)
@@ -218,11 +224,11 @@ static void read_image(const struct image *image, struct dp_launch_binary *elf)
             read_messages(image, &phdr[i], elf);
     if (elf->is_python && (!strcmp(elf->own_malloc, "mimalloc") || !strcmp(elf->own_malloc, "mi_malloc")))
         elf->own_malloc[0] = 0;
-    if (elf->runtime == DP_LAUNCH_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
-        elf->runtime = DP_LAUNCH_RUNTIME_NONE;
+    if (elf->runtime == DP_BINARY_RUNTIME_PARTITION_ALLOC && !strcmp(elf->own_malloc, "tcmalloc"))
+        elf->runtime = DP_BINARY_RUNTIME_NONE;
 }
 
-int dp_launch_binary_read(const char *path, struct dp_launch_binary *elf)
+int dp_binary_read(const char *path, struct dp_binary *elf)
 {
     memset(elf, 0, sizeof *elf);
     int fd = open(path, O_RDONLY | O_CLOEXEC);

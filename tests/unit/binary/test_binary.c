@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "launch/binary.h"
+#include "binary/binary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,21 +31,21 @@ static int read_self(void **state)
     return 0;
 }
 
-static int judge(const void *bytes, size_t n_bytes, struct dp_launch_binary *elf)
+static int judge(const void *bytes, size_t n_bytes, struct dp_binary *elf)
 {
     char path[64];
     int fd = memfd_create("binary", 0);
     assert_int_equal(write(fd, bytes, n_bytes), n_bytes);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int err = dp_launch_binary_read(path, elf);
+    int err = dp_binary_read(path, elf);
     close(fd);
     return err;
 }
 
 static void this_program_is_one_of_ours(void **state)
 {
-    struct dp_launch_binary elf;
-    assert_int_equal(dp_launch_binary_read("/proc/self/exe", &elf), 0);
+    struct dp_binary elf;
+    assert_int_equal(dp_binary_read("/proc/self/exe", &elf), 0);
     assert_true(elf.is_elf && elf.is_ours);
     assert_non_null(strstr(elf.interp, "ld-linux"));
     assert_string_equal(elf.own_malloc, "");
@@ -53,7 +53,7 @@ static void this_program_is_one_of_ours(void **state)
 
 static void other_files_are_none(void **state)
 {
-    struct dp_launch_binary elf;
+    struct dp_binary elf;
     assert_int_equal(judge("", 0, &elf), 0);
     assert_false(elf.is_elf);
     assert_int_equal(judge("#!/bin/sh\n", 10, &elf), 0);
@@ -61,19 +61,19 @@ static void other_files_are_none(void **state)
     assert_int_equal(judge("\177ELF", 4, &elf), 0);
     assert_true(elf.is_elf);
     assert_false(elf.is_ours);
-    assert_int_equal(dp_launch_binary_read("/no/where", &elf), -ENOENT);
+    assert_int_equal(dp_binary_read("/no/where", &elf), -ENOENT);
 }
 
 static void a_file_may_end_anywhere(void **state)
 {
-    struct dp_launch_binary elf;
+    struct dp_binary elf;
     for (size_t n = 0; n < n_self; n += n < 2048 ? 7 : 4093)
         assert_int_equal(judge(self, n, &elf), 0);
 }
 
 static void a_file_may_say_anything(void **state)
 {
-    struct dp_launch_binary elf;
+    struct dp_binary elf;
     unsigned char *bytes = malloc(n_self);
     srand(1);
     for (int i = 0; i < 2000; i++) {
