@@ -135,9 +135,15 @@ extern struct dp_range dp_python_state __attribute__((visibility("hidden")));
 #ifdef DP_WRAP
 static const bool dp_python_watched = false;
 static inline void dp_python_look(void) {}
+static inline bool dp_python_is_forking(void)
+{
+    return false;
+}
 #else
 extern bool dp_python_watched __attribute__((visibility("hidden")));
 __attribute__((visibility("hidden"))) void dp_python_look(void);
+/* Whether a Python program forks now: then deltaprof_poll must not be called. */
+__attribute__((visibility("hidden"))) bool dp_python_is_forking(void);
 #endif
 
 static inline bool dp_within(const struct dp_range *range, uintptr_t pc)
@@ -154,7 +160,7 @@ static inline void dp_edge(const struct deltaprof_site *site)
     if (__builtin_expect(!deltaprof_poll_wanted && !dp_python_watched, 1) || deltaprof_is_guarded() ||
         dp_within(&dp_libc, site->pc) || dp_within(&dp_loader, site->pc))
         return;
-    if (deltaprof_poll_wanted)
+    if (deltaprof_poll_wanted && !dp_python_is_forking())
         deltaprof_poll();
     if (dp_python_watched)
         dp_python_look();

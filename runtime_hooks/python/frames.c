@@ -123,17 +123,23 @@ static void frames_by_cframe(struct deltaprof_frames *out, const char *tstate)
     }
 }
 
+static const char *innermost_of(const char *tstate)
+{
+    if (!dp_python.at.tstate_cframe)
+        return dp_python_pointer(tstate, dp_python.at.tstate_frame);
+    const char *cframe = dp_python_pointer(tstate, dp_python.at.tstate_cframe);
+    return dp_python_plausible(cframe) ? dp_python_pointer(cframe, dp_python.at.cframe_frame) : NULL;
+}
+
+const char *dp_python_innermost(void)
+{
+    const char *tstate = dp_python.finalizing() ? NULL : dp_python.this_thread();
+    return tstate ? innermost_of(tstate) : NULL;
+}
+
 static void frames_by_entry(struct deltaprof_frames *out, const char *tstate)
 {
-    const char *frame;
-    if (dp_python.at.tstate_cframe) {
-        const char *cframe = dp_python_pointer(tstate, dp_python.at.tstate_cframe);
-        if (!dp_python_plausible(cframe))
-            return;
-        frame = dp_python_pointer(cframe, dp_python.at.cframe_frame);
-    } else {
-        frame = dp_python_pointer(tstate, dp_python.at.tstate_frame);
-    }
+    const char *frame = innermost_of(tstate);
     bool room = true;
     for (int skips = 0; dp_python_plausible(frame) && skips < SKIPS_MAX; skips += !room) {
         if (frame[dp_python.at.frame_owner] != OWNER_ENTRY) {

@@ -66,7 +66,7 @@ static uint8_t n_unseen; /* samples of malloc since the last sample of this heap
 static inline void edge(void)
 {
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
-    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded())
+    if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_python_is_forking())
         deltaprof_poll();
 }
 

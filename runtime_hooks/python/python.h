@@ -82,6 +82,12 @@ void dp_python_trace_of(const char *tstate);
 /* From now on forks of a process with one thread find it with one thread. Context: init. */
 void dp_python_watch_forks(void);
 
+/* Whether the program forks now, so that deltaprof_poll must not be called. Context: hook. */
+__attribute__((visibility("hidden"))) bool dp_python_is_forking(void);
+
+/* The calling thread's innermost frame, of 3.12 and later; NULL: it has none. Context: hook. */
+const char *dp_python_innermost(void);
+
 /* The frame provider. Context: hook. */
 void dp_python_frames(void *ctx, struct deltaprof_frames *frames);
 

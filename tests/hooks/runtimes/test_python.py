@@ -258,15 +258,18 @@ if sys.version_info < (3, 11):
 
 
 def that_a_fork_of_one_thread_gives_no_warning():
-    """From 3.12 on the interpreter counts the threads of the kernel when it forks. The profiler's thread is there before and
-    after."""
+    """From 3.12 on the interpreter counts the threads of the kernel when it forks, some versions after they called the
+    functions that are registered for after a fork. The profiler's thread is there before and after."""
     program = """
-import os, time, warnings
+import os, threading, time, warnings
 warnings.simplefilter('always')
 def threads(): return len(os.listdir('/proc/self/task'))
 while threads() == 1:
     time.sleep(0.01)
     bytes(1 << 20)
+def after():
+    for _ in range(300): threading.Lock().acquire()
+os.register_at_fork(after_in_parent=after)
 for _ in range(3):
     pid = os.fork()
     if not pid: os._exit(threads())
