@@ -282,9 +282,13 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
 {
     char total[40], before[32], after[32], duration[32];
     if (g->is_series) {
+        const char *plural = g->n_files == 1 ? "" : "s";
         dp_print_unit(duration, sizeof duration, g->duration_ns, "nanoseconds");
-        printf("In use (%s), last tick against first: %zu process%s, %zu files, %s\n", type, g->n_processes,
-               g->n_processes == 1 ? "" : "es", g->n_files, duration);
+        if (g->n_points < 2)
+            printf("In use (%s): %zu file%s, nothing to compare\n", type, g->n_files, plural);
+        else
+            printf("In use (%s), last tick against first: %zu process%s, %zu file%s, %s\n", type, g->n_processes,
+                   g->n_processes == 1 ? "" : "es", g->n_files, plural, duration);
     } else {
         fputs("From ", stdout);
         dp_print_name(stdout, paths[0], 0);
@@ -294,6 +298,8 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
     }
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
+    if (g->is_series && g->n_points < 2)
+        return;
     signed_text(total, sizeof total, (double)g->after - (double)g->before, unit);
     dp_print_unit(before, sizeof before, g->before, unit);
     dp_print_unit(after, sizeof after, g->after, unit);
@@ -305,9 +311,12 @@ static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
     if (g->changes.n)
         return;
     if (g->is_series && g->n_points < 2)
-        printf("There is one tick only: nothing to compare. A shorter interval makes more:\n"
-               "deltaprof run -o interval=%s -- COMMAND\n",
-               dp_cli_interval(g->longest_ns));
+        printf("No process has two ticks. A shorter interval makes more:\n"
+               "deltaprof run -o interval=%s -- COMMAND\n"
+               "What is there: deltaprof top %s\n",
+               dp_cli_interval(g->longest_ns), v->argument);
+    else if (dp_query_filters(v))
+        puts("No stack changed of those that --label, --focus, --ignore or --hide leave.");
     else
         printf("No stack changed. What is there: deltaprof top %s\n", v->argument);
 }

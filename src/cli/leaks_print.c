@@ -181,7 +181,8 @@ static void print_heading(const struct dp_cli_leaks *r)
         dp_print_unit(bytes, sizeof bytes, (int64_t)r->in_use_before, "bytes");
         printf(" at exit, %s a tick before", bytes);
     }
-    printf(", %zu file%s, %s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s", duration);
+    printf(", %zu file%s%s%s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s", longest_ns ? ", " : "",
+           longest_ns ? duration : "");
     if (most < DP_QUERY_TICKS_NEEDED)
         printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
                "deltaprof run -o interval=%s -- COMMAND\n"
@@ -195,6 +196,8 @@ int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
     print_heading(r);
     if (r->leaks.n)
         printf("%zu leak%s\n\n", r->leaks.n, r->leaks.n == 1 ? "" : "s");
+    else if (r->in_use < 1 && !r->filled.n && !r->steady.n && !r->libraries.n && dp_query_filters(&r->view))
+        puts("No sample is left: --label, --focus, --ignore or --hide leave all of them out.");
     else
         puts(most_ticks(r) < DP_QUERY_TICKS_NEEDED ? "No leak was seen in so few ticks."
                                                    : "No leak: no stack grows without end.");

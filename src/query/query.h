@@ -160,6 +160,15 @@ static inline const char *dp_query_type(const struct dp_query *v)
  * has the frame [no stack].
  */
 int dp_query_row(struct dp_query *, uint32_t row);
+/* Whether options were given that may leave samples out: --label, --focus, --ignore, --hide. */
+static inline bool dp_query_filters(const struct dp_query *v)
+{
+    bool any = v->n_labels > 0;
+    for (int i = 0; i < DP_QUERY_FOLD; i++)
+        any |= v->has_filter[i];
+    return any;
+}
+
 /* Whether --focus and --ignore let a pair pass, by the frames of both stacks: 1, 0 or -ENOMEM. */
 int dp_query_pair(struct dp_query *, const struct dp_model_pair *);
 /* Fills v->stack as dp_query_row does, with the frames of one of its stacks. */

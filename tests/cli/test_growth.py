@@ -60,7 +60,18 @@ From %s to %s (inuse_space)
 
     def test_one_tick_cannot_be_compared(self):
         self.ticks('a.1', {'f': [1]})
-        self.assertIn('There is one tick only', self.run_it('growth', self.dir.name).decode())
+        self.assertEqual(self.run_it('growth', self.dir.name).decode(), f'''\
+In use (inuse_space): 1 file, nothing to compare
+No process has two ticks. A shorter interval makes more:
+deltaprof run -o interval=10ms -- COMMAND
+What is there: deltaprof top {self.dir.name}
+''')
+
+    def test_filters_that_leave_nothing_are_named(self):
+        self.ticks('a.1', {'up': [100 * i for i in range(1, 9)]})
+        for verb in 'growth', 'leaks':
+            self.assertRegex(self.run_it(verb, '--focus', 'nosuch', self.dir.name).decode(), '--label, --focus, --ignore or --hide leave')
+            self.assertNotIn('--focus', self.run_it(verb, self.dir.name).decode())
 
     def test_another_type_or_kind_of_a_directory_is_refused(self):
         self.ticks('a.1', {'f': [1, 2]})
