@@ -20,6 +20,10 @@
  * dlsym, which is in no header. That function requires the loader's lock; it is called without it, because no other
  * thread can be in the loader at the first call of the process.
  *
+ * The search itself calls functions such as strlen, which another object may define, and that definition may lock: then
+ * a resolver is called during the search. It asks the loader for this one function and calls it, because a second
+ * search would do the same again, without end.
+ *
  * operator new and delete may be missing at that time: if a C program opens a C++ plugin with RTLD_LOCAL, the plugin's
  * references come to these hooks, because they are in the global scope. The functions are then searched at their first
  * call, in the loaded objects, and the object that defines them is kept loaded. That search takes the loader's lock
@@ -42,17 +46,13 @@
 /* ---- the resolvers ---- */
 
 static void find(const char *name, void **slot);
+static void *find_alone(const char *name, const char *version);
 
-#define RESOLVER(name, result, parameters, arguments, version) \
-    static result first_##name parameters                      \
-    {                                                          \
-        dp_real_resolve();                                     \
-        if (DP_REAL(name) == first_##name)                     \
-            find(#name, (void **)&dp_real.name);               \
-        return DP_REAL(name) arguments;                        \
-    }
-DP_SYMBOLS_LIBC(RESOLVER)
-DP_SYMBOLS_CXX(RESOLVER)
+#if defined(__x86_64__)
+#define VERSION(version) version
+#else
+#define VERSION(version) ""
+#endif
 
 enum { UNRESOLVED, RESOLVING, RESOLVED };
 static int state;
@@ -61,6 +61,21 @@ static bool resolving(void)
 {
     return __atomic_load_n(&state, __ATOMIC_RELAXED) == RESOLVING;
 }
+
+#define RESOLVER(name, result, parameters, arguments, version)                                   \
+    static result first_##name parameters                                                        \
+    {                                                                                            \
+        __typeof__(&first_##name) alone =                                                        \
+            resolving() ? (__typeof__(&first_##name))find_alone(#name, VERSION(version)) : NULL; \
+        if (alone)                                                                               \
+            return alone arguments;                                                              \
+        dp_real_resolve();                                                                       \
+        if (DP_REAL(name) == first_##name)                                                       \
+            find(#name, (void **)&dp_real.name);                                                 \
+        return DP_REAL(name) arguments;                                                          \
+    }
+DP_SYMBOLS_LIBC(RESOLVER)
+DP_SYMBOLS_CXX(RESOLVER)
 
 static void *first_malloc(size_t n)
 {
@@ -149,12 +164,6 @@ static void *look(const char *name, const char *version, bool is_first)
 }
 #endif
 
-#if defined(__x86_64__)
-#define VERSION(version) version
-#else
-#define VERSION(version) ""
-#endif
-
 /* Stores the next definition. Returns 1 if there is one. */
 static int next(const char *name, const char *version, void **slot, bool is_first)
 {
@@ -164,6 +173,13 @@ static int next(const char *name, const char *version, void **slot, bool is_firs
     if (real)
         SET(slot, real);
     return real != NULL;
+}
+
+static void *find_alone(const char *name, const char *version)
+{
+    void *real = NULL;
+    next(name, version, &real, true);
+    return real;
 }
 
 #define NEXT(name, result, parameters, arguments, version) \

@@ -3,7 +3,7 @@
 loader runs, nor during a dlopen, nor in a forked child whose parent held the lock."""
 import os
 
-from harness import BUILD, HOOKS, free_port, main, names_in, new_directory, profiles, run, victim
+from harness import BUILD, HOOKS, PRELOAD, free_port, main, names_in, new_directory, profiles, run, victim
 
 SECONDS = os.environ.get('DELTAPROF_STRESS_SECONDS', '4')
 PLUGINS = [os.path.join(HOOKS, name) for name in ('libplugin.so', 'libplugin_other.so')]
@@ -72,6 +72,17 @@ def that_an_interposer_between_the_hooks_and_libc_is_called():
         r = run(argv, 'heap_rate=1,signals=off', behind=first)
         assert r.status == 0 and 'behind: 3 mutex, 2 rwlock,' in r.stderr, (r.status, r.stderr)
         assert int(r.stderr.split(' sigaction')[0].split()[-1]) >= 5, r.stderr
+        assert {'main'} <= names_in(r, program='victim_behind_locks')
+
+
+def that_functions_that_the_search_calls_may_be_interposed_and_lock():
+    """The search for the real functions then calls a hook, before it has found the function behind it."""
+    argv, strings = [victim('behind_locks')], os.path.join(HOOKS, 'libbehind_strings.so')
+    alone = run(argv, preload=False, behind=[strings])
+    assert alone.status == 0, alone.stderr
+    for order in ([PRELOAD, strings], [strings, PRELOAD]):
+        r = run(argv, 'heap_rate=1,signals=off', extra={'LD_PRELOAD': ' '.join(order)})
+        assert (r.status, r.stdout) == (0, alone.stdout), (order, r.status, r.stdout, r.stderr)
         assert {'main'} <= names_in(r, program='victim_behind_locks')
 
 
