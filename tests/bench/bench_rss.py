@@ -266,11 +266,10 @@ def show(name, pid, out):
     def profiled():
         return len(glob.glob(f'{out}/*.{pid}.*.heap.pb.gz')) > 0
     wait_for(profiled, 'a profile of ' + name)
-    n = len(glob.glob(f'{out}/*.{pid}.*.heap.pb.gz'))
-    with contextlib.suppress(AssertionError):  # a quiet server writes none
-        end = time.monotonic() + 3
-        while len(glob.glob(f'{out}/*.{pid}.*.heap.pb.gz')) <= n and time.monotonic() < end:
-            time.sleep(0.1)
+    files = f'{out}/*.{pid}.*.heap.pb.gz'
+    n, end = len(glob.glob(files)), time.monotonic() + 8
+    while len(glob.glob(files)) < n + 2 and time.monotonic() < end:  # what came since the last profile has no part; a quiet server writes none
+        time.sleep(0.1)
     text = subprocess.run([DELTAPROF, 'rss', '--json', str(pid)], check=True, stdout=subprocess.PIPE, text=True).stdout
     answer = json.loads(text)
     parts = sorted(answer['parts'], key=lambda part: -part['bytes'])
