@@ -43,6 +43,10 @@
  *    it over, and a cleaner clears only while it still has the claim.
  * 4. A DP_LIVE_BUSY slot may belong to any byte: a cleaner does not clear a byte with such a slot.
  *
+ * Few entries. A table of samples, not of all blocks, has DP_LIVE_NEAR more buckets, which lie in one page with their
+ * births. Such a bucket is the first one of each byte, before its home, so a forked worker with a few samples writes to
+ * one page, not to two for each. All that is said of the home holds for that bucket then.
+ *
  * Births. A second array has the birth of each slot's entry, if births are kept. Then `slots` stays NULL, so that all
  * fast paths fail at their first test and go on in functions that use `aged` instead: without births they cost nothing.
  *
@@ -59,6 +63,10 @@
 #include <errno.h>
 
 #define MIN_BITS 12 /* smallest filter: a page */
+
+enum { NEAR_EVERY = 64 }; /* buckets that are whole pages together */
+_Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_live_slot) % 4096 == 0, "whole pages");
+_Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_live_slot) + 8) == 4096, "with births a page");
 
 enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
 
@@ -87,11 +95,26 @@ static inline struct dp_live_index index_of(uintptr_t key)
     return (struct dp_live_index){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
 }
 
+/* The bucket of a byte that is filled first; only if there are such buckets. */
+static inline struct dp_live_slot *near_bucket(uint32_t byte)
+{
+    _Static_assert(DP_LIVE_NEAR == 1u << 4, "a hash of four bits");
+    return dp_live_slot(((size_t)dp_live.n_buckets + (byte * 0x9E3779B9u >> 28)) * DP_LIVE_SLOTS);
+}
+
+static inline unsigned n_ways(void)
+{
+    return DP_LIVE_BUCKETS + (dp_live.n_near != 0);
+}
+
 /*
- * The slots of the i-th bucket for a key of this index: first the home, then buckets far from it and from each other.
+ * The slots of the i-th bucket for a key of this index: first the near one, if there is, then the home, then buckets
+ * far from it and from each other.
  */
 static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
 {
+    if (dp_live.n_near && i-- == 0)
+        return near_bucket(index.byte);
     uint64_t at = index.home;
     if (i) {
         uint32_t step = (uint32_t)((index.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
@@ -104,6 +127,12 @@ static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigne
 static inline struct dp_live_slot *first_slot(struct dp_live_index index)
 {
     return dp_live_slot((size_t)index.home * DP_LIVE_SLOTS + index.byte % DP_LIVE_SLOTS);
+}
+
+/* The same of a table with births. Sampled blocks often begin a page: then the low bits of the byte are 0. */
+static inline struct dp_live_slot *first_aged_slot(struct dp_live_index index)
+{
+    return dp_live.n_near ? near_bucket(index.byte) + (index.byte >> 8) % DP_LIVE_SLOTS : first_slot(index);
 }
 
 bool dp_live_blocks_has_births(void)
@@ -123,12 +152,18 @@ int dp_live_blocks_init(size_t budget_bytes, enum dp_births births)
         return -ENOMEM;
     if (n_buckets > (uint32_t)-1 / DP_LIVE_SLOTS)
         n_buckets = (uint32_t)-1 / DP_LIVE_SLOTS;
-    struct dp_live_slot *slots = dp_mem_table(n_buckets * DP_LIVE_SLOTS * slot_bytes);
+    /* So many that the near buckets begin a page. */
+    uint32_t n_near = births == DP_BIRTHS_COARSE && n_buckets >= 2 * NEAR_EVERY ? DP_LIVE_NEAR : 0;
+    if (n_near)
+        n_buckets = (n_buckets - n_near) / NEAR_EVERY * NEAR_EVERY;
+    size_t n_slots = (n_buckets + n_near) * DP_LIVE_SLOTS;
+    struct dp_live_slot *slots = dp_mem_table(n_slots * slot_bytes);
     _Atomic uint8_t *filter = dp_mem_table((size_t)1 << filter_bits);
     if (!slots || !filter)
         return -ENOMEM;
     dp_live.table = slots;
-    dp_live.births = births ? (_Atomic int64_t *)(slots + n_buckets * DP_LIVE_SLOTS) : NULL;
+    dp_live.births = births ? (_Atomic int64_t *)(slots + n_slots) + n_slots - 1 : NULL;
+    dp_live.n_near = n_near;
     dp_live.exact = births == DP_BIRTHS_EXACT;
     dp_live.filter = filter;
     dp_live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
@@ -202,7 +237,7 @@ static void clean(struct dp_live_index index)
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
-        uint8_t then = holds(index, DP_LIVE_BUCKETS) ? marked & ~CLEANING : 0;
+        uint8_t then = holds(index, n_ways()) ? marked & ~CLEANING : 0;
         if (dp_load_relaxed(&dp_live.cleaning) == mine)
             dp_cas_total(at, &marked, then);
     }
@@ -212,7 +247,7 @@ static void clean(struct dp_live_index index)
 /* Finds the slot of a key that is not in its first slot. NULL: not there. */
 static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_index index, uintptr_t key)
 {
-    unsigned n = dp_load_relaxed(&dp_live.filter[index.byte]) & (SPILLED | WATCHED) ? DP_LIVE_BUCKETS : 1;
+    unsigned n = dp_load_relaxed(&dp_live.filter[index.byte]) & (SPILLED | WATCHED) ? n_ways() : 1;
     for (unsigned i = 0; i < n; i++) {
         struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
@@ -224,12 +259,12 @@ static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_l
 }
 
 /* slots: dp_live.slots or dp_live.aged. */
-static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintptr_t key)
+static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintptr_t key, bool is_aged)
 {
     if (!slots || !key || key == DP_LIVE_BUSY)
         return NULL;
     struct dp_live_index index = index_of(key);
-    struct dp_live_slot *first = first_slot(index);
+    struct dp_live_slot *first = is_aged ? first_aged_slot(index) : first_slot(index);
     if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
         return first;
     return find_elsewhere(index, key);
@@ -237,7 +272,7 @@ static inline struct dp_live_slot *find(const struct dp_live_slot *slots, uintpt
 
 static __attribute__((noinline)) struct dp_live_slot *find_aged(uintptr_t key, struct dp_live_block *entry)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.aged), key); /* [INIT] */
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.aged), key, true); /* [INIT] */
     if (slot)
         entry->born_ns = dp_load_relaxed(dp_live_birth(slot));
     return slot;
@@ -245,7 +280,7 @@ static __attribute__((noinline)) struct dp_live_slot *find_aged(uintptr_t key, s
 
 bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *number)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key); /* [INIT] */
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
     dp_live_read_value(slot, entry);
@@ -266,7 +301,7 @@ void dp_live_blocks_drop(uint32_t number)
 
 bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
 {
-    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key); /* [INIT] */
+    struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
     dp_live_read_value(slot, entry);
@@ -293,7 +328,7 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
                                                        const struct dp_live_block *entry, struct dp_live_block *stale,
                                                        int64_t born_ns)
 {
-    for (unsigned i = 0; i < DP_LIVE_BUCKETS; i++) {
+    for (unsigned i = 0; i < n_ways(); i++) {
         struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
@@ -331,7 +366,7 @@ static __attribute__((noinline)) bool insert_aged(uintptr_t key, const struct dp
         return false;
     struct dp_live_index index = index_of(key);
     int64_t now_ns = dp_live.exact ? dp_clock_ns() : dp_clock_coarse_ns();
-    if (!put(first_slot(index), key, entry, now_ns))
+    if (!put(first_aged_slot(index), key, entry, now_ns))
         return insert_elsewhere(index, key, entry, stale, now_ns);
     show(index.byte, PRESENT);
     return true;

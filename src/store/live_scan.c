@@ -11,7 +11,7 @@ bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_bloc
 {
     if (!is_there())
         return false;
-    for (; *at < (size_t)dp_live.n_buckets * DP_LIVE_SLOTS; ++*at) {
+    for (; *at < dp_live_n_slots(); ++*at) {
         struct dp_live_slot *slot = dp_live_slot(*at);
         uint64_t key = dp_load_acquire(&slot->key); /* [ENTRY] */
         if (key && key != DP_LIVE_BUSY && key >> 56 == heap) {
@@ -27,8 +27,7 @@ bool dp_live_blocks_remove_next(uint32_t *at, unsigned heap, struct dp_live_bloc
 struct dp_live_table dp_live_blocks_table(void)
 {
     struct dp_live_slot *slots = is_there() ? dp_live.table : NULL;
-    return (struct dp_live_table){(uintptr_t)slots, sizeof *slots,
-                                  slots ? (size_t)dp_live.n_buckets * DP_LIVE_SLOTS : 0};
+    return (struct dp_live_table){(uintptr_t)slots, sizeof *slots, slots ? dp_live_n_slots() : 0};
 }
 
 /* [ENTRY]: the key is the same before and after the value is read; else the value may be that of another entry. */
