@@ -47,7 +47,8 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
-        (err = dp_table_init(floor / 100 * 50, spare)) || (err = dp_live_blocks_init(floor / 100 * 26, births)))
+        (err = dp_table_init(floor / 100 * 50, spare)) ||
+        (err = dp_live_blocks_init(floor / 100 * 26, conf->heap_rate, births)))
         return err;
     if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
         dp_record_mark();

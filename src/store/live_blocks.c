@@ -9,7 +9,8 @@
  * cyclically. So blocks that are near in the heap are near here. Blocks within 16 MiB of heap, or within as many bytes
  * as the table covers, never take each other's slot, and nearly every search is one compare. Key and value stand side
  * by side: an entry is in one cache line, seldom two. Entries never move, so no search can miss one. A removed entry
- * leaves an empty slot and no tombstone. Every search ends after 8 slots, or after 40 if the byte has SPILLED.
+ * leaves an empty slot and no tombstone. Every search ends after 8 slots, after 16 if the byte has SPILLED, or after
+ * all buckets if it has FAR.
  *
  * If every block is recorded, frees wait for cache misses in this table, which is half again as large as the heap. Huge
  * pages save the misses in page tables (redis under SET, 16 at a time: the extra cost of a request falls from 1,230 to
@@ -17,35 +18,42 @@
  *
  *     key word:     0 --CAS--> DP_LIVE_BUSY --[ENTRY]--> key --take [ENTRY]--> 0
  *                               a value is being written
- *                                                key --claim--> DP_LIVE_BUSY --unclaim [ENTRY]--> key, or drop
- * [ENTRY]--> 0 filter byte:  0 --insert--> PRESENT (| SPILLED) --miss--> | CLEANING --> 0, or back if something was
- * found WATCHED: for ever
+ *                   key --claim--> DP_LIVE_BUSY --unclaim [ENTRY]--> key, or drop [ENTRY]--> 0
+ *     filter byte:  0 --insert--> PRESENT (| SPILLED | FAR) --miss--> | CLEANING --> 0
+ *                                                                                or back, if something was found
+ *                   WATCHED: for ever
  *
- * 1. A value is written by the thread that turned an empty slot DP_LIVE_BUSY, and read by the thread that frees the
- * block. A block is freed once, so only one thread takes an entry; it needs no atomic exchange and does not wait for
- * the cache line. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after it. Else a free
- *    could read the value of the slot's last entry, or a new value could be written while the free still reads. If a
- *    program frees a block in two threads at once, it is counted twice, or the slot's next entry is lost; readers of
- *    the counters still see nothing below 0 (table.c).
- * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0, and
- *    has SPILLED if the entry lies outside its home bucket. A free in another thread comes after insert, because the
- *    program had to synchronize to pass the pointer; so the plain load of deltaprof_may_be_live suffices.
+ * 1. A value is written by the thread that turned an empty slot DP_LIVE_BUSY, and read by the thread that frees
+ *    the block. A block is freed once, so only one thread takes an entry; it needs no atomic exchange and does not
+ *    wait for the cache line. [ENTRY]: a key is stored with release and loaded with acquire, and so is the 0 after
+ *    it. Else a free could read the value of the slot's last entry, or a new value could be written while the free
+ *    still reads. If a program frees a block in two threads at once, it is counted twice, or the slot's next entry
+ *    is lost; readers of the counters still see nothing below 0 (table.c).
+ * 2. While an entry's key is in the set, from before insert returns until it is taken, its filter byte is not 0.
+ *    It has SPILLED if the entry lies outside its first bucket, and FAR if it lies outside the first two. A free
+ *    in another thread comes after insert, because the program had to synchronize to pass the pointer; so the
+ *    plain load of deltaprof_may_be_live suffices.
  * 3. The byte is cleared lazily, by a search that found nothing there: removing an entry is one store and does not
- *    change the byte, so the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not 0),
- *    looks at the five buckets, and turns exactly that value to 0 if they hold nothing of this byte. The inserter turns
- *    its slot DP_LIVE_BUSY first and looks at the byte after; unless it sees PRESENT and not CLEANING it writes the
- * byte, which makes the cleaner's last CAS fail. [CLEAN]: each side writes one word and then reads the other, in the
- * total order (seq_cst). With a weaker order the cleaner could see the slot still empty and the inserter the byte still
- * PRESENT. The entry would then stand behind a byte that is 0: its free would not be noticed, and in-use would stay too
- * high for ever. Only one thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first
- *    could clear the byte by an old observation while the second has just found a new entry. The word holds the time of
- *    the claim, because a longjmp out of a signal handler may leave a claim behind: after a minute another thread takes
- *    it over, and a cleaner clears only while it still has the claim.
+ *    change the byte, so the next insert near it finds it set. The cleaner marks the byte CLEANING (which is not
+ *    0), looks at the buckets that the byte's bits name, and turns exactly that value to 0 if they hold nothing of
+ *    this byte. The inserter turns its slot DP_LIVE_BUSY first and looks at the byte after; unless it sees
+ *    PRESENT, all bits that it needs and not CLEANING, it writes the byte, which makes the cleaner's last CAS
+ *    fail. [CLEAN]: each side writes one word and then reads the other, in the total order (seq_cst). With a
+ *    weaker order the cleaner could see the slot still empty and the inserter the byte still PRESENT. The entry
+ *    would then stand behind a byte that is 0: its free would not be noticed, and in-use would stay too high for
+ *    ever. Only one thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first
+ *    could clear the byte by an old observation while the second has just found a new entry. The word holds the
+ *    time of the claim, because a longjmp out of a signal handler may leave a claim behind: after a minute another
+ *    thread takes it over, and a cleaner clears only while it still has the claim.
  * 4. A DP_LIVE_BUSY slot may belong to any byte: a cleaner does not clear a byte with such a slot.
  *
- * Few entries. A table of samples, not of all blocks, has DP_LIVE_NEAR more buckets, which lie in one page with their
- * births. Such a bucket is the first one of each byte, before its home, so a forked worker with a few samples writes to
- * one page, not to two for each. All that is said of the home holds for that bucket then.
+ * Rare samples. At the distances above each sample would write to a page of its own, and another for its birth. So 4
+ * KiB of address space share a home then, and the homes are the first n_dense buckets, where no other bucket lies
+ * (git log at 512k: 150 page faults of ours, not 1,300). If the rate is lowered later, the homes are full and most
+ * entries are far: slower, but none is refused before the table is nearly full. And such a table has DP_LIVE_NEAR
+ * more buckets, which lie in one page with their births. One of those is the first bucket of each byte, before its
+ * home: a forked worker with a few samples writes to one page. All that is said of the home holds for that bucket
+ * then.
  *
  * Births. A second array has the birth of each slot's entry, if births are kept. Then `slots` stays NULL, so that all
  * fast paths fail at their first test and go on in functions that use `aged` instead: without births they cost nothing.
@@ -68,7 +76,7 @@ enum { NEAR_EVERY = 64 }; /* buckets that are whole pages together */
 _Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_live_slot) % 4096 == 0, "whole pages");
 _Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_live_slot) + 8) == 4096, "with births a page");
 
-enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, WATCHED = 128 };
+enum { RATE_RARE = 64 << 10, PLACE_SHIFT_RARE = 5 };
 
 /* Claims of `cleaning` are times in units of 2^30 ns, plus 1; 0: idle. */
 enum { CLAIM_SHIFT = 30, CLAIM_ABANDONED = 60 };
@@ -86,61 +94,12 @@ static struct {
 /* byte: index in the filter; home: a bucket. */
 #define NOWHERE UINT32_MAX /* as home: asked before init */
 
-static inline struct dp_live_index index_of(uintptr_t key)
-{
-    uint32_t byte = (uint32_t)deltaprof_filter_index(key, dp_live.filter_mask);
-    /* byte / DP_LIVE_SLOTS % n_buckets by multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
-     * computation") */
-    uint64_t fraction = dp_live.one_bucket * (byte / DP_LIVE_SLOTS);
-    return (struct dp_live_index){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
-}
-
-/* The bucket of a byte that is filled first; only if there are such buckets. */
-static inline struct dp_live_slot *near_bucket(uint32_t byte)
-{
-    _Static_assert(DP_LIVE_NEAR == 1u << 4, "a hash of four bits");
-    return dp_live_slot(((size_t)dp_live.n_buckets + (byte * 0x9E3779B9u >> 28)) * DP_LIVE_SLOTS);
-}
-
-static inline unsigned n_ways(void)
-{
-    return DP_LIVE_BUCKETS + (dp_live.n_near != 0);
-}
-
-/*
- * The slots of the i-th bucket for a key of this index: first the near one, if there is, then the home, then buckets
- * far from it and from each other.
- */
-static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
-{
-    if (dp_live.n_near && i-- == 0)
-        return near_bucket(index.byte);
-    uint64_t at = index.home;
-    if (i) {
-        uint32_t step = (uint32_t)((index.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
-        at = (at + (uint64_t)i * (step % (dp_live.n_buckets - 1) + 1)) % dp_live.n_buckets;
-    }
-    return dp_live_slot(at * DP_LIVE_SLOTS);
-}
-
-/* The slot where a key of this index lies, unless it was in use. */
-static inline struct dp_live_slot *first_slot(struct dp_live_index index)
-{
-    return dp_live_slot((size_t)index.home * DP_LIVE_SLOTS + index.byte % DP_LIVE_SLOTS);
-}
-
-/* The same of a table with births. Sampled blocks often begin a page: then the low bits of the byte are 0. */
-static inline struct dp_live_slot *first_aged_slot(struct dp_live_index index)
-{
-    return dp_live.n_near ? near_bucket(index.byte) + (index.byte >> 8) % DP_LIVE_SLOTS : first_slot(index);
-}
-
 bool dp_live_blocks_has_births(void)
 {
     return dp_load_acquire(&dp_live.aged) != NULL; /* [INIT] */
 }
 
-int dp_live_blocks_init(size_t budget_bytes, enum dp_births births)
+int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births)
 {
     size_t slot_bytes = sizeof(struct dp_live_slot) + (births ? sizeof *dp_live.births : 0);
     /* The filter gets about an eighth, a power of two: at least two bytes per slot, most of them 0. */
@@ -153,7 +112,7 @@ int dp_live_blocks_init(size_t budget_bytes, enum dp_births births)
     if (n_buckets > (uint32_t)-1 / DP_LIVE_SLOTS)
         n_buckets = (uint32_t)-1 / DP_LIVE_SLOTS;
     /* So many that the near buckets begin a page. */
-    uint32_t n_near = births == DP_BIRTHS_COARSE && n_buckets >= 2 * NEAR_EVERY ? DP_LIVE_NEAR : 0;
+    uint32_t n_near = rate >= RATE_RARE && births == DP_BIRTHS_COARSE && n_buckets >= 2 * NEAR_EVERY ? DP_LIVE_NEAR : 0;
     if (n_near)
         n_buckets = (n_buckets - n_near) / NEAR_EVERY * NEAR_EVERY;
     size_t n_slots = (n_buckets + n_near) * DP_LIVE_SLOTS;
@@ -167,6 +126,9 @@ int dp_live_blocks_init(size_t budget_bytes, enum dp_births births)
     dp_live.exact = births == DP_BIRTHS_EXACT;
     dp_live.filter = filter;
     dp_live.filter_mask = ((uint64_t)1 << filter_bits) - 1;
+    dp_live.place_shift = rate >= RATE_RARE ? PLACE_SHIFT_RARE : 0;
+    uint32_t n_homes = (uint32_t)(dp_live.filter_mask >> dp_live.place_shift) / DP_LIVE_SLOTS + 1;
+    dp_live.n_dense = n_homes < n_buckets / 2 ? n_homes : 0;
     dp_live.n_buckets = (uint32_t)n_buckets;
     dp_live.one_bucket = UINT64_MAX / n_buckets + 1;
     /* A free may read the old mask and then the new table: so watched blocks are entered at the old index too. */
@@ -200,15 +162,15 @@ void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
         dp_store_relaxed(&dp_live.filter[deltaprof_filter_index(at, dp_live.filter_mask)], WATCHED);
 }
 
-/* Sets the filter byte of an entry whose slot is DP_LIVE_BUSY: PRESENT, SPILLED if wanted, and not CLEANING. */
+/* Sets the filter byte of an entry whose slot is DP_LIVE_BUSY: the bits that are wanted, and not CLEANING. */
 static void show(uint32_t byte, uint8_t wanted)
 {
     _Atomic uint8_t *at = &dp_live.filter[byte];
     uint8_t seen = dp_load_total(at); /* [CLEAN] */
     if ((seen & WATCHED) || (seen & (wanted | CLEANING)) == wanted)
         return;
-    if (!dp_cas_total(at, &seen, (uint8_t)((seen & SPILLED) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
-        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED)); /* [CLEAN] sets too many bits instead of looping */
+    if (!dp_cas_total(at, &seen, (uint8_t)((seen & (SPILLED | FAR)) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
+        dp_swap_total(at, (uint8_t)(PRESENT | SPILLED | FAR)); /* [CLEAN] sets too many bits instead of looping */
 }
 
 /* Whether the first n buckets hold an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
@@ -237,7 +199,7 @@ static void clean(struct dp_live_index index)
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
-        uint8_t then = holds(index, n_ways()) ? marked & ~CLEANING : 0;
+        uint8_t then = holds(index, n_reached(marked)) ? marked & ~CLEANING : 0;
         if (dp_load_relaxed(&dp_live.cleaning) == mine)
             dp_cas_total(at, &marked, then);
     }
@@ -247,7 +209,7 @@ static void clean(struct dp_live_index index)
 /* Finds the slot of a key that is not in its first slot. NULL: not there. */
 static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_live_index index, uintptr_t key)
 {
-    unsigned n = dp_load_relaxed(&dp_live.filter[index.byte]) & (SPILLED | WATCHED) ? n_ways() : 1;
+    unsigned n = n_reached(dp_load_relaxed(&dp_live.filter[index.byte]));
     for (unsigned i = 0; i < n; i++) {
         struct dp_live_slot *bucket = bucket_at(index, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
@@ -338,7 +300,7 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
             }
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry, born_ns)) {
-                show(index.byte, i ? PRESENT | SPILLED : PRESENT);
+                show(index.byte, i > 1 ? PRESENT | SPILLED | FAR : i ? PRESENT | SPILLED : PRESENT);
                 return true;
             }
     }

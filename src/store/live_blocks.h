@@ -19,8 +19,11 @@ struct dp_live_block {
 /* Whether entries remember when they were inserted, and how exactly: to a tick of the kernel's clock, or to the ns. */
 enum dp_births { DP_BIRTHS_NONE, DP_BIRTHS_COARSE, DP_BIRTHS_EXACT };
 
-/* Maps the table within budget_bytes. -ENOMEM: no table. Context: init. */
-int dp_live_blocks_init(size_t budget_bytes, enum dp_births births);
+/*
+ * Maps the table within budget_bytes. rate: bytes between samples; where they are rare, entries share pages. -ENOMEM:
+ * no table. Context: init.
+ */
+int dp_live_blocks_init(size_t budget_bytes, int64_t rate, enum dp_births births);
 bool dp_live_blocks_has_births(void);
 
 /*

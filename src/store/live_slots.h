@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* store/live_slots.h - the memory of the table of live blocks; for live_blocks.c, which explains it, and live_scan.c.
+/* store/live_slots.h - the memory of the table of live blocks, and where a key may lie; for live_blocks.c, which
+ * explains it, and live_scan.c.
  */
 #pragma once
 
 #include "base/atomic.h"
 #include "store/live_blocks.h"
 
-#define DP_LIVE_SLOTS   8u  /* slots of a bucket, and filter bytes with the same home */
+#include <deltaprof/heap.h>
+
+#define DP_LIVE_SLOTS   8u  /* slots of a bucket */
 #define DP_LIVE_BUCKETS 5u  /* buckets where a key may lie, besides one of those below */
 #define DP_LIVE_NEAR    16u /* buckets of a sparse table that are filled first: with their births they are one page */
 #define DP_LIVE_BUSY    (~(uint64_t)0)
@@ -23,6 +26,8 @@ extern struct dp_live {
     struct dp_live_slot *table;           /* DP_LIVE_SLOTS a bucket: n_buckets, then n_near */
     uint64_t filter_mask;
     uint32_t n_buckets, n_near;             /* n_near: DP_LIVE_NEAR, or 0 */
+    uint32_t n_dense;                       /* the first buckets, if they are homes and nothing else */
+    uint32_t place_shift;                   /* from a filter byte's index to the number of its first slot */
     bool exact;                             /* births are in ns */
     uint64_t one_bucket;                    /* 2^64 / n_buckets, rounded up */
     _Atomic(struct dp_live_slot *) aged;    /* the slots, if births are kept; else NULL */
@@ -51,4 +56,69 @@ static inline void dp_live_read_value(const struct dp_live_slot *slot, struct dp
     entry->record = (dp_record_id)who;
     entry->objects = (uint32_t)(who >> 32);
     entry->bytes = dp_load_relaxed(&slot->bytes);
+}
+
+/* Bits of a filter byte. */
+enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, FAR = 8, WATCHED = 128 };
+
+/* Bytes with the same place have the same home and the same first slot. */
+static inline uint32_t place_of(uint32_t byte)
+{
+    return byte >> dp_live.place_shift;
+}
+
+static inline struct dp_live_index index_of(uintptr_t key)
+{
+    uint32_t byte = (uint32_t)deltaprof_filter_index(key, dp_live.filter_mask);
+    /* place / DP_LIVE_SLOTS % n_buckets by multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
+     * computation") */
+    uint64_t fraction = dp_live.one_bucket * (place_of(byte) / DP_LIVE_SLOTS);
+    return (struct dp_live_index){byte, (uint32_t)((unsigned __int128)fraction * dp_live.n_buckets >> 64)};
+}
+
+/* The bucket of a byte that is filled first; only if there are such buckets. */
+static inline struct dp_live_slot *near_bucket(uint32_t byte)
+{
+    _Static_assert(DP_LIVE_NEAR == 1u << 4, "a hash of four bits");
+    return dp_live_slot(((size_t)dp_live.n_buckets + (byte * 0x9E3779B9u >> 28)) * DP_LIVE_SLOTS);
+}
+
+static inline unsigned n_ways(void)
+{
+    return DP_LIVE_BUCKETS + (dp_live.n_near != 0);
+}
+
+/* Of the buckets of a byte with this value, the first that hold all its entries. */
+static inline unsigned n_reached(uint8_t value)
+{
+    return value & (FAR | WATCHED) ? n_ways() : value & SPILLED ? 2 : 1;
+}
+
+/*
+ * The slots of the i-th bucket for a key of this index: first the near one, if there is, then the home, then buckets
+ * far from it and from each other.
+ */
+static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
+{
+    if (dp_live.n_near && i-- == 0)
+        return near_bucket(index.byte);
+    uint64_t at = index.home;
+    if (i) {
+        uint32_t step = (uint32_t)((index.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
+        uint32_t n_far = dp_live.n_buckets - dp_live.n_dense;
+        at = dp_live.n_dense + (at + (uint64_t)i * (step % (n_far - 1) + 1)) % n_far;
+    }
+    return dp_live_slot(at * DP_LIVE_SLOTS);
+}
+
+/* The slot where a key of this index lies, unless it was in use. */
+static inline struct dp_live_slot *first_slot(struct dp_live_index index)
+{
+    return dp_live_slot((size_t)index.home * DP_LIVE_SLOTS + place_of(index.byte) % DP_LIVE_SLOTS);
+}
+
+/* The same of a table with births. Sampled blocks often begin a page: then the low bits of the byte are 0. */
+static inline struct dp_live_slot *first_aged_slot(struct dp_live_index index)
+{
+    return dp_live.n_near ? near_bucket(index.byte) + (index.byte >> 8) % DP_LIVE_SLOTS : first_slot(index);
 }

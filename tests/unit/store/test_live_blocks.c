@@ -15,8 +15,9 @@
 
 #define BUDGET (1 << 20)
 #ifndef BIRTHS
-#define BIRTHS DP_BIRTHS_NONE /* another executable has them */
+#define BIRTHS DP_BIRTHS_NONE /* other executables have them */
 #endif
+#define RATE (BIRTHS == DP_BIRTHS_COARSE ? 512 << 10 : 1)
 
 static int64_t started_ns;
 static uintptr_t watched_before = 0x7000000010;
@@ -74,7 +75,7 @@ static void before_init_nothing_is_kept_but_watches_are(void **state)
     dp_live_blocks_mark(watched_before, 1);
     assert_true(maybe(watched_before));
     size_t before = dp_mem_used();
-    assert_int_equal(dp_live_blocks_init(BUDGET, BIRTHS), 0);
+    assert_int_equal(dp_live_blocks_init(BUDGET, RATE, BIRTHS), 0);
     assert_true(dp_mem_used() - before <= BUDGET);
     assert_true(maybe(watched_before));
     assert_false(is_in(watched_before));
@@ -264,6 +265,27 @@ static void the_first_blocks_of_a_sparse_table_share_a_page(void **state)
         take(0x7f0000000000 + i * FAR, i);
 }
 
+/* Pages of the table with an entry, for 300 samples in a heap of 160 MiB. */
+static void rare_samples_share_pages(void **state)
+{
+    enum { N = 300, FAR = 548 << 10 };
+    static bool touched[(BUDGET >> 12) + 2];
+    struct dp_live_table table = dp_live_blocks_table();
+    struct dp_live_block entry;
+    uintptr_t key;
+    unsigned n = 0;
+    for (uintptr_t i = 0; i < N; i++)
+        assert_true(insert(0x900000000 + i * FAR, 1));
+    for (size_t slot = 0; slot < table.n_slots; slot++)
+        if (dp_live_blocks_read(slot, &key, &entry))
+            touched[slot * table.slot_bytes >> 12] = true;
+    for (size_t i = 0; i < sizeof touched; i++)
+        n += touched[i];
+    assert_in_range(n, RATE > 1 ? 1 : 80, RATE > 1 ? 26 : N);
+    for (uintptr_t i = 0; i < N; i++)
+        take(0x900000000 + i * FAR, 1);
+}
+
 int main(void)
 {
     started_ns = dp_clock_coarse_ns();
@@ -279,6 +301,7 @@ int main(void)
         cmocka_unit_test(it_agrees_with_a_model),
         cmocka_unit_test(all_entries_are_visited),
         cmocka_unit_test(the_first_blocks_of_a_sparse_table_share_a_page),
+        cmocka_unit_test(rare_samples_share_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

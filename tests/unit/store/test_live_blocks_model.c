@@ -144,12 +144,25 @@ static void stale_and_spilled(void)
     atomic_store(&dp_live.filter[index_of(KEY(0)).byte], PRESENT | SPILLED);
 }
 
-/* The home is full: what comes now spills. */
-static void full_home(void)
+static void fill(unsigned bucket)
 {
     struct dp_live_index index = index_of(KEY(0));
     for (unsigned slot = 0; slot < DP_LIVE_SLOTS; slot++)
-        atomic_store(&bucket_at(index, 0)[slot].key, 0x9000000000 + slot * 4096);
+        atomic_store(&bucket_at(index, bucket)[slot].key, 0x9000000000 + slot * 4096);
+}
+
+/* What comes now spills. */
+static void full_home(void)
+{
+    fill(0);
+}
+
+/* What comes now is far. */
+static void full_home_and_next(void)
+{
+    fill(0);
+    fill(1);
+    stale_and_spilled();
 }
 
 static void with(const char *name, void (*before)(void), unsigned preemptions, unsigned n, ...)
@@ -166,7 +179,7 @@ static void with(const char *name, void (*before)(void), unsigned preemptions, u
 
 static void an_entry_never_stands_behind_a_cleared_byte(void **state)
 {
-    assert_int_equal(dp_live_blocks_init(1 << 20, DP_BIRTHS_NONE), 0);
+    assert_int_equal(dp_live_blocks_init(1 << 20, 1, DP_BIRTHS_NONE), 0);
     with("insert, cleaner", stale_byte, 5, 2, insert_and_take, search_in_vain);
     with("insert, cleaner, byte 0", NULL, 5, 2, insert_and_take, search_in_vain);
     with("two inserts", NULL, 4, 2, insert_and_take, insert_and_take);
@@ -175,6 +188,7 @@ static void an_entry_never_stands_behind_a_cleared_byte(void **state)
     with("insert, two cleaners, spilled", stale_and_spilled, 3, 3, insert_and_take, search_in_vain, search_in_vain);
     with("realloc, insert, cleaner", stale_byte, 3, 3, realloc_in_place, insert_and_take, search_in_vain);
     with("inserts that spill, cleaner", full_home, 3, 3, insert_and_take, insert_and_take, search_in_vain);
+    with("inserts that go far, cleaner", full_home_and_next, 3, 3, insert_and_take, insert_and_take, search_in_vain);
     with("everybody", stale_byte, 2, 4, insert_and_take, insert_and_take, search_in_vain, search_in_vain);
 }
 
