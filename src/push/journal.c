@@ -20,6 +20,8 @@
  *     mended                       files that broken lines before here may have settled were settled
  *     kept KEY, seen STAMP SEQ, count N N N N     after a compaction; then come the units that are set aside
  *
+ * A KEY ends in the name of a file, which may have line ends but no slash. So a slash in a KEY stands for a line end.
+ *
  * Invariant: no byte of a part's end leaves before its `send` is in the file. So after a crash a part without `send`
  * was not delivered, and a part with `send` but without an answer is in doubt. A line that was cut off is removed when
  * the journal is opened; files of a unit without its `unit` line were never under way. A whole line with another CRC is
@@ -130,9 +132,17 @@ static int apply_aside(struct dp_push_journal *j, const char *line)
     return dp_push_journal_put_aside(j, &how);
 }
 
+/* The key at the end of a line, with the line ends that its file's name has. */
+static const char *key_in(char *key)
+{
+    for (char *at = key; (at = strchr(at, '/'));)
+        *at = '\n';
+    return key;
+}
+
 /* Applies one line to the state. 0, -ENOMEM, or -EEXIST: the journal is another receiver's. Unknown lines are skipped.
  */
-static int apply(struct dp_push_journal *j, const char *line)
+static int apply(struct dp_push_journal *j, char *line)
 {
     unsigned long long id, seq, n[DP_PUSH_N_OUTCOMES];
     uint64_t stamp;
@@ -145,7 +155,7 @@ static int apply(struct dp_push_journal *j, const char *line)
     if (sscanf(line, "again %llu", &id) == 1)
         return dp_push_journal_bring_back(j, id), 0;
     if (sscanf(line, "file %llu %n", &id, &at) == 1 && at)
-        return dp_push_journal_add_file(j, id, line + at);
+        return dp_push_journal_add_file(j, id, key_in(line + at));
     if (sscanf(line, "unit %llu", &id) == 1)
         dp_push_journal_start_unit(j, id);
     else if (sscanf(line, "send %u", &part) == 1)
@@ -157,7 +167,7 @@ static int apply(struct dp_push_journal *j, const char *line)
     else if (!strcmp(line, "undo"))
         j->unit.n_files = 0;
     else if (!strncmp(line, "gone ", 5))
-        return dp_push_journal_settle_gone(j, line + 5);
+        return dp_push_journal_settle_gone(j, key_in(line + 5));
     else if (!strcmp(line, "mended"))
         j->n_broken = 0;
     else if (sscanf(line, "done %u", &outcome) == 1 && outcome < DP_PUSH_N_OUTCOMES)
@@ -166,7 +176,7 @@ static int apply(struct dp_push_journal *j, const char *line)
         j->counts[DP_PUSH_GONE] += id;
         return dp_push_journal_note_seq(j, stamp, seq - 1);
     } else if (!strncmp(line, "kept ", 5))
-        return dp_push_journal_settle(j, line + 5);
+        return dp_push_journal_settle(j, key_in(line + 5));
     else if (sscanf(line, "seen %" SCNx64 " %llu", &stamp, &seq) == 2)
         return dp_push_journal_note_seq(j, stamp, seq);
     else if (sscanf(line, "count %llu %llu %llu %llu", &n[0], &n[1], &n[2], &n[3]) == 4)

@@ -27,6 +27,9 @@ int dp_push_journal_line(struct dp_push_journal *j, const char *format, ...)
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof line - 10)
         return -ENAMETOOLONG;
+    for (int i = 0; i < n; i++)
+        if (line[9 + i] == '\n')
+            line[9 + i] = '/'; /* no file name has a slash, so a reader can tell it from other bytes of a key */
     char crc[10];
     snprintf(crc, sizeof crc, "%08" PRIx32 " ", dp_push_journal_crc(line + 9, (size_t)n));
     memcpy(line, crc, 9);

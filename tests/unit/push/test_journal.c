@@ -226,6 +226,26 @@ static void the_next_pusher_has_the_state_of_the_last_one(void **state)
     assert_true(journal.counts[DP_PUSH_ACCEPTED] > 40 && journal.counts[DP_PUSH_GONE] > 10 && n > 400);
 }
 
+static void a_name_may_have_a_line_end(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a\nb.7.0001.heap.pb.gz", "\n\n.7.0002.heap.pb.gz", "gone\n.7.0003.heap.pb.gz",
+                                        "kept\n.7.0004.heap.pb.gz"};
+    char keys[4][DP_PUSH_KEY_BYTES];
+    for (int i = 0; i < 4; i++)
+        dp_push_journal_key(keys[i], 99, names[i]);
+    assert_int_equal(dp_push_journal_begin(&journal, (const char *const[]){keys[0], keys[3]}, 2), 0);
+    reopen();
+    assert_int_equal(dp_push_journal_done(&journal, DP_PUSH_ACCEPTED), 0);
+    assert_int_equal(dp_push_journal_gone(&journal, keys[2]), 0);
+    reopen();
+    assert_int_equal(journal.n_broken, 0);
+    assert_int_equal(journal.counts[DP_PUSH_ACCEPTED], 2);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(dp_push_journal_is_settled(&journal, 99, names[i]), i != 1);
+    assert_false(dp_push_journal_is_settled(&journal, 99, "a"));
+}
+
 static void a_reader_changes_nothing(void **state)
 {
     (void)state;
@@ -245,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_deleted_file_counts_once_and_is_not_set_aside_any_more, begin_test, end_test),
         cmocka_unit_test_setup_teardown(a_compacted_journal_has_the_units_that_are_set_aside, begin_test, end_test),
         cmocka_unit_test_setup_teardown(the_next_pusher_has_the_state_of_the_last_one, begin_test, end_test),
+        cmocka_unit_test_setup_teardown(a_name_may_have_a_line_end, begin_test, end_test),
         cmocka_unit_test_setup_teardown(a_reader_changes_nothing, begin_test, end_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
