@@ -3,7 +3,8 @@
  * formats/folded.c - folded stacks, one line a stack: `root;...;leaf NUMBER`, as flame graph scripts read and write
  * them.
  *
- * A frame without a name is written as 0xADDRESS. In names, `;` becomes `:` and line ends become blanks.
+ * A frame without a name is written as 0xADDRESS. In names, `;` becomes `:`, and control characters become blanks: text
+ * has none. A line that begins with `# `, and a line with `#` that has no number, is a comment.
  */
 #include "formats/formats.h"
 
@@ -22,7 +23,7 @@ static void put_name(struct dp_formats_bytes *to, const char *name)
     if (to->n)
         put_raw(to, ";", 1);
     for (; *name; name++) {
-        char c = *name == ';' ? ':' : *name == '\n' || *name == '\r' ? ' ' : *name;
+        char c = *name == ';' ? ':' : (unsigned char)*name < ' ' ? ' ' : *name;
         put_raw(to, &c, 1);
     }
 }
@@ -116,7 +117,10 @@ int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_
         size_t n = (size_t)(stop - at);
         while (n && (at[n - 1] == '\r' || at[n - 1] == ' '))
             n--;
-        err = n && *at != '#' ? read_line(&named, at, n) : 0;
+        bool may_be_comment = n && *at == '#', is_comment = may_be_comment && (n == 1 || at[1] == ' ');
+        err = n && !is_comment ? read_line(&named, at, n) : 0;
+        if (err == -EBADMSG && may_be_comment)
+            err = 0;
         if (err == -EBADMSG)
             err = dp_decode_fail(error, "line %zu: not `frame;frame NUMBER`", line);
         at = stop + 1;

@@ -195,6 +195,13 @@ class Convert(Case):
             self.run_it('convert', path, '--to', name, '--type', 'alloc_space', status=2)
             self.assertEqual(self.error, 'deltaprof convert: --type alloc_space: only folded stacks are of one type; %s has all types\n' % name)
 
+    def test_names_that_folded_stacks_cannot_have_are_read_back(self):
+        path = self.file('in.pb.gz', [(['leaf', 'esc\x1b[31m\x01', '#pragma'], [1, 1, 1, 1], {}), (['only', '#'], [2, 2, 2, 2], {})])
+        back = self.convert(self.convert(path, 'out.folded', '--type', 'alloc_objects'), 'back.pb.gz')
+        self.assertEqual(by_names(back), {(('leaf', 'esc [31m ', '#pragma'), ()): {'samples': 1}, (('only', '#'), ()): {'samples': 2}})
+        comments = self.convert(self.file('x.folded', b'# a comment 7\n#no number\n#\n#a;b 3\n'), 'x.pb.gz')
+        self.assertEqual(by_names(comments), {(('b', '#a'), ()): {'samples': 3}})
+
     def test_each_format_is_read_gzipped_too(self):
         path = self.file('in.pb.gz', ROWS)
         for name in 'out.folded', 'out.otlp':
