@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static size_t memory_bytes; /* cap of memory */
+static bool memory_is_all;  /* as much as the machine has for a program */
 
 static mode_t modes = 0777; /* permissions that all files read so far have */
 
@@ -71,7 +73,8 @@ static void set_memory(size_t limit_bytes)
 {
     size_t most = machine_bytes() / 4 * 3;
     memory_bytes = 4 * limit_bytes + ((size_t)256 << 20);
-    if (memory_bytes > most)
+    memory_is_all = memory_bytes > most;
+    if (memory_is_all)
         memory_bytes = most;
     dp_mem_cap(memory_bytes);
 }
@@ -144,11 +147,30 @@ int dp_query_read_file(const char *verb, const char *file, size_t limit_bytes, s
     return result ? dp_query_refuse(verb, file, result, &error) : 0;
 }
 
+/* The advice of a message about memory: what would allow more. */
+static const char *more_memory(size_t *bytes)
+{
+    static const int kinds[] = {RLIMIT_AS, RLIMIT_DATA};
+    const char *advice =
+        memory_is_all ? "the machine or its control group has no more" : "a higher --limit allows more";
+    *bytes = memory_bytes;
+    for (int i = 0; i < 2; i++) {
+        struct rlimit limit;
+        if (!getrlimit(kinds[i], &limit) && limit.rlim_cur < *bytes) {
+            *bytes = limit.rlim_cur;
+            advice = i ? "a higher ulimit -d allows more" : "a higher ulimit -v allows more";
+        }
+    }
+    return advice;
+}
+
 int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *error)
 {
+    size_t bytes;
+    const char *advice = more_memory(&bytes);
     if (result == -ENOMEM)
-        dp_print_error(verb, "%s: more than %zu MiB of memory needed; a higher --limit allows more",
-                       dp_query_file_name(file), memory_bytes >> 20);
+        dp_print_error(verb, "%s: more than %zu MiB of memory needed; %s", dp_query_file_name(file), bytes >> 20,
+                       advice);
     else /* with a bad byte, the file may not be a profile at all */
         dp_print_error(verb, "%s: %s%s", dp_query_file_name(file),
                        strncmp(error->line, "byte ", 5) ? "" : "no pprof profile, or a broken one: ", error->line);
