@@ -120,7 +120,10 @@ static int add_profile(struct reader *r, const struct dp_json *json)
     if (!p)
         return -ENOMEM;
     *p = (struct profile){.json = json, .name = text_of(r, r->ops->member(json, "name")), .scale = 1};
-    struct text unit_name = text_of(r, r->ops->member(json, "unit"));
+    const struct dp_json *unit_json = r->ops->member(json, "unit");
+    struct text unit_name = text_of(r, unit_json);
+    if (unit_json && !r->ops->string(unit_json, &unit_name.n_bytes))
+        return dp_decode_fail(r->error, "profile %zu: the unit is no text", number);
     while (unit < N_UNITS && unit_name.n_bytes && !is_text(unit_name, units[unit].name))
         unit++;
     if (unit == N_UNITS)
@@ -293,6 +296,8 @@ static uint64_t location_of(struct reader *r, uint32_t number)
         return *id;
     const struct dp_json *json = r->ops->element(r->frames, number);
     struct text name = text_of(r, r->ops->member(json, "name")), file = text_of(r, r->ops->member(json, "file"));
+    if (!name.n_bytes)
+        name = (struct text){"[no name]", 9};
     struct dp_formats_frame frame = {.name = name.at,
                                      .file = file.at,
                                      .n_name = name.n_bytes,
