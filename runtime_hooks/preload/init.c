@@ -8,6 +8,7 @@
  */
 #include "hook.h"
 #include "inside.h"
+#include "lookup.h"
 
 #include <link.h>
 #include <stdlib.h>
@@ -125,8 +126,8 @@ static void tell_sizes(unsigned allocator)
     if (allocator & DELTAPROF_GIVES_PAGES)
         deltaprof_size_classes(libc_size);
     for (size_t i = 0; dp_allocator.end && i < sizeof names / sizeof *names; i++) {
-        void *size_of = dp_real_look_up(names[i]);
-        if (dp_within(&dp_allocator, (uintptr_t)size_of))
+        void *size_of = dp_lookup_within(names[i], dp_allocator.start, dp_allocator.end);
+        if (size_of)
             deltaprof_size_classes((size_t(*)(size_t, int))size_of);
     }
 }

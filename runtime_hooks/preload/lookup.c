@@ -205,3 +205,35 @@ void dp_lookup_libc(const char *text, size_t n, void **found)
         if (!names[i].is_elsewhere)
             found[i] = function_of(map, &libc, &names[i]);
 }
+
+struct wanted {
+    uintptr_t start, end;
+    struct name name;
+    void *found;
+};
+
+static int look_in(struct dl_phdr_info *info, size_t n_bytes, void *ctx)
+{
+    struct wanted *wanted = ctx;
+    struct link_map map = {.l_addr = info->dlpi_addr};
+    struct object object;
+    (void)n_bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            map.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (!map.l_ld || !read_object(&map, &object))
+        return 0;
+    for (uint32_t i = first_of(&object, &wanted->name); i; i = after(&object, &wanted->name, i)) {
+        uintptr_t at = info->dlpi_addr + object.symbols[i].st_value;
+        if (is_plain(&object.symbols[i]) && at >= wanted->start && at < wanted->end)
+            wanted->found = (void *)at;
+    }
+    return wanted->found != NULL;
+}
+
+void *dp_lookup_within(const char *name, uintptr_t start, uintptr_t end)
+{
+    struct wanted wanted = {start, end, {name, "", hash_of(name), false}, NULL};
+    dl_iterate_phdr(look_in, &wanted);
+    return wanted.found;
+}

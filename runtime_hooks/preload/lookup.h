@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Looks up n functions. names: for each its name, then its symbol version or "" for the default one, each ended by a
@@ -10,3 +11,10 @@
  * no memory. Context: any; it finds nothing once the process has threads.
  */
 void dp_lookup_libc(const char *names, size_t n, void **found);
+
+/*
+ * The function of that name which lies in [start, end), for names that need not be there; NULL: none. A dlsym that
+ * fails leaves an error text, which the next dlsym frees: an allocator whose free calls dlsym would never return. Takes
+ * the loader's lock, and no memory.
+ */
+void *dp_lookup_within(const char *name, uintptr_t start, uintptr_t end);

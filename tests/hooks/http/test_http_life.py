@@ -82,7 +82,7 @@ def that_an_endpoint_lives_on_without_main_and_ends_with_the_last_thread():
         with Server([victim('serve'), 'leaves'], 'heap_rate=1,' + conf, ready=None) as s:
             assert s.process.stdout.readline() == 'ready\n'  # main has left
             s.wait('/debug/pprof/delta_heap')
-            assert 'little' in {name for row in s.profile('delta_heap').samples for name in row.names}
+            wait_until(lambda: 'little' in {name for row in s.profile('delta_heap').samples for name in row.names})
             s.process.stdin.close()
             assert s.process.wait(60) == 0
 

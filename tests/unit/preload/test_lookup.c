@@ -112,6 +112,20 @@ static void data_is_unknown(void **state)
     assert_null(found[0]);
 }
 
+/* elsewhere.c has daemon, too; only the range tells which one is meant. */
+static void a_function_is_found_in_its_object_alone(void **state)
+{
+    uintptr_t other = (uintptr_t)dlsym(RTLD_DEFAULT, "daemon"),
+              libc = (uintptr_t)dlvsym(RTLD_DEFAULT, "daemon", "GLIBC_2.2.5");
+    dlerror();
+    assert_ptr_equal(dp_lookup_within("daemon", other, other + 1), other);
+    assert_null(dp_lookup_within("daemon", other + 1, other + 2));
+    if (libc && libc != other)
+        assert_ptr_equal(dp_lookup_within("daemon", libc, libc + 1), libc);
+    assert_null(dp_lookup_within("no_such_function", 0, UINTPTR_MAX));
+    assert_null(dlerror()); /* an error text would be memory that the next search frees */
+}
+
 static void *nothing(void *arg)
 {
     return arg;
@@ -135,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_name_that_another_object_defines_is_unknown),
         cmocka_unit_test(an_indirect_function_is_unknown),
         cmocka_unit_test(data_is_unknown),
+        cmocka_unit_test(a_function_is_found_in_its_object_alone),
         cmocka_unit_test(nothing_is_found_beside_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
