@@ -306,19 +306,27 @@ static void print_heading(const struct dp_cli_growth *g, const struct dp_query *
     printf("%10s  %s -> %s in all\n\n", total, before, after);
 }
 
+static void print_top_hint(const struct dp_query *v)
+{
+    fputs("What is there: deltaprof top ", stdout);
+    dp_print_argument(v->argument);
+}
+
 static void print_empty(const struct dp_cli_growth *g, const struct dp_query *v)
 {
     if (g->changes.n)
         return;
-    if (g->is_series && g->n_points < 2)
+    if (g->is_series && g->n_points < 2) {
         printf("No process has two ticks. A shorter interval makes more:\n"
-               "deltaprof run -o interval=%s -- COMMAND\n"
-               "What is there: deltaprof top %s\n",
-               dp_cli_interval(g->longest_ns), v->argument);
-    else if (dp_query_filters(v))
+               "deltaprof run -o interval=%s -- COMMAND\n",
+               dp_cli_interval(g->longest_ns));
+        print_top_hint(v);
+    } else if (dp_query_filters(v)) {
         puts("No stack changed of those that --label, --focus, --ignore or --hide leave.");
-    else
-        printf("No stack changed. What is there: deltaprof top %s\n", v->argument);
+    } else {
+        fputs("No stack changed. ", stdout);
+        print_top_hint(v);
+    }
 }
 
 /* ---- the verb --------------------------------------------------------------------------------------------------- */

@@ -91,6 +91,12 @@ static void print_processes(const struct dp_query *v)
         printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
 }
 
+static void print_peak_hint(const struct dp_query *v)
+{
+    printf("When the most memory was in use: deltaprof %s --at peak ", v->verb);
+    dp_print_argument(v->argument);
+}
+
 static void print_line(const char *head, const char *text)
 {
     fputs(head, stdout);
@@ -111,7 +117,7 @@ void dp_cli_heading(const struct dp_query *v)
         printf(", summed over %zu files", v->paths.n);
     putchar('\n');
     if (dp_merge_is_state(&v->merge, v->type) && is_past_peak(v))
-        printf("When the most memory was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
+        print_peak_hint(v);
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
     for (size_t i = 0; i < v->n_labels; i++)
@@ -165,9 +171,10 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
         fputs("nothing is in use in the newest file", stdout);
     else
         fputs("no sample has any of this type", stdout);
-    printf(".\nThere is %s: deltaprof %s --type %s %s\n", other, v->verb, other, v->argument);
+    printf(".\nThere is %s: deltaprof %s --type %s ", other, v->verb, other);
+    dp_print_argument(v->argument);
     if (is_state && v->paths.n > 1 && !is_past_peak(v))
-        printf("When the most memory was in use: deltaprof %s --at peak %s\n", v->verb, v->argument);
+        print_peak_hint(v);
 }
 
 void dp_cli_heading_losses(const struct dp_query *v)

@@ -183,11 +183,13 @@ static void print_heading(const struct dp_cli_leaks *r)
     }
     printf(", %zu file%s%s%s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s", longest_ns ? ", " : "",
            longest_ns ? duration : "");
-    if (most < DP_QUERY_TICKS_NEEDED)
+    if (most < DP_QUERY_TICKS_NEEDED) {
         printf("Too few ticks to see growth: %zu, of %d needed. A shorter interval makes more:\n"
                "deltaprof run -o interval=%s -- COMMAND\n"
-               "When the most memory was in use: deltaprof top --at peak %s\n",
-               most, DP_QUERY_TICKS_NEEDED, dp_cli_interval(longest_ns), r->view.argument);
+               "When the most memory was in use: deltaprof top --at peak ",
+               most, DP_QUERY_TICKS_NEEDED, dp_cli_interval(longest_ns));
+        dp_print_argument(r->view.argument);
+    }
 }
 
 int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)

@@ -133,3 +133,22 @@ size_t dp_print_columns(void)
     setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 in any locale; if this fails, each character is one column */
     return isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
 }
+
+void dp_print_argument(const char *argument)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
+    bool is_plain = *argument && !argument[strspn(argument, plain)];
+    if (!is_plain)
+        putchar('\'');
+    while (*argument) {
+        size_t size = character(argument);
+        if (*argument == '\'')
+            fputs("'\\''", stdout);
+        else if (size)
+            fwrite(argument, 1, size, stdout);
+        else
+            putchar('?');
+        argument += size ?: 1;
+    }
+    puts(is_plain ? "" : "'");
+}

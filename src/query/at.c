@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { LAST_NS = 999999999 }; /* from the start of a second to its end */
+
 /* One file. */
 struct moment {
     size_t path; /* in v->paths */
@@ -189,9 +191,10 @@ static int64_t wanted_time(const struct moments *ms, const char *text)
 }
 
 /*
- * Marks for each process its newest file at time_ns; of two, the one with the higher SEQ, because clocks may go back.
+ * Marks for each process its newest file at time_ns, unless the process had ended before since_ns. Of two files, the
+ * one with the higher SEQ is the newer, because clocks may go back.
  */
-static void choose_until(const struct moments *ms, int64_t time_ns, size_t *chosen)
+static void choose_until(const struct moments *ms, int64_t since_ns, int64_t time_ns, size_t *chosen)
 {
     for (size_t i = 0; i < ms->n; i++) {
         size_t *its = &chosen[ms->at[i].process];
@@ -199,7 +202,7 @@ static void choose_until(const struct moments *ms, int64_t time_ns, size_t *chos
             *its = i + 1;
     }
     for (uint32_t p = 0; p < ms->n_processes && time_ns < INT64_MAX; p++)
-        if (chosen[p] && ms->at[chosen[p] - 1].ended && ms->at[chosen[p] - 1].time_ns < time_ns)
+        if (chosen[p] && ms->at[chosen[p] - 1].ended && ms->at[chosen[p] - 1].time_ns < since_ns)
             chosen[p] = 0;
 }
 
@@ -256,7 +259,7 @@ int dp_query_at_choose(struct dp_query *v)
         if (v->at == DP_QUERY_AT_EXIT)
             choose_ended(&ms, chosen);
         else
-            choose_until(&ms, time_ns, chosen);
+            choose_until(&ms, v->at == DP_QUERY_AT_TIME ? time_ns - LAST_NS : time_ns, time_ns, chosen);
         status = leave_chosen(v, &ms, chosen, time_ns);
     } else if (!status || !ms.at) {
         dp_print_error(v->verb, "out of memory");

@@ -228,8 +228,12 @@ int dp_query_paths_choose(struct dp_query_paths *p, const char *verb, const char
         char there[MAX_KINDS * KIND_BYTES] = "";
         for (size_t i = 0; i < kinds.n; i++)
             snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds.names[i]);
-        dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
-                       *there ? there : "none of a known kind");
+        struct stat st;
+        if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
+            dp_print_error(verb, "%s: %s", p->at[0], strerror(errno));
+        else
+            dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
+                           *there ? there : "none of a known kind");
         return DP_EXIT_FAILED;
     }
     if (kinds.n < 2)

@@ -163,11 +163,26 @@ class TopFiles(TopCase):
         self.assertIn('the first is later', self.error)
         one('a.1.0004.heap.pb.gz', 20, 4, comment='#ended')
         one('b.2.0003.heap.pb.gz', 20, 4, comment='#ended')
-        for when in '2001-09-10 01:00', '9999-12-31 23:59:59':
+        self.assertEqual(self.names('--at', '01:46:44', self.dir.name), {'f': ('40B', '40B')})  # the second of the ends
+        for when in '01:46:45', '2001-09-10 01:00', '9999-12-31 23:59:59':
             self.run_it('top', '--at', when, self.dir.name, status=1)
             self.assertIn('all had ended', self.error)
         for when in 'noon', '2001-02-30 10:00', '2001-09-31 10:00':
             self.run_it('top', '--at', when, self.dir.name, status=2)
+
+    def test_a_file_that_is_not_there_has_no_kind(self):
+        self.run_it('top', '--kind', 'block', self.dir.name + '/nothing', status=1)
+        self.assertEqual(self.error, 'deltaprof top: %s/nothing: No such file or directory\n' % self.dir.name)
+
+    def test_commands_to_copy_have_their_path_in_quotes(self):
+        for name, shown in {'plain.d': 'plain.d', 'two words': "'two words'", "it's": "'it'\\''s'",
+                            'x\x1b[31m\u202ey': "'x?[31m???y'"}.items():
+            os.mkdir(os.path.join(self.dir.name, name))
+            self.file(name + '/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
+            directory = os.path.join(self.dir.name, name)
+            for verb in 'leaks', 'growth':
+                shown_path = os.path.join(self.dir.name, shown) if shown == name else "'" + self.dir.name + '/' + shown[1:]
+                self.assertIn(shown_path + '\n', self.run_it(verb, directory).decode())
 
 
 if __name__ == '__main__':
