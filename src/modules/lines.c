@@ -56,14 +56,25 @@ static int add_unit(struct lines *file, size_t *size, const struct unit *unit)
     return 0;
 }
 
+/* With -gsplit-dwarf, the file has a skeleton of the unit, and the functions are in a file of their own (.dwo). */
+static Dwarf_Die with_functions(Dwarf_Die cu)
+{
+    Dwarf_Die split;
+    uint8_t type;
+    if (!dwarf_cu_info(cu.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton && split.addr)
+        return split;
+    return cu;
+}
+
 static void collect(struct lines *file)
 {
     size_t size = 0;
     Dwarf_Addr bias;
     for (Dwarf_Die *cu = NULL; (cu = dwfl_module_nextcu(file->module, cu, &bias));) {
         Dwarf_Addr base, start, end;
+        Dwarf_Die functions = with_functions(*cu);
         for (ptrdiff_t at = 0; (at = dwarf_ranges(cu, at, &base, &start, &end)) > 0;) {
-            struct unit unit = {start + bias, end + bias, *cu, bias};
+            struct unit unit = {start + bias, end + bias, functions, bias};
             if (start < end && add_unit(file, &size, &unit))
                 break;
         }

@@ -168,6 +168,35 @@ static void damaged_files_are_survived(void **state)
     }
 }
 
+/* -gsplit-dwarf leaves the functions in a .dwo file beside the library. */
+static void lines_of_split_debug_information(void **state)
+{
+    char path[96];
+    struct dp_symbol_line lines[8];
+    Dl_info info;
+    int n = 0;
+    (void)state;
+    assert_int_equal(command("cd %s && echo 'int getpid(void); static inline __attribute__((always_inline)) int in(int "
+                             "*a) { return *a * getpid(); } "
+                             "int out(int *a) { return in(a) + 1; }' > split.c && "
+                             "cc -O2 -g -gsplit-dwarf -shared -fPIC split.c -o split.so",
+                             top),
+                     0);
+    snprintf(path, sizeof path, "%s/split.so", top);
+    void *library = dlopen(path, RTLD_NOW), *out = library ? dlsym(library, "out") : NULL;
+    assert_non_null(out);
+    assert_true(dladdr(out, &info));
+    void *session = dp_module_lines.open();
+    assert_int_equal(dp_module_lines.add(session, path, NULL, 0, (uintptr_t)info.dli_fbase), 0);
+    for (uintptr_t pc = (uintptr_t)out + 1; n != 2 && pc < (uintptr_t)out + 32; pc++)
+        n = dp_module_lines.lookup(session, 0, pc, lines, 8);
+    assert_int_equal(n, 2);
+    assert_string_equal(lines[0].name, "in");
+    assert_string_equal(lines[1].name, "out");
+    dp_module_lines.close(session);
+    dlclose(library);
+}
+
 static void lines_show_what_was_inlined(void **state)
 {
     struct dp_symbol_line lines[8];
@@ -340,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_file_with_another_build_id_is_refused),
         cmocka_unit_test(damaged_files_are_survived),
         cmocka_unit_test(lines_show_what_was_inlined),
+        cmocka_unit_test(lines_of_split_debug_information),
         cmocka_unit_test(a_lambda_has_the_name_of_its_function),
         cmocka_unit_test(exported_functions_have_no_version_in_their_name),
         cmocka_unit_test(functions_all_over_a_large_file_are_named),
