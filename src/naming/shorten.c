@@ -44,6 +44,18 @@ static void replace_all(char *name, const char *what, const char *shorter)
     }
 }
 
+/* Writes the <lambda(int)> of DWARF as {lambda}, also inside of template arguments, of which it is no argument. */
+static void rename_lambdas(char *name)
+{
+    for (char *at = name; (at = strstr(at, "::<lambda("));) {
+        char *end = strstr(at, ")>");
+        if (!end)
+            return;
+        memcpy(at, "::{lambda}", 10);
+        cut(at + 10, end + 2);
+    }
+}
+
 /* Takes out <...> inside of <...>. */
 static void cut_nested(char *name)
 {
@@ -138,6 +150,7 @@ void dp_naming_shorten(char *name)
         cut_return_type(name);
     cut_all(name, "__cxx11::");
     cut_all(name, "__1::");
+    rename_lambdas(name);
     cut_nested(name);
     cut_all(name, ", std::allocator");
     cut_all(name, "<std::allocator>");

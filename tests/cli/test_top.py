@@ -287,6 +287,8 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
             'std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string<std::allocator<char> >(char const*)':
                 'std::string::basic_string', 'f(int (*)(char))': 'f', '<module>': '<module>', 'main.(*T).Put': 'main.(*T).Put', '[hand-over]': '[hand-over]',
             '<alloc::vec::Vec<T,A> as core::ops::Drop>::drop': '<alloc::vec::Vec as core::ops::Drop>::drop',
+            'apply<main(int, char**)::<lambda(int)>, main(int, char**)::<lambda()> >':
+                'apply<main(int, char**)::{lambda}, main(int, char**)::{lambda}>',
             'run <lambda> (server.py)': 'run <lambda> (server.py)', 'a>>b<': 'a>>b<',
         }.items():
             with self.subTest(full):
