@@ -55,12 +55,13 @@ static int merge(struct dp_query_paths *paths, size_t limit_bytes, bool with_inh
     struct dp_merge merged = {.with_inherited = with_inherited};
     size_t n_left_out = 0;
     int status = read_all(&merged, paths, limit_bytes, dp_query_may_sift(paths));
-    if (status == DP_QUERY_BROKEN) {
+    while (status == DP_QUERY_BROKEN) {
+        size_t n_before = paths->n;
         dp_merge_fini(&merged);
         merged = (struct dp_merge){.with_inherited = with_inherited};
         status = dp_query_leave_out_broken(paths, "merge", limit_bytes, &n_left_out);
         if (!status)
-            status = read_all(&merged, paths, limit_bytes, false);
+            status = read_all(&merged, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
     }
     struct dp_cli_out out;
     if (!status && dp_merge_choose(&merged)) {

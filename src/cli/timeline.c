@@ -114,12 +114,13 @@ static int show(struct dp_query_paths *paths, enum format format, const char *pa
     struct dp_timeline timeline = {.begin_ns = 0};
     size_t n_left_out = 0;
     int status = read_all(&timeline, paths, limit_bytes, dp_query_may_sift(paths));
-    if (status == DP_QUERY_BROKEN) {
+    while (status == DP_QUERY_BROKEN) {
+        size_t n_before = paths->n;
         dp_timeline_fini(&timeline);
         timeline = (struct dp_timeline){.begin_ns = 0};
         status = dp_query_leave_out_broken(paths, "timeline", limit_bytes, &n_left_out);
         if (!status)
-            status = read_all(&timeline, paths, limit_bytes, false);
+            status = read_all(&timeline, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
     }
     if (!status && !timeline.events.n) {
         dp_print_error("timeline", "no sample has a time; profiles with times are made by deltaprof run -o events=on");

@@ -216,19 +216,23 @@ static int add_readable(struct view *v)
 {
     v->source.is_quiet = dp_query_may_sift(&v->paths);
     int status = add_all(v);
+    while (status == DP_QUERY_BROKEN) {
+        size_t n_before = v->paths.n;
+        dp_query_pack_fini(&v->pack);
+        v->pack = (struct dp_query_pack){.ticks = {0}};
+        free(v->names);
+        free(v->loose);
+        v->names = NULL, v->loose = NULL;
+        v->n_names = v->n_loose = 0;
+        v->many_directories = false;
+        *v->program = '\0';
+        status = dp_query_leave_out_broken(&v->paths, "view", v->limit_bytes, &v->n_left_out);
+        v->source.is_quiet = v->paths.n < n_before && dp_query_may_sift(&v->paths);
+        if (!status)
+            status = add_all(v);
+    }
     v->source.is_quiet = false;
-    if (status != DP_QUERY_BROKEN)
-        return status;
-    dp_query_pack_fini(&v->pack);
-    v->pack = (struct dp_query_pack){.ticks = {0}};
-    free(v->names);
-    free(v->loose);
-    v->names = NULL, v->loose = NULL;
-    v->n_names = v->n_loose = 0;
-    v->many_directories = false;
-    *v->program = '\0';
-    status = dp_query_leave_out_broken(&v->paths, "view", v->limit_bytes, &v->n_left_out);
-    return status ? status : add_all(v);
+    return status;
 }
 
 /* ---- the page --------------------------------------------------------------------------------------------------- */

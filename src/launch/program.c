@@ -46,8 +46,9 @@ static int find(const char *command, char path[PATH_MAX], char *why, size_t n_wh
         if (is_executable_file(path))
             return 0;
         if (stat(path, &st)) {
-            snprintf(why, n_why, "%s: %s", command, strerror(errno));
-            return errno == EACCES ? DP_LAUNCH_REFUSED : DP_LAUNCH_ABSENT;
+            int err = errno;
+            snprintf(why, n_why, "%s: %s", command, strerror(err));
+            return err == ENOENT ? DP_LAUNCH_ABSENT : DP_LAUNCH_REFUSED;
         }
         return refuse(why, n_why, S_ISDIR(st.st_mode) ? "%s is a directory" : "%s is not executable", command);
     }

@@ -41,8 +41,9 @@ void dp_query_source_fini(struct dp_query_source *);
 int dp_query_refuse(const char *verb, const char *file, int result, const struct dp_decode_error *);
 
 /*
- * Leaves out the files that cannot be read: each is named in one line. Their number is added to *n_left_out. 0, or
- * DP_EXIT_FAILED: none is left, or there is no memory.
+ * Leaves out the files that cannot be read: each is named in one line. Their number is added to *n_left_out. A file
+ * that a directory had is not named if it was deleted since: a process keeps only its newest ones. 0, or
+ * DP_EXIT_FAILED: none is left, or there is no memory. If paths->n changed, files may be left out again.
  */
 struct dp_query_paths;
 /* Whether files may be left out: there are several, and none is standard input, which cannot be read again. */

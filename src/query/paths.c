@@ -170,6 +170,8 @@ static int leave_out_repeated(struct dp_query_paths *p)
 int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **paths, size_t n)
 {
     int status = 0;
+    p->given = paths;
+    p->n_given = n;
     for (size_t i = 0; i < n && !status; i++)
         status = dp_query_paths_add(p, verb, paths[i]);
     return !status && n > 1 && leave_out_repeated(p) ? out_of_memory(verb) : status;

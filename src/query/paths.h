@@ -8,6 +8,8 @@
 struct dp_query_paths {
     char **at; /* malloc'ed, each of them too */
     size_t n, cap;
+    char **given; /* the arguments of the command line, the caller's */
+    size_t n_given;
     char others[64]; /* kinds of profile that choose left out, for people: "block, mutex"; "" none */
 };
 

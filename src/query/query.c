@@ -316,7 +316,6 @@ static int read_chosen(struct dp_query *v)
 int dp_query_restart(struct dp_query *v)
 {
     bool with_inherited = v->merge.with_inherited;
-    v->is_sifted = true;
     dp_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
@@ -325,7 +324,10 @@ int dp_query_restart(struct dp_query *v)
     v->merge = (struct dp_merge){.with_inherited = with_inherited};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
-    return dp_query_leave_out_broken(&v->paths, v->verb, v->limit_bytes, &v->n_left_out);
+    size_t n_before = v->paths.n;
+    int status = dp_query_leave_out_broken(&v->paths, v->verb, v->limit_bytes, &v->n_left_out);
+    v->is_sifted = v->paths.n == n_before;
+    return status;
 }
 
 int dp_query_read(struct dp_query *v, char **paths, size_t n)
@@ -336,7 +338,7 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, v->type_name ? v->type_name : v->preferred);
     if (!status)
         status = read_chosen(v);
-    if (status == DP_QUERY_BROKEN) {
+    while (status == DP_QUERY_BROKEN) {
         status = dp_query_restart(v);
         if (!status)
             status = read_chosen(v);

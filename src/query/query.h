@@ -35,7 +35,7 @@ struct dp_query {
 
     /* After dp_query_read. */
     struct dp_query_paths paths;
-    bool is_sifted;    /* broken files have been left out */
+    bool is_sifted;    /* no more files can be left out */
     size_t n_left_out; /* those */
     struct dp_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */

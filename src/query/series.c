@@ -328,13 +328,15 @@ int dp_query_series_read(struct dp_query_series *s)
 {
     struct dp_query *v = s->view;
     int status = read_processes(s);
-    if (status != DP_QUERY_BROKEN)
-        return status;
-    struct dp_query_series again = {.view = v, .from_own = s->from_own};
-    dp_query_series_fini(s);
-    *s = again;
-    status = dp_query_restart(v);
-    return status ? status : read_processes(s);
+    while (status == DP_QUERY_BROKEN) {
+        struct dp_query_series again = {.view = v, .from_own = s->from_own};
+        dp_query_series_fini(s);
+        *s = again;
+        status = dp_query_restart(v);
+        if (!status)
+            status = read_processes(s);
+    }
+    return status;
 }
 
 void dp_query_series_fini(struct dp_query_series *s)

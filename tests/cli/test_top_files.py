@@ -5,9 +5,11 @@
 """
 import gzip
 import os
+import shutil
+import subprocess
 import unittest
 
-from by_hand import TopCase
+from by_hand import DELTAPROF, TopCase
 from random_profile import MUTEX
 
 
@@ -27,6 +29,29 @@ class TopFiles(TopCase):
         for paths in (path, path), (directory, path), (directory, directory + '/.'), (link, path):
             for type_name, value in ('alloc_space', '10B'), ('inuse_space', '4B'):
                 self.assertEqual(self.names('--type', type_name, *paths), {'f': (value, value)}, paths)
+
+    def without(self, path, *arguments):
+        """Runs deltaprof; what it lists is there, but path is gone when it is opened. Its status and errors."""
+        gone = 'inject=openat,access,faccessat,faccessat2:error=ENOENT'
+        done = subprocess.run(['strace', '-o', '/dev/null', '-P', path, '-e', gone, DELTAPROF, *arguments], timeout=60,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        return done.returncode, ''.join(line for line in done.stderr.splitlines(True) if not line.startswith('strace: '))
+
+    @unittest.skipUnless(shutil.which('strace'), 'strace is not installed')
+    def test_a_file_that_is_deleted_during_the_read_is_no_error(self):
+        """A process deletes its old files while they are read."""
+        paths = self.process(7, 10, 20, 30, ended=False)
+        directory = os.path.dirname(paths[0])
+        for path in paths[:2]:
+            for verb in ('top',), ('tree',), ('leaks',), ('growth',), ('merge', '-o', '/dev/null'), ('view', '-o', '/dev/null'):
+                status, errors = self.without(path, *verb, directory)
+                self.assertEqual((status, 'No such' in errors), (0, False), (verb, errors))
+        missing = 'deltaprof top: %s: No such file or directory\n' % paths[0]
+        self.assertEqual(self.without(paths[0], 'top', *paths),  # named, not found in a directory
+                         (1, missing + 'deltaprof top: 1 file is left out, see above\n'))
+        for path in paths[1:]:
+            os.unlink(path)
+        self.assertEqual(self.without(paths[0], 'top', directory)[0], 1)
 
     def test_builds_without_a_build_id_keep_their_names_at_one_place(self):
         alpha = self.file('server.7.0001.heap.pb.gz', [(['alpha', 'main'], [1, 10, 1, 10])])
