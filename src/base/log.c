@@ -33,12 +33,13 @@
 enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* system calls that older headers do not name */
 enum where { TO_STDERR, TO_NONE, TO_FILE };
 
+/* A thread may log while another one starts the profiler again. Mixed fields cost a line at most. */
 static struct {
-    enum where where;
-    bool info, seccomp;
-    bool has_stderr, at_end;
-    dev_t dev, rdev;
-    ino_t ino;
+    _Atomic enum where where;
+    _Atomic bool info, has_stderr;
+    _Atomic dev_t dev, rdev;
+    _Atomic ino_t ino;
+    bool seccomp, at_end;
     char terminal[64];
     void (*fn)(void *ctx, const char *line);
     void *ctx;
@@ -51,7 +52,8 @@ static __thread bool own_table;
 static bool same_file(int fd)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && st.st_dev == the_log.dev && st.st_ino == the_log.ino && st.st_rdev == the_log.rdev;
+    return fstat(fd, &st) == 0 && st.st_dev == dp_load_relaxed(&the_log.dev) &&
+           st.st_ino == dp_load_relaxed(&the_log.ino) && st.st_rdev == dp_load_relaxed(&the_log.rdev);
 }
 
 /* open_terminal compares the file that has this name. So a name may be made from the numbers of the device, where the
@@ -71,16 +73,18 @@ static void name_terminal(dev_t device)
 void dp_log_init(const char *where)
 {
     int saved = errno;
-    struct stat st;
-    the_log.info = strcmp(where, "info") == 0;
-    the_log.where = strcmp(where, "none") == 0 ? TO_NONE : strchr(where, '/') ? TO_FILE : TO_STDERR;
-    if (the_log.where == TO_FILE)
+    struct stat st = {0};
+    bool is_path = strchr(where, '/');
+    if (is_path && strncmp(log_path, where, sizeof log_path - 1))
         dp_text_format(log_path, sizeof log_path, "%s", where);
-    the_log.has_stderr = fstat(STDERR_FILENO, &st) == 0;
-    the_log.dev = st.st_dev;
-    the_log.ino = st.st_ino;
-    the_log.rdev = st.st_rdev;
-    if (the_log.has_stderr && S_ISCHR(st.st_mode))
+    dp_store_relaxed(&the_log.info, strcmp(where, "info") == 0);
+    dp_store_relaxed(&the_log.where, strcmp(where, "none") == 0 ? TO_NONE : is_path ? TO_FILE : TO_STDERR);
+    bool has_stderr = fstat(STDERR_FILENO, &st) == 0, is_other = !same_file(STDERR_FILENO);
+    dp_store_relaxed(&the_log.has_stderr, has_stderr);
+    dp_store_relaxed(&the_log.dev, st.st_dev);
+    dp_store_relaxed(&the_log.ino, st.st_ino);
+    dp_store_relaxed(&the_log.rdev, st.st_rdev);
+    if (has_stderr && is_other && S_ISCHR(st.st_mode))
         name_terminal(st.st_rdev);
     errno = saved;
 }
@@ -101,7 +105,7 @@ void dp_log_bypass(bool on)
 
 bool dp_log_wants_info(void)
 {
-    return the_log.info;
+    return dp_load_relaxed(&the_log.info);
 }
 
 /* Opens the terminal that fd 2 was, if the process is ending and fd 2 is closed; else -1. */
@@ -121,7 +125,8 @@ bool dp_log_end(void)
     int saved = errno;
     the_log.at_end = true;
     int opened = open_terminal(), fd = opened >= 0 ? opened : STDERR_FILENO;
-    bool yes = the_log.where == TO_STDERR && the_log.has_stderr && same_file(fd) && isatty(fd);
+    bool yes = dp_load_relaxed(&the_log.where) == TO_STDERR && dp_load_relaxed(&the_log.has_stderr) && same_file(fd) &&
+               isatty(fd);
     if (opened >= 0)
         close(opened);
     errno = saved;
@@ -184,7 +189,8 @@ static bool has_callback(void)
 
 int dp_log_own_table(void)
 {
-    if (has_callback() || (the_log.where == TO_STDERR && the_log.has_stderr && !can_borrow()))
+    if (has_callback() ||
+        (dp_load_relaxed(&the_log.where) == TO_STDERR && dp_load_relaxed(&the_log.has_stderr) && !can_borrow()))
         return -EPERM;
     own_table = true;
     return 0;
@@ -192,7 +198,7 @@ int dp_log_own_table(void)
 
 static void write_stderr(const char *line, size_t n_bytes)
 {
-    if (!the_log.has_stderr)
+    if (!dp_load_relaxed(&the_log.has_stderr))
         return;
     int opened = own_table ? borrow_stderr() : open_terminal(), fd = opened < 0 && !own_table ? STDERR_FILENO : opened;
     struct pollfd ready = {fd, POLLOUT, 0};
@@ -227,14 +233,14 @@ void dp_log_line(char *text, size_t n)
     }
     text[n++] = '\n';
     if (the_log.seccomp) {
-        (void)!(the_log.where == TO_STDERR && write(STDERR_FILENO, text, n));
+        (void)!(dp_load_relaxed(&the_log.where) == TO_STDERR && write(STDERR_FILENO, text, n));
         return;
     }
     sigset_t before;
     dp_quiet_begin(&before);
-    if (the_log.where == TO_FILE)
+    if (dp_load_relaxed(&the_log.where) == TO_FILE)
         write_file(text, n);
-    else if (the_log.where == TO_STDERR)
+    else if (dp_load_relaxed(&the_log.where) == TO_STDERR)
         write_stderr(text, n);
     dp_quiet_end(&before);
 }
@@ -242,7 +248,7 @@ void dp_log_line(char *text, size_t n)
 /* A thread that uses the relay has its own table, where a log file may be opened. */
 static void say(char *text, size_t n)
 {
-    if (dp_relay_is_used() && (the_log.where != TO_FILE || has_callback()))
+    if (dp_relay_is_used() && (dp_load_relaxed(&the_log.where) != TO_FILE || has_callback()))
         dp_relay_line(text, n);
     else
         dp_log_line(text, n);
@@ -260,7 +266,7 @@ static void vsay(int error_m, const char *format, va_list args)
 
 void dp_log(enum dp_log_level level, const char *format, ...)
 {
-    if (level == DP_LOG_INFO && !the_log.info)
+    if (level == DP_LOG_INFO && !dp_load_relaxed(&the_log.info))
         return;
     va_list args;
     va_start(args, format);
