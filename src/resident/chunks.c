@@ -18,22 +18,23 @@ static size_t length_at(int mem, uintptr_t start, uintptr_t end)
 }
 
 uintptr_t dp_chunks_next(int mem, const struct dp_pages *pages, const struct dp_vma *vma, uintptr_t from,
-                         size_t *n_bytes, size_t *misses)
+                         size_t *n_bytes, struct dp_chunks_limits *limits)
 {
     uint64_t words[DP_PAGES_PIECE];
     for (uintptr_t at = from; at + DP_CHUNKS_LEAST <= vma->end;) {
         size_t n_left = (vma->end - at) >> DP_PAGES_BITS, wanted = n_left < DP_PAGES_PIECE ? n_left : DP_PAGES_PIECE;
-        size_t got = dp_pages_words(pages, words, at, wanted);
+        size_t got = wanted <= limits->pages ? dp_pages_words(pages, words, at, wanted) : 0;
         if (!got)
             return 0;
+        limits->pages -= got;
         for (size_t i = 0; i < got; i++, at += DP_PAGES_BYTES) {
             if (!(words[i] & DP_PAGES_PRESENT))
                 continue;
-            if (!*misses)
+            if (!limits->misses)
                 return 0;
             if ((*n_bytes = length_at(mem, at, vma->end)))
                 return at;
-            --*misses;
+            limits->misses--;
         }
     }
     return 0;

@@ -28,8 +28,11 @@
 #include <unistd.h>
 
 #define LARGE_BYTES ((uint64_t)128 << 10)
-#define MISSES      ((size_t)8192) /* pages that are no block's first, in all and in a mapping */
+/* Pages that are no block's first, and pages that are looked at: in all and in a mapping. */
+#define MISSES      ((size_t)8192)
 #define MISSES_EACH ((size_t)64)
+#define LOOKS       ((size_t)1 << 17)
+#define LOOKS_EACH  ((size_t)1 << 14)
 #define LARGE_PAGES ((size_t)1 << 16) /* pages of large blocks that are looked at, in all */
 
 struct division {
@@ -244,20 +247,24 @@ static void take_mapped(struct division *d)
 /* Large blocks that glibc's malloc mapped alone: their bytes are taken from the mappings of the kernel. */
 static void take_chunks(struct division *d)
 {
-    size_t n_left = MISSES;
+    struct dp_chunks_limits left = {MISSES, LOOKS};
     int mem = d->pages.pagemap < 0 ? -1 : dp_process_open("mem");
     for (size_t i = 0; i < d->vmas.n && mem >= 0; i++) {
         struct dp_vma *vma = &d->vmas.at[i];
-        size_t n_bytes, misses = n_left < MISSES_EACH ? n_left : MISSES_EACH, given = misses;
+        const struct dp_chunks_limits given = {left.misses < MISSES_EACH ? left.misses : MISSES_EACH,
+                                               left.pages < LOOKS_EACH ? left.pages : LOOKS_EACH};
+        struct dp_chunks_limits limits = given;
+        size_t n_bytes;
         if (vma->kind != DP_VMA_MAPPED || !vma->is_writable || vma->anonymous_bytes < (int64_t)DP_PAGES_BYTES)
             continue;
-        for (uintptr_t at = vma->start; (at = dp_chunks_next(mem, &d->pages, vma, at, &n_bytes, &misses));
+        for (uintptr_t at = vma->start; (at = dp_chunks_next(mem, &d->pages, vma, at, &n_bytes, &limits));
              at += n_bytes) {
             int64_t bytes = smaller(dp_pages_estimate(&d->pages, at, at + n_bytes), vma->anonymous_bytes);
             vma->anonymous_bytes -= bytes;
             d->chunk_bytes += bytes;
         }
-        n_left -= given - misses;
+        left.misses -= given.misses - limits.misses;
+        left.pages -= given.pages - limits.pages;
     }
     if (mem >= 0)
         close(mem);
