@@ -4,7 +4,7 @@
 //! its input.
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ffi::{c_char, c_int, c_void};
+use std::os::raw::{c_char, c_int, c_void}; // also in older compilers
 use std::io::Read;
 
 extern "C" {
