@@ -22,6 +22,7 @@
 #include "store/events.h"
 #include "record/gate.h"
 #include "record/labels.h"
+#include "record/open_sample.h"
 #include "record/page.h"
 #include "store/lifetime.h"
 #include "record/peak.h"

@@ -3,14 +3,15 @@
 #include "record/page.h"
 
 #include "record/gate.h"
+#include "record/open_sample.h"
 
 #include <deltaprof/interpose.h>
 
 /*
- * Whether blocks at page boundaries pay for this thread. Each takes time of the allocator and leaves a gap, which
- * splits its free blocks: where one of 40 blocks of some kB lay so, a program took twice its time. They pay only if
- * there are many allocations between two samples, whose frees need not ask the filter. The mean of the weights is their
- * number; each new weight moves it a bit.
+ * Whether blocks at page boundaries pay for this thread. They spare the other blocks' frees a look at the filter. But
+ * each takes time of the allocator and leaves a gap between its free blocks: a program in which one of 40 blocks of
+ * some kB lay so took twice its time. So they pay only if a thread makes many allocations from one sample to the next.
+ * A sample's weight is an estimate of that number; the mean of the weights decides, and each new one moves it a bit.
  */
 static bool pages_pay(struct dp_thread *self, uint32_t weight)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/page.h - samples of a runtime's heap whose blocks come from the C heap, at a page boundary.
+ * record/page.h - which samples lie at a page boundary. An allocator of a runtime, such as Python's, passes its samples
+ * on to the C heap, which places them there.
  *
  *     NONE    --- the runtime's sample asks -----------> ASKED
  *     ASKED   --- an event of the C heap inside it ----> TAKEN
@@ -12,25 +13,7 @@
  */
 #pragma once
 
-#include "store/live_blocks.h"
 #include "store/thread.h"
-
-#include <deltaprof/heap.h>
-
-/* The content of deltaprof_sample between begin and end. */
-struct __attribute__((may_alias)) sample {
-    int64_t rest; /* the countdown after this event; below 1: draw a new distance */
-    uint64_t bytes;
-    uint32_t weight; /* 0: not a sample */
-    bool claimed;
-    bool muted; /* the thread was guarded; weight is 0, and bytes what was asked for */
-    uint8_t heap;
-    uint8_t n_left_out; /* frames at the leaf end */
-    uint32_t slot;
-    uintptr_t old; /* key of the claimed entry */
-    struct dp_live_block entry;
-};
-_Static_assert(sizeof(struct sample) <= sizeof(struct deltaprof_sample), "the public struct reserves it");
 
 /* The C heap's event inside a sample that asked has ended. Context: hook. */
 static inline void dp_page_given(const void *ptr)
