@@ -82,6 +82,17 @@ class Case(unittest.TestCase):
         return [os.path.join(self.dir.name, f) for f in sorted(os.listdir(self.dir.name))]
 
 
+class ConvertCase(Case):
+    def convert(self, path, name, *more, **keys):
+        out = os.path.join(self.dir.name, name)
+        self.run_it('convert', path, '-o', out, *more, **keys)
+        return out
+
+    def bytes_of(self, path):
+        with open(path, 'rb') as f:
+            return f.read()
+
+
 class TopCase(Case):
     def top(self, *arguments, data=b''):
         """Rows of the table: [(flat, flat%, sum%, cum, cum%, name)]; the lines before it are in self.head."""

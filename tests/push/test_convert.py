@@ -17,7 +17,7 @@ CORPUS = sys.argv.pop()
 import otlp
 import profile_pb2
 import reader
-from by_hand import DELTAPROF, Case
+from by_hand import DELTAPROF, ConvertCase
 from random_profile import HEAP, Model, chunk, meaning, number, parse
 
 ROWS = [(['leaf', ('inlined', 'caller'), 'main'], [1, 10, 2, 20], {'lock': 'mutex', 'bytes': 7}),
@@ -46,16 +46,7 @@ def without_shared_units(rows):
     return out
 
 
-class Convert(Case):
-    def convert(self, path, name, *more, **keys):
-        out = os.path.join(self.dir.name, name)
-        self.run_it('convert', path, '-o', out, *more, **keys)
-        return out
-
-    def bytes_of(self, path):
-        with open(path, 'rb') as f:
-            return f.read()
-
+class Convert(ConvertCase):
     def test_otlp_has_the_sums_of_pprof_by_stack_and_label(self):
         path = self.file('in.pb.gz', ROWS, duration_ns=15 * 10**9, default='inuse_space', comment='lost 3')
         message = otlp.load(self.bytes_of(self.convert(path, 'out.otlp')))

@@ -17,7 +17,7 @@ import unittest
 import otlp
 import profile_pb2
 import reader
-from by_hand import DELTAPROF, Case
+from by_hand import DELTAPROF, ConvertCase
 from random_profile import number
 
 SCHEMA = 'https://www.speedscope.app/file-format-schema.json'
@@ -69,16 +69,7 @@ def rows(data, format):
     return kinds, {('[no stack]',) if not names else names: +values for names, values in out.items() if +values}
 
 
-class Speedscope(Case):
-    def convert(self, path, name, *more, **keys):
-        out = os.path.join(self.dir.name, name)
-        self.run_it('convert', path, '-o', out, *more, **keys)
-        return out
-
-    def bytes_of(self, path):
-        with open(path, 'rb') as f:
-            return f.read()
-
+class Speedscope(ConvertCase):
     def read(self, data):
         """The profile that a speedscope file becomes."""
         return reader.load(self.convert(self.file('in.json', data), 'out.pb.gz'))
