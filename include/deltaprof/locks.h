@@ -62,10 +62,10 @@ struct deltaprof_wait {
 };
 
 /*
- * The calling thread could not lock, and is going to wait. lock: the same address that the holder will pass. NULL, or a
- * kind with SHARED: another process may unlock it, so the wait is counted for [unknown holder]; with SHARED, reports of
- * waits under way read from the lock who holds it. site: where the waiter's stack begins; NULL: at the function that
- * calls this. The stack is captured now, so that a wait that goes on is seen.
+ * The calling thread could not lock, and is going to wait. lock: the address that the holder will pass. If another
+ * process may unlock it, pass NULL or a kind with SHARED: the wait is then counted for [unknown holder]. With SHARED
+ * the log and /debug/pprof/waits still name the holder, whose id stands in the lock. site: where the waiter's stack
+ * begins; NULL: at the function that calls this. The stack is captured now, so that a wait that goes on is seen.
  */
 DELTAPROF_API void deltaprof_lock_wait_begin(struct deltaprof_wait *wait, const void *lock,
                                              enum deltaprof_lock_kind kind, const struct deltaprof_site *site);

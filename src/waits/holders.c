@@ -2,8 +2,8 @@
 /*
  * waits/holders.c - finds the holder of a lock, and circles of threads.
  *
- * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock, and of a rwlock the number
- * of its readers. Nobody keeps which threads these are. The lock's memory may be unmapped when it is read, so the
+ * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock. Of a rwlock's readers it
+ * keeps only the number: which threads they are is not known. The lock's memory may be unmapped when it is read, so the
  * kernel copies its words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared
  * lock may be a thread of another process. Its id means another thread if that process has another namespace of process
  * ids.

@@ -52,9 +52,10 @@ size_t dp_waits_circle(const struct dp_waits *, const struct dp_waiting *first, 
                        size_t n);
 
 /*
- * Finds the threads with which a wait for readers would be a deadlock if they were among these readers: they wait,
- * perhaps behind others, for a lock of the waiting thread, or for a lock whose readers are not known either. The
- * waiting thread itself is not one of them. Returns their number, of which at most n are stored.
+ * A thread waits for the readers of a rwlock, and these are not known. Finds the suspects: threads that would make this
+ * wait a deadlock if they were readers of that lock. A suspect waits for a lock of the waiting thread, or for a thread
+ * that does, or for a lock whose readers are not known either. The waiting thread itself is no suspect. Returns their
+ * number, of which at most n are stored.
  */
 size_t dp_waits_suspects(const struct dp_waits *, const struct dp_waiting *for_readers,
                          const struct dp_waiting **suspects, size_t n);

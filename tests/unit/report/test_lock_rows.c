@@ -40,7 +40,7 @@ static struct dp_consumer *new_mutex_consumer(void)
     return c;
 }
 
-/* A futex whose functions are known to be a mutex's is shown as a mutex: its waits without a holder, too. */
+/* Some functions are known to lock a mutex by a futex. Their waits are shown as a mutex's, with a holder or without. */
 static void a_mutex_and_a_futex_without_a_holder_are_one_sample(void **state)
 {
     const dp_frame_id hand_over = DP_FRAME_HAND_OVER, unknown = DP_FRAME_UNKNOWN_HOLDER;
