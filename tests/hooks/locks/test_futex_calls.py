@@ -52,13 +52,15 @@ def ranges_of(calls, library):
 
 
 def waits_seen(calls):
-    """(number, seconds) of the calls of libc's syscall that waited for a word of the program."""
+    """(number, seconds) of the calls of libc's syscall that waited for a word of the program, and the number of those that
+    found another value in it. Such a call counts as a wait only if a holder had paid for it."""
     own, [libc] = ranges_of(calls, '/libdeltaprof'), ranges_of(calls, '/libc.so.6')
     syscall = libc.start + place_of_syscall()
-    times = [s for at, name, arguments, result, s in calls
-             if name == 'futex' and 'FUTEX_WAIT' in arguments[1] and syscall <= at < syscall + 64
-             and not any(int(arguments[0], 16) in r for r in own) and (result == '0' or 'ETIMEDOUT' in result or 'EINTR' in result)]
-    return len(times), sum(times)
+    ends = [(result, s) for at, name, arguments, result, s in calls
+            if name == 'futex' and 'FUTEX_WAIT' in arguments[1] and syscall <= at < syscall + 64
+            and not any(int(arguments[0], 16) in r for r in own)]
+    times = [s for result, s in ends if result == '0' or 'ETIMEDOUT' in result or 'EINTR' in result]
+    return len(times), sum(times), sum('EAGAIN' in result for result, _ in ends)
 
 
 def counted(r):
@@ -78,7 +80,8 @@ def clocked(argv):
 
 
 def agrees(argv):
-    """strace slows each call down, so the time is compared in a second run, with the library."""
+    """strace slows each call down, so the time is compared in a run of its own, with the library. A slow call that finds
+    another value may have been paid for, so there may be more waits than strace saw; the library's run has the exact number."""
     name = os.path.basename(argv[0])
     r, n, seconds = clocked(argv)
     n_counted, in_profile = counted(r)
@@ -86,11 +89,11 @@ def agrees(argv):
     assert n > 30 and 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
     assert abs(in_profile - seconds) < 0.02 * seconds, (seconds, in_profile)
     r, calls = traced(argv)
-    n, seconds = waits_seen(calls)
+    n, seconds, n_again = waits_seen(calls)
     n_counted, in_profile = counted(r)
     print(f'{name}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {in_profile:.3f} s ({1e6 * (in_profile - seconds) / n:+.0f} us a call)')
     assert n > 30, n
-    assert 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
+    assert 0.99 * n <= n_counted <= 1.01 * n + n_again, (n, n_again, n_counted)
     assert in_profile > 0.99 * seconds, (seconds, in_profile)
 
 
