@@ -92,7 +92,7 @@ int main()
             waits_for_work();
             waits_for_others(i);
             made += makes_it_once();
-            for (int turn = 0; i == 0 && turn < 60; turn++)
+            for (int turn = 0; i == 0 && turn < 200; turn++)
                 holds_long();
             if (i == 0)
                 ended = true;
