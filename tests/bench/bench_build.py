@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a build, and other short programs, cost under `deltaprof run`: every process that ends writes its profiles, and
-names functions in large libraries. Processor time of all processes and elapsed time, with and without names."""
+names functions in large libraries. Processor time of all processes and elapsed time, with and without names. Arguments:
+words of the names of the projects to run."""
 import os
 import resource
 import shutil
@@ -37,6 +38,12 @@ int run_%d(int n)
     return sum;
 }
 '''
+MAKEFILE = '''objects = $(patsubst %.c,objects/%.o,$(wildcard *.c))
+all: $(objects)
+objects/%.o: %.c
+\t@mkdir -p objects
+\t$(CC) -c -O1 -o $@ $<
+'''
 RUST_MAIN = '''mod count;
 fn main() {
     let text: String = std::env::args().collect::<Vec<_>>().join(" ");
@@ -69,12 +76,17 @@ def projects(where):
     """{name: (command, directory, what is removed before each run)}"""
     for i in range(6):
         write(f'{where}/c/file{i}.c', C_FILE % i)
+    for i in range(100):
+        write(f'{where}/make/file{i}.c', C_FILE % i)
+    write(f'{where}/make/Makefile', MAKEFILE)
     write(f'{where}/rust/Cargo.toml', '[package]\nname = "small"\nversion = "0.1.0"\nedition = "2021"\n')
     write(f'{where}/rust/src/main.rs', RUST_MAIN)
     write(f'{where}/rust/src/count.rs', RUST_COUNT)
     all_of_them = {
         'cc of 6 files': (['cc', '-c', '-O2', '-g', *[f'file{i}.c' for i in range(6)]], where + '/c', None),
         'git log --stat': (['git', '--no-pager', 'log', '--stat', '-100'], SOURCE, None),
+        'sh of 1,000 commands': (['sh', '-c', 'for i in $(seq 1000); do /bin/true; done'], where, None),
+        'make -j2 of 100 files': (['make', '-s', '-j2'], where + '/make', where + '/make/objects'),
         'python3 -c pass': (['/usr/bin/python3', '-c', 'pass'], where, None),
     }
     if shutil.which('cargo'):
@@ -93,6 +105,8 @@ def once(command, directory, conf, out):
 with tempfile.TemporaryDirectory(prefix='deltaprof-bench-') as where:
     confs = {'without us': None, 'symbolize=none': 'symbolize=none', 'with names': 'symbolize=functions'}
     for name, (command, directory, removed) in projects(where).items():
+        if not any(word in name for word in sys.argv[1:] or ['']):
+            continue
         times = {c: [] for c in confs}
         for turn in range(ROUNDS):
             for c, conf in confs.items():
