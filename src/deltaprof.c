@@ -91,7 +91,7 @@ static void fork_parent(void)
     dp_record_fork_parent();
 }
 
-static void fork_child(void)
+DP_IN_CHILD static void fork_child(void)
 {
     dp_process_note();
     dp_record_fork_child();

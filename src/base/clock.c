@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 
+#include "base/process.h"
 #include "base/vdso.h"
 
 #include <sys/syscall.h>
@@ -34,7 +35,7 @@ static int look_up(clockid_t id, struct timespec *t)
     return found ? found(id, t) : ask_kernel(id, t);
 }
 
-int64_t dp_clock_read(clockid_t id)
+DP_IN_CHILD int64_t dp_clock_read(clockid_t id)
 {
     struct timespec t = {0};
     dp_load_relaxed (&read_clock)(id, &t);

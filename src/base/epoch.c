@@ -9,6 +9,7 @@
 #include "base/epoch.h"
 
 #include "base/lock.h"
+#include "base/process.h"
 
 #include <errno.h>
 
@@ -21,7 +22,7 @@ uint32_t dp_epoch(void)
     return dp_load_relaxed(&epoch);
 }
 
-void dp_epoch_fork_child(void)
+DP_IN_CHILD void dp_epoch_fork_child(void)
 {
     dp_store_relaxed(&epoch, (dp_load_relaxed(&epoch) + 1) & (UINT32_MAX >> 2));
 }

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 
 #include "base/lock.h"
+#include "base/process.h"
 #include "base/quiet.h"
 #include "base/relay.h"
 #include "base/text.h"
@@ -138,7 +139,7 @@ void dp_log_before_seccomp(void)
     the_log.seccomp = true;
 }
 
-void dp_log_fork_child(void)
+DP_IN_CHILD void dp_log_fork_child(void)
 {
     dp_lock_reset(&fn_lock);
     dp_store_relaxed(&n_bypass, 0);

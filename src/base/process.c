@@ -24,12 +24,12 @@ enum { UNSHARE_FILES = 0x400, FDS_MAX = 1 << 20 };
 /* relaxed: written before other threads start, or in a forked child, which has one thread */
 static _Atomic pid_t noted;
 
-void dp_process_note(void)
+DP_IN_CHILD void dp_process_note(void)
 {
     dp_store_relaxed(&noted, getpid());
 }
 
-pid_t dp_process_pid(void)
+DP_IN_CHILD pid_t dp_process_pid(void)
 {
     return dp_load_relaxed(&noted);
 }

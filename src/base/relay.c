@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <string.h>
 
@@ -109,7 +110,7 @@ void dp_relay_line(const char *text, size_t n_bytes)
     dp_futex_wake(&relay.state);
 }
 
-void dp_relay_fork_child(void)
+DP_IN_CHILD void dp_relay_fork_child(void)
 {
     dp_store_relaxed(&relay.state, CLOSED);
 }

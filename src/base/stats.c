@@ -2,6 +2,8 @@
 /* base/stats.c - the counters and their names; a reader adds up the shards. */
 #include "base/stats.h"
 
+#include "base/process.h"
+
 _Atomic uint64_t dp_stats[DP_STAT_N];
 struct dp_tallies dp_tallies[DP_SHARDS];
 
@@ -39,7 +41,7 @@ uint64_t dp_stats_read(enum dp_stat which)
     return which == DP_STAT_SAMPLES ? n + (uint64_t)dp_tally_read(DP_TALLY_SAMPLES) : n;
 }
 
-void dp_stats_reset(void)
+DP_IN_CHILD void dp_stats_reset(void)
 {
     for (int i = 0; i < DP_STAT_N; i++)
         dp_store_relaxed(&dp_stats[i], 0);

@@ -23,6 +23,7 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/relay.h"
 #include "sink/signals.h"
 #include "sink/spawn.h"
@@ -202,7 +203,7 @@ unsigned dp_body_count(void)
     return dp_load_relaxed(&n_bodies);
 }
 
-void dp_body_fork_child(void)
+DP_IN_CHILD void dp_body_fork_child(void)
 {
     dp_store_relaxed(&n_bodies, 0);
 }

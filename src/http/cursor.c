@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "http/request.h"
 #include "store/table.h"
 
@@ -209,7 +210,7 @@ void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t
     dp_lock_unlock(&lock);
 }
 
-void dp_cursor_fork_child(void)
+DP_IN_CHILD void dp_cursor_fork_child(void)
 {
     dp_lock_reset(&lock);
     if (!dp_load_relaxed(&used))

@@ -76,7 +76,7 @@ void dp_endpoint_init(const struct dp_config *conf)
     dp_store_release(&started, true); /* [START] a thread that sees it also sees cmdline */
 }
 
-void dp_endpoint_fork_child(void)
+DP_IN_CHILD void dp_endpoint_fork_child(void)
 {
     dp_store_relaxed(&n_replies, 0);
     dp_cursor_fork_child();

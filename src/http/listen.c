@@ -59,8 +59,12 @@
 extern const struct dp_server_ops dp_module_http __attribute__((weak));
 
 static struct dp_module module = {.name = "http"};
-static struct {
+/* Where to listen, and the token's file. Apart from `endpoint`, which each forked child writes, so that all small
+ * variables lie in few pages. */
+static DP_LARGE struct {
     char listen[DP_CONFIG_TEXT], token[DP_CONFIG_TEXT];
+} texts;
+static struct {
     bool forked, library_is_ours;
     bool has_failed;    /* this process, or an ancestor, logged that the address is not served */
     bool every_program; /* exe= names none */
@@ -86,9 +90,9 @@ static const struct dp_server_calls calls = {
 static void say_where(const struct dp_config_address *address)
 {
     if (address->any.sa_family == AF_UNIX)
-        dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", endpoint.listen);
+        dp_log(DP_LOG_INFO, "profiles at %s, /debug/pprof/", texts.listen);
     else
-        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", endpoint.listen,
+        dp_log(DP_LOG_INFO, "profiles at %s, port %u, /debug/pprof/", texts.listen,
                (unsigned)ntohs(address->in.sin_port));
 }
 
@@ -110,19 +114,19 @@ static void say_not_served(int err)
             DP_LOG_ERROR,
             "listen=%s: process %d (%s), which started this one, has the port; set exe=%s or a range of ports to serve "
             "this process",
-            endpoint.listen, (int)pid, name, program);
+            texts.listen, (int)pid, name, program);
     else
-        dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", endpoint.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", texts.listen);
 }
 
 static void serve(const struct dp_server_ops *ops, int stop_fd)
 {
     struct dp_config_address address;
-    if (dp_config_address_parse(&address, endpoint.listen))
+    if (dp_config_address_parse(&address, texts.listen))
         return;
     pthread_setname_np(pthread_self(), "deltaprof-http"); /* by which wrapper.c finds it */
-    dp_access_init(endpoint.token, address.local && address.any.sa_family != AF_UNIX);
-    int fd = dp_socket_open(&address, endpoint.listen);
+    dp_access_init(texts.token, address.local && address.any.sa_family != AF_UNIX);
+    int fd = dp_socket_open(&address, texts.listen);
     if (fd < 0) {
         say_not_served(fd);
         return;
@@ -146,8 +150,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
     dp_socket_remove_file();
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more",
-               endpoint.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more", texts.listen);
         dp_store_relaxed(&endpoint.wanted, false);
     }
 }
@@ -181,7 +184,7 @@ static void *serve_apart(void *unused)
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, cannot separate the descriptor table, %m, profiles are not served",
-               endpoint.listen);
+               texts.listen);
     } else {
         sigset_t stop;
         sigemptyset(&stop);
@@ -214,7 +217,7 @@ static void run_server(void)
     int err = dp_spawn(&server, STACK_BYTES, serve_apart, NULL);
     if (err) {
         errno = -err;
-        dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", endpoint.listen);
+        dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", texts.listen);
         return;
     }
     while (!dp_relay_run(&endpoint.look_ns))
@@ -253,7 +256,7 @@ bool dp_listen_start(void)
         int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
             errno = -err;
-            dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", endpoint.listen);
+            dp_log(DP_LOG_ERROR, "listen=%s, cannot create a thread, %m, profiles are not served", texts.listen);
             dp_store_relaxed(&endpoint.wanted, false);
             dp_store_relaxed(&endpoint.running, false);
             makes = false;
@@ -264,7 +267,7 @@ bool dp_listen_start(void)
     return makes;
 }
 
-static void due_in_a_second(void)
+DP_IN_CHILD static void due_in_a_second(void)
 {
     dp_store_relaxed(&endpoint.due_ns, dp_clock_coarse_ns() + AFTER_NS);
     dp_agent_keep_polling(is_missing());
@@ -282,8 +285,8 @@ void dp_listen_init(const struct dp_config *conf)
         return;
     }
     dp_report_load(conf); /* with this thread the process has threads, and its children may not open modules */
-    strcpy(endpoint.listen, conf->listen);
-    strcpy(endpoint.token, conf->token);
+    strcpy(texts.listen, conf->listen);
+    strcpy(texts.token, conf->token);
     endpoint.every_program = strcmp(conf->exe, "*") == 0;
     dp_store_relaxed(&endpoint.wanted, true);
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
@@ -320,7 +323,7 @@ void dp_listen_forbid(void)
     dp_listen_stop();
 }
 
-void dp_listen_fork_child(void)
+DP_IN_CHILD void dp_listen_fork_child(void)
 {
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);

@@ -116,7 +116,7 @@ int dp_socket_open(struct dp_config_address *address, const char *listen)
     return fd;
 }
 
-void dp_socket_fork_child(void)
+DP_IN_CHILD void dp_socket_fork_child(void)
 {
     dp_store_relaxed(&socket_file.is_there, false);
 }

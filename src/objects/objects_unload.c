@@ -14,6 +14,7 @@
  * [RETIRE] the generation moves (release) after `retired` is set. A thread that reads the new generation (acquire) sees
  * which objects are retired.
  */
+#include "base/process.h"
 #include "objects/objects.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ void dp_objects_recheck(void)
     dp_objects_unload_end();
 }
 
-void dp_objects_fork_child(void)
+DP_IN_CHILD void dp_objects_fork_child(void)
 {
     if (!dp_load_relaxed(&dp_objects_state.unload))
         return;

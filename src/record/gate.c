@@ -35,6 +35,7 @@
  */
 #include "record/gate.h"
 
+#include "base/process.h"
 #include "store/store.h"
 
 #define OPEN  ((uint64_t)DELTAPROF_PAGE_MASK)
@@ -107,7 +108,7 @@ void dp_gate_tune_locks(bool on)
     want(&dp_load_relaxed(&dp_gate)->locks_on, RATE, on);
 }
 
-void dp_gate_keep_polling(bool wanted)
+DP_IN_CHILD void dp_gate_keep_polling(bool wanted)
 {
     want(&dp_load_relaxed(&dp_gate)->heap_on, POLL, wanted);
 }

@@ -13,6 +13,7 @@
 #include "record/peak.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 
 enum { STEP_BITS_LEAST = 12, STEPS_BITS = 8 };
 
@@ -24,7 +25,7 @@ static struct {
     void (*_Atomic reached)(void); /* the same one always */
 } peak = {.threshold_bytes = INT64_MAX};
 
-int64_t dp_peak_in_use(void)
+DP_IN_CHILD int64_t dp_peak_in_use(void)
 {
     return dp_tally_read(DP_TALLY_INUSE);
 }
@@ -37,7 +38,7 @@ static void compare(void)
         dp_load_relaxed (&peak.reached)();
 }
 
-void dp_peak_watch(int64_t threshold_bytes, void (*reached)(void))
+DP_IN_CHILD void dp_peak_watch(int64_t threshold_bytes, void (*reached)(void))
 {
     unsigned bits = STEP_BITS_LEAST;
     while (bits < 62 && threshold_bytes >> (bits + STEPS_BITS))

@@ -6,6 +6,7 @@
 #include "record/record.h"
 
 #include "base/mem.h"
+#include "base/process.h"
 #include "objects/functions.h"
 #include "store/events.h"
 #include "record/heap.h"
@@ -81,7 +82,7 @@ void dp_record_fork_parent(void)
     dp_unwind_fork_parent();
 }
 
-void dp_record_fork_child(void)
+DP_IN_CHILD void dp_record_fork_child(void)
 {
     dp_unwind_fork_child(dp_thread_scratch());
     uint32_t epoch = dp_record_fork_begin();

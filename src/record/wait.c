@@ -36,6 +36,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "record/captures.h"
 #include "store/contended.h"
 #include "record/futex_class.h"
@@ -88,7 +89,7 @@ void dp_wait_tune(const struct dp_config *conf, bool on)
     dp_gate_tune_locks(on && (conf->mutex_rate || conf->block_rate_ns));
 }
 
-void dp_wait_fork_child(void)
+DP_IN_CHILD void dp_wait_fork_child(void)
 {
     dp_contended_fork_child();
     dp_waiters_fork_child();

@@ -10,6 +10,7 @@
 #include "report/events.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "store/events.h"
@@ -207,7 +208,7 @@ void dp_report_events_deliver(void)
     state.from_ns = state.written_ns;
 }
 
-void dp_report_events_fork_child(void)
+DP_IN_CHILD void dp_report_events_fork_child(void)
 {
     state.from_ns = 0;
 }

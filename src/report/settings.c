@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "pprof/gzip.h"
 #include "pprof/stamp.h"
 #include "report/called.h"
@@ -95,7 +96,7 @@ void dp_report_learn_for_children(void)
     errno = saved;
 }
 
-void dp_report_fork_child(void)
+DP_IN_CHILD void dp_report_fork_child(void)
 {
     origin = (struct dp_window_edge){dp_clock_wall_coarse_ns(), dp_clock_coarse_ns()};
     dp_lock_reset(&lock);

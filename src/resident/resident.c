@@ -100,7 +100,7 @@ void dp_resident_known_keep(const struct dp_vma *vmas, size_t n)
     dp_lock_unlock(&lock);
 }
 
-void dp_resident_known_fork_child(void)
+DP_IN_CHILD void dp_resident_known_fork_child(void)
 {
     dp_lock_reset(&lock);
 }

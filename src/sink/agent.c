@@ -77,7 +77,7 @@ static struct dp_log_cause cause;
 
 uint8_t deltaprof_poll_wanted;
 
-static void want_poll(void)
+DP_IN_CHILD static void want_poll(void)
 {
     bool wanted =
         dp_load_relaxed(&agent.others) ||
@@ -98,7 +98,7 @@ static void ring(void)
     dp_futex_wake(&agent.bell);
 }
 
-static void is_young(void)
+DP_IN_CHILD static void is_young(void)
 {
     dp_store_relaxed(&agent.poll_ns, dp_clock_coarse_ns() + AGE_NS);
     dp_store_relaxed(&agent.n_young, 1);
@@ -360,7 +360,7 @@ void dp_agent_forbid(void)
     want_poll();
 }
 
-void dp_agent_fork_child(void)
+DP_IN_CHILD void dp_agent_fork_child(void)
 {
     dp_lock_reset(&agent.life);
     dp_store_relaxed(&agent.state, NONE);

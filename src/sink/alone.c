@@ -53,7 +53,7 @@ bool dp_alone_is(void)
     return (uint32_t)n_threads == dp_load_relaxed(&n_ours) + 1;
 }
 
-void dp_alone_fork_child(void)
+DP_IN_CHILD void dp_alone_fork_child(void)
 {
     dp_store_relaxed(&n_ours, 0);
     dp_store_relaxed(&main_left, false);

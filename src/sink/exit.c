@@ -253,7 +253,7 @@ void dp_exit_cancelled(void)
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 
-void dp_exit_fork_child(void)
+DP_IN_CHILD void dp_exit_fork_child(void)
 {
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);

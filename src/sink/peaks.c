@@ -10,6 +10,7 @@
 #include "sink/peaks.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "record/heap.h"
 #include "record/peak.h"
 #include "sink/tick.h"
@@ -50,7 +51,7 @@ void dp_peaks_begin_tick(void)
     dp_store_relaxed(&reached, false);
 }
 
-void dp_peaks_fork_child(void)
+DP_IN_CHILD void dp_peaks_fork_child(void)
 {
     dp_store_relaxed(&reached, false);
     dp_store_relaxed(&inherited_bytes, dp_peak_in_use());

@@ -285,7 +285,7 @@ void dp_signals_restore(void)
         restore(crashes[i]);
 }
 
-void dp_signals_fork_child(void)
+DP_IN_CHILD void dp_signals_fork_child(void)
 {
     dp_store_relaxed(&crash.by, 0);
 }

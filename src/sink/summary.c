@@ -8,6 +8,7 @@
 #include "sink/summary.h"
 
 #include "base/atomic.h"
+#include "base/process.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -72,7 +73,7 @@ void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
                    dp_load_relaxed(&summary.is_local) ? "" : " UTC", last);
 }
 
-void dp_summary_fork_child(void)
+DP_IN_CHILD void dp_summary_fork_child(void)
 {
     dp_store_relaxed(&summary.has_tick, false);
 }

@@ -99,7 +99,7 @@ int64_t dp_tick_covered_ns(unsigned kind)
     return dp_load_relaxed(&tick.covered_ns[kind]);
 }
 
-static void covered(int64_t now_ns)
+DP_IN_CHILD static void covered(int64_t now_ns)
 {
     for (unsigned kind = 0; kind < DP_KINDS; kind++)
         dp_store_relaxed(&tick.covered_ns[kind], now_ns);
@@ -349,7 +349,7 @@ bool dp_tick_is_mine(void)
 
 static int write_on_stack(int64_t deadline_ns, unsigned crashed)
 {
-    static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 18k */
+    static DP_LARGE char stack[64 << 10]; /* a crash handler's stack may be 8k; a report needs 28k */
     struct last last = {deadline_ns, crashed, 0};
     dp_call_on_stack(stack, sizeof stack, write_last, &last);
     return last.err;
@@ -378,7 +378,7 @@ int dp_tick_crashed(int64_t deadline_ns)
     return write_on_stack(deadline_ns, crashed);
 }
 
-void dp_tick_fork_child(void)
+DP_IN_CHILD void dp_tick_fork_child(void)
 {
     dp_lock_reset(&tick.lock);
     tick.under_way = NOTHING;

@@ -78,6 +78,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 
 #include <deltaprof/locks.h>
@@ -381,7 +382,7 @@ unsigned dp_contended_classes(const void *word, unsigned *classes, unsigned n_mo
     return n;
 }
 
-void dp_contended_fork_child(void)
+DP_IN_CHILD void dp_contended_fork_child(void)
 {
     if (!dp_load_relaxed(&entered))
         return; /* nothing was written */

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 #include "store/thread.h"
 
@@ -68,7 +69,7 @@ int dp_events_tune(bool on, size_t budget_bytes)
     return on && !slots ? -ENOMEM : 0;
 }
 
-void dp_events_fork_child(void)
+DP_IN_CHILD void dp_events_fork_child(void)
 {
     dp_thread_self()->tid = 0;
     dp_store_relaxed(&head, 0);

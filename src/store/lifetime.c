@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -64,7 +65,7 @@ struct dp_lifetime dp_lifetime_read(dp_record_id id)
                                 dp_load_relaxed(&sums.at[id].us)};
 }
 
-void dp_lifetime_fork_child(void)
+DP_IN_CHILD void dp_lifetime_fork_child(void)
 {
     if (sums.n)
         madvise(sums.at, sums.n * sizeof *sums.at, MADV_DONTNEED);

@@ -65,6 +65,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "store/live_slots.h"
 
 #include <deltaprof/heap.h>
@@ -354,7 +355,7 @@ struct dp_live_index dp_live_blocks_prefetch(uintptr_t key)
     return index;
 }
 
-void dp_live_blocks_fork_child(void)
+DP_IN_CHILD void dp_live_blocks_fork_child(void)
 {
     dp_store_relaxed(&dp_live.cleaning, 0);
 }

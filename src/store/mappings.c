@@ -26,6 +26,7 @@
 #include "store/mappings.h"
 
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 #include "store/inherited.h"
 #include "store/store.h"
@@ -345,7 +346,7 @@ size_t dp_mappings_copy(struct dp_mapped_range *to, size_t n_most)
     return n;
 }
 
-void dp_mappings_fork_child(void)
+DP_IN_CHILD void dp_mappings_fork_child(void)
 {
     if (!mappings.most)
         return; /* nothing was ever queued, and a write here copies eight pages in each child */

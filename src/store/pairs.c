@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 
 #include <errno.h>
@@ -146,7 +147,7 @@ bool dp_pairs_read(unsigned i, struct dp_pair *pair)
     return false;
 }
 
-void dp_pairs_fork_child(void)
+DP_IN_CHILD void dp_pairs_fork_child(void)
 {
     if (!dp_load_relaxed(&used))
         return;

@@ -12,6 +12,7 @@
  */
 #include "store/store.h"
 
+#include "base/process.h"
 #include "store/inherited.h"
 
 #include <sched.h>
@@ -47,12 +48,12 @@ bool dp_record_fork_wait(void)
     return false;
 }
 
-void dp_record_mark(void)
+DP_IN_CHILD void dp_record_mark(void)
 {
     dp_store_relaxed(&dp_record_state.marked, 1);
 }
 
-uint32_t dp_record_fork_begin(void)
+DP_IN_CHILD uint32_t dp_record_fork_begin(void)
 {
     uint32_t epoch = dp_record_epoch() + 1;
     dp_store_relaxed(&dp_record_state.epoch, epoch);

@@ -43,6 +43,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 #include "store/table_growth.h"
 #include "store/thread.h"
@@ -384,7 +385,7 @@ void dp_table_set_base(void)
     }
 }
 
-void dp_table_fork_child(void)
+DP_IN_CHILD void dp_table_fork_child(void)
 {
     dp_store_relaxed(&stripes.promoting, 0);
 }

@@ -299,7 +299,7 @@ bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp)
     return false;
 }
 
-void dp_thread_fork_child(uint64_t salt)
+DP_IN_CHILD void dp_thread_fork_child(uint64_t salt)
 {
     struct dp_thread *self = dp_thread_self();
     uint64_t mine[N_BLOCKS_MAX / 64] = {0};

@@ -19,6 +19,7 @@
 
 #include "base/atomic.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -104,7 +105,7 @@ unsigned dp_waiters_pay(dp_contended_slot slot, int64_t now_ns, struct dp_waiter
     return n;
 }
 
-void dp_waiters_fork_child(void)
+DP_IN_CHILD void dp_waiters_fork_child(void)
 {
     if (!dp_load_relaxed(&used))
         return;

@@ -29,6 +29,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/stats.h"
 #include "store/store.h"
 
@@ -212,7 +213,7 @@ void dp_waiting_thread_ends(void)
     self->waiting = 0;
 }
 
-void dp_waiting_fork_child(void)
+DP_IN_CHILD void dp_waiting_fork_child(void)
 {
     dp_thread_self()->waiting = 0;
     bool used = dp_load_relaxed(&n_used);

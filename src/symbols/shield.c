@@ -9,6 +9,7 @@
 #include "symbols/shield.h"
 
 #include "base/atomic.h"
+#include "base/process.h"
 #include "objects/loader.h"
 
 #include <deltaprof/hooks.h>
@@ -66,7 +67,7 @@ const char *dp_shield_file_at(uintptr_t *pc)
     return loaded.name;
 }
 
-void dp_shield_fork_child(void)
+DP_IN_CHILD void dp_shield_fork_child(void)
 {
     dp_store_relaxed(&shield.thread, NULL);
 }

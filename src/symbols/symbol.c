@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "symbols/family.h"
 #include "symbols/generated.h"
 #include "symbols/jit_debug.h"
@@ -346,7 +347,7 @@ void dp_symbol_fork_prepare(void)
     dp_family_fork_prepare();
 }
 
-void dp_symbol_fork_child(void)
+DP_IN_CHILD void dp_symbol_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
     dp_shield_fork_child();

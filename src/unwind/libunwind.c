@@ -18,6 +18,7 @@
  */
 #include "unwind/libunwind.h"
 
+#include "base/process.h"
 #include "unwind/unwind_cache.h"
 #include "unwind/unwinder.h"
 #include "unwind/walk.h"
@@ -171,7 +172,7 @@ uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_
 /* ---- fork ------------------------------------------------------------------------------------------------------- */
 
 /* The number of this thread's own walks inside: 1 if it forks in a signal handler that interrupted its walk. */
-static uint32_t own_walks(const void *scratch)
+DP_IN_CHILD static uint32_t own_walks(const void *scratch)
 {
     const struct dp_stack_cache *cache = scratch;
     return cache && cache->inside;
@@ -190,7 +191,7 @@ void dp_libunwind_fork_parent(void)
     dp_sub_release(&inside, BAR);
 }
 
-void dp_libunwind_fork_child(const void *scratch)
+DP_IN_CHILD void dp_libunwind_fork_child(const void *scratch)
 {
     uint32_t own = own_walks(scratch);
     bool torn = (dp_load_relaxed(&inside) & (BAR - 1)) > own;

@@ -22,6 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "objects/objects.h"
 #include "unwind/rule.h"
 
@@ -98,7 +99,7 @@ bool dp_shared_rules_learn(void)
     return true;
 }
 
-void dp_shared_rules_fork_child(void)
+DP_IN_CHILD void dp_shared_rules_fork_child(void)
 {
     dp_store_relaxed(&shared.is_own, false);
 }

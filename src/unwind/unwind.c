@@ -12,6 +12,7 @@
  */
 #include "unwind/unwind.h"
 
+#include "base/process.h"
 #include "base/stats.h"
 #include "unwind/libunwind.h"
 #include "unwind/provided.h"
@@ -207,7 +208,7 @@ void dp_unwind_fork_parent(void)
     dp_libunwind_fork_parent();
 }
 
-void dp_unwind_fork_child(const void *scratch)
+DP_IN_CHILD void dp_unwind_fork_child(const void *scratch)
 {
     dp_libunwind_fork_child(scratch);
     dp_objects_fork_child();
