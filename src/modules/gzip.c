@@ -5,7 +5,8 @@
  *
  * Level 2: on profiles the size of zlib's level 1, at about four times its speed. What comes in one small piece, as the
  * profile of a short-lived worker, is compressed by level 1, whose tables are an eighth as large: most of the cost of a
- * small profile is the kernel's, for the pages that it touches.
+ * small profile is the kernel's, for the pages that it touches. A stream of less than DP_GZIP_TINY_BYTES, as a
+ * delta without samples, gets the fixed codes of RFC 1951: to compute codes costs more time than all else in it.
  */
 #include "pprof/gzip.h"
 
@@ -42,6 +43,10 @@ static int deflate(void *memory, struct dp_gzip_io *io, int finish)
     uint32_t n_in = at_most_4g(io->n_in), n_out = at_most_4g(io->n_out);
     if (stream->total_in == 0 && n_in && n_in < SMALL_BYTES)
         stream->level = SMALL_LEVEL;
+    if (stream->total_in == 0 && finish && n_in && n_in < DP_GZIP_TINY_BYTES) {
+        stream->level = 0;
+        isal_deflate_set_hufftables(stream, NULL, IGZIP_HUFFTABLE_STATIC);
+    }
     stream->next_in = (uint8_t *)io->in;
     stream->avail_in = n_in;
     stream->next_out = io->out;

@@ -25,7 +25,9 @@ struct dp_gzip {
     const struct dp_gzip_ops *ops; /* NULL: stored blocks */
     size_t mapped_bytes;
     int err;
-    size_t n_out; /* for stored blocks: bytes in the current block */
+    size_t n_out;  /* for stored blocks: bytes in the current block */
+    size_t n_held; /* for the module: the stream so far, while it is tiny */
+    uint8_t held[DP_GZIP_TINY_BYTES];
     uint32_t crc, n_in;
     uint32_t crc_table[256];
     uint8_t out[OUT_BYTES];
@@ -113,6 +115,7 @@ void dp_gzip_reset(struct dp_gzip *gz, dp_pprof_write_fn fn, void *ctx)
     gz->ctx = ctx;
     gz->err = 0;
     gz->n_out = 0;
+    gz->n_held = 0;
     gz->n_in = 0;
     gz->crc = 0;
     if (gz->ops)
@@ -137,6 +140,25 @@ static int deflate(struct dp_gzip *gz, const void *bytes, size_t n_bytes, int fi
         }
     } while (finish ? !done : io.n_in > 0);
     return 0;
+}
+
+/*
+ * Holds the begin of a stream until it is clear whether the stream is tiny. ISA-L compresses a stream badly whose first
+ * piece has less than 300 bytes, so what was held is filled up first.
+ */
+static int hold(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
+{
+    if (gz->n_held < DP_GZIP_TINY_BYTES && (gz->n_held || n_bytes < DP_GZIP_TINY_BYTES)) {
+        size_t left = DP_GZIP_TINY_BYTES - gz->n_held, n = left < n_bytes ? left : n_bytes;
+        memcpy(gz->held + gz->n_held, bytes, n);
+        gz->n_held += n;
+        bytes += n;
+        n_bytes -= n;
+        if (gz->n_held < DP_GZIP_TINY_BYTES || deflate(gz, gz->held, gz->n_held, 0))
+            return gz->err;
+    }
+    gz->n_held = DP_GZIP_TINY_BYTES; /* no more is held */
+    return deflate(gz, bytes, n_bytes, 0);
 }
 
 static int stored_block(struct dp_gzip *gz, int last)
@@ -175,7 +197,7 @@ int dp_gzip_write(void *gzip, const void *bytes, size_t n_bytes)
     struct dp_gzip *gz = gzip;
     if (gz->err || !n_bytes)
         return gz->err;
-    return gz->ops ? deflate(gz, bytes, n_bytes, 0) : store(gz, bytes, n_bytes);
+    return gz->ops ? hold(gz, bytes, n_bytes) : store(gz, bytes, n_bytes);
 }
 
 int dp_gzip_finish(struct dp_gzip *gz)
@@ -183,7 +205,7 @@ int dp_gzip_finish(struct dp_gzip *gz)
     if (gz->err)
         return gz->err;
     if (gz->ops)
-        return deflate(gz, "", 0, 1);
+        return deflate(gz, gz->held, gz->n_held < DP_GZIP_TINY_BYTES ? gz->n_held : 0, 1);
     if (store(gz, (const uint8_t *)"", 0) || stored_block(gz, 1))
         return gz->err;
     uint8_t trailer[8];

@@ -36,12 +36,17 @@ struct dp_gzip_io {
     size_t n_in, n_out;
 };
 
+#define DP_GZIP_TINY_BYTES 1024
+
 /* The module's table. States are the caller's zeroed memory, 64-byte aligned; the module allocates nothing. */
 struct dp_gzip_ops {
     struct dp_module_ops base;
     size_t deflate_bytes, inflate_bytes; /* sizes of the states */
     void (*deflate_init)(void *state);
-    /* 1: the stream is complete (only with finish); 0: n_in or n_out is 0; -EIO: it failed. */
+    /*
+     * 1: the stream is complete (only with finish); 0: n_in or n_out is 0; -EIO: it failed. A stream of less than
+     * DP_GZIP_TINY_BYTES comes in one call, with finish.
+     */
     int (*deflate)(void *state, struct dp_gzip_io *io, int finish);
     void (*inflate_init)(void *state);
     /*

@@ -80,6 +80,43 @@ static void what_goes_in_comes_back(void **state)
     dp_gzip_free(gz);
 }
 
+/* Writes text[0, n_bytes) in a first piece of n_first and a rest. Returns the size of the stream. */
+static size_t size_of(struct dp_gzip *gz, size_t n_first, size_t n_bytes)
+{
+    sink.n = 0;
+    dp_gzip_reset(gz, take, &sink);
+    assert_int_equal(dp_gzip_write(gz, text, n_first), 0);
+    assert_int_equal(dp_gzip_write(gz, text + n_first, n_bytes - n_first), 0);
+    assert_int_equal(dp_gzip_finish(gz), 0);
+    assert_int_equal(inflate_all(1000), n_bytes);
+    assert_memory_equal(back, text, n_bytes);
+    return sink.n;
+}
+
+/* RFC 1951, 3.2.3: bits 1 and 2 of a block are its type; 1: fixed codes. */
+static unsigned type_of_first_block(void)
+{
+    return sink.bytes[10] >> 1 & 3;
+}
+
+static void only_a_tiny_stream_has_fixed_codes(void **state)
+{
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    fill_text();
+    for (size_t n = 1; n < 3000; n += 31)
+        for (size_t n_first = 0; n_first <= n; n_first += 1 + n / 3) {
+            size_of(gz, n_first, n);
+            if (n < DP_GZIP_TINY_BYTES)
+                assert_int_equal(type_of_first_block(), 1);
+        }
+    size_t whole = size_of(gz, 0, 15000);
+    assert_int_equal(type_of_first_block(), 2);
+    assert_in_range(size_of(gz, 1, 15000), 0, whole + whole / 20);
+    assert_int_equal(type_of_first_block(), 2);
+    assert_in_range(size_of(gz, DP_GZIP_TINY_BYTES - 1, 15000), 0, whole + whole / 20);
+    dp_gzip_free(gz);
+}
+
 static void an_error_of_the_sink_sticks_until_reset(void **state)
 {
     struct dp_gzip *gz = dp_gzip_new(take, &sink);
@@ -100,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_in_comes_back),
+        cmocka_unit_test(only_a_tiny_stream_has_fixed_codes),
         cmocka_unit_test(an_error_of_the_sink_sticks_until_reset),
     };
     return cmocka_run_group_tests_name("gzip", tests, NULL, NULL);
