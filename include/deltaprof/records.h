@@ -51,8 +51,9 @@ struct deltaprof_block_record {
  * next call the baseline; a fork does the same in the child. Such a call shows in-use values and no alloc.
  *
  * Returns 0; fn's error; -EINVAL: the wrong kind or source, or NULL for records or a stack; -EBUSY: an earlier write
- * was neither committed nor abandoned; -ENOMEM: more stacks than `memory` has room for. On any error the baseline
- * stays.
+ * was neither committed nor abandoned; -ENOMEM: more stacks than `memory` has room for. All objects of a process
+ * share `memory`: the default is enough for one object with 100,000 stacks of 32 frames, 96M for two. On any error the
+ * baseline stays.
  */
 DELTAPROF_API int deltaprof_delta_write_heap_records(struct deltaprof_delta *delta,
                                                      const struct deltaprof_heap_record *records, size_t n_records,
