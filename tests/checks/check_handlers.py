@@ -90,6 +90,14 @@ POINTERS = {
 ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'request.c:on_alone', 'request.c:on_shared', 'deltaprof.c:fork_prepare',
            'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends']
 
+# Functions that are called through a pointer which the walk does not see: hooks of an allocator inside the program and of
+# Python's allocators, Python's frames, its handler of a fork in the child, the personality routine of the hooks, the end of
+# main. The functions for labels are declared in deltaprof.h, but a signal handler may call them.
+ENTRIES += ['inside_jemalloc.c:on_alloc', 'inside_jemalloc.c:on_expand', 'inside_jemalloc.c:on_free', 'inside_tcmalloc.c:on_alloc',
+            'inside_tcmalloc.c:on_free', 'heap.c:hook_malloc', 'heap.c:hook_calloc', 'heap.c:hook_realloc', 'heap.c:hook_free',
+            'dp_python_frames', 'dp_python_labels_of', 'dp_python_trace_of', 'dp_python_line_of', 'fork.c:in_child', 'guard.c:unwound',
+            'process.c:main_ends', 'deltaprof_label_push', 'deltaprof_label_pop', 'deltaprof_labels_swap', 'deltaprof_trace_set']
+
 
 def run(*command):
     return subprocess.run(command, check=True, text=True, capture_output=True).stdout
@@ -205,7 +213,8 @@ class Handlers(unittest.TestCase):
         for name in ('thread', 'heap', 'locks', 'frames', 'interpose'):  # what hooks.h includes
             with open(f'{INCLUDE}/deltaprof/{name}.h') as f:
                 declared |= set(re.findall(r'\b(deltaprof_\w+)\(', f.read()))
-        by_title = {l.files[a] + ':' + n: (l, a) for l in (core, preload) for a, n in l.names.items() if l.files.get(a)}
+        by_title = {(l.files[a] + ':' if l.files.get(a) else '') + n: (l, a)
+                    for l in (core, preload) for a, n in l.names.items() if a in l.calls}
         if 'signals.c' not in core.files.values():
             self.skipTest('link-time optimization left no names of files')
         entries = [(core, core.exported[n]) for n in sorted(declared & set(core.exported))]
