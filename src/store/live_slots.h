@@ -10,7 +10,7 @@
 #include <deltaprof/heap.h>
 
 #define DP_LIVE_SLOTS   8u  /* slots of a bucket */
-#define DP_LIVE_BUCKETS 5u  /* buckets where a key may lie, besides one of those below */
+#define DP_LIVE_BUCKETS 12u /* buckets where a key may lie, besides one of those below */
 #define DP_LIVE_NEAR    16u /* buckets of a sparse table that are filled first: with their births they are one page */
 #define DP_LIVE_BUSY    (~(uint64_t)0)
 
@@ -96,7 +96,7 @@ static inline unsigned n_reached(uint8_t value)
 
 /*
  * The slots of the i-th bucket for a key of this index: first the near one, if there is, then the home, then buckets
- * far from it and from each other.
+ * that hashes select.
  */
 static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
 {
@@ -104,9 +104,11 @@ static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigne
         return near_bucket(index.byte);
     uint64_t at = index.home;
     if (i) {
-        uint32_t step = (uint32_t)((index.byte + 1) * 0xD6E8FEB86659FD93u >> 32);
-        uint32_t n_far = dp_live.n_buckets - dp_live.n_dense;
-        at = dp_live.n_dense + (at + (uint64_t)i * (step % (n_far - 1) + 1)) % n_far;
+        /* A hash of its own for each i: multiples of one step come back to the same few buckets, if the step and the
+         * number of buckets have a factor in common. */
+        uint64_t x = ((uint64_t)index.byte << 8 | i) * 0xD6E8FEB86659FD93u;
+        x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+        at = dp_live.n_dense + ((x >> 32) * (dp_live.n_buckets - dp_live.n_dense) >> 32);
     }
     return dp_live_slot(at * DP_LIVE_SLOTS);
 }
