@@ -268,7 +268,7 @@ void dp_lua_frames(void *ctx, struct deltaprof_frames *out)
     for (int i = 0; i < DP_LUA_RECENT; i++) {
         struct dp_lua_state *state = dp_lua_thread.recent[i];
         if (state && __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) == dp_lua_thread.number && state->named &&
-            state->main.L)
+            state->main.L && dp_lua_state_is_followed(state))
             n = find_running(out, state, all, n);
     }
     for (size_t i = 0; i < n; i++)

@@ -8,6 +8,9 @@
  *
  * For a new object Lua passes the object's type instead of an old size. By that type dp_lua_alloc recognizes
  * coroutines. The block of the main coroutine is the last one that lua_close frees.
+ *
+ * The program may set another allocator later. Then the end of the state is known by a finalizer (module.c), and frames
+ * are read only while that allocator calls dp_lua_alloc.
  */
 #include "state.h"
 
@@ -33,6 +36,7 @@ SAMPLED void *alloc_sampled(void *ud, void *old, size_t type, size_t n)
     struct dp_lua_state *state = ud;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
+    dp_lua_state_note_allocator(state);
     deltaprof_sample_begin(&sample, heap, n);
     void *ptr = state->real(state->real_ud, old, type, n);
     deltaprof_sample_end(&sample, ptr, &site);
@@ -66,6 +70,7 @@ SAMPLED void *realloc_sampled(void *ud, void *old, size_t n_old, size_t n)
     struct dp_lua_state *state = ud;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct deltaprof_sample sample;
+    dp_lua_state_note_allocator(state);
     deltaprof_realloc_begin(&sample, heap, old, n);
     void *ptr = (n_old < STACK_MIN ? resize : resize_stack)(state, old, n_old, n, &sample, &site);
     edge();

@@ -54,6 +54,44 @@ static bool prepare(lua_State *L)
     return layout_found == 1;
 }
 
+/* Whether the state's allocator calls dp_lua_alloc. It is asked for a coroutine, which makes dp_lua_alloc note a size.
+ */
+static bool is_reached(lua_State *L, struct dp_lua_state *state)
+{
+    void *ud;
+    lua_Alloc alloc = lua_getallocf(L, &ud);
+    if (alloc == dp_lua_alloc)
+        return true;
+    size_t n_thread = state->n_thread, n = n_thread ? n_thread : 256;
+    state->n_thread = 0;
+    void *ptr = alloc(ud, NULL, LUA_TTHREAD, n);
+    bool reached = state->n_thread != 0;
+    if (ptr)
+        alloc(ud, ptr, n, 0);
+    state->n_thread = n_thread;
+    return reached;
+}
+
+/* The finalizer of a value in the registry: lua_close calls it before it frees anything. */
+static int closing(lua_State *L)
+{
+    struct dp_lua_state **state = lua_touserdata(L, 1);
+    if (*state && !is_reached(L, *state))
+        dp_lua_state_forget(*state);
+    *state = NULL;
+    return 0;
+}
+
+static void watch_close(lua_State *L, struct dp_lua_state *state)
+{
+    *(struct dp_lua_state **)lua_newuserdatauv(L, sizeof(struct dp_lua_state *), 0) = state;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, closing);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, state);
+}
+
 int deltaprof_lua_attach(lua_State *L)
 {
     if (!lua_checkstack(L, 8))
@@ -67,12 +105,14 @@ int deltaprof_lua_attach(lua_State *L)
         return -ENOMEM;
     dp_lua_state_use(state);
     lua_setallocf(L, dp_lua_alloc, state);
+    dp_lua_state_note_allocator(state);
     if (L != main)
         dp_lua_coroutine_add(state, L);
     /* Makes a first coroutine, whose size is that of all; it is freed at the next collection. */
     lua_newthread(L);
     state->named = named && dp_lua_coroutine_find(state, lua_tothread(L, -1));
     lua_pop(L, 1);
+    watch_close(L, state);
     return state->named ? 0 : -ENOTSUP;
 }
 
@@ -110,7 +150,7 @@ static struct deltaprof_delta *consumers[3];
 
 static int to_file(void *ctx, const void *bytes, size_t n_bytes)
 {
-    return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : -EIO;
+    return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : errno ? -errno : -EIO;
 }
 
 static int write_delta(int kind, const char *path)

@@ -65,6 +65,17 @@ void dp_lua_state_free(struct dp_lua_state *state)
     pthread_mutex_unlock(&lock);
 }
 
+void dp_lua_state_forget(struct dp_lua_state *state)
+{
+    /* Some of its blocks may yet be freed through dp_lua_alloc, and the real allocator may be gone: nothing is freed,
+     * and the struct is not used again. */
+    __atomic_store_n(&state->owner, UINT32_MAX, __ATOMIC_RELEASE);
+    state->named = false;
+    state->main = (struct dp_lua_coroutine){.L = NULL};
+    state->buckets = NULL;
+    state->n_buckets = state->n_coroutines = 0;
+}
+
 void dp_lua_state_adopt(struct dp_lua_state *state)
 {
     struct dp_lua_thread *thread = &dp_lua_thread;

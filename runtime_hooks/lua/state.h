@@ -31,6 +31,8 @@ struct dp_lua_state {
     struct dp_lua_coroutine main; /* L is NULL while this struct is unused */
     lua_Alloc real;
     void *real_ud;
+    lua_Alloc outer; /* what lua_getallocf gave when dp_lua_alloc was called last for a sample */
+    void *outer_ud;
     uint32_t owner;                   /* a thread's number */
     size_t n_thread;                  /* bytes of a coroutine's block; 0: not known yet */
     bool named;                       /* its frames can be read: dp_lua_layout holds for it */
@@ -65,6 +67,20 @@ extern __thread struct dp_lua_thread dp_lua_thread __attribute__((visibility("hi
 struct dp_lua_state *dp_lua_state_new(lua_State *main);
 /* The state is closed. */
 void dp_lua_state_free(struct dp_lua_state *state);
+/* The state is about to close, and its memory is not freed through dp_lua_alloc. Context: ordinary. */
+void dp_lua_state_forget(struct dp_lua_state *state);
+/* The allocator of the state, which calls dp_lua_alloc now, may be one that the program put around it. */
+static inline void dp_lua_state_note_allocator(struct dp_lua_state *state)
+{
+    if (state->main.L)
+        state->outer = lua_getallocf(state->main.L, &state->outer_ud);
+}
+/* Whether dp_lua_alloc still learns which coroutines are freed. Context: hook. */
+static inline bool dp_lua_state_is_followed(const struct dp_lua_state *state)
+{
+    void *ud;
+    return lua_getallocf(state->main.L, &ud) == state->outer && ud == state->outer_ud;
+}
 /* Makes the calling thread, which uses the state, its owner. */
 void dp_lua_state_adopt(struct dp_lua_state *state);
 static inline void dp_lua_state_use(struct dp_lua_state *state)

@@ -266,5 +266,14 @@ print(pcall(d.label_push))
     assert out[3].startswith('false\t'), out
     assert len(r.stderr.splitlines()) == 1 and 'nonsense' in r.stderr, r.stderr
 
+    program = """
+local d = require "deltaprof"
+d.start("heap_rate=1,interval=0,out=none")
+local kept = load("local t = {}\\n" .. ("t[#t + 1] = {#t}\\n"):rep(3000) .. "return t")()
+print(d.write("heap", "/dev/full"))
+"""
+    r = run(['lua5.4', '-e', program], preload=False, extra=MODULE)
+    assert r.status == 0 and r.stdout == 'nil\tNo space left on device\t28\n', (r.stdout, r.stderr)
+
 
 main(globals())

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const char script[] = "function grow() return string.rep('x', 100000) end\n"
                              "function handler()\n"
@@ -87,6 +88,60 @@ static int to_file(void *ctx, const void *bytes, size_t n_bytes)
     return fwrite(bytes, 1, n_bytes, ctx) == n_bytes ? 0 : -EIO;
 }
 
+/* An allocator whose freed blocks can never be read again. Each has pages of its own. */
+static void *mapped(void *ud, void *old, size_t n_old, size_t n)
+{
+    (void)ud;
+    void *ptr = NULL;
+    if (n) {
+        ptr = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert(ptr != MAP_FAILED);
+        if (old)
+            memcpy(ptr, old, n < n_old ? n : n_old);
+    }
+    if (old && n_old)
+        assert(!mprotect(old, n_old, PROT_NONE));
+    return ptr;
+}
+
+/* An allocator around another one. */
+struct around {
+    lua_Alloc alloc;
+    void *ud;
+};
+
+static void *call_around(void *ud, void *old, size_t n_old, size_t n)
+{
+    const struct around *around = ud;
+    return around->alloc(around->ud, old, n_old, n);
+}
+
+/* A state that got another allocator after the attach: its coroutines are collected, and it is closed, unseen. Another
+ * state has samples before and after that. */
+static void replace_allocator(lua_State *nested)
+{
+    char first, second;
+    lua_State *L = lua_newstate(mapped, &first);
+    assert(L && !deltaprof_lua_attach(L));
+    lua_newthread(L);
+    lua_setallocf(L, mapped, &second);
+    lua_settop(L, 0);
+    lua_gc(L, LUA_GCCOLLECT);
+    use(nested);
+    lua_close(L);
+    use(nested);
+}
+
+static void wrap_allocator(void)
+{
+    lua_State *L = new_state();
+    struct around around;
+    around.alloc = lua_getallocf(L, &around.ud);
+    lua_setallocf(L, call_around, &around);
+    use(L);
+    lua_close(L);
+}
+
 int main(int argc, char **argv)
 {
     lua_State *L = new_state(), *nested = new_state();
@@ -107,6 +162,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     printf("%d made:3\n", 2 * 50 * (8 + 4 * 5));
+
+    replace_allocator(nested);
+    wrap_allocator();
+    printf("%d made:3\n", 2 * 50 * 3);
 
     /* An event loop in C that resumes coroutines and holds a reference to each. */
     enum { TASKS = 300, STEPS = 3 };
