@@ -137,7 +137,7 @@ static __attribute__((noinline, cold)) void note_free(const struct dp_live_block
 }
 
 /* The entry of this key left the set, or never came into it. */
-static void give_back(uintptr_t key, const struct dp_live_block *entry)
+static inline void give_back(uintptr_t key, const struct dp_live_block *entry)
 {
     dp_gate_remove(key);
     int64_t bytes = dp_inherited_bytes(entry);
@@ -191,7 +191,8 @@ static __attribute__((noinline, cold)) void leave_out_code(struct dp_stack *stac
 }
 
 /* Remembers the block, which exists now. */
-static void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site, struct outside *outside)
+static inline void keep(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
+                        struct outside *outside)
 {
     struct dp_live_block entry, stale; /* the birth is the table's to know */
     struct dp_stack stack;
@@ -228,6 +229,17 @@ static void keep(struct sample *sample, const void *ptr, const struct deltaprof_
     }
 }
 
+/* Ends an event: remembers the block of a sample, and restores the countdown. ptr NULL: there is no block. */
+static __attribute__((noinline)) void end(struct sample *sample, const void *ptr, const struct deltaprof_site *site,
+                                          struct outside *outside)
+{
+    if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
+        return;
+    if (sample->weight && ptr)
+        keep(sample, ptr, site, outside);
+    finish(sample);
+}
+
 /* ---- heap.h, of the public headers ---- */
 
 void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size_t n_bytes)
@@ -237,12 +249,7 @@ void deltaprof_sample_begin(struct deltaprof_sample *opaque, uint32_t heap, size
 
 void deltaprof_sample_end(struct deltaprof_sample *opaque, const void *ptr, const struct deltaprof_site *site)
 {
-    struct sample *sample = (struct sample *)opaque;
-    if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
-        return;
-    if (sample->weight && ptr)
-        keep(sample, ptr, site, NULL);
-    finish(sample);
+    end((struct sample *)opaque, ptr, site, NULL);
 }
 
 void deltaprof_sample_skip_frames(struct deltaprof_sample *opaque, unsigned n_frames)
@@ -255,11 +262,7 @@ __attribute__((noinline)) void deltaprof_alloc_sampled(uint32_t heap, const void
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     struct sample sample;
     begin(&sample, heap, n_bytes);
-    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, ptr, &site))
-        return;
-    if (sample.weight && ptr)
-        keep(&sample, ptr, &site, NULL);
-    finish(&sample);
+    end(&sample, ptr, &site, NULL);
 }
 
 uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t n_bytes,
@@ -269,11 +272,7 @@ uintptr_t deltaprof_alloc_sampled_outside(uint32_t heap, const void *ptr, size_t
     struct sample sample;
     struct outside outside = {ranges, n_ranges, 0};
     begin(&sample, heap, n_bytes);
-    if (__builtin_expect(sample.muted, 0) && is_nested(&sample, ptr, site))
-        return 0;
-    if (sample.weight && ptr)
-        keep(&sample, ptr, site, &outside);
-    finish(&sample);
+    end(&sample, ptr, site, &outside);
     return outside.pc;
 }
 
@@ -317,11 +316,7 @@ void deltaprof_realloc_end(struct deltaprof_sample *opaque, bool done, const voi
     } else if (sample->claimed) {
         dp_live_blocks_unclaim(sample->old, sample->slot);
     }
-    if (__builtin_expect(sample->muted, 0) && is_nested(sample, ptr, site))
-        return;
-    if (sample->weight && done && ptr)
-        keep(sample, ptr, site, NULL);
-    finish(sample);
+    end(sample, done ? ptr : NULL, site, NULL);
 }
 
 void deltaprof_guard_reset(void)
