@@ -200,7 +200,7 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
     entry.bytes = sample->bytes;
     uintptr_t key = DELTAPROF_KEY(dp_page_is_given(ptr) ? 0 : sample->heap, ptr);
     dp_thread_self()->guard |= DP_GUARD_BUSY;
-    struct dp_live_index index = dp_live_blocks_prefetch(key);
+    struct dp_live_place place = dp_live_blocks_prefetch(key);
     bool borrowed = dp_thread_borrow();
     dp_unwind_walk(dp_thread_scratch(), site, &stack);
     if (__builtin_expect(sample->n_left_out, 0))
@@ -215,7 +215,7 @@ static inline void keep(struct sample *sample, const void *ptr, const struct del
     dp_table_add(DP_KIND_HEAP, entry.record, entry.objects, (int64_t)entry.bytes);
     dp_inherited_mark(&entry, dp_record_epoch());
     dp_gate_add(key);
-    bool kept = dp_live_blocks_insert_at(index, key, &entry, &stale);
+    bool kept = dp_live_blocks_insert_at(place, key, &entry, &stale);
     dp_tally_add(DP_TALLY_SAMPLES, shard, 1);
     dp_tally_add(DP_TALLY_LIVE, shard, 1);
     dp_peak_add(shard, (int64_t)sample->bytes);

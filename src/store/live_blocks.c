@@ -93,9 +93,6 @@ static struct {
     uintptr_t start, end;
 } watched;
 
-/* byte: index in the filter; home: a bucket. */
-#define NOWHERE UINT32_MAX /* as home: asked before init */
-
 bool dp_live_blocks_has_births(void)
 {
     return dp_load_acquire(&dp_live.aged) != NULL; /* [INIT] */
@@ -263,14 +260,30 @@ void dp_live_blocks_drop(uint32_t number)
     dp_store_release(&dp_live_slot(number)->key, 0); /* [ENTRY] */
 }
 
-bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
+static inline bool take(struct dp_live_slot *slot, struct dp_live_block *entry)
+{
+    dp_live_read_value(slot, entry);
+    dp_store_release(&slot->key, 0); /* [ENTRY] */
+    return true;
+}
+
+static __attribute__((noinline)) bool remove_elsewhere(uintptr_t key, struct dp_live_block *entry)
 {
     struct dp_live_slot *slot = find(dp_load_acquire(&dp_live.slots), key, false); /* [INIT] */
     if (!slot && !(slot = find_aged(key, entry)))
         return false;
-    dp_live_read_value(slot, entry);
-    dp_store_release(&slot->key, 0); /* [ENTRY] */
-    return true;
+    return take(slot, entry);
+}
+
+/* The usual case calls nothing, so it needs no stack. */
+bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
+{
+    if (__builtin_expect(dp_load_acquire(&dp_live.slots) && key && key != DP_LIVE_BUSY, 1)) { /* [INIT] */
+        struct dp_live_slot *first = first_slot(index_of(key));
+        if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
+            return take(first, entry);
+    }
+    return remove_elsewhere(key, entry);
 }
 
 /* Puts the entry into this slot, if it is empty. born_ns 0: no births are kept. */
@@ -309,17 +322,23 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
     return false;
 }
 
-bool dp_live_blocks_insert_at(struct dp_live_index index, uintptr_t key, const struct dp_live_block *entry,
+static inline struct dp_live_place place_at(uintptr_t key)
+{
+    struct dp_live_index index = index_of(key);
+    return (struct dp_live_place){first_slot(index), index.byte};
+}
+
+bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
                               struct dp_live_block *stale)
 {
     stale->objects = 0;
-    if (__builtin_expect(index.home == NOWHERE, 0))
+    if (__builtin_expect(!place.slot, 0))
         return dp_live_blocks_insert(key, entry, stale);
     if (!key || key == DP_LIVE_BUSY)
         return false;
-    if (__builtin_expect(!put(first_slot(index), key, entry, 0), 0))
-        return insert_elsewhere(index, key, entry, stale, 0);
-    show(index.byte, PRESENT);
+    if (__builtin_expect(!put(place.slot, key, entry, 0), 0))
+        return insert_elsewhere(index_of(key), key, entry, stale, 0);
+    show(place.byte, PRESENT);
     return true;
 }
 
@@ -341,19 +360,18 @@ bool dp_live_blocks_insert(uintptr_t key, const struct dp_live_block *entry, str
     stale->objects = 0;
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
         return insert_aged(key, entry, stale);
-    return dp_live_blocks_insert_at(index_of(key), key, entry, stale);
+    return dp_live_blocks_insert_at(place_at(key), key, entry, stale);
 }
 
-struct dp_live_index dp_live_blocks_prefetch(uintptr_t key)
+struct dp_live_place dp_live_blocks_prefetch(uintptr_t key)
 {
     if (!dp_load_acquire(&dp_live.slots)) /* [INIT] */
-        return (struct dp_live_index){.home = NOWHERE};
-    struct dp_live_index index = index_of(key);
-    const struct dp_live_slot *slot = first_slot(index);
-    __builtin_prefetch(slot, 1);
-    __builtin_prefetch(&slot->bytes, 1); /* the next line, for two slots of a bucket */
-    __builtin_prefetch((const void *)&dp_live.filter[index.byte]);
-    return index;
+        return (struct dp_live_place){NULL, 0};
+    struct dp_live_place place = place_at(key);
+    __builtin_prefetch(place.slot, 1);
+    __builtin_prefetch(&place.slot->bytes, 1); /* the next line, for two slots of a bucket */
+    __builtin_prefetch((const void *)&dp_live.filter[place.byte]);
+    return place;
 }
 
 DP_IN_CHILD void dp_live_blocks_fork_child(void)

@@ -59,13 +59,16 @@ bool dp_live_blocks_claim(uintptr_t key, struct dp_live_block *entry, uint32_t *
 void dp_live_blocks_unclaim(uintptr_t key, uint32_t slot);
 void dp_live_blocks_drop(uint32_t slot);
 
-/* The two halves of insert, for a caller that walks a stack in between: the index of a key, whose cache lines are
- * prefetched, and the insert there. */
-struct dp_live_index {
-    uint32_t byte, home;
+/*
+ * The two halves of insert, for a caller that walks a stack in between: where the entry of a key goes, whose cache
+ * lines are prefetched, and the insert there.
+ */
+struct dp_live_place {
+    struct dp_live_slot *slot; /* the first one to try; NULL: births are kept, or there is no table */
+    uint32_t byte;             /* the index of its filter byte */
 };
-struct dp_live_index dp_live_blocks_prefetch(uintptr_t key);
-bool dp_live_blocks_insert_at(struct dp_live_index index, uintptr_t key, const struct dp_live_block *entry,
+struct dp_live_place dp_live_blocks_prefetch(uintptr_t key);
+bool dp_live_blocks_insert_at(struct dp_live_place place, uintptr_t key, const struct dp_live_block *entry,
                               struct dp_live_block *stale);
 
 /*

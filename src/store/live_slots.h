@@ -61,6 +61,11 @@ static inline void dp_live_read_value(const struct dp_live_slot *slot, struct dp
 /* Bits of a filter byte. */
 enum { PRESENT = 1, SPILLED = 2, CLEANING = 4, FAR = 8, WATCHED = 128 };
 
+/* byte: index in the filter; home: a bucket. */
+struct dp_live_index {
+    uint32_t byte, home;
+};
+
 /* Bytes with the same place have the same home and the same first slot. */
 static inline uint32_t place_of(uint32_t byte)
 {
