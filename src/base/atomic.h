@@ -56,3 +56,9 @@
 #else
 #define dp_add_own(p, v) ((void)dp_add_release((p), (v)))
 #endif
+
+/*
+ * For the declaration of a variable that hooks read: it is the library's own, so its address is known when the library
+ * is linked. -fvisibility=hidden says that of definitions only, and other files would first load the address.
+ */
+#define DP_INTERNAL __attribute__((visibility("hidden")))

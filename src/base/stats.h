@@ -68,7 +68,7 @@ enum dp_tally {
 struct dp_tallies {
     _Alignas(64) _Atomic int64_t at[DP_TALLY_N];
 };
-extern struct dp_tallies dp_tallies[DP_SHARDS];
+extern struct dp_tallies dp_tallies[DP_SHARDS] DP_INTERNAL;
 
 static inline void dp_tally_add(enum dp_tally which, unsigned shard, int64_t n)
 {

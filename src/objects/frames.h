@@ -106,7 +106,7 @@ void dp_objects_fork_child(void);
 /* Of objects_unload.c, which explains it; here so that each walk reads it without a call. */
 extern struct dp_objects_state {
     _Atomic uint32_t generation, unload;
-} dp_objects_state;
+} dp_objects_state DP_INTERNAL;
 
 /*
  * Changes when an object was retired: facts about addresses that were cached before may no longer hold. The low 16 bits

@@ -12,7 +12,7 @@
 #define DP_GATE_RATE_MIN ((int64_t)256 << 10)
 
 /* The gate that is kept, or one of zeros that no hook reads. For the inline functions below. */
-extern struct deltaprof_gate *_Atomic dp_gate;
+extern struct deltaprof_gate *_Atomic dp_gate DP_INTERNAL;
 static inline bool dp_gate_is_shut(void)
 {
     return dp_load_relaxed((_Atomic uint64_t *)&dp_load_relaxed(&dp_gate)->frees) == 0;
@@ -20,7 +20,7 @@ static inline bool dp_gate_is_shut(void)
 
 /* The registered heap that shares the gate with the C heap; 0: none does. Written once, before that heap's first event.
  */
-extern _Atomic uint32_t dp_gate_heap;
+extern _Atomic uint32_t dp_gate_heap DP_INTERNAL;
 
 /* Whether free recognizes a block with this key by its address, or the key belongs to a heap that has no gate. */
 static inline bool dp_gate_knows(uintptr_t key)

@@ -24,7 +24,7 @@ enum { DP_LABELS_LOCK_RW = 10, DP_LABELS_LOCK_ONCE, DP_LABELS_LOCK_PARK };
 
 /* Whether samples carry the name of their thread (`thread`); from a seccomp filter on they do not. */
 void dp_labels_name_threads(bool on);
-extern _Atomic bool dp_labels_names_threads;
+extern _Atomic bool dp_labels_names_threads DP_INTERNAL;
 
 /* The set with the name of the calling thread added. */
 uint32_t dp_labels_with_thread(uint32_t set);

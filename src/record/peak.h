@@ -17,7 +17,7 @@ void dp_peak_watch(int64_t threshold_bytes, void (*reached)(void));
 int64_t dp_peak_in_use(void);
 
 void dp_peak_look(void);
-extern _Atomic uint8_t dp_peak_step_bits;
+extern _Atomic uint8_t dp_peak_step_bits DP_INTERNAL;
 
 /* A sampled block of n_bytes came into use. Context: hook. */
 static inline void dp_peak_add(unsigned shard, int64_t n_bytes)

@@ -26,7 +26,7 @@ struct dp_timed_event {
     uint64_t trace[3]; /* its bytes: 16 of the trace id, 8 of the span id */
 };
 
-extern _Atomic bool dp_events_on;
+extern _Atomic bool dp_events_on DP_INTERNAL;
 
 /* on: maps the ring within budget_bytes, once. -ENOMEM: no events. Off: what the ring holds stays. Context: init. */
 int dp_events_tune(bool on, size_t budget_bytes);

@@ -15,7 +15,7 @@ extern struct dp_record_state {
     _Atomic uint32_t zero;
     _Atomic uint32_t epoch;
     _Atomic uint32_t marked; /* frees have more to count: inherited blocks, or lifetimes */
-} dp_record_state;
+} dp_record_state DP_INTERNAL;
 
 /* Lets hooks use the tables, which must all be mapped. Context: init. */
 void dp_record_open(void);

@@ -16,7 +16,7 @@ struct dp_native_stack {
 };
 
 /* Whether a runtime has registered a provider. */
-extern _Atomic bool dp_provided_exist;
+extern _Atomic bool dp_provided_exist DP_INTERNAL;
 static inline bool dp_provided_any(void)
 {
     return dp_load_relaxed(&dp_provided_exist);
