@@ -12,25 +12,23 @@
 
 #include <errno.h>
 
-#define ARENA_BYTES (64 << 10)
-
-static DP_LARGE char arena[ARENA_BYTES] __attribute__((aligned(64)));
+DP_LARGE char dp_arena[DP_ARENA_BYTES] __attribute__((aligned(64)));
 static size_t used;
 
 void *dp_arena_alloc(size_t alignment, size_t n_bytes)
 {
     if (alignment < 16)
         alignment = 16;
-    if (n_bytes > ARENA_BYTES || alignment > 4096)
+    if (n_bytes > DP_ARENA_BYTES || alignment > 4096)
         goto full;
     /* Includes room for the alignment, so that a single atomic add reserves the block. */
     size_t want = (n_bytes + alignment + 2 * sizeof(size_t) + 15) & ~(size_t)15;
     size_t at = __atomic_fetch_add(&used, want, __ATOMIC_RELAXED);
-    if (at + want > ARENA_BYTES) {
+    if (at + want > DP_ARENA_BYTES) {
         __atomic_fetch_sub(&used, want, __ATOMIC_RELAXED);
         goto full;
     }
-    uintptr_t start = ((uintptr_t)arena + at + sizeof(size_t) + alignment - 1) & ~(uintptr_t)(alignment - 1);
+    uintptr_t start = ((uintptr_t)dp_arena + at + sizeof(size_t) + alignment - 1) & ~(uintptr_t)(alignment - 1);
     ((size_t *)start)[-1] = n_bytes;
     deltaprof_filter_mark((void *)start, 1);
     return (void *)start;
@@ -42,11 +40,6 @@ full:
 bool dp_arena_is_unused(void)
 {
     return !__atomic_load_n(&used, __ATOMIC_RELAXED);
-}
-
-bool dp_arena_owns(const void *ptr)
-{
-    return (uintptr_t)ptr - (uintptr_t)arena < ARENA_BYTES;
 }
 
 size_t dp_arena_size(const void *ptr)
