@@ -330,12 +330,19 @@ unsigned dp_real_allocator(void)
     return DELTAPROF_GIVES_PAGES | (had_hooks ? 0 : DELTAPROF_IS_LEAF);
 }
 
-/* Searches the loaded objects, in their order: the object with the reference is one of them, or needs one of them. */
+/*
+ * Searches the loaded objects behind this one, in their order: the object with the reference is one of them, or needs
+ * one of them. An object before this one may be an interposer that found this one, such as a second copy of it: each
+ * would call the other without end.
+ */
 static void *find_loaded(const char *name)
 {
     void *found = NULL;
+    bool is_behind = false;
     for (struct link_map *map = _r_debug.r_map; map && !found; map = map->l_next) {
-        void *object = map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        if (map->l_ld == _DYNAMIC)
+            is_behind = true;
+        void *object = is_behind && map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
         if (!object)
             continue;
         Dl_info mine, info;

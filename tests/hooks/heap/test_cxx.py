@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """C++ under preload: a C++ library in a C program, new and delete in every form, exceptions, forced unwinding."""
 import reader
-from harness import HOOKS, main, profiles, same, victim
+from harness import BUILD, HOOKS, PRELOAD, main, new_directory, profiles, run, same, victim
 import os
+import shutil
 
 PLUGIN = os.path.join(HOOKS, 'libplugin_cxx.so')
 CONFS = ('heap_rate=512k', 'heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=0')
@@ -18,6 +19,17 @@ def that_a_plugin_in_a_c_program_behaves_as_without_the_profiler():
     for conf in CONFS:
         r = same([victim('host'), PLUGIN], conf)
         assert 'destructors: 42' in r.stdout and 'caught: 104' in r.stdout, r.stdout
+
+
+def that_a_plugin_works_behind_two_copies_of_the_profiler():
+    """Each copy looks for the operators when the plugin is open; neither may take those of the other."""
+    where = new_directory()
+    second = os.path.join(where, 'lib', 'preload', 'second.so')
+    os.makedirs(os.path.dirname(second))
+    shutil.copy(PRELOAD, second)
+    os.symlink(os.path.join(BUILD, 'src'), os.path.join(where, 'src'))
+    r = run([victim('host'), PLUGIN], 'heap_rate=1', behind=[second])
+    assert r.status == 0 and 'destructors: 42' in r.stdout, (r.status, r.stderr)
 
 
 def that_deepbind_brings_a_second_malloc_and_pointers_cross():
