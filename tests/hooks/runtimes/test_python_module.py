@@ -107,6 +107,16 @@ def that_labels_stay_with_their_task():
             assert got == want, (version, python, got)
 
 
+def that_a_label_may_be_no_text():
+    """The name of a file may have bytes that are not UTF-8, which Python turns into surrogates."""
+    program = 'import deltaprof, os\nwith deltaprof.labels(path=os.fsdecode(b"a\\xff")): kept = bytearray(3000000)\n'
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', program], 'heap_rate=1,interval=0', extra=MODULE)
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        paths = {dict(s.labels).get('path') for p in profiles(r) for s in p.samples if s.values['alloc_space'] >= 3000000}
+        assert len(paths) == 1 and paths.pop().strip('\ufffd') == 'a', (version, paths)
+
+
 # make(n) keeps a bytearray of that many times 100,000 bytes, of which the trace says which request made it.
 TRACES = '''
 import asyncio, threading
