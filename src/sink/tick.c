@@ -124,10 +124,8 @@ static int ready(void)
     dp_process_program(program);
     int err = dp_files_init(&paths.files, paths.out, program, dp_process_pid(), tick.keep);
     paths.files.forked = tick.forked;
-    /*
-     * Created once: if the directory vanishes later, that is an error, and it is not created again. A forked child's
-     * name may contain its own pid.
-     */
+    /* Created once: if the directory vanishes later, that is an error, and it is not created again. A forked child's
+     * name may contain its own pid. */
     if (err == 0 && strcmp(paths.made, paths.files.dir) != 0) {
         err = dp_files_make_directory(&paths.files);
         if (err == 0)
@@ -242,6 +240,8 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     sigset_t before;
     struct standing now = standing();
     bool is_peak = now.in_use_bytes > dp_load_relaxed(&tick.highest), is_exit = dp_load_relaxed(&tick.is_exit);
+    if (!dp_tick_has_sink()) /* a start without `out` had the lock before */
+        return 0;
     if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
         return 0; /* the destructors changed nothing: the tick before them was the last */
     dp_quiet_begin(&before);
