@@ -56,10 +56,10 @@ def lives(rows, function):
 
 def that_the_ages_sum_to_the_whole_and_blocks_grow_older():
     with Victim('heap_rate=1,age=on') as v:
-        assert wait_until(lambda: in_use(v.rows(), 'keeps').get('<10s')) == (100, 100000)
+        wait_until(lambda: in_use(v.rows(), 'lends') == {'<10s': (100, 200000)})  # the victim's last allocations
         rows = v.rows()
         assert all(age is None or not any(values[:2]) for _, age, values in rows), rows
-        assert in_use(rows, 'lends') == {'<10s': (100, 200000)}, rows
+        assert in_use(rows, 'keeps') == {'<10s': (100, 100000)}, rows
         v.free_lent()
         rows = v.rows()
         ages = in_use(rows, 'keeps')
