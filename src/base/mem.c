@@ -10,8 +10,10 @@
  * A report makes fifty small mappings, and a system call for each would be a large part of a small profile's cost. So
  * small mappings are cut from a batch of pages. `fresh` is one word, {address of the next page, number of pages left}:
  * a thread takes pages by CAS, so no page is given twice. The word describes the batch completely, so it does no harm
- * if it had the same value before. Accesses are relaxed: no thread has written to these pages. The rest of
- * a batch is not counted until it is given out.
+ * if it had the same value before. The rest of a batch is not counted until it is given out.
+ *
+ * [FRESH] The thread that mapped a batch publishes it, and the thread that takes pages from it acquires. No thread has
+ * written to these pages, but the mapping itself is the first write: the kernel's.
  */
 #include "base/mem.h"
 
@@ -148,7 +150,7 @@ static char *map_batch(size_t n_all, size_t n, uintptr_t old, int flags)
         return NULL;
     char *rest = p + n * PAGE;
     size_t n_rest = n_all - n;
-    if (dp_cas_relaxed(&fresh, &old, (uintptr_t)rest | n_rest)) {
+    if (dp_cas_publish(&fresh, &old, (uintptr_t)rest | n_rest)) { /* [FRESH] */
         list(rest, n_rest * PAGE);
         rest = (char *)(old & ~(PAGE - 1));
         n_rest = old & (PAGE - 1);
@@ -165,7 +167,7 @@ static void *map_small(size_t size)
     size_t n = size / PAGE;
     uintptr_t word = dp_load_relaxed(&fresh);
     while ((word & (PAGE - 1)) >= n)
-        if (dp_cas_relaxed(&fresh, &word, word + size - n)) {
+        if (dp_cas_acquire(&fresh, &word, word + size - n)) { /* [FRESH] */
             char *p = (char *)(word & ~(PAGE - 1));
             size_t n_rest = (word & (PAGE - 1)) - n;
             unlist(p); /* it was listed as the beginning of the rest of a batch */
