@@ -46,7 +46,7 @@ enum { LOOK_EVERY = 16, MOST_AROUND = 16, SMALL_MOST = 512 };
 /* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
 static struct around {
     struct allocator real;
-    size_t small_most; /* requests up to here are served without malloc */
+    size_t small_most; /* requests of 1 to so many bytes go to the interpreter's own allocator, which calls no malloc */
     const struct deltaprof_gate *gate;
     uint32_t heap; /* copies of the variables below, in the same cache line as `real` */
     int domain;    /* 0: the entry is unused */
@@ -59,6 +59,13 @@ static void (*get_allocator)(int, struct allocator *);
 static void (*set_allocator)(int, struct allocator *);
 static int (*is_initialized)(void);
 static int (*has_lock)(void);
+
+/*
+ * The function of the interpreter's own allocator, which serves small requests without malloc, and gets no ctx. NULL:
+ * not known, or the key `mmap` is on. Then small requests are guarded too, so that mappings of this allocator are not
+ * recorded.
+ */
+static void *(*own_malloc)(void *ctx, size_t n);
 
 static uint8_t n_unseen; /* samples of malloc since the last sample of this heap; inexact if threads race */
 
@@ -107,11 +114,11 @@ SAMPLED void *malloc_guarded(void *ctx, size_t n)
 static void *hook_malloc(void *ctx, size_t n)
 {
     const struct around *to = ctx;
-    if (__builtin_expect(n > to->small_most, 0))
+    if (__builtin_expect(n - 1 >= to->small_most, 0))
         return malloc_guarded(ctx, n);
-    if (deltaprof_gate_count(to->gate, n))
+    if (deltaprof_countdown_count(n))
         return malloc_sampled(ctx, n);
-    return to->real.malloc(to->real.ctx, n);
+    return own_malloc(NULL, n);
 }
 
 static size_t product(size_t count, size_t size)
@@ -134,7 +141,7 @@ SAMPLED void *calloc_sampled(void *ctx, size_t count, size_t size)
     return ptr;
 }
 
-static void *hook_calloc(void *ctx, size_t count, size_t size)
+SAMPLED void *calloc_guarded(void *ctx, size_t count, size_t size)
 {
     const struct allocator *to = ctx;
     int64_t rest;
@@ -143,6 +150,17 @@ static void *hook_calloc(void *ctx, size_t count, size_t size)
     void *ptr = to->calloc(to->ctx, count, size);
     deltaprof_countdown_restore(rest);
     return ptr;
+}
+
+static void *hook_calloc(void *ctx, size_t count, size_t size)
+{
+    const struct around *to = ctx;
+    size_t n = product(count, size);
+    if (n - 1 >= to->small_most)
+        return calloc_guarded(ctx, count, size);
+    if (deltaprof_countdown_count(n))
+        return calloc_sampled(ctx, count, size);
+    return to->real.calloc(NULL, count, size);
 }
 
 SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
@@ -187,10 +205,6 @@ static void hook_free(void *ctx, void *ptr)
         to->real.free(to->real.ctx, ptr);
 }
 
-/* The function of the interpreter's own allocator, which serves small requests without malloc. NULL: not known, or the
- * key `mmap` is on. Then small requests are guarded too, so that mappings of this allocator are not recorded. */
-static void *(*own_malloc)(void *ctx, size_t n);
-
 /* Wraps the outermost allocator of a domain, unless that is the allocator of this file. False: there is no room. */
 static bool wrap(int domain)
 {
@@ -206,7 +220,7 @@ static bool wrap(int domain)
     to->real = outermost;
     to->gate = gate;
     to->heap = heap;
-    bool is_own = own_malloc && outermost.malloc == own_malloc;
+    bool is_own = own_malloc && outermost.malloc == own_malloc && !outermost.ctx;
     to->small_most = is_own ? SMALL_MOST : 0;
     to->domain = domain;
     struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, is_own ? outermost.free : hook_free};
