@@ -74,6 +74,12 @@ DELTAPROF_API void deltaprof_frames_labels(struct deltaprof_frames *frames, uint
  * known. */
 DELTAPROF_API bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes);
 
+/*
+ * The number of native frames of the sampled stack whose code lies in [code, code + n_bytes): for a runtime that has to
+ * search for what runs on this stack. -1: it is not known, because the walk was cut or followed frame pointers.
+ */
+DELTAPROF_API int deltaprof_frames_count_code(const struct deltaprof_frames *frames, const void *code, size_t n_bytes);
+
 typedef void (*deltaprof_frames_fn)(void *ctx, struct deltaprof_frames *frames);
 
 /*

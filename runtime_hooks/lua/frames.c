@@ -20,6 +20,11 @@
  * lua_getinfo only reads: the stack, the CallInfo and the prototype. While Lua moves a stack, the CallInfo points to
  * the old stack; in 5.4.6 and later it holds offsets instead of pointers. So the frames of such a coroutine are read
  * before the move, from copies of its CallInfo.
+ *
+ * A program may have thousands of coroutines. So the ones that run are found from the outside in: coroutine.resume has
+ * the coroutine that it resumed as its first argument, and a function that coroutine.wrap made has it as its upvalue.
+ * The C stack tells how many were resumed. Only if some are missing, because C code resumed them in another way, all
+ * coroutines are searched.
  */
 #include "state.h"
 
@@ -131,19 +136,43 @@ static void capture(lua_State *L, struct dp_lua_captured *captured)
     }
 }
 
-bool dp_lua_capture(struct dp_lua_state *state, const void *stack, struct dp_lua_captured *captured)
+/* The coroutine that L has probably resumed; NULL: none. */
+static struct dp_lua_coroutine *resumed_by(struct dp_lua_state *state, lua_State *L)
+{
+    const char *ci = dp_lua_pointer(L, dp_lua_layout.L_ci);
+    if (!(status_of(ci) & DP_LUA_STATUS_C) || (state->captured && state->captured->L == L))
+        return NULL;
+    lua_State *to = lua_tothread(L, 1);
+    if (!to && dp_lua_pointer(ci, dp_lua_layout.ci_previous)) /* the outermost call has no function */
+        to = lua_tothread(L, lua_upvalueindex(1));
+    return to ? dp_lua_coroutine_find(state, to) : NULL;
+}
+
+static bool has_stack(const struct dp_lua_coroutine *c, const void *stack)
+{
+    return (const void *)dp_lua_pointer(c->L, dp_lua_layout.L_stack) == stack;
+}
+
+static struct dp_lua_coroutine *owner_of(struct dp_lua_state *state, const void *stack)
 {
     int n = 0;
-    if (!state->named)
+    struct dp_lua_coroutine *c = &state->main;
+    for (; c && n < RUNNING_MAX && !has_stack(c, stack); n++)
+        c = resumed_by(state, c->L);
+    if (c && n < RUNNING_MAX)
+        return c;
+    for (c = &state->main, n = 0; c && n < COROUTINES_MAX && !has_stack(c, stack); n++)
+        c = c->next;
+    return n < COROUTINES_MAX ? c : NULL;
+}
+
+bool dp_lua_capture(struct dp_lua_state *state, const void *stack, struct dp_lua_captured *captured)
+{
+    struct dp_lua_coroutine *c = state->named ? owner_of(state, stack) : NULL;
+    if (!c || (c != &state->main && !dp_lua_pointer(c->L, dp_lua_layout.L_jump)))
         return false;
-    for (struct dp_lua_coroutine *c = &state->main; c && n < COROUTINES_MAX; c = c->next, n++)
-        if ((const void *)dp_lua_pointer(c->L, dp_lua_layout.L_stack) == stack) {
-            if (c != &state->main && !dp_lua_pointer(c->L, dp_lua_layout.L_jump))
-                return false;
-            capture(c->L, captured);
-            return true;
-        }
-    return false;
+    capture(c->L, captured);
+    return true;
 }
 
 /* ---- the coroutines of this thread ------------------------------------------------------------------------------ */
@@ -174,21 +203,48 @@ static size_t insert(struct running *all, size_t n, struct running one)
     return n + 1;
 }
 
-/* The running coroutines of a state, sorted into `all`. */
-static size_t find_running(struct deltaprof_frames *out, struct dp_lua_state *state, struct running *all, size_t n)
+/* What is known of the coroutines that run on this thread, the innermost first. */
+struct search {
+    struct deltaprof_frames *out;
+    struct running all[RUNNING_MAX];
+    size_t n, n_resumed; /* all of them, and those that are no main coroutine */
+};
+
+/* Adds a coroutine if it runs on this thread inside `around`, a place on the C stack, and is not there yet. */
+static bool add_running(struct search *s, struct dp_lua_state *state, struct dp_lua_coroutine *c, uintptr_t around)
+{
+    const char *jump = dp_lua_pointer(c->L, dp_lua_layout.L_jump), *last = outermost(s->out, jump);
+    bool is_main = c == &state->main;
+    bool runs = last ? (uintptr_t)last - 1 < around - 1 : is_main && !jump;
+    if (!runs || s->n == RUNNING_MAX)
+        return false;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->all[i].coroutine == c)
+            return true;
+    s->n = insert(s->all, s->n, (struct running){c, state, last});
+    s->n_resumed += !is_main;
+    if (last)
+        dp_lua_coroutine_first(state, c);
+    return true;
+}
+
+/* Finds a state's running coroutines from its main one on. */
+static void find_resumed(struct search *s, struct dp_lua_state *state)
+{
+    uintptr_t around = 0; /* of the main one: none */
+    for (struct dp_lua_coroutine *c = &state->main; c && add_running(s, state, c, around); c = resumed_by(state, c->L))
+        around = (uintptr_t)outermost(s->out, dp_lua_pointer(c->L, dp_lua_layout.L_jump));
+}
+
+/* Asks all coroutines of a state, until n_resumed run; -1: it is not known how many do. */
+static void find_others(struct search *s, struct dp_lua_state *state, int n_resumed)
 {
     int seen = 0;
-    struct dp_lua_coroutine *c = &state->main, *next;
-    for (; c && seen < COROUTINES_MAX && n < RUNNING_MAX; c = next, seen++) {
+    for (struct dp_lua_coroutine *c = &state->main, *next;
+         c && seen < COROUTINES_MAX && s->n < RUNNING_MAX && s->n_resumed != (size_t)n_resumed; c = next, seen++) {
         next = c->next;
-        const char *jump = dp_lua_pointer(c->L, dp_lua_layout.L_jump), *last = outermost(out, jump);
-        bool runs = last || (c == &state->main && !jump);
-        if (runs)
-            n = insert(all, n, (struct running){c, state, last});
-        if (last)
-            dp_lua_coroutine_first(state, c);
+        add_running(s, state, c, 0);
     }
-    return n;
 }
 
 /* The frames pushed since the last anchor take the place of the next native frame of the interpreter's loop. */
@@ -260,22 +316,36 @@ static void set_trace(const struct running *all, size_t n)
     deltaprof_trace_set(trace, trace ? trace + 16 : NULL);
 }
 
+/* A state whose frames this thread may read; NULL: none. */
+static struct dp_lua_state *recent(int i)
+{
+    struct dp_lua_state *state = dp_lua_thread.recent[i];
+    return state && __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) == dp_lua_thread.number && state->named &&
+                   state->main.L && dp_lua_state_is_followed(state)
+               ? state
+               : NULL;
+}
+
 void dp_lua_frames(void *ctx, struct deltaprof_frames *out)
 {
-    struct running all[RUNNING_MAX];
-    size_t n = 0;
+    struct search s;
     uint32_t labels = 0;
-    for (int i = 0; i < DP_LUA_RECENT; i++) {
-        struct dp_lua_state *state = dp_lua_thread.recent[i];
-        if (state && __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) == dp_lua_thread.number && state->named &&
-            state->main.L && dp_lua_state_is_followed(state))
-            n = find_running(out, state, all, n);
-    }
-    for (size_t i = 0; i < n; i++)
-        labels = labels ? labels : all[i].coroutine->labels;
+    int n_resumed = -1;
+    if (dp_lua_layout.n_resume)
+        n_resumed = deltaprof_frames_count_code(out, dp_lua_layout.resume, dp_lua_layout.n_resume);
+    s.out = out;
+    s.n = s.n_resumed = 0;
+    for (int i = 0; i < DP_LUA_RECENT; i++)
+        if (recent(i))
+            find_resumed(&s, recent(i));
+    for (int i = 0; i < DP_LUA_RECENT && s.n_resumed != (size_t)n_resumed; i++)
+        if (recent(i))
+            find_others(&s, recent(i), n_resumed);
+    for (size_t i = 0; i < s.n; i++)
+        labels = labels ? labels : s.all[i].coroutine->labels;
     deltaprof_frames_labels(out, labels);
-    if (n && __atomic_load_n(&dp_lua_traces, __ATOMIC_RELAXED))
-        set_trace(all, n);
-    for (size_t i = 0; i < n && push_running(out, &all[i]); i++)
+    if (s.n && __atomic_load_n(&dp_lua_traces, __ATOMIC_RELAXED))
+        set_trace(s.all, s.n);
+    for (size_t i = 0; i < s.n && push_running(out, &s.all[i]); i++)
         ;
 }

@@ -9,6 +9,9 @@
  * The interpreter's loop (luaV_execute) is a local function. It is the one function that is on the C stack both when
  * Lua code calls the C function and when it indexes a table whose __index is the C function, and not when lua_pcall
  * calls it.
+ *
+ * lua_resume is searched for on the C stack of a coroutine that C code resumed and of one that coroutine.wrap made: a
+ * compiler may have copied it into the functions that call it.
  */
 #include "state.h"
 
@@ -26,7 +29,7 @@ struct c_stack {
 
 struct probe {
     const char *outer; /* an address on the C stack outside the protected call */
-    struct c_stack called, indexed, direct, *here;
+    struct c_stack called, indexed, direct, resumed, wrapped, *here;
     struct dp_lua_layout layout;
     bool found;
 };
@@ -157,6 +160,24 @@ static int run(lua_State *L, struct probe *probe, struct c_stack *here, const ch
     return err;
 }
 
+static void find_resume(lua_State *L, struct probe *probe)
+{
+    int top = lua_gettop(L), n_results;
+    lua_State *coroutine = lua_newthread(L);
+    probe->here = &probe->resumed;
+    lua_pushlightuserdata(coroutine, probe);
+    lua_pushcclosure(coroutine, look, 1);
+    bool ended = lua_resume(coroutine, L, 0, &n_results) == LUA_OK;
+    lua_settop(L, top);
+    uintptr_t resume = (uintptr_t)lua_resume;
+    if (!ended || !is_on(&probe->resumed, resume) ||
+        run(L, probe, &probe->wrapped, "local look = ... coroutine.wrap(function() local seen = look() end)()") ||
+        !is_on(&probe->wrapped, resume))
+        return;
+    probe->layout.resume = (const void *)resume;
+    probe->layout.n_resume = size_of(resume);
+}
+
 int dp_lua_find_layout(lua_State *L)
 {
     char outer;
@@ -166,6 +187,7 @@ int dp_lua_find_layout(lua_State *L)
         return -ENOTSUP;
     if (!run(L, &probe, &probe.indexed, "local _, t = ... local seen = t.x return seen"))
         find_loop(&probe);
+    find_resume(L, &probe);
     dp_lua_layout = probe.layout;
     return 0;
 }

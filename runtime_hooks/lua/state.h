@@ -46,8 +46,10 @@ struct dp_lua_state {
 struct dp_lua_layout {
     uint16_t L_ci, L_stack, L_jump;
     uint16_t ci_func, ci_previous, ci_status;
-    const void *loop; /* luaV_execute's code */
-    size_t n_loop;    /* 0: not found */
+    const void *loop;   /* luaV_execute's code */
+    size_t n_loop;      /* 0: not found */
+    const void *resume; /* lua_resume's code, which is on the C stack once for each coroutine that was resumed */
+    size_t n_resume;    /* 0: it is not known that this holds */
 };
 extern struct dp_lua_layout dp_lua_layout __attribute__((visibility("hidden")));
 enum { DP_LUA_STATUS_C = 1 << 1, DP_LUA_STATUS_FRESH = 1 << 2 };

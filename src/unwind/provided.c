@@ -49,6 +49,7 @@ enum { CODES_MAX = PROVIDERS_MAX };
 
 struct deltaprof_frames {
     struct dp_reach reach;
+    const struct dp_native_stack *native;
     dp_frame_id *ids;
     struct run *runs;
     struct code {
@@ -146,6 +147,26 @@ bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *addr
            dp_reach_word(&frames->reach, last);
 }
 
+/* Whether a native frame is one of this code. */
+static bool is_of(dp_frame_id native, const struct code *code)
+{
+    if (native < DP_FRAME_FIRST_REAL)
+        return false;
+    const struct dp_frame *frame = dp_frame_get(native);
+    return frame->type == DP_FRAME_CODE && frame->pc - code->start < code->n_bytes;
+}
+
+int deltaprof_frames_count_code(const struct deltaprof_frames *frames, const void *code, size_t n_bytes)
+{
+    const struct code range = {(uintptr_t)code, n_bytes};
+    int n = 0;
+    if (frames->native->cut || frames->native->guessed)
+        return -1;
+    for (uint32_t i = 0; i < frames->native->depth; i++)
+        n += is_of(frames->native->ids[i], &range);
+    return n;
+}
+
 /* ---- merging ---------------------------------------------------------------------------------------------------- */
 
 struct merge {
@@ -183,11 +204,7 @@ static uintptr_t sp_of(const struct dp_stack_cache *cache, const struct dp_nativ
 static bool runs_next(const struct merge *m, dp_frame_id native)
 {
     uint32_t i = m->run < m->from->n_runs ? m->from->runs[m->run].code : 0;
-    if (!i || native < DP_FRAME_FIRST_REAL)
-        return false;
-    const struct dp_frame *frame = dp_frame_get(native);
-    const struct code *code = &m->from->codes[i - 1];
-    return frame->type == DP_FRAME_CODE && frame->pc - code->start < code->n_bytes;
+    return i && is_of(native, &m->from->codes[i - 1]);
 }
 
 static void ask(struct deltaprof_frames *frames)
@@ -207,7 +224,7 @@ bool dp_provided_merge(struct dp_stack_cache *cache, const struct dp_native_stac
                        struct dp_stack *out)
 {
     struct scratch scratch = scratch_of(cache, depth);
-    struct deltaprof_frames frames = {.ids = cache->stage_ids, .runs = scratch.runs, .depth = depth};
+    struct deltaprof_frames frames = {.native = native, .ids = cache->stage_ids, .runs = scratch.runs, .depth = depth};
     dp_reach_begin(&frames.reach, &cache->own, sp);
     ask(&frames);
     out->labels = frames.labels;

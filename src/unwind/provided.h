@@ -11,6 +11,7 @@ struct dp_native_stack {
     const dp_frame_id *ids;
     uint32_t depth;
     bool cut;
+    bool guessed; /* by frame pointers: frames may be missing */
     /* sps[i]: where frame i begins; it ends where frame i + 1 begins. NULL: they are in the stack cache. */
     const uintptr_t *sps;
 };

@@ -137,6 +137,7 @@ static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_si
     struct dp_native_stack native = {.ids = stack->frames,
                                      .depth = stack->depth,
                                      .cut = stack->cut,
+                                     .guessed = mode == DP_UNWIND_FP,
                                      .sps = in_cache ? NULL : dp_provided_sps(cache, depth_max)};
     if (dp_provided_merge(cache, &native, site->sp, depth_max, stack) && stack->cut && !native.cut)
         count_cut(depth_max);

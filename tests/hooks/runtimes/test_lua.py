@@ -123,6 +123,50 @@ for i = 1, 5 do coroutine.wrap(match)() end
     assert got == {'3': [7, 7 * 200027], '4': [3, 3 * 200025], '5': [5, 5 * 200025]}, dict(got)
 
 
+def that_each_of_many_coroutines_has_its_frames():
+    """Ten thousand live at once. Some run inside another one, and C functions allocate that have a coroutine as argument."""
+    script = new_directory() + '/many.lua'
+    with open(script, 'w') as f:
+        f.write("""local kept, all, long = {}, {}, string.rep("z", 100000)
+local function inside(i)
+  coroutine.yield()
+  kept[i] = string.rep("x", 100000)
+  return #kept
+end
+local function around(i)
+  local co = coroutine.create(inside)
+  coroutine.resume(co, i)
+  coroutine.yield()
+  coroutine.resume(co)
+  kept[i] = string.rep("y", 100000, coroutine.status(co) == "dead" and "-" or "")
+  kept[i] = nil
+end
+local function as_argument(co)
+  local text = debug.traceback(co, long)
+  return #text
+end
+for i = 1, 5000 do
+  all[i] = coroutine.create(i % 2 == 0 and around or inside)
+  coroutine.resume(all[i], i)
+end
+for i = 1, 5000 do
+  if i % 3 == 0 then as_argument(all[i]) end
+  coroutine.resume(all[i])
+  kept[i] = nil
+end
+""")
+    r = lua('-l', 'deltaprof', script, conf='heap_rate=1,interval=0,memory=512M')
+    assert r.status == 0 and not r.stderr, r.stderr
+    got = collections.Counter()
+    for p in profiles(r):
+        for s in p.samples:
+            objects, size = s.values['alloc_objects'], s.values['alloc_space']
+            if objects and size / objects >= 100000:
+                got[tuple(line.split(':')[-1] for line in lines(s))] += objects
+    want = {('4', '25'): 2 * 2500, ('4', '11', '25'): 2 * 2500, ('12', '25'): 2 * 2500, ('16', '24'): 3 * 1666, ('1',): 2}
+    assert got == want, got
+
+
 def that_sampled_sums_are_near_the_exact_ones():
     r = lua(SCRIPT, conf='heap_rate=4k')
     assert r.status == 0 and not r.stderr, r.stderr
