@@ -2,16 +2,17 @@
 /*
  * store/live_blocks.c - the table of sampled blocks in use, and its filter.
  *
- * Layout. A filter byte stands for 16 bytes of address space (for many such, by hash). The byte's index alone
- * determines twelve buckets of eight slots: a home bucket, and eleven others by hash, for entries that do not fit in
- * the home; and in the home the slot to look at first. Homes lie in the order of addresses: 128 bytes of address space
- * share a home, with one slot for every 16 bytes, and the next 128 bytes have the next home, cyclically. So blocks that
- * are near in the heap are near here. Blocks within 16 MiB of heap, or within as many bytes as the table covers, never
- * take each other's slot, and nearly every search is one compare. Key and value stand side by side: an entry is in one
- * cache line, seldom two. Entries never move, so no search can miss one. A removed entry leaves an empty slot and no
- * tombstone. Every search ends after 8 slots, after 16 if the byte has SPILLED, or after all buckets if it has FAR.
- * With twelve buckets no block is refused before some 80 of 100 slots are taken (58 with five); when all are taken, an
- * insert looks at 96 slots.
+ * Layout. A filter byte stands for 16 bytes of address space (for many such, by hash). A key has sixteen buckets of
+ * eight slots: a home bucket, and fifteen others by hash, for entries that do not fit in the home; and in the home the
+ * slot to look at first. The byte's index alone determines the home, the second bucket, and 256 others, of which each
+ * key of the byte has fourteen. Homes lie in the order of addresses: 128 bytes of address space share a home, with one
+ * slot for every 16 bytes, and the next 128 bytes have the next home, cyclically. So blocks that are near in the heap
+ * are near here. Blocks within 16 MiB of heap, or within as many bytes as the table covers, never take each other's
+ * slot, and nearly every search is one compare. Key and value stand side by side: an entry is in one cache line,
+ * seldom two. Entries never move, so no search can miss one. A removed entry leaves an empty slot and no tombstone.
+ * Every search ends after 8 slots, after 16 if the byte has SPILLED, or after all buckets if it has FAR. With sixteen
+ * buckets no block is refused before some 85 of 100 slots are taken (58 with five). Blocks a page apart share one byte
+ * in 256, yet none is refused before 75. When all slots are taken, an insert looks at 128.
  *
  * If every block is recorded, frees wait for cache misses in this table, which is half again as large as the heap. Huge
  * pages save the misses in page tables (redis under SET, 16 at a time: the extra cost of a request falls from 1,230 to
@@ -42,10 +43,11 @@
  *    fail. [CLEAN]: each side writes one word and then reads the other, in the total order (seq_cst). With a
  *    weaker order the cleaner could see the slot still empty and the inserter the byte still PRESENT. The entry
  *    would then stand behind a byte that is 0: its free would not be noticed, and in-use would stay too high for
- *    ever. Only one thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first
- *    could clear the byte by an old observation while the second has just found a new entry. The word holds the
- *    time of the claim, because a longjmp out of a signal handler may leave a claim behind: after a minute another
- *    thread takes it over, and a cleaner clears only while it still has the claim.
+ *    ever. A byte with FAR names 2,000 slots, so only one of DP_LIVE_PATIENCE searches there cleans. Only one
+ *    thread cleans at a time (`cleaning` is tried once and never waited for): with two, the first could clear the
+ *    byte by an old observation while the second has just found a new entry. The word holds the time of the claim,
+ *    because a longjmp out of a signal handler may leave a claim behind: after a minute another thread takes it
+ *    over, and a cleaner clears only while it still has the claim.
  * 4. A DP_LIVE_BUSY slot may belong to any byte: a cleaner does not clear a byte with such a slot.
  *
  * Rare samples. At the distances above each sample would write to a page of its own, and another for its birth. So 4
@@ -172,17 +174,26 @@ static void show(uint32_t byte, uint8_t wanted)
         dp_swap_total(at, (uint8_t)(PRESENT | SPILLED | FAR)); /* [CLEAN] sets too many bits instead of looping */
 }
 
-/* Whether the first n buckets hold an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
-static bool holds(struct dp_live_index index, unsigned n)
+/* Whether a bucket holds an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
+static bool has_entry(const struct dp_live_slot *bucket, uint32_t byte)
 {
-    for (unsigned i = 0; i < n; i++) {
-        const struct dp_live_slot *bucket = bucket_at(index, i);
-        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
-            uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
-            if (key && (key == DP_LIVE_BUSY || index_of(key).byte == index.byte))
-                return true;
-        }
+    for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
+        uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
+        if (key && (key == DP_LIVE_BUSY || index_of(key).byte == byte))
+            return true;
     }
+    return false;
+}
+
+/* The same of all buckets that a byte with this value names. */
+static bool holds(struct dp_live_index index, uint8_t value)
+{
+    unsigned n = n_reached(value);
+    if (has_entry(bucket_at(index, 0, 0), index.byte) || (n > 1 && has_entry(bucket_at(index, 0, 1), index.byte)))
+        return true;
+    for (unsigned i = 0; n > 2 && i < DP_LIVE_FAR; i++)
+        if (has_entry(far_bucket(index.byte, i), index.byte))
+            return true;
     return false;
 }
 
@@ -191,14 +202,16 @@ static void clean(struct dp_live_index index)
 {
     _Atomic uint8_t *at = &dp_live.filter[index.byte];
     uint8_t seen = dp_load_relaxed(at);
-    if (!seen || (seen & WATCHED) || holds(index, 1))
+    if (!seen || (seen & WATCHED) || holds(index, PRESENT))
+        return;
+    if ((seen & FAR) && dp_add_relaxed(&dp_live.n_far_misses, 1) % DP_LIVE_PATIENCE)
         return;
     uint32_t mine = (uint32_t)(dp_clock_coarse_ns() >> CLAIM_SHIFT) + 1, claim = dp_load_relaxed(&dp_live.cleaning);
     if ((claim && mine - claim < CLAIM_ABANDONED) || !dp_cas_acquire(&dp_live.cleaning, &claim, mine))
         return;
     uint8_t marked = seen | CLEANING;
     if (dp_cas_total(at, &seen, marked)) { /* [CLEAN] */
-        uint8_t then = holds(index, n_reached(marked)) ? marked & ~CLEANING : 0;
+        uint8_t then = holds(index, marked) ? marked & ~CLEANING : 0;
         if (dp_load_relaxed(&dp_live.cleaning) == mine)
             dp_cas_total(at, &marked, then);
     }
@@ -210,7 +223,7 @@ static __attribute__((noinline)) struct dp_live_slot *find_elsewhere(struct dp_l
 {
     unsigned n = n_reached(dp_load_relaxed(&dp_live.filter[index.byte]));
     for (unsigned i = 0; i < n; i++) {
-        struct dp_live_slot *bucket = bucket_at(index, i);
+        struct dp_live_slot *bucket = bucket_at(index, key, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) /* [ENTRY] */
                 return &bucket[k];
@@ -306,7 +319,7 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
                                                        int64_t born_ns)
 {
     for (unsigned i = 0; i < n_ways(); i++) {
-        struct dp_live_slot *bucket = bucket_at(index, i);
+        struct dp_live_slot *bucket = bucket_at(index, key, i);
         for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
             if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
                 dp_live_read_value(&bucket[k], stale);

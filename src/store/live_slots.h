@@ -9,10 +9,12 @@
 
 #include <deltaprof/heap.h>
 
-#define DP_LIVE_SLOTS   8u  /* slots of a bucket */
-#define DP_LIVE_BUCKETS 12u /* buckets where a key may lie, besides one of those below */
-#define DP_LIVE_NEAR    16u /* buckets of a sparse table that are filled first: with their births they are one page */
-#define DP_LIVE_BUSY    (~(uint64_t)0)
+#define DP_LIVE_SLOTS    8u   /* slots of a bucket */
+#define DP_LIVE_BUCKETS  16u  /* buckets where a key may lie, besides one of those below */
+#define DP_LIVE_FAR      256u /* of a byte: its keys have their buckets beyond the first two among these */
+#define DP_LIVE_NEAR     16u  /* buckets of a sparse table that are filled first: with their births they are one page */
+#define DP_LIVE_PATIENCE 16u  /* of so many searches in vain behind bytes with FAR, one cleans */
+#define DP_LIVE_BUSY     (~(uint64_t)0)
 
 struct dp_live_slot {
     _Atomic uint64_t key;
@@ -33,6 +35,7 @@ extern struct dp_live {
     _Atomic(struct dp_live_slot *) aged;    /* the slots, if births are kept; else NULL */
     _Atomic int64_t *births;                /* of slot 0; that of the next slot stands before it */
     _Alignas(64) _Atomic uint32_t cleaning; /* the fields above are only read */
+    _Atomic uint32_t n_far_misses;          /* searches in vain behind a byte with FAR; relaxed: only counts */
 } dp_live;
 
 static inline struct dp_live_slot *dp_live_slot(size_t number)
@@ -99,23 +102,38 @@ static inline unsigned n_reached(uint8_t value)
     return value & (FAR | WATCHED) ? n_ways() : value & SPILLED ? 2 : 1;
 }
 
+/* The bucket of this number of a byte, by a hash of its own: multiples of one step come back to the same few buckets,
+ * if the step and the number of buckets have a factor in common.
+ */
+static inline struct dp_live_slot *far_bucket(uint32_t byte, unsigned number)
+{
+    uint64_t x = ((uint64_t)byte << 16 | number) * 0xD6E8FEB86659FD93u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    uint64_t at = dp_live.n_dense + ((x >> 32) * (dp_live.n_buckets - dp_live.n_dense) >> 32);
+    return dp_live_slot(at * DP_LIVE_SLOTS);
+}
+
+/* The number of the i-th bucket of a key, of those beyond the first two. */
+static inline unsigned far_number(uintptr_t key, unsigned i)
+{
+    _Static_assert((DP_LIVE_FAR & (DP_LIVE_FAR - 1)) == 0, "an odd step comes to all of them");
+    uint64_t x = key * 0xD6E8FEB86659FD93u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return ((unsigned)(x >> 48) + i * ((unsigned)(x >> 32) | 1)) % DP_LIVE_FAR;
+}
+
 /*
  * The slots of the i-th bucket for a key of this index: first the near one, if there is, then the home, then buckets
- * that hashes select.
+ * that hashes select. The first two are the same for all keys of the byte, so that a cleaner finds them. The others
+ * depend on the key too: of blocks a page apart, few bytes have all.
  */
-static inline struct dp_live_slot *bucket_at(struct dp_live_index index, unsigned i)
+static inline struct dp_live_slot *bucket_at(struct dp_live_index index, uintptr_t key, unsigned i)
 {
+    if (i >= 2)
+        return far_bucket(index.byte, far_number(key, i));
     if (dp_live.n_near && i-- == 0)
         return near_bucket(index.byte);
-    uint64_t at = index.home;
-    if (i) {
-        /* A hash of its own for each i: multiples of one step come back to the same few buckets, if the step and the
-         * number of buckets have a factor in common. */
-        uint64_t x = ((uint64_t)index.byte << 8 | i) * 0xD6E8FEB86659FD93u;
-        x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-        at = dp_live.n_dense + ((x >> 32) * (dp_live.n_buckets - dp_live.n_dense) >> 32);
-    }
-    return dp_live_slot(at * DP_LIVE_SLOTS);
+    return i ? far_bucket(index.byte, DP_LIVE_FAR) : dp_live_slot((size_t)index.home * DP_LIVE_SLOTS);
 }
 
 /* The slot where a key of this index lies, unless it was in use. */
