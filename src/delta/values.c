@@ -18,13 +18,14 @@
 
 #define FIRST_SLOTS 4096
 
-void dp_values_begin(struct dp_values *v)
+void dp_values_begin(struct dp_values *v, uint64_t answers)
 {
     bool unloading = dp_objects_unloading();
     uint32_t generation = dp_objects_generation();
-    if (unloading || generation != v->generation)
+    if (unloading || generation != v->generation || answers != v->answers)
         for (size_t i = 0; i < v->all.n; i++)
-            v->all.at[i].frame = 0;
+            v->all.at[i] = (struct dp_value){.value = v->all.at[i].value};
+    v->answers = answers;
     v->generation = unloading ? 0 : generation; /* 0: no generation, the frames are dropped next time */
 }
 
@@ -61,7 +62,7 @@ uint32_t dp_values_number(struct dp_values *v, uintptr_t value)
     if (!dp_vec_room(&v->refs, 1) || !dp_vec_room(&v->all, 1))
         return DP_VALUES_NONE;
     v->refs.at[v->refs.n++] = 0;
-    v->all.at[v->all.n++] = (struct dp_value){value, 0};
+    v->all.at[v->all.n++] = (struct dp_value){.value = value};
     *slot = (uint32_t)v->all.n;
     return *slot - 1;
 }

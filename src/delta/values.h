@@ -10,9 +10,17 @@
 
 #define DP_VALUES_NONE UINT32_MAX
 
+/* What a location of one line consists of, besides its address. */
+struct dp_value_line {
+    uint32_t mapping : 30, has_file : 1, is_known : 1;
+    uint32_t function; /* number of symbols/symbol_functions.h */
+    uint32_t line;
+};
+
 struct dp_value {
     uintptr_t value;
-    dp_frame_id frame; /* 0: looked up in each profile */
+    dp_frame_id frame;         /* 0: looked up in each profile */
+    struct dp_value_line line; /* if it is known, the location needs nothing else */
 };
 
 /* Zero is an empty one. One writer at a time. */
@@ -26,10 +34,11 @@ struct dp_values {
     uint32_t *slots;             /* number + 1; 0: free; at most half are taken */
     size_t n_slots;
     uint32_t generation; /* generation of objects/frames.h when the frames were found */
+    uint64_t answers;    /* dp_symbol_answers of then */
 };
 
-/* Before a profile: drops frames if an object was unloaded. */
-void dp_values_begin(struct dp_values *);
+/* Before a profile: drops frames and lines if an object was unloaded, or dp_symbol_answers is not as it was. */
+void dp_values_begin(struct dp_values *, uint64_t answers);
 
 /* The value's number; a new value gets one. NONE: no memory. */
 uint32_t dp_values_number(struct dp_values *, uintptr_t value);

@@ -129,7 +129,25 @@ void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
     e->extra = extra;
 }
 
-/* The table's first entry, "", is written before the first other one. */
+/* Writes the strings that the set got since it had n_before. The table's first one, "", comes before any other. */
+static int64_t written(struct dp_encode *e, size_t n_before, uint32_t number)
+{
+    if (number == DP_STRINGS_NONE) {
+        dp_encode_set_full(e);
+        return 0;
+    }
+    for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
+        dp_encode_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
+                          dp_strings_size(&e->strings, (uint32_t)i));
+    return number;
+}
+
+int64_t dp_encode_string_hashed(struct dp_encode *e, const char *text, size_t n_bytes, uint32_t hash)
+{
+    size_t n_before = dp_strings_count(&e->strings);
+    return e->err ? 0 : written(e, n_before, dp_strings_add_hashed(&e->strings, text, n_bytes, hash));
+}
+
 int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
 {
     if (e->err)
@@ -144,15 +162,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
         text = clean;
     }
-    uint32_t number = dp_strings_add(&e->strings, text, text ? n_bytes : 0);
-    if (number == DP_STRINGS_NONE) {
-        dp_encode_set_full(e);
-        return 0;
-    }
-    for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
-        dp_encode_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
-                          dp_strings_size(&e->strings, (uint32_t)i));
-    return number;
+    return written(e, n_before, dp_strings_add(&e->strings, text, text ? n_bytes : 0));
 }
 
 static int64_t string(struct dp_encode *e, const char *text)

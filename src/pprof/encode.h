@@ -54,6 +54,8 @@ void dp_encode_raw(struct dp_encode *, const void *bytes, size_t n_bytes);
 
 /* Index of a string; 0 for "" and NULL. Bytes that are not UTF-8 are replaced by U+FFFD. */
 int64_t dp_encode_string(struct dp_encode *, const char *text, size_t n_bytes);
+/* The same for a text that is known to be UTF-8, with its dp_strings_hash. */
+int64_t dp_encode_string_hashed(struct dp_encode *, const char *text, size_t n_bytes, uint32_t hash);
 
 /* The id of a function: the same id for the same four values. */
 uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_name, int64_t file, int64_t start_line);

@@ -15,6 +15,9 @@ struct dp_strings {
 
 /* Returns the number of the string, the same for the same bytes; DP_STRINGS_NONE: no memory, or over 4 GiB. */
 uint32_t dp_strings_add(struct dp_strings *set, const char *bytes, size_t n_bytes);
+/* The same for a caller that knows the hash already. */
+uint32_t dp_strings_hash(const char *bytes, size_t n_bytes);
+uint32_t dp_strings_add_hashed(struct dp_strings *set, const char *bytes, size_t n_bytes, uint32_t hash);
 void dp_strings_fini(struct dp_strings *set);
 void dp_strings_clear(struct dp_strings *set); /* makes it empty, keeps its memory */
 

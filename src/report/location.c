@@ -9,7 +9,6 @@
  */
 #include "report/location.h"
 
-#include "base/text.h"
 #include "objects/functions.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
@@ -57,6 +56,7 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
     l->n_missed = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
+    dp_line_functions_begin(&l->functions);
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
     int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->settings.no_wait) : -ENOMEM;
     if (!err) {
@@ -115,66 +115,66 @@ static uint32_t mapping_id(struct dp_locations *l, const struct dp_location_mapp
 
 /* ---- locations -------------------------------------------------------------------------------------------------- */
 
-#define LINES_MAX   64
-#define PLACE_BYTES 300 /* 255 for a file name, and the place */
+#define LINES_MAX 64
 
-static uint64_t line_function(struct dp_locations *l, const struct dp_symbol_line *line)
+/* A new location of n lines in the mapping, which has their properties. */
+static uint32_t give(struct dp_locations *l, struct dp_location_mapping *has, uint64_t pc, struct dp_encode_line *lines,
+                     int n)
 {
-    struct dp_encode *e = l->encode;
-    int64_t name = dp_encode_string(e, line->name, strlen(line->name));
-    int64_t system_name = line->system_name ? dp_encode_string(e, line->system_name, strlen(line->system_name)) : name;
-    int64_t file = line->file ? dp_encode_string(e, line->file, strlen(line->file)) : 0;
-    return dp_encode_function(e, name, system_name, file, line->start_line);
-}
-
-/*
- * A place without a name is written as a function OBJECT+0xPLACE, because readers leave out locations without
- * functions. Its mapping does not have has_functions, so that a reader with symbols still looks the place up.
- */
-static void name_place(const struct dp_mapping *map, uint64_t pc, char *name, size_t n_bytes)
-{
-    const char *file = map->real ? map->real : map->file, *slash = strrchr(file, '/');
-    dp_text_format(name, n_bytes, "%s+0x%llx", slash && slash[1] ? slash + 1 : file,
-                   (unsigned long long)(pc - map->start + map->offset));
-}
-
-static uint32_t give(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbol_line *lines, int n)
-{
-    struct dp_location_mapping has = {.index = index};
-    struct dp_encode_line out[LINES_MAX];
-    n = n < LINES_MAX ? n : LINES_MAX;
-    has.has_lines = has.has_files = has.has_numbers = n > 0;
-    for (int i = 0; i < n; i++) {
-        out[i] = (struct dp_encode_line){.function = line_function(l, &lines[i]), .line = lines[i].line};
-        has.has_files &= lines[i].file != NULL;
-        has.has_numbers &= lines[i].line > 0;
-    }
-    has.has_inlines = has.has_numbers && l->settings.symbolize == DP_SYMBOLIZE_LINES;
-    uint32_t id = mapping_id(l, &has);
+    has->has_inlines = has->has_numbers && l->settings.symbolize == DP_SYMBOLIZE_LINES;
+    uint32_t id = mapping_id(l, has);
     if (!id)
         return fail(l, -ENOMEM);
-    char name[PLACE_BYTES];
-    if (!n && index != DP_MAPPING_ANON && l->settings.symbolize != DP_SYMBOLIZE_NONE) {
-        name_place(&l->mappings.at[id - 1].map, pc, name, sizeof name);
-        struct dp_symbol_line place = {.name = name};
-        out[n++] = (struct dp_encode_line){.function = line_function(l, &place)};
-    }
+    if (!n && has->index != DP_MAPPING_ANON && l->settings.symbolize != DP_SYMBOLIZE_NONE)
+        lines[n++] =
+            (struct dp_encode_line){.function = dp_line_function_place(l->encode, &l->mappings.at[id - 1].map, pc)};
     uint64_t address = l->settings.address == DP_ADDRESS_ELF ? pc - l->mappings.at[id - 1].map.bias : pc;
-    if (index == DP_MAPPING_ANON && address < l->anon_start[has.has_lines])
-        l->anon_start[has.has_lines] = address;
-    if (index == DP_MAPPING_ANON && address >= l->anon_limit[has.has_lines])
-        l->anon_limit[has.has_lines] = address + 1;
-    uint32_t ref = dp_encode_ref(dp_encode_location(l->encode, id, address, out, (size_t)n));
+    if (has->index == DP_MAPPING_ANON && address < l->anon_start[has->has_lines])
+        l->anon_start[has->has_lines] = address;
+    if (has->index == DP_MAPPING_ANON && address >= l->anon_limit[has->has_lines])
+        l->anon_limit[has->has_lines] = address + 1;
+    uint32_t ref = dp_encode_ref(dp_encode_location(l->encode, id, address, lines, (size_t)n));
     if (dp_encode_error(l->encode)) /* it was not written */
         return fail(l, dp_encode_error(l->encode));
     return ref ? ref : fail(l, -EOVERFLOW);
 }
 
+static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc, const struct dp_symbol *symbol)
+{
+    struct dp_encode_line out[LINES_MAX];
+    int n = !symbol ? 0 : symbol->n_lines < LINES_MAX ? symbol->n_lines : LINES_MAX;
+    struct dp_location_mapping has = {.index = index, .has_lines = n > 0, .has_files = n > 0, .has_numbers = n > 0};
+    for (int i = 0; i < n; i++) {
+        const struct dp_symbol_function *f = symbol->lines[i].function;
+        out[i] = (struct dp_encode_line){.function = dp_line_functions_id(&l->functions, l->encode, f->number),
+                                         .line = symbol->lines[i].line};
+        has.has_files &= f->file != NULL;
+        has.has_numbers &= symbol->lines[i].line > 0;
+    }
+    return give(l, &has, pc, out, n);
+}
+
+uint32_t dp_locations_line(struct dp_locations *l, const struct dp_value_line *line, uint64_t pc)
+{
+    struct dp_location_mapping has = {
+        .index = line->mapping, .has_lines = 1, .has_files = line->has_file, .has_numbers = line->line > 0};
+    struct dp_encode_line out = {.function = dp_line_functions_id(&l->functions, l->encode, line->function),
+                                 .line = line->line};
+    return give(l, &has, pc, &out, 1);
+}
+
 uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const struct deltaprof_frame_name *name)
 {
-    struct dp_symbol_line line = {
-        .name = name->function, .file = name->file, .line = name->line, .start_line = name->start_line};
-    return give(l, DP_MAPPING_ANON, address, &line, name->function != NULL);
+    struct dp_symbol_line line = {.name = name->function, .file = name->file, .start_line = name->start_line};
+    bool named = name->function;
+    struct dp_location_mapping has = {.index = DP_MAPPING_ANON,
+                                      .has_lines = named,
+                                      .has_files = named && name->file,
+                                      .has_numbers = named && name->line > 0};
+    struct dp_encode_line out = {.line = name->line};
+    if (named)
+        out.function = dp_line_function(l->encode, &line);
+    return give(l, &has, address, &out, named);
 }
 
 /* The cached facts about a frame of code. */
@@ -219,12 +219,28 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
         found[i].symbol = symbol_of(l, &found[i]);
     }
     dp_symbols_unlock();
-    for (size_t i = 0; i < n && !l->err; i++) {
-        const struct dp_symbol *s = found[i].symbol;
+    for (size_t i = 0; i < n && !l->err; i++)
         if (!l->by_frame.at[found[i].id]) /* a frame may occur twice in a stack */
-            remember(l, found[i].id,
-                     give(l, found[i].index, dp_frame_get(found[i].id)->pc, s ? s->lines : NULL, s ? s->n_lines : 0));
+            remember(l, found[i].id, give_symbol(l, found[i].index, dp_frame_get(found[i].id)->pc, found[i].symbol));
+}
+
+void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_value_line *lines)
+{
+    memset(lines, 0, n * sizeof *lines);
+    if (dp_symbols_lock(!l->settings.no_wait))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct found f = {.id = frames[i], .index = dp_maps_find(frames[i])};
+        bool missed;
+        f.symbol = dp_symbol_cached(f.id, f.index, l->settings.symbolize, &missed);
+        if (f.symbol && f.symbol->n_lines == 1 && f.index < 1u << 30 && f.symbol->lines[0].line >> 32 == 0)
+            lines[i] = (struct dp_value_line){.mapping = f.index,
+                                              .has_file = f.symbol->lines[0].function->file != NULL,
+                                              .is_known = 1,
+                                              .function = f.symbol->lines[0].function->number,
+                                              .line = (uint32_t)f.symbol->lines[0].line};
     }
+    dp_symbols_unlock();
 }
 
 /* The name of a frame that is not code: a synthetic one, or one that a runtime gave. */
@@ -361,10 +377,11 @@ void dp_locations_fini(struct dp_locations *l)
     dp_vec_fini(&l->met);
     dp_vec_fini(&l->ids);
     dp_vec_fini(&l->mappings);
+    dp_line_functions_fini(&l->functions);
 }
 
 size_t dp_locations_bytes(const struct dp_locations *l)
 {
     return l->by_frame.cap * sizeof *l->by_frame.at + l->met.cap * sizeof *l->met.at + l->ids.cap * sizeof *l->ids.at +
-           l->mappings.cap * sizeof *l->mappings.at;
+           l->mappings.cap * sizeof *l->mappings.at + l->functions.ids.cap * sizeof *l->functions.ids.at;
 }

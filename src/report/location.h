@@ -7,7 +7,9 @@
 
 #include "base/mem.h"
 #include "config/config.h"
+#include "delta/values.h"
 #include "pprof/encode.h"
+#include "report/line_functions.h"
 #include "symbols/maps.h"
 #include "symbols/symbol.h"
 
@@ -38,6 +40,7 @@ struct dp_locations {
     DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
+    struct dp_line_functions functions;
 };
 
 /* Gets memory for the locations of all frames that are known. -ENOMEM. */
@@ -51,6 +54,10 @@ int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const st
  * which end returns, some are 0.
  */
 void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);
+/* What a caller may keep of frames whose locations it has, to make these in later profiles with the next function. */
+void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n, struct dp_value_line *lines);
+/* Makes a new location in each call. 0 after an error. */
+uint32_t dp_locations_line(struct dp_locations *, const struct dp_value_line *line, uint64_t pc);
 uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 
 /*

@@ -154,7 +154,7 @@ static unsigned look_up(struct asker *a, dp_frame_id id)
     uint32_t mapping = dp_maps_find(id);
     const struct dp_symbol *symbol = a->files ? dp_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
                                               : dp_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
-    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].name) : DP_FUTEX_UNNAMED;
+    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_FUTEX_UNNAMED;
     dp_symbols_unlock();
     return verdict;
 }

@@ -38,18 +38,7 @@ static dp_frame_id intern(struct runtime_source *h, uintptr_t pc)
     return id;
 }
 
-/* The frame of a value; kept if its object is known. */
-static dp_frame_id frame_of(struct runtime_source *h, struct dp_value *value)
-{
-    if (value->frame)
-        return value->frame;
-    dp_frame_id id = intern(h, value->value - 1);
-    if (id && dp_frame_get(id)->object)
-        value->frame = id;
-    return id;
-}
-
-static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, struct dp_value *v)
+static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, const struct dp_value *v)
 {
     struct deltaprof_frame_name name = {0};
     uintptr_t value = v->value, pc = value ? value - 1 : 0;
@@ -61,17 +50,18 @@ static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, struct
         pc = value;
     }
     /* only frames of value - 1 are kept */
-    dp_frame_id id = runtime ? 0 : pc == value ? intern(h, pc) : frame_of(h, v);
+    dp_frame_id id = runtime ? 0 : pc == value || !v->frame ? intern(h, pc) : v->frame;
     return id ? dp_locations_frame(l, id) : dp_locations_named(l, runtime ? value : pc, &name);
 }
 
 static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_t number)
 {
     struct dp_values *values = &h->consumer->values;
+    const struct dp_value *v = &values->all.at[number];
     uint32_t ref = values->refs.at[number];
     if (ref)
         return ref;
-    ref = resolve(h, l, &values->all.at[number]);
+    ref = v->line.is_known && !h->consumer->name_fn ? dp_locations_line(l, &v->line, v->value - 1) : resolve(h, l, v);
     if (ref && dp_values_meet(values, number, ref) && !l->err)
         l->err = -ENOMEM;
     return ref;
@@ -80,28 +70,38 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
 #define MET_MAX 64
 
 /*
- * Makes the locations of the new frames of a stack together, so that the symbols lock is locked only once. ref_of
- * handles the rest.
+ * Makes the locations of the frames of a stack that have no line yet, together, so that the symbols lock is locked only
+ * once. Keeps the frames whose objects are known, and their lines. ref_of handles the rest.
  */
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
     struct dp_values *values = &h->consumer->values;
+    struct dp_value_line lines[MET_MAX];
     dp_frame_id ids[MET_MAX];
-    size_t positions[MET_MAX], n_ids = 0;
+    size_t positions[MET_MAX], n_ids = 0, n_new = 0;
     uint32_t met[MET_MAX];
     for (size_t i = 0; i < n && n_ids < MET_MAX; i++) {
         struct dp_value *v = &values->all.at[numbers[i]];
-        if (refs[i] || !v->value || v->value & RUNTIME_FRAME || !(ids[n_ids] = frame_of(h, v)))
+        if (refs[i] || v->line.is_known || !v->value || v->value & RUNTIME_FRAME ||
+            !(ids[n_ids] = v->frame ? v->frame : intern(h, v->value - 1)))
             continue;
+        n_new += !v->frame;
         positions[n_ids++] = i;
     }
     if (!n_ids)
         return;
     dp_locations_stack(l, ids, n_ids, met);
+    if (n_new)
+        dp_locations_lines(l, ids, n_ids, lines);
     for (size_t k = 0; k < n_ids && met[k]; k++) {
         uint32_t number = numbers[positions[k]];
+        struct dp_value *v = &values->all.at[number];
         if (values->refs.at[number] || !dp_values_meet(values, number, met[k]))
             refs[positions[k]] = met[k];
+        if (!v->frame && dp_frame_get(ids[k])->object) {
+            v->frame = ids[k];
+            v->line = lines[k];
+        }
     }
 }
 
@@ -226,7 +226,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     }
     if (!fn)
         return 0;
-    dp_values_begin(&c->values);
+    dp_values_begin(&c->values, dp_symbol_answers(c->symbolize));
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
     dp_symbol_close(&files);
     if (err != -ECANCELED && dp_values_end(&c->values, c->memory_bytes / 32))

@@ -121,8 +121,8 @@ size_t dp_text_name_of(struct dp_symbol_files *files, dp_frame_id id, uintptr_t 
     const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), DP_SYMBOLIZE_FUNCTIONS);
     size_t n = 0;
     if (symbol) {
-        n = strnlen(symbol->lines[0].name, size - 1);
-        memcpy(name, symbol->lines[0].name, n);
+        n = strnlen(symbol->lines[0].function->name, size - 1);
+        memcpy(name, symbol->lines[0].function->name, n);
     }
     name[n] = 0;
     dp_symbols_unlock();

@@ -49,14 +49,17 @@ static int write_code(dp_frame_id id, enum dp_symbolize how, struct dp_symbol_fi
     const struct dp_symbol *symbol = dp_symbol_find(files, id, pc, dp_maps_find(id), how);
     dp_symbols_unlock();
     char place[512];
-    struct dp_symbol_line unnamed = {.name = place};
+    struct dp_symbol_line line = {.name = place};
     int err = 0;
     if (!symbol) {
         dp_text_place_of(id, place, sizeof place);
-        err = write_line(pc + 1, &unnamed, fn, ctx);
+        err = write_line(pc + 1, &line, fn, ctx);
     }
-    for (int i = 0; symbol && i < symbol->n_lines && !err; i++)
-        err = write_line(pc + 1, &symbol->lines[i], fn, ctx);
+    for (int i = 0; symbol && i < symbol->n_lines && !err; i++) {
+        const struct dp_symbol_function *f = symbol->lines[i].function;
+        line = (struct dp_symbol_line){.name = f->name, .file = f->file, .line = symbol->lines[i].line};
+        err = write_line(pc + 1, &line, fn, ctx);
+    }
     return err;
 }
 

@@ -6,25 +6,31 @@
  */
 #include "symbols/names.h"
 
-#include "base/hash.h"
+#include "pprof/encode_utf8.h"
+#include "pprof/strings.h"
 
 #include <string.h>
 
 #define FIRST_CHUNK ((size_t)8 << 10)
 #define CHUNK       ((size_t)64 << 10)
 
-static size_t slot_of(const struct dp_names *set, const char *text, size_t n_bytes)
+static bool is(const struct dp_name *name, const char *text, size_t n_bytes, uint32_t hash)
 {
-    size_t i = dp_hash_bytes(text, n_bytes, 0) & (set->n_slots - 1);
-    while (set->slots[i] && (strncmp(set->slots[i], text, n_bytes) || set->slots[i][n_bytes]))
+    return name->hash == hash && name->n_bytes == n_bytes && !memcmp(name->text, text, n_bytes);
+}
+
+static struct dp_name **slot_of(const struct dp_names *set, const char *text, size_t n_bytes, uint32_t hash)
+{
+    size_t i = hash & (set->n_slots - 1);
+    while (set->slots[i] && !is(set->slots[i], text, n_bytes, hash))
         i = (i + 1) & (set->n_slots - 1);
-    return i;
+    return &set->slots[i];
 }
 
 static int grow(struct dp_names *set)
 {
     size_t n_slots = set->n_slots ? set->n_slots * 2 : 512;
-    const char **slots = dp_mem_map(n_slots * sizeof *slots);
+    struct dp_name **slots = dp_mem_map(n_slots * sizeof *slots);
     if (!slots)
         return -1;
     struct dp_names old = *set;
@@ -32,13 +38,14 @@ static int grow(struct dp_names *set)
     set->n_slots = n_slots;
     for (size_t i = 0; i < old.n_slots; i++)
         if (old.slots[i])
-            set->slots[slot_of(set, old.slots[i], strlen(old.slots[i]))] = old.slots[i];
+            *slot_of(set, old.slots[i]->text, old.slots[i]->n_bytes, old.slots[i]->hash) = old.slots[i];
     dp_mem_unmap(old.slots, old.n_slots * sizeof *slots);
     return 0;
 }
 
-static char *carve(struct dp_names *set, size_t n_bytes)
+static void *carve(struct dp_names *set, size_t n_bytes)
 {
+    n_bytes = (n_bytes + _Alignof(struct dp_name) - 1) & ~(_Alignof(struct dp_name) - 1);
     if (n_bytes > set->size - set->used) {
         size_t size = set->size ? CHUNK : FIRST_CHUNK;
         if (size < n_bytes)
@@ -60,15 +67,19 @@ const char *dp_names_keep(struct dp_names *set, const char *text, size_t n_bytes
     if (set->n * 2 >= set->n_slots && grow(set))
         return NULL;
     n_bytes = strnlen(text, n_bytes);
-    const char **slot = &set->slots[slot_of(set, text, n_bytes)];
+    uint32_t hash = dp_strings_hash(text, n_bytes);
+    struct dp_name **slot = slot_of(set, text, n_bytes, hash);
     if (*slot)
-        return *slot;
-    char *copy = carve(set, n_bytes + 1);
-    if (!copy)
+        return (*slot)->text;
+    struct dp_name *name = n_bytes < UINT32_MAX ? carve(set, sizeof *name + n_bytes + 1) : NULL;
+    if (!name)
         return NULL;
-    memcpy(copy, text, n_bytes);
-    copy[n_bytes] = 0;
-    *slot = copy;
-    set->n++;
-    return copy;
+    name->number = (uint32_t)set->n++;
+    name->n_bytes = (uint32_t)n_bytes;
+    name->hash = hash;
+    name->is_utf8 = dp_encode_utf8_prefix(text, n_bytes) == n_bytes;
+    memcpy(name->text, text, n_bytes);
+    name->text[n_bytes] = 0;
+    *slot = name;
+    return name->text;
 }

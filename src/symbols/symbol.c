@@ -8,6 +8,7 @@
  */
 #include "symbols/symbol.h"
 
+#include "base/epoch.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
@@ -97,7 +98,8 @@ void dp_symbol_close(struct dp_symbol_files *files)
 
 static struct dp_symbol *carve(int n_lines)
 {
-    size_t n_bytes = sizeof(struct dp_symbol) + (size_t)n_lines * sizeof(struct dp_symbol_line);
+    struct dp_symbol *symbol;
+    size_t n_bytes = sizeof *symbol + (size_t)n_lines * sizeof *symbol->lines;
     if (n_bytes > symbols.left) {
         symbols.left = (size_t)(symbols.chunk ? 64 : 8) << 10; /* many processes name few functions */
         symbols.chunk = dp_mem_map(symbols.left);
@@ -106,7 +108,7 @@ static struct dp_symbol *carve(int n_lines)
     }
     if (n_bytes > symbols.left)
         return NULL;
-    struct dp_symbol *symbol = (struct dp_symbol *)symbols.chunk;
+    symbol = (struct dp_symbol *)symbols.chunk;
     symbols.chunk += n_bytes;
     symbols.left -= n_bytes;
     return symbol;
@@ -117,6 +119,13 @@ static const char *keep(const char *text)
     return text ? dp_names_keep(&symbols.names, text, strlen(text)) : NULL;
 }
 
+static const struct dp_symbol_function *keep_function(const struct dp_symbol_line *line)
+{
+    struct dp_symbol_function f = {.name = keep(line->name), .file = keep(line->file), .start_line = line->start_line};
+    f.system_name = line->system_name ? keep(line->system_name) : f.name;
+    return f.name && f.system_name ? dp_symbol_functions_keep(&f) : NULL;
+}
+
 static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, int n)
 {
     struct dp_symbol *symbol = n > 0 ? carve(n) : NULL;
@@ -124,11 +133,9 @@ static const struct dp_symbol *keep_lines(const struct dp_symbol_line *lines, in
         return &unknown;
     symbol->n_lines = n;
     for (int i = 0; i < n; i++) {
-        symbol->lines[i] = lines[i];
-        symbol->lines[i].name = keep(lines[i].name);
-        symbol->lines[i].system_name = keep(lines[i].system_name);
-        symbol->lines[i].file = keep(lines[i].file);
-        if (!symbol->lines[i].name)
+        symbol->lines[i].function = keep_function(&lines[i]);
+        symbol->lines[i].line = lines[i].line;
+        if (!symbol->lines[i].function)
             return &unknown;
     }
     return symbol;
@@ -337,6 +344,7 @@ const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *files, uint32_t f
 void dp_symbol_abandon(void)
 {
     memset(&symbols, 0, sizeof symbols);
+    dp_symbol_functions_abandon();
     dp_generated_abandon();
     dp_jit_debug_abandon();
 }
@@ -351,6 +359,13 @@ DP_IN_CHILD void dp_symbol_fork_child(void)
 {
     loader_unusable = loader_unusable || threaded;
     dp_shield_fork_child();
+}
+
+uint64_t dp_symbol_answers(enum dp_symbolize how)
+{
+    uint64_t source = how == DP_SYMBOLIZE_NONE ? DP_SYMBOL_SOURCES : (uint64_t)source_of(how);
+    bool answers = how != DP_SYMBOLIZE_NONE && opened((int)source);
+    return (uint64_t)dp_epoch() << 8 | source << 4 | (uint64_t)how << 2 | (uint64_t)answers << 1 | 1;
 }
 
 bool dp_symbol_can_ask(enum dp_symbolize how)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/symbolize.h"
 #include "config/config.h"
+#include "symbols/symbol_functions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +14,10 @@
 /* The lines of one location. Its address does not change. */
 struct dp_symbol {
     int n_lines;
-    struct dp_symbol_line lines[];
+    struct {
+        const struct dp_symbol_function *function;
+        int64_t line;
+    } lines[];
 };
 
 /*
@@ -49,6 +53,11 @@ const struct dp_symbol *dp_symbol_find(struct dp_symbol_files *, uint32_t frame,
  * Async-signal-safe, under the symbols lock.
  */
 const struct dp_symbol *dp_symbol_cached(uint32_t frame, uint32_t index, enum dp_symbolize how, bool *missed);
+/*
+ * What dp_symbol_find has found holds while this is the same: it changes when another module answers, and in a forked
+ * child. Never 0.
+ */
+uint64_t dp_symbol_answers(enum dp_symbolize how);
 /* Whether dp_symbol_find can find what dp_symbol_cached missed. */
 bool dp_symbol_can_ask(enum dp_symbolize how);
 

@@ -19,7 +19,7 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'store': ['base', 'objects', 'unwind'],
     'record': ['base', 'config', 'objects', 'unwind', 'store'],
     'pprof': ['base'],
-    'symbols': ['base', 'config', 'objects'],
+    'symbols': ['base', 'config', 'objects', 'pprof'],
     'delta': ['base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof'],
     'resident': ['base', 'store'],
     'report': ['delta', 'resident', 'base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof', 'symbols'],

@@ -21,7 +21,7 @@ static uint32_t keep(uintptr_t first, size_t n, size_t budget_bytes)
 
 static void a_value_has_one_number(void **state)
 {
-    dp_values_begin(&values);
+    dp_values_begin(&values, 1);
     for (int again = 0; again < 2; again++)
         for (uintptr_t i = 0; i < 20000; i++)
             assert_int_equal(dp_values_number(&values, i << 4), i); /* 0 is a value like others */
@@ -31,7 +31,7 @@ static void a_value_has_one_number(void **state)
 static void locations_last_for_one_profile(void **state)
 {
     uint32_t numbers[] = {0, 1}, refs[2];
-    dp_values_begin(&values);
+    dp_values_begin(&values, 1);
     assert_int_equal(dp_values_number(&values, 77), 0);
     assert_int_equal(dp_values_number(&values, 78), 1);
     assert_int_equal(dp_values_meet(&values, 1, 9), 0);
@@ -47,7 +47,7 @@ static void locations_last_for_one_profile(void **state)
 
 static void stacks_stay_while_they_are_used(void **state)
 {
-    dp_values_begin(&values);
+    dp_values_begin(&values, 1);
     uint32_t a = keep(100, 8, 72), b = keep(200, 8, 72);
     assert_true(a && b);
     assert_int_equal(keep(300, 8, 72), 0); /* full, and both were used */
@@ -68,7 +68,7 @@ static void stacks_stay_while_they_are_used(void **state)
 
 static void values_beyond_their_budget_are_dropped(void **state)
 {
-    dp_values_begin(&values);
+    dp_values_begin(&values, 1);
     for (uintptr_t i = 0; i < 1000; i++)
         dp_values_number(&values, i);
     assert_false(dp_values_end(&values, 1 << 20));
