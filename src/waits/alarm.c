@@ -179,7 +179,7 @@ static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_
     }
     unsigned n_unlisted = dp_waiting_unlisted();
     if (n_unlisted)
-        add(l, "; %u more threads wait, but the table of waits is full (memory=)", n_unlisted);
+        add(l, "; %u more threads wait, but the table of waits is full (raise memory=)", n_unlisted);
     dp_log(DP_LOG_ERROR, "%s", l->text);
     told[shown[0]->slot] = shown[0]->begin_ns;
 }

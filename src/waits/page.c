@@ -121,7 +121,7 @@ static int write_count(struct page *p)
     size_t n_unlisted = dp_waiting_unlisted(), n = p->waits.all.n + n_unlisted;
     int err = say(p, "%zu thread%s wait%s", n, n == 1 ? "" : "s", n == 1 ? "s" : "");
     if (!err && n_unlisted)
-        err = say(p, ", %zu of them not listed here: too many at once (memory=)", n_unlisted);
+        err = say(p, ", %zu of them not listed here: too many at once (raise memory=)", n_unlisted);
     return err ? err : say(p, "\n");
 }
 

@@ -78,7 +78,7 @@ def that_stacks_are_whole_although_there_are_few_buffers_for_them():
     assert sum(s.values['contentions'] for s in found) == 1500, found
     assert leaf_only < 50, leaf_only
     lost = [c for c in profile.comments if 'stacks' in c]
-    assert lost == ([f'{leaf_only} stacks cut to the leaf frame: all buffers for stacks were in use (memory=)'] if leaf_only else []), lost
+    assert lost == ([f'{leaf_only} stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)'] if leaf_only else []), lost
 
 
 def that_a_wait_that_goes_on_is_counted_once():

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/stats.h"
@@ -50,6 +51,15 @@ static void every_cause_has_words(void **state)
     }
 }
 
+static void a_cause_that_a_key_can_mend_says_so(void **state)
+{
+    for (int i = 0; i < DP_STAT_N; i++) {
+        const char *words = dp_stats_words(i);
+        assert_true(!strchr(words, '=') == !strstr(words, "(raise "));
+        assert_true(!strstr(words, "full") || strstr(words, "(raise memory=)"));
+    }
+}
+
 /* Each input bit turns about half of the output bits. */
 static void mixing_reaches_every_bit(void **state)
 {
@@ -79,6 +89,7 @@ int main(void)
         cmocka_unit_test(a_tally_is_never_negative),
         cmocka_unit_test(a_child_counts_its_own_but_keeps_what_lives),
         cmocka_unit_test(every_cause_has_words),
+        cmocka_unit_test(a_cause_that_a_key_can_mend_says_so),
         cmocka_unit_test(mixing_reaches_every_bit),
         cmocka_unit_test(a_hash_of_bytes_knows_length_and_seed),
     };
