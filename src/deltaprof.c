@@ -332,6 +332,7 @@ int deltaprof_stop(void)
 
 int deltaprof_set(const char *text)
 {
+    static struct dp_log_bound mistakes;
     struct dp_config_error error;
     int64_t kept = deltaprof_guard_enter();
     dp_lock_lock(&dp_core.lock);
@@ -340,7 +341,7 @@ int deltaprof_set(const char *text)
         dp_config_init(&conf);
     int err = dp_config_parse_live(&conf, text, &error);
     if (err)
-        dp_log(DP_LOG_ERROR, "deltaprof_set: %s", error.line);
+        dp_log_bounded(&mistakes, "deltaprof_set: %s", error.line);
     else if (dp_load_relaxed(&dp_core.state) == DP_CORE_IDLE)
         err = -ENOTCONN;
     if (err == 0) {

@@ -31,6 +31,7 @@ void deltaprof_delta_free(struct deltaprof_delta *delta)
 
 int deltaprof_delta_set(struct deltaprof_delta *delta, const char *text)
 {
+    static struct dp_log_bound mistakes;
     struct dp_config conf;
     struct dp_config_error error;
     if (!delta)
@@ -38,7 +39,7 @@ int deltaprof_delta_set(struct deltaprof_delta *delta, const char *text)
     dp_consumer_configuration(consumer(delta), &conf);
     int err = dp_config_parse_delta(&conf, text, &error);
     if (err)
-        dp_log(DP_LOG_ERROR, "deltaprof_delta_set: %s", error.line);
+        dp_log_bounded(&mistakes, "deltaprof_delta_set: %s", error.line);
     else
         dp_consumer_configure(consumer(delta), &conf);
     return err;

@@ -36,7 +36,8 @@ DELTAPROF_API int deltaprof_stop(void);
 
 /*
  * Changes heap_rate, mutex_rate, block_rate, interval and symbolize while running. -EINVAL: another key, or a bad
- * value, named in the log; nothing changes. -ENOTCONN: it was never started.
+ * value, named in the log; nothing changes. A mistake that repeats itself is logged once, and 16 at most are.
+ * -ENOTCONN: it was never started.
  */
 DELTAPROF_API int deltaprof_set(const char *conf);
 

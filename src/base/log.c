@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/process.h"
 #include "base/quiet.h"
@@ -255,13 +256,17 @@ static void say(char *text, size_t n)
         dp_log_line(text, n);
 }
 
+static size_t format_line(char line[DP_LOG_LINE_BYTES], int error_m, const char *format, va_list args)
+{
+    size_t n = dp_text_format(line, DP_LOG_LINE_BYTES, "deltaprof[%d]: ", (int)getpid());
+    return n + dp_text_vformat(line + n, DP_LOG_LINE_BYTES - 1 - n, error_m, format, args);
+}
+
 static void vsay(int error_m, const char *format, va_list args)
 {
     int saved = errno;
     char line[DP_LOG_LINE_BYTES];
-    size_t n = dp_text_format(line, sizeof line, "deltaprof[%d]: ", (int)getpid());
-    n += dp_text_vformat(line + n, sizeof line - 1 - n, error_m, format, args);
-    say(line, n);
+    say(line, format_line(line, error_m, format, args));
     errno = saved;
 }
 
@@ -284,4 +289,22 @@ bool dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...)
     vsay(state, format, args);
     va_end(args);
     return true;
+}
+
+void dp_log_bounded(struct dp_log_bound *bound, const char *format, ...)
+{
+    int saved = errno;
+    char line[DP_LOG_LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    size_t n = format_line(line, saved, format, args);
+    va_end(args);
+    uint64_t hash = dp_hash_bytes(line, n, 1);
+    if (dp_load_relaxed(&bound->n) < DP_LOG_BOUND && dp_load_relaxed(&bound->last) != hash) {
+        dp_store_relaxed(&bound->last, hash);
+        if (dp_add_relaxed(&bound->n, 1) + 1 == DP_LOG_BOUND)
+            n += dp_text_format(line + n, sizeof line - 1 - n, "; more lines of this kind are not logged");
+        say(line, n);
+    }
+    errno = saved;
 }

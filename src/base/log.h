@@ -44,6 +44,17 @@ struct dp_log_cause {
 };
 bool dp_log_once(struct dp_log_cause *cause, int state, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/*
+ * Logs a mistake that the program may make again and again: not if the line is the same as the last one for `bound`,
+ * a static variable of the caller, and at most DP_LOG_BOUND lines. Two threads may exceed that by a line each.
+ */
+#define DP_LOG_BOUND 16u
+struct dp_log_bound {
+    _Atomic uint32_t n;
+    _Atomic uint64_t last; /* a hash of the line */
+};
+void dp_log_bounded(struct dp_log_bound *bound, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The longest line, with newline and NUL. */
 #define DP_LOG_LINE_BYTES 1600
 /*

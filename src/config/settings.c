@@ -18,6 +18,7 @@
 /* Logs an error in either text. */
 static int merge(struct dp_config *conf, const char *text)
 {
+    static struct dp_log_bound mistakes;
     struct dp_config_error error;
     const char *source = "deltaprof_start";
     dp_config_init(conf);
@@ -30,7 +31,7 @@ static int merge(struct dp_config *conf, const char *text)
         err = dp_config_check(conf, &error);
     if (err) {
         dp_log_init("stderr");
-        dp_log(DP_LOG_ERROR, "%s: %s; nothing is profiled, the program continues", source, error.line);
+        dp_log_bounded(&mistakes, "%s: %s; nothing is profiled, the program continues", source, error.line);
     }
     return err;
 }

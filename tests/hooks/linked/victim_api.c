@@ -45,6 +45,11 @@ static void answers(void)
     CHECK(deltaprof_set("out=x") == -EINVAL);
     CHECK(strstr(said, "deltaprof_set: out: cannot change while the profiler runs"));
     CHECK(deltaprof_set("heap_rate=x") == -EINVAL);
+    for (int i = 0; i < 1000; i++) {
+        CHECK(deltaprof_set(i % 2 ? "heap_rate=x" : "out=x") == -EINVAL);
+        CHECK(deltaprof_start("heap_rate=x") == -EALREADY);
+    }
+    CHECK(strlen(said) < 4000);
     CHECK(deltaprof_emit() == 0); /* `out` is none: no file is written */
 
     struct deltaprof_stats stats, before;

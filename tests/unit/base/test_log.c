@@ -140,6 +140,21 @@ static void a_cause_is_said_once_until_it_changes(void **state)
     assert_null(strstr(got, ": well\n"));
 }
 
+static void mistakes_are_said_once_and_a_few_at_most(void **state)
+{
+    static struct dp_log_bound bound;
+    for (int i = 0; i < 1000; i++)
+        dp_log_bounded(&bound, "no such key");
+    assert_string_equal(written(path), line("no such key"));
+    for (int i = 0; i < 1000; i++)
+        dp_log_bounded(&bound, "no such key %d", i % 100);
+    unsigned n = 0;
+    for (const char *at = written(path); (at = strchr(at, '\n')); at++)
+        n++;
+    assert_int_equal(n, DP_LOG_BOUND);
+    assert_non_null(strstr(text, "no such key 14; more lines of this kind are not logged\n"));
+}
+
 static void a_file_is_appended_to_and_no_descriptor_is_kept(void **state)
 {
     char file[80];
@@ -235,6 +250,7 @@ int main(void)
         TEST(a_line_is_one_line_whatever_a_name_holds),
         TEST(a_long_line_is_cut_and_still_ends),
         TEST(a_cause_is_said_once_until_it_changes),
+        TEST(mistakes_are_said_once_and_a_few_at_most),
         TEST(a_file_is_appended_to_and_no_descriptor_is_kept),
         TEST(a_fifo_that_nobody_reads_stops_nobody),
         TEST(a_callback_takes_the_place_of_the_file),
