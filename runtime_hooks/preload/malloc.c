@@ -156,16 +156,6 @@ DP_HOOK void *realloc(void *old, size_t n)
     return deltaprof_gate_passes(&DP_GATE, old) ? realloc_other(old, n) : realloc_asked(old, n);
 }
 
-DP_HOOK void *reallocarray(void *old, size_t count, size_t size)
-{
-    size_t n;
-    if (__builtin_mul_overflow(count, size, &n)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return deltaprof_gate_passes(&DP_GATE, old) ? realloc_other(old, n) : realloc_asked(old, n);
-}
-
 /* ---- functions that free ---- */
 
 /* Prefetches the words before the block: the real free reads them after the search in the set of live blocks. */
@@ -187,14 +177,3 @@ DP_HOOK void free(void *ptr)
     else
         free_asked(ptr);
 }
-
-/* By definition the same as free. */
-#define FREE(name, parameters)    \
-    DP_HOOK void name parameters; \
-    DP_HOOK void name parameters  \
-    {                             \
-        free(ptr);                \
-    }
-FREE(cfree, (void *ptr))
-FREE(free_sized, (void *ptr, size_t n))
-FREE(free_aligned_sized, (void *ptr, size_t alignment, size_t n))

@@ -32,7 +32,7 @@
     F(valloc, void *, (size_t n), (n), "")                                                    \
     F(pvalloc, void *, (size_t n), (n), "")
 
-/* Hooks of these functions call only the real functions above. */
+/* Hooks of these functions call the process's realloc and free (derived.c). */
 #define DP_SYMBOLS_DERIVED(F)                                                               \
     F(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size), "") \
     F(cfree, void, (void *ptr), (ptr), "")                                                  \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_own - a program with its own malloc, which holds its lock while it initializes itself. The profiler sees none
- * of its events, and must not call it while that lock is held.
+ * of its events, and must not call it while that lock is held. It has a realloc and no reallocarray: libc's calls the
+ * program's realloc.
  */
 #include "../../support/never_freed.h"
 
@@ -9,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pthread_mutex_t setup = PTHREAD_MUTEX_INITIALIZER, arena = PTHREAD_MUTEX_INITIALIZER;
 static char memory[64 << 20] __attribute__((aligned(64)));
@@ -50,6 +52,7 @@ int main(void)
 {
     for (int i = 0; i < 1000; i++)
         free(malloc((size_t)i));
-    printf("used: %d\n", used > 1000 * 16);
+    char *grown = reallocarray(memset(malloc(100), 7, 100), 10, 100);
+    printf("used: %d, grown: %d\n", used > 1000 * 16, grown > memory && grown < memory + used && grown[99] == 7);
     return 5;
 }
