@@ -26,6 +26,9 @@
  * where objects die. Where a sample's block does not come from malloc (each event is a sample, or the malloc is not
  * hooked), the frees of its domain come to hook_free from then on; so they do if another allocator is wrapped, because
  * its free needs its ctx.
+ *
+ * The interpreter's own allocator passes a larger request on to malloc, once and with the same size. If the hooks of
+ * malloc are there, they subtract it from the countdown: so where no sample is due, this hook leaves it to them.
  */
 #include "python.h"
 
@@ -41,15 +44,16 @@ struct allocator {
 };
 enum { RAW, MEM, OBJ, DOMAINS };
 
-enum { LOOK_EVERY = 16, MOST_AROUND = 16, SMALL_MOST = 512 };
+enum { LOOK_EVERY = 16, OWN_LOOK_EVERY = 64, MOST_AROUND = 16, SMALL_MOST = 512 };
 
 /* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
 static struct around {
     struct allocator real;
     size_t small_most; /* requests of 1 to so many bytes go to the interpreter's own allocator, which calls no malloc */
+    size_t large_least; /* it passes those of at least so many bytes to malloc, whose hook counts them */
     const struct deltaprof_gate *gate;
-    uint32_t heap; /* copies of the variables below, in the same cache line as `real` */
-    int domain;    /* 0: the entry is unused */
+    uint32_t heap;
+    int domain; /* 0: the entry is unused */
 } around[MOST_AROUND] __attribute__((aligned(64)));
 static uint32_t heap;
 static const struct deltaprof_gate *gate;
@@ -68,6 +72,13 @@ static int (*has_lock)(void);
 static void *(*own_malloc)(void *ctx, size_t n);
 
 static uint8_t n_unseen; /* samples of malloc since the last sample of this heap; inexact if threads race */
+static uint8_t n_own;    /* samples of this heap; inexact as well */
+
+/* The allocator of RAW at the start, and whether the hooks of malloc count what it gives. */
+static struct allocator raw;
+static bool raw_is_counted;
+
+static void look(void);
 
 /* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
 static inline void edge(void)
@@ -75,6 +86,10 @@ static inline void edge(void)
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_python_is_forking())
         deltaprof_poll();
+    uint8_t n = (uint8_t)(__atomic_load_n(&n_own, __ATOMIC_RELAXED) + 1);
+    __atomic_store_n(&n_own, n, __ATOMIC_RELAXED);
+    if (n % OWN_LOOK_EVERY == 0 && !deltaprof_is_guarded())
+        look();
 }
 
 static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr);
@@ -100,13 +115,22 @@ SAMPLED void *malloc_sampled(void *ctx, size_t n)
     return ptr;
 }
 
+/* Whether a sample is due. If not, nothing is subtracted: the hook of malloc will do that. */
+static inline bool is_due(size_t n)
+{
+    int64_t rest;
+    return deltaprof_countdown_ends(deltaprof_thread.countdown, n, &rest);
+}
+
 SAMPLED void *malloc_guarded(void *ctx, size_t n)
 {
-    const struct allocator *to = ctx;
+    const struct around *to = ctx;
     int64_t rest;
+    if (n >= to->large_least)
+        return is_due(n) ? malloc_sampled(ctx, n) : own_malloc(NULL, n);
     if (deltaprof_countdown_subtract(n, &rest))
         return malloc_sampled(ctx, n);
-    void *ptr = to->malloc(to->ctx, n);
+    void *ptr = to->real.malloc(to->real.ctx, n);
     deltaprof_countdown_restore(rest);
     return ptr;
 }
@@ -176,17 +200,38 @@ SAMPLED void *realloc_sampled(void *ctx, void *old, size_t n)
     return ptr;
 }
 
+SAMPLED void *realloc_guarded(void *ctx, void *old, size_t n)
+{
+    const struct allocator *to = ctx;
+    int64_t rest;
+    if (deltaprof_countdown_subtract(n, &rest))
+        return realloc_sampled(ctx, old, n);
+    void *ptr = to->realloc(to->ctx, old, n);
+    deltaprof_countdown_restore(rest);
+    return ptr;
+}
+
+/* For a block that is no sample. */
+static inline __attribute__((always_inline)) void *realloc_other(void *ctx, void *old, size_t n)
+{
+    const struct around *to = ctx;
+    if (n < to->large_least)
+        return realloc_guarded(ctx, old, n);
+    return is_due(n) ? realloc_sampled(ctx, old, n) : to->real.realloc(NULL, old, n);
+}
+
+SAMPLED void *realloc_asked(void *ctx, void *old, size_t n)
+{
+    const struct around *to = ctx;
+    if (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old))
+        return realloc_sampled(ctx, old, n);
+    return realloc_other(ctx, old, n);
+}
+
 static void *hook_realloc(void *ctx, void *old, size_t n)
 {
     const struct around *to = ctx;
-    int64_t rest;
-    bool may_be_live = !deltaprof_gate_passes(to->gate, old) &&
-                       (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old));
-    if (may_be_live || deltaprof_gate_subtract(to->gate, n, &rest))
-        return realloc_sampled(ctx, old, n);
-    void *ptr = to->real.realloc(to->real.ctx, old, n);
-    deltaprof_gate_restore(to->gate, rest);
-    return ptr;
+    return deltaprof_gate_passes(to->gate, old) ? realloc_other(ctx, old, n) : realloc_asked(ctx, old, n);
 }
 
 SAMPLED void free_sampled(void *ctx, void *ptr)
@@ -203,6 +248,31 @@ static void hook_free(void *ctx, void *ptr)
         free_sampled(ctx, ptr);
     else
         to->real.free(to->real.ctx, ptr);
+}
+
+/* Whether the hooks of malloc subtract a request to RAW from the countdown. Context: init. */
+static bool counts_raw(void)
+{
+    enum { REQUEST = 4000 };
+    const int64_t far = INT64_C(1) << 40;
+    struct deltaprof_thread *thread = &deltaprof_thread, kept = *thread;
+    __atomic_store_n(&thread->countdown, far, __ATOMIC_RELAXED);
+    void *ptr = raw.malloc(raw.ctx, REQUEST);
+    bool counted = __atomic_load_n(&thread->countdown, __ATOMIC_RELAXED) == far - REQUEST;
+    thread->guard = kept.guard;
+    __atomic_store_n(&thread->countdown, kept.countdown, __ATOMIC_RELAXED);
+    raw.free(raw.ctx, ptr);
+    return counted;
+}
+
+/* Large requests are left to the hooks of malloc only while RAW is the allocator of the start. */
+static void look_at_raw(void)
+{
+    struct allocator now;
+    get_allocator(RAW, &now);
+    bool passes = raw_is_counted && !memcmp(&now, &raw, sizeof raw);
+    for (struct around *to = around; to < around + MOST_AROUND; to++)
+        to->large_least = passes && to->small_most ? SMALL_MOST + 1 : SIZE_MAX;
 }
 
 /* Wraps the outermost allocator of a domain, unless that is the allocator of this file. False: there is no room. */
@@ -222,6 +292,7 @@ static bool wrap(int domain)
     to->heap = heap;
     bool is_own = own_malloc && outermost.malloc == own_malloc && !outermost.ctx;
     to->small_most = is_own ? SMALL_MOST : 0;
+    to->large_least = SIZE_MAX; /* see look_at_raw */
     to->domain = domain;
     struct allocator ours = {&to->real, hook_malloc, hook_calloc, hook_realloc, is_own ? outermost.free : hook_free};
     set_allocator(domain, &ours);
@@ -250,9 +321,8 @@ static bool sees_free(const struct around *to, const struct deltaprof_sample *sa
 /* Sets own_malloc to OBJ's function if it lies in the interpreter, is not RAW's, and has no ctx (a wrapper has one). */
 static void find_own_malloc(void)
 {
-    struct allocator raw, objects;
+    struct allocator objects;
     Dl_info info, interpreter;
-    get_allocator(RAW, &raw);
     get_allocator(OBJ, &objects);
     if (!deltaprof_maps_wanted && !objects.ctx && objects.malloc != raw.malloc &&
         dladdr((void *)objects.malloc, &info) && dladdr((void *)get_allocator, &interpreter) &&
@@ -270,25 +340,33 @@ void dp_python_wrap_allocator(void)
     get_allocator = (void (*)(int, struct allocator *))get;
     set_allocator = (void (*)(int, struct allocator *))set;
     heap = deltaprof_heap_register("python");
+    get_allocator(RAW, &raw);
+    raw_is_counted = counts_raw();
     find_own_malloc();
     gate = deltaprof_gate_share(own_malloc ? heap : 0);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
+    look_at_raw();
     dp_python_watched = true;
 }
 
 bool dp_python_watched;
 
-void dp_python_look(void)
+static void look(void)
 {
-    uint8_t n = __atomic_load_n(&n_unseen, __ATOMIC_RELAXED);
-    if (n < LOOK_EVERY) {
-        __atomic_store_n(&n_unseen, n + 1, __ATOMIC_RELAXED);
-        return;
-    }
     if (!is_initialized() || dp_python.finalizing() || !has_lock())
         return;
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
+    look_at_raw();
+}
+
+void dp_python_look(void)
+{
+    uint8_t n = __atomic_load_n(&n_unseen, __ATOMIC_RELAXED);
+    if (n < LOOK_EVERY)
+        __atomic_store_n(&n_unseen, n + 1, __ATOMIC_RELAXED);
+    else
+        look();
 }

@@ -105,6 +105,41 @@ def that_objects_count_once_in_the_heap_python():
         count_once(path, version)
 
 
+def that_sampled_sums_are_near_what_the_program_asked_for():
+    """Requests that the interpreter serves itself, and those that it passes on to malloc: none is lost, none counts twice.
+    Each function asks for 40 MB and more, which are some 2,500 samples."""
+    program = """
+from itertools import repeat
+def small(n):
+    for _ in repeat(None, n): bytes(400 - 33)
+def large(n):
+    for _ in repeat(None, n): bytes(2000 - 33)
+def grown(n):
+    for _ in repeat(None, n):
+        block = bytearray(700)
+        block += bytes(1000)
+def zeroed(n):
+    for _ in repeat(None, n): bytearray(1500)
+small(100000); large(20000); grown(16000); zeroed(27000)
+import os; os._exit(0)
+"""
+    want = {'small': 100000 * 400, 'large': 20000 * 2000, 'grown': 16000 * (701 + 1033), 'zeroed': 27000 * 1501}
+    for version, path in interpreters():
+        for extra in {}, {'PYTHONMALLOC': 'malloc'}:
+            r = run([path, '-S', '-c', program], 'heap_rate=16k,interval=0', extra=extra)
+            assert r.status == 0 and not r.stderr, (version, r.stderr)
+            got = collections.Counter()
+            for p in profiles(r):
+                for s in p.samples:
+                    function = next((f.function for f in s.frames if f.function in want), None)
+                    if function:
+                        got[function, dict(s.labels).get('heap')] += s.values['alloc_space']
+            assert {heap for _, heap in got} == {'python'}, (version, extra, got)
+            for function, size in want.items():
+                more = {'grown': 16000 * 2000}.get(function, 0)  # at most what growing asks for
+                assert 0.88 * size < got[function, 'python'] < 1.12 * (size + more), (version, extra, function, got)
+
+
 def that_they_do_so_too_if_the_interpreter_sets_its_own_allocators():
     """tracemalloc's own tables are blocks of malloc. What it puts back when it stops is not the profiler's."""
     by_malloc = {'PYTHONMALLOC': 'malloc'}
