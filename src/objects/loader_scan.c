@@ -30,6 +30,7 @@
 #include "objects/objects.h"
 #include "objects/reach.h"
 
+#include <stdalign.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -82,13 +83,12 @@ static void remember(uint64_t first, uint64_t last, _Atomic uint64_t *where)
 static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded, bool *code)
 {
     ElfW(Ehdr) elf;
-    ElfW(Phdr) headers[PHDRS_MAX];
     memcpy(&elf, (const void *)header, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof *headers || elf.e_phnum > PHDRS_MAX ||
-        elf.e_phoff > PAGE - elf.e_phnum * sizeof *headers)
+        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % alignof(ElfW(Phdr)) ||
+        elf.e_phoff > PAGE - elf.e_phnum * sizeof(ElfW(Phdr)))
         return false;
-    memcpy(headers, (const void *)(header + elf.e_phoff), elf.e_phnum * sizeof *headers);
+    const ElfW(Phdr) *headers = (const void *)(header + elf.e_phoff); /* in place: the stack may be small */
     if (!dp_loader_measure(headers, elf.e_phnum, 0, loaded) ||
         !dp_loader_measure(headers, elf.e_phnum, header - loaded->start, loaded))
         return false;

@@ -13,8 +13,8 @@ enum { OPS_MAX = 1 << 17, STATES_MAX = 16 };
 struct run {
     const struct dp_cfi_cie *cie;
     uint64_t loc, target;
-    struct dp_cfi_row row, initial;
-    struct dp_cfi_row saved[STATES_MAX];
+    struct dp_cfi_row row;
+    struct dp_cfi_where initial_fp, initial_ra, initial_sp;
     unsigned n_saved, n_ops;
 };
 
@@ -44,7 +44,7 @@ static void restore(struct run *r, uint64_t reg)
 {
     struct dp_cfi_where *w = where(&r->row, reg);
     if (w)
-        *w = *where(&r->initial, reg);
+        *w = reg == DP_REG_FP ? r->initial_fp : reg == DP_REG_RA ? r->initial_ra : r->initial_sp;
 }
 
 static void set_cfa(struct run *r, uint64_t reg, int64_t offset)
@@ -88,20 +88,42 @@ enum {
     OP_NEGATIVE_OFFSET = 0x2f,
 };
 
-/* Runs until the location passes target or the program ends. False: an unknown instruction, or damaged bytes. */
-static bool run_program(struct run *r, struct dp_cfi_cursor c)
+enum outcome {
+    BAD,      /* an unknown instruction, or damaged bytes */
+    DONE,     /* the location passed target, or the program ended */
+    RESTORED, /* the next instruction runs with the row that was remembered last */
+};
+
+static enum outcome run_program(struct run *r, struct dp_cfi_cursor *c);
+
+/* The row is kept in this function's frame until it is restored: a walk may run on a small stack. */
+static __attribute__((noinline)) enum outcome run_remembering(struct run *r, struct dp_cfi_cursor *c)
 {
-    while (c.at < c.end) {
-        if (c.bad || r->n_ops++ >= OPS_MAX)
-            return false;
-        uint8_t op = dp_cfi_cursor_u8(&c), low = op & 0x3f;
+    if (r->n_saved == STATES_MAX)
+        return BAD;
+    struct dp_cfi_row saved = r->row;
+    r->n_saved++;
+    enum outcome outcome = run_program(r, c);
+    if (outcome != RESTORED)
+        return outcome;
+    r->n_saved--;
+    r->row = saved;
+    return RESTORED;
+}
+
+static enum outcome run_program(struct run *r, struct dp_cfi_cursor *c)
+{
+    while (c->at < c->end) {
+        if (c->bad || r->n_ops++ >= OPS_MAX)
+            return BAD;
+        uint8_t op = dp_cfi_cursor_u8(c), low = op & 0x3f;
         uint64_t reg, advance = 0;
         switch (op & 0xc0) {
         case 0x40:
             advance = low;
             break;
         case 0x80:
-            set(r, low, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(&c)));
+            set(r, low, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(c)));
             continue;
         case 0xc0:
             restore(r, low);
@@ -111,131 +133,133 @@ static bool run_program(struct run *r, struct dp_cfi_cursor c)
             case OP_NOP:
                 break;
             case OP_SET_LOC: {
-                uint64_t loc = dp_cfi_cursor_encoded(&c, r->cie->encoding);
-                if (c.bad)
-                    return false;
+                uint64_t loc = dp_cfi_cursor_encoded(c, r->cie->encoding);
+                if (c->bad)
+                    return BAD;
                 if (loc > r->target) {
                     r->row.next = loc;
-                    return true;
+                    return DONE;
                 }
                 r->loc = loc;
                 break;
             }
             case OP_ADVANCE1:
-                advance = dp_cfi_cursor_u8(&c);
+                advance = dp_cfi_cursor_u8(c);
                 break;
             case OP_ADVANCE2:
-                advance = dp_cfi_cursor_u16(&c);
+                advance = dp_cfi_cursor_u16(c);
                 break;
             case OP_ADVANCE4:
-                advance = dp_cfi_cursor_u32(&c);
+                advance = dp_cfi_cursor_u32(c);
                 break;
             case OP_OFFSET_EXTENDED:
-                reg = dp_cfi_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(&c)));
+                reg = dp_cfi_cursor_uleb(c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, dp_cfi_cursor_uleb(c)));
                 break;
             case OP_OFFSET_EXTENDED_SF:
-                reg = dp_cfi_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)dp_cfi_cursor_sleb(&c)));
+                reg = dp_cfi_cursor_uleb(c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, (uint64_t)dp_cfi_cursor_sleb(c)));
                 break;
             case OP_NEGATIVE_OFFSET:
-                reg = dp_cfi_cursor_uleb(&c);
-                set(r, reg, DP_SAVED_OFFSET, factored(r, -dp_cfi_cursor_uleb(&c)));
+                reg = dp_cfi_cursor_uleb(c);
+                set(r, reg, DP_SAVED_OFFSET, factored(r, -dp_cfi_cursor_uleb(c)));
                 break;
             case OP_RESTORE_EXTENDED:
-                restore(r, dp_cfi_cursor_uleb(&c));
+                restore(r, dp_cfi_cursor_uleb(c));
                 break;
             case OP_UNDEFINED:
-                set(r, dp_cfi_cursor_uleb(&c), DP_SAVED_UNDEFINED, 0);
+                set(r, dp_cfi_cursor_uleb(c), DP_SAVED_UNDEFINED, 0);
                 break;
             case OP_SAME_VALUE:
-                set(r, dp_cfi_cursor_uleb(&c), DP_SAVED_SAME, 0);
+                set(r, dp_cfi_cursor_uleb(c), DP_SAVED_SAME, 0);
                 break;
             case OP_REGISTER:
-                reg = dp_cfi_cursor_uleb(&c);
-                dp_cfi_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(c);
+                dp_cfi_cursor_uleb(c);
                 set(r, reg, DP_SAVED_REGISTER, 0);
                 break;
             case OP_VAL_OFFSET:
             case OP_VAL_OFFSET_SF:
-                reg = dp_cfi_cursor_uleb(&c);
-                dp_cfi_cursor_uleb(&c);
+                reg = dp_cfi_cursor_uleb(c);
+                dp_cfi_cursor_uleb(c);
                 set(r, reg, DP_SAVED_OTHER, 0);
                 break;
-            case OP_REMEMBER:
-                if (r->n_saved == STATES_MAX)
-                    return false;
-                r->saved[r->n_saved++] = r->row;
+            case OP_REMEMBER: {
+                enum outcome outcome = run_remembering(r, c);
+                if (outcome != RESTORED)
+                    return outcome;
                 break;
+            }
             case OP_RESTORE_STATE:
-                if (!r->n_saved)
-                    return false;
-                r->row = r->saved[--r->n_saved];
-                break;
+                return r->n_saved ? RESTORED : BAD;
             case OP_DEF_CFA:
-                reg = dp_cfi_cursor_uleb(&c);
-                set_cfa(r, reg, (int64_t)dp_cfi_cursor_uleb(&c));
+                reg = dp_cfi_cursor_uleb(c);
+                set_cfa(r, reg, (int64_t)dp_cfi_cursor_uleb(c));
                 break;
             case OP_DEF_CFA_SF:
-                reg = dp_cfi_cursor_uleb(&c);
-                set_cfa(r, reg, factored(r, (uint64_t)dp_cfi_cursor_sleb(&c)));
+                reg = dp_cfi_cursor_uleb(c);
+                set_cfa(r, reg, factored(r, (uint64_t)dp_cfi_cursor_sleb(c)));
                 break;
             case OP_DEF_CFA_REGISTER:
-                set_cfa(r, dp_cfi_cursor_uleb(&c), r->row.offset);
+                set_cfa(r, dp_cfi_cursor_uleb(c), r->row.offset);
                 break;
             case OP_DEF_CFA_OFFSET:
-                r->row.offset = (int64_t)dp_cfi_cursor_uleb(&c);
+                r->row.offset = (int64_t)dp_cfi_cursor_uleb(c);
                 break;
             case OP_DEF_CFA_OFFSET_SF:
-                r->row.offset = factored(r, (uint64_t)dp_cfi_cursor_sleb(&c));
+                r->row.offset = factored(r, (uint64_t)dp_cfi_cursor_sleb(c));
                 break;
             case OP_DEF_CFA_EXPRESSION: {
-                uint64_t n = dp_cfi_cursor_uleb(&c);
-                const uint8_t *at = c.at;
-                dp_cfi_cursor_skip(&c, n);
+                uint64_t n = dp_cfi_cursor_uleb(c);
+                const uint8_t *at = c->at;
+                dp_cfi_cursor_skip(c, n);
                 r->row.cfa = DP_CFA_EXPRESSION;
                 r->row.expression = at;
                 r->row.expression_bytes = (uint32_t)n;
                 break;
             }
             case OP_EXPRESSION:
-                reg = dp_cfi_cursor_uleb(&c);
-                set_expression(r, &c, reg, DP_SAVED_EXPRESSION);
+                reg = dp_cfi_cursor_uleb(c);
+                set_expression(r, c, reg, DP_SAVED_EXPRESSION);
                 break;
             case OP_VAL_EXPRESSION:
-                reg = dp_cfi_cursor_uleb(&c);
-                set_expression(r, &c, reg, DP_SAVED_OTHER);
+                reg = dp_cfi_cursor_uleb(c);
+                set_expression(r, c, reg, DP_SAVED_OTHER);
                 break;
             case OP_NEGATE_RA_STATE:
                 break; /* no effect: every return address is stripped of its authentication code */
             case OP_ARGS_SIZE:
-                dp_cfi_cursor_uleb(&c);
+                dp_cfi_cursor_uleb(c);
                 break;
             default:
-                return false;
+                return BAD;
             }
         }
         if (advance) {
             uint64_t loc = r->loc + advance * r->cie->code_align;
             if (loc > r->target) {
                 r->row.next = loc;
-                return !c.bad;
+                return c->bad ? BAD : DONE;
             }
             r->loc = loc;
         }
     }
-    return !c.bad;
+    return c->bad ? BAD : DONE;
 }
 
 bool dp_cfi_program_run(const struct dp_cfi_cie *cie, struct dp_cfi_cursor program, uint64_t start, uint64_t pc,
                         struct dp_cfi_row *row)
 {
     struct run r = {.cie = cie, .loc = start, .target = pc, .row.next = UINT64_MAX};
-    if (!run_program(&r, cie->program))
+    struct dp_cfi_cursor c = cie->program;
+    if (run_program(&r, &c) != DONE)
         return false;
-    r.initial = r.row;
+    r.initial_fp = r.row.fp;
+    r.initial_ra = r.row.ra;
+    r.initial_sp = r.row.sp;
     r.loc = start;
-    if (!run_program(&r, program))
+    r.n_saved = 0;
+    if (run_program(&r, &program) != DONE)
         return false;
     *row = r.row;
     return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * victim_unusual_stacks HOW - allocates on unusual stacks: in fibers, on a signal stack, in a thread that libc does not
- * know, in a handler that interrupts an allocation, below code without unwind data. Prints its own counts.
+ * victim_unusual_stacks HOW - allocates on unusual stacks: in fibers, some of them small, on a signal stack, in a
+ * thread that libc does not know, in a handler that interrupts an allocation, below code without unwind data. Prints
+ * its own counts.
  */
 #include "../../support/tally.h"
 
@@ -37,7 +38,8 @@ static void release(struct block *b)
 }
 
 static ucontext_t main_context, fiber_contexts[8];
-static char fiber_stacks[8][64 << 10] __attribute__((aligned(16)));
+enum { PAGE = 4096 };
+static char fiber_stacks[9][64 << 10] __attribute__((aligned(PAGE)));
 
 static void fiber(int self)
 {
@@ -49,12 +51,16 @@ static void fiber(int self)
     make_in_fiber(16);
 }
 
-static void run_fibers(void)
+/* Each stack has a page without access right below. */
+static void run_fibers(size_t n_bytes)
 {
+    release(make_in_main(1)); /* so that the loader finds these functions on the thread's stack */
     for (int i = 0; i < 8; i++) {
+        char *stack = fiber_stacks[i + 1] - n_bytes;
+        mprotect(stack - PAGE, PAGE, PROT_NONE);
         getcontext(&fiber_contexts[i]);
-        fiber_contexts[i].uc_stack.ss_sp = fiber_stacks[i];
-        fiber_contexts[i].uc_stack.ss_size = sizeof fiber_stacks[i];
+        fiber_contexts[i].uc_stack.ss_sp = stack;
+        fiber_contexts[i].uc_stack.ss_size = n_bytes;
         fiber_contexts[i].uc_link = &main_context;
         makecontext(&fiber_contexts[i], (void (*)(void))fiber, 1, i);
     }
@@ -139,7 +145,9 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     if (strcmp(how, "fibers") == 0)
-        run_fibers();
+        run_fibers(60 << 10);
+    else if (strcmp(how, "small_fibers") == 0)
+        run_fibers(PAGE);
     else if (strcmp(how, "altstack") == 0)
         take_signals_on_another_stack();
     else if (strcmp(how, "interrupted") == 0)
