@@ -7,11 +7,16 @@
  * profile of a short-lived worker, is compressed by level 1, whose tables are an eighth as large: most of the cost of a
  * small profile is the kernel's, for the pages that it touches. A stream of less than DP_GZIP_TINY_BYTES, as a
  * delta without samples, gets the fixed codes of RFC 1951: to compute codes costs more time than all else in it.
+ *
+ * ISA-L returns with the upper halves of vector registers in use. Until they are cleared, the processor is slow at each
+ * instruction on the lower halves that was not encoded for AVX, as those of this library and of the host.
  */
+#include "base/atomic.h"
 #include "pprof/gzip.h"
 
 #include <errno.h>
 #include <isa-l/igzip_lib.h>
+#include <stdbool.h>
 
 #define LEVEL       2
 #define SMALL_LEVEL 1
@@ -21,6 +26,38 @@ struct deflate_state {
     struct isal_zstream stream;
     uint8_t level_buffer[ISAL_DEF_LVL2_DEFAULT] __attribute__((aligned(64)));
 };
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+__attribute__((target("avx"))) static void clear_uppers(void)
+{
+    _mm256_zeroupper();
+}
+
+static bool system_has_avx(void)
+{
+    unsigned a, b, c = 0, d, low = 0, high = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & 6) == 6; /* the system saves these registers */
+}
+
+/* CPUID is slow in a virtual machine, so it is asked once. */
+static void leave(void)
+{
+    static _Atomic int has_avx; /* 0: not known; 1: no; 2: yes. Relaxed: each thread finds the same */
+    int known = dp_load_relaxed(&has_avx);
+    if (!known)
+        dp_store_relaxed(&has_avx, known = system_has_avx() ? 2 : 1);
+    if (known == 2)
+        clear_uppers();
+}
+#else
+static void leave(void) {}
+#endif
 
 static void deflate_init(void *memory)
 {
@@ -52,7 +89,9 @@ static int deflate(void *memory, struct dp_gzip_io *io, int finish)
     stream->next_out = io->out;
     stream->avail_out = n_out;
     stream->end_of_stream = finish && n_in == io->n_in;
-    if (isal_deflate(stream) != COMP_OK)
+    int result = isal_deflate(stream);
+    leave();
+    if (result != COMP_OK)
         return -EIO;
     io->in += n_in - stream->avail_in;
     io->n_in -= n_in - stream->avail_in;
@@ -77,6 +116,7 @@ static int inflate(void *memory, struct dp_gzip_io *io, const char **why)
     state->next_out = io->out;
     state->avail_out = n_out;
     int result = isal_inflate(state);
+    leave();
     io->in += n_in - state->avail_in;
     io->n_in -= n_in - state->avail_in;
     io->out += n_out - state->avail_out;
