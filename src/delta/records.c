@@ -204,6 +204,40 @@ static uint32_t entry_by_id(struct dp_records *r, const struct dp_dump *dump, si
     return at;
 }
 
+/* Whether the record is the entry's, by its id, and unchanged. Then the entry is shown by this dump. */
+static inline bool is_unchanged(struct dp_records_state *e, uint32_t dump, uint64_t id, bool has_stack, int64_t changes)
+{
+    if (!id || e->id != id || changes || !has_stack || e->shown == dump)
+        return false;
+    e->shown = dump;
+    return true;
+}
+
+/*
+ * Nearly all of a dump, if records have ids: the records from i on that have the ids of the entries from `cursor` on,
+ * and their values. Returns their number.
+ */
+static size_t pass_unchanged(struct dp_records *r, const struct dp_dump *dump, size_t i, uint32_t cursor)
+{
+    size_t k = 0, n = dump->n - i, n_entries = r->states.n - cursor;
+    struct dp_records_state *e = r->states.at + cursor;
+    uint32_t number = r->dump;
+    n = n < n_entries ? n : n_entries;
+    if (dump->heap) {
+        const struct deltaprof_heap_record *h = dump->heap + i;
+        while (k < n && is_unchanged(&e[k], number, h[k].id, h[k].stack || !h[k].depth,
+                                     (h[k].alloc_objects ^ e[k].n) | (h[k].alloc_bytes ^ e[k].v) |
+                                         (h[k].free_objects ^ e[k].n) | (h[k].free_bytes ^ e[k].v)))
+            k++;
+    } else {
+        const struct deltaprof_block_record *b = dump->block + i;
+        while (k < n && is_unchanged(&e[k], number, b[k].id, b[k].stack || !b[k].depth,
+                                     (b[k].contentions ^ e[k].n) | (b[k].delay_ns ^ e[k].v)))
+            k++;
+    }
+    return k;
+}
+
 /* Fills rows with the sums of each key, and notes the resets. */
 static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_rows *rows)
 {
@@ -213,6 +247,14 @@ static int gather(struct dp_records *r, const struct dp_dump *dump, struct dp_ro
     for (size_t i = 0; i < dump->n; i++) {
         int err = 0;
         uint64_t id = id_of(dump, i);
+        if (id && cursor < r->states.n && r->states.at[cursor].id == id) {
+            size_t n_same = pass_unchanged(r, dump, i, cursor);
+            i += n_same;
+            cursor += (uint32_t)n_same;
+            if (i == dump->n)
+                break;
+            id = id_of(dump, i);
+        }
         uint32_t at = cursor;
         size_t n_before = r->entries.n;
         int64_t values[4];
