@@ -120,6 +120,11 @@ void deltaprof_unload_end(void)
     dp_objects_unload_end();
 }
 
+bool deltaprof_has_threads(void)
+{
+    return dp_agent_is_running() || dp_listen_is_running();
+}
+
 void deltaprof_stop_agent(void)
 {
     if (dp_core_stands_aside() || dp_agent_is_self())

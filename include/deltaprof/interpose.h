@@ -242,6 +242,9 @@ DELTAPROF_API void deltaprof_poll(void);
  */
 DELTAPROF_API bool deltaprof_before_thread_create(void);
 
+/* Whether the library has threads now. No system call. Context: any thread. */
+DELTAPROF_API bool deltaprof_has_threads(void);
+
 /*
  * For an interposer of pthread_create: deltaprof_thread_start is to be called in a new thread, before the program's
  * function, if deltaprof_thread_start_wanted returned true when the thread was created. With `signals` the thread then

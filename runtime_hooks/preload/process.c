@@ -297,7 +297,7 @@ static __attribute__((noinline)) long told(long number, long a, long b, long c, 
         dp_before_exec(NULL);
     else if (deltaprof_poll_wanted && makes_thread(number, a))
         deltaprof_before_thread_create();
-    else if (number == SYS_prctl && a == PR_SET_TSC)
+    else if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
         deltaprof_before_tsc_trap();
     else if (confines(number, a, b, c))
         deltaprof_before_seccomp();

@@ -27,10 +27,11 @@ static int64_t forked_ns;
 
 static bool forks; /* the threads have ended and were not created again */
 
+/* This clock is read without the time stamp counter, which the program may have trapped (PR_SET_TSC). */
 static int64_t now_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
@@ -77,6 +78,8 @@ static int resume(void *unused)
 
 static void before_fork(void)
 {
+    if (!deltaprof_has_threads()) /* under seccomp a system call may be fatal */
+        return;
     unsigned n = n_threads();
     if (n < 2 || n > 1 + OURS_MOST || dp_python.finalizing())
         return;

@@ -245,6 +245,11 @@ static bool is_missing(void)
            !dp_load_relaxed(&endpoint.running);
 }
 
+bool dp_listen_is_running(void)
+{
+    return dp_load_relaxed(&endpoint.running);
+}
+
 bool dp_listen_start(void)
 {
     if (!is_missing() || !dp_lock_try(&endpoint.life))

@@ -18,6 +18,8 @@ void dp_listen_init(const struct dp_config *conf);
  */
 bool dp_listen_start(void);
 
+bool dp_listen_is_running(void);
+
 /* Ends the thread and waits for it. False: there was none. */
 bool dp_listen_stop(void);
 /* The same, and it is never started again. */

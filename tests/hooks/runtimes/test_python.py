@@ -5,7 +5,7 @@ import collections
 import json
 import os
 
-from harness import BUILD, main, names_in, profiles, run
+from harness import BUILD, main, names_in, profiles, run, same
 from interpreters import interpreters
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -320,6 +320,32 @@ os.wait()
     for version, path in interpreters(('3.12', '3.13', '3.14')):
         r = run([path, '-S', '-c', program], 'heap_rate=4k,interval=50ms')
         assert (r.status, r.stdout, r.stderr) == (0, '1 2\n' * 3, ''), (version, r.stdout, r.stderr)
+
+
+def that_a_fork_without_a_clock_or_a_system_call_runs_as_without():
+    """A thread of the program traps the time stamp counter, or installs a filter that kills a process which calls stat
+    with a path. The first is fatal for some interpreters themselves, and for the forked children of others."""
+    program = """
+import ctypes, os, struct, threading, warnings
+warnings.simplefilter('ignore')
+libc = ctypes.CDLL(None)
+threading.Thread(target=threading.Semaphore(0).acquire, daemon=True).start()
+def bpf(code, yes, no, k): return struct.pack('HBBI', code, yes, no, k)
+def filter_stat():
+    code = ctypes.create_string_buffer(b''.join([bpf(32, 0, 0, 0), bpf(21, 0, 2, 262), bpf(32, 0, 0, 40), bpf(21, 1, 0, 0),
+                                                 bpf(6, 0, 0, 0x7fff0000), bpf(6, 0, 0, 0x80000000)]))
+    libc.prctl(38, 1, 0, 0, 0)
+    return libc.prctl(22, 2, struct.pack('HxxxxxxP', 6, ctypes.addressof(code)))
+if %s: os._exit(7)
+for _ in range(3):
+    pid = os.fork()
+    if not pid: os._exit(5)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+os._exit(6)
+"""
+    for version, path in interpreters(('3.12', '3.13', '3.14')) if os.uname().machine == 'x86_64' else ():
+        for confine in 'libc.prctl(26, 2, 0, 0, 0)', 'filter_stat()':
+            same([path, '-S', '-c', program % confine], 'heap_rate=4k,interval=20ms,log=none')
 
 
 def that_off_means_native_frames_only():
