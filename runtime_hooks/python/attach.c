@@ -48,7 +48,8 @@ int deltaprof_python_attach(void)
         return err;
     deltaprof_frames_provide(dp_python_frames, NULL);
     dp_python_watch_forks();
-    if (mode == DELTAPROF_PYTHON_AUTO)
+    /* The objects of a free-threaded build must lie in its own heaps, where its garbage collector finds them. */
+    if (mode == DELTAPROF_PYTHON_AUTO && !dp_python.free_threaded)
         dp_python_wrap_allocator();
     return 0;
 }

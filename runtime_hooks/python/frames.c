@@ -53,10 +53,10 @@ static uint32_t line_of(const char *code, size_t offset)
     const char *table = dp_python_pointer(code, dp_python.at.code_lines);
     if (!dp_python_is(table, dp_python.bytes_type))
         return 0;
-    int64_t n_bytes = dp_python_long(table, DP_PYTHON_BYTES_SIZE);
+    int64_t n_bytes = dp_python_long(table, dp_python_field(DP_PYTHON_BYTES_SIZE));
     if (n_bytes < 0 || n_bytes > TABLE_MAX)
         return 0;
-    return dp_python_line_of((const uint8_t *)table + DP_PYTHON_BYTES_DATA, (size_t)n_bytes,
+    return dp_python_line_of((const uint8_t *)table + dp_python_field(DP_PYTHON_BYTES_DATA), (size_t)n_bytes,
                              (uint32_t)dp_python_int(code, dp_python.at.code_first_line), offset);
 }
 

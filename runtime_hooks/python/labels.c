@@ -45,21 +45,22 @@ static struct variable labels, trace;
 /* The value that the variable has in a mapping; NULL: it has none. */
 static const char *look_up(const char *mapping, const struct variable *variable)
 {
-    const char *node = dp_python_pointer(mapping, MAPPING_ROOT);
+    const char *node = dp_python_pointer(mapping, dp_python_field(MAPPING_ROOT));
     for (unsigned shift = 0; shift < 32; shift += BRANCH_BITS) {
         unsigned branch = variable->hash >> shift & 31;
         if (dp_python_is(node, contexts.many_type)) {
-            node = dp_python_pointer(node, (uint16_t)(MANY_NODES + branch * 8));
+            node = dp_python_pointer(node, dp_python_field((uint16_t)(MANY_NODES + branch * 8)));
             continue;
         }
         if (!dp_python_is(node, contexts.few_type))
             return NULL;
-        uint32_t bitmap = (uint32_t)dp_python_int(node, FEW_BITMAP);
+        uint32_t bitmap = (uint32_t)dp_python_int(node, dp_python_field(FEW_BITMAP));
         if (!(bitmap >> branch & 1))
             return NULL;
         unsigned before = (unsigned)__builtin_popcount(bitmap & ((1u << branch) - 1));
-        const char *key = dp_python_pointer(node, (uint16_t)(FEW_PAIRS + before * 16));
-        const char *value = dp_python_pointer(node, (uint16_t)(FEW_PAIRS + before * 16 + 8));
+        uint16_t pair = dp_python_field((uint16_t)(FEW_PAIRS + before * 16));
+        const char *key = dp_python_pointer(node, pair);
+        const char *value = dp_python_pointer(node, (uint16_t)(pair + 8));
         if (key)
             return key == variable->object ? value : NULL;
         node = value;
@@ -75,7 +76,7 @@ static const char *value_of(const struct variable *variable, const char *tstate)
     const char *context = dp_python_pointer(tstate, contexts.state_context);
     if (!dp_python_plausible(context))
         return NULL;
-    const char *mapping = dp_python_pointer(context, CONTEXT_VARS);
+    const char *mapping = dp_python_pointer(context, dp_python_field(CONTEXT_VARS));
     if (!dp_python_is(mapping, contexts.mapping_type))
         return NULL;
     const char *value = look_up(mapping, variable);
@@ -85,7 +86,7 @@ static const char *value_of(const struct variable *variable, const char *tstate)
 uint32_t dp_python_labels_of(const char *tstate)
 {
     const char *value = value_of(&labels, tstate);
-    return value ? (uint32_t)dp_python_int(value, INT_DIGIT) : 0;
+    return value ? (uint32_t)dp_python_int(value, dp_python_field(INT_DIGIT)) : 0;
 }
 
 void dp_python_trace_of(const char *tstate)
@@ -94,8 +95,8 @@ void dp_python_trace_of(const char *tstate)
         return;
     const char *value = value_of(&trace, tstate);
     if (dp_python_is(value, dp_python.bytes_type) &&
-        dp_python_long(value, DP_PYTHON_BYTES_SIZE) == TRACE_BYTES + SPAN_BYTES) {
-        const unsigned char *bytes = (const unsigned char *)value + DP_PYTHON_BYTES_DATA;
+        dp_python_long(value, dp_python_field(DP_PYTHON_BYTES_SIZE)) == TRACE_BYTES + SPAN_BYTES) {
+        const unsigned char *bytes = (const unsigned char *)value + dp_python_field(DP_PYTHON_BYTES_DATA);
         deltaprof_trace_set(bytes, bytes + TRACE_BYTES);
     } else {
         deltaprof_trace_set(NULL, NULL);
@@ -119,7 +120,7 @@ int deltaprof_python_labels(const void *context, const void *variable, int64_t h
                             const void *few_type, const void *many_type)
 {
     const char *tstate = dp_python.minor ? dp_python.this_thread() : NULL;
-    if (!tstate || !dp_python_is(dp_python_pointer(context, CONTEXT_VARS), mapping_type))
+    if (!tstate || !dp_python_is(dp_python_pointer(context, dp_python_field(CONTEXT_VARS)), mapping_type))
         return -ENOTSUP;
     uint16_t at = 0;
     while (at < STATE_BYTES && dp_python_pointer(tstate, at) != context)

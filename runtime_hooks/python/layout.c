@@ -4,7 +4,10 @@
  *
  * Offsets come from a table by version. The offsets of a code object's fields are read from the running interpreter
  * itself, which lists them for `inspect` (tp_members), and its size must be the one in the table: an interpreter with
- * another build (debug, traced references, free-threaded) is recognized by that, and not read.
+ * another build (debug, traced references) is recognized by that, and not read.
+ *
+ * From 3.13 on the interpreter's static state begins with a table for debuggers, which tells a free-threaded build. Its
+ * objects have a larger head: a thread's id, a lock, and two reference counts.
  */
 #include "python.h"
 
@@ -28,12 +31,16 @@ struct member {
     const char *doc;
 };
 
+enum { FREE_THREADED_HEAD = 32, HEAD = 16 };
+
 static const struct known {
     unsigned minor;
+    bool free_threaded;
     __typeof__(dp_python.at) at;
     uint16_t code_basicsize;
 } versions[] = {
     {9,
+     false,
      {.tstate_frame = 24,
       .frame_code = 32,
       .frame_previous = 24,
@@ -42,6 +49,7 @@ static const struct known {
       .str_compact = 72},
      176},
     {10,
+     false,
      {.tstate_frame = 24,
       .tstate_cframe = 48,
       .cframe_previous = 8,
@@ -52,6 +60,7 @@ static const struct known {
       .str_compact = 72},
      176},
     {11,
+     false,
      {.tstate_cframe = 56,
       .cframe_frame = 8,
       .cframe_previous = 16,
@@ -66,6 +75,7 @@ static const struct known {
       .str_compact = 72},
      184},
     {12,
+     false,
      {.tstate_cframe = 56,
       .frame_previous = 8,
       .frame_instruction = 56,
@@ -76,6 +86,7 @@ static const struct known {
       .str_compact = 56},
      192},
     {13,
+     false,
      {.tstate_frame = 72,
       .frame_previous = 8,
       .frame_instruction = 56,
@@ -85,7 +96,19 @@ static const struct known {
       .str_ascii = 40,
       .str_compact = 56},
      200},
+    {13,
+     true,
+     {.tstate_frame = 72,
+      .frame_previous = 8,
+      .frame_instruction = 56,
+      .frame_owner = 70,
+      .code_traceable = 200,
+      .code_bytes = 216,
+      .str_ascii = 56,
+      .str_compact = 72},
+     216},
     {14,
+     false,
      {.tstate_frame = 72,
       .frame_previous = 8,
       .frame_instruction = 56,
@@ -100,7 +123,7 @@ static const struct known {
 /* The offset of a member of code objects; 0: there is none of that name. */
 static uint16_t member_offset(const char *type, const char *name)
 {
-    const struct member *m = (const struct member *)dp_python_pointer(type, TYPE_MEMBERS);
+    const struct member *m = (const struct member *)dp_python_pointer(type, dp_python_field(TYPE_MEMBERS));
     for (; m && m->name; m++)
         if (!strcmp(m->name, name))
             return m->offset > 0 && m->offset < 1024 ? (uint16_t)m->offset : 0;
@@ -113,20 +136,33 @@ static unsigned minor_of(const char *version)
     return !strncmp(version, "3.", 2) ? (unsigned)strtoul(version + 2, NULL, 10) : 0;
 }
 
+/* Whether the interpreter is a free-threaded build. state: its static state. */
+static bool is_free_threaded(struct dp_range state)
+{
+    enum { COOKIE = 0, FREE_THREADED = 16, BYTES = 24 };
+    const char *table = (const char *)state.start;
+    return state.end - state.start >= BYTES && !memcmp(table + COOKIE, "xdebugpy", 8) &&
+           dp_python_long(table, FREE_THREADED) == 1;
+}
+
 static int find_layout(const char *version)
 {
     unsigned minor = minor_of(version);
+    bool free_threaded = minor >= 13 && is_free_threaded(dp_python_state);
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        if (versions[i].minor != minor)
+        if (versions[i].minor != minor || versions[i].free_threaded != free_threaded)
             continue;
         const char *type = dp_python.code_type;
+        dp_python.free_threaded = free_threaded;
+        dp_python.more_head = free_threaded ? FREE_THREADED_HEAD - HEAD : 0;
         dp_python.at = versions[i].at;
         dp_python.at.code_file = member_offset(type, "co_filename");
         dp_python.at.code_name = member_offset(type, minor >= 11 ? "co_qualname" : "co_name");
         dp_python.at.code_first_line = member_offset(type, "co_firstlineno");
         dp_python.at.code_lines = member_offset(type, minor >= 10 ? "co_linetable" : "co_lnotab");
-        bool same = dp_python_int(type, TYPE_BASICSIZE) == versions[i].code_basicsize && dp_python.at.code_file &&
-                    dp_python.at.code_name && dp_python.at.code_first_line && dp_python.at.code_lines;
+        bool same = dp_python_int(type, dp_python_field(TYPE_BASICSIZE)) == versions[i].code_basicsize &&
+                    dp_python.at.code_file && dp_python.at.code_name && dp_python.at.code_first_line &&
+                    dp_python.at.code_lines;
         dp_python.minor = same ? minor : 0;
         return same ? 0 : -ENOTSUP;
     }
@@ -167,10 +203,12 @@ int dp_python_find(const char **why)
         dlerror();
         return -ENOTSUP;
     }
-    int err = find_layout(*why);
-    if (err)
-        return err;
     dp_python_state = range_of("_PyRuntime");
+    int err = find_layout(*why);
+    if (err) {
+        dp_python_state = (struct dp_range){0, 0};
+        return err;
+    }
     dp_python.loop = range_of("_PyEval_EvalFrameDefault");
     return 0;
 }

@@ -19,7 +19,9 @@ struct dp_range {
 
 /* The interpreter that was found. Written once, before a provider can read it. */
 struct dp_python {
-    unsigned minor; /* of 3.minor; 0: none was found */
+    unsigned minor;     /* of 3.minor; 0: none was found */
+    bool free_threaded; /* a build without the interpreter's lock */
+    uint16_t more_head; /* bytes by which the head of its objects is larger than 16 */
     const void *code_type, *str_type, *bytes_type;
     void *(*this_thread)(void); /* the calling thread's state, with and without the GIL; NULL: it has none */
     int (*finalizing)(void);
@@ -99,7 +101,7 @@ uint32_t dp_python_line_of(const uint8_t *table, size_t n_bytes, uint32_t first_
 enum { DP_PYTHON_TEXT = 640 };
 bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text, uint32_t *n_bytes);
 
-/* The fields of an object of bytes. */
+/* The fields of an object of bytes, behind the head of objects. */
 enum { DP_PYTHON_BYTES_SIZE = 16, DP_PYTHON_BYTES_DATA = 32 };
 
 /* These read fields of the interpreter's structures. Public headers do not declare their types. */
@@ -122,6 +124,12 @@ static inline int64_t dp_python_long(const char *object, uint16_t offset)
     return *(const dp_python_long_field *)(object + offset);
 }
 
+/* The offset of a field of an object in this build. offset: where the head of objects has 16 bytes. */
+static inline uint16_t dp_python_field(uint16_t offset)
+{
+    return (uint16_t)(offset + dp_python.more_head);
+}
+
 /* Whether an address can be that of an object: aligned and of user space. */
 static inline bool dp_python_plausible(const void *object)
 {
@@ -130,5 +138,5 @@ static inline bool dp_python_plausible(const void *object)
 
 static inline bool dp_python_is(const char *object, const void *type)
 {
-    return dp_python_plausible(object) && dp_python_pointer(object, 8) == type;
+    return dp_python_plausible(object) && dp_python_pointer(object, dp_python_field(8)) == type;
 }

@@ -41,8 +41,8 @@ bool dp_python_text(const char *str, char buf[DP_PYTHON_TEXT], const char **text
 {
     if (!dp_python_is(str, dp_python.str_type))
         return false;
-    int64_t length = dp_python_long(str, STR_LENGTH);
-    uint32_t state = (uint32_t)dp_python_int(str, STR_STATE), kind = state >> 2 & 7;
+    int64_t length = dp_python_long(str, dp_python_field(STR_LENGTH));
+    uint32_t state = (uint32_t)dp_python_int(str, dp_python_field(STR_STATE)), kind = state >> 2 & 7;
     bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
     if (length < 0 || length > INT32_MAX || !compact || (kind != 1 && kind != 2 && kind != 4))
         return false;

@@ -348,6 +348,32 @@ os._exit(6)
             same([path, '-S', '-c', program % confine], 'heap_rate=4k,interval=20ms,log=none')
 
 
+def that_a_free_threaded_build_shows_its_functions():
+    """Eight threads that run at the same time; their objects are not recorded. DP_TEST_PYTHONS has more interpreters."""
+    program = """
+import sys, threading, zlib
+text = b'abcdefgh' * 4000
+def packs(n):
+    return [len(zlib.compress(text)) for _ in range(n)]
+def waits(n, lock):
+    for _ in range(n):
+        with lock: packs(1)
+lock = threading.Lock()
+threads = [threading.Thread(target=packs, args=(300,)) for _ in range(4)] + [threading.Thread(target=waits, args=(300, lock)) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys._is_gil_enabled())
+"""
+    for version, path in interpreters(('3.13t',)):
+        print(version, flush=True)
+        for conf in ('python=auto', 'python=frames,unwind=libunwind'):
+            r = compare(path, conf)
+            assert not [s for p in profiles(r) for s in p.samples if dict(s.labels).get('heap') == 'python'], version
+        r = run([path, '-S', '-c', program], 'heap_rate=64k,block_rate=1ns,interval=100ms')
+        assert (r.status, r.stdout, r.stderr) == (0, 'False\n', ''), (version, r.stdout, r.stderr)
+        assert {'packs', 'waits', 'Thread.run'} <= names_in(r), (version, names_in(r))
+
+
 def that_off_means_native_frames_only():
     r = run(['/usr/bin/python3', APP], 'heap_rate=1,python=off')
     assert r.status == 0 and not r.stderr, r.stderr

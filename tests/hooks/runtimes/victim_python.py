@@ -2,16 +2,21 @@
 """Allocates blocks of known sizes in known Python stacks, and prints them: [[bytes, [[function, file, line], ...]], ...].
 
 grow() makes a bytearray of a size that is used once, for which Python allocates one byte more. It notes the stack of
-its caller as the interpreter reports it.
+its caller as the interpreter reports it. In a free-threaded Python it calls malloc for as many bytes, because objects
+lie in heaps of their own there.
 """
 import asyncio
 import contextlib
+import ctypes
 import functools
 import json
 import sys
 import threading
 
 kept, notes = [], []
+malloc = ctypes.CDLL(None).malloc if 't' in sys.abiflags else None
+if malloc:
+    malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 next_size = 100000
 
 
@@ -29,7 +34,7 @@ def grow(times=1):
     next_size += 1
     size = next_size
     notes.append([size, stack_from(sys._getframe(1))])
-    kept.append(bytearray(size))
+    kept.append(malloc(size + 1) if malloc else bytearray(size))
     return size
 
 
