@@ -116,6 +116,7 @@ static int init_once(const struct dp_config *conf)
     if (dp_core.initialized)
         return 0;
     dp_process_note();
+    dp_process_note_unfiltered();
     dp_mem_cap((size_t)conf->memory);
     int err = dp_record_init(conf);
     if (err == 0)

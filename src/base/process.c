@@ -16,6 +16,7 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,6 +45,27 @@ bool dp_process_note_seccomp(void)
 bool dp_process_has_seccomp(void)
 {
     return dp_load_relaxed(&seccomp);
+}
+
+/* Strict mode has no answer: the question ends the thread, as any other call would. */
+static bool has_filter(void)
+{
+    int saved = errno;
+    bool has = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+    errno = saved;
+    return has;
+}
+
+static _Atomic bool unfiltered; /* relaxed: written at start */
+
+void dp_process_note_unfiltered(void)
+{
+    dp_store_relaxed(&unfiltered, !has_filter());
+}
+
+bool dp_process_is_filtered(void)
+{
+    return dp_load_relaxed(&unfiltered) && has_filter();
 }
 
 bool dp_process_is_noted(void)

@@ -33,6 +33,13 @@ bool dp_process_note_seccomp(void);
 bool dp_process_has_seccomp(void);
 
 /*
+ * Whether the calling thread has a filter that was installed since start, past the hooks: by a system call instruction
+ * of the program's own. One system call; to be asked before many of them.
+ */
+void dp_process_note_unfiltered(void); /* at start */
+bool dp_process_is_filtered(void);
+
+/*
  * The base name of the executed file (for a script: the script), made fit for a file name: bytes other than letters,
  * digits and + - . _ @ become `_`, and so does a leading dot.
  */

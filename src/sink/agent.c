@@ -217,6 +217,13 @@ static void look_for_alarms(void)
     dp_cas_relaxed(&agent.alarm_ns, &due_ns, dp_waits_alarm(stuck_ns)); /* fails if set came in between */
 }
 
+static void write_profiles(void)
+{
+    dp_signals_hear_crashes(); /* the host may have installed its own handlers since */
+    dp_tick(INT64_MAX);
+    dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+}
+
 static void *run(void *unused)
 {
     dp_thread_mark_own();
@@ -234,15 +241,17 @@ static void *run(void *unused)
             return unused;
         }
         look_for_alarms();
-        bool due = tick_is_due(asked), alone = (due || dp_load_relaxed(&agent.shares)) && dp_alone_is();
+        bool due = tick_is_due(asked), looks = due || dp_load_relaxed(&agent.shares);
+        bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_alone_is();
         if (!alone && !due) {
             dp_futex_wait(&agent.bell, bell, wake_at());
             continue;
         }
         dp_peaks_begin_tick();
-        dp_signals_hear_crashes(); /* the host may have installed its own handlers since */
-        dp_tick(INT64_MAX);
-        dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
+        if (filtered) /* no file can be written */
+            dp_peaks_watch(false, ring);
+        else
+            write_profiles();
         plan_next();
         dp_store_release(&agent.served, asked); /* [SERVED] */
         dp_futex_wake(&agent.served);
@@ -264,6 +273,11 @@ int dp_agent_start(void)
     int err = 0;
     uint32_t none = NONE;
     bool makes = dp_cas_relaxed(&agent.state, &none, STARTING);
+    if (makes && dp_process_is_filtered()) {
+        dp_store_relaxed(&agent.forbidden, true);
+        dp_store_relaxed(&agent.state, NONE);
+        makes = false;
+    }
     if (makes) {
         dp_store_relaxed(&agent.quit, GO_ON);
         err = dp_spawn(&agent.thread, STACK_BYTES, run, NULL);

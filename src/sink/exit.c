@@ -131,6 +131,8 @@ static bool write_in_time(bool may_load, int64_t deadline_ns)
         return true;
     if (dp_agent_is_running())
         return false;
+    if (dp_process_is_filtered())
+        return true; /* no file can be written */
     if (!may_load)
         return dp_tick_last(deadline_ns) != -EBUSY;
     return (is_short_lived() ? dp_tick_known(deadline_ns) : dp_tick(deadline_ns)) != -EBUSY;

@@ -26,6 +26,13 @@ def that_a_seccomp_filter_is_survived():
         assert last(says_why('seccomp', 'seccomp', conf=conf), 'sandbox') == (1, 1)
 
 
+def that_a_filter_past_the_hooks_is_survived():
+    """No library function is called for it. The profiler finds it before a tick."""
+    for conf in ('heap_rate=1,interval=0', 'heap_rate=1,interval=2s'):
+        r = run([victim('sandbox'), 'seccomp-directly'], conf)
+        assert r.status == 5 and not r.stderr, (conf, r.status, r.stderr)
+
+
 def that_asking_about_filters_changes_nothing():
     ends('seccomp-asks', program='sandbox')
 
