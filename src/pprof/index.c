@@ -44,10 +44,24 @@ void dp_index_fini(struct dp_index *index)
     *index = (struct dp_index){0};
 }
 
+/*
+ * Frees the slots from each entry's first choice up to a free one: the entry stands there, and all slots between were
+ * taken before it. If an earlier entry's run ended in between, it has freed this entry's slot too.
+ */
+static void free_slots(struct dp_index *index)
+{
+    size_t mask = index->n_slots - 1;
+    for (size_t i = 0; i < index->all.n; i++)
+        for (size_t slot = index->all.at[i].hash & mask; index->slots[slot]; slot = (slot + 1) & mask)
+            index->slots[slot] = 0;
+}
+
 void dp_index_clear(struct dp_index *index)
 {
-    dp_vec_clear(&index->all);
-    if (index->slots)
+    if (index->all.n < index->n_slots / 16) /* after a small profile, in the table of a large one */
+        free_slots(index);
+    else if (index->slots)
         memset(index->slots, 0, index->n_slots * sizeof *index->slots);
+    dp_vec_clear(&index->all);
     index->first = index->last = 0;
 }
