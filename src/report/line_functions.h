@@ -29,10 +29,16 @@ void dp_line_functions_fini(struct dp_line_functions *);
 /* Writes a kept function of which the profile has none. Returns its id; the encoder has any error. */
 uint64_t dp_line_functions_add(struct dp_line_functions *, struct dp_encode *, const struct dp_symbol_function *);
 
+/* Whether the profile has a kept function. */
+static inline bool dp_line_functions_has(const struct dp_line_functions *f, uint32_t number)
+{
+    return number < f->ids.n && f->ids.at[number].profile == f->profile;
+}
+
 /* The id of a kept function in the profile; a new one is written. */
 static inline uint64_t dp_line_functions_id(struct dp_line_functions *f, struct dp_encode *e, uint32_t number)
 {
-    if (number < f->ids.n && f->ids.at[number].profile == f->profile)
+    if (dp_line_functions_has(f, number))
         return f->ids.at[number].id;
     return dp_line_functions_add(f, e, dp_symbol_function(number));
 }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "report/consumer.h"
 #include "symbols/loader_sync.h"
+#include "symbols/names.h"
 #include "unwind/stack.h"
 
 #include <errno.h>
@@ -125,6 +126,35 @@ static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row 
     return h->numbers;
 }
 
+/*
+ * Prefetches what the new locations of a stack are made of, in three steps: each reads what the one before has asked
+ * for. Nearly all of it is not in the processor's caches, since a profile needs it once.
+ */
+static void prefetch_new(struct runtime_source *h, const struct dp_locations *l, const uint32_t *numbers, size_t n,
+                         const uint32_t *refs)
+{
+    const struct dp_values *values = &h->consumer->values;
+    uint32_t new[DP_STACK_MAX];
+    size_t n_new = 0, n_functions = 0;
+    for (size_t i = 0; i < n; i++) {
+        __builtin_prefetch(refs[i] ? (const void *)refs : &values->all.at[numbers[i]]);
+        new[n_new] = numbers[i];
+        n_new += !refs[i];
+    }
+    for (size_t i = 0; i < n_new; i++) {
+        const struct dp_value_line *line = &values->all.at[new[i]].line;
+        if (!line->is_known || dp_line_functions_has(&l->functions, line->function))
+            continue;
+        __builtin_prefetch(dp_symbol_function(line->function));
+        new[n_functions++] = line->function;
+    }
+    for (size_t i = 0; i < n_functions; i++) {
+        const char *name = (const char *)dp_name_of(dp_symbol_function(new[i])->name);
+        __builtin_prefetch(name);
+        __builtin_prefetch(name + 63);
+    }
+}
+
 static void ahead(void *ctx, const struct dp_row *row, int distance)
 {
     struct runtime_source *h = ctx;
@@ -158,8 +188,10 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
         return 0;
     }
     bool all = dp_values_refs(&h->consumer->values, numbers, n, refs);
-    if (!all && !h->consumer->name_fn)
+    if (!all && !h->consumer->name_fn) {
+        prefetch_new(h, l, numbers, n, refs);
         meet(h, l, numbers, n, refs);
+    }
     for (size_t i = 0; !all && i < n; i++)
         if (!refs[i])
             refs[i] = ref_of(h, l, numbers[i]);
