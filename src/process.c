@@ -131,8 +131,9 @@ void deltaprof_stop_agent(void)
         return;
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    bool agent = dp_agent_is_running(), listen = dp_listen_stop();
-    if (agent && !dp_agent_quiesce(dp_exit_deadline()))
+    int64_t deadline_ns = dp_exit_deadline();
+    bool agent = dp_agent_is_running(), listen = dp_listen_stop(deadline_ns);
+    if (agent && !dp_agent_quiesce(deadline_ns))
         dp_log(
             DP_LOG_ERROR,
             "the background thread is stuck while it writes a profile, and cannot be stopped; the program continues");
@@ -184,7 +185,7 @@ void deltaprof_before_seccomp(void)
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_exit_deadline();
     dp_agent_forbid();
-    dp_listen_forbid();
+    dp_listen_forbid(deadline_ns);
     dp_exit_forbid();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
         dp_tick(deadline_ns);

@@ -71,6 +71,7 @@ static struct {
     pthread_t thread;
     struct dp_lock life; /* start and stop, one at a time */
     _Atomic bool wanted, running, forbidden;
+    _Atomic uint32_t ended;  /* a futex: the thread of `running` is at its end, and can be joined at once */
     _Atomic int64_t due_ns;  /* time when it may bind: a second after a start, a fork or a stop */
     _Atomic int64_t look_ns; /* time to look whether the program's threads have ended */
 } endpoint = {.look_ns = INT64_MAX};
@@ -236,6 +237,8 @@ static void *run(void *unused)
     if (!dp_relay_run(&endpoint.due_ns) && !is_over())
         run_server();
     dp_alone_thread_ends();
+    dp_store_release(&endpoint.ended, 1); /* [END] what the thread did is done when another one sees it */
+    dp_futex_wake(&endpoint.ended);
     return unused;
 }
 
@@ -257,6 +260,7 @@ bool dp_listen_start(void)
     bool makes = is_missing();
     if (makes) {
         dp_store_relaxed(&endpoint.running, true);
+        dp_store_relaxed(&endpoint.ended, 0);
         dp_relay_open();
         int err = dp_spawn(&endpoint.thread, STACK_BYTES, run, NULL);
         if (err) {
@@ -298,19 +302,24 @@ void dp_listen_init(const struct dp_config *conf)
     dp_listen_start();
 }
 
-bool dp_listen_stop(void)
+/* A thread that is late ends by itself as soon as it can, and is joined by the next call. */
+bool dp_listen_stop(int64_t deadline_ns)
 {
-    if (!dp_load_relaxed(&endpoint.running) || !dp_lock_lock_until(&endpoint.life, INT64_MAX))
+    if (!dp_load_relaxed(&endpoint.running) || !dp_lock_lock_until(&endpoint.life, deadline_ns))
         return false;
-    bool ran = dp_load_relaxed(&endpoint.running);
-    if (ran) {
+    bool ended = false;
+    if (dp_load_relaxed(&endpoint.running)) {
         dp_relay_close();
-        pthread_join(endpoint.thread, NULL);
-        dp_store_relaxed(&endpoint.running, false);
-        due_in_a_second();
+        while (!(ended = dp_load_acquire(&endpoint.ended)) && dp_clock_ns() < deadline_ns) /* [END] */
+            dp_futex_wait(&endpoint.ended, 0, deadline_ns);
+        if (ended) {
+            pthread_join(endpoint.thread, NULL);
+            dp_store_relaxed(&endpoint.running, false);
+            due_in_a_second();
+        }
     }
     dp_lock_unlock(&endpoint.life);
-    return ran;
+    return ended;
 }
 
 void dp_listen_before_thread_exit(void)
@@ -322,10 +331,10 @@ void dp_listen_before_thread_exit(void)
     dp_relay_wake();
 }
 
-void dp_listen_forbid(void)
+void dp_listen_forbid(int64_t deadline_ns)
 {
     dp_store_relaxed(&endpoint.forbidden, true);
-    dp_listen_stop();
+    dp_listen_stop(deadline_ns);
 }
 
 DP_IN_CHILD void dp_listen_fork_child(void)

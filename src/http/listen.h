@@ -20,10 +20,14 @@ bool dp_listen_start(void);
 
 bool dp_listen_is_running(void);
 
-/* Ends the thread and waits for it. False: there was none. */
-bool dp_listen_stop(void);
+/*
+ * Ends the thread and waits for it until deadline_ns (dp_clock_ns). False: there was none, or it has not ended yet: it
+ * may wait for a lock of the program that the calling thread holds. From a signal handler that interrupted this
+ * function it returns false at once.
+ */
+bool dp_listen_stop(int64_t deadline_ns);
 /* The same, and it is never started again. */
-void dp_listen_forbid(void);
+void dp_listen_forbid(int64_t deadline_ns);
 /*
  * To be called before the main thread calls pthread_exit, after dp_alone_main_exits: the endpoint goes on until the
  * program's last thread has ended. May wait a moment.
