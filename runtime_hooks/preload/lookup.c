@@ -206,6 +206,28 @@ void dp_lookup_libc(const char *text, size_t n, void **found)
             found[i] = function_of(map, &libc, &names[i]);
 }
 
+void dp_lookup_debug(const char *text, size_t n, void **found)
+{
+    struct name name = {"malloc", "", hash_of("malloc"), false};
+    struct object object;
+    const struct link_map *map = __libc_single_threaded ? _r_debug.r_map : NULL;
+    while (map && map->l_ld != _DYNAMIC)
+        map = map->l_next;
+    do
+        map = map ? map->l_next : NULL;
+    while (map && read_object(map, &object) && !first_of(&object, &name));
+    if (!map || strcmp(object.soname, "libc_malloc_debug.so.0") != 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        name = (struct name){text, "", hash_of(text), false};
+        uint32_t symbol = first_of(&object, &name);
+        if (!found[i] && symbol && is_plain(&object.symbols[symbol]))
+            found[i] = (void *)(map->l_addr + object.symbols[symbol].st_value);
+        text += strlen(text) + 1;
+        text += strlen(text) + 1;
+    }
+}
+
 struct wanted {
     uintptr_t start, end;
     struct name name;

@@ -13,6 +13,13 @@
 void dp_lookup_libc(const char *names, size_t n, void **found);
 
 /*
+ * libc_malloc_debug.so, which serves MALLOC_CHECK_ and mtrace, defines the malloc family in libc's versions and hides
+ * it from dlsym, which would go on to libc. If that library has the next malloc behind this object, stores its
+ * functions where found[i] is NULL. names, context: as above.
+ */
+void dp_lookup_debug(const char *names, size_t n, void **found);
+
+/*
  * The function of that name which lies in [start, end), for names that need not be there; NULL: none. A dlsym that
  * fails leaves an error text, which the next dlsym frees: an allocator whose free calls dlsym would never return. Takes
  * the loader's lock, and no memory.

@@ -212,6 +212,8 @@ static void look_up_all(void *found[N_LIBC])
         name = after(name);
     if (i < N_LIBC && look(name, NULL, true) != found[i])
         memset(found, 0, N_LIBC * sizeof *found);
+    else if (i < N_LIBC && !found[0]) /* an object other than libc has a malloc */
+        dp_lookup_debug(names, N_LIBC, found);
 }
 
 /* Asks the loader for those that are still unknown, from the i-th on. Returns how many it does not know. */

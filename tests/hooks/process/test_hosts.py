@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import reader
@@ -24,6 +25,21 @@ def that_a_malloc_inside_the_program_is_left_alone():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
         r = same([victim('own')], conf, timeout=60)
         assert r.status == 5 and r.stdout == 'used: 1, grown: 1\n'
+
+
+def that_libcs_own_checks_of_blocks_go_on():
+    """MALLOC_CHECK_ needs this library; glibc has it since 2.34. Its functions are hidden from dlsym."""
+    debug = 'libc_malloc_debug.so.0'
+    try:
+        ctypes.CDLL(debug)
+    except OSError:
+        print('    no', debug, 'here')
+        return
+    for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
+        for n_more, status in ('0', 5), ('1', -signal.SIGABRT):
+            r = run([victim('overrun'), n_more], conf, behind=[debug], extra={'MALLOC_CHECK_': '3'})
+            assert r.status == status, (conf, n_more, r.status, r.stderr)
+        assert profiles(r), conf
 
 
 def that_a_function_with_the_name_of_an_allocators_is_not_called():
