@@ -78,6 +78,7 @@ static bool read_cie(const struct dp_cfi *cfi, uintptr_t at, struct dp_cfi_cie *
                 dp_cfi_cursor_u8(&data);
                 break;
             case 'P':
+                cie->has_handler = true;
                 skip_encoded(&data, dp_cfi_cursor_u8(&data));
                 break;
             case 'S':
@@ -168,4 +169,12 @@ int dp_cfi_row_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t pc, struct d
 {
     struct fde fde;
     return read_fde(cfi, at, &fde) ? row_at(&fde, pc, row) : -EINVAL;
+}
+
+bool dp_cfi_is_hosted(const struct dp_cfi *cfi, uintptr_t at)
+{
+    struct fde fde;
+    struct dp_cfi_row row;
+    return read_fde(cfi, at, &fde) && fde.cie.has_handler &&
+           dp_cfi_program_run(&fde.cie, fde.program, fde.start, UINT64_MAX, &row) && row.cfa == DP_CFA_UNSET;
 }

@@ -68,3 +68,6 @@ int dp_cfi_find(const struct dp_cfi *cfi, uintptr_t pc, struct dp_cfi_row *row);
  */
 int dp_cfi_code_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t *start, uintptr_t *end);
 int dp_cfi_row_of(const struct dp_cfi *cfi, uintptr_t at, uintptr_t pc, struct dp_cfi_row *row);
+
+/* Whether an FDE has a handler of exceptions and no rules at all, as LuaJIT's, whose code runs in its host's frame. */
+bool dp_cfi_is_hosted(const struct dp_cfi *cfi, uintptr_t at);

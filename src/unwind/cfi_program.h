@@ -12,7 +12,7 @@ struct dp_cfi_cie {
     uint64_t code_align;
     int64_t data_align;
     uint8_t encoding; /* encoding of the FDE's addresses */
-    bool has_length, signal;
+    bool has_length, signal, has_handler;
 };
 
 /*

@@ -21,6 +21,9 @@
  * never wait; a row whose writer a fork has discarded is lost. A reader that sees a version change finds nothing.
  *
  * A withdrawal begins a new generation (objects.h), because the stack cache may hold frames of that code.
+ *
+ * LuaJIT registers a range for all its code, with a handler of exceptions and without rules. Its one step has a rule of
+ * its own (walk_hosted.h).
  */
 #include "unwind/registered.h"
 
@@ -92,7 +95,7 @@ static bool read_rule(const struct function *f, uintptr_t pc, uint32_t *rule)
     }
     dp_fence_acquire();
     *rule = (uint32_t)step;
-    return dp_load_relaxed(&f->version) == version && dp_rule_kind(*rule) != DP_RULE_NONE;
+    return dp_load_relaxed(&f->version) == version && *rule != dp_rule_none();
 }
 
 bool dp_registered_find(uintptr_t pc, uint32_t *rule)
@@ -160,7 +163,8 @@ static void add(struct function *rows, uintptr_t table, const struct dp_cfi *cfi
     uint64_t steps[STEPS];
     if (dp_cfi_code_of(cfi, fde, &start, &end) || end - start > INT32_MAX)
         return;
-    uint32_t n = make_steps(cfi, fde, start, end, steps);
+    steps[0] = dp_rule_hosted();
+    uint32_t n = dp_cfi_is_hosted(cfi, fde) ? 1 : make_steps(cfi, fde, start, end, steps);
     unsigned k = class_of(end - start);
     uint64_t key = key_of(start >> k, k);
     for (unsigned i = 0; n && i < PROBES; i++) {

@@ -112,6 +112,14 @@ uint32_t dp_rule_signal(void);
  * pointer. */
 uint32_t dp_rule_none(void);
 
+/*
+ * The rule of code that runs in the frame of the interpreter that compiled it (walk_hosted.h): NONE, without an offset.
+ */
+static inline uint32_t dp_rule_hosted(void)
+{
+    return dp_rule_bare(DP_RULE_NONE);
+}
+
 /* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);
 

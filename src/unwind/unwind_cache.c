@@ -77,6 +77,24 @@ static bool is_trampoline(uintptr_t pc)
     return dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
 }
 
+/*
+ * Whether pc is where LuaJIT's interpreter returns to when it leaves compiled code. It has put that code's registers on
+ * the stack, but its unwind data say that nothing lies between sp and the interpreter's frame.
+ */
+static bool is_left_trace(const struct dp_cfi_row *row, uintptr_t pc)
+{
+#if defined(__x86_64__)
+    static const uint8_t code[] = {0x48, 0x8b, 0x4d, 0x50,  /* mov 80(%rbp), %rcx: the frame, from the Lua state */
+                                   0x48, 0x83, 0xe1, 0xfc,  /* and $-4, %rcx */
+                                   0x48, 0x89, 0x69, 0x10}; /* mov %rbp, 16(%rcx): the state, into the frame */
+    return row->cfa == DP_CFA_REGISTER && row->reg == DP_REG_SP && row->offset == 80 && row->fp.offset == -16 &&
+           dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
+#else
+    (void)row, (void)pc;
+    return false;
+#endif
+}
+
 static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 {
     struct dp_object unknown = {0}; /* if the table of objects is full */
@@ -90,13 +108,15 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 #if defined(__x86_64__)
     bool may_return = id || unknown.end; /* generated code does not: it may go while it is read */
 #else
-    bool may_return = true;                                                   /* an emulator puts that code into memory of no file */
+    bool may_return = true; /* an emulator puts that code into memory of no file */
 #endif
     if ((!found || row.signal) && may_return && is_trampoline(lookup_pc + 1))
         return dp_rule_signal();
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;
+    if (found && is_left_trace(&row, lookup_pc + 1))
+        return dp_rule_hosted();
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
 }
 

@@ -15,7 +15,7 @@
  */
 #include "unwind/walk.h"
 
-#include "unwind/walk_step.h"
+#include "unwind/walk_hosted.h"
 
 static inline void enter(struct walk *w, struct dp_stack_cache *cache, uint64_t value)
 {
@@ -183,6 +183,8 @@ static bool step_from(struct walk *w, struct dp_stack_cache *cache, enum dp_walk
             *how = DP_WALK_WHOLE;
             return false;
         case DP_RULE_NONE:
+            if (rule == dp_rule_hosted())
+                return step_hosted(w, cache);
             return chain_is_good(w, cache->generation) && step(w, rule);
         case DP_RULE_LIBUNWIND:
             *how = DP_WALK_LIBUNWIND;

@@ -117,7 +117,7 @@ static bool chain_is_good(struct walk *w, uint32_t generation)
         if (!dp_walk_plausible(pc))
             return false;
         uint64_t value = dp_unwind_cache_get(pc, generation);
-        if (dp_rule_kind(dp_unwind_cache_rule(value)) != DP_RULE_NONE) {
+        if (dp_unwind_cache_rule(value) != dp_rule_none()) {
             w->bare_end = fp + 1;
             return follows_call(pc);
         }

@@ -2,6 +2,7 @@
 """Code that was made at run time: stacks go on by the tables that it registers, without any by frame pointers, or end
 there, and have no wrong frames."""
 import os
+import platform
 
 from harness import main, profiles, run, victim
 
@@ -46,6 +47,25 @@ def that_another_value_in_the_register_gives_no_wrong_frame():
             names = [f.function or '' for f in stack]
             assert names[0] == 'inner' and names[1] not in NATIVE, names
             assert names[2:] in ([], ['[truncated]']), (mode, names)
+
+
+def that_code_runs_in_the_frame_of_its_interpreter():
+    if platform.machine() != 'x86_64':
+        return
+    found, cut = read('hosted', 40)
+    assert len(found) == 5 and not cut, (cut, found)
+    for names in ([f.function or '' for f in stack] for stack in found):
+        generated = [n for n in names if n not in NATIVE and not n.startswith('libc.so.6+')]
+        assert 'main' in names and (names[1] == 'main' or len(generated) == names.count('inner')), names
+        assert names[1] == 'main' or names.index('outer') == 2 * names.count('inner'), names
+
+
+def that_a_frame_that_no_state_knows_gives_no_wrong_frame():
+    if platform.machine() != 'x86_64':
+        return
+    for stack in read('unhosted', 40)[0]:
+        names = [f.function or '' for f in stack]
+        assert names[1] == 'main' or names[1] not in NATIVE and names[2:] in ([], ['[truncated]']), names
 
 
 def that_the_programs_perf_map_names_generated_code():

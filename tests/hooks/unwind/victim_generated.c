@@ -6,7 +6,9 @@
  * name in /tmp/perf-PID.map. `registers`: it keeps no frame pointer, and has unwind tables for libgcc alone, by
  * __register_frame; `registers-fp`: both. At the end these two withdraw the tables and unmap the code. `changes`: code
  * with a larger frame takes the place of the code of `registers` at the same address, and gives it back, several times.
- * `describes`: it keeps a frame pointer, and is described to debuggers; one file of that list is gone.
+ * `describes`: it keeps a frame pointer, and is described to debuggers; one file of that list is gone. `hosted`: it
+ * keeps no frame pointer, runs in a frame as of LuaJIT's interpreter, and is registered as LuaJIT does that;
+ * `unhosted`: the same, but no Lua state says that the frame is there. These two are for x86-64 only.
  */
 #include <assert.h>
 #include <elf.h>
@@ -37,6 +39,21 @@ static const uint8_t cfi_larger[] = {0x44, 0x0e, 112, 0x46, 0x0e, 8};
 static const uint8_t cfi_fp[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x43, 0x0c, 7, 8};
 /* code alignment 1, data alignment -8, return address; def_cfa rsp, 8; offset(ra) 1 */
 static const uint8_t cie[] = {1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1};
+/*
+ * push %rbp; push %rbx; push %r15; push %r14; sub $40, %rsp: the interpreter's frame. movabs $state, %rax;
+ * mov %rax, 16(%rsp); mov 80(%rax), %rcx; mov %rcx, 32(%rsp); mov %rsp, 80(%rax): the state's current frame.
+ * sub $96, %rsp; xor %ebp, %ebp; call *%rdi; add $96, %rsp; movabs $state, %rax; mov 32(%rsp), %rcx; mov %rcx,
+ * 80(%rax); add $40, %rsp; pop %r14; pop %r15; pop %rbx; pop %rbp; ret
+ */
+static uint8_t hosted[] = {0x55, 0x53, 0x41, 0x57, 0x41, 0x56, 0x48, 0x83, 0xec, 0x28, 0x48, 0xb8, 0,    0,
+                           0,    0,    0,    0,    0,    0,    0x48, 0x89, 0x44, 0x24, 0x10, 0x48, 0x8b, 0x48,
+                           0x50, 0x48, 0x89, 0x4c, 0x24, 0x20, 0x48, 0x89, 0x60, 0x50, 0x48, 0x83, 0xec, 0x60,
+                           0x31, 0xed, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x60, 0x48, 0xb8, 0,    0,    0,    0,
+                           0,    0,    0,    0,    0x48, 0x8b, 0x4c, 0x24, 0x20, 0x48, 0x89, 0x48, 0x50, 0x48,
+                           0x83, 0xc4, 0x28, 0x41, 0x5e, 0x41, 0x5f, 0x5b, 0x5d, 0xc3};
+enum { STATE_HERE = 12, MARK_HERE = 34, STATE_THERE = 52, TABLE_HERE = 1024 };
+/* "zPR": code alignment 1, data alignment -8, return address, an absolute handler, addresses relative; no rules */
+static uint8_t cie_hosted[] = {1, 'z', 'P', 'R', 0, 1, 0x78, 16, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x1b};
 #elif defined(__aarch64__)
 /* stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret */
 static const uint32_t keeps[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
@@ -91,6 +108,38 @@ static void *register_tables(void *code, uint64_t n_bytes, const void *program, 
     memset(at, 0, 4);
     __register_frame(eh_frame);
     return eh_frame;
+}
+
+/* Writes code to a page. */
+static void place(void *page, const void *code, size_t n)
+{
+    assert(!mprotect(page, 4096, PROT_READ | PROT_WRITE));
+    memcpy(page, code, n);
+    assert(!mprotect(page, 4096, PROT_READ | PROT_EXEC));
+    __builtin___clear_cache(page, (char *)page + n);
+}
+
+/* Puts the code of `hosted` and its table into one page; returns the table. */
+static void *put_hosted(uint8_t page[4096], bool has_mark)
+{
+#if defined(__x86_64__)
+    static uintptr_t state[16] = {0, 0x10661};
+    uintptr_t at = (uintptr_t)state, handler = (uintptr_t)put_hosted;
+    memcpy(&hosted[STATE_HERE], &at, 8);
+    memcpy(&hosted[STATE_THERE], &at, 8);
+    if (!has_mark)
+        memset(&hosted[MARK_HERE], 0x90, 4);
+    memcpy(&cie_hosted[10], &handler, 8);
+    uint8_t bytes[4096] = {0}, *table = bytes + TABLE_HERE, *next = put(table, 0, cie_hosted, sizeof cie_hosted);
+    int32_t fde[3] = {(int32_t)(bytes - next - 8), sizeof hosted};
+    memcpy(bytes, hosted, sizeof hosted);
+    put(next, (uint32_t)(next + 4 - table), fde, 9);
+    place(page, bytes, sizeof bytes);
+    return page + TABLE_HERE;
+#else
+    (void)page, (void)has_mark;
+    exit(77);
+#endif
 }
 
 /* ---- the list for debuggers (GDB manual, "JIT Compilation Interface") ---------------------------------------------
@@ -178,15 +227,6 @@ __attribute__((noinline)) void outer(void)
     __asm__ volatile("");
 }
 
-/* Writes code to a page. */
-static void place(void *page, const void *code, size_t n)
-{
-    assert(!mprotect(page, 4096, PROT_READ | PROT_WRITE));
-    memcpy(page, code, n);
-    assert(!mprotect(page, 4096, PROT_READ | PROT_EXEC));
-    __builtin___clear_cache(page, (char *)page + n);
-}
-
 static void take_turns(void *page)
 {
     for (int i = 0; i < 8; i++) {
@@ -226,6 +266,10 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "registers-fp"))
         registered = register_tables(page, n, cfi_fp, sizeof cfi_fp);
     tables = registered;
+    if (!strcmp(argv[1], "hosted") || !strcmp(argv[1], "unhosted")) {
+        registered = put_hosted(page, !strcmp(argv[1], "hosted"));
+        __register_frame(registered);
+    }
     if (!strcmp(argv[1], "describes"))
         describe(page, n);
     if (!strcmp(argv[1], "map")) {
