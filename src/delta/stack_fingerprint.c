@@ -7,8 +7,8 @@
  * of (m[2i] + k[2i]) * (m[2i+1] + k[2i+1]), with w-bit additions and a 2w-bit sum, collides with probability 2^-w for
  * messages of one length, and t shifts of the key with 2^-wt. The length is a word of the message here. Where the
  * processor multiplies polynomials, the same in GF(2)[x] (Lemire and Kaser, "Faster 64-bit universal hashing using
- * carry-less multiplications", CLNH, the same bounds): four instructions for two words, so that a stack is read as fast
- * as memory gives it. A process always uses the same one of the two.
+ * carry-less multiplications", CLNH, the same bounds): four instructions for two words, or for four words with AVX,
+ * which gives the same fingerprints. So a stack is read as fast as memory gives it. A process always uses the same one.
  */
 #include "delta/stack_fingerprint.h"
 
@@ -28,8 +28,8 @@ __extension__ typedef unsigned __int128 wide;
 #define KEY_WORDS (DP_STACK_MAX + 8)
 
 static DP_LARGE uint64_t key[KEY_WORDS];
-static bool polynomials; /* fixed with the key */
-static bool has_polynomials(void);
+static enum way { BY_INTEGERS, BY_POLYNOMIALS, BY_WIDE_POLYNOMIALS } way; /* fixed with the key */
+static enum way best_way(void);
 static _Atomic int state; /* 0: no key, 1: a thread is making it, 2: ready */
 
 /*
@@ -60,7 +60,7 @@ void dp_stack_fingerprint_init(void)
     for (size_t i = have / sizeof *key; i < KEY_WORDS; i++)
         key[i] = dp_hash_mix(seed += 0x9E3779B97F4A7C15u);
     errno = saved;
-    polynomials = has_polynomials();
+    way = best_way();
     dp_store_release(&state, 2); /* [KEY] */
 }
 
@@ -98,12 +98,14 @@ POLYNOMIALS static inline __m128i multiply(__m128i x, const uint64_t *k)
     return _mm_clmulepi64_si128(x, x, 0x10);
 }
 
-POLYNOMIALS static struct dp_stack_fingerprint by_polynomials(const uintptr_t *stack, size_t depth)
+/* The fingerprint, if a and b are the sums of the words before i, without the length. */
+POLYNOMIALS static inline struct dp_stack_fingerprint finish(__m128i a, __m128i b, const uintptr_t *stack, size_t i,
+                                                             size_t depth)
 {
     const uint64_t *k = key + 2;
     __m128i length = _mm_cvtsi64_si128((long long)depth);
-    __m128i a = multiply(length, key), b = multiply(length, key + 2);
-    size_t i = 0;
+    a = _mm_xor_si128(a, multiply(length, key));
+    b = _mm_xor_si128(b, multiply(length, key + 2));
     for (; i + 2 <= depth; i += 2) {
         __m128i x = _mm_loadu_si128((const __m128i *)(stack + i));
         a = _mm_xor_si128(a, multiply(x, k + i));
@@ -120,24 +122,67 @@ POLYNOMIALS static struct dp_stack_fingerprint by_polynomials(const uintptr_t *s
     return out;
 }
 
+POLYNOMIALS static struct dp_stack_fingerprint by_polynomials(const uintptr_t *stack, size_t depth)
+{
+    return finish(_mm_setzero_si128(), _mm_setzero_si128(), stack, 0, depth);
+}
+
+#define WIDE __attribute__((target("vpclmulqdq,pclmul,avx2")))
+
+/* As multiply, for two pairs of words. */
+WIDE static inline __m256i multiply_wide(__m256i x, const uint64_t *k)
+{
+    x = _mm256_xor_si256(x, _mm256_loadu_si256((const __m256i *)k));
+    return _mm256_clmulepi64_epi128(x, x, 0x10);
+}
+
+WIDE static inline __m128i sum_of_halves(__m256i x)
+{
+    return _mm_xor_si128(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+}
+
+WIDE static struct dp_stack_fingerprint by_wide_polynomials(const uintptr_t *stack, size_t depth)
+{
+    const uint64_t *k = key + 2;
+    __m256i a = _mm256_setzero_si256(), b = _mm256_setzero_si256();
+    size_t i = 0;
+    for (; i + 4 <= depth; i += 4) {
+        __m256i x = _mm256_loadu_si256((const __m256i *)(stack + i));
+        a = _mm256_xor_si256(a, multiply_wide(x, k + i));
+        b = _mm256_xor_si256(b, multiply_wide(x, k + i + 2));
+    }
+    return finish(sum_of_halves(a), sum_of_halves(b), stack, i, depth);
+}
+
 /*
  * Executes CPUID directly: __builtin_cpu_supports brings a constructor of libgcc with a dozen CPUIDs. In a virtual
  * machine each one exits to the hypervisor: 100 us in every process that loads this library.
  */
-static bool has_polynomials(void)
+static enum way best_way(void)
 {
-    unsigned a, b, c = 0, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_PCLMUL);
+    unsigned a, b, c = 0, d, low = 0, high = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_PCLMUL))
+        return BY_INTEGERS;
+    if (!(c & bit_OSXSAVE) || !(c & bit_AVX))
+        return BY_POLYNOMIALS;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    bool has_registers = (low & 6) == 6; /* the system saves those of AVX */
+    return has_registers && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2 && c & bit_VPCLMULQDQ
+               ? BY_WIDE_POLYNOMIALS
+               : BY_POLYNOMIALS;
 }
 #else
-#define by_polynomials by_integers
-static bool has_polynomials(void)
+#define by_polynomials      by_integers
+#define by_wide_polynomials by_integers
+static enum way best_way(void)
 {
-    return false;
+    return BY_INTEGERS;
 }
 #endif
 
 struct dp_stack_fingerprint dp_stack_fingerprint_of(const uintptr_t *stack, size_t depth)
 {
-    return polynomials ? by_polynomials(stack, depth) : by_integers(stack, depth);
+    return way == BY_WIDE_POLYNOMIALS ? by_wide_polynomials(stack, depth)
+           : way == BY_POLYNOMIALS    ? by_polynomials(stack, depth)
+                                      : by_integers(stack, depth);
 }

@@ -62,9 +62,21 @@ static void trailing_zeros_count(void **state)
 #if defined(__x86_64__)
 static void polynomials_tell_stacks_apart(void **state)
 {
-    if (!has_polynomials())
+    if (best_way() == BY_INTEGERS)
         skip();
     check(by_polynomials);
+}
+
+static void wide_polynomials_give_the_same(void **state)
+{
+    if (best_way() != BY_WIDE_POLYNOMIALS)
+        skip();
+    check(by_wide_polynomials);
+    for (size_t depth = 0; depth <= DEPTH_MAX; depth++) {
+        fill(depth);
+        struct dp_stack_fingerprint narrow = by_polynomials(stack, depth), wide = by_wide_polynomials(stack, depth);
+        assert_true(dp_stack_fingerprint_equal(&narrow, &wide));
+    }
 }
 #endif
 
@@ -75,6 +87,7 @@ int main(void)
         cmocka_unit_test(trailing_zeros_count),
 #if defined(__x86_64__)
         cmocka_unit_test(polynomials_tell_stacks_apart),
+        cmocka_unit_test(wide_polynomials_give_the_same),
 #endif
     };
     dp_stack_fingerprint_init();
