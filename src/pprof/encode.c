@@ -76,6 +76,14 @@ void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
 
 void dp_encode_message(struct dp_encode *e, unsigned field, const void *bytes, size_t n_bytes)
 {
+    if (n_bytes <= SHORT && n_bytes + 2 <= DP_ENCODE_OUT_BYTES - e->n_out) {
+        uint8_t *at = e->out + e->n_out;
+        at[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
+        at[1] = (uint8_t)n_bytes;
+        memcpy(at + 2, bytes, n_bytes);
+        e->n_out += n_bytes + 2;
+        return;
+    }
     uint8_t head[2 * DP_WIRE_VARINT_MAX];
     uint8_t *end = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
     dp_encode_raw(e, head, (size_t)(end - head));
@@ -129,23 +137,24 @@ void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
     e->extra = extra;
 }
 
-/* Writes the strings that the set got since it had n_before. The table's first one, "", comes before any other. */
-static int64_t written(struct dp_encode *e, size_t n_before, uint32_t number)
+/* Writes the string if it is new to the set, which had n_before. The table's first one, "", comes before any other. */
+static int64_t written(struct dp_encode *e, size_t n_before, uint32_t number, const char *text, size_t n_bytes)
 {
     if (number == DP_STRINGS_NONE) {
         dp_encode_set_full(e);
         return 0;
     }
-    for (size_t i = n_before; i < dp_strings_count(&e->strings); i++)
-        dp_encode_message(e, PROFILE_STRING, dp_strings_at(&e->strings, (uint32_t)i),
-                          dp_strings_size(&e->strings, (uint32_t)i));
+    if (!n_before)
+        dp_encode_message(e, PROFILE_STRING, "", 0);
+    if (number && number >= n_before)
+        dp_encode_message(e, PROFILE_STRING, text, n_bytes);
     return number;
 }
 
 int64_t dp_encode_string_hashed(struct dp_encode *e, const char *text, size_t n_bytes, uint32_t hash)
 {
     size_t n_before = dp_strings_count(&e->strings);
-    return e->err ? 0 : written(e, n_before, dp_strings_add_hashed(&e->strings, text, n_bytes, hash));
+    return e->err ? 0 : written(e, n_before, dp_strings_add_hashed(&e->strings, text, n_bytes, hash), text, n_bytes);
 }
 
 int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
@@ -162,7 +171,8 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
         text = clean;
     }
-    return written(e, n_before, dp_strings_add(&e->strings, text, text ? n_bytes : 0));
+    n_bytes = text ? n_bytes : 0;
+    return written(e, n_before, dp_strings_add(&e->strings, text, n_bytes), text, n_bytes);
 }
 
 static int64_t string(struct dp_encode *e, const char *text)
@@ -196,23 +206,20 @@ void dp_encode_comment(struct dp_encode *e, const char *text)
     put_number(e, PROFILE_COMMENT, (uint64_t)string(e, text));
 }
 
-static uint32_t find_function(struct dp_encode *e, const struct dp_encode_function *f, struct dp_index_probe *probe)
+static bool is(const struct dp_encode_function *f, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
 {
-    uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)f->name << 32 ^ (uint64_t)f->system_name);
-    hash = dp_index_hash(dp_index_hash(hash, (uint64_t)f->file), (uint64_t)f->start_line);
-    *probe = dp_index_probe(&e->function_index, hash);
-    uint32_t found;
-    while ((found = dp_index_candidate(&e->function_index, probe)) != DP_INDEX_NONE)
-        if (!memcmp(&e->functions.at[found], f, sizeof *f))
-            break;
-    return found;
+    return f->name == name && f->system_name == system_name && f->file == file && f->start_line == start_line;
 }
 
 uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
 {
-    struct dp_encode_function f = {name, system_name, file, start_line};
-    struct dp_index_probe probe;
-    uint32_t number = find_function(e, &f, &probe);
+    uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)name << 32 ^ (uint64_t)system_name);
+    hash = dp_index_hash(dp_index_hash(hash, (uint64_t)file), (uint64_t)start_line);
+    struct dp_index_probe probe = dp_index_probe(&e->function_index, hash);
+    uint32_t number;
+    while ((number = dp_index_candidate(&e->function_index, &probe)) != DP_INDEX_NONE)
+        if (is(&e->functions.at[number], name, system_name, file, start_line))
+            break;
     if (number != DP_INDEX_NONE) {
         e->extra = (struct dp_encode_extra){0};
         return number + 1;
@@ -224,7 +231,11 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
         dp_encode_set_full(e);
         return 0;
     }
-    e->functions.at[e->functions.n++] = f;
+    struct dp_encode_function *f = &e->functions.at[e->functions.n++];
+    f->name = name; /* one by one: a copied struct is read in larger pieces than it was written, which waits */
+    f->system_name = system_name;
+    f->file = file;
+    f->start_line = start_line;
     at = dp_wire_put_field(at, 1, number + 1);
     at = dp_wire_put_nonzero(at, 2, (uint64_t)name);
     at = dp_wire_put_nonzero(at, 3, (uint64_t)system_name);
