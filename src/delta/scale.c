@@ -7,6 +7,8 @@
  */
 #include "delta/scale.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 static double power_of_two(int k) /* 2^k, -1022 <= k <= 0 */
@@ -31,16 +33,27 @@ double dp_scale_probability(double x)
     return (1 - p) - p * sum;
 }
 
-void dp_scale_heap(int64_t *objects, int64_t *bytes, int64_t rate_bytes)
+static double factor_of(struct dp_scale *scale, double average)
+{
+    uint64_t bits;
+    memcpy(&bits, &average, sizeof bits);
+    __typeof__(scale->known[0]) *known = &scale->known[dp_hash_mix(bits) % DP_SCALE_FACTORS];
+    if (known->average != average) {
+        known->average = average;
+        known->factor = 1 / dp_scale_probability(average / (double)scale->rate_bytes);
+    }
+    return known->factor;
+}
+
+void dp_scale_heap(struct dp_scale *scale, int64_t *objects, int64_t *bytes)
 {
     if (*objects == 0 || *bytes == 0) {
         *objects = *bytes = 0;
         return;
     }
-    if (rate_bytes <= 1)
+    if (scale->rate_bytes <= 1)
         return;
-    double average = (double)*bytes / (double)*objects;
-    double scale = 1 / dp_scale_probability(average / (double)rate_bytes);
-    *objects = (int64_t)((double)*objects * scale);
-    *bytes = (int64_t)((double)*bytes * scale);
+    double factor = factor_of(scale, (double)*bytes / (double)*objects);
+    *objects = (int64_t)((double)*objects * factor);
+    *bytes = (int64_t)((double)*bytes * factor);
 }

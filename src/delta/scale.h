@@ -7,11 +7,21 @@
 
 #include <stdint.h>
 
+#define DP_SCALE_FACTORS 64
+
+/* Factors by average size. A program has few sizes, and an exponential costs more than all else that a row needs. */
+struct dp_scale {
+    int64_t rate_bytes;
+    struct {
+        double average, factor; /* average 0: free */
+    } known[DP_SCALE_FACTORS];
+};
+
 /*
  * Scales objects and bytes by 1 / (1 - exp(-(bytes / objects) / rate)), each truncated to an integer; rate <= 1, or
- * nothing to scale: 1. Source: scaleHeapSample of Go's runtime/pprof/protomem.go.
+ * nothing to scale: 1. Source: scaleHeapSample of Go's runtime/pprof/protomem.go. Only the rate must be set before.
  */
-void dp_scale_heap(int64_t *objects, int64_t *bytes, int64_t rate_bytes);
+void dp_scale_heap(struct dp_scale *, int64_t *objects, int64_t *bytes);
 
 /* 1 - exp(-x) for x >= 0, to a few units in the last place. */
 double dp_scale_probability(double x);

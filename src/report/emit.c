@@ -28,6 +28,7 @@ struct pass {
     const struct dp_emission *emission;
     const struct dp_rows *rows;
     const struct dp_emit_source *source;
+    struct dp_scale *scale;
     struct dp_encode *encode;
     struct dp_locations *locations;
     struct dp_fold fold;
@@ -61,8 +62,8 @@ static void scaled(const struct pass *p, const struct dp_row *row, int64_t *valu
     memcpy(values, row->values, sizeof row->values);
     if (!p->emission->scale_rate)
         return;
-    dp_scale_heap(&values[0], &values[1], p->emission->scale_rate);
-    dp_scale_heap(&values[2], &values[3], p->emission->scale_rate);
+    dp_scale_heap(p->scale, &values[0], &values[1]);
+    dp_scale_heap(p->scale, &values[2], &values[3]);
 }
 
 /* The weight by which the smallest rows are folded: bytes, or delay. */
@@ -376,7 +377,9 @@ static int profile(struct pass *p)
 int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,
             const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx)
 {
+    struct dp_scale scale = {.rate_bytes = emission->scale_rate};
     struct pass p = {.emission = emission,
+                     .scale = &scale,
                      .rows = &buffers->rows,
                      .lives = &buffers->lives,
                      .pairs = &buffers->pairs,
