@@ -20,11 +20,12 @@
  * From the beginning of finalization on there are no Python frames.
  *
  * A code object's function is copied into deltaprof's table once; a cache by address has its id. Another code object
- * may have that address later, so each hit compares the texts.
+ * may have that address later, so each hit compares the texts. From 3.12 on a code object has a number that no other
+ * one has: function and line are then known by the address, the number and the position, and no text is read.
  */
 #include "python.h"
 
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096 };
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096, KNOWN_PLACES = 8192 };
 
 static DP_LARGE uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
@@ -75,6 +76,45 @@ static bool place_of(const char *frame, const char *code, size_t *offset)
     return true;
 }
 
+/*
+ * What a code object with a number executes at a position. The check is a hash of these and of the entry itself: an
+ * entry that two threads write at once fails it.
+ */
+static struct known_place {
+    uint64_t check;
+    uint32_t function, line;
+} known_places[KNOWN_PLACES] DP_LARGE;
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)(a ^ 0x9E3779B97F4A7C15u) * (b ^ 0xD6E8FEB86659FD93u);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint64_t check_of(uint64_t key, uint32_t function, uint32_t line)
+{
+    return mix(key, (uint64_t)function << 32 | line);
+}
+
+static bool push_known(struct deltaprof_frames *out, const char *code, size_t offset)
+{
+    uint32_t version = dp_python.at.code_version ? (uint32_t)dp_python_int(code, dp_python.at.code_version) : 0;
+    if (!version)
+        return deltaprof_frames_push(out, function_of(code), line_of(code, offset));
+    uint64_t key = mix((uintptr_t)code, (uint64_t)version << 32 | (uint32_t)offset);
+    struct known_place *known = &known_places[key % KNOWN_PLACES];
+    uint32_t function = __atomic_load_n(&known->function, __ATOMIC_RELAXED);
+    uint32_t line = __atomic_load_n(&known->line, __ATOMIC_RELAXED);
+    if (!function || __atomic_load_n(&known->check, __ATOMIC_RELAXED) != check_of(key, function, line)) {
+        function = function_of(code);
+        line = line_of(code, offset);
+        __atomic_store_n(&known->check, check_of(key, function, line), __ATOMIC_RELAXED);
+        __atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
+        __atomic_store_n(&known->line, line, __ATOMIC_RELAXED);
+    }
+    return deltaprof_frames_push(out, function, line);
+}
+
 /* False: no room for more. */
 static bool push(struct deltaprof_frames *out, const char *frame)
 {
@@ -84,7 +124,7 @@ static bool push(struct deltaprof_frames *out, const char *frame)
     size_t offset;
     if (!dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
         return true;
-    return deltaprof_frames_push(out, function_of(code), line_of(code, offset));
+    return push_known(out, code, offset);
 }
 
 static void frames_by_loop(struct deltaprof_frames *out, const char *tstate)

@@ -44,7 +44,7 @@ struct allocator {
 };
 enum { RAW, MEM, OBJ, DOMAINS };
 
-enum { LOOK_EVERY = 16, OWN_LOOK_EVERY = 64, MOST_AROUND = 16, SMALL_MOST = 512 };
+enum { LOOK_EVERY = 16, OWN_LOOK_EVERY = 256, MOST_AROUND = 16, SMALL_MOST = 512 };
 
 /* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
 static struct around {
@@ -72,7 +72,7 @@ static int (*has_lock)(void);
 static void *(*own_malloc)(void *ctx, size_t n);
 
 static uint8_t n_unseen; /* samples of malloc since the last sample of this heap; inexact if threads race */
-static uint8_t n_own;    /* samples of this heap; inexact as well */
+static uint32_t n_own;   /* samples of this heap; inexact as well */
 
 /* The allocator of RAW at the start, and whether the hooks of malloc count what it gives. */
 static struct allocator raw;
@@ -86,7 +86,7 @@ static inline void edge(void)
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(deltaprof_poll_wanted, 0) && !deltaprof_is_guarded() && !dp_python_is_forking())
         deltaprof_poll();
-    uint8_t n = (uint8_t)(__atomic_load_n(&n_own, __ATOMIC_RELAXED) + 1);
+    uint32_t n = __atomic_load_n(&n_own, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&n_own, n, __ATOMIC_RELAXED);
     if (n % OWN_LOOK_EVERY == 0 && !deltaprof_is_guarded())
         look();

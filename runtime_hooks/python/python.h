@@ -31,6 +31,7 @@ struct dp_python {
         uint16_t cframe_frame, cframe_previous; /* while tstate_cframe is not 0 */
         uint16_t frame_code, frame_previous, frame_instruction, frame_owner, frame_entry;
         uint16_t code_file, code_name, code_first_line, code_lines, code_traceable, code_bytes;
+        uint16_t code_version;           /* of a number that no other code object has, unless it is 0 */
         uint16_t str_ascii, str_compact; /* characters of an ASCII string, and of another one */
     } at;
 };

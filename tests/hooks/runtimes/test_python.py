@@ -64,6 +64,26 @@ def that_every_line_has_its_allocations():
         compare(path, 'python=frames')
 
 
+def that_a_code_object_at_the_address_of_another_has_its_own_name():
+    """Each function is gone before the next one is made, often at the same place; its call has the same position."""
+    program = """
+for i in range(500):
+    scope = {}
+    exec(compile('def f%d():\\n    return bytearray(100000)\\nf%d()' % (i, i), 'file%d' % (i % 7), 'exec'), scope)
+    del scope
+"""
+    for version, path in interpreters():
+        r = run([path, '-S', '-c', program], 'heap_rate=1,interval=0')
+        assert r.status == 0 and not r.stderr, (version, r.stderr)
+        got = collections.Counter()
+        for p in profiles(r):
+            for s in p.samples:
+                f = python_frames(s)[:1]
+                if f and f[0][1].startswith('file') and s.values['alloc_space'] > 100000:
+                    got[f[0]] += s.values['alloc_objects']
+        assert got == {('f%d' % i, 'file%d' % (i % 7), 2): 1 for i in range(500)}, (version, len(got))
+
+
 def that_libunwind_finds_the_same_places():
     compare('/usr/bin/python3', 'python=frames,unwind=libunwind')
 
