@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Events on stacks other than the thread's, and in signal handlers that interrupt a hook, are counted."""
 import os
+import shutil
 
 import reader
 from harness import HOOKS, main, profiles, run, victim
@@ -50,6 +51,15 @@ def that_walks_stop_at_every_edge():
     """Deep stacks, huge frames, a first thread without a limit, tiny threads, unmapped stacks, jumps, wrong data."""
     for how in 'far', 'unlimited', 'tiny', 'come_and_go', 'jump', 'lie':
         counted(how, 'edges')
+
+
+def that_valgrind_has_nothing_to_say():
+    """It writes a line about a system call that it does not like; a walk of an unusual stack asks for each page."""
+    if not shutil.which('valgrind'):
+        print('    no valgrind here')
+        return
+    r = run(['valgrind', '-q', '--tool=none', victim('edges'), 'come_and_go'], 'heap_rate=1')
+    assert r.status == 0 and r.stderr == '', r.stderr[:400]
 
 
 main(globals())
