@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record/peak.h - notices that more memory is in use than a threshold says. The sampled path of allocations asks;
- * other paths pay nothing.
+ * record/peak.h - keeps the highest memory in use, and notices that more is in use than a threshold says. The sampled
+ * path of allocations asks; other paths pay nothing.
  */
 #pragma once
 
@@ -16,7 +16,10 @@ void dp_peak_watch(int64_t threshold_bytes, void (*reached)(void));
 /* Sampled bytes in use. */
 int64_t dp_peak_in_use(void);
 
-void dp_peak_look(void);
+/* The most that was seen in use, and the time of day at which it was (dp_clock_wall_coarse_ns); 0: nothing was. */
+int64_t dp_peak_most(int64_t *wall_ns);
+
+void dp_peak_look(unsigned shard, int64_t n_bytes);
 extern _Atomic uint8_t dp_peak_step_bits DP_INTERNAL;
 
 /* A sampled block of n_bytes came into use. Context: hook. */
@@ -26,7 +29,7 @@ static inline void dp_peak_add(unsigned shard, int64_t n_bytes)
     unsigned bits = dp_load_relaxed(&dp_peak_step_bits);
     dp_tally_add(DP_TALLY_INUSE, shard, n_bytes);
     if (__builtin_expect((before ^ (before + n_bytes)) >> bits != 0, 0))
-        dp_peak_look();
+        dp_peak_look(shard, before + n_bytes);
 }
 
 /* It went out of use. */

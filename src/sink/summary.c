@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sink/summary.c - keeps the highest in-use value of all ticks and the last one, for the line at the end.
+ * sink/summary.c - keeps the highest in-use value of all ticks and the last one, for the line at the end. If the
+ * program had more in use between two ticks, the line tells that.
  *
  * The text is made when the process ends, perhaps in a signal handler, where localtime may not be called. So the offset
  * of local time comes from `deltaprof run`.
@@ -10,6 +11,7 @@
 #include "base/atomic.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "record/peak.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -58,13 +60,18 @@ static void size_text(char *to, size_t n_bytes, int64_t bytes)
 void dp_summary_text(char *to, size_t n_bytes, int64_t allocated_bytes)
 {
     char allocated[32], peak[32], last[32];
-    int64_t seconds = dp_load_relaxed(&summary.peak_ns) / 1000000000 + dp_load_relaxed(&summary.offset_seconds);
+    int64_t peak_ns = dp_load_relaxed(&summary.peak_ns), most_ns, most_bytes = dp_peak_most(&most_ns);
+    int64_t peak_bytes = dp_load_relaxed(&summary.peak_bytes), last_bytes = dp_load_relaxed(&summary.last_bytes);
+    if (most_bytes > peak_bytes) {
+        peak_bytes = most_bytes;
+        peak_ns = most_ns;
+    }
+    int64_t seconds = peak_ns / 1000000000 + dp_load_relaxed(&summary.offset_seconds);
     int64_t of_day = ((seconds % 86400) + 86400) % 86400;
     *to = '\0';
     if (!dp_load_relaxed(&summary.has_tick))
         return;
     /* Allocations are counted, the others estimated by samples: no estimate is above the count. */
-    int64_t peak_bytes = dp_load_relaxed(&summary.peak_bytes), last_bytes = dp_load_relaxed(&summary.last_bytes);
     size_text(allocated, sizeof allocated, allocated_bytes);
     size_text(peak, sizeof peak, peak_bytes < allocated_bytes ? peak_bytes : allocated_bytes);
     size_text(last, sizeof last, last_bytes < allocated_bytes ? last_bytes : allocated_bytes);

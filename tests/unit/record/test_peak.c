@@ -91,6 +91,20 @@ static void blocks_that_come_and_go_reach_nothing(void **state)
     assert_int_equal(n_reached, 0);
 }
 
+/* However short it was, and without a threshold. */
+static void the_most_in_use_is_kept(void **state)
+{
+    int64_t wall_ns, before = dp_peak_most(&wall_ns) / MIB + 1, now_ns = dp_clock_wall_coarse_ns();
+    for (int64_t i = 0; i < before + 50; i++)
+        dp_peak_add(5, MIB);
+    for (int64_t i = 0; i < before + 50; i++)
+        dp_peak_subtract(5, MIB);
+    for (int i = 0; i < 20; i++)
+        dp_peak_add(5, MIB);
+    assert_int_equal(dp_peak_most(&wall_ns), (before + 50) * MIB);
+    assert_true(wall_ns >= now_ns);
+}
+
 static pthread_barrier_t ready;
 
 static void *grows(void *arg)
@@ -118,6 +132,7 @@ static void threads_that_reach_it_together_tell_it_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_most_in_use_is_kept, again), /* while the steps are small */
         cmocka_unit_test_setup(what_goes_out_of_use_is_taken_off, again),
         cmocka_unit_test_setup(a_threshold_is_told_of_once, again),
         cmocka_unit_test_setup(a_peak_over_many_shards_is_seen, again),
