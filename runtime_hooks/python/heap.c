@@ -44,7 +44,7 @@ struct allocator {
 };
 enum { RAW, MEM, OBJ, DOMAINS };
 
-enum { LOOK_EVERY = 16, OWN_LOOK_EVERY = 256, MOST_AROUND = 16, SMALL_MOST = 512 };
+enum { LOOK_EVERY = 16, RAW_LOOK_EVERY = 256, MOST_AROUND = 16, SMALL_MOST = 512 };
 
 /* The wrapped allocators. The hooks' ctx points to one of them. Written once, with the interpreter's lock. */
 static struct around {
@@ -78,7 +78,7 @@ static uint32_t n_own;   /* samples of this heap; inexact as well */
 static struct allocator raw;
 static bool raw_is_counted;
 
-static void look(void);
+static void look_at_raw(void);
 
 /* Called at the end of a sampled allocation: in an outermost hook the library may create its threads here. */
 static inline void edge(void)
@@ -88,8 +88,8 @@ static inline void edge(void)
         deltaprof_poll();
     uint32_t n = __atomic_load_n(&n_own, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&n_own, n, __ATOMIC_RELAXED);
-    if (n % OWN_LOOK_EVERY == 0 && !deltaprof_is_guarded())
-        look();
+    if (n % RAW_LOOK_EVERY == 0)
+        look_at_raw();
 }
 
 static bool sees_free(const struct around *to, const struct deltaprof_sample *sample, const void *ptr);
@@ -352,21 +352,17 @@ void dp_python_wrap_allocator(void)
 
 bool dp_python_watched;
 
-static void look(void)
+void dp_python_look(void)
 {
+    uint8_t n = __atomic_load_n(&n_unseen, __ATOMIC_RELAXED);
+    if (n < LOOK_EVERY) {
+        __atomic_store_n(&n_unseen, n + 1, __ATOMIC_RELAXED);
+        return;
+    }
     if (!is_initialized() || dp_python.finalizing() || !has_lock())
         return;
     __atomic_store_n(&n_unseen, 0, __ATOMIC_RELAXED);
     for (int domain = MEM; domain < DOMAINS; domain++)
         wrap(domain);
     look_at_raw();
-}
-
-void dp_python_look(void)
-{
-    uint8_t n = __atomic_load_n(&n_unseen, __ATOMIC_RELAXED);
-    if (n < LOOK_EVERY)
-        __atomic_store_n(&n_unseen, n + 1, __ATOMIC_RELAXED);
-    else
-        look();
 }
