@@ -74,6 +74,34 @@ class Names(unittest.TestCase):
         for conf in ('symbolize=none', 'symbolize=functions', 'symbolize=none'):
             self.assertEqual(leaf(self.setenv, conf)[0][0].function is None, conf == 'symbolize=none')
 
+    def test_names_kept_from_delta_to_delta_follow_the_settings(self):
+        d = Delta(HEAP, 'symbolize=functions')
+        self.addCleanup(d.close)
+        caller = call_in(address_of(ctypes.CDLL(None).putenv))
+
+        def write(n):
+            profile = d.write_heap([heap(stack(self.setenv, caller), n, 8 * n)], 1)
+            return profile.samples[0].frames, mapping(profile, 'libc')
+
+        def expected(conf):
+            frames = leaf(self.setenv, conf)[0] + leaf(caller, conf)[0]
+            return [(f.function, f.file, f.line, f.address) for f in frames]
+
+        for n, conf in enumerate('functions functions none functions lines lines functions'.split(), 1):
+            d.call('set', ('symbolize=' + conf).encode())
+            frames, libc = write(n)
+            self.assertEqual([(f.function, f.file, f.line, f.address) for f in frames], expected('symbolize=' + conf))
+            self.assertEqual(libc.has_functions, conf != 'none')
+        pid = os.fork()
+        if not pid:
+            try:
+                write(n)  # the baseline of a child
+                frames = write(n + 1)[0]
+                os._exit([f.function for f in frames] != [f[0] for f in expected('symbolize=functions')])
+            except BaseException:
+                os._exit(2)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
     def test_elf_addresses(self):
         check = deltas.check_profile.check
         deltas.check_profile.check = lambda path, **how: check(path, elf_addresses=True, **how)
