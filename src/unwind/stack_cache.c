@@ -137,6 +137,8 @@ void dp_stack_cache_begin_anew(struct dp_stack_cache *m, uint32_t generation, bo
         lay_out(m);
     else
         dp_stack_cache_clear(m);
+    memset(m->states, 0, sizeof m->states);
+    memset(m->returns, 0, sizeof m->returns);
     m->generation = generation;
 }
 

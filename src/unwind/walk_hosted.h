@@ -29,7 +29,8 @@
  *
  * The return address must also follow a call, in code with unwind data. If no frame passes, the stack ends at the
  * trace. The mark is no word of the stack, so the frames up to the trace are barred from the stack cache: each walk
- * makes this step again. It costs a few comparisons by the kernel, and two for each of 98 places at most.
+ * makes this step again. It costs one comparison by the kernel, because states and return addresses that passed once
+ * are remembered. At most it costs two for each of 98 places.
  */
 #pragma once
 
@@ -73,14 +74,39 @@ static bool is_state(uintptr_t state)
     return false;
 }
 
+/* Where a Lua state or a return address is remembered after it was checked. */
+static uintptr_t *place_of(uintptr_t known[DP_KNOWN_HOSTS], uintptr_t checked)
+{
+    return &known[(checked * DP_STACK_BASE >> 60) % DP_KNOWN_HOSTS];
+}
+
 /* Whether the Lua state in this frame says that the frame is its current one. */
-static bool is_current(uintptr_t frame)
+static bool is_current(struct dp_stack_cache *cache, uintptr_t frame)
 {
     uintptr_t state = dp_reach_read(frame + HOST_STATE), cframe = state + STATE_CFRAME;
     int same = dp_reach_compare(cframe, (uint32_t)frame);
     if (!same)
         same = dp_reach_compare(cframe, (uint32_t)frame | RESUMED);
-    return same > 0 && dp_reach_compare(cframe + 4, (uint32_t)(frame >> 32)) > 0 && is_state(state);
+    if (same <= 0)
+        return false;
+    uintptr_t *known = place_of(cache->states, state);
+    if (*known == state)
+        return true;
+    if (dp_reach_compare(cframe + 4, (uint32_t)(frame >> 32)) <= 0 || !is_state(state))
+        return false;
+    *known = state;
+    return true;
+}
+
+/* Whether code with unwind data called the interpreter, and this is its return address. */
+static bool is_return(struct dp_stack_cache *cache, uintptr_t pc)
+{
+    uint64_t value = dp_unwind_cache_get(pc, cache->generation);
+    uintptr_t *known = place_of(cache->returns, pc);
+    if (dp_rule_kind(dp_unwind_cache_rule(value)) == DP_RULE_NONE || (*known != pc && !follows_call(pc)))
+        return false;
+    *known = pc;
+    return true;
 }
 
 /* The frame of the interpreter among those of this walk whose previous frame of the same state is this one; 0: none. */
@@ -98,18 +124,18 @@ static uintptr_t next_host(const struct walk *w, const struct dp_stack_cache *ca
 }
 
 /* Whether the frame is the current one of its state, or was it when the interpreter was entered again, rootward. */
-static bool is_host(const struct walk *w, const struct dp_stack_cache *cache, uintptr_t frame)
+static bool is_host(const struct walk *w, struct dp_stack_cache *cache, uintptr_t frame)
 {
     enum { ENTERED_MAX = 16 };
     for (int n = 0; frame && n < ENTERED_MAX; n++) {
-        if (is_current(frame))
+        if (is_current(cache, frame))
             return true;
         frame = next_host(w, cache, frame);
     }
     return false;
 }
 
-static bool step_hosted(struct walk *w, const struct dp_stack_cache *cache)
+static bool step_hosted(struct walk *w, struct dp_stack_cache *cache)
 {
     w->n_barred = w->n;
     if (w->foreign || !on_own_stack(w) || w->sp < w->reach.lo || w->sp > w->reach.hi)
@@ -119,8 +145,7 @@ static bool step_hosted(struct walk *w, const struct dp_stack_cache *cache)
         if (!may_be_host(w, frame) || !is_host(w, cache, frame))
             continue;
         uintptr_t pc = dp_reach_read(frame + HOST_RETURN);
-        uint32_t rule = dp_unwind_cache_rule(dp_unwind_cache_get(pc, cache->generation));
-        if (dp_rule_kind(rule) == DP_RULE_NONE || !follows_call(pc))
+        if (!is_return(cache, pc))
             continue;
         w->link = 0;
         w->pc = pc;
@@ -133,7 +158,7 @@ static bool step_hosted(struct walk *w, const struct dp_stack_cache *cache)
 
 #else
 
-static bool step_hosted(struct walk *w, const struct dp_stack_cache *cache)
+static bool step_hosted(struct walk *w, struct dp_stack_cache *cache)
 {
     (void)w, (void)cache;
     return false;
