@@ -22,7 +22,8 @@
  * A wait that was abandoned (pthread_cancel, longjmp) leaves its slot filled, and its slot of the contended locks.
  * The thread's end clears both, and so does its next wait, unless that stands deeper on the stack: then it may be one
  * of a signal handler that interrupted the first one, and is left out. A report frees slots of threads that are gone
- * without notice.
+ * without notice. The block profile keeps what reports counted of such a wait; like that of a wait that timed out, it
+ * is a debt of the next holder.
  */
 #include "store/waiting.h"
 
@@ -79,7 +80,7 @@ static bool may_use(uint32_t at)
 
 /*
  * Ends a wait whose thread does not come back to it: it leaves the table of contended locks, and what holders have paid
- * for it is waiting time.
+ * for it is waiting time. If a report has counted it already, it waited until then: the next holder pays for that time.
  */
 static void abandon(struct slot *slot)
 {
@@ -87,9 +88,14 @@ static void abandon(struct slot *slot)
     int64_t begin_ns = dp_load_relaxed(&slot->begin_ns);
     dp_store_relaxed(&slot->contended, 0);
     dp_store_relaxed(&slot->begin_ns, 0);
-    dp_swap_acq_rel(&slot->counted_ns, 0);
+    int64_t counted_ns = dp_swap_acq_rel(&slot->counted_ns, 0), end_ns = counted_ns, paid_ns = 0;
     dp_waiters_remove(contended, dp_load_relaxed(&slot->listed));
-    int64_t paid_ns = begin_ns && contended ? dp_contended_cancel(contended, begin_ns) : 0;
+    if (begin_ns && contended && counted_ns > begin_ns) {
+        dp_contended_timed_out(contended, begin_ns, &end_ns);
+        paid_ns = end_ns - counted_ns;
+    } else if (begin_ns && contended) {
+        paid_ns = dp_contended_cancel(contended, begin_ns);
+    }
     if (paid_ns)
         dp_record_count(DP_KIND_BLOCK, dp_load_relaxed(&slot->record), 0, paid_ns);
 }
