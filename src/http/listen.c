@@ -199,6 +199,7 @@ static void *serve_apart(void *unused)
     }
     dp_relay_close();
     dp_alone_thread_ends();
+    dp_alone_keep_status();
     return unused;
 }
 
@@ -239,6 +240,7 @@ static void *run(void *unused)
     dp_alone_thread_ends();
     dp_store_release(&endpoint.ended, 1); /* [END] what the thread did is done when another one sees it */
     dp_futex_wake(&endpoint.ended);
+    dp_alone_keep_status();
     return unused;
 }
 

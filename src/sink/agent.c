@@ -261,6 +261,7 @@ static void *run(void *unused)
             dp_store_relaxed(&agent.state, NONE);
             dp_futex_wake(&agent.served);
             dp_alone_thread_ends();
+            dp_alone_keep_status();
             return unused;
         }
     }

@@ -11,6 +11,13 @@
 void dp_alone_thread_begins(void);
 void dp_alone_thread_ends(void);
 
+/*
+ * To be called as the last step of such a thread. The kernel gives the process the status of the thread that ends last:
+ * if main was the program's last, and left by the system call exit with a status, this thread does the same and does
+ * not return.
+ */
+void dp_alone_keep_status(void);
+
 /* To be called before the main thread calls pthread_exit. */
 void dp_alone_main_exits(void);
 bool dp_alone_has_main_exited(void);

@@ -2,7 +2,7 @@
 """The memory in use when a program began to end, and at its peak, is in a file that is marked so."""
 import subprocess
 
-from harness import environment, main, new_directory, profiles, reader, run, same, victim, wait_until, Run
+from harness import environment, free_port, main, new_directory, profiles, reader, run, same, victim, wait_until, Run
 
 MIB = 1 << 20
 
@@ -38,6 +38,13 @@ def that_a_process_ends_when_its_main_thread_left_and_then_the_last_other_thread
     for how in 'exit', 'cancel', 'syscall':
         r = same([victim('exit'), 'leave', how], 'heap_rate=1,interval=1h')
         assert held(profiles(r)[-1]) == MIB, how
+
+
+def that_a_process_keeps_the_status_of_a_main_thread_that_left_by_a_system_call():
+    port = free_port()
+    for conf in 'interval=1h', 'interval=10ms', f'interval=1h,listen=127.0.0.1:{port}':
+        r = same([victim('exit'), 'leave-alone'], 'heap_rate=1,' + conf)
+        assert r.status == 7, (conf, r.status)
 
 
 def that_a_child_of_another_thread_ends_when_its_main_thread_left():

@@ -6,6 +6,7 @@
  *                             small (a hundred small blocks after the large one),
  *                             two (main stays in a handler, and another thread ends the process), two-at-unload
  *     victim_exit leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
+ *     victim_exit leave-alone the only thread leaves by a system call, with status 7
  *     victim_exit forked HOW  the same in a child that another thread forked; HOW may be return, too
  *     victim_exit peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
@@ -99,6 +100,17 @@ static void *end_after_main(void *unused)
     return unused;
 }
 
+/* A process of one thread, but for the profiler's. */
+static int leave_alone(void)
+{
+    for (int i = 0; i < 130; i++) { /* the endpoint begins after a second */
+        free(hold(MIB));
+        usleep(10000);
+    }
+    held = hold(MIB);
+    return (int)syscall(SYS_exit, 7);
+}
+
 static void *leave(void *arg)
 {
     const char *how = arg;
@@ -156,6 +168,8 @@ int main(int argc, char **argv)
 {
     if (!strcmp(argv[1], "peak"))
         return peak();
+    if (!strcmp(argv[1], "leave-alone"))
+        return leave_alone();
     if (!strcmp(argv[1], "leave"))
         return leave(argv[2]) != NULL;
     if (!strcmp(argv[1], "forked"))
