@@ -133,12 +133,55 @@ static void an_error_of_the_sink_sticks_until_reset(void **state)
     dp_gzip_free(gz);
 }
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Whether the processor tells which registers are in use: XGETBV with 1. */
+static int tells_use(void)
+{
+    unsigned a = 0, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_OSXSAVE && c & bit_AVX &&
+           __get_cpuid_count(13, 1, &a, &b, &c, &d) && a & 4;
+}
+
+/* Whether upper halves of vector registers are in use, which makes each SSE instruction slow. */
+static int uppers_in_use(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+    return low & 4;
+}
+
+static void upper_halves_of_registers_are_not_left_in_use(void **state)
+{
+    if (!tells_use())
+        skip();
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    sink = (struct sink){0};
+    fill_text();
+    __asm__ volatile("vzeroupper");
+    assert_false(uppers_in_use());
+    assert_int_equal(dp_gzip_write(gz, text, sizeof text), 0);
+    int written = uppers_in_use();
+    assert_int_equal(dp_gzip_finish(gz), 0);
+    int finished = uppers_in_use();
+    assert_false(written | finished);
+    dp_gzip_free(gz);
+}
+#else
+static void upper_halves_of_registers_are_not_left_in_use(void **state)
+{
+    skip();
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_in_comes_back),
         cmocka_unit_test(only_a_tiny_stream_has_fixed_codes),
         cmocka_unit_test(an_error_of_the_sink_sticks_until_reset),
+        cmocka_unit_test(upper_halves_of_registers_are_not_left_in_use),
     };
     return cmocka_run_group_tests_name("gzip", tests, NULL, NULL);
 }
