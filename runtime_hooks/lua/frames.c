@@ -86,8 +86,8 @@ static void name_of(const lua_Debug *ar, struct text *name)
     if (*ar->what == 'm') {
         add(name, "main chunk");
     } else if (ar->name && *ar->name != '?') {
-        if (!strcmp(ar->namewhat, "metamethod"))
-            add(name, "__");
+        if (!strcmp(ar->namewhat, "metamethod") && strncmp(ar->name, "__", 2) != 0)
+            add(name, "__"); /* Lua has it in the name of a finalizer only */
         add(name, ar->name);
     } else {
         add(name, "function ");

@@ -95,6 +95,17 @@ def that_functions_have_the_names_of_lua_s_tracebacks():
     assert '' not in names and None not in names, names
 
 
+def that_a_finalizer_is_named_once():
+    script = new_directory() + '/finalizer.lua'
+    with open(script, 'w') as f:
+        f.write('local function grow() return {{}, {}} end\n'
+                'setmetatable({}, {__gc = function() kept = grow() end})\n'
+                'collectgarbage()\n')
+    r = lua('-l', 'deltaprof', script)
+    names = {f.function for p in profiles(r) for s in p.samples for f in s.frames if f.file}
+    assert '__gc' in names and '____gc' not in names, names
+
+
 def that_libraries_in_c_count_for_the_line_that_calls_them():
     """The strings that cjson and lpeg make, also in coroutines, are blocks of Lua; cjson's buffers are blocks of malloc."""
     script = new_directory() + '/libraries.lua'
