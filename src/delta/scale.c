@@ -45,15 +45,21 @@ static double factor_of(struct dp_scale *scale, double average)
     return known->factor;
 }
 
+/* A value that has no room in an integer is the largest or the smallest. */
+static int64_t whole(double value)
+{
+    return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+}
+
 void dp_scale_heap(struct dp_scale *scale, int64_t *objects, int64_t *bytes)
 {
     if (*objects == 0 || *bytes == 0) {
         *objects = *bytes = 0;
         return;
     }
-    if (scale->rate_bytes <= 1)
+    if (scale->rate_bytes <= 1 || (*objects < 0) != (*bytes < 0)) /* blocks have no size below 0 */
         return;
     double factor = factor_of(scale, (double)*bytes / (double)*objects);
-    *objects = (int64_t)((double)*objects * factor);
-    *bytes = (int64_t)((double)*bytes * factor);
+    *objects = whole((double)*objects * factor);
+    *bytes = whole((double)*bytes * factor);
 }

@@ -59,11 +59,33 @@ static void a_size_has_its_factor_whatever_was_scaled_before(void **state)
         }
 }
 
+static void values_out_of_range_are_the_largest(void **state)
+{
+    static const struct {
+        int64_t n, v, n_out, v_out;
+    } cases[] = {
+        {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX},
+        {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN},
+        {1, INT64_MAX, 1, INT64_MAX},
+        {INT64_MAX, 1, INT64_MAX, INT64_MAX},
+        {1, INT64_MIN, 1, INT64_MIN}, /* no size: not scaled */
+        {-3, 3, -3, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dp_scale scale = {.rate_bytes = 524288};
+        int64_t n = cases[i].n, v = cases[i].v;
+        dp_scale_heap(&scale, &n, &v);
+        assert_int_equal(n, cases[i].n_out);
+        assert_int_equal(v, cases[i].v_out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probability_agrees_with_libm),
         cmocka_unit_test(values_are_those_of_go),
+        cmocka_unit_test(values_out_of_range_are_the_largest),
         cmocka_unit_test(a_size_has_its_factor_whatever_was_scaled_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
