@@ -43,9 +43,9 @@ struct deltaprof_block_record {
 
 /*
  * Writes the changes since the last success. Records and stacks are only read, and only until the call returns.
- * rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. A record with a smaller
- * value than last time was reset: it shows no alloc, and counts from its new value. Records with the same key are
- * summed. Stacks are cut to `depth` frames.
+ * rate_bytes: the mean bytes between samples of the source; <= 1: the values are not scaled. A record that has
+ * fewer allocations or waits than last time, or less of their bytes or delay, was reset: it shows no alloc, and counts
+ * from its new value. Records with the same key are summed. Stacks are cut to `depth` frames.
  *
  * fn NULL: nothing is written, and these records become the baseline. deltaprof_delta_skip makes the records of the
  * next call the baseline; a fork does the same in the child. Such a call shows in-use values and no alloc.

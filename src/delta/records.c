@@ -13,8 +13,9 @@
  *
  * 1. A key's records of one dump are summed before anything is subtracted: the first is its row, others add to it. An
  *    unchanged record has no row until a second record of its key comes; its values are then those of the entry.
- * 2. A counter smaller than before means that the runtime reset it: no alloc, and the lower value is the baseline. A
- *    heap record without an alloc has no block size: it stands for all sizes of its stack that are not in the dump.
+ * 2. A counter of allocations or waits that is smaller than before means that the runtime reset it: no alloc, and the
+ *    lower value is the baseline. A counter of frees has no baseline, so it tells nothing. A heap record without an
+ *    alloc has no block size: it stands for all sizes of its stack that are not in the dump.
  * 3. A stack that is missing in a dump keeps its entry, since it may come back with its old values. Entries are removed
  *    only if they exceed their budget or there is no memory for a new one, and only those that were neither in this
  *    dump nor in the last one.
