@@ -95,6 +95,27 @@ static bool is_left_trace(const struct dp_cfi_row *row, uintptr_t pc)
 #endif
 }
 
+/*
+ * Whether pc is glibc's __start_context, where the first function of a makecontext stack returns to. It is a return
+ * address that no call left behind: the address before it belongs to no function, and no frame lies above.
+ */
+static bool is_context_start(uintptr_t pc)
+{
+#if defined(__x86_64__)
+    static const uint8_t plain[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24}; /* mov %rbx, %rsp; mov (%rsp), %rdi */
+    static const uint8_t shadow[] = {0x64, 0xf7, 0x04, 0x25, 72, 0, 0, 0, 2};  /* testl $2, %fs:72: a shadow stack? */
+    static const uint8_t branch[] = {0xf3, 0x0f, 0x1e, 0xfa};                  /* endbr64, if it is there */
+    if (!dp_reach_probe(pc) || !dp_reach_probe(pc + sizeof branch + sizeof shadow))
+        return false;
+    const uint8_t *code = (const uint8_t *)pc;
+    code += memcmp(code, branch, sizeof branch) ? 0 : sizeof branch;
+    return !memcmp(code, plain, sizeof plain) || !memcmp(code, shadow, sizeof shadow);
+#else
+    (void)pc;
+    return false;           /* its unwind data begin before it, and say that it is the outermost frame */
+#endif
+}
+
 static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 {
     struct dp_object unknown = {0}; /* if the table of objects is full */
@@ -112,6 +133,8 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 #endif
     if ((!found || row.signal) && may_return && is_trampoline(lookup_pc + 1))
         return dp_rule_signal();
+    if (!found && id && is_context_start(lookup_pc + 1))
+        return dp_rule_bare(DP_RULE_END);
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;

@@ -26,6 +26,14 @@ def that_fibers_are_counted():
     counted('fibers')
 
 
+def that_a_stack_of_makecontext_is_whole():
+    """Its outermost frame is a return address that no call left behind."""
+    r = run([victim('unusual_stacks'), 'fibers'], 'heap_rate=1')
+    stacks = [[f.function for f in s.frames] for p in profiles(r, check=False) for s in p.samples]
+    fibers = [names for names in stacks if 'make_in_fiber' in names]
+    assert fibers and not any('[truncated]' in names for names in fibers), fibers[:1]
+
+
 def that_a_stack_of_one_page_suffices():
     """Signal stacks are often not larger, behind the registers that the kernel saves there."""
     counted('small_fibers', confs=CONFS[:3])
