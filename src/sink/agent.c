@@ -24,6 +24,7 @@
  * RUNNING is published after the thread's handle, so that quiesce can join it.
  *
  *     NONE --start--> STARTING --> RUNNING --quiesce--> NONE      any --fork, in the child--> NONE
+ *                     STARTING or RUNNING --alone--> NONE
  *
  * Progress: a stuck sink keeps the agent in its tick. No thread waits for that without a deadline, and fork does not
  * wait.
@@ -285,7 +286,8 @@ int dp_agent_start(void)
         dp_store_relaxed(&agent.maker, (int32_t)syscall(SYS_gettid));
         if (err)
             dp_agent_poll_later();
-        dp_store_release(&agent.state, err ? NONE : RUNNING); /* [STATE] */
+        uint32_t starting = STARTING; /* NONE, if the thread has already seen that it is alone, and ended */
+        dp_cas_publish(&agent.state, &starting, err ? NONE : RUNNING); /* [STATE] */
         dp_log_once(&cause, -err,
                     err ? "cannot create the background thread: %m; deltaprof will try again"
                         : "the background thread runs again");

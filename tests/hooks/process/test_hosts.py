@@ -10,6 +10,8 @@ import subprocess
 import reader
 from harness import BUILD, PRELOAD, Run, both, environment, main, new_directory, profiles, run, same, victim
 
+BEHIND = os.path.join(BUILD, 'tests/hooks/libbehind_create.so')
+
 
 def that_a_sanitized_program_is_left_alone():
     for name in ('asan', 'tsan', 'ubsan'):
@@ -71,34 +73,52 @@ def that_a_start_that_fails_keeps_no_memory():
         assert data_kb(r) < data_kb(without) + 1500, (kb, data_kb(r), data_kb(without))
 
 
+def bare_root():
+    """A directory for chroot with a program, the profiler and BEHIND, and nothing else."""
+    root = new_directory()
+    os.makedirs(root + '/out')
+    for path in libraries(victim('process')) + libraries(PRELOAD) + [libgcc()]:
+        if '/libdeltaprof' in path:
+            continue
+        os.makedirs(root + os.path.dirname(path), exist_ok=True)
+        shutil.copy(path, root + path)
+    shutil.copy(victim('process'), root + '/program')
+    os.makedirs(root + '/src')
+    os.makedirs(root + '/runtime_hooks/preload')  # the two libraries find each other by the paths of the build tree
+    shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
+    shutil.copy(BEHIND, root)
+    shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
+    return root
+
+
+def run_in(root, how, conf, behind=''):
+    script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
+              '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so:" + sys.argv[4], '
+              '"DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
+    return subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf, behind], capture_output=True, text=True, timeout=50)
+
+
 def that_a_bare_chroot_runs_as_without_the_profiler():
     if os.geteuid() != 0:
         print('    not root, so no chroot')
         return
     for conf in ('heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=512k', 'heap_rate=1,unwind=libunwind'):
-        root = new_directory()
-        os.makedirs(root + '/out')
-        for path in libraries(victim('process')) + libraries(PRELOAD) + [libgcc()]:
-            if '/libdeltaprof' in path:
-                continue
-            os.makedirs(root + os.path.dirname(path), exist_ok=True)
-            shutil.copy(path, root + path)
-        shutil.copy(victim('process'), root + '/program')
-        os.makedirs(root + '/src')
-        os.makedirs(root + '/runtime_hooks/preload')  # the two libraries find each other by the paths of the build tree
-        shutil.copy(PRELOAD, root + '/runtime_hooks/preload')
-        shutil.copy(os.path.join(BUILD, 'src/libdeltaprof.so.0'), root + '/src')
+        root = bare_root()
         for how in ('return', '_exit', 'vfork', 'dlerror', 'threads', 'late'):
             without = subprocess.run(['/usr/sbin/chroot', root, '/program', how], env={}, capture_output=True, text=True, timeout=60)
-            script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
-                      '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so", "DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
-            with_us = subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf], capture_output=True, text=True,
-                                     timeout=60)
+            with_us = run_in(root, how, conf)
             assert (with_us.returncode, with_us.stdout) == (without.returncode, without.stdout), (how, with_us, without)
             assert all(l.startswith('deltaprof[') for l in with_us.stderr.splitlines()), with_us.stderr
         if 'heap_rate=1' in conf.split(','):
             loaded = profiles(Run('', '', 0, root + '/out'), check=False)
             assert any(s.values['alloc_space'] == 1234 for p in loaded for s in p.samples), os.listdir(root + '/out')
+
+
+def that_a_background_thread_that_ends_as_soon_as_it_begins_is_not_waited_for():
+    """Without /proc it ends once main has left, here before pthread_create returns to the thread that makes it."""
+    if os.geteuid() == 0:
+        r = run_in(bare_root(), 'late', 'heap_rate=512k', '/' + os.path.basename(BEHIND))
+        assert r.returncode == 0 and not r.stdout, r
 
 
 def that_memory_stays_under_its_bound_and_totals_stay_true():
