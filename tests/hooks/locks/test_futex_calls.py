@@ -79,22 +79,45 @@ def clocked(argv):
     return r, n, ns / 1e9
 
 
+class Busy(AssertionError):
+    """A busy machine kept threads from waiting, or stopped one between the two clocks."""
+
+
 def agrees(argv):
+    """Numbers must agree in each run; what a busy machine may cause has three tries."""
+    for compare in agrees_with_clock, agrees_with_strace:
+        for left in 2, 1, 0:
+            try:
+                compare(argv)
+                break
+            except Busy as busy:
+                print('   ', busy)
+                if not left:
+                    raise
+
+
+def agrees_with_clock(argv):
     """strace slows each call down, so the time is compared in a run of its own, with the library. A slow call that finds
     another value may have been paid for, so there may be more waits than strace saw; the library's run has the exact number."""
     name = os.path.basename(argv[0])
     r, n, seconds = clocked(argv)
     n_counted, in_profile = counted(r)
     print(f'{name}: clock {n} waits, {seconds:.4f} s; profile {n_counted}, {in_profile:.4f} s ({100 * in_profile / seconds - 100:+.2f} %)')
-    assert n > 30 and 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
-    assert abs(in_profile - seconds) < 0.02 * seconds, (seconds, in_profile)
+    assert 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
+    if n <= 30 or abs(in_profile - seconds) >= 0.02 * seconds:
+        raise Busy(n, seconds, in_profile)
+
+
+def agrees_with_strace(argv):
+    name = os.path.basename(argv[0])
     r, calls = traced(argv)
     n, seconds, n_again = waits_seen(calls)
     n_counted, in_profile = counted(r)
     print(f'{name}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {in_profile:.3f} s ({1e6 * (in_profile - seconds) / n:+.0f} us a call)')
-    assert n > 30, n
     assert 0.99 * n <= n_counted <= 1.01 * n + n_again, (n, n_again, n_counted)
     assert in_profile > 0.99 * seconds, (seconds, in_profile)
+    if n <= 30:
+        raise Busy(n)
 
 
 def that_every_wait_of_rust_is_counted():
