@@ -42,6 +42,7 @@ static struct {
     _Atomic bool crashed; /* relaxed: the crash handler stores it for its own thread */
     _Atomic int64_t timeout_ns;
     _Atomic int64_t forked_ns; /* when this process was forked from a profiled one; 0: it was not */
+    _Atomic int later; /* a signal that came to the thread that delivers; 0: none. relaxed: only that thread uses it */
 } process_exit;
 
 void dp_exit_init(const struct dp_config *conf, bool speaks)
@@ -215,11 +216,22 @@ void dp_exit_deliver(bool ordinary)
             deliver(ordinary, deadline_ns);
         dp_store_release(&process_exit.state, OVER);
         dp_futex_wake(&process_exit.state);
+        int sig = dp_load_relaxed(&process_exit.later);
+        if (sig)
+            syscall(SYS_tgkill, getpid(), self, sig);
     } else if (dp_load_relaxed(&process_exit.by) != self) {
         while (dp_load_acquire(&process_exit.state) == UNDER_WAY && dp_clock_ns() < deadline_ns)
             dp_futex_wait(&process_exit.state, UNDER_WAY, deadline_ns);
     }
     errno = saved;
+}
+
+bool dp_exit_put_off(int sig)
+{
+    int none = 0;
+    return dp_load_acquire(&process_exit.state) == UNDER_WAY && dp_process_is_noted() &&
+           dp_load_relaxed(&process_exit.by) == (int32_t)syscall(SYS_gettid) &&
+           dp_cas_relaxed(&process_exit.later, &none, sig);
 }
 
 /*
@@ -252,6 +264,7 @@ void dp_exit_cancelled(void)
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.crashed, false);
+    dp_store_relaxed(&process_exit.later, 0);
     dp_store_relaxed(&process_exit.state, NOT_YET);
 }
 
@@ -260,6 +273,7 @@ DP_IN_CHILD void dp_exit_fork_child(void)
     dp_store_relaxed(&process_exit.begun, false);
     dp_store_relaxed(&process_exit.late, false);
     dp_store_relaxed(&process_exit.crashed, false);
+    dp_store_relaxed(&process_exit.later, 0);
     dp_store_relaxed(&process_exit.state, NOT_YET);
     dp_store_relaxed(&process_exit.first, 0);
     dp_store_relaxed(&process_exit.speaks, false);

@@ -23,7 +23,13 @@ void dp_exit_before_handlers(void);
  * child of vfork or a raw clone.
  */
 void dp_exit_deliver(bool ordinary);
-/* The same for a crash: the host's heap may be corrupt or locked, so the agent too uses only cached names. */
+/*
+ * For a handler of a signal that ends the process. True: the calling thread is in dp_exit_deliver, which sends it this
+ * signal again when the profiles are written; the handler returns. False for a second signal: the user does not want to
+ * wait.
+ */
+bool dp_exit_put_off(int sig);
+/* dp_exit_deliver for a crash: the host's heap may be corrupt or locked, so the agent too uses only cached names. */
 void dp_exit_deliver_crash(void);
 /* Before exit: delivers if another thread is in exit, because either may then end the process before the other's
  * handlers have run. */

@@ -89,6 +89,10 @@ static void raise_again(int sig)
 static void on_fatal(int sig)
 {
     int saved = errno;
+    if (dp_exit_put_off(sig)) {
+        errno = saved;
+        return;
+    }
     dp_exit_deliver(false);
     raise_again(sig);
     /* Still alive: this is init of a pid namespace, which a default action does not kill. */

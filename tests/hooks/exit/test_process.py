@@ -74,6 +74,20 @@ def that_a_signal_of_another_process_delivers():
         assert last(Run('', '', 0, out)) == (1, 1)
 
 
+def that_a_signal_during_the_last_profile_lets_it_finish():
+    """As multiprocessing.Pool does to workers that exit already."""
+    for delay_ms in range(0, 60, 3):
+        out = new_directory()
+        p = subprocess.Popen(['/usr/bin/python3', '-S', '-c', 'import json, os; os.write(1, b"ready\\n"); os._exit(0)'],
+                             env=environment('heap_rate=1,interval=0', out), stdout=subprocess.PIPE)
+        assert p.stdout.readline() == b'ready\n'
+        time.sleep(delay_ms / 1000)
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(timeout=60) in (0, -signal.SIGTERM)
+        p.stdout.close()
+        assert [n for n in os.listdir(out) if n.endswith('.heap.pb.gz')], (delay_ms, p.returncode)
+
+
 def that_threads_may_allocate_while_the_process_ends():
     for _ in range(5):
         ends('busy-exit')
