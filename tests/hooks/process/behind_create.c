@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind_create.c - preloaded behind the profiler: pthread_create returns 20 ms after the new thread began, as on a busy
- * machine. By then that thread may have ended.
+ * behind_create.c - preloaded behind the profiler: pthread_create returns 20 ms after the new thread began, as on a
+ * busy machine. By then that thread may have ended.
  */
 #include <dlfcn.h>
 #include <pthread.h>
