@@ -20,13 +20,12 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "objects/objects.h"
-#include "objects/reach.h"
+#include "unwind/known_code.h"
 #include "unwind/registered.h"
 #include "unwind/rule.h"
 #include "unwind/shared_rules.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum { FIRST_ROWS = 512, GROWTH = 4 };
 
@@ -63,59 +62,6 @@ static void grow(void)
     dp_store_relaxed(&dp_unwind_cache_mask, next < largest_mask ? next : largest_mask);
 }
 
-/*
- * Whether pc is the code that returns from a signal handler, as every libc writes it. The kernel's signal frame lies
- * above its return address.
- */
-static bool is_trampoline(uintptr_t pc)
-{
-#if defined(__x86_64__)
-    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
-#else
-    static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}; /* mov x8, #139; svc #0 */
-#endif
-    return dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
-}
-
-/*
- * Whether pc is where LuaJIT's interpreter returns to when it leaves compiled code. It has put that code's registers on
- * the stack, but its unwind data say that nothing lies between sp and the interpreter's frame.
- */
-static bool is_left_trace(const struct dp_cfi_row *row, uintptr_t pc)
-{
-#if defined(__x86_64__)
-    static const uint8_t code[] = {0x48, 0x8b, 0x4d, 0x50,  /* mov 80(%rbp), %rcx: the frame, from the Lua state */
-                                   0x48, 0x83, 0xe1, 0xfc,  /* and $-4, %rcx */
-                                   0x48, 0x89, 0x69, 0x10}; /* mov %rbp, 16(%rcx): the state, into the frame */
-    return row->cfa == DP_CFA_REGISTER && row->reg == DP_REG_SP && row->offset == 80 && row->fp.offset == -16 &&
-           dp_reach_probe(pc) && dp_reach_probe(pc + sizeof code) && !memcmp((const void *)pc, code, sizeof code);
-#else
-    (void)row, (void)pc;
-    return false;
-#endif
-}
-
-/*
- * Whether pc is glibc's __start_context, where the first function of a makecontext stack returns to. It is a return
- * address that no call left behind: the address before it belongs to no function, and no frame lies above.
- */
-static bool is_context_start(uintptr_t pc)
-{
-#if defined(__x86_64__)
-    static const uint8_t plain[] = {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24}; /* mov %rbx, %rsp; mov (%rsp), %rdi */
-    static const uint8_t shadow[] = {0x64, 0xf7, 0x04, 0x25, 72, 0, 0, 0, 2};  /* testl $2, %fs:72: a shadow stack? */
-    static const uint8_t branch[] = {0xf3, 0x0f, 0x1e, 0xfa};                  /* endbr64, if it is there */
-    if (!dp_reach_probe(pc) || !dp_reach_probe(pc + sizeof branch + sizeof shadow))
-        return false;
-    const uint8_t *code = (const uint8_t *)pc;
-    code += memcmp(code, branch, sizeof branch) ? 0 : sizeof branch;
-    return !memcmp(code, plain, sizeof plain) || !memcmp(code, shadow, sizeof shadow);
-#else
-    (void)pc;
-    return false;           /* its unwind data begin before it, and say that it is the outermost frame */
-#endif
-}
-
 static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 {
     struct dp_object unknown = {0}; /* if the table of objects is full */
@@ -131,14 +77,14 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
 #else
     bool may_return = true; /* an emulator puts that code into memory of no file */
 #endif
-    if ((!found || row.signal) && may_return && is_trampoline(lookup_pc + 1))
+    if ((!found || row.signal) && may_return && dp_known_signal_return(lookup_pc + 1))
         return dp_rule_signal();
-    if (!found && id && is_context_start(lookup_pc + 1))
+    if (!found && id && dp_known_context_start(lookup_pc + 1))
         return dp_rule_bare(DP_RULE_END);
     uint32_t rule;
     if (!id && !unknown.end && dp_registered_find(lookup_pc, &rule))
         return rule;
-    if (found && is_left_trace(&row, lookup_pc + 1))
+    if (found && dp_known_left_trace(&row, lookup_pc + 1))
         return dp_rule_hosted();
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
 }

@@ -16,7 +16,7 @@
  *     sp                       (below: what the trace called)
  *
  * When the interpreter leaves a trace, it puts up to 512 bytes of registers below, and its unwind data do not say so
- * (unwind_cache.c). The step is the same.
+ * (known_code.h). The step is the same.
  *
  * So the step searches upwards for a word that is a Lua state which says that this very frame is its current one.
  * Words that calls left behind cannot deceive it, not even whole frames: LuaJIT moves the mark with each frame of its
@@ -109,7 +109,10 @@ static bool is_return(struct dp_stack_cache *cache, uintptr_t pc)
     return true;
 }
 
-/* The frame of the interpreter among those of this walk whose previous frame of the same state is this one; 0: none. */
+/*
+ * If what the trace called has entered the interpreter again for the same state, that frame of the interpreter names
+ * this one as its previous one. Searches it among the frames of this walk. 0: there is none.
+ */
 static uintptr_t next_host(const struct walk *w, const struct dp_stack_cache *cache, uintptr_t frame)
 {
     const struct dp_stack_cache_frame *stage = cache->stage;
