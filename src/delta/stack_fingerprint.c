@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "unwind/stack.h"
@@ -86,7 +87,6 @@ static struct dp_stack_fingerprint by_integers(const uintptr_t *stack, size_t de
 }
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 
 #define POLYNOMIALS __attribute__((target("pclmul,sse2")))
@@ -154,22 +154,11 @@ WIDE static struct dp_stack_fingerprint by_wide_polynomials(const uintptr_t *sta
     return finish(sum_of_halves(a), sum_of_halves(b), stack, i, depth);
 }
 
-/*
- * Executes CPUID directly: __builtin_cpu_supports brings a constructor of libgcc with a dozen CPUIDs. In a virtual
- * machine each one exits to the hypervisor: 100 us in every process that loads this library.
- */
 static enum way best_way(void)
 {
-    unsigned a, b, c = 0, d, low = 0, high = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_PCLMUL))
+    if (!dp_cpu_has_pclmul())
         return BY_INTEGERS;
-    if (!(c & bit_OSXSAVE) || !(c & bit_AVX))
-        return BY_POLYNOMIALS;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    bool has_registers = (low & 6) == 6; /* the system saves those of AVX */
-    return has_registers && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2 && c & bit_VPCLMULQDQ
-               ? BY_WIDE_POLYNOMIALS
-               : BY_POLYNOMIALS;
+    return dp_cpu_has_vpclmul() ? BY_WIDE_POLYNOMIALS : BY_POLYNOMIALS;
 }
 #else
 #define by_polynomials      by_integers

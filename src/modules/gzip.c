@@ -12,11 +12,11 @@
  * instruction on the lower halves that was not encoded for AVX, as those of this library and of the host.
  */
 #include "base/atomic.h"
+#include "base/cpu.h"
 #include "pprof/gzip.h"
 
 #include <errno.h>
 #include <isa-l/igzip_lib.h>
-#include <stdbool.h>
 
 #define LEVEL       2
 #define SMALL_LEVEL 1
@@ -28,7 +28,6 @@ struct deflate_state {
 };
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 
 __attribute__((target("avx"))) static void clear_uppers(void)
@@ -36,22 +35,12 @@ __attribute__((target("avx"))) static void clear_uppers(void)
     _mm256_zeroupper();
 }
 
-static bool system_has_avx(void)
-{
-    unsigned a, b, c = 0, d, low = 0, high = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
-        return false;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & 6) == 6; /* the system saves these registers */
-}
-
-/* CPUID is slow in a virtual machine, so it is asked once. */
 static void leave(void)
 {
     static _Atomic int has_avx; /* 0: not known; 1: no; 2: yes. Relaxed: each thread finds the same */
     int known = dp_load_relaxed(&has_avx);
     if (!known)
-        dp_store_relaxed(&has_avx, known = system_has_avx() ? 2 : 1);
+        dp_store_relaxed(&has_avx, known = dp_cpu_has_avx() ? 2 : 1);
     if (known == 2)
         clear_uppers();
 }
