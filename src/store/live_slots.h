@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "store/live_blocks.h"
 
 #include <deltaprof/heap.h>
@@ -102,14 +103,14 @@ static inline unsigned n_reached(uint8_t value)
     return value & (FAR | WATCHED) ? n_ways() : value & SPILLED ? 2 : 1;
 }
 
-/* The bucket of this number of a byte, by a hash of its own: multiples of one step come back to the same few buckets,
+/*
+ * The bucket of this number of a byte, by a hash of its own: multiples of one step come back to the same few buckets,
  * if the step and the number of buckets have a factor in common.
  */
 static inline struct dp_live_slot *far_bucket(uint32_t byte, unsigned number)
 {
-    uint64_t x = ((uint64_t)byte << 16 | number) * 0xD6E8FEB86659FD93u;
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-    uint64_t at = dp_live.n_dense + ((x >> 32) * (dp_live.n_buckets - dp_live.n_dense) >> 32);
+    uint64_t hash = dp_hash_mix((uint64_t)byte << 16 | number);
+    uint64_t at = dp_live.n_dense + ((hash >> 32) * (dp_live.n_buckets - dp_live.n_dense) >> 32);
     return dp_live_slot(at * DP_LIVE_SLOTS);
 }
 
@@ -117,9 +118,8 @@ static inline struct dp_live_slot *far_bucket(uint32_t byte, unsigned number)
 static inline unsigned far_number(uintptr_t key, unsigned i)
 {
     _Static_assert((DP_LIVE_FAR & (DP_LIVE_FAR - 1)) == 0, "an odd step comes to all of them");
-    uint64_t x = key * 0xD6E8FEB86659FD93u;
-    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
-    return ((unsigned)(x >> 48) + i * ((unsigned)(x >> 32) | 1)) % DP_LIVE_FAR;
+    uint64_t hash = dp_hash_mix(key);
+    return ((unsigned)(hash >> 48) + i * ((unsigned)(hash >> 32) | 1)) % DP_LIVE_FAR;
 }
 
 /*
