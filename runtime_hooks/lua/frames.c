@@ -316,7 +316,8 @@ static void set_trace(const struct running *all, size_t n)
     deltaprof_trace_set(trace, trace ? trace + 16 : NULL);
 }
 
-/* A state whose frames this thread may read; NULL: none. */
+/* The state in place i of those that this thread used last. NULL: there is none, or this thread may not read its
+ * frames. */
 static struct dp_lua_state *recent(int i)
 {
     struct dp_lua_state *state = dp_lua_thread.recent[i];

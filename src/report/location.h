@@ -54,7 +54,10 @@ int dp_locations_begin(struct dp_locations *, struct dp_encode *encode, const st
  * which end returns, some are 0.
  */
 void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t n, uint32_t *refs);
-/* What a caller may keep of frames whose locations it has, to make these in later profiles with the next function. */
+/*
+ * The line of each frame, after dp_locations_stack has made its location. A caller may keep lines: dp_locations_line
+ * makes the same location from them in a later profile. Frames without a name, or with several lines, have no line.
+ */
 void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n, struct dp_value_line *lines);
 /* Makes a new location in each call. 0 after an error. */
 uint32_t dp_locations_line(struct dp_locations *, const struct dp_value_line *line, uint64_t pc);

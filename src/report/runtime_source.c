@@ -71,8 +71,9 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
 #define MET_MAX 64
 
 /*
- * Makes the locations of the frames of a stack that have no line yet, together, so that the symbols lock is locked only
- * once. Keeps the frames whose objects are known, and their lines. ref_of handles the rest.
+ * Makes the locations of all frames of a stack that have no line yet. Together, because the symbols lock is then locked
+ * only once. Frames whose object is known are kept for later profiles, and so are their lines. ref_of makes the other
+ * locations.
  */
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {

@@ -74,7 +74,7 @@ const char *dp_names_keep(struct dp_names *set, const char *text, size_t n_bytes
     struct dp_name *name = n_bytes < UINT32_MAX ? carve(set, sizeof *name + n_bytes + 1) : NULL;
     if (!name)
         return NULL;
-    name->number = (uint32_t)set->n++;
+    set->n++;
     name->n_bytes = (uint32_t)n_bytes;
     name->hash = hash;
     name->is_utf8 = dp_encode_utf8_prefix(text, n_bytes) == n_bytes;

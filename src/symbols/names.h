@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * symbols/names.h - keeps each string once, for ever, at an address that does not change. So that a profile need not
- * read a string to know it, its number, length and hash are kept before it.
+ * read a string to know it, its length and hash are kept before it.
  */
 #pragma once
 
 #include "base/mem.h"
 
 struct dp_name {
-    uint32_t number; /* in its set, from 0 */
     uint32_t n_bytes;
     uint32_t hash; /* for dp_strings_add_hashed */
     bool is_utf8;
