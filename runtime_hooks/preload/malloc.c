@@ -158,11 +158,14 @@ DP_HOOK void *realloc(void *old, size_t n)
 
 /* ---- functions that free ---- */
 
-/* Prefetches the words before the block: the real free reads them after the search in the set of live blocks. */
+/*
+ * Prefetches the words before the block: the real free reads them after the search in the set of live blocks. Programs
+ * often free NULL, which is at a page boundary, and is never a sample.
+ */
 DP_DUE void free_asked(void *ptr)
 {
     __builtin_prefetch((const char *)ptr - 16, 1);
-    if (deltaprof_gate_may_be_live(&DP_GATE, ptr)) {
+    if (ptr && deltaprof_gate_may_be_live(&DP_GATE, ptr)) {
         if (dp_arena_owns(ptr))
             return;
         deltaprof_free_sampled(0, ptr);

@@ -34,7 +34,7 @@ DP_SYMBOLS_NEW_ALIGNED(ALIGNED_ROW)
     DP_HOOK void name parameters;                                \
     DP_DUE void name##_asked parameters                          \
     {                                                            \
-        if (deltaprof_gate_may_be_live(&DP_GATE, ptr))           \
+        if (ptr && deltaprof_gate_may_be_live(&DP_GATE, ptr))    \
             deltaprof_free_sampled(0, ptr);                      \
         DP_REAL(name) arguments;                                 \
     }                                                            \
