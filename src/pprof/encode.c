@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pprof/encode.c - writes the messages of a profile. A short message, whose length takes one byte, is built in the
- * output buffer, behind a place for that byte. A longer one is built in `body` and copied behind its tag and length.
+ * pprof/encode.c - writes the messages of a profile. A short message, whose length takes one byte, is built in its part
+ * of the output buffer, behind a place for that byte. A longer one is built in `body` and copied behind its tag and
+ * length. When a message does not fit in its part, all parts are output, one behind the other.
  * Only the two sets (strings, functions) and the buffer for the longest message grow.
  *
  * Field numbers are profile.proto's, in the order of its messages.
@@ -13,6 +14,12 @@
 
 #define SHORT     127                      /* bytes of the longest message whose length takes one byte */
 #define FIELD_MAX (1 + DP_WIRE_VARINT_MAX) /* with a tag of one byte */
+
+static void empty(struct dp_encode *e)
+{
+    for (enum dp_encode_part part = 0; part < DP_ENCODE_PARTS; part++)
+        e->ends[part] = e->out + dp_encode_limit(part);
+}
 
 struct dp_encode *dp_encode_new(dp_pprof_write_fn fn, void *ctx)
 {
@@ -32,7 +39,8 @@ void dp_encode_reset(struct dp_encode *e, dp_pprof_write_fn fn, void *ctx)
     dp_strings_clear(&e->strings);
     dp_vec_clear(&e->functions);
     dp_index_clear(&e->function_index);
-    e->n_locations = e->n_mappings = e->n_out = 0;
+    e->n_locations = e->n_mappings = 0;
+    empty(e);
 }
 
 size_t dp_encode_bytes(const struct dp_encode *e)
@@ -53,41 +61,51 @@ void dp_encode_free(struct dp_encode *e)
     dp_mem_unmap(e, sizeof *e);
 }
 
+static void output(struct dp_encode *e, const void *bytes, size_t n_bytes)
+{
+    if (!e->err && n_bytes)
+        e->err = e->fn(e->ctx, bytes, n_bytes);
+}
+
 void dp_encode_flush(struct dp_encode *e)
 {
-    if (!e->err && e->n_out)
-        e->err = e->fn(e->ctx, e->out, e->n_out);
-    e->n_out = 0;
+    uint8_t *end = e->ends[0];
+    for (enum dp_encode_part part = 1; part < DP_ENCODE_PARTS; part++) { /* one large piece is better for gzip */
+        const uint8_t *start = e->out + dp_encode_limit(part);
+        size_t n_bytes = (size_t)(e->ends[part] - start);
+        memmove(end, start, n_bytes);
+        end += n_bytes;
+    }
+    output(e, e->out, (size_t)(end - e->out));
+    empty(e);
 }
 
 void dp_encode_raw(struct dp_encode *e, const void *bytes, size_t n_bytes)
 {
-    if (n_bytes > DP_ENCODE_OUT_BYTES - e->n_out)
+    if (n_bytes > dp_encode_left(e, DP_ENCODE_REST))
         dp_encode_flush(e);
-    if (n_bytes > DP_ENCODE_OUT_BYTES) {
-        if (!e->err)
-            e->err = e->fn(e->ctx, bytes, n_bytes);
+    if (n_bytes > DP_ENCODE_REST_BYTES) {
+        output(e, bytes, n_bytes);
         return;
     }
     if (n_bytes) /* memcpy must not get NULL, not even with 0 bytes */
-        memcpy(e->out + e->n_out, bytes, n_bytes);
-    e->n_out += n_bytes;
+        memcpy(e->ends[DP_ENCODE_REST], bytes, n_bytes);
+    e->ends[DP_ENCODE_REST] += n_bytes;
 }
 
-void dp_encode_message(struct dp_encode *e, unsigned field, const void *bytes, size_t n_bytes)
+void dp_encode_message(struct dp_encode *e, enum dp_encode_part part, unsigned field, const void *bytes, size_t n_bytes)
 {
-    if (n_bytes <= SHORT && n_bytes + 2 <= DP_ENCODE_OUT_BYTES - e->n_out) {
-        uint8_t *at = e->out + e->n_out;
-        at[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
-        at[1] = (uint8_t)n_bytes;
-        memcpy(at + 2, bytes, n_bytes);
-        e->n_out += n_bytes + 2;
+    size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX;
+    if (n_most > dp_encode_left(e, part))
+        dp_encode_flush(e);
+    uint8_t *head = e->ends[part], *at = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+    if (n_most > dp_encode_left(e, part)) {
+        output(e, head, (size_t)(at - head));
+        output(e, bytes, n_bytes);
         return;
     }
-    uint8_t head[2 * DP_WIRE_VARINT_MAX];
-    uint8_t *end = dp_wire_put(dp_wire_put(head, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
-    dp_encode_raw(e, head, (size_t)(end - head));
-    dp_encode_raw(e, bytes, n_bytes);
+    memcpy(at, bytes, n_bytes);
+    e->ends[part] = at + n_bytes;
 }
 
 static void put_number(struct dp_encode *e, unsigned field, uint64_t value)
@@ -108,28 +126,28 @@ uint8_t *dp_encode_begin(struct dp_encode *e, size_t n_bytes)
 }
 
 /* Begins a message of at most n_bytes and its extra fields. NULL: out of memory, or an earlier error. */
-static uint8_t *begin(struct dp_encode *e, size_t n_bytes)
+static uint8_t *begin(struct dp_encode *e, enum dp_encode_part part, size_t n_bytes)
 {
     e->in_place = n_bytes + e->extra.n_bytes <= SHORT;
     if (!e->in_place)
         return dp_encode_begin(e, n_bytes);
-    if (2 + SHORT > DP_ENCODE_OUT_BYTES - e->n_out)
+    if (2 + SHORT > dp_encode_left(e, part))
         dp_encode_flush(e);
-    return e->err ? NULL : e->out + e->n_out + 2;
+    return e->err ? NULL : e->ends[part] + 2;
 }
 
-static void end(struct dp_encode *e, unsigned field, uint8_t *at)
+static void end(struct dp_encode *e, enum dp_encode_part part, unsigned field, uint8_t *at)
 {
     at = put_extra(at, &e->extra);
     e->extra = (struct dp_encode_extra){0};
     if (!e->in_place) {
-        dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
+        dp_encode_message(e, part, field, e->body.at, (size_t)(at - e->body.at));
         return;
     }
-    uint8_t *head = e->out + e->n_out;
+    uint8_t *head = e->ends[part];
     head[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
     head[1] = (uint8_t)(at - head - 2);
-    e->n_out = (size_t)(at - e->out);
+    e->ends[part] = at;
 }
 
 void dp_encode_extra(struct dp_encode *e, struct dp_encode_extra extra)
@@ -145,9 +163,9 @@ static int64_t written(struct dp_encode *e, size_t n_before, uint32_t number, co
         return 0;
     }
     if (!n_before)
-        dp_encode_message(e, PROFILE_STRING, "", 0);
+        dp_encode_message(e, DP_ENCODE_REST, PROFILE_STRING, "", 0);
     if (number && number >= n_before)
-        dp_encode_message(e, PROFILE_STRING, text, n_bytes);
+        dp_encode_message(e, DP_ENCODE_REST, PROFILE_STRING, text, n_bytes);
     return number;
 }
 
@@ -183,9 +201,10 @@ static int64_t string(struct dp_encode *e, const char *text)
 static void put_value_type(struct dp_encode *e, unsigned field, const struct dp_encode_value_type *type)
 {
     int64_t name = string(e, type->type), unit = string(e, type->unit);
-    uint8_t *at = begin(e, 2 * FIELD_MAX);
+    uint8_t *at = begin(e, DP_ENCODE_REST, 2 * FIELD_MAX);
     if (at)
-        end(e, field, dp_wire_put_nonzero(dp_wire_put_nonzero(at, 1, (uint64_t)name), 2, (uint64_t)unit));
+        end(e, DP_ENCODE_REST, field,
+            dp_wire_put_nonzero(dp_wire_put_nonzero(at, 1, (uint64_t)name), 2, (uint64_t)unit));
 }
 
 void dp_encode_header(struct dp_encode *e, const struct dp_encode_header *header)
@@ -224,7 +243,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
         e->extra = (struct dp_encode_extra){0};
         return number + 1;
     }
-    uint8_t *at = begin(e, 5 * FIELD_MAX);
+    uint8_t *at = begin(e, DP_ENCODE_FUNCTIONS, 5 * FIELD_MAX);
     if (!at)
         return 0;
     if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
@@ -240,7 +259,7 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     at = dp_wire_put_nonzero(at, 2, (uint64_t)name);
     at = dp_wire_put_nonzero(at, 3, (uint64_t)system_name);
     at = dp_wire_put_nonzero(at, 4, (uint64_t)file);
-    end(e, PROFILE_FUNCTION, dp_wire_put_nonzero(at, 5, (uint64_t)start_line));
+    end(e, DP_ENCODE_FUNCTIONS, PROFILE_FUNCTION, dp_wire_put_nonzero(at, 5, (uint64_t)start_line));
     return number + 1;
 }
 
@@ -251,7 +270,7 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
     for (size_t i = 0; i < n_lines; i++)
         n_bytes += 4 * FIELD_MAX + lines[i].extra.n_bytes;
     uint64_t id = e->n_locations + 1;
-    uint8_t *at = begin(e, n_bytes);
+    uint8_t *at = begin(e, DP_ENCODE_LOCATIONS, n_bytes);
     if (!at)
         return id;
     e->n_locations = id;
@@ -268,7 +287,7 @@ uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t addr
         memcpy(at, head, n_head);
         at = put_extra(at + n_head, &lines[i].extra);
     }
-    end(e, PROFILE_LOCATION, at);
+    end(e, DP_ENCODE_LOCATIONS, PROFILE_LOCATION, at);
     return id;
 }
 
@@ -280,7 +299,7 @@ uint64_t dp_encode_locations(const struct dp_encode *e)
 uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *mapping)
 {
     uint64_t id = ++e->n_mappings;
-    uint8_t *at = begin(e, 10 * FIELD_MAX);
+    uint8_t *at = begin(e, DP_ENCODE_REST, 10 * FIELD_MAX);
     if (!at)
         return id;
     at = dp_wire_put_field(at, 1, id);
@@ -292,7 +311,7 @@ uint64_t dp_encode_mapping(struct dp_encode *e, const struct dp_encode_mapping *
     at = dp_wire_put_nonzero(at, 7, mapping->has_functions != 0);
     at = dp_wire_put_nonzero(at, 8, mapping->has_filenames != 0);
     at = dp_wire_put_nonzero(at, 9, mapping->has_line_numbers != 0);
-    end(e, PROFILE_MAPPING, dp_wire_put_nonzero(at, 10, mapping->has_inline_frames != 0));
+    end(e, DP_ENCODE_REST, PROFILE_MAPPING, dp_wire_put_nonzero(at, 10, mapping->has_inline_frames != 0));
     return id;
 }
 

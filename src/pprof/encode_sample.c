@@ -30,25 +30,27 @@ static uint8_t *put_label(uint8_t *at, const struct dp_encode_label *label)
 }
 
 /*
- * Begins a message of exactly n_bytes, behind its tag: directly in the output buffer if it fits there. NULL: an error.
+ * Begins a sample of exactly n_bytes, behind its tag: directly in the output buffer if it fits there. NULL: an error.
  */
-static uint8_t *begin_exactly(struct dp_encode *e, unsigned field, size_t n_bytes)
+static uint8_t *begin_exactly(struct dp_encode *e, size_t n_bytes)
 {
     size_t n_most = n_bytes + 2 * DP_WIRE_VARINT_MAX + DP_WIRE_SLACK;
-    if (n_most > DP_ENCODE_OUT_BYTES - e->n_out)
+    if (n_most > dp_encode_left(e, DP_ENCODE_SAMPLES))
         dp_encode_flush(e);
-    e->in_place = n_most <= DP_ENCODE_OUT_BYTES;
+    e->in_place = n_most <= DP_ENCODE_SAMPLES_BYTES;
     if (!e->in_place)
         return dp_encode_begin(e, n_bytes + DP_WIRE_SLACK);
-    return e->err ? NULL : dp_wire_put(dp_wire_put(e->out + e->n_out, dp_wire_tag(field, DP_WIRE_BYTES)), n_bytes);
+    if (e->err)
+        return NULL;
+    return dp_wire_put(dp_wire_put(e->ends[DP_ENCODE_SAMPLES], dp_wire_tag(PROFILE_SAMPLE, DP_WIRE_BYTES)), n_bytes);
 }
 
-static void end_exactly(struct dp_encode *e, unsigned field, uint8_t *at)
+static void end_exactly(struct dp_encode *e, uint8_t *at)
 {
     if (e->in_place)
-        e->n_out = (size_t)(at - e->out);
+        e->ends[DP_ENCODE_SAMPLES] = at;
     else
-        dp_encode_message(e, field, e->body.at, (size_t)(at - e->body.at));
+        dp_encode_message(e, DP_ENCODE_SAMPLES, PROFILE_SAMPLE, e->body.at, (size_t)(at - e->body.at));
     e->extra = (struct dp_encode_extra){0};
 }
 
@@ -72,7 +74,7 @@ static uint8_t *begin_sample(struct dp_encode *e, size_t n_ids, struct sample_re
     }
     n_bytes += n_ids ? 1 + dp_wire_size(n_ids) + n_ids : 0;
     n_bytes += 1 + dp_wire_size(rest->n_value_bytes) + rest->n_value_bytes;
-    uint8_t *at = begin_exactly(e, PROFILE_SAMPLE, n_bytes);
+    uint8_t *at = begin_exactly(e, n_bytes);
     return at && n_ids ? dp_wire_put(dp_wire_put(at, dp_wire_tag(1, DP_WIRE_BYTES)), n_ids) : at;
 }
 
@@ -83,7 +85,7 @@ static void end_sample(struct dp_encode *e, uint8_t *at, const struct sample_res
         at = dp_wire_put_id(at, (uint64_t)rest->values[i]);
     for (size_t i = 0; i < rest->n_labels; i++)
         at = put_label(at, &rest->labels[i]);
-    end_exactly(e, PROFILE_SAMPLE, put_extra(at, &e->extra));
+    end_exactly(e, put_extra(at, &e->extra));
 }
 
 void dp_encode_sample(struct dp_encode *e, const uint64_t *locations, size_t n_locations, const int64_t *values,

@@ -38,6 +38,8 @@ static inline int take(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
+enum { SAID_ROWS_MAX = 4096 };
+
 /* The content of a profile: sums of its columns, and the values of rows by the address of their leaf. */
 struct said {
     int64_t sums[4], time_ns, duration_ns;
@@ -46,7 +48,7 @@ struct said {
         uint64_t leaf;
         int64_t values[4];
         char label[32], leaf_name[32];
-    } rows[2048];
+    } rows[SAID_ROWS_MAX];
 };
 
 /* Empties t first. Ends the test if the bytes are no profile. */
@@ -71,7 +73,7 @@ static inline void read_taken(struct taken *t, struct said *said)
     for (size_t i = 0; i < d.samples.n; i++) {
         if (dp_decode_sample(&d, i, &s, &error))
             abort();
-        struct said_row spare, *row = i < 2048 ? &said->rows[i] : &spare;
+        struct said_row spare, *row = i < SAID_ROWS_MAX ? &said->rows[i] : &spare;
         const struct dp_decode_location *leaf = &d.locations.at[s.locations.at[0]];
         size_t n;
         row->leaf = leaf->address;
@@ -97,7 +99,7 @@ static inline void read_taken(struct taken *t, struct said *said)
 
 static inline const struct said_row *row_of(const struct said *said, uint64_t leaf)
 {
-    for (size_t i = 0; i < said->n_rows && i < 2048; i++)
+    for (size_t i = 0; i < said->n_rows && i < SAID_ROWS_MAX; i++)
         if (said->rows[i].leaf == leaf)
             return &said->rows[i];
     return NULL;

@@ -170,6 +170,64 @@ static void the_first_error_is_kept(void **state)
     dp_encode_free(e);
 }
 
+/* The number of top-level fields of each number, and how often a field of another number follows. */
+static size_t count_fields(size_t counts[16])
+{
+    const uint8_t *at = sink.bytes, *end = sink.bytes + sink.n;
+    uint64_t tag = 0, value = 0, last = 0;
+    size_t n_changes = 0;
+    memset(counts, 0, 16 * sizeof *counts);
+    for (; at < end; last = tag) {
+        at = dp_wire_get(at, end, &tag);
+        assert_non_null(at);
+        assert_in_range(tag >> 3, 1, 15);
+        at = dp_wire_get(at, end, &value);
+        assert_non_null(at);
+        if ((tag & 7) == DP_WIRE_BYTES)
+            at += value;
+        counts[tag >> 3]++;
+        n_changes += tag != last;
+    }
+    assert_ptr_equal(at, end);
+    return n_changes;
+}
+
+static void messages_of_one_kind_lie_together_and_are_whole(void **state)
+{
+    enum { N = 4000, LONG_BYTES = 40000, LONG_STACK = 40000 };
+    static uint64_t ids[LONG_STACK];
+    static char text[LONG_BYTES];
+    size_t counts[16];
+    struct dp_encode *e = start();
+    for (unsigned i = 0; i < LONG_STACK; i++)
+        ids[i] = i + 1;
+    for (unsigned i = 0; i < N; i++) {
+        size_t n = i % 1000 ? 8 : LONG_BYTES, depth = i % 1001 ? 3 : LONG_STACK;
+        memset(text, 'a' + i % 26, n);
+        for (unsigned k = 0; k < 4; k++)
+            text[k] = (char)('a' + (i >> 4 * k & 15));
+        int64_t name = dp_encode_string(e, text, n), values[] = {1, i};
+        struct dp_encode_line line = {.function = dp_encode_function(e, name, name, 0, 0)};
+        dp_encode_location(e, 1, 0x400000 + i, &line, 1);
+        dp_encode_sample(e, ids, depth, values, NULL, 0);
+    }
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_in_range(count_fields(counts), 5, N / 20);
+    assert_int_equal(counts[2], N);
+    assert_int_equal(counts[4], N);
+    assert_int_equal(counts[5], N);
+    assert_int_equal(counts[6], N + 5);
+    for (unsigned i = 0; i < N; i++) {
+        uint64_t id = 0;
+        size_t n = 0;
+        const uint8_t *location = find(4, i, &n);
+        assert_non_null(location);
+        assert_non_null(dp_wire_get(location + 1, location + n, &id));
+        assert_int_equal(id, i + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +237,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(extra_fields_go_with_the_next_message_only),
         cmocka_unit_test(the_first_error_is_kept),
+        cmocka_unit_test(messages_of_one_kind_lie_together_and_are_whole),
     };
     return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static int write_with(struct dp_consumer *c, size_t n_bytes)
 
 static const struct said_row *overflow(void)
 {
-    for (size_t i = 0; i < said.n_rows && i < 2048; i++)
+    for (size_t i = 0; i < said.n_rows && i < SAID_ROWS_MAX; i++)
         if (!strcmp(said.rows[i].leaf_name, "[overflow]"))
             return &said.rows[i];
     return NULL;
