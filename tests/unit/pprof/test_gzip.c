@@ -117,6 +117,30 @@ static void only_a_tiny_stream_has_fixed_codes(void **state)
     dp_gzip_free(gz);
 }
 
+static void small_streams_have_the_codes_of_an_earlier_one(void **state)
+{
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    uint8_t codes[40];
+    fill_text();
+    size_of(gz, 8000, 8000);
+    for (unsigned i = 1; i < 300; i++) {
+        size_t n = 8000 + i % 7 * 1000;
+        memset(text + i % 3000, (int)i, i % 100);
+        struct dp_gzip *without = dp_gzip_new(take, &sink);
+        size_t n_least = size_of(without, n, n);
+        dp_gzip_free(without);
+        assert_in_range(size_of(gz, n, n), 0, n_least + n_least / 20);
+        if (i > 1 && i < 50)
+            assert_memory_equal(codes, sink.bytes + 10, sizeof codes);
+        memcpy(codes, sink.bytes + 10, sizeof codes);
+    }
+    for (size_t i = 0; i < sizeof text; i++) /* the codes are of a text without most of these bytes */
+        text[i] = (uint8_t)(i * i >> 7);
+    for (size_t n = 8000; n < 100000; n += 6000)
+        size_of(gz, n, n);
+    dp_gzip_free(gz);
+}
+
 static void an_error_of_the_sink_sticks_until_reset(void **state)
 {
     struct dp_gzip *gz = dp_gzip_new(take, &sink);
@@ -180,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_in_comes_back),
         cmocka_unit_test(only_a_tiny_stream_has_fixed_codes),
+        cmocka_unit_test(small_streams_have_the_codes_of_an_earlier_one),
         cmocka_unit_test(an_error_of_the_sink_sticks_until_reset),
         cmocka_unit_test(upper_halves_of_registers_are_not_left_in_use),
     };
