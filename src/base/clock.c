@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { AHEAD_NS = 20000000 };
+enum { AHEAD_NS = 20000000, TOGETHER_NS = 20000, MOMENT_TRIES = 20 };
 
 struct dp_clocks dp_clocks = {CLOCK_MONOTONIC, CLOCK_REALTIME, 0};
 
@@ -40,6 +40,19 @@ DP_IN_CHILD int64_t dp_clock_read(clockid_t id)
     struct timespec t = {0};
     dp_load_relaxed (&read_clock)(id, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void dp_clock_moment(int64_t *mono_ns, int64_t *wall_ns)
+{
+    int64_t least_ns = INT64_MAX;
+    for (int i = 0; i < MOMENT_TRIES && least_ns > TOGETHER_NS; i++) {
+        int64_t before_ns = dp_clock_ns(), now_wall_ns = dp_clock_wall_ns(), between_ns = dp_clock_ns() - before_ns;
+        if (between_ns < least_ns) {
+            least_ns = between_ns;
+            *mono_ns = before_ns + between_ns / 2;
+            *wall_ns = now_wall_ns;
+        }
+    }
 }
 
 void dp_clock_avoid_counter(void)

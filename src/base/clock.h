@@ -46,3 +46,9 @@ static inline int64_t dp_clock_wall_coarse_ns(void)
 {
     return dp_clock_read(CLOCK_REALTIME_COARSE);
 }
+
+/*
+ * The present moment on CLOCK_MONOTONIC and CLOCK_REALTIME. A thread that was stopped between the two reads them again,
+ * so that a time of one clock can be told on the other one.
+ */
+void dp_clock_moment(int64_t *mono_ns, int64_t *wall_ns);

@@ -171,7 +171,8 @@ static int profile(struct pass *p, unsigned kinds)
 int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_pprof_write_fn fn, void *ctx)
 {
     bool waits = !(flags & DP_WRITE_NO_WAIT);
-    struct pass p = {.now_ns = dp_clock_ns(), .wall_ns = dp_clock_wall_ns()};
+    struct pass p = {0};
+    dp_clock_moment(&p.now_ns, &p.wall_ns);
     dp_events_range(&p.first, &p.end);
     unsigned kinds = survey(&p);
     if (!kinds)

@@ -245,7 +245,7 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     dp_kind_describe(c->kind, c->types, &e.kind);
     if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
         return -ENOMEM;
-    c->to = (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
+    c->to = dp_report_now();
     dp_objects_recheck();
     dp_loader_sync();
     int err = dp_consumer_get_buffers(c);

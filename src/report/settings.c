@@ -28,7 +28,9 @@ static struct dp_window_edge origin;
 
 struct dp_window_edge dp_report_now(void)
 {
-    return (struct dp_window_edge){dp_clock_wall_ns(), dp_clock_ns()};
+    struct dp_window_edge now;
+    dp_clock_moment(&now.mono_ns, &now.wall_ns);
+    return now;
 }
 
 struct dp_window_edge dp_report_origin(void)

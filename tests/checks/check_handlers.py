@@ -78,7 +78,7 @@ POINTERS = {
     r'dp_stack_cache_verify|stack_cache\.c:\w+': [],  # one of two functions that stand beside it
     r'dp_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
-    r'dp_clock_read|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
+    r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'dp_onstack_call': [],  # the callers take the address
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
