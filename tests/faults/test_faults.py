@@ -76,7 +76,7 @@ def run(plan='', preload=True, keep=0):
     book = os.path.join(directory, 'book')
     with open(book, 'wb') as f:
         f.truncate(HEAD + N_PLACES * PLACE.size)
-    env = environment('heap_rate=1,mutex_rate=1,block_rate=1ns,interval=200ms,signal=USR2,exit_timeout=5s,'
+    env = environment(f'heap_rate=1,mutex_rate=1,block_rate=1ns,interval=200ms,signal=USR2,exit_timeout={5 if plan else 60}s,'
                       f'keep={keep},listen=unix:{directory}/socket', out=directory + '/out', preload=preload, behind=[INJECT] if preload else [],
                       extra={'INJECT_FILE': book, 'INJECT': plan})
     with tempfile.TemporaryFile() as stdout:

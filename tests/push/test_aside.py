@@ -53,13 +53,17 @@ class Aside(Pushing):
             f.writelines(lines)
 
     def push_until(self, url, words):
-        """Pushes for a short time, again and again, until the status has those words."""
+        """Pushes for a short time, again and again, until the status has those words. Returns what the last push said."""
+        said = ''
+
         def done():
-            self.push(url, '--wait', '1s', status=None)
+            nonlocal said
+            said = self.push(url, '--wait', '2s', status=None)
             if words in self.status():
                 return True
             self.age(3600)
         self.wait_until(done)
+        return said
 
     def test_the_next_pusher_knows_what_is_set_aside_and_why(self):
         for seq in range(1, 4):
@@ -68,7 +72,7 @@ class Aside(Pushing):
         bodies = []
         with Receiver() as receiver:
             receiver.fails = lambda body: bodies.append(body) or body == poison
-            said = self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            said = self.push_until(receiver.url('pprof'), ' 2 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting, 1 of them set aside')
             self.assertIn('1 waiting, some of them set aside', said)
             line, named = self.status().splitlines()
             self.assertEqual(line, self.dir + ' to http://127.0.0.1:%d/v1/pprof: 2 files accepted, 0 perhaps delivered, 0 refused, '
@@ -93,10 +97,11 @@ class Aside(Pushing):
         poison = self.read(os.path.join(self.dir, 'server.7.0001.heap.pb.gz'))
         with Receiver() as receiver:
             receiver.fails = lambda body: True
-            self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            self.push_until(receiver.url('pprof'), '  server.7.0001.heap.pb.gz: set aside at ')
             receiver.fails = lambda body: body == poison
             self.age(86000)
-            self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            said = self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            self.assertIn('1 files accepted', said)
             self.assertIn('1 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting, 1 of them set aside', self.status())
             self.age(500)
             said = self.push(receiver.url('pprof'), status=1)
@@ -111,7 +116,7 @@ class Aside(Pushing):
         with Receiver() as receiver:
             receiver.fails = lambda body: True
             for _ in range(2):
-                self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+                self.push_until(receiver.url('pprof'), ' 1 waiting, 1 of them set aside')
                 self.age(90000)
             self.assertIn('0 refused, 0 deleted before they were sent, 1 waiting, 1 of them set aside', self.status())
             receiver.fails = None

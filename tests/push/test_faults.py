@@ -19,7 +19,7 @@ import unittest
 from pushing import DELTAPROF, NAMES, Pushing
 from receiver import Receiver, sums
 
-QUICK = ('--timeout', '2s', '--wait', '100s')  # a busy machine answers within it
+QUICK = ('--timeout', '6s', '--wait', '100s')  # a busy machine answers within it
 
 
 class Faults(Pushing):
@@ -92,7 +92,7 @@ class Faults(Pushing):
             poison_bytes = f.read()
         with Receiver() as receiver:
             receiver.fails = lambda body: poison_bytes in body
-            said = self.push(receiver.url('pprof'), '--wait', '4s', status=1)
+            said = self.push(receiver.url('pprof'), '--wait', '10s', status=1)
             self.assertEqual(len(re.findall('server.7.0001.heap.pb.gz: set aside', said)), 1, said)
             self.assertIn('5 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting', said)
             receiver.fails = None
@@ -108,7 +108,7 @@ class Faults(Pushing):
             good = f.read()
         with Receiver() as receiver:
             receiver.fails = lambda body: good not in body
-            done = subprocess.run([DELTAPROF, 'push', failing, self.dir, '--to', receiver.url('pprof'), '--once', '--wait', '2s'], text=True, capture_output=True,
+            done = subprocess.run([DELTAPROF, 'push', failing, self.dir, '--to', receiver.url('pprof'), '--once', '--wait', '10s'], text=True, capture_output=True,
                                   env=self.environment())
             self.assertIn('1 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 4 waiting', done.stderr)
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,20 @@ static inline void pass_us(long us)
         ;
 }
 
+/* Whether a thread of this process sleeps; 0 is none. */
+static inline bool sleeps(int tid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    int fd = tid ? open(path, O_RDONLY) : -1;
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    const char *state = strrchr(text, ')');
+    if (fd >= 0)
+        close(fd);
+    return state && strncmp(state, ") S", 3) == 0;
+}
+
 /* For waiting until a thread sleeps in a lock: the thread stores its id here before it locks. */
 static _Atomic int taker;
 static inline void says_it_takes(void)
@@ -48,16 +63,8 @@ static inline void says_it_takes(void)
 }
 static inline void until_it_sleeps(void)
 {
-    char path[64], text[256];
-    for (const char *state = NULL; !state || strncmp(state, ") S", 3) != 0; sched_yield()) {
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", taker);
-        int fd = taker ? open(path, O_RDONLY) : -1;
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        text[n > 0 ? n : 0] = '\0';
-        state = strrchr(text, ')');
-        if (fd >= 0)
-            close(fd);
-    }
+    while (!sleeps(taker))
+        sched_yield();
     taker = 0;
 }
 

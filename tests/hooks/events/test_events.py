@@ -43,7 +43,7 @@ def compare(loaded, book):
         times = [labels['end_timestamp_ns'] for _, labels in blocks]
         assert times == sorted(times) and begin <= times[0] and times[-1] <= end, (begin, times[0], times[-1], end)
         waits = [(s, labels) for s, labels in mine if labels.get('lock') == 'mutex' and s.values['contentions']]
-        assert len(waits) <= 1 and all(0 < s.values['delay'] <= wait_ns for s, _ in waits), (waits, wait_ns)
+        assert len(waits) == 1 and all(5e6 <= s.values['delay'] <= wait_ns for s, _ in waits), (waits, wait_ns)
         for s, labels in waits:
             assert begin <= labels['end_timestamp_ns'] - s.values['delay'] and labels['end_timestamp_ns'] <= end
     mutex = [(s, labels) for s, labels in loaded if labels.get('lock') == 'mutex']

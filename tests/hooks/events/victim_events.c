@@ -5,14 +5,9 @@
  * With `fork` a child does the same after its parent did, and prints its pid; with `many` there are 20,000 blocks a
  * thread.
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
+#include "../../support/locks.h"
+
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { THREADS = 4 };
 
@@ -21,6 +16,7 @@ static int n_objects = 200;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
 static char lines[THREADS][128];
+static _Atomic int tids[THREADS];
 
 static long long now(clockid_t clock)
 {
@@ -42,6 +38,7 @@ static void *work(void *arg)
     for (int k = 0; k < n_objects; k++)
         free(make_block(n));
     pthread_barrier_wait(&barrier);
+    tids[i] = (int)syscall(SYS_gettid);
     long long begin = now(CLOCK_MONOTONIC);
     pthread_mutex_lock(&mutex);
     long long wait = now(CLOCK_MONOTONIC) - begin;
@@ -58,9 +55,14 @@ static void round_of_threads(void)
     pthread_barrier_init(&barrier, NULL, THREADS + 1);
     pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < THREADS; i++)
+        tids[i] = 0;
+    for (size_t i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, work, (void *)i);
     pthread_barrier_wait(&barrier);
-    usleep(50000); /* enough for the threads to reach the mutex; a late thread waits less */
+    for (size_t i = 0; i < THREADS; i++)
+        while (!sleeps(tids[i]))
+            usleep(100);
+    usleep(5000);
     pthread_mutex_unlock(&mutex);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);

@@ -42,9 +42,9 @@ def that_behind_a_narrow_filter_the_profiler_makes_no_call():
         assert last(says_why('narrow', 'seccomp', conf=conf + ',block_rate=1ns'), 'sandbox') == (1, 1)
         p = subprocess.Popen([victim('sandbox'), 'narrow', 'wait'], env=environment(conf + ',log=none', new_directory()),
                              stdout=subprocess.PIPE)
-        assert p.stdout.readline() == b'ready\n', p.wait(timeout=10)
+        assert p.stdout.readline() == b'ready\n', p.wait(timeout=60)
         p.send_signal(signal.SIGTERM)
-        assert p.wait(timeout=10) == -signal.SIGTERM
+        assert p.wait(timeout=60) == -signal.SIGTERM
 
 
 def that_a_process_without_a_clock_goes_on():

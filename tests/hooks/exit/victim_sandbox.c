@@ -208,7 +208,7 @@ int main(int argc, char **argv)
         make_deep(200);
         if (strcmp(arg, "wait") == 0) {
             say("ready\n");
-            pause_ms(20000);
+            pause_ms(60000);
         }
         _exit(5);
     }

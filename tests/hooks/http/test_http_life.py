@@ -23,10 +23,22 @@ def that_a_wrapper_leaves_the_port_to_its_program():
             assert s.get('/debug/pprof/cmdline').split(b'\0')[0] == program.encode(), wrapper
 
 
+STARTER = '''
+import socket, subprocess, sys, time
+while True:
+    with socket.socket() as s:
+        if s.connect_ex(("127.0.0.1", int(sys.argv[1]))) == 0:
+            break
+    time.sleep(0.01)
+p = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE)
+sys.stdin.read()
+p.communicate()
+'''
+
+
 def that_the_log_says_what_to_set_if_the_parent_has_the_port():
-    """The parent waits for input too, so it is no wrapper."""
-    starter = 'import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE); sys.stdin.read(); p.communicate()'
-    with Server([sys.executable, '-c', starter, victim('serve'), 'idle']) as s:
+    """The parent starts the child when it has the port itself. It waits for input too, so it is no wrapper."""
+    with Server([sys.executable, '-c', STARTER, 'PORT', victim('serve'), 'idle']) as s:
         assert s.get('/debug/pprof/cmdline').startswith(sys.executable.encode())
         def line():
             s.stderr.seek(0)

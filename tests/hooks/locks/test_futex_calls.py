@@ -10,7 +10,7 @@ import re
 import subprocess
 
 import reader
-from harness import HOOKS, Run, environment, main, need, new_directory, profiles, run, victim
+from harness import HOOKS, Run, environment, main, need, new_directory, profiles, run, three_tries, unless_busy, victim
 from test_futexes import ALL, parking_lot_program, rust_program
 
 FUTEX_LOCKS = {'mutex', 'rwlock', 'once', 'cond', 'sem', 'park', 'barrier', 'futex'}
@@ -79,23 +79,13 @@ def clocked(argv):
     return r, n, ns / 1e9
 
 
-class Busy(AssertionError):
-    """A busy machine kept threads from waiting, or stopped one between the two clocks."""
-
-
 def agrees(argv):
-    """Numbers must agree in each run; what a busy machine may cause has three tries."""
-    for compare in agrees_with_clock, agrees_with_strace:
-        for left in 2, 1, 0:
-            try:
-                compare(argv)
-                break
-            except Busy as busy:
-                print('   ', busy)
-                if not left:
-                    raise
+    """Numbers must agree in each run. A busy machine may keep threads from waiting, or stop one between the two clocks."""
+    agrees_with_clock(argv)
+    agrees_with_strace(argv)
 
 
+@three_tries
 def agrees_with_clock(argv):
     """strace slows each call down, so the time is compared in a run of its own, with the library. A slow call that finds
     another value may have been paid for, so there may be more waits than strace saw; the library's run has the exact number."""
@@ -104,10 +94,10 @@ def agrees_with_clock(argv):
     n_counted, in_profile = counted(r)
     print(f'{name}: clock {n} waits, {seconds:.4f} s; profile {n_counted}, {in_profile:.4f} s ({100 * in_profile / seconds - 100:+.2f} %)')
     assert 0.99 * n <= n_counted <= 1.01 * n, (n, n_counted)
-    if n <= 30 or abs(in_profile - seconds) >= 0.02 * seconds:
-        raise Busy(n, seconds, in_profile)
+    unless_busy(n > 30 and abs(in_profile - seconds) < 0.02 * seconds, n, seconds, in_profile)
 
 
+@three_tries
 def agrees_with_strace(argv):
     name = os.path.basename(argv[0])
     r, calls = traced(argv)
@@ -116,8 +106,7 @@ def agrees_with_strace(argv):
     print(f'{name}: strace {n} waits, {seconds:.3f} s; profile {n_counted}, {in_profile:.3f} s ({1e6 * (in_profile - seconds) / n:+.0f} us a call)')
     assert 0.99 * n <= n_counted <= 1.01 * n + n_again, (n, n_again, n_counted)
     assert in_profile > 0.99 * seconds, (seconds, in_profile)
-    if n <= 30:
-        raise Busy(n)
+    unless_busy(n > 30, n)
 
 
 def that_every_wait_of_rust_is_counted():

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import reader
-from harness import BUILD, both, main, new_directory, profiles, same, victim
+from harness import BUILD, both, main, new_directory, profiles, same, three_tries, unless_busy, victim
 
 ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
 
@@ -29,10 +29,11 @@ def balance(r, lock='futex', pid='*'):
     return t
 
 
+@three_tries
 def that_a_lock_of_an_unknown_library_has_its_holders():
     t = balance(same([victim('futexes'), 'lock'], ALL))
     blame = reader.by_function(t['mutex'], 'delay', {'holds_long', 'holds_short'})
-    assert blame['holds_long'] > 10 * blame['holds_short'], blame
+    unless_busy(blame['holds_long'] > 10 * blame.get('holds_short', 0), blame)
     waits = reader.by_function(t['block'], 'delay', {'holds_long', 'holds_short'})
     assert waits['holds_short'] > 0, waits
 
@@ -55,14 +56,13 @@ def names_of_locks(text):
 def that_the_users_table_names_a_lock_of_the_program():
     t = balance(same([victim('futexes'), 'lock'], f'{ALL},{names_of_locks(OWN_LOCKS)}'), 'mutex')
     assert delay(t['block'], 'futex') == delay(t['mutex'], 'futex') == 0, t
-    blame = seen(t, 'mutex', 'mutex')
-    assert max(blame, key=blame.get) == 'holds_long', blame  # stacks begin at the function that requested the lock
+    assert most(t, 'mutex') == 'holds_long', t  # stacks begin at the function that requested the lock
     assert seen(t, 'block', 'mutex').keys() <= {'holds_long', 'holds_short'}, t
 
 
 def that_the_users_table_names_parking():
     t = totals(same([victim('futexes'), 'events'], f'{ALL},{names_of_locks(OWN_LOCKS)}'))
-    assert delay(t['block'], 'park') > 100e6 and delay(t['block'], 'futex') == 0 and not t['mutex'], t
+    assert delay(t['block'], 'park') >= 400e6 and delay(t['block'], 'futex') == 0 and not t['mutex'], t
 
 
 def that_bad_lines_of_the_users_table_are_named_at_once():
@@ -81,7 +81,7 @@ def that_timeouts_and_signals_lose_nothing():
 def that_idle_workers_wait_for_no_lock():
     r = same([victim('futexes'), 'events'], ALL)
     t = totals(r)
-    assert delay(t['block'], 'futex') > 100e6 and not t['mutex'], t
+    assert delay(t['block'], 'futex') >= 400e6 and not t['mutex'], t
 
 
 def that_results_are_the_same():
@@ -113,6 +113,12 @@ def seen(t, kind, lock):
     return found
 
 
+def most(t, lock):
+    """The function that made others wait most. How long a free lock stays [hand-over] depends on the scheduler."""
+    blame = {name: ns for name, ns in seen(t, 'mutex', lock).items() if name != '[hand-over]'}
+    return max(blame, key=blame.get)
+
+
 def agree(t, *locks):
     for lock in locks:
         assert delay(t['mutex'], lock) == delay(t['block'], lock) > 0, (lock, t)
@@ -138,10 +144,8 @@ def that_rust_names_its_locks_and_their_holders():
         return
     t = totals(same([program], ALL))
     agree(t, 'mutex', 'rwlock', 'once')
-    blame = seen(t, 'mutex', 'mutex')
-    assert max(blame, key=blame.get) == 'victim::holds_long', blame  # a function that ends with a tail call
-    blame = seen(t, 'mutex', 'rwlock')
-    assert max(blame, key=blame.get) == 'victim::writes', blame
+    assert most(t, 'mutex') == 'victim::holds_long', t  # a function that ends with a tail call
+    assert most(t, 'rwlock') == 'victim::writes', t
     assert 'victim::wants_it_made' in seen(t, 'mutex', 'once'), t
     for lock, function in (('mutex', 'holds_short'), ('rwlock', 'reads'), ('once', 'wants_it_made'), ('cond', 'waits_for'),
                            ('cond', 'gives_up'), ('park', 'is_parked')):
@@ -180,7 +184,7 @@ def that_parking_lot_names_its_locks_and_their_holders():
     gave_up = waits['victim::tries_for_a_while']  # no holder ever wakes this thread again
     assert gave_up > 19e6 and delay(t['mutex'], 'mutex') == delay(t['block'], 'mutex') - gave_up > 0, t
     assert delay(t['mutex'], 'cond') == 0 and blame['victim::holds_long'] > 0, t
-    assert max(seen(t, 'mutex', 'rwlock').items(), key=lambda item: item[1])[0] == 'victim::writes', t
+    assert most(t, 'rwlock') == 'victim::writes', t
     for lock, function in (('mutex', 'holds_short'), ('rwlock', 'reads'), ('once', 'wants_it_made'), ('cond', 'is_idle'), ('cond', 'gives_up')):
         assert seen(t, 'block', lock).get('victim::' + function, 0) > 1e6, (lock, function, t)
     assert not seen(t, 'block', 'futex') and not seen(t, 'block', 'park'), t
@@ -193,9 +197,9 @@ def that_abseil_names_its_locks_and_their_holders():
     r = same([victim('abseil')], ALL)
     t = totals(r)
     agree(t, 'mutex', 'rwlock', 'once')
-    for lock, holder in ('mutex', 'holds_long()'), ('mutex', 'spins_long()'), ('rwlock', 'writes()'), ('once', 'wants_it_made()'):
+    for lock, holder in ('mutex', 'holds_long()'), ('mutex', 'spins_long()'), ('rwlock', 'writes()'), ('once', 'wants_it_made(int)'):
         assert seen(t, 'mutex', lock).get(holder, 0) > 1e6, (lock, holder, t)
-    for lock, function in (('mutex', 'holds_short()'), ('mutex', 'spins_short()'), ('rwlock', 'reads()'), ('once', 'wants_it_made()'),
+    for lock, function in (('mutex', 'holds_short(int)'), ('mutex', 'spins_short(int)'), ('rwlock', 'reads(int)'), ('once', 'wants_it_made(int)'),
                            ('cond', 'is_idle()'), ('cond', 'gives_up()'), ('cond', 'waits_for()'), ('cond', 'waits_for_the_end()')):
         assert seen(t, 'block', lock).get(function, 0) > 1e6, (lock, function, t)
     assert not seen(t, 'block', 'futex') and not seen(t, 'block', 'park'), t
@@ -219,7 +223,7 @@ def that_parking_is_no_lock_in_a_stripped_program():
     if not program:
         return
     t = totals(same([program], ALL))
-    assert delay(t['block'], 'futex') > delay(t['mutex'], 'futex') + 200e6, t  # is_parked, waits_for, is_idle
+    assert delay(t['block'], 'futex') >= delay(t['mutex'], 'futex') + 600e6, t  # is_parked, waits_for, is_idle
 
 
 def that_the_waits_of_cxx20_are_named():
@@ -229,10 +233,10 @@ def that_the_waits_of_cxx20_are_named():
     t = totals(same([victim('cxx20_waits')], ALL))
     agree(t, 'once')
     blame, waits = sum(seen(t, 'mutex', 'futex').values()), seen(t, 'block', 'futex')
-    assert blame == waits.get('holds_long()', 0) + waits['holds_short()'] > 0 and waits['waits_for_event()'] > 1e6, t
-    assert max(seen(t, 'mutex', 'futex').items(), key=lambda item: item[1])[0] == 'holds_long()', t
-    assert 'makes_it_once()' in seen(t, 'mutex', 'once'), t
-    assert seen(t, 'block', 'sem')['waits_for_work()'] > 1e6, t
+    assert blame == waits.get('holds_long(int)', 0) + waits['holds_short(int)'] > 0 and waits['waits_for_event(int)'] > 1e6, t
+    assert most(t, 'futex') == 'holds_long(int)', t
+    assert 'makes_it_once(int)' in seen(t, 'mutex', 'once'), t
+    assert seen(t, 'block', 'sem')['waits_for_work(int)'] > 1e6, t
     assert seen(t, 'block', 'barrier')['waits_for_others(int)'] > 1e6, t
 
 

@@ -5,7 +5,7 @@ import os
 import time
 
 import reader
-from harness import main, profiles, run, same, victim
+from harness import main, profiles, run, same, three_tries, unless_busy, victim
 
 ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
 HELD = ('mutex', 'rwlock-read', 'rwlock-write')
@@ -52,36 +52,36 @@ def that_waits_count_however_they_end():
     assert n['inherits'] == 1 and ns['inherits'] > 40000000, (n['inherits'], ns['inherits'])
 
 
+@three_tries
 def that_two_threads_make_each_other_wait():
-    """5000 turns of 1 ms by each of two threads: in nearly all turns the other thread waits for the whole turn."""
-    r = run([victim('locks'), 'measured', '2', '5000', '1000'], 'interval=100ms', timeout=120)
+    """5000 turns of 1 ms by each of two threads: in nearly all turns the other thread waits. A run in which a thread is kept
+    from running between its clock and the lock does not count."""
+    r = run([victim('locks'), 'measured', '5000', '1000'], 'interval=100ms', timeout=240)
     assert r.status == 0 and r.stderr == '', r.stderr
     turns, held = map(int, r.stdout.split())
-    assert held >= turns * 1000000, (turns, held)
     rows = reader.sum_profiles(profiles(r, kind='mutex'))
     n = reader.by_function(rows, 'contentions')['take_turn']
     ns = reader.by_function(rows, 'delay')['take_turn']
-    assert 0.6 * turns <= n <= 1.4 * turns, (n, turns)
-    assert 0.6 * held <= ns <= 1.4 * held, (ns, held)
+    unless_busy(0.6 * turns <= n <= 1.4 * turns, n, turns)
+    unless_busy(0.6 * held <= ns <= 1.4 * held, ns, held)
     # A waiter also waits for a processor after the lock is free, however long that takes.
     ns = reader.by_function(reader.sum_profiles(profiles(r, kind='block')), 'delay', {'take_turn'})['take_turn']
-    assert 0.6 * held <= ns, (ns, held)
+    unless_busy(0.6 * held <= ns, ns, held)
 
 
+@three_tries
 def that_the_waits_count_for_the_holder():
     """One thread holds for 10 ms among nine that hold for 10 us: within 5 % of the program's own measurement."""
-    def agrees():
-        r = run([victim('locks'), 'unequal'], ALL)
-        assert r.status == 0 and r.stderr == '', r.stderr
-        balance(r)
-        own = {f: int(n) for f, n in (line.split() for line in r.stdout.splitlines())}
-        seen = reader.by_function(totals(r)['mutex'], 'delay')
-        print({f: (own[f], seen[f]) for f in own}, 'hand-over', seen.get('[hand-over]', 0))
-        # The short waits cannot be compared one by one with the victim's clock. [hand-over] depends on the scheduler.
-        return (abs(seen['holds_long'] - own['holds_long']) <= 0.05 * own['holds_long'] and
-                seen['holds_short'] <= 0.05 * own['holds_long'] + own['holds_short'])
-    # A run in which a thread is delayed between its clock and the lock does not count.
-    assert any(agrees() for _ in range(4))
+    r = run([victim('locks'), 'unequal'], ALL)
+    assert r.status == 0 and r.stderr == '', r.stderr
+    balance(r)
+    own = {f: int(n) for f, n in (line.split() for line in r.stdout.splitlines())}
+    seen = reader.by_function(totals(r)['mutex'], 'delay')
+    print({f: (own[f], seen[f]) for f in own}, 'hand-over', seen.get('[hand-over]', 0))
+    # The short waits cannot be compared one by one with the victim's clock. [hand-over] depends on the scheduler. A run in
+    # which a thread is delayed between its clock and the lock does not count.
+    unless_busy(abs(seen['holds_long'] - own['holds_long']) <= 0.05 * own['holds_long'] and
+                seen['holds_short'] <= 0.05 * own['holds_long'] + own['holds_short'], own, seen)
 
 
 def that_every_primitive_works_and_is_labelled():
@@ -123,7 +123,7 @@ def that_children_forked_under_contention_balance():
     n = 100
     r = same([victim('lock_lifecycle'), 'forks', str(n)], ALL, timeout=100)
     pids = {p.pid for p in profiles(r, kind='block')}
-    assert len(pids) > n // 2, len(pids)
+    assert len(pids) > 0.9 * n, len(pids)
     n_inexact = 0
     for pid in pids:
         comments = [c for p in profiles(r, kind='*', pid=pid) for c in p.comments]

@@ -23,16 +23,13 @@
  *     victim_alarm abandoned   two threads left their waits: one by longjmp, one was cancelled
  *     victim_alarm released    main unlocks the mutex some times while the thread waits, and locks it again
  */
-#include <pthread.h>
+#include "../../support/locks.h"
+
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER,
                        locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
@@ -41,7 +38,7 @@ static pthread_barrier_t ready;
 static sem_t never, had_it, main_has_it;
 static sigjmp_buf back;
 
-static void sleeps(void)
+static void stays(void)
 {
     for (;;)
         pause();
@@ -80,7 +77,7 @@ __attribute__((noinline)) void *reads(void *unused)
 {
     pthread_rwlock_rdlock(&rwlock);
     pthread_barrier_wait(&ready);
-    sleeps();
+    stays();
     return unused;
 }
 
@@ -88,7 +85,7 @@ __attribute__((noinline)) void *writes(void *unused)
 {
     pthread_rwlock_wrlock(&rwlock);
     pthread_barrier_wait(&ready);
-    sleeps();
+    stays();
     return unused;
 }
 
@@ -110,7 +107,7 @@ __attribute__((noinline)) void *holds_and_sleeps(void *unused)
 {
     pthread_mutex_lock(&locks[0]);
     pthread_barrier_wait(&ready);
-    sleeps();
+    stays();
     return unused;
 }
 
@@ -186,18 +183,18 @@ static void jump(int sig)
 static void *leaves_its_wait(void *unused)
 {
     if (sigsetjmp(back, 1) == 0) {
-        pthread_barrier_wait(&ready);
+        says_it_takes();
         pthread_mutex_lock(&held);
     }
     pthread_barrier_wait(&ready);
-    sleeps();
+    stays();
     return unused;
 }
 
 static void *is_cancelled(void *unused)
 {
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-    pthread_barrier_wait(&ready);
+    says_it_takes();
     pthread_mutex_lock(&held);
     return unused;
 }
@@ -205,6 +202,7 @@ static void *is_cancelled(void *unused)
 __attribute__((noinline)) void *waits_for_main(void *unused)
 {
     for (;;) {
+        says_it_takes();
         pthread_mutex_lock(&held);
         pthread_mutex_unlock(&held);
         sem_post(&had_it);
@@ -283,7 +281,7 @@ static void wait_for_child(int robust)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         pthread_mutex_lock(mutex);
         if (write(locked[1], "", 1) == 1)
-            sleeps();
+            stays();
     }
     if (read(locked[0], &c, 1) == 1)
         pthread_create(&(pthread_t){0}, NULL, wants_to_lock, mutex);
@@ -294,13 +292,11 @@ static void abandon(void)
     pthread_barrier_init(&ready, NULL, 2);
     signal(SIGUSR1, jump);
     pthread_t first = start(leaves_its_wait, 0);
-    pthread_barrier_wait(&ready);
-    usleep(20000); /* most often the thread waits now; if not, it jumps before it waits */
+    until_it_sleeps();
     pthread_kill(first, SIGUSR1);
     pthread_barrier_wait(&ready);
     pthread_t second = start(is_cancelled, 0);
-    pthread_barrier_wait(&ready);
-    usleep(20000);
+    until_it_sleeps();
     pthread_cancel(second);
     pthread_join(second, NULL);
 }
@@ -308,7 +304,7 @@ static void abandon(void)
 __attribute__((noinline)) void releases_while_one_waits(void)
 {
     for (int i = 0; i < 5; i++) {
-        usleep(20000);
+        until_it_sleeps();
         pthread_mutex_unlock(&held);
         sem_wait(&had_it);
         pthread_mutex_lock(&held); // free: main never waits for it

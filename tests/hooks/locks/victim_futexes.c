@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* victim_futexes.c - a program with its own locks and events, and with unusual calls, all by syscall(SYS_futex). */
+#include "../../support/locks.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -25,23 +27,17 @@ static long futex(word *w, int op, uint32_t value, const struct timespec *timeou
     return syscall(SYS_futex, w, op, value, timeout, other, bits);
 }
 
+static _Atomic long n_waited; /* calls of wait_on that slept until they were woken */
+
 static void wait_on(word *w, uint32_t value)
 {
-    syscall(SYS_futex, w, FUTEX_WAIT_PRIVATE, value, NULL); /* four arguments of seven */
+    if (syscall(SYS_futex, w, FUTEX_WAIT_PRIVATE, value, NULL) == 0) /* four arguments of seven */
+        n_waited++;
 }
 
 static void wake(word *w, int n)
 {
     syscall(SYS_futex, w, FUTEX_WAKE_PRIVATE, n);
-}
-
-static void run_all(int n, void *(*run)(void *))
-{
-    pthread_t threads[16];
-    for (int i = 0; i < n; i++)
-        pthread_create(&threads[i], NULL, run, (void *)(intptr_t)i);
-    for (int i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
 }
 
 /* ---- a lock ------------------------------------------------------------------------------------------------------ */
@@ -79,9 +75,10 @@ __attribute__((noinline)) static void holds_short(void)
     give(&the_lock);
 }
 
+/* A machine with one processor may run the threads one after the other: they go on until one has waited. */
 static void *takes_turns(void *number)
 {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 200 || !n_waited; i++) {
         if (number) {
             holds_short();
             usleep(100);
@@ -123,7 +120,7 @@ static void *piecewise(void *number)
 static pthread_t interrupted;
 static void *is_interrupted(void *unused)
 {
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100 || !n_waited; i++) {
         take(&the_lock);
         n_turns++;
         give(&the_lock);
@@ -148,24 +145,31 @@ static void interrupt(void)
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+enum { WORKERS = 4, WORK = 20 };
 static word work, n_done;
+static _Atomic int workers[WORKERS + 1];
 
 /* Workers that are idle until there is work: no thread holds a lock. */
-__attribute__((noinline)) static void *works(void *unused)
+__attribute__((noinline)) static void *works(void *number)
 {
-    for (uint32_t seen = 0; seen < 20;) {
+    workers[(intptr_t)number] = (int)syscall(SYS_gettid);
+    for (uint32_t seen = 0; seen < WORK;) {
         while (atomic_load(&work) == seen)
             wait_on(&work, seen);
         seen = atomic_load(&work);
         if (atomic_fetch_add(&n_done, 1) % 4 == 3)
             wake(&n_done, INT_MAX);
     }
-    return unused;
+    return number;
 }
 
+/* All workers sleep for 5 ms before there is work. */
 static void *gives_work(void *unused)
 {
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < WORK; i++) {
+        for (int k = 1; k <= WORKERS; k++)
+            while (!sleeps(workers[k]))
+                usleep(100);
         usleep(5000);
         atomic_fetch_add(&work, 1);
         wake(&work, INT_MAX);
@@ -175,7 +179,7 @@ static void *gives_work(void *unused)
 
 static void *first_gives(void *number)
 {
-    return number ? works(NULL) : gives_work(NULL);
+    return number ? works(number) : gives_work(NULL);
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
@@ -187,7 +191,7 @@ static void say(const char *what, long result)
 
 static void *wakes_later(void *w)
 {
-    usleep(20000);
+    until_it_sleeps();
     atomic_store((word *)w, 1);
     syscall(SYS_futex, w, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
     return NULL;
@@ -196,7 +200,7 @@ static void *wakes_later(void *w)
 static void *requeues_later(void *words)
 {
     word *w = words;
-    usleep(20000);
+    until_it_sleeps();
     say("requeue", futex(&w[0], FUTEX_CMP_REQUEUE_PRIVATE, 0, (const struct timespec *)(intptr_t)INT_MAX, &w[1], 0));
     say("wake op", futex(&w[1], FUTEX_WAKE_OP_PRIVATE, 1, (const struct timespec *)(intptr_t)1, &w[2],
                          FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 0)));
@@ -233,14 +237,16 @@ static void results(void)
     say("lock pi of nobody", futex(w, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0));
     say("lock pi twice", futex(w, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0));
     say("unlock pi", futex(w, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0));
+    atomic_store(w, 0);
     pthread_create(&t, NULL, wakes_later, w);
     errno = 99;
-    atomic_store(w, 0);
+    says_it_takes();
     say("woken", futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
     printf("errno is left alone: %d\n", errno);
     pthread_join(t, NULL);
     atomic_store(w, 0);
     pthread_create(&t, NULL, requeues_later, w);
+    says_it_takes();
     long requeued = futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
     int requeued_errno = errno;
     pthread_join(t, NULL); /* its lines come first */
@@ -263,6 +269,7 @@ static void results(void)
     two[1].address = (uintptr_t)&w[2];
     atomic_store(&w[2], 0);
     pthread_create(&t, NULL, wakes_later, &w[2]);
+    says_it_takes();
     long woken = syscall(449 /* futex_waitv */, two, 2, 0, NULL, CLOCK_MONOTONIC);
     printf("one of two: %s\n", woken == 1 || (woken < 0 && errno == ENOSYS) ? "the second" : "another");
     pthread_join(t, NULL);
@@ -284,8 +291,10 @@ static void jumps(int sig)
 
 static void *jumps_out(void *unused)
 {
-    if (!sigsetjmp(back, 1))
+    if (!sigsetjmp(back, 1)) {
+        says_it_takes();
         wait_on(&event, 0);
+    }
     holds_short();
     return unused;
 }
@@ -293,6 +302,7 @@ static void *jumps_out(void *unused)
 static void *is_cancelled(void *unused)
 {
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    says_it_takes();
     for (;;)
         wait_on(&the_lock, 1);
     return unused;
@@ -304,8 +314,10 @@ static void abandon(void)
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = jumps}, NULL);
     atomic_store(&the_lock, 1);
     pthread_create(&jumping, NULL, jumps_out, NULL);
+    until_it_sleeps();
     pthread_create(&cancelled, NULL, is_cancelled, NULL);
-    usleep(50000);
+    until_it_sleeps();
+    usleep(50000); /* of both waits */
     pthread_kill(jumping, SIGUSR1);
     pthread_cancel(cancelled);
     pthread_join(cancelled, NULL);
@@ -313,12 +325,12 @@ static void abandon(void)
     give(&the_lock); /* the thread that jumps may wait for it now, the cancelled one does not */
     pthread_join(jumping, NULL);
     wake(&event, 1); /* pays for what a report has counted of the wait that was left by a jump */
-    run_all(3, takes_turns);
+    run_threads(3, takes_turns);
 }
 
 static void *forks(void *number)
 {
-    for (int i = 0; i < (number ? 100 : 10); i++) {
+    for (int i = 0; i < (number ? 100 : 10) || !n_waited; i++) {
         take(&the_lock);
         usleep(200);
         n_turns++;
@@ -342,19 +354,19 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     if (!strcmp(how, "lock"))
-        run_all(4, takes_turns);
+        run_threads(4, takes_turns);
     else if (!strcmp(how, "timeouts"))
-        run_all(3, piecewise);
+        run_threads(3, piecewise);
     else if (!strcmp(how, "signals"))
         interrupt();
     else if (!strcmp(how, "events"))
-        run_all(5, first_gives);
+        run_threads(WORKERS + 1, first_gives);
     else if (!strcmp(how, "results"))
         results();
     else if (!strcmp(how, "abandon"))
         abandon();
     else if (!strcmp(how, "forks"))
-        run_all(3, forks);
+        run_threads(3, forks);
     if (strcmp(how, "results"))
         printf("%ld turns\n", n_turns);
     return 0;

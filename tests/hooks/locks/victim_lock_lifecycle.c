@@ -116,20 +116,25 @@ static int life(void)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool over;
+static _Atomic long n_wanting, n_awaited; /* threads that want the mutex; turns at whose end there was such a thread */
 static long turns;
 
 /* ---- forks ------------------------------------------------------------------------------------------------------ */
 
 APART static void take_turn(void)
 {
+    n_wanting++;
     pthread_mutex_lock(&mutex);
+    n_wanting--;
     pass_us(5);
+    n_awaited += n_wanting > 0;
     pthread_mutex_unlock(&mutex);
 }
 
+/* A processor may run the threads one after the other: they go on until others waited in some turns. */
 static void *takes_turns(void *arg)
 {
-    for (long i = 0; i < turns; i++)
+    for (long i = 0; i < turns || n_awaited < 10; i++)
         take_turn();
     return arg;
 }
@@ -153,6 +158,7 @@ static int forks(long n)
             static pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER; /* the other mutex may stay locked for ever */
             mutex = fresh;
             turns = 50;
+            n_wanting = n_awaited = 0;
             run_threads(3, takes_turns);
             exit(0);
         }

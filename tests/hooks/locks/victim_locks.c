@@ -3,7 +3,8 @@
  * victim_locks.c - uses locks and measures the waits by its own clock: victim_locks WHAT [ARGUMENT...].
  *
  *   turns THREADS N US     THREADS x N turns in one mutex, US each, and more until a thread waited in one of twenty
- *   measured THREADS N US  the same; prints in how many turns another thread waited, and for how many nanoseconds
+ *   measured N US          the same by two threads; prints in how many turns the other one waited, and for how many
+ *                          nanoseconds of these turns
  *   shared THREADS N US    as turns, in a mutex that other processes may hold
  *   unequal                one thread holds for 10 ms, nine for 10 us; prints FUNCTION NANOSECONDS of waiting each
  *                          caused
@@ -28,18 +29,21 @@ static long turns, turn_us, enough;
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
 static _Atomic long n_wanting, n_awaited; /* threads that want the lock; turns at whose end there was such a thread */
+static _Atomic int64_t wanting_since;     /* of the thread that came last */
 static int64_t awaited_ns;
 
 APART static void take_turn(void)
 {
+    wanting_since = now_ns();
     n_wanting++;
     pthread_mutex_lock(&mutex);
     n_wanting--;
     int64_t start = now_ns();
     pass_us(turn_us);
     if (n_wanting) {
+        int64_t since = wanting_since;
         n_awaited++;
-        awaited_ns += now_ns() - start;
+        awaited_ns += now_ns() - (since > start ? since : start);
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -321,7 +325,8 @@ int main(int argc, char **argv)
     if (strcmp(what, "turns") == 0) {
         run_threads((int)a, takes_turns);
     } else if (strcmp(what, "measured") == 0) {
-        run_threads((int)a, takes_turns);
+        turns = a, turn_us = argc > 3 ? atol(argv[3]) : 0, enough = turns / 10;
+        run_threads(2, takes_turns);
         printf("%ld %lld\n", (long)n_awaited, (long long)awaited_ns);
     } else if (strcmp(what, "shared") == 0) {
         pthread_mutexattr_t shared;

@@ -95,7 +95,7 @@ def run_in(root, how, conf, behind=''):
     script = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execve("/program", ["/program", sys.argv[2]], '
               '{"LD_PRELOAD": "/runtime_hooks/preload/libdeltaprof_preload.so:" + sys.argv[4], '
               '"DELTAPROF_CONF": sys.argv[3] + ",exit_timeout=60s,out=/out"})')
-    return subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf, behind], capture_output=True, text=True, timeout=50)
+    return subprocess.run(['/usr/bin/python3', '-c', script, root, how, conf, behind], capture_output=True, text=True, timeout=60)
 
 
 def that_a_bare_chroot_runs_as_without_the_profiler():

@@ -70,6 +70,7 @@ class Examples(unittest.TestCase):
         blame, waits = (reader.by_function(total, 'delay') for total in (held, waited))
         self.assertEqual(sum(blame.values()), sum(waits.values()))
         self.assertEqual({dict(labels)['lock'] for _, labels in held | waited}, {'mutex'})
+        blame.pop('[hand-over]', None)  # it depends on the scheduler
         return blame.get('eats_slowly', 0) > 0.8 * sum(blame.values()) and waits.get('snacks', 0) > 0
 
     def test_a_runtime_reports_locks_of_its_own(self):

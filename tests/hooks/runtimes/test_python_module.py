@@ -189,12 +189,13 @@ import deltaprof, threading, time
 lock = threading.Lock()
 def wait():
     with deltaprof.labels(endpoint='/waits'), lock: pass
-lock.acquire()
-thread = threading.Thread(target=wait)
-thread.start()
-time.sleep(0.05)
-lock.release()
-thread.join()
+for _ in range(20):  # a thread that comes late does not wait
+    lock.acquire()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.01)
+    lock.release()
+    thread.join()
 '''
     for version, path in interpreters():
         r = run([path, '-S', '-c', program], 'block_rate=1ns,interval=0', extra=MODULE)

@@ -3,9 +3,7 @@
  * victim_tails.c - functions that end in a jump: to malloc, to a function that jumps to malloc, to an unlock. Compiled
  * with optimisation, so that the last calls become jumps.
  */
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "../../support/locks.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void *volatile kept[400];
@@ -43,17 +41,29 @@ __attribute__((noinline, noclone)) void *calls(size_t n)
     return block;
 }
 
+static atomic_bool over;
+
+/* Apart: its buffers would keep the caller from ending in a jump. */
+static APART void until_it_is_awaited(void)
+{
+    while (!sleeps(taker))
+        sched_yield();
+}
+
 __attribute__((noinline, noclone)) void checkpoint(void)
 {
     pthread_mutex_lock(&mutex);
+    until_it_is_awaited();
     usleep(5000);
     pthread_mutex_unlock(&mutex);
 }
 
 __attribute__((noinline, noclone)) void *serves(void *unused)
 {
-    for (int i = 0; i < 20; i++) {
+    while (!over) {
+        says_it_takes();
         pthread_mutex_lock(&mutex);
+        taker = 0;
         pthread_mutex_unlock(&mutex);
         usleep(1000);
     }
@@ -74,6 +84,7 @@ int main(void)
         checkpoint();
         usleep(500);
     }
+    over = true;
     pthread_join(thread, NULL);
     return 0;
 }
