@@ -3,9 +3,9 @@
  * pprof/encode.h - writes one profile.proto message in one streaming pass.
  *
  * Source: github.com/google/pprof/proto/profile.proto. Each message is written when it is given. Ids of locations and
- * functions count from 1 in the order given; strings are deduplicated by content; mappings come last and get the ids
- * that locations already named. After an error all calls do nothing, and finish returns that error. Memory: the string
- * set and the function set, from dp_mem; no buffer grows with the output.
+ * functions count from 1 in the order given; strings are deduplicated by content, unless the caller did; mappings come
+ * last and get the ids that locations already named. After an error all calls do nothing, and finish returns that
+ * error. Memory: the string set and the function set, from dp_mem; no buffer grows with the output.
  *
  * `extra` holds fields of a message that this version does not know, as they came on the wire; they are written behind
  * the known ones.
@@ -57,8 +57,14 @@ int64_t dp_encode_string(struct dp_encode *, const char *text, size_t n_bytes);
 /* The same for a text that is known to be UTF-8, with its dp_strings_hash. */
 int64_t dp_encode_string_hashed(struct dp_encode *, const char *text, size_t n_bytes, uint32_t hash);
 
+/* The same for a text, known to be UTF-8 and not empty, that the caller gives once: it is written without a search. */
+int64_t dp_encode_string_new(struct dp_encode *, const char *text, size_t n_bytes);
+
 /* The id of a function: the same id for the same four values. */
 uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_name, int64_t file, int64_t start_line);
+
+/* A function whose name and system name are such a text, and of which nothing else is known. Always a new one. */
+uint64_t dp_encode_function_new(struct dp_encode *, const char *name, size_t n_bytes);
 
 struct dp_encode_line {
     uint64_t function;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pprof/encode_state.h - shared by encode.c and encode_sample.c: the encoder's state, and how to output a message. */
+/* pprof/encode_state.h - shared by the files encode*.c: the encoder's state, and how to output a message. */
 #pragma once
 
 #include "pprof/encode.h"
@@ -45,6 +45,7 @@ enum {
 
 struct dp_encode_function {
     int64_t name, system_name, file, start_line;
+    uint64_t id;
 };
 
 struct dp_encode {
@@ -53,12 +54,14 @@ struct dp_encode {
     int err;
     bool full; /* err is -ENOMEM, of a set or of body: what was being added is not there, all else is */
     size_t n_types;
-    bool in_place;                /* the current message lies in its part of out, not in body */
-    struct dp_encode_extra extra; /* of the next message */
-    struct dp_strings strings;
-    DP_VEC(struct dp_encode_function) functions;
+    bool in_place;                               /* the current message lies in its part of out, not in body */
+    struct dp_encode_extra extra;                /* of the next message */
+    struct dp_strings strings;                   /* those that may come again */
+    DP_VEC(uint32_t) string_indices;             /* in the profile, by number of the set */
+    uint32_t n_strings;                          /* in the profile */
+    DP_VEC(struct dp_encode_function) functions; /* those that may come again */
     struct dp_index function_index;
-    uint64_t n_locations, n_mappings;
+    uint64_t n_functions, n_locations, n_mappings;
     DP_VEC(uint8_t) body;
     uint8_t *ends[DP_ENCODE_PARTS]; /* the ends of what the parts contain */
     uint8_t out[DP_ENCODE_OUT_BYTES];
@@ -98,4 +101,35 @@ static inline uint8_t *put_extra(uint8_t *at, const struct dp_encode_extra *extr
     if (extra->n_bytes)
         memcpy(at, extra->bytes, extra->n_bytes);
     return at + extra->n_bytes;
+}
+
+#define DP_ENCODE_SHORT     127                      /* bytes of the longest message whose length takes one byte */
+#define DP_ENCODE_FIELD_MAX (1 + DP_WIRE_VARINT_MAX) /* with a tag of one byte */
+
+/* Begins a message of at most n_bytes and its extra fields. NULL: out of memory, or an earlier error. */
+static inline uint8_t *dp_encode_open(struct dp_encode *e, enum dp_encode_part part, size_t n_bytes)
+{
+    e->in_place = n_bytes + e->extra.n_bytes <= DP_ENCODE_SHORT;
+    if (!e->in_place)
+        return dp_encode_begin(e, n_bytes);
+    if (2 + DP_ENCODE_SHORT + DP_WIRE_SLACK > dp_encode_left(e, part))
+        dp_encode_flush(e);
+    return e->err ? NULL : e->ends[part] + 2;
+}
+
+/* Ends the message, whose fields end at `at`. */
+static inline void dp_encode_close(struct dp_encode *e, enum dp_encode_part part, unsigned field, uint8_t *at)
+{
+    if (e->extra.n_bytes) {
+        at = put_extra(at, &e->extra);
+        e->extra = (struct dp_encode_extra){0};
+    }
+    if (!e->in_place) {
+        dp_encode_message(e, part, field, e->body.at, (size_t)(at - e->body.at));
+        return;
+    }
+    uint8_t *head = e->ends[part];
+    head[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
+    head[1] = (uint8_t)(at - head - 2);
+    e->ends[part] = at;
 }

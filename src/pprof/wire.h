@@ -53,6 +53,20 @@ static inline uint8_t *dp_wire_put_id(uint8_t *at, uint64_t value)
     return at + n;
 }
 
+/* The same for addresses, which have up to eight bytes: writes eight. */
+static inline uint8_t *dp_wire_put_address(uint8_t *at, uint64_t v)
+{
+    if (v >> 56)
+        return dp_wire_put(at, v);
+    size_t n = dp_wire_size(v);
+    v = (v & 0x000000000fffffffu) | (v & 0x00fffffff0000000u) << 4;
+    v = (v & 0x00003fff00003fffu) | (v & 0x0fffc0000fffc000u) << 2;
+    v = (v & 0x007f007f007f007fu) | (v & 0x3f803f803f803f80u) << 1;
+    v = htole64(v | (0x8080808080808080u & (((uint64_t)1 << 8 * (n - 1)) - 1)));
+    memcpy(at, &v, sizeof v);
+    return at + n;
+}
+
 static inline uint8_t *dp_wire_put_field(uint8_t *at, unsigned field, uint64_t value)
 {
     return dp_wire_put(dp_wire_put(at, dp_wire_tag(field, DP_WIRE_VARINT)), value);

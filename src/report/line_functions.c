@@ -45,12 +45,24 @@ static struct dp_line_function_id *place(struct dp_line_functions *f, uint32_t n
     return &f->ids.at[number];
 }
 
-uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e, const struct dp_symbol_function *kept)
+/*
+ * Most functions are a name and nothing else. Each of them is given once, and so is its name; that one is in the
+ * profile twice if a function of which more is known has it, too.
+ */
+static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_function *kept)
 {
+    const struct dp_name *of = dp_name_of(kept->name);
+    if (kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
+        return dp_encode_function_new(e, kept->name, of->n_bytes);
     int64_t name = kept_string(e, kept->name);
     int64_t system_name = kept->system_name == kept->name ? name : kept_string(e, kept->system_name);
     int64_t file = kept->file ? kept_string(e, kept->file) : 0;
-    uint64_t id = dp_encode_function(e, name, system_name, file, kept->start_line);
+    return dp_encode_function(e, name, system_name, file, kept->start_line);
+}
+
+uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e, const struct dp_symbol_function *kept)
+{
+    uint64_t id = write_function(e, kept);
     struct dp_line_function_id *at = place(f, kept->number);
     if (at && !dp_encode_error(e)) /* else a string may be missing, and the id be that of another function */
         *at = (struct dp_line_function_id){f->profile, (uint32_t)id};

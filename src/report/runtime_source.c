@@ -22,6 +22,7 @@ struct runtime_source {
     struct dp_consumer *consumer;
     const struct dp_dump *dump;
     dp_object_id object;            /* object of the last address */
+    int64_t bytes;                  /* the index of "bytes" in the profile; 0: not written yet */
     uint32_t numbers[DP_STACK_MAX]; /* numbers of the values of a stack that is not kept */
 };
 
@@ -135,6 +136,7 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
                          const uint32_t *refs)
 {
     const struct dp_values *values = &h->consumer->values;
+    const struct dp_symbol_function *functions[DP_STACK_MAX];
     uint32_t new[DP_STACK_MAX];
     size_t n_new = 0, n_functions = 0;
     for (size_t i = 0; i < n; i++) {
@@ -146,11 +148,10 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
         const struct dp_value_line *line = &values->all.at[new[i]].line;
         if (!line->is_known || dp_line_functions_has(&l->functions, line->function))
             continue;
-        __builtin_prefetch(dp_symbol_function(line->function));
-        new[n_functions++] = line->function;
+        __builtin_prefetch(functions[n_functions++] = dp_symbol_function(line->function));
     }
     for (size_t i = 0; i < n_functions; i++) {
-        const char *name = (const char *)dp_name_of(dp_symbol_function(new[i])->name);
+        const char *name = (const char *)dp_name_of(functions[i]->name);
         __builtin_prefetch(name);
         __builtin_prefetch(name + 63);
     }
@@ -209,8 +210,9 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     int64_t size_bytes = dp_records_size(h->consumer->records, row);
     if (!size_bytes)
         return 0;
-    *out = (struct dp_encode_label){
-        .key = dp_encode_string(e, "bytes", 5), .num = size_bytes, .num_unit = dp_encode_string(e, "bytes", 5)};
+    if (!h->bytes)
+        h->bytes = dp_encode_string(e, "bytes", 5);
+    *out = (struct dp_encode_label){.key = h->bytes, .num = size_bytes, .num_unit = h->bytes};
     return 1;
 }
 

@@ -170,6 +170,39 @@ static void the_first_error_is_kept(void **state)
     dp_encode_free(e);
 }
 
+static void new_functions_and_those_that_may_come_again_have_different_ids(void **state)
+{
+    struct dp_encode *e = start(); /* writes "" and five strings */
+    assert_int_equal(dp_encode_function_new(e, "main", 4), 1);
+    int64_t a = dp_encode_string(e, "a", 1), b = dp_encode_string_new(e, "b", 1), c = dp_encode_string(e, "c", 1);
+    assert_int_equal(dp_encode_string(e, "a", 1), a);
+    assert_true(b == a + 1 && c == b + 1);
+    assert_int_equal(dp_encode_function(e, a, a, 0, 0), 2);
+    assert_int_equal(dp_encode_function_new(e, "other", 5), 3);
+    assert_int_equal(dp_encode_function(e, c, c, 0, 0), 4);
+    assert_int_equal(dp_encode_function(e, a, a, 0, 0), 2);
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    assert_field(6, 5, "main", 4);
+    assert_field(6, 9, "other", 5);
+    assert_field(5, 0, "\x08\x01\x10\x05\x18\x05", 6);
+    assert_field(5, 1, "\x08\x02\x10\x06\x18\x06", 6);
+    assert_field(5, 2, "\x08\x03\x10\x09\x18\x09", 6);
+    assert_field(5, 3, "\x08\x04\x10\x08\x18\x08", 6);
+}
+
+static void an_address_is_written_as_any_number(void **state)
+{
+    for (unsigned bits = 0; bits <= 64; bits++)
+        for (uint64_t below = 0; below < 3; below++) {
+            uint8_t usual[DP_WIRE_VARINT_MAX], fast[DP_WIRE_VARINT_MAX + DP_WIRE_SLACK];
+            uint64_t value = (bits < 64 ? (uint64_t)1 << bits : 0) - below;
+            size_t n = (size_t)(dp_wire_put(usual, value) - usual);
+            assert_int_equal(dp_wire_put_address(fast, value) - fast, n);
+            assert_memory_equal(usual, fast, n);
+        }
+}
+
 /* The number of top-level fields of each number, and how often a field of another number follows. */
 static size_t count_fields(size_t counts[16])
 {
@@ -237,6 +270,8 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(extra_fields_go_with_the_next_message_only),
         cmocka_unit_test(the_first_error_is_kept),
+        cmocka_unit_test(new_functions_and_those_that_may_come_again_have_different_ids),
+        cmocka_unit_test(an_address_is_written_as_any_number),
         cmocka_unit_test(messages_of_one_kind_lie_together_and_are_whole),
     };
     return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
