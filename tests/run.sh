@@ -26,14 +26,14 @@ for program in meson ninja pkg-config; do
 done
 again= # what has been installed meanwhile is found
 [ ! -f "$build/build.ninja" ] || again=--reconfigure
-timeout 120 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
-timeout 600 ninja -C "$build" all meson-test-prereq </dev/null || give_up "the build failed"
-timeout 120 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
+timeout 300 meson setup $again "$build" "$top" </dev/null || give_up "meson setup failed"
+timeout 1800 ninja -C "$build" all meson-test-prereq </dev/null || give_up "the build failed"
+timeout 600 go tool pprof -h >/dev/null 2>&1 </dev/null # newer versions of Go build it now
 
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
 rm -f "$log"
-timeout 1200 meson test -C "$build" --no-rebuild --num-processes "$jobs" --timeout-multiplier 3 --print-errorlogs </dev/null
+timeout 3600 meson test -C "$build" --no-rebuild --num-processes "$jobs" --timeout-multiplier 3 --print-errorlogs </dev/null
 [ -f "$log" ] || give_up "meson test failed"
 
 count() {
