@@ -137,13 +137,6 @@ static int64_t write_string(struct dp_encode *e, const char *text, size_t n_byte
     return e->n_strings++;
 }
 
-int64_t dp_encode_string_new(struct dp_encode *e, const char *text, size_t n_bytes)
-{
-    if (!e->n_strings)
-        dp_encode_string(e, NULL, 0);
-    return e->err ? 0 : write_string(e, text, n_bytes);
-}
-
 /* There is room for the indices of the strings that one call may add to the set. */
 static bool has_room(struct dp_encode *e)
 {

@@ -57,13 +57,13 @@ int64_t dp_encode_string(struct dp_encode *, const char *text, size_t n_bytes);
 /* The same for a text that is known to be UTF-8, with its dp_strings_hash. */
 int64_t dp_encode_string_hashed(struct dp_encode *, const char *text, size_t n_bytes, uint32_t hash);
 
-/* The same for a text, known to be UTF-8 and not empty, that the caller gives once: it is written without a search. */
-int64_t dp_encode_string_new(struct dp_encode *, const char *text, size_t n_bytes);
-
 /* The id of a function: the same id for the same four values. */
 uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_name, int64_t file, int64_t start_line);
 
-/* A function whose name and system name are such a text, and of which nothing else is known. Always a new one. */
+/*
+ * A function of which only the name is known, which is its system name, too: UTF-8, and not empty. The caller gives it
+ * once, so nothing is searched.
+ */
 uint64_t dp_encode_function_new(struct dp_encode *, const char *name, size_t n_bytes);
 
 struct dp_encode_line {
@@ -115,6 +115,11 @@ static inline uint64_t dp_encode_ref_id(uint32_t ref)
 {
     return ref >> 24 ? (ref & 0x7f) | (ref >> 1 & 0x3f80) | (ref >> 2 & 0x1fc000) : ref;
 }
+/*
+ * dp_encode_location with one line, whose function is a ref and whose number is not known. Returns a ref. 0: something
+ * is unusual, as an error or a large number; then nothing was written, and dp_encode_location must do it.
+ */
+uint32_t dp_encode_location_usual(struct dp_encode *, uint64_t mapping, uint64_t address, uint32_t function);
 /* dp_encode_sample by refs; at least one. */
 void dp_encode_sample_refs(struct dp_encode *, const uint32_t *refs, size_t n_refs, const int64_t *values,
                            const struct dp_encode_label *labels, size_t n_labels);

@@ -1,16 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pprof/encode_code.c - writes functions, locations and mappings. Nearly all bytes of a small delta are functions with
- * a name and locations with one line; these have calls of their own, which search nothing and branch little.
+ * a name and locations with one line; these have calls of their own, which search nothing and branch little. What is
+ * unusual in any way takes the general calls.
  */
 #include "base/hash.h"
 #include "pprof/encode_state.h"
 
-/* A field that is mostly a small number, and not 0. */
-static inline uint8_t *put_id_field(uint8_t *at, unsigned field, uint64_t value)
+/* A field whose value is given as a ref, which has its bytes; writes four of them. */
+static inline uint8_t *put_ref_field(uint8_t *at, unsigned field, uint32_t ref)
 {
+    uint32_t bytes = htole32(ref);
     *at = (uint8_t)dp_wire_tag(field, DP_WIRE_VARINT);
-    return dp_wire_put_id(at + 1, value);
+    memcpy(at + 1, &bytes, sizeof bytes);
+    return at + 1 + (ref >> 24);
+}
+
+static inline bool is_encoded(uint32_t ref)
+{
+    return ref >> 24;
+}
+
+#define SHORT_MOST (2 + DP_ENCODE_SHORT + DP_WIRE_SLACK)
+
+/* Whether short messages without extra fields can be written now to the part. */
+static inline bool is_ready(struct dp_encode *e, enum dp_encode_part part)
+{
+    if (dp_encode_left(e, part) < SHORT_MOST)
+        dp_encode_flush(e);
+    return !e->err && !e->extra.n_bytes;
+}
+
+/* Ends a short message in place, which began two bytes behind the end of its part. */
+static inline void end_short(struct dp_encode *e, enum dp_encode_part part, unsigned field, uint8_t *at)
+{
+    uint8_t *head = e->ends[part];
+    head[0] = (uint8_t)dp_wire_tag(field, DP_WIRE_BYTES);
+    head[1] = (uint8_t)(at - head - 2);
+    e->ends[part] = at;
 }
 
 static bool is(const struct dp_encode_function *f, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
@@ -54,46 +81,43 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
 
 uint64_t dp_encode_function_new(struct dp_encode *e, const char *name, size_t n_bytes)
 {
-    int64_t index = dp_encode_string_new(e, name, n_bytes);
-    uint8_t *at = dp_encode_open(e, DP_ENCODE_FUNCTIONS, 3 * DP_ENCODE_FIELD_MAX);
-    if (!at)
+    uint32_t id = dp_encode_ref(e->n_functions + 1), index = dp_encode_ref(e->n_strings);
+    bool is_usual = n_bytes <= DP_ENCODE_SHORT && e->n_strings && is_encoded(id) && is_encoded(index);
+    if (!is_usual || !is_ready(e, DP_ENCODE_REST) || !is_ready(e, DP_ENCODE_FUNCTIONS)) {
+        int64_t string = dp_encode_string(e, name, n_bytes);
+        return dp_encode_function(e, string, string, 0, 0);
+    }
+    uint8_t *text = e->ends[DP_ENCODE_REST] + 2;
+    memcpy(text, name, n_bytes);
+    end_short(e, DP_ENCODE_REST, PROFILE_STRING, text + n_bytes);
+    e->n_strings++;
+    uint8_t *at = put_ref_field(e->ends[DP_ENCODE_FUNCTIONS] + 2, 1, id);
+    at = put_ref_field(put_ref_field(at, 2, index), 3, index);
+    end_short(e, DP_ENCODE_FUNCTIONS, PROFILE_FUNCTION, at);
+    return ++e->n_functions;
+}
+
+uint32_t dp_encode_location_usual(struct dp_encode *e, uint64_t mapping, uint64_t address, uint32_t function)
+{
+    uint32_t id = dp_encode_ref(e->n_locations + 1);
+    if (!is_encoded(id) || !is_encoded(function) || mapping > 0x7f || !mapping || !address ||
+        !is_ready(e, DP_ENCODE_LOCATIONS))
         return 0;
-    at = put_id_field(at, 1, ++e->n_functions);
-    at = put_id_field(at, 2, (uint64_t)index);
-    dp_encode_close(e, DP_ENCODE_FUNCTIONS, PROFILE_FUNCTION, put_id_field(at, 3, (uint64_t)index));
-    return e->n_functions;
-}
-
-/* Whether one line, with a function and nothing unusual, is all: then the message is short. */
-static inline bool is_usual(const struct dp_encode_line *lines, size_t n_lines)
-{
-    return n_lines == 1 && lines->function && !lines->column && !lines->extra.n_bytes;
-}
-
-/* All that dp_encode_location does for usual locations, with few branches. */
-static uint64_t usual_location(struct dp_encode *e, uint64_t mapping, uint64_t address, uint64_t function,
-                               uint64_t line)
-{
-    size_t n_line = 1 + dp_wire_size(function) + (line ? 1 + dp_wire_size(line) : 0);
-    uint8_t *at = dp_encode_open(e, DP_ENCODE_LOCATIONS, 6 * DP_ENCODE_FIELD_MAX);
-    if (!at)
-        return e->n_locations + 1;
-    at = put_id_field(at, 1, ++e->n_locations);
-    at = put_id_field(at, 2, mapping);
+    uint8_t *at = put_ref_field(e->ends[DP_ENCODE_LOCATIONS] + 2, 1, id);
+    *at++ = dp_wire_tag(2, DP_WIRE_VARINT);
+    *at++ = (uint8_t)mapping;
     *at++ = dp_wire_tag(3, DP_WIRE_VARINT);
     at = dp_wire_put_address(at, address);
     *at++ = dp_wire_tag(4, DP_WIRE_BYTES);
-    *at++ = (uint8_t)n_line;
-    at = put_id_field(at, 1, function);
-    dp_encode_close(e, DP_ENCODE_LOCATIONS, PROFILE_LOCATION, line ? put_id_field(at, 2, line) : at);
-    return e->n_locations;
+    *at++ = (uint8_t)(1 + (function >> 24));
+    end_short(e, DP_ENCODE_LOCATIONS, PROFILE_LOCATION, put_ref_field(at, 1, function));
+    e->n_locations++;
+    return id;
 }
 
 uint64_t dp_encode_location(struct dp_encode *e, uint64_t mapping, uint64_t address, const struct dp_encode_line *lines,
                             size_t n_lines)
 {
-    if (is_usual(lines, n_lines) && mapping && address)
-        return usual_location(e, mapping, address, lines->function, (uint64_t)lines->line);
     size_t n_bytes = 3 * DP_ENCODE_FIELD_MAX;
     for (size_t i = 0; i < n_lines; i++)
         n_bytes += 4 * DP_ENCODE_FIELD_MAX + lines[i].extra.n_bytes;

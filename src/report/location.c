@@ -56,6 +56,7 @@ int dp_locations_begin(struct dp_locations *l, struct dp_encode *encode, const s
     l->n_missed = 0;
     l->anon_start[0] = l->anon_start[1] = UINT64_MAX;
     l->anon_limit[0] = l->anon_limit[1] = 0;
+    l->usual.id = 0;
     dp_line_functions_begin(&l->functions);
     struct dp_location_mapping *main = dp_vec_push(&l->mappings);
     int err = main && !widen(l, DP_MAPPING_MAIN) ? dp_symbols_lock(!l->settings.no_wait) : -ENOMEM;
@@ -156,11 +157,21 @@ static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc,
 
 uint32_t dp_locations_line(struct dp_locations *l, const struct dp_value_line *line, uint64_t pc)
 {
+    uint64_t function = dp_line_functions_id(&l->functions, l->encode, line->function);
+    if (l->usual.id && line->mapping == l->usual.mapping && line->has_file == l->usual.has_file && !line->line) {
+        uint32_t ref = dp_encode_location_usual(l->encode, l->usual.id, pc - l->usual.bias, dp_encode_ref(function));
+        if (ref)
+            return ref;
+    }
     struct dp_location_mapping has = {
         .index = line->mapping, .has_lines = 1, .has_files = line->has_file, .has_numbers = line->line > 0};
-    struct dp_encode_line out = {.function = dp_line_functions_id(&l->functions, l->encode, line->function),
-                                 .line = line->line};
-    return give(l, &has, pc, &out, 1);
+    struct dp_encode_line out = {.function = function, .line = line->line};
+    uint32_t ref = give(l, &has, pc, &out, 1);
+    l->usual.id = ref && !line->line && line->mapping != DP_MAPPING_ANON ? mapping_id(l, &has) : 0;
+    l->usual.mapping = line->mapping;
+    l->usual.has_file = line->has_file;
+    l->usual.bias = l->usual.id && l->settings.address == DP_ADDRESS_ELF ? l->mappings.at[l->usual.id - 1].map.bias : 0;
+    return ref;
 }
 
 uint32_t dp_locations_named(struct dp_locations *l, uint64_t address, const struct deltaprof_frame_name *name)

@@ -41,6 +41,11 @@ struct dp_locations {
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
     struct dp_line_functions functions;
+    struct {                  /* of the last kept line, if it is usual */
+        uint32_t mapping, id; /* id 0: there was none */
+        uint64_t bias;        /* subtracted from addresses */
+        bool has_file;
+    } usual;
 };
 
 /* Gets memory for the locations of all frames that are known. -ENOMEM. */

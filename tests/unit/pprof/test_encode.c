@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -174,7 +175,7 @@ static void new_functions_and_those_that_may_come_again_have_different_ids(void 
 {
     struct dp_encode *e = start(); /* writes "" and five strings */
     assert_int_equal(dp_encode_function_new(e, "main", 4), 1);
-    int64_t a = dp_encode_string(e, "a", 1), b = dp_encode_string_new(e, "b", 1), c = dp_encode_string(e, "c", 1);
+    int64_t a = dp_encode_string(e, "a", 1), b = dp_encode_string(e, "b", 1), c = dp_encode_string(e, "c", 1);
     assert_int_equal(dp_encode_string(e, "a", 1), a);
     assert_true(b == a + 1 && c == b + 1);
     assert_int_equal(dp_encode_function(e, a, a, 0, 0), 2);
@@ -189,6 +190,34 @@ static void new_functions_and_those_that_may_come_again_have_different_ids(void 
     assert_field(5, 1, "\x08\x02\x10\x06\x18\x06", 6);
     assert_field(5, 2, "\x08\x03\x10\x09\x18\x09", 6);
     assert_field(5, 3, "\x08\x04\x10\x08\x18\x08", 6);
+}
+
+/* The locations of 300 functions, by the call for usual ones wherever it takes them. Returns how often it did. */
+static size_t write_locations(bool usual)
+{
+    struct dp_encode *e = start();
+    size_t n_taken = 0;
+    for (unsigned i = 0; i < 20000; i++) {
+        uint64_t mapping = i % 50 ? 1 : i, address = i % 70 ? (uint64_t)i * i * i << i % 30 : 0;
+        struct dp_encode_line line = {.function = i % 300 + (i % 90 ? 1 : 1 << 22)};
+        uint32_t ref = usual ? dp_encode_location_usual(e, mapping, address, dp_encode_ref(line.function)) : 0;
+        n_taken += ref != 0;
+        assert_int_equal(dp_encode_ref_id(ref ? ref : dp_encode_ref(dp_encode_location(e, mapping, address, &line, 1))),
+                         i + 1);
+    }
+    assert_int_equal(dp_encode_finish(e), 0);
+    dp_encode_free(e);
+    return n_taken;
+}
+
+static void usual_locations_are_written_as_all_others(void **state)
+{
+    static struct sink general;
+    assert_int_equal(write_locations(false), 0);
+    general = sink;
+    assert_in_range(write_locations(true), 15000, 19999);
+    assert_int_equal(sink.n, general.n);
+    assert_memory_equal(sink.bytes, general.bytes, general.n);
 }
 
 static void an_address_is_written_as_any_number(void **state)
@@ -271,6 +300,7 @@ int main(void)
         cmocka_unit_test(extra_fields_go_with_the_next_message_only),
         cmocka_unit_test(the_first_error_is_kept),
         cmocka_unit_test(new_functions_and_those_that_may_come_again_have_different_ids),
+        cmocka_unit_test(usual_locations_are_written_as_all_others),
         cmocka_unit_test(an_address_is_written_as_any_number),
         cmocka_unit_test(messages_of_one_kind_lie_together_and_are_whole),
     };
