@@ -243,7 +243,7 @@ class Receiver:
         elif how == 'slow':
             for byte in b'HTTP/1.1 200 OK\r\n' + b'X-Slow: yes\r\n' * 10000:
                 connection.sendall(bytes([byte]))
-                time.sleep(0.2)
+                time.sleep(2)
         elif how == 'hang':
             connection.recv(1)
         else:
