@@ -59,7 +59,7 @@ def environment(conf='', out=None, preload=True, behind=(), extra=None):
     return env
 
 
-def run(argv, conf='', preload=True, behind=(), timeout=60, extra=None, cwd=None, stdin=None, text=True, out=None):
+def run(argv, conf='', preload=True, behind=(), timeout=180, extra=None, cwd=None, stdin=None, text=True, out=None):
     out = out or new_directory()
     done = subprocess.run(argv, env=environment(conf, out, preload, behind, extra), timeout=timeout, cwd=cwd,
                           stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text)

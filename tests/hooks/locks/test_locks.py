@@ -86,7 +86,7 @@ def that_the_waits_count_for_the_holder():
 
 def that_every_primitive_works_and_is_labelled():
     ms = os.environ.get('DELTAPROF_STRESS_MS', '2000')
-    r = same([victim('lock_mix'), ms], ALL + ',heap_rate=1', timeout=120)
+    r = same([victim('lock_mix'), ms], ALL + ',heap_rate=1', timeout=300)
     seen = {label(labels) for _, labels in totals(r)['block']}
     assert seen == {'mutex', 'rwlock-read', 'rwlock-write', 'cond', 'sem', 'spin', 'barrier', 'join'}, seen
     heap = reader.sum_profiles(profiles(r, kind='heap'))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * victim_lock_mix.c MS - all primitives at once, with more threads than cores, and allocations while locks are held; at
- * least 5000 turns of each thread. Each lock protects a count: if two threads had a turn at once, a count is lost.
+ * least 1000 turns of each thread. Each lock protects a count: if two threads had a turn at once, a count is lost.
  */
 #include "../../support/locks.h"
 
@@ -117,7 +117,7 @@ APART static void one_of_each(long i, unsigned *seed)
 static void *does_all(void *arg)
 {
     unsigned seed = (unsigned)(intptr_t)arg + 1;
-    for (long i = 0; i < 100 || now_ns() < until; i++)
+    for (long i = 0; i < 20 || now_ns() < until; i++)
         for (int n = 0; n < 50; n++)
             one_of_each(i * 50 + n, &seed);
     for (int i = 0; i < 3; i++)

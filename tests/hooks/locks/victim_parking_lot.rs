@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Uses the ways in which threads wait for each other in parking_lot, and prints how many turns there were.
 use parking_lot::{Condvar, Mutex, Once, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use rust_turns::{contend, has_taken, takes, until_asleep, until_wanted, us};
 
 const WORKER: usize = 3;
 const MAKERS: usize = 4; // two of them
+const TRIER: usize = 6;
+static TRIED: AtomicBool = AtomicBool::new(false);
 
 static INIT: Once = Once::new();
 
@@ -77,7 +80,13 @@ fn gives_up(event: &(Mutex<Vec<u64>>, Condvar)) {
 
 #[inline(never)]
 fn tries_for_a_while(m: &Mutex<u64>) -> bool {
-    (0..10).any(|_| m.try_lock_for(Duration::from_millis(20)).is_some())
+    takes(TRIER);
+    while !TRIED.load(SeqCst) {
+        if m.try_lock_for(Duration::from_millis(200)).is_some() {
+            return true;
+        }
+    }
+    false
 }
 
 fn main() {
@@ -122,7 +131,13 @@ fn main() {
     }
     let guard = held.lock();
     let refused = held.clone();
-    assert!(!thread::spawn(move || tries_for_a_while(&refused)).join().unwrap());
+    let trier = thread::spawn(move || tries_for_a_while(&refused));
+    for _ in 0..5 {
+        until_asleep(1, &[TRIER]);
+        us(20000);
+    }
+    TRIED.store(true, SeqCst);
+    assert!(!trier.join().unwrap());
     drop(guard);
     for thread in threads {
         thread.join().unwrap();

@@ -25,7 +25,7 @@ def that_a_sanitized_program_is_left_alone():
 
 def that_a_malloc_inside_the_program_is_left_alone():
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
-        r = same([victim('own')], conf, timeout=60)
+        r = same([victim('own')], conf)
         assert r.status == 5 and r.stdout == 'used: 1, grown: 1\n'
 
 

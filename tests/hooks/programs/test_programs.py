@@ -110,7 +110,7 @@ SELECT length(group_concat(b)) FROM t;'''
     # Newer shells of SQLite contain the library, without names.
     linked = 'libsqlite3' in subprocess.run(['ldd', shutil.which('sqlite3')], capture_output=True, text=True).stdout
     for conf in ('heap_rate=64k,interval=200ms', 'heap_rate=1,interval=200ms'):
-        r = same(['sqlite3', ':memory:', script], conf, timeout=60)
+        r = same(['sqlite3', ':memory:', script], conf)
         seen(r, 'sqlite3_' if linked else '__libc_start_main')
 
 
@@ -127,7 +127,7 @@ print(work(20000))
 '''
     # With python=auto there would be a row for each line that makes an object, which this reader needs too long for.
     for conf in ('heap_rate=64k,interval=100ms', 'heap_rate=1,interval=1s,python=off'):
-        r = same(['/usr/bin/python3', '-c', script], conf, timeout=60)
+        r = same(['/usr/bin/python3', '-c', script], conf)
         seen(r, 'PyObject_', 'Py_RunMain', program='python3*')
 
 
@@ -166,7 +166,7 @@ def nginx():
     try:
         wait_for_server(port, server)
         wrk = subprocess.run(['wrk', '-t', '1', '-c', '20', '-d', '2s', '--timeout', '60s', '-H', 'Accept-Encoding: gzip',
-                              f'http://127.0.0.1:{port}/index.html'], capture_output=True, text=True, timeout=60)
+                              f'http://127.0.0.1:{port}/index.html'], capture_output=True, text=True, timeout=180)
         assert wrk.returncode == 0 and 'Non-2xx' not in wrk.stdout and 'Socket errors' not in wrk.stdout, wrk.stdout
         server.send_signal(signal.SIGQUIT)
         stdout, stderr = server.communicate(timeout=60)
@@ -223,7 +223,7 @@ def postgres():
         print('skipped: postgres may not read', BUILD)
         sys.exit(77)
     subprocess.run(as_user + [found[-1] + '/initdb', '-D', where, '-A', 'trust', '-U', 'test', '--no-sync'], check=True,
-                   stdout=subprocess.DEVNULL, timeout=60)
+                   stdout=subprocess.DEVNULL, timeout=180)
     server = subprocess.Popen(as_user + [found[-1] + '/postgres', '-D', where, '-p', str(port), '-k', where, '-F'],
                               env=environment('interval=500ms,heap_rate=64k,exe=postgres', out), stderr=subprocess.PIPE, text=True)
     try:
@@ -233,7 +233,7 @@ def postgres():
                     SELECT count(DISTINCT m), max(m) FROM t; SELECT sum(length(a)) FROM (SELECT string_agg(m, ',') a FROM t) s"""
         wait_until(lambda: subprocess.run(psql + ['SELECT 1'], capture_output=True).returncode == 0)
         for _ in range(4):
-            done = subprocess.run(psql + [script + '; DROP TABLE t'], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(psql + [script + '; DROP TABLE t'], capture_output=True, text=True, timeout=180)
             assert done.returncode == 0 and '50000|ffff' in done.stdout and '1649999' in done.stdout, (done.stdout, done.stderr)
         server.send_signal(signal.SIGINT)
         _, log = server.communicate(timeout=60)
