@@ -228,9 +228,15 @@ int dp_encode_error(const struct dp_encode *e)
     return e->err;
 }
 
-int dp_encode_finish(struct dp_encode *e)
+int dp_encode_finish_by(struct dp_encode *e, dp_pprof_write_fn last)
 {
     string(e, NULL); /* the table holds at least "" */
+    e->fn = last;
     dp_encode_flush(e);
     return e->err;
+}
+
+int dp_encode_finish(struct dp_encode *e)
+{
+    return dp_encode_finish_by(e, e->fn);
 }

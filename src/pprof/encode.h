@@ -141,3 +141,5 @@ uint64_t dp_encode_mapping(struct dp_encode *, const struct dp_encode_mapping *)
 
 /* Writes the rest. Returns 0, or the first error. */
 int dp_encode_finish(struct dp_encode *);
+/* The same; `last` takes the last piece, if there is one, instead of fn. */
+int dp_encode_finish_by(struct dp_encode *, dp_pprof_write_fn last);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define OUT_BYTES    65536
@@ -27,6 +28,7 @@ struct dp_gzip {
     int err;
     size_t n_out;  /* for stored blocks: bytes in the current block */
     size_t n_held; /* for the module: the stream so far, while it is tiny */
+    bool is_complete;
     uint8_t held[DP_GZIP_TINY_BYTES];
     uint32_t crc, n_in;
     uint32_t crc_table[256];
@@ -116,6 +118,7 @@ void dp_gzip_reset(struct dp_gzip *gz, dp_pprof_write_fn fn, void *ctx)
     gz->err = 0;
     gz->n_out = 0;
     gz->n_held = 0;
+    gz->is_complete = false;
     gz->n_in = 0;
     gz->crc = 0;
     if (gz->ops)
@@ -200,9 +203,18 @@ int dp_gzip_write(void *gzip, const void *bytes, size_t n_bytes)
     return gz->ops ? hold(gz, bytes, n_bytes) : store(gz, bytes, n_bytes);
 }
 
+int dp_gzip_write_last(void *gzip, const void *bytes, size_t n_bytes)
+{
+    struct dp_gzip *gz = gzip;
+    if (!gz->ops || (gz->n_held && gz->n_held < DP_GZIP_TINY_BYTES))
+        return dp_gzip_write(gz, bytes, n_bytes);
+    gz->is_complete = true;
+    return gz->err ? gz->err : deflate(gz, bytes, n_bytes, 1);
+}
+
 int dp_gzip_finish(struct dp_gzip *gz)
 {
-    if (gz->err)
+    if (gz->err || gz->is_complete)
         return gz->err;
     if (gz->ops)
         return deflate(gz, gz->held, gz->n_held < DP_GZIP_TINY_BYTES ? gz->n_held : 0, 1);

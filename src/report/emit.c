@@ -369,9 +369,7 @@ static int profile(struct pass *p)
     samples(p);
     dp_pairs_write(p->pairs, p->emission->locks, p->locations, p->encode);
     dp_locations_forgive(p->locations); /* then the smallest pairs are missing */
-    err = dp_locations_end(p->locations);
-    int encoded = dp_encode_finish(p->encode);
-    return err ? err : encoded;
+    return dp_locations_end(p->locations);
 }
 
 int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,

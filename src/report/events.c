@@ -163,9 +163,7 @@ static int profile(struct pass *p, unsigned kinds)
     for (unsigned kind = 0; kind < DP_KINDS; kind++)
         p->sources[kind] = dp_table_source(kind);
     samples(p);
-    err = dp_locations_end(p->locations);
-    int encoded = dp_encode_finish(p->encode);
-    return err ? err : encoded;
+    return dp_locations_end(p->locations);
 }
 
 int dp_report_events_write(unsigned flags, struct dp_symbol_files *files, dp_pprof_write_fn fn, void *ctx)

@@ -88,5 +88,7 @@ struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *b
 
 int dp_report_write_buffers_close(struct dp_report_write_buffers *buffers, bool raw, int err)
 {
+    if (!err)
+        err = raw ? dp_encode_finish(buffers->encode) : dp_encode_finish_by(buffers->encode, dp_gzip_write_last);
     return err || raw ? err : dp_gzip_finish(buffers->gzip);
 }

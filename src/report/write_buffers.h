@@ -28,8 +28,8 @@ struct dp_report_write_buffers *dp_report_write_buffers_get(void);
 int dp_report_write_buffers_prepare(struct dp_report_write_buffers *, bool raw);
 
 /*
- * The encoder at the beginning of a message that goes to fn, gzipped unless raw. NULL: no memory. close ends the gzip
- * stream if err is 0, and returns err or its own error.
+ * The encoder at the beginning of a message that goes to fn, gzipped unless raw. NULL: no memory. close ends the
+ * message and the gzip stream if err is 0, and returns err or its own error.
  */
 struct dp_encode *dp_report_write_buffers_open(struct dp_report_write_buffers *, bool raw, dp_pprof_write_fn fn,
                                                void *ctx);

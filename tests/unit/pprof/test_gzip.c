@@ -141,6 +141,26 @@ static void small_streams_have_the_codes_of_an_earlier_one(void **state)
     dp_gzip_free(gz);
 }
 
+static void a_last_piece_ends_the_stream(void **state)
+{
+    static const size_t sizes[] = {0, 1, 500, 1023, 1024, 5000, 24576, 70000, sizeof text};
+    struct dp_gzip *gz = dp_gzip_new(take, &sink);
+    fill_text();
+    for (size_t i = 0; i < 81; i++) {
+        size_t n_first = sizes[i / 9], n_last = sizes[i % 9];
+        if (n_first + n_last > sizeof text)
+            continue;
+        sink.n = 0;
+        dp_gzip_reset(gz, take, &sink);
+        assert_int_equal(dp_gzip_write(gz, text, n_first), 0);
+        assert_int_equal(dp_gzip_write_last(gz, text + n_first, n_last), 0);
+        assert_int_equal(dp_gzip_finish(gz), 0);
+        assert_int_equal(inflate_all(1000), n_first + n_last);
+        assert_memory_equal(back, text, n_first + n_last);
+    }
+    dp_gzip_free(gz);
+}
+
 static void an_error_of_the_sink_sticks_until_reset(void **state)
 {
     struct dp_gzip *gz = dp_gzip_new(take, &sink);
@@ -205,6 +225,7 @@ int main(void)
         cmocka_unit_test(what_goes_in_comes_back),
         cmocka_unit_test(only_a_tiny_stream_has_fixed_codes),
         cmocka_unit_test(small_streams_have_the_codes_of_an_earlier_one),
+        cmocka_unit_test(a_last_piece_ends_the_stream),
         cmocka_unit_test(an_error_of_the_sink_sticks_until_reset),
         cmocka_unit_test(upper_halves_of_registers_are_not_left_in_use),
     };
