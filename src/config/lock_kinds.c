@@ -13,9 +13,9 @@
 #include "base/glob.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "config/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,9 +71,9 @@ static ssize_t read_text(const char *path)
 {
     size_t n = 0;
     ssize_t got = 1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = dp_config_file_open(path);
     if (fd < 0)
-        return -errno;
+        return fd;
     while (got > 0 && n < sizeof text) {
         got = read(fd, text + n, sizeof text - n);
         if (got < 0 && errno == EINTR)

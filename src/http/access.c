@@ -9,9 +9,9 @@
 #include "http/access.h"
 
 #include "base/mem.h"
+#include "config/file.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -63,7 +63,7 @@ static bool read_token(void)
     if (now.st_ino == seen.st_ino && now.st_dev == seen.st_dev && now.st_size == seen.st_size &&
         now.st_mtim.tv_sec == seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec)
         return n_token > 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = dp_config_file_open(path);
     if (fd < 0)
         return false;
     ssize_t n = read(fd, token, sizeof token);

@@ -10,9 +10,11 @@
 #include "support/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[64], path[96];
@@ -52,6 +54,22 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     assert_int_equal(dp_lock_kinds_read("/no/such", &error), -ENOENT);
     assert_string_equal(error.line, "lock_names=/no/such: ENOENT");
     assert_int_equal(dp_lock_kinds_read(dir, &error), -EISDIR);
+}
+
+/* `run` would read its lines, and leave none for the program. */
+static void a_pipe_is_refused(void **state)
+{
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "a mutex\n", 8), 8);
+    assert_int_equal(dp_lock_kinds_read(path, &error), -ESPIPE);
+    assert_non_null(strstr(error.line, ": ESPIPE"));
+    char byte;
+    assert_int_equal(read(fd, &byte, 1), 1); /* its lines are still there */
+    close(fd);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(dp_lock_kinds_read("/dev/null", &error), -ESPIPE);
 }
 
 static void bad_lines_are_listed(void **state)
@@ -107,8 +125,11 @@ static void the_first_line_that_matches_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_cannot_be_read_is_named), cmocka_unit_test(bad_lines_are_listed),
-        cmocka_unit_test(a_nul_ends_a_line_without_a_kind),    cmocka_unit_test(a_table_that_is_too_large_is_refused),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_named),
+        cmocka_unit_test(a_pipe_is_refused),
+        cmocka_unit_test(bad_lines_are_listed),
+        cmocka_unit_test(a_nul_ends_a_line_without_a_kind),
+        cmocka_unit_test(a_table_that_is_too_large_is_refused),
         cmocka_unit_test(the_first_line_that_matches_counts),
     };
     return cmocka_run_group_tests(tests, in_a_directory, remove_it);

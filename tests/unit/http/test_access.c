@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -73,6 +74,19 @@ static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
     assert_int_equal(check(NULL, "Bearer "), 503);
     unlink(path);
     assert_int_equal(check(NULL, "Bearer another"), 503);
+}
+
+/* A request must not keep the endpoint's thread waiting for a writer. */
+static void a_token_in_a_pipe_is_no_token(void **state)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/deltaprof-token-pipe-%d", (int)getpid());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    dp_access_init(path, true);
+    alarm(20);
+    assert_int_equal(check(NULL, "Bearer x"), 503);
+    alarm(0);
+    unlink(path);
 }
 
 static int check_page(const char *host, const char *origin, const char *fetch_site)
@@ -148,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_token_only_addresses_are_answered),
         cmocka_unit_test(a_token_is_taken_as_bearer_or_as_the_password_of_basic),
+        cmocka_unit_test(a_token_in_a_pipe_is_no_token),
         cmocka_unit_test(pages_of_other_sites_are_refused),
         cmocka_unit_test(listen_takes_literals_ranges_and_socket_files_only),
     };
