@@ -95,7 +95,7 @@ void dp_python_trace_of(const char *tstate)
         return;
     const char *value = value_of(&trace, tstate);
     if (dp_python_is(value, dp_python.bytes_type) &&
-        dp_python_long(value, dp_python_field(DP_PYTHON_BYTES_SIZE)) == TRACE_BYTES + SPAN_BYTES) {
+        dp_python_long(value, dp_python_field(DP_PYTHON_BYTES_SIZE)) >= TRACE_BYTES + SPAN_BYTES) {
         const unsigned char *bytes = (const unsigned char *)value + dp_python_field(DP_PYTHON_BYTES_DATA);
         deltaprof_trace_set(bytes, bytes + TRACE_BYTES);
     } else {

@@ -59,19 +59,25 @@ extern bool dp_python_watched __attribute__((visibility("hidden")));
 __attribute__((visibility("hidden"))) void dp_python_look(void);
 
 /*
- * From now on the value of a context variable is the label set of the code that runs in that context. context: the one
- * that the calling thread runs in; hash: the variable's; the types are those of two kinds of nodes of its mapping. The
- * variable lives for ever. 0; -ENOTSUP: contexts are not as expected. Context: with the GIL.
+ * From now on the low 30 bits of a context variable's value are the label set of the code that runs in that context.
+ * context: the one that the calling thread runs in; hash: the variable's; the types are those of two kinds of nodes of
+ * its mapping. The variable lives for ever. 0; -ENOTSUP: contexts are not as expected. Context: with the GIL.
  */
 DELTAPROF_API int deltaprof_python_labels(const void *context, const void *variable, int64_t hash,
                                           const void *mapping_type, const void *few_type, const void *many_type);
 
 /*
  * From now on the value of this variable is the trace context of the code that runs in a context: bytes, 16 of the
- * trace id and 8 of the span id. Any other value, and none: no trace context. 0; -ENOTSUP: deltaprof_python_labels has
- * not succeeded. Context: with the GIL.
+ * trace id, 8 of the span id, and any that follow. Fewer bytes, another value, and none: no trace context. 0; -ENOTSUP:
+ * deltaprof_python_labels has not succeeded. Context: with the GIL.
  */
 DELTAPROF_API int deltaprof_python_trace(const void *variable, int64_t hash);
+
+/*
+ * Writes what changed, uncommitted. *bytes is the profile, until the next call. Calls do not overlap. delta NULL: only
+ * the memory of the last one is freed. Context: ordinary.
+ */
+DELTAPROF_API int deltaprof_python_write(struct deltaprof_delta *delta, const void **bytes, size_t *n_bytes);
 
 /* The label set of the calling thread's context; 0: it has none. Context: any thread that runs Python. */
 DELTAPROF_API uint32_t deltaprof_python_labels_now(void);
