@@ -191,17 +191,18 @@ static void say(const char *what, long result)
 
 static void *wakes_later(void *w)
 {
-    until_it_sleeps();
-    atomic_store((word *)w, 1);
-    syscall(SYS_futex, w, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+    while (syscall(SYS_futex, w, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0) == 0) /* until the thread waits */
+        usleep(1000);
     return NULL;
 }
 
 static void *requeues_later(void *words)
 {
     word *w = words;
-    until_it_sleeps();
-    say("requeue", futex(&w[0], FUTEX_CMP_REQUEUE_PRIVATE, 0, (const struct timespec *)(intptr_t)INT_MAX, &w[1], 0));
+    long n;
+    while (!(n = futex(w, FUTEX_CMP_REQUEUE_PRIVATE, 0, (const struct timespec *)(intptr_t)INT_MAX, &w[1], 0)))
+        usleep(1000);
+    say("requeue", n);
     say("wake op", futex(&w[1], FUTEX_WAKE_OP_PRIVATE, 1, (const struct timespec *)(intptr_t)1, &w[2],
                          FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 0)));
     return NULL;
@@ -240,13 +241,11 @@ static void results(void)
     atomic_store(w, 0);
     pthread_create(&t, NULL, wakes_later, w);
     errno = 99;
-    says_it_takes();
     say("woken", futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
     printf("errno is left alone: %d\n", errno);
     pthread_join(t, NULL);
     atomic_store(w, 0);
     pthread_create(&t, NULL, requeues_later, w);
-    says_it_takes();
     long requeued = futex(w, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
     int requeued_errno = errno;
     pthread_join(t, NULL); /* its lines come first */
@@ -269,7 +268,6 @@ static void results(void)
     two[1].address = (uintptr_t)&w[2];
     atomic_store(&w[2], 0);
     pthread_create(&t, NULL, wakes_later, &w[2]);
-    says_it_takes();
     long woken = syscall(449 /* futex_waitv */, two, 2, 0, NULL, CLOCK_MONOTONIC);
     printf("one of two: %s\n", woken == 1 || (woken < 0 && errno == ENOSYS) ? "the second" : "another");
     pthread_join(t, NULL);
