@@ -36,6 +36,10 @@ void dp_encode_reset(struct dp_encode *e, dp_pprof_write_fn fn, void *ctx)
     dp_vec_clear(&e->functions);
     dp_index_clear(&e->function_index);
     dp_vec_clear(&e->string_indices);
+    dp_vec_clear(&e->unsearched);
+    e->searches_all = false;
+    memset(e->searched_bits, 0, sizeof e->searched_bits);
+    memset(e->unsearched_bits, 0, sizeof e->unsearched_bits);
     e->n_strings = 0;
     e->n_functions = e->n_locations = e->n_mappings = 0;
     empty(e);
@@ -45,7 +49,7 @@ size_t dp_encode_bytes(const struct dp_encode *e)
 {
     return e ? sizeof *e + dp_strings_bytes(&e->strings) + dp_index_bytes(&e->function_index) +
                    e->functions.cap * sizeof *e->functions.at + e->string_indices.cap * sizeof *e->string_indices.at +
-                   e->body.cap
+                   e->unsearched.cap * sizeof *e->unsearched.at + e->body.cap
              : 0;
 }
 
@@ -55,6 +59,7 @@ void dp_encode_free(struct dp_encode *e)
         return;
     dp_strings_fini(&e->strings);
     dp_vec_fini(&e->string_indices);
+    dp_vec_fini(&e->unsearched);
     dp_vec_fini(&e->functions);
     dp_vec_fini(&e->body);
     dp_index_fini(&e->function_index);
@@ -145,23 +150,35 @@ static bool has_room(struct dp_encode *e)
     return !e->err;
 }
 
+#define NOT_WRITTEN UINT32_MAX
+
 /* The index of a string of the set; it is written if it is new, behind "" if that is. */
-static int64_t written(struct dp_encode *e, uint32_t number, const char *text, size_t n_bytes)
+static int64_t written(struct dp_encode *e, uint32_t number, const char *text, size_t n_bytes, uint32_t hash)
 {
     if (number == DP_STRINGS_NONE) {
         dp_encode_set_full(e);
         return 0;
     }
-    while (e->string_indices.n <= number) {
-        size_t n = e->string_indices.n < number ? 0 : n_bytes;
-        e->string_indices.at[e->string_indices.n++] = (uint32_t)write_string(e, n ? text : "", n);
-    }
+    if (number < e->string_indices.n)
+        return e->string_indices.at[number];
+    if (!e->string_indices.n)
+        e->string_indices.at[e->string_indices.n++] = (uint32_t)write_string(e, "", 0);
+    if (!number)
+        return 0;
+    e->string_indices.at[e->string_indices.n++] = NOT_WRITTEN;
+    dp_encode_set_bit(e->searched_bits, DP_ENCODE_SEARCHED_BITS, hash);
+    if (e->unsearched.n && dp_encode_has_bit(e->unsearched_bits, DP_ENCODE_UNSEARCHED_BITS, hash))
+        dp_encode_search_all(e);
+    if (e->string_indices.at[number] == NOT_WRITTEN)
+        e->string_indices.at[number] = (uint32_t)write_string(e, text, n_bytes);
     return e->string_indices.at[number];
 }
 
 int64_t dp_encode_string_hashed(struct dp_encode *e, const char *text, size_t n_bytes, uint32_t hash)
 {
-    return has_room(e) ? written(e, dp_strings_add_hashed(&e->strings, text, n_bytes, hash), text, n_bytes) : 0;
+    if (!has_room(e))
+        return 0;
+    return written(e, dp_strings_add_hashed(&e->strings, text, n_bytes, hash), text, n_bytes, hash);
 }
 
 int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
@@ -178,7 +195,7 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         text = clean;
     }
     n_bytes = text ? n_bytes : 0;
-    return written(e, dp_strings_add(&e->strings, text, n_bytes), text, n_bytes);
+    return dp_encode_string_hashed(e, text, n_bytes, dp_strings_hash(text, n_bytes));
 }
 
 static int64_t string(struct dp_encode *e, const char *text)

@@ -3,9 +3,9 @@
  * pprof/encode.h - writes one profile.proto message in one streaming pass.
  *
  * Source: github.com/google/pprof/proto/profile.proto. Each message is written when it is given. Ids of locations and
- * functions count from 1 in the order given; strings are deduplicated by content, unless the caller did; mappings come
- * last and get the ids that locations already named. After an error all calls do nothing, and finish returns that
- * error. Memory: the string set and the function set, from dp_mem; no buffer grows with the output.
+ * functions count from 1 in the order given; strings are deduplicated by content; mappings come last and get the ids
+ * that locations already named. After an error all calls do nothing, and finish returns that error. Memory: the string
+ * set and the function set, from dp_mem; no buffer grows with the output.
  *
  * `extra` holds fields of a message that this version does not know, as they came on the wire; they are written behind
  * the known ones.
@@ -61,10 +61,11 @@ int64_t dp_encode_string_hashed(struct dp_encode *, const char *text, size_t n_b
 uint64_t dp_encode_function(struct dp_encode *, int64_t name, int64_t system_name, int64_t file, int64_t start_line);
 
 /*
- * A function of which only the name is known, which is its system name, too: UTF-8, and not empty. The caller gives it
- * once, so nothing is searched.
+ * A function of which only the name is known, which is its system name, too: UTF-8, not empty, with its
+ * dp_strings_hash, and kept until the profile is finished. The caller gives it once, so it is only searched if another
+ * string has such a hash.
  */
-uint64_t dp_encode_function_new(struct dp_encode *, const char *name, size_t n_bytes);
+uint64_t dp_encode_function_new(struct dp_encode *, const char *name, size_t n_bytes, uint32_t hash);
 
 struct dp_encode_line {
     uint64_t function;

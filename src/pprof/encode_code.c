@@ -45,11 +45,31 @@ static bool is(const struct dp_encode_function *f, int64_t name, int64_t system_
     return f->name == name && f->system_name == system_name && f->file == file && f->start_line == start_line;
 }
 
+static struct dp_index_probe probe_of(struct dp_encode *e, const struct dp_encode_function *f)
+{
+    uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)f->name << 32 ^ (uint64_t)f->system_name);
+    return dp_index_probe(&e->function_index,
+                          dp_index_hash(dp_index_hash(hash, (uint64_t)f->file), (uint64_t)f->start_line));
+}
+
+/* Adds a function that is not in the set. False: there is no memory. */
+static bool keep(struct dp_encode *e, struct dp_index_probe *probe, const struct dp_encode_function *f)
+{
+    if (!dp_vec_room(&e->functions, 1) || dp_index_add(&e->function_index, probe) == DP_INDEX_NONE)
+        return false;
+    struct dp_encode_function *kept = &e->functions.at[e->functions.n++];
+    kept->name = f->name; /* one by one: a copied struct is read in larger pieces than it was written, which waits */
+    kept->system_name = f->system_name;
+    kept->file = f->file;
+    kept->start_line = f->start_line;
+    kept->id = f->id;
+    return true;
+}
+
 uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_name, int64_t file, int64_t start_line)
 {
-    uint64_t hash = dp_index_hash(dp_index_seed(), (uint64_t)name << 32 ^ (uint64_t)system_name);
-    hash = dp_index_hash(dp_index_hash(hash, (uint64_t)file), (uint64_t)start_line);
-    struct dp_index_probe probe = dp_index_probe(&e->function_index, hash);
+    struct dp_encode_function f = {name, system_name, file, start_line, e->n_functions + 1};
+    struct dp_index_probe probe = probe_of(e, &f);
     uint32_t number;
     while ((number = dp_index_candidate(&e->function_index, &probe)) != DP_INDEX_NONE)
         if (is(&e->functions.at[number], name, system_name, file, start_line))
@@ -61,17 +81,11 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     uint8_t *at = dp_encode_open(e, DP_ENCODE_FUNCTIONS, 5 * DP_ENCODE_FIELD_MAX);
     if (!at)
         return 0;
-    if (!dp_vec_room(&e->functions, 1) || (number = dp_index_add(&e->function_index, &probe)) == DP_INDEX_NONE) {
+    if (!keep(e, &probe, &f)) {
         dp_encode_set_full(e);
         return 0;
     }
-    struct dp_encode_function *f = &e->functions.at[e->functions.n++];
-    f->name = name; /* one by one: a copied struct is read in larger pieces than it was written, which waits */
-    f->system_name = system_name;
-    f->file = file;
-    f->start_line = start_line;
-    f->id = ++e->n_functions;
-    at = dp_wire_put_field(at, 1, e->n_functions);
+    at = dp_wire_put_field(at, 1, ++e->n_functions);
     at = dp_wire_put_nonzero(at, 2, (uint64_t)name);
     at = dp_wire_put_nonzero(at, 3, (uint64_t)system_name);
     at = dp_wire_put_nonzero(at, 4, (uint64_t)file);
@@ -79,14 +93,42 @@ uint64_t dp_encode_function(struct dp_encode *e, int64_t name, int64_t system_na
     return e->n_functions;
 }
 
-uint64_t dp_encode_function_new(struct dp_encode *e, const char *name, size_t n_bytes)
+/* A string that the set got last, and that has no index yet, may be among them. */
+void dp_encode_search_all(struct dp_encode *e)
+{
+    if (dp_vec_room(&e->string_indices, e->unsearched.n + 1))
+        for (size_t i = 0; i < e->unsearched.n; i++) {
+            const struct dp_encode_unsearched *of = &e->unsearched.at[i];
+            uint32_t number = dp_strings_add_hashed(&e->strings, of->name, of->n_bytes, of->hash);
+            if (number == DP_STRINGS_NONE)
+                break;
+            e->string_indices.at[number] = of->index;
+            if (number == e->string_indices.n)
+                e->string_indices.n++;
+            struct dp_encode_function f = {.name = of->index, .system_name = of->index, .id = of->id};
+            struct dp_index_probe probe = probe_of(e, &f);
+            while (dp_index_candidate(&e->function_index, &probe) != DP_INDEX_NONE)
+                ;
+            if (!keep(e, &probe, &f))
+                break;
+        }
+    dp_vec_clear(&e->unsearched);
+    e->searches_all = true;
+}
+
+uint64_t dp_encode_function_new(struct dp_encode *e, const char *name, size_t n_bytes, uint32_t hash)
 {
     uint32_t id = dp_encode_ref(e->n_functions + 1), index = dp_encode_ref(e->n_strings);
-    bool is_usual = n_bytes <= DP_ENCODE_SHORT && e->n_strings && is_encoded(id) && is_encoded(index);
-    if (!is_usual || !is_ready(e, DP_ENCODE_REST) || !is_ready(e, DP_ENCODE_FUNCTIONS)) {
-        int64_t string = dp_encode_string(e, name, n_bytes);
+    bool is_usual = n_bytes <= DP_ENCODE_SHORT && e->n_strings && is_encoded(id) && is_encoded(index) &&
+                    !e->searches_all && !dp_encode_has_bit(e->searched_bits, DP_ENCODE_SEARCHED_BITS, hash);
+    if (!is_usual || !is_ready(e, DP_ENCODE_REST) || !is_ready(e, DP_ENCODE_FUNCTIONS) ||
+        !dp_vec_room(&e->unsearched, 1)) {
+        int64_t string = dp_encode_string_hashed(e, name, n_bytes, hash);
         return dp_encode_function(e, string, string, 0, 0);
     }
+    e->unsearched.at[e->unsearched.n++] =
+        (struct dp_encode_unsearched){name, (uint32_t)n_bytes, hash, e->n_strings, e->n_functions + 1};
+    dp_encode_set_bit(e->unsearched_bits, DP_ENCODE_UNSEARCHED_BITS, hash);
     uint8_t *text = e->ends[DP_ENCODE_REST] + 2;
     memcpy(text, name, n_bytes);
     end_short(e, DP_ENCODE_REST, PROFILE_STRING, text + n_bytes);

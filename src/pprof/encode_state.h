@@ -49,6 +49,17 @@ struct dp_encode_function {
     uint64_t id;
 };
 
+/* A function that dp_encode_function_new wrote, and its name: they are in neither set. */
+struct dp_encode_unsearched {
+    const char *name;
+    uint32_t n_bytes, hash, index; /* of the string */
+    uint64_t id;
+};
+
+/* Bits by hash of strings. A clear bit: no such string. */
+#define DP_ENCODE_SEARCHED_BITS   4096u
+#define DP_ENCODE_UNSEARCHED_BITS 65536u
+
 struct dp_encode {
     dp_pprof_write_fn fn;
     void *ctx;
@@ -62,6 +73,9 @@ struct dp_encode {
     uint32_t n_strings;                          /* in the profile */
     DP_VEC(struct dp_encode_function) functions; /* those that may come again */
     struct dp_index function_index;
+    DP_VEC(struct dp_encode_unsearched) unsearched;
+    bool searches_all; /* a string might have been in `unsearched`: they were added to the sets, and no more come */
+    uint64_t searched_bits[DP_ENCODE_SEARCHED_BITS / 64], unsearched_bits[DP_ENCODE_UNSEARCHED_BITS / 64];
     uint64_t n_functions, n_locations, n_mappings;
     DP_VEC(uint8_t) body;
     uint8_t *ends[DP_ENCODE_PARTS]; /* the ends of what the parts contain */
@@ -80,6 +94,18 @@ static inline size_t dp_encode_left(const struct dp_encode *e, enum dp_encode_pa
 {
     return (size_t)(e->out + dp_encode_limit(part + 1) - e->ends[part]);
 }
+
+static inline bool dp_encode_has_bit(const uint64_t *bits, uint32_t n_bits, uint32_t hash)
+{
+    return bits[hash % n_bits / 64] >> hash % 64 & 1;
+}
+static inline void dp_encode_set_bit(uint64_t *bits, uint32_t n_bits, uint32_t hash)
+{
+    bits[hash % n_bits / 64] |= (uint64_t)1 << hash % 64;
+}
+
+/* Adds what is in `unsearched` to the sets. Without memory for that, a string or a function may be written twice. */
+void dp_encode_search_all(struct dp_encode *);
 
 /* Passes the output buffer's content to fn. */
 void dp_encode_flush(struct dp_encode *);

@@ -45,15 +45,12 @@ static struct dp_line_function_id *place(struct dp_line_functions *f, uint32_t n
     return &f->ids.at[number];
 }
 
-/*
- * Most functions are a name and nothing else. Each of them is given once, and so is its name; that one is in the
- * profile twice if a function of which more is known has it, too.
- */
+/* Most functions are a name and nothing else. Each of them is given once. */
 static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_function *kept)
 {
     const struct dp_name *of = dp_name_of(kept->name);
     if (kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
-        return dp_encode_function_new(e, kept->name, of->n_bytes);
+        return dp_encode_function_new(e, kept->name, of->n_bytes, of->hash);
     int64_t name = kept_string(e, kept->name);
     int64_t system_name = kept->system_name == kept->name ? name : kept_string(e, kept->system_name);
     int64_t file = kept->file ? kept_string(e, kept->file) : 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "pprof/encode.h"
+#include "pprof/strings.h"
 #include "pprof/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -171,15 +173,20 @@ static void the_first_error_is_kept(void **state)
     dp_encode_free(e);
 }
 
+static uint64_t new_function(struct dp_encode *e, const char *name)
+{
+    return dp_encode_function_new(e, name, strlen(name), dp_strings_hash(name, strlen(name)));
+}
+
 static void new_functions_and_those_that_may_come_again_have_different_ids(void **state)
 {
     struct dp_encode *e = start(); /* writes "" and five strings */
-    assert_int_equal(dp_encode_function_new(e, "main", 4), 1);
+    assert_int_equal(new_function(e, "main"), 1);
     int64_t a = dp_encode_string(e, "a", 1), b = dp_encode_string(e, "b", 1), c = dp_encode_string(e, "c", 1);
     assert_int_equal(dp_encode_string(e, "a", 1), a);
     assert_true(b == a + 1 && c == b + 1);
     assert_int_equal(dp_encode_function(e, a, a, 0, 0), 2);
-    assert_int_equal(dp_encode_function_new(e, "other", 5), 3);
+    assert_int_equal(new_function(e, "other"), 3);
     assert_int_equal(dp_encode_function(e, c, c, 0, 0), 4);
     assert_int_equal(dp_encode_function(e, a, a, 0, 0), 2);
     assert_int_equal(dp_encode_finish(e), 0);
@@ -190,6 +197,45 @@ static void new_functions_and_those_that_may_come_again_have_different_ids(void 
     assert_field(5, 1, "\x08\x02\x10\x06\x18\x06", 6);
     assert_field(5, 2, "\x08\x03\x10\x09\x18\x09", 6);
     assert_field(5, 3, "\x08\x04\x10\x08\x18\x08", 6);
+}
+
+static const char *kept_name(int i)
+{
+    static char names[4000][16];
+    snprintf(names[i], sizeof names[i], "f%d", i);
+    return names[i];
+}
+
+/* Names of functions come before and after the same text as a label, a file or the name of another function. */
+static void a_name_that_is_another_string_too_is_written_once(void **state)
+{
+    for (int n_others = 0; n_others <= 4000; n_others += 2000) {
+        struct dp_encode *e = start();
+        int64_t before = dp_encode_string(e, "before", 6);
+        assert_int_equal(new_function(e, "first"), 1);
+        assert_int_equal(new_function(e, "join"), 2);
+        assert_int_equal(new_function(e, "before"), 3);
+        for (int i = 0; i < n_others; i++)
+            assert_int_equal(new_function(e, kept_name(i)), 4 + i);
+        int64_t join = dp_encode_string(e, "join", 4);
+        assert_int_equal(join, before + 2);
+        assert_int_equal(dp_encode_string(e, "join", 4), join);
+        assert_int_equal(dp_encode_string(e, "before", 6), before);
+        assert_int_equal(dp_encode_function(e, join, join, 0, 0), 2);
+        assert_int_equal(dp_encode_function(e, before, before, 0, 0), 3);
+        int64_t first = dp_encode_string(e, "first", 5);
+        assert_int_equal(first, before + 1);
+        assert_int_equal(dp_encode_function(e, first, first, 0, 0), 1);
+        assert_int_equal(dp_encode_function(e, first, first, join, 7), 4 + n_others);
+        assert_int_equal(new_function(e, "last"), 5 + n_others);
+        if (n_others) {
+            int64_t last = dp_encode_string(e, kept_name(1999), 5);
+            assert_int_equal(last, before + 3 + 1999);
+            assert_int_equal(dp_encode_function(e, last, last, 0, 0), 4 + 1999);
+        }
+        assert_int_equal(dp_encode_finish(e), 0);
+        dp_encode_free(e);
+    }
 }
 
 /* The locations of 300 functions, by the call for usual ones wherever it takes them. Returns how often it did. */
@@ -300,6 +346,7 @@ int main(void)
         cmocka_unit_test(extra_fields_go_with_the_next_message_only),
         cmocka_unit_test(the_first_error_is_kept),
         cmocka_unit_test(new_functions_and_those_that_may_come_again_have_different_ids),
+        cmocka_unit_test(a_name_that_is_another_string_too_is_written_once),
         cmocka_unit_test(usual_locations_are_written_as_all_others),
         cmocka_unit_test(an_address_is_written_as_any_number),
         cmocka_unit_test(messages_of_one_kind_lie_together_and_are_whole),
