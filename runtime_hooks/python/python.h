@@ -74,10 +74,10 @@ DELTAPROF_API int deltaprof_python_labels(const void *context, const void *varia
 DELTAPROF_API int deltaprof_python_trace(const void *variable, int64_t hash);
 
 /*
- * Writes what changed, uncommitted. *bytes is the profile, until the next call. Calls do not overlap. delta NULL: only
- * the memory of the last one is freed. Context: ordinary.
+ * Writes what changed, uncommitted. *bytes is the profile, also after an error: the caller gives it back by a call with
+ * delta NULL, which frees *bytes. Context: ordinary.
  */
-DELTAPROF_API int deltaprof_python_write(struct deltaprof_delta *delta, const void **bytes, size_t *n_bytes);
+DELTAPROF_API int deltaprof_python_write(struct deltaprof_delta *delta, void **bytes, size_t *n_bytes);
 
 /* The label set of the calling thread's context; 0: it has none. Context: any thread that runs Python. */
 DELTAPROF_API uint32_t deltaprof_python_labels_now(void);

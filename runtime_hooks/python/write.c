@@ -8,52 +8,51 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct {
+struct profile {
     char *bytes;
     size_t n, size;
-} profile;
+};
 
-static void resize(size_t size)
+static void resize(struct profile *p, size_t size)
 {
     int64_t kept = deltaprof_guard_enter();
-    char *bytes = realloc(profile.bytes, size);
+    char *bytes = realloc(p->bytes, size);
     deltaprof_guard_exit(kept);
     if (bytes) {
-        profile.bytes = bytes;
-        profile.size = size;
+        p->bytes = bytes;
+        p->size = size;
     }
 }
 
 static int keep(void *ctx, const void *bytes, size_t n_bytes)
 {
     enum { LEAST = 1 << 16 };
-    if (profile.size - profile.n < n_bytes)
-        resize((profile.size + n_bytes) * 2 + LEAST);
-    if (profile.size - profile.n < n_bytes)
+    struct profile *p = ctx;
+    if (p->size - p->n < n_bytes)
+        resize(p, (p->size + n_bytes) * 2 + LEAST);
+    if (p->size - p->n < n_bytes)
         return -ENOMEM;
-    memcpy(profile.bytes + profile.n, bytes, n_bytes);
-    profile.n += n_bytes;
+    memcpy(p->bytes + p->n, bytes, n_bytes);
+    p->n += n_bytes;
     return 0;
 }
 
-static void drop(void)
+static void drop(void *bytes)
 {
     int64_t kept = deltaprof_guard_enter();
-    free(profile.bytes);
+    free(bytes);
     deltaprof_guard_exit(kept);
-    profile.bytes = NULL;
-    profile.size = 0;
 }
 
-int deltaprof_python_write(struct deltaprof_delta *delta, const void **bytes, size_t *n_bytes)
+int deltaprof_python_write(struct deltaprof_delta *delta, void **bytes, size_t *n_bytes)
 {
-    profile.n = 0;
     if (!delta) {
-        drop();
+        drop(*bytes);
         return 0;
     }
-    int err = deltaprof_delta_write_uncommitted(delta, keep, NULL);
-    *bytes = profile.bytes;
-    *n_bytes = profile.n;
+    struct profile p = {0};
+    int err = deltaprof_delta_write_uncommitted(delta, keep, &p);
+    *bytes = p.bytes;
+    *n_bytes = p.n;
     return err;
 }
