@@ -185,7 +185,9 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
 {
     if (!has_room(e))
         return 0;
-    if (text && dp_encode_utf8_prefix(text, n_bytes) < n_bytes) {
+    if (!text)
+        return dp_encode_string_hashed(e, "", 0, dp_strings_hash("", 0));
+    if (dp_encode_utf8_prefix(text, n_bytes) < n_bytes) {
         char *clean = (char *)dp_vec_room(&e->body, 3 * n_bytes);
         if (!clean) {
             dp_encode_set_full(e);
@@ -194,7 +196,6 @@ int64_t dp_encode_string(struct dp_encode *e, const char *text, size_t n_bytes)
         n_bytes = dp_encode_utf8_replace(clean, text, n_bytes);
         text = clean;
     }
-    n_bytes = text ? n_bytes : 0;
     return dp_encode_string_hashed(e, text, n_bytes, dp_strings_hash(text, n_bytes));
 }
 
