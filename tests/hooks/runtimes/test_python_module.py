@@ -9,8 +9,8 @@ import check_profile
 import reader
 from harness import BUILD, main, new_directory, profiles, run
 from interpreters import interpreters
+from python_module import MODULE, grown
 
-MODULE = {'PYTHONPATH': BUILD + '/runtime_hooks/python', 'PYTHONDONTWRITEBYTECODE': '1'}
 ALONE = {**MODULE, 'LD_LIBRARY_PATH': f'{BUILD}/src:{BUILD}/runtime_hooks/python'}
 
 # grow(n) keeps a bytearray of n bytes, for which Python allocates n + 1.
@@ -75,19 +75,6 @@ try:
 except KeyError:
     grow(36)
 '''
-
-
-def grown(r):
-    """{labels: [objects, bytes / 100000]}"""
-    got = collections.defaultdict(lambda: [0, 0])
-    for p in profiles(r):
-        for s in p.samples:
-            objects, size = s.values['alloc_objects'], s.values['alloc_space']
-            if 'grow' in s.names and objects and size / objects >= 100000:
-                row = got[tuple(sorted((k, v) for k, v in s.labels if k != 'heap'))]
-                row[0] += objects
-                row[1] += size / 100000
-    return dict(got)
 
 
 def that_labels_stay_with_their_task():

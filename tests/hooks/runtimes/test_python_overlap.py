@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 """import deltaprof: blocks with labels that overlap, and writes that are interrupted, in each installed interpreter."""
-import collections
-
 import check_profile
 import reader
-from harness import BUILD, main, new_directory, profiles, run
+from harness import main, new_directory, profiles, run
 from interpreters import interpreters
-
-MODULE = {'PYTHONPATH': BUILD + '/runtime_hooks/python', 'PYTHONDONTWRITEBYTECODE': '1'}
+from python_module import MODULE, grown
 
 # One object labels() in blocks that overlap; blocks of generators that end in the order in which they began.
 OVERLAPS = '''
@@ -67,19 +64,6 @@ try: shared.__exit__()
 except KeyError: pass
 else: raise AssertionError
 '''
-
-
-def grown(r):
-    """{labels: [objects, bytes / 100000]}"""
-    got = collections.defaultdict(lambda: [0, 0])
-    for p in profiles(r):
-        for s in p.samples:
-            objects, size = s.values['alloc_objects'], s.values['alloc_space']
-            if 'grow' in s.names and objects and size / objects >= 100000:
-                row = got[tuple(sorted((k, v) for k, v in s.labels if k != 'heap'))]
-                row[0] += objects
-                row[1] += size / 100000
-    return dict(got)
 
 
 def that_blocks_with_labels_may_overlap():
