@@ -3,7 +3,8 @@
  * pprof/encode.c - writes the messages of a profile. A short message, whose length takes one byte, is built in its part
  * of the output buffer, behind a place for that byte. A longer one is built in `body` and copied behind its tag and
  * length. When a message does not fit in its part, all parts are output, one behind the other.
- * Only the two sets (strings, functions) and the buffer for the longest message grow.
+ * Only the two sets (strings, functions), the list of functions that are in neither, and the buffer for the longest
+ * message grow.
  *
  * Field numbers are profile.proto's, in the order of its messages.
  */

@@ -144,7 +144,7 @@ static inline uint8_t *dp_encode_open(struct dp_encode *e, enum dp_encode_part p
     return e->err ? NULL : e->ends[part] + 2;
 }
 
-/* Ends the message, whose fields end at `at`. */
+/* Ends the message. at: the end of its fields. */
 static inline void dp_encode_close(struct dp_encode *e, enum dp_encode_part part, unsigned field, uint8_t *at)
 {
     if (e->extra.n_bytes) {

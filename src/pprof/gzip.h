@@ -16,7 +16,8 @@ struct dp_gzip;                                               /* one output stre
 struct dp_gzip *dp_gzip_new(dp_pprof_write_fn fn, void *ctx); /* NULL: no memory */
 /* A dp_pprof_write_fn on a struct dp_gzip. 0, or fn's first error; after an error only reset and free do anything. */
 int dp_gzip_write(void *gzip, const void *bytes, size_t n_bytes);
-/* The same for the last bytes of the stream: what is compressed in one piece is copied less. finish must follow. */
+/* The same for the last bytes of the stream. A stream that comes in one call is not copied before it is compressed. The
+ * caller calls dp_gzip_finish next. */
 int dp_gzip_write_last(void *gzip, const void *bytes, size_t n_bytes);
 int dp_gzip_finish(struct dp_gzip *); /* writes the trailer */
 void dp_gzip_reset(struct dp_gzip *, dp_pprof_write_fn fn, void *ctx);

@@ -45,11 +45,11 @@ static struct dp_line_function_id *place(struct dp_line_functions *f, uint32_t n
     return &f->ids.at[number];
 }
 
-/* Most functions are a name and nothing else. Each of them is given once. */
-static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_function *kept)
+/* Most functions are a name and nothing else. is_once: the function is not given again, because its id is kept. */
+static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_function *kept, bool is_once)
 {
     const struct dp_name *of = dp_name_of(kept->name);
-    if (kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
+    if (is_once && kept->system_name == kept->name && !kept->file && !kept->start_line && of->is_utf8 && of->n_bytes)
         return dp_encode_function_new(e, kept->name, of->n_bytes, of->hash);
     int64_t name = kept_string(e, kept->name);
     int64_t system_name = kept->system_name == kept->name ? name : kept_string(e, kept->system_name);
@@ -59,8 +59,8 @@ static uint64_t write_function(struct dp_encode *e, const struct dp_symbol_funct
 
 uint64_t dp_line_functions_add(struct dp_line_functions *f, struct dp_encode *e, const struct dp_symbol_function *kept)
 {
-    uint64_t id = write_function(e, kept);
     struct dp_line_function_id *at = place(f, kept->number);
+    uint64_t id = write_function(e, kept, at != NULL);
     if (at && !dp_encode_error(e)) /* else a string may be missing, and the id be that of another function */
         *at = (struct dp_line_function_id){f->profile, (uint32_t)id};
     return id;
