@@ -32,7 +32,8 @@ extern "C" {
  *           deltaprof_sample_end(&sample, p, &site);
  *       }
  *     free(p):
- *       if (!deltaprof_gate_passes(&gate, p) && deltaprof_gate_may_be_live(&gate, p))
+ *       if (!deltaprof_gate_passes(&gate, p) && !deltaprof_gate_page_passes(&gate, p) &&
+ *           deltaprof_gate_may_be_live(&gate, p))
  *           deltaprof_free_sampled(0, p);
  *       real_free(p);
  */
@@ -41,6 +42,7 @@ struct deltaprof_gate {
     intptr_t countdown_offset; /* of deltaprof_thread.countdown from the thread pointer */
     uint32_t heap_on;          /* 0: no allocation can become a sample; else bits, see DELTAPROF_GATE_EVERY and _LEAF */
     uint32_t locks_on;         /* 0: no wait can be recorded */
+    const uint8_t *pages;      /* a byte for each page of 256 MiB, cyclically; 0: no sample is there. NULL: unknown */
 };
 
 /* A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. */
@@ -48,6 +50,7 @@ struct deltaprof_gate {
 #define DELTAPROF_GATE_LEAF  8u /* the allocator enters no hook: nothing need be guarded while it works */
 #define DELTAPROF_PAGE_BYTES 4096u
 #define DELTAPROF_PAGE_MASK  0xfefu
+#define DELTAPROF_GATE_PAGES 65536u /* bytes of `pages` */
 
 /*
  * From now on the library keeps this gate, which must live as long as the process. It keeps one: where there is
@@ -112,7 +115,7 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_locks_on(const 
     return __builtin_expect(__atomic_load_n(&gate->locks_on, __ATOMIC_RELAXED) != 0, 1);
 }
 
-/* True: certainly no sample is at ptr. False: perhaps one is; ask deltaprof_gate_may_be_live next. */
+/* True: certainly no sample is at ptr. False: perhaps one is; ask deltaprof_gate_page_passes next. */
 static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const struct deltaprof_gate *gate,
                                                                         const void *ptr)
 {
@@ -121,8 +124,20 @@ static inline __attribute__((always_inline)) bool deltaprof_gate_passes(const st
 }
 
 /*
- * To be asked if deltaprof_gate_passes returned false. False: certainly no sample is at ptr. True: perhaps one is; call
- * deltaprof_free_sampled. While every block is a sample, the filter is not read.
+ * To be asked if deltaprof_gate_passes returned false. True: certainly no sample of any heap begins in the page of ptr.
+ * The bytes of a heap's pages are few, so they stay in the processor's caches.
+ */
+static inline __attribute__((always_inline)) bool deltaprof_gate_page_passes(const struct deltaprof_gate *gate,
+                                                                             const void *ptr)
+{
+    const uint8_t *pages = __atomic_load_n(&gate->pages, __ATOMIC_RELAXED);
+    size_t page = (uintptr_t)ptr / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES;
+    return pages && __builtin_expect(__atomic_load_n(&pages[page], __ATOMIC_RELAXED) == 0, 1);
+}
+
+/*
+ * To be asked if deltaprof_gate_page_passes returned false. False: certainly no sample is at ptr. True: perhaps one is;
+ * call deltaprof_free_sampled. While every block is a sample, the filter is not read.
  */
 static inline __attribute__((always_inline)) bool deltaprof_gate_may_be_live(const struct deltaprof_gate *gate,
                                                                              const void *ptr)

@@ -146,9 +146,11 @@ static inline __attribute__((always_inline)) void *realloc_other(void *old, size
     return DP_REAL(realloc)(old, n);
 }
 
+/* A realloc of NULL is a malloc. */
 DP_DUE void *realloc_asked(void *old, size_t n)
 {
-    return deltaprof_gate_may_be_live(&DP_GATE, old) ? realloc_due(old, n) : realloc_other(old, n);
+    bool is_sample = old && !deltaprof_gate_page_passes(&DP_GATE, old) && deltaprof_gate_may_be_live(&DP_GATE, old);
+    return is_sample ? realloc_due(old, n) : realloc_other(old, n);
 }
 
 DP_HOOK void *realloc(void *old, size_t n)
@@ -158,19 +160,25 @@ DP_HOOK void *realloc(void *old, size_t n)
 
 /* ---- functions that free ---- */
 
-/*
- * Prefetches the words before the block: the real free reads them after the search in the set of live blocks. Programs
- * often free NULL, which is at a page boundary, and is never a sample.
- */
-DP_DUE void free_asked(void *ptr)
+/* Prefetches the words before the block: the real free reads them after the search in the set of live blocks. */
+DP_DUE void free_looked_up(void *ptr)
 {
     __builtin_prefetch((const char *)ptr - 16, 1);
-    if (ptr && deltaprof_gate_may_be_live(&DP_GATE, ptr)) {
+    if (deltaprof_gate_may_be_live(&DP_GATE, ptr)) {
         if (dp_arena_owns(ptr))
             return;
         deltaprof_free_sampled(0, ptr);
     }
     DP_REAL(free)(ptr);
+}
+
+/* Programs often free NULL, which is at a page boundary, and is never a sample. */
+DP_DUE void free_asked(void *ptr)
+{
+    if (!ptr || deltaprof_gate_page_passes(&DP_GATE, ptr))
+        DP_REAL(free)(ptr);
+    else
+        free_looked_up(ptr);
 }
 
 DP_HOOK void free(void *ptr)

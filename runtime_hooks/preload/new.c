@@ -30,19 +30,19 @@ DP_SYMBOLS_NEW_PLAIN(NEW_ROW)
     ALLOCATOR(name, parameters, arguments, n, NULL, NULL, false)
 DP_SYMBOLS_NEW_ALIGNED(ALIGNED_ROW)
 
-#define DELETE_ROW(name, result, parameters, arguments, version) \
-    DP_HOOK void name parameters;                                \
-    DP_DUE void name##_asked parameters                          \
-    {                                                            \
-        if (ptr && deltaprof_gate_may_be_live(&DP_GATE, ptr))    \
-            deltaprof_free_sampled(0, ptr);                      \
-        DP_REAL(name) arguments;                                 \
-    }                                                            \
-    DP_HOOK void name parameters                                 \
-    {                                                            \
-        if (deltaprof_gate_passes(&DP_GATE, ptr))                \
-            DP_REAL(name) arguments;                             \
-        else                                                     \
-            name##_asked arguments;                              \
+#define DELETE_ROW(name, result, parameters, arguments, version)                                            \
+    DP_HOOK void name parameters;                                                                           \
+    DP_DUE void name##_asked parameters                                                                     \
+    {                                                                                                       \
+        if (ptr && !deltaprof_gate_page_passes(&DP_GATE, ptr) && deltaprof_gate_may_be_live(&DP_GATE, ptr)) \
+            deltaprof_free_sampled(0, ptr);                                                                 \
+        DP_REAL(name) arguments;                                                                            \
+    }                                                                                                       \
+    DP_HOOK void name parameters                                                                            \
+    {                                                                                                       \
+        if (deltaprof_gate_passes(&DP_GATE, ptr))                                                           \
+            DP_REAL(name) arguments;                                                                        \
+        else                                                                                                \
+            name##_asked arguments;                                                                         \
     }
 DP_SYMBOLS_DELETE(DELETE_ROW)

@@ -19,12 +19,12 @@
 #include <threads.h>
 
 /* Functions that allocate and free memory of the C heap; resolved first, with the help of the arena. */
-#define DP_SYMBOLS_MALLOC(F)                                              \
-    F(malloc, void *, (size_t n), (n), "")                                \
-    F(calloc, void *, (size_t count, size_t size), (count, size), "")     \
-    F(realloc, void *, (void *old, size_t n), (old, n), "")               \
-    F(memalign, void *, (size_t alignment, size_t n), (alignment, n), "") \
-    F(free, void, (void *ptr), (ptr), "")
+#define DP_SYMBOLS_MALLOC(F)                                          \
+    F(malloc, void *, (size_t n), (n), "")                            \
+    F(calloc, void *, (size_t count, size_t size), (count, size), "") \
+    F(realloc, void *, (void *old, size_t n), (old, n), "")           \
+    F(free, void, (void *ptr), (ptr), "")                             \
+    F(memalign, void *, (size_t alignment, size_t n), (alignment, n), "")
 
 #define DP_SYMBOLS_ALIGNED(F)                                                                 \
     F(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), "") \

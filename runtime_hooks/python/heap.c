@@ -223,7 +223,8 @@ static inline __attribute__((always_inline)) void *realloc_other(void *ctx, void
 SAMPLED void *realloc_asked(void *ctx, void *old, size_t n)
 {
     const struct around *to = ctx;
-    if (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old))
+    if (!deltaprof_gate_page_passes(to->gate, old) &&
+        (deltaprof_may_be_live(to->heap, old) || deltaprof_may_be_live(0, old)))
         return realloc_sampled(ctx, old, n);
     return realloc_other(ctx, old, n);
 }
@@ -244,7 +245,9 @@ SAMPLED void free_sampled(void *ctx, void *ptr)
 static void hook_free(void *ctx, void *ptr)
 {
     const struct around *to = ctx;
-    if (__builtin_expect(!deltaprof_gate_passes(to->gate, ptr) && deltaprof_may_be_live(to->heap, ptr), 0))
+    if (__builtin_expect(!deltaprof_gate_passes(to->gate, ptr) && !deltaprof_gate_page_passes(to->gate, ptr) &&
+                             deltaprof_may_be_live(to->heap, ptr),
+                         0))
         free_sampled(ctx, ptr);
     else
         to->real.free(to->real.ctx, ptr);

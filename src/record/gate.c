@@ -27,6 +27,14 @@
  *    never left. A fork, or a jump out of a signal handler, between add and insert or between take and remove leaves
  *    the count too high: frees ask the filter then, which is right and slower.
  *
+ * Where the address does not tell (all of this, while the count is not 0, and always with an allocator that gives no
+ * pages), the page may. `pages` has a byte for each page, which counts the entries that begin there, of all heaps. A
+ * byte that has come to MANY stays so. A block whose byte is 0 passes by. That is right by the same argument as 2, with
+ * the byte in place of the word.
+ *
+ * SHUT comes with pages NULL, for ever. Then nothing is counted [GATE]: a thread that finds NULL there finds SHUT in
+ * the word too, and so does the free of what it inserts.
+ *
  * heap_on and locks_on are sets of reasons. Only atomic or and and change them, so threads that change different
  * reasons never undo each other's. A hook that reads an old value records one event less or asks once in vain.
  *
@@ -35,6 +43,7 @@
  */
 #include "record/gate.h"
 
+#include "base/mem.h"
 #include "base/process.h"
 #include "store/store.h"
 
@@ -42,10 +51,12 @@
 #define SHUT  ((uint64_t)0)
 #define ONE   ((uint64_t)1 << 32)
 #define TRIES 64
+#define MANY  UINT8_MAX
 
 enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY, LEAF = DELTAPROF_GATE_LEAF }; /* why heap_on is not 0 */
 
 static struct deltaprof_gate no_gate;
+static DP_LARGE _Atomic uint8_t pages[DELTAPROF_GATE_PAGES];
 static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
 struct deltaprof_gate *_Atomic dp_gate = &no_gate;
 _Atomic uint32_t dp_gate_heap;
@@ -76,14 +87,35 @@ static uint64_t one_less(uint64_t frees)
     return frees == ONE ? OPEN : frees - ONE;
 }
 
-void dp_gate_add_slow(void)
+/* The byte of a page, one more or one less. Under contention: too much, as above. */
+static void change_page(uintptr_t key, int by)
 {
-    change(one_more);
+    _Atomic uint8_t *page = &pages[key / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES];
+    uint8_t seen = dp_load_relaxed(page);
+    for (int i = 0; i < TRIES; i++)
+        if (seen == MANY || dp_cas_relaxed(page, &seen, (uint8_t)(seen + by)))
+            return;
+    dp_store_relaxed(page, MANY);
 }
 
-void dp_gate_remove_slow(void)
+void dp_gate_add_slow(uintptr_t key)
 {
-    change(one_less);
+    change_page(key, 1);
+    if (!dp_gate_is_shut() && !dp_gate_knows(key))
+        change(one_more);
+}
+
+void dp_gate_remove_slow(uintptr_t key)
+{
+    change_page(key, -1);
+    if (!dp_gate_is_shut() && !dp_gate_knows(key))
+        change(one_less);
+}
+
+void dp_gate_mark(uintptr_t start, size_t n_bytes)
+{
+    for (uintptr_t at = start & -(uintptr_t)DELTAPROF_PAGE_BYTES; at < start + n_bytes; at += DELTAPROF_PAGE_BYTES)
+        dp_store_relaxed(&pages[at / DELTAPROF_PAGE_BYTES % DELTAPROF_GATE_PAGES], MANY);
 }
 
 static void want(uint32_t *word, uint32_t why, bool wanted)
@@ -97,8 +129,10 @@ static void want(uint32_t *word, uint32_t why, bool wanted)
 void dp_gate_tune_heap(int64_t rate)
 {
     struct deltaprof_gate *gate = dp_load_relaxed(&dp_gate);
-    if (rate && rate < DP_GATE_RATE_MIN)
+    if (rate && rate < DP_GATE_RATE_MIN) {
         dp_store_relaxed(frees_of(gate), SHUT);
+        dp_store_release((const uint8_t *_Atomic *)&gate->pages, NULL); /* [GATE] */
+    }
     want(&gate->heap_on, EVERY, rate == 1);
     want(&gate->heap_on, dp_load_relaxed(&at_a_rate), rate != 0);
 }
@@ -140,6 +174,7 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
         dp_store_relaxed(&at_a_rate, RATE | LEAF);
     want(&gate->heap_on, no_gate.heap_on, no_gate.heap_on);
     want(&gate->locks_on, no_gate.locks_on, no_gate.locks_on);
+    dp_store_relaxed((const uint8_t *_Atomic *)&gate->pages, (const uint8_t *)pages);
     if (allocator & DELTAPROF_GIVES_PAGES)
         dp_store_relaxed(frees_of(gate), OPEN);
 }

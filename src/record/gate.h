@@ -29,8 +29,14 @@ static inline bool dp_gate_knows(uintptr_t key)
     return !(key & DELTAPROF_PAGE_MASK) || (heap && heap != dp_load_relaxed(&dp_gate_heap));
 }
 
-void dp_gate_add_slow(void);
-void dp_gate_remove_slow(void);
+void dp_gate_add_slow(uintptr_t key);
+void dp_gate_remove_slow(uintptr_t key);
+
+/* Whether the gate counts what is in the set of live blocks: until a rate comes that gives no pages. */
+static inline bool dp_gate_counts(void)
+{
+    return dp_load_acquire((const uint8_t *_Atomic *)&dp_load_relaxed(&dp_gate)->pages) != NULL; /* [GATE] */
+}
 
 /*
  * Around the time that an entry is in the set of live blocks: add before it is inserted, remove after it was taken.
@@ -38,14 +44,17 @@ void dp_gate_remove_slow(void);
  */
 static inline void dp_gate_add(uintptr_t key)
 {
-    if (__builtin_expect(!dp_gate_is_shut(), 0) && !dp_gate_knows(key))
-        dp_gate_add_slow();
+    if (__builtin_expect(dp_gate_counts(), 0))
+        dp_gate_add_slow(key);
 }
 static inline void dp_gate_remove(uintptr_t key)
 {
-    if (__builtin_expect(!dp_gate_is_shut(), 0) && !dp_gate_knows(key))
-        dp_gate_remove_slow();
+    if (__builtin_expect(dp_gate_counts(), 0))
+        dp_gate_remove_slow(key);
 }
+
+/* For ever: a block in [start, start + n_bytes) does not pass by on its page. Before the gate is opened, too. */
+void dp_gate_mark(uintptr_t start, size_t n_bytes);
 
 /* To be called before a heap rate comes into force; 0: off. Any thread. */
 void dp_gate_tune_heap(int64_t rate);

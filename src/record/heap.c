@@ -329,6 +329,7 @@ void deltaprof_guard_reset(void)
 void deltaprof_filter_mark(const void *start, size_t n_bytes)
 {
     dp_live_blocks_mark((uintptr_t)start, n_bytes);
+    dp_gate_mark((uintptr_t)start, n_bytes);
 }
 
 /* ---- heap.h ---- */

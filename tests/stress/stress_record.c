@@ -108,6 +108,8 @@ static void drop(uint64_t held)
 {
     if (deltaprof_gate_passes(&gate, (void *)(held >> 16)))
         return;
+    if (deltaprof_gate_page_passes(&gate, (void *)(held >> 16)))
+        return;
     if (!deltaprof_may_be_live(0, (void *)(held >> 16)))
         atomic_fetch_add(&missed, 1); /* the filter says no while the block is in the set */
     else

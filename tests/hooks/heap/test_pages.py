@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Sampled blocks at page boundaries: each block is as the program asked for it, and no free of a sample is missed."""
+"""Frees that are not looked up, by their address or their page: each block is as the program asked for it, and no free
+of a sample is missed."""
+import ctypes.util
 import os
 
 import reader
@@ -22,12 +24,27 @@ def that_blocks_are_right_and_every_sample_is_freed():
         is_freed('resize', r)
 
 
+def rates_change(**kwargs):
+    r = run([victim('pages'), STEPS, 'switch'], 'heap_rate=512k,interval=0', **kwargs)
+    assert r.status == 0 and r.stdout == 'all blocks were right\n', (r.status, r.stdout, r.stderr)
+    is_freed('allocate', r)
+    is_freed('resize', r)
+
+
 def that_rates_change_while_blocks_live():
     for _ in range(2):
-        r = run([victim('pages'), STEPS, 'switch'], 'heap_rate=512k,interval=0')
-        assert r.status == 0 and r.stdout == 'all blocks were right\n', (r.status, r.stdout, r.stderr)
+        rates_change()
+
+
+def that_other_allocators_free_every_sample():
+    """They give no pages: only a block's page tells that its free need not be looked up. (mimalloc changes errno.)"""
+    found = [path for path in map(ctypes.util.find_library, ('jemalloc', 'tcmalloc_minimal')) if path]
+    assert found, 'no such library is installed'
+    for allocator in found:
+        r = same([victim('pages'), STEPS], 'heap_rate=256k,interval=0', behind=[allocator])
         is_freed('allocate', r)
         is_freed('resize', r)
+        rates_change(behind=[allocator])
 
 
 def that_new_and_delete_behave_as_without_the_profiler():

@@ -17,6 +17,8 @@
 #define ELSEWHERE ((void *)0x7f0000004560)
 #define BESIDE    ((void *)0x7f0000005670)
 #define NEVER     ((void *)0x600000001230)
+#define CROWDED   ((void *)0x7f0000006000)
+#define MARKED    ((void *)0x7f0000007890)
 
 static struct deltaprof_gate gate, second;
 static struct dp_config conf;
@@ -80,6 +82,55 @@ static void every_free_asks_while_a_sample_lies_elsewhere(void **state)
     assert_true(passes(BESIDE));
     struct dp_counts after = totals();
     assert_int_equal(after.n - before.n, after.free_n - before.free_n);
+}
+
+static bool page_passes(const void *ptr)
+{
+    return deltaprof_gate_page_passes(&gate, ptr);
+}
+
+static void a_page_without_a_sample_is_not_looked_up(void **state)
+{
+    const char *neighbour = (const char *)ELSEWHERE + 0x100, *cyclic = (const char *)ELSEWHERE + (256 << 20);
+    assert_true(page_passes(ELSEWHERE));
+    allocate(0, ELSEWHERE);
+    allocate(0, (void *)neighbour);
+    allocate(7, PAGE);
+    assert_false(page_passes(ELSEWHERE) || page_passes(neighbour) || page_passes(cyclic) || page_passes(PAGE));
+    assert_true(page_passes(BESIDE));
+    assert_true(page_passes(MAPPED));
+    deltaprof_free(0, ELSEWHERE);
+    deltaprof_free(0, ELSEWHERE); /* unknown by now */
+    assert_false(page_passes(neighbour));
+    deltaprof_free(0, neighbour);
+    assert_true(page_passes(neighbour) && page_passes(cyclic));
+    assert_false(page_passes(PAGE));
+    deltaprof_free(7, PAGE);
+    assert_true(page_passes(PAGE));
+}
+
+static void a_page_of_many_samples_is_looked_up_for_ever(void **state)
+{
+    enum { MANY_BLOCKS = 256, STEP = 16 };
+    char *page = (char *)CROWDED;
+    for (int i = 0; i < MANY_BLOCKS; i++)
+        allocate(0, page + i * STEP);
+    for (int i = 0; i < MANY_BLOCKS; i++) {
+        assert_false(page_passes(page + i * STEP));
+        deltaprof_free(0, page + i * STEP);
+    }
+    assert_false(page_passes(page));
+    assert_true(passes(ELSEWHERE));
+}
+
+static void a_marked_page_is_looked_up_for_ever(void **state)
+{
+    assert_true(page_passes(MARKED));
+    deltaprof_filter_mark(MARKED, 1);
+    allocate(0, MARKED);
+    deltaprof_free(0, MARKED);
+    assert_false(page_passes(MARKED));
+    assert_true(deltaprof_gate_may_be_live(&gate, MARKED));
 }
 
 static void an_address_that_comes_twice_counts_once(void **state)
@@ -353,15 +404,17 @@ static void a_rate_that_gives_no_pages_shuts_the_gate(void **state)
     struct deltaprof_sample sample;
     struct deltaprof_site site = DELTAPROF_SITE_CALLER();
     allocate(0, ELSEWHERE);
+    assert_true(page_passes(BESIDE));
     tune((256 << 10) - 1);
     assert_false(passes(ELSEWHERE));
+    assert_false(page_passes(BESIDE));
     deltaprof_free(0, ELSEWHERE);
     assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
     tune(1);
     assert_true(deltaprof_gate_may_be_live(&gate, NEVER));
     tune(512 << 10);
     assert_false(deltaprof_gate_may_be_live(&gate, NEVER));
-    assert_false(passes(ELSEWHERE));
+    assert_false(passes(ELSEWHERE) || page_passes(BESIDE));
     deltaprof_sample_begin(&sample, 0, SIZE);
     assert_false(deltaprof_gate_wants_page(&gate, &sample));
     deltaprof_sample_end(&sample, NULL, &site);
@@ -372,6 +425,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_page_boundaries_are_asked_about),
         cmocka_unit_test(every_free_asks_while_a_sample_lies_elsewhere),
+        cmocka_unit_test(a_page_without_a_sample_is_not_looked_up),
+        cmocka_unit_test(a_page_of_many_samples_is_looked_up_for_ever),
+        cmocka_unit_test(a_marked_page_is_looked_up_for_ever),
         cmocka_unit_test(an_address_that_comes_twice_counts_once),
         cmocka_unit_test(other_heaps_have_no_gate),
         cmocka_unit_test(realloc_keeps_count),
