@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Measures what the preload object costs the programs of mimalloc-bench (github.com/daanx/mimalloc-bench), by which
 allocators are compared. DP_MIMALLOC_BENCH is the directory where `cmake` and `make` built its folder `bench`; that folder
-lies beside it as `bench`, or where DP_MIMALLOC_SOURCE says. Runs alternate, and a ratio is the median of the ratios of
-the rounds. What is compared is processor time, or processor time an operation where a program works for a fixed time.
-A name on the command line selects programs."""
+lies beside it as `bench`, or where DP_MIMALLOC_SOURCE says. Runs alternate. A ratio is that of the lower quartiles of
+the rounds: other programs on the machine only ever add time. What is compared is processor time, or processor time an
+operation where a program works for a fixed time. A name on the command line selects programs."""
 import math
 import os
 import re
@@ -65,6 +65,10 @@ def once(name, conf, out):
     return 1 / n if counted is A_CPU_SECOND else (used.ru_utime + used.ru_stime) / n
 
 
+def lower_quartile(values):
+    return sorted(values)[len(values) // 4]
+
+
 def geometric_mean(values):
     return math.exp(statistics.fmean(math.log(v) for v in values))
 
@@ -76,13 +80,13 @@ if not WHERE or not names:
 ratios = {c: [] for c in CONFS}
 with tempfile.TemporaryDirectory(prefix='deltaprof-bench-') as out:
     for name in names:
-        rounds = {c: [] for c in CONFS}
+        alone, rounds = [], {c: [] for c in CONFS}
         for _ in range(ROUNDS):
-            base = once(name, None, out)
+            alone.append(once(name, None, out))
             for c, conf in CONFS.items():
-                rounds[c].append(once(name, conf, out) / base)
+                rounds[c].append(once(name, conf, out))
         for c, values in rounds.items():
-            ratios[c].append(statistics.median(values))
+            ratios[c].append(lower_quartile(values) / lower_quartile(alone))
         print(name, *(f'{c} {r[-1]:.3f}' for c, r in ratios.items()), sep=', ', flush=True)
 for c, values in ratios.items():
     print(f'geometric mean, {c}: {geometric_mean(values):.3f}, largest {max(values):.3f}')
