@@ -43,13 +43,15 @@ int dp_record_init(const struct dp_config *conf)
     int err = 0;
     /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
     enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
+    /* Then blocks in use are the most of what is kept; else there are few of them for each stack. */
+    unsigned blocks = conf->heap_rate == 1 ? 42 : 26;
     /* All or nothing: of tables that were mapped one by one, a start that fails half way would keep the first. */
     if ((err = dp_mem_reserve(floor + spare)) || (err = dp_frames_init(floor / 100 * 7)) ||
         (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
-        (err = dp_table_init(floor / 100 * 50, spare)) ||
-        (err = dp_live_blocks_init(floor / 100 * 26, conf->heap_rate, births)))
+        (err = dp_table_init(floor / 100 * (76 - blocks), spare)) ||
+        (err = dp_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
     if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
         dp_record_mark();

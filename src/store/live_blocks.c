@@ -320,14 +320,21 @@ static __attribute__((noinline)) bool insert_elsewhere(struct dp_live_index inde
 {
     for (unsigned i = 0; i < n_ways(); i++) {
         struct dp_live_slot *bucket = bucket_at(index, key, i);
-        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
-            if (dp_load_acquire(&bucket[k].key) == key) { /* [ENTRY] */
-                dp_live_read_value(&bucket[k], stale);
-                stale->born_ns = 0;
-                dp_store_release(&bucket[k].key, 0); /* [ENTRY] */
-            }
-        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++)
-            if (!dp_load_relaxed(&bucket[k].key) && put(&bucket[k], key, entry, born_ns)) {
+        uint32_t empty = 0, same = 0; /* bits of slots */
+        for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
+            uint64_t seen = dp_load_acquire(&bucket[k].key); /* [ENTRY] */
+            empty |= (uint32_t)!seen << k;
+            same |= (uint32_t)(seen == key) << k;
+        }
+        if (__builtin_expect(same != 0, 0)) {
+            struct dp_live_slot *old = &bucket[__builtin_ctz(same)];
+            dp_live_read_value(old, stale);
+            stale->born_ns = 0;
+            dp_store_release(&old->key, 0); /* [ENTRY] */
+            empty |= same;
+        }
+        for (; empty; empty &= empty - 1)
+            if (put(&bucket[__builtin_ctz(empty)], key, entry, born_ns)) {
                 show(index.byte, i > 1 ? PRESENT | SPILLED | FAR : i ? PRESENT | SPILLED : PRESENT);
                 return true;
             }
