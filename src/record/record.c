@@ -43,7 +43,7 @@ int dp_record_init(const struct dp_config *conf)
     int err = 0;
     /* Where every allocation is a sample, births cost more than a little, and are kept only for those who ask. */
     enum dp_births births = conf->age ? DP_BIRTHS_EXACT : conf->heap_rate != 1 ? DP_BIRTHS_COARSE : DP_BIRTHS_NONE;
-    /* Then blocks in use are the most of what is kept; else there are few of them for each stack. */
+    /* Percent. With every allocation recorded, blocks in use are most of what is kept; else they are few. */
     unsigned blocks = conf->heap_rate == 1 ? 42 : 26;
     /* All or nothing: of tables that were mapped one by one, a start that fails half way would keep the first. */
     if ((err = dp_mem_reserve(floor + spare)) || (err = dp_frames_init(floor / 100 * 7)) ||

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Measures the cost of the preload object in a program with a heap of realistic size: a step frees a random one of n
-live blocks and allocates another. For comparison: no interposer, one that does nothing, and heaptrack."""
+live blocks and allocates another. For comparison: no interposer, one that does nothing, and heaptrack. Then the same
+with other allocators, which are preloaded behind the interposer."""
+import ctypes.util
 import os
 import sys
 
@@ -14,7 +16,7 @@ def heap(live, size=32, depth=1, threads=1, steps=2000000):
 SAMPLED = {**WITHOUT, **TRIVIAL, 'off': 'heap_rate=0,mutex_rate=0,block_rate=0', 'heap_rate=512k': 'heap_rate=512k'}
 EVERY = {**WITHOUT, 'heap_rate=1': 'heap_rate=1,memory=1G', **BESIDE}
 
-which = sys.argv[1:] or ['sampled', 'every', 'cxx', 'threads']
+which = sys.argv[1:] or ['sampled', 'every', 'cxx', 'threads', 'behind']
 if 'sampled' in which:
     compare('4,096 live of random size, depth 3', 'ns', heap(4096, -512, 3, steps=9000000), SAMPLED)
     for n in 10000, 1000000, 10000000:
@@ -27,3 +29,8 @@ if 'cxx' in which:
 if 'every' in which:
     for n in 10000, 1000000:
         compare(f'{n:,} live of 32 B, every event', 'ns', heap(n, depth=5, steps=900000), EVERY)
+if 'behind' in which:
+    for name in 'jemalloc', 'tcmalloc_minimal':
+        library = ctypes.util.find_library(name)
+        for n in (10000, 1000000) if library else ():
+            compare(f'{n:,} live of 32 B, {name}', 'ns', heap(n, steps=3000000), SAMPLED, behind=[library])
