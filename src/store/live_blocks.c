@@ -149,6 +149,7 @@ void dp_live_blocks_crowd(void)
     if (!dp_load_acquire(&dp_live.slots) && !dp_live_blocks_has_births()) /* [INIT] */
         return;
     dp_mem_huge(dp_live_slot(0), (size_t)dp_live.n_buckets * DP_LIVE_SLOTS * sizeof(struct dp_live_slot));
+    dp_mem_huge((void *)dp_live.filter, (size_t)dp_live.filter_mask + 1);
 }
 
 void dp_live_blocks_mark(uintptr_t start, size_t n_bytes)
@@ -172,29 +173,6 @@ static void show(uint32_t byte, uint8_t wanted)
         return;
     if (!dp_cas_total(at, &seen, (uint8_t)((seen & (SPILLED | FAR)) | wanted)) && !(seen & WATCHED)) /* [CLEAN] */
         dp_swap_total(at, (uint8_t)(PRESENT | SPILLED | FAR)); /* [CLEAN] sets too many bits instead of looping */
-}
-
-/* Whether a bucket holds an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
-static bool has_entry(const struct dp_live_slot *bucket, uint32_t byte)
-{
-    for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
-        uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
-        if (key && (key == DP_LIVE_BUSY || index_of(key).byte == byte))
-            return true;
-    }
-    return false;
-}
-
-/* The same of all buckets that a byte with this value names. */
-static bool holds(struct dp_live_index index, uint8_t value)
-{
-    unsigned n = n_reached(value);
-    if (has_entry(bucket_at(index, 0, 0), index.byte) || (n > 1 && has_entry(bucket_at(index, 0, 1), index.byte)))
-        return true;
-    for (unsigned i = 0; n > 2 && i < DP_LIVE_FAR; i++)
-        if (has_entry(far_bucket(index.byte, i), index.byte))
-            return true;
-    return false;
 }
 
 /* After a search that found nothing: clears the byte if no entry needs it. Most often one does, in the home. */
@@ -288,11 +266,13 @@ static __attribute__((noinline)) bool remove_elsewhere(uintptr_t key, struct dp_
     return take(slot, entry);
 }
 
-/* The usual case calls nothing, so it needs no stack. */
+/* The usual case calls nothing, so it needs no stack. Allocators hand out next what was freed last. */
 bool dp_live_blocks_remove(uintptr_t key, struct dp_live_block *entry)
 {
     if (__builtin_expect(dp_load_acquire(&dp_live.slots) && key && key != DP_LIVE_BUSY, 1)) { /* [INIT] */
-        struct dp_live_slot *first = first_slot(index_of(key));
+        struct dp_live_index index = index_of(key);
+        struct dp_live_slot *first = first_slot(index);
+        prefetch_byte(index.byte);                                    /* for the next insert */
         if (__builtin_expect(dp_load_acquire(&first->key) == key, 1)) /* [ENTRY] */
             return take(first, entry);
     }
@@ -390,7 +370,7 @@ struct dp_live_place dp_live_blocks_prefetch(uintptr_t key)
     struct dp_live_place place = place_at(key);
     __builtin_prefetch(place.slot, 1);
     __builtin_prefetch(&place.slot->bytes, 1); /* the next line, for two slots of a bucket */
-    __builtin_prefetch((const void *)&dp_live.filter[place.byte]);
+    prefetch_byte(place.byte);
     return place;
 }
 

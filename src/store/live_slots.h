@@ -147,3 +147,31 @@ static inline struct dp_live_slot *first_aged_slot(struct dp_live_index index)
 {
     return dp_live.n_near ? near_bucket(index.byte) + (index.byte >> 8) % DP_LIVE_SLOTS : first_slot(index);
 }
+
+/* Whether a bucket holds an entry of this byte, or an unknown one (DP_LIVE_BUSY). */
+static inline bool has_entry(const struct dp_live_slot *bucket, uint32_t byte)
+{
+    for (unsigned k = 0; k < DP_LIVE_SLOTS; k++) {
+        uint64_t key = dp_load_total(&bucket[k].key); /* [CLEAN] */
+        if (key && (key == DP_LIVE_BUSY || index_of(key).byte == byte))
+            return true;
+    }
+    return false;
+}
+
+/* The same of all buckets that a byte with this value names. */
+static inline bool holds(struct dp_live_index index, uint8_t value)
+{
+    unsigned n = n_reached(value);
+    if (has_entry(bucket_at(index, 0, 0), index.byte) || (n > 1 && has_entry(bucket_at(index, 0, 1), index.byte)))
+        return true;
+    for (unsigned i = 0; n > 2 && i < DP_LIVE_FAR; i++)
+        if (has_entry(far_bucket(index.byte, i), index.byte))
+            return true;
+    return false;
+}
+
+static inline void prefetch_byte(uint32_t byte)
+{
+    __builtin_prefetch((const void *)&dp_live.filter[byte]);
+}
