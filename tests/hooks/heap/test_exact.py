@@ -84,11 +84,11 @@ def that_a_program_with_gaps_between_its_segments_has_whole_stacks():
         assert '[truncated]' not in names_in(r), name
 
 
-def that_the_default_memory_holds_half_a_million_blocks_in_use():
-    r = run([victim('many'), '500000'], 'heap_rate=1,interval=0')
+def that_the_default_memory_holds_400000_blocks_in_use():
+    r = run([victim('many'), '400000'], 'heap_rate=1,interval=0')
     total = reader.sum_profiles(profiles(r))
     seen = [reader.by_function(total, t, {'allocate'}).get('allocate', 0) for t in ('alloc_objects', 'inuse_objects')]
-    assert r.status == 0 and seen == [500000, 500000], (r.status, r.stderr, seen)
+    assert r.status == 0 and seen == [400000, 400000], (r.status, r.stderr, seen)
 
 
 def that_failed_writes_lose_nothing():

@@ -37,14 +37,16 @@ def that_rates_change_while_blocks_live():
 
 
 def that_other_allocators_free_every_sample():
-    """They give no pages: only a block's page tells that its free need not be looked up. (mimalloc changes errno.)"""
+    """They give no pages: only a block's page tells that its free need not be looked up. (Not mimalloc: with version 2.0 the
+    program sometimes fails without the profiler.)"""
     found = [path for path in map(ctypes.util.find_library, ('jemalloc', 'tcmalloc_minimal')) if path]
     assert found, 'no such library is installed'
     for allocator in found:
-        r = same([victim('pages'), STEPS], 'heap_rate=256k,interval=0', behind=[allocator])
+        r = same([victim('pages'), STEPS], 'heap_rate=256k,interval=0', behind=[allocator], extra={'PAGES_ERRNO': 'any'})
+        assert r.status == 0, (allocator, r.stderr)
         is_freed('allocate', r)
         is_freed('resize', r)
-        rates_change(behind=[allocator])
+        rates_change(behind=[allocator], extra={'PAGES_ERRNO': 'any'})
 
 
 def that_new_and_delete_behave_as_without_the_profiler():
