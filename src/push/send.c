@@ -27,6 +27,7 @@
 #include <sys/random.h>
 
 #define SECOND                INT64_C(1000000000)
+#define FIRST_PAUSE           (SECOND / 4)
 #define LONGEST_PAUSE         (60 * SECOND)
 #define LONGEST_RETRY_AFTER_S 600
 /* After this many shortages of memory in a row, over several minutes, the files are too large for this process. */
@@ -43,7 +44,7 @@
 static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
 {
     unsigned doublings = s->n_failures < 8 ? s->n_failures : 8;
-    int64_t pause = (SECOND / 4) << doublings;
+    int64_t pause = FIRST_PAUSE << doublings;
     uint32_t random = 0;
     if (pause > LONGEST_PAUSE)
         pause = LONGEST_PAUSE;
@@ -129,8 +130,15 @@ static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const st
         q->failing_ns = 0;
     else if (!q->failing_ns)
         q->failing_ns = now;
-    if (!q->failing_ns || (!aside_ns && now - q->failing_ns < patience(s)))
+    int64_t end_ns = q->failing_ns + patience(s);
+    if (!q->failing_ns)
         return 0;
+    if (!aside_ns && now < end_ns) { /* a pause beyond that end would take the time of the others */
+        int64_t latest_ns = end_ns > now + FIRST_PAUSE ? end_ns : now + FIRST_PAUSE;
+        if (reply->retry_after_s <= 0 && s->not_before_ns > latest_ns)
+            s->not_before_ns = latest_ns;
+        return 0;
+    }
     q->failing_ns = 0;
     s->n_failures = 0; /* the others need not wait for long */
     pause_after(s, reply->retry_after_s);

@@ -81,7 +81,7 @@ class Aside(Pushing):
             bodies.clear()
             for seq in range(4, 8):
                 self.write(seq)
-            said = self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            said = self.push(receiver.url('pprof'), '--wait', '10s', status=1)
             self.assertNotIn(poison, bodies[:4])
             self.assertIn('4 files accepted', said)
             self.assertIn('1 of them set aside', self.status())
@@ -100,7 +100,7 @@ class Aside(Pushing):
             self.push_until(receiver.url('pprof'), '  server.7.0001.heap.pb.gz: set aside at ')
             receiver.fails = lambda body: body == poison
             self.age(86000)
-            said = self.push(receiver.url('pprof'), '--wait', '2s', status=1)
+            said = self.push(receiver.url('pprof'), '--wait', '10s', status=1)
             self.assertIn('1 files accepted', said)
             self.assertIn('1 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting, 1 of them set aside', self.status())
             self.age(500)

@@ -92,7 +92,7 @@ class Faults(Pushing):
             poison_bytes = f.read()
         with Receiver() as receiver:
             receiver.fails = lambda body: poison_bytes in body
-            said = self.push(receiver.url('pprof'), '--wait', '10s', status=1)
+            said = self.push(receiver.url('pprof'), '--wait', '30s', status=1)  # set aside after half of it
             self.assertEqual(len(re.findall('server.7.0001.heap.pb.gz: set aside', said)), 1, said)
             self.assertIn('5 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting', said)
             receiver.fails = None
