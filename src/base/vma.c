@@ -53,6 +53,7 @@ bool dp_vma_parse(const char *line, size_t n, struct dp_vma *vma)
         return false;
     vma->is_accessible = p[1] == 'r' || p[2] == 'w' || p[3] == 'x';
     vma->is_writable = p[2] == 'w';
+    vma->is_code = p[3] == 'x';
     vma->is_shared = p[4] == 's';
     uintptr_t offset = 0;
     if (end - p > 6)

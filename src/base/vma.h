@@ -25,7 +25,7 @@ struct dp_vma {
     uintptr_t start, end;
     uint64_t offset; /* in the file */
     uint8_t kind;    /* enum dp_vma_kind; set by dp_vma_classify */
-    bool is_accessible, is_writable, is_shared;
+    bool is_accessible, is_writable, is_code, is_shared;
     bool is_anonymous;       /* no file */
     bool is_bss, is_apart;   /* of a file, whose mapping ends where it begins: certainly, or certainly not */
     const char *name;        /* in the line: path, [heap], [anon:NAME]; not terminated */

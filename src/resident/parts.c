@@ -35,6 +35,10 @@
 #define LOOKS_EACH  ((size_t)1 << 14)
 #define LARGE_PAGES ((size_t)1 << 16) /* pages of large blocks that are looked at, in all */
 
+struct range {
+    uintptr_t start, end;
+};
+
 struct division {
     struct dp_pages pages;
     struct {
@@ -48,7 +52,12 @@ struct division {
     struct {
         struct dp_pages_count *at;
         size_t n, cap;
-    } counts;             /* of each mapping */
+    } counts; /* of each mapping */
+    struct {
+        struct range *at;
+        size_t n, cap;
+    } own; /* the profiler's mappings, sorted */
+    struct dp_pages_count own_count;
     size_t n_large_pages; /* looked at */
     int64_t chunk_bytes;  /* of blocks that glibc's malloc mapped alone */
     double variance;
@@ -97,9 +106,14 @@ static int read_mappings(struct division *d, size_t stack_bytes)
     return err;
 }
 
-/* Address space that a program only reserved is left out. */
+/*
+ * Address space that a program only reserved is left out. So is the code of files, which has no page of its own unless
+ * it was changed after it was mapped, and is the larger part of the mappings of a short process.
+ */
 static bool is_looked_at(const struct division *d, const struct dp_vma *vma)
 {
+    if (!vma->is_anonymous && !vma->is_writable && vma->is_code)
+        return false;
     if (d->pages.pagemap < 0 && !vma->is_anonymous && !vma->is_writable)
         return false;
     return vma->kind != DP_VMA_SHARED && (vma->is_accessible || vma->end - vma->start <= DP_PAGES_LOOKED_AT) &&
@@ -114,20 +128,66 @@ static double share_of_others(const struct division *d, const struct dp_pages_co
     return n_left > 0 ? (double)n_left / (double)all->n_others : 0;
 }
 
+static void add_count(struct dp_pages_count *sum, struct dp_pages_count count)
+{
+    sum->n_sole += count.n_sole;
+    sum->n_others += count.n_others;
+}
+
+/* Its shared mappings are not anonymous. */
+static void count_own(struct division *d)
+{
+    uintptr_t start;
+    size_t n_bytes;
+    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++) {
+        if (!dp_mem_mapping(i, &start, &n_bytes))
+            continue;
+        uintptr_t end = (start + n_bytes + DP_PAGES_BYTES - 1) & ~(DP_PAGES_BYTES - 1);
+        size_t at = d->own.n++;
+        for (; at && d->own.at[at - 1].start > start; at--)
+            d->own.at[at] = d->own.at[at - 1];
+        d->own.at[at] = (struct range){start, end};
+    }
+    d->pages.step = 1;
+    for (size_t i = 0; i < d->own.n; i++)
+        add_count(&d->own_count, dp_pages_look(&d->pages, d->own.at[i].start, d->own.at[i].end));
+}
+
+/*
+ * A mapping without the profiler's own parts: most of its memory is address space that it never touched, and the kernel
+ * joins its mappings with others. *next: the first own range that may end above the mapping's start.
+ */
+static struct dp_pages_count look_outside(const struct division *d, const struct dp_vma *vma, size_t *next)
+{
+    struct dp_pages_count count = {0};
+    for (uintptr_t at = vma->start, end; at < vma->end; at = end) {
+        while (*next < d->own.n && d->own.at[*next].end <= at)
+            ++*next;
+        const struct range *own = *next < d->own.n && d->own.at[*next].start < vma->end ? &d->own.at[*next] : NULL;
+        bool is_own = own && own->start <= at;
+        end = is_own ? own->end : own ? own->start : vma->end;
+        end = end < vma->end ? end : vma->end;
+        if (!is_own)
+            add_count(&count, dp_pages_look(&d->pages, at, end));
+    }
+    return count;
+}
+
 static int count_resident(struct division *d, int64_t anon_bytes)
 {
-    size_t sum = 0;
-    struct dp_pages_count *counts = dp_vec_room(&d->counts, d->vmas.n + 1), all = {0};
-    if (!counts)
+    size_t sum = 0, next = 0;
+    struct dp_pages_count *counts = dp_vec_room(&d->counts, d->vmas.n + 1), all;
+    if (!counts || !dp_vec_room(&d->own, DP_MEM_MAPPINGS))
         return -ENOMEM;
+    count_own(d);
+    all = d->own_count;
     for (size_t i = 0; i < d->vmas.n; i++)
         sum += is_looked_at(d, &d->vmas.at[i]) ? d->vmas.at[i].end - d->vmas.at[i].start : 0;
     d->pages.step = 1 + sum / DP_PAGES_LOOKED_AT;
     for (size_t i = 0; i < d->vmas.n; i++) {
         const struct dp_vma *vma = &d->vmas.at[i];
-        counts[i] = is_looked_at(d, vma) ? dp_pages_look(&d->pages, vma->start, vma->end) : (struct dp_pages_count){0};
-        all.n_sole += counts[i].n_sole;
-        all.n_others += counts[i].n_others;
+        counts[i] = is_looked_at(d, vma) ? look_outside(d, vma, &next) : (struct dp_pages_count){0};
+        add_count(&all, counts[i]);
     }
     d->pages.others_share = share_of_others(d, &all, anon_bytes);
     for (size_t i = 0; i < d->vmas.n; i++)
@@ -279,17 +339,6 @@ static int64_t square_root(double square)
     return (int64_t)root;
 }
 
-/* The profiler's own memory. Its shared mappings are not anonymous. */
-static int64_t own_bytes(const struct division *d)
-{
-    uintptr_t start;
-    size_t n_bytes, n_pages = 0;
-    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++)
-        if (dp_mem_mapping(i, &start, &n_bytes))
-            n_pages += dp_pages_exact(&d->pages, start, (n_bytes + DP_PAGES_BYTES - 1) >> DP_PAGES_BITS);
-    return (int64_t)(n_pages << DP_PAGES_BITS);
-}
-
 /* Parts never sum up to more than there is: of what is estimated, the rest is taken. */
 static void add_up(struct division *d, int64_t anon_bytes)
 {
@@ -301,7 +350,7 @@ static void add_up(struct division *d, int64_t anon_bytes)
     rest -= parts->stacks_bytes;
     parts->files_bytes = smaller(kinds[DP_VMA_FILE], rest);
     rest -= parts->files_bytes;
-    parts->self_bytes = smaller(own_bytes(d), rest);
+    parts->self_bytes = smaller(dp_pages_bytes(&d->pages, &d->own_count), rest);
     rest -= parts->self_bytes;
     parts->mapped_bytes = smaller(parts->mapped_bytes, rest);
     rest -= parts->mapped_bytes;
@@ -340,6 +389,7 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     dp_vec_fini(&d.vmas);
     dp_vec_fini(&d.text);
     dp_vec_fini(&d.counts);
+    dp_vec_fini(&d.own);
     errno = saved;
     return err;
 }

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "resident/resident.h"
 
 enum { BLOCKS = 24, BLOCK = 3 << 20, MAPPED = 32 << 20, STACK = 8 << 20 };
@@ -49,6 +50,27 @@ static void large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_ar
     munmap(mapped, MAPPED);
     grown = divide().held_bytes - before.held_bytes;
     assert_in_range(grown + BLOCK, 0, 2 * BLOCK);
+    (void)state;
+}
+
+/* As above, the profiler's mapping lies among the blocks, and the kernel joins them. */
+static void mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody(void **state)
+{
+    enum { OWN = 12 << 20, TOUCHED = 5 << 20 };
+    struct dp_resident_parts before = divide();
+    char *below = memset(malloc(BLOCK), 1, BLOCK), *own = dp_mem_map(OWN), *above = memset(malloc(BLOCK), 1, BLOCK);
+    assert_non_null(own);
+    memset(own + OWN / 2, 1, TOUCHED);
+    struct dp_resident_parts after = divide();
+    int64_t held = after.held_bytes - before.held_bytes, self = after.self_bytes - before.self_bytes;
+    assert_in_range(self, TOUCHED, TOUCHED + (256 << 10));
+    assert_in_range(held, 2 * BLOCK * 99L / 100, 2 * BLOCK * 101L / 100);
+    assert_in_range(after.files_bytes + after.stacks_bytes - before.files_bytes - before.stacks_bytes + (64 << 10), 0,
+                    128 << 10);
+    dp_mem_unmap(own, OWN);
+    free(below);
+    free(above);
+    assert_in_range(divide().self_bytes - before.self_bytes + (256 << 10), 0, 512 << 10);
     (void)state;
 }
 
@@ -123,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not),
+        cmocka_unit_test(mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody),
         cmocka_unit_test(a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends),
         cmocka_unit_test(a_range_that_was_only_reserved_is_not_searched),
         cmocka_unit_test(classes_of_any_size_are_those_that_the_allocator_told_once),
