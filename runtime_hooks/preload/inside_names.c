@@ -3,10 +3,12 @@
  * inside_names.c - reads the functions of the running executable from its file.
  *
  * The loader knows exported functions only; an allocator that was linked in is seldom exported. Most programs have no
- * such allocator, so the table of names is searched as one text first. A program with less code than such an allocator
- * has is not read at all. The file is the running program's, but every offset is checked against its size.
+ * such allocator, so the table of names is searched as one text first. A stripped program has the loader's table only,
+ * where names are found by their hash. A program with less code than such an allocator has is not read at all. The file
+ * is the running program's, but every offset is checked against its size.
  */
 #include "inside.h"
+#include "lookup.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -50,6 +52,16 @@ static bool mentions_allocator(const char *names, size_t n)
     return memmem(names, n, jemalloc, sizeof jemalloc) || memmem(names, n, tcmalloc, sizeof tcmalloc);
 }
 
+/* The same of a program that has only the names that it exports: all that inside.c attaches to must be among them. */
+static bool exports_allocator(void)
+{
+    static const char *const names[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (dp_lookup_may_be_exported(names[i]))
+            return true;
+    return false;
+}
+
 static bool is_code(const struct image *image, const Elf64_Ehdr *ehdr, const Elf64_Sym *symbol)
 {
     const Elf64_Phdr *phdr = at(image, ehdr->e_phoff, ehdr->e_phnum * sizeof *phdr);
@@ -73,6 +85,8 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if (shdr[i].sh_type == SHT_SYMTAB || (shdr[i].sh_type == SHT_DYNSYM && !table))
             table = &shdr[i];
+    if (table && table->sh_type == SHT_DYNSYM && !exports_allocator())
+        return;
     const char *names = table ? names_of(image, shdr, n_shdr, table, &n_names) : NULL;
     const Elf64_Sym *symbols = names ? at(image, table->sh_offset, table->sh_size) : NULL;
     if (!symbols || !mentions_allocator(names, n_names))

@@ -16,7 +16,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -226,6 +225,13 @@ void dp_lookup_debug(const char *text, size_t n, void **found)
         text += strlen(text) + 1;
         text += strlen(text) + 1;
     }
+}
+
+bool dp_lookup_may_be_exported(const char *text)
+{
+    struct name name = {text, "", hash_of(text), false};
+    struct object program;
+    return !read_object(_r_debug.r_map, &program) || first_of(&program, &name); /* the first object is the program */
 }
 
 struct wanted {

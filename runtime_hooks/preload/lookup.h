@@ -2,6 +2,7 @@
 /* lookup.h - finds functions of libc without the loader. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ void dp_lookup_libc(const char *names, size_t n, void **found);
  * functions where found[i] is NULL. names, context: as above.
  */
 void dp_lookup_debug(const char *names, size_t n, void **found);
+
+/* Whether the executable exports that name, or its table cannot be read. Reads memory only. Context: any. */
+bool dp_lookup_may_be_exported(const char *name);
 
 /*
  * The function of that name which lies in [start, end), for names that need not be there; NULL: none. A dlsym that

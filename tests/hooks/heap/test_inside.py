@@ -147,6 +147,11 @@ def that_run_warns_only_of_what_will_be_missed():
         assert r.returncode == 0 and 'will not be seen' in r.stderr and 'inside=on' in r.stderr, r.stderr
 
 
+def that_a_stripped_program_is_seen_if_it_exports_its_functions():
+    for name in VICTIMS:
+        compare(run([victim(name + '_exported')], 'heap_rate=1'))
+
+
 def that_a_stripped_program_runs_unseen():
     for name in VICTIMS:
         r = run([victim(name + '_stripped')], 'heap_rate=1')
