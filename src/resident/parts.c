@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "resident/chunks.h"
+#include "resident/count.h"
 #include "resident/pages.h"
 #include "store/inherited.h"
 #include "store/mappings.h"
@@ -33,11 +34,7 @@
 #define MISSES_EACH ((size_t)64)
 #define LOOKS       ((size_t)1 << 17)
 #define LOOKS_EACH  ((size_t)1 << 14)
-#define LARGE_PAGES ((size_t)1 << 16) /* pages of large blocks that are looked at, in all */
-
-struct range {
-    uintptr_t start, end;
-};
+#define LARGE_PAGES (DP_PAGES_LOOKED_AT >> DP_PAGES_BITS) /* pages of large blocks that are looked at, in all */
 
 struct division {
     struct dp_pages pages;
@@ -49,15 +46,7 @@ struct division {
         char *at;
         size_t n, cap;
     } text;
-    struct {
-        struct dp_pages_count *at;
-        size_t n, cap;
-    } counts; /* of each mapping */
-    struct {
-        struct range *at;
-        size_t n, cap;
-    } own; /* the profiler's mappings, sorted */
-    struct dp_pages_count own_count;
+    int64_t own_bytes;    /* of the profiler */
     size_t n_large_pages; /* looked at */
     int64_t chunk_bytes;  /* of blocks that glibc's malloc mapped alone */
     double variance;
@@ -104,95 +93,6 @@ static int read_mappings(struct division *d, size_t stack_bytes)
     }
     dp_vma_classify(d->vmas.at, d->vmas.n);
     return err;
-}
-
-/*
- * Address space that a program only reserved is left out. So is the code of files, which has no page of its own unless
- * it was changed after it was mapped, and is the larger part of the mappings of a short process.
- */
-static bool is_looked_at(const struct division *d, const struct dp_vma *vma)
-{
-    if (!vma->is_anonymous && !vma->is_writable && vma->is_code)
-        return false;
-    if (d->pages.pagemap < 0 && !vma->is_anonymous && !vma->is_writable)
-        return false;
-    return vma->kind != DP_VMA_SHARED && (vma->is_accessible || vma->end - vma->start <= DP_PAGES_LOOKED_AT) &&
-           (vma->kind != DP_VMA_FILE || vma->end - vma->start <= DP_PAGES_LOOKED_AT || vma->is_writable);
-}
-
-static double share_of_others(const struct division *d, const struct dp_pages_count *all, int64_t anon_bytes)
-{
-    int64_t n_left = (anon_bytes >> DP_PAGES_BITS) - (int64_t)all->n_sole;
-    if (d->pages.pagemap < 0 || !all->n_others || n_left >= (int64_t)all->n_others)
-        return 1;
-    return n_left > 0 ? (double)n_left / (double)all->n_others : 0;
-}
-
-static void add_count(struct dp_pages_count *sum, struct dp_pages_count count)
-{
-    sum->n_sole += count.n_sole;
-    sum->n_others += count.n_others;
-}
-
-/* Its shared mappings are not anonymous. */
-static void count_own(struct division *d)
-{
-    uintptr_t start;
-    size_t n_bytes;
-    for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++) {
-        if (!dp_mem_mapping(i, &start, &n_bytes))
-            continue;
-        uintptr_t end = (start + n_bytes + DP_PAGES_BYTES - 1) & ~(DP_PAGES_BYTES - 1);
-        size_t at = d->own.n++;
-        for (; at && d->own.at[at - 1].start > start; at--)
-            d->own.at[at] = d->own.at[at - 1];
-        d->own.at[at] = (struct range){start, end};
-    }
-    d->pages.step = 1;
-    for (size_t i = 0; i < d->own.n; i++)
-        add_count(&d->own_count, dp_pages_look(&d->pages, d->own.at[i].start, d->own.at[i].end));
-}
-
-/*
- * A mapping without the profiler's own parts: most of its memory is address space that it never touched, and the kernel
- * joins its mappings with others. *next: the first own range that may end above the mapping's start.
- */
-static struct dp_pages_count look_outside(const struct division *d, const struct dp_vma *vma, size_t *next)
-{
-    struct dp_pages_count count = {0};
-    for (uintptr_t at = vma->start, end; at < vma->end; at = end) {
-        while (*next < d->own.n && d->own.at[*next].end <= at)
-            ++*next;
-        const struct range *own = *next < d->own.n && d->own.at[*next].start < vma->end ? &d->own.at[*next] : NULL;
-        bool is_own = own && own->start <= at;
-        end = is_own ? own->end : own ? own->start : vma->end;
-        end = end < vma->end ? end : vma->end;
-        if (!is_own)
-            add_count(&count, dp_pages_look(&d->pages, at, end));
-    }
-    return count;
-}
-
-static int count_resident(struct division *d, int64_t anon_bytes)
-{
-    size_t sum = 0, next = 0;
-    struct dp_pages_count *counts = dp_vec_room(&d->counts, d->vmas.n + 1), all;
-    if (!counts || !dp_vec_room(&d->own, DP_MEM_MAPPINGS))
-        return -ENOMEM;
-    count_own(d);
-    all = d->own_count;
-    for (size_t i = 0; i < d->vmas.n; i++)
-        sum += is_looked_at(d, &d->vmas.at[i]) ? d->vmas.at[i].end - d->vmas.at[i].start : 0;
-    d->pages.step = 1 + sum / DP_PAGES_LOOKED_AT;
-    for (size_t i = 0; i < d->vmas.n; i++) {
-        const struct dp_vma *vma = &d->vmas.at[i];
-        counts[i] = is_looked_at(d, vma) ? look_outside(d, vma, &next) : (struct dp_pages_count){0};
-        add_count(&all, counts[i]);
-    }
-    d->pages.others_share = share_of_others(d, &all, anon_bytes);
-    for (size_t i = 0; i < d->vmas.n; i++)
-        d->vmas.at[i].anonymous_bytes = dp_pages_bytes(&d->pages, &counts[i]);
-    return 0;
 }
 
 /* Which share of a block is resident: all of a small one, since its allocator touches what lies around it. */
@@ -350,7 +250,7 @@ static void add_up(struct division *d, int64_t anon_bytes)
     rest -= parts->stacks_bytes;
     parts->files_bytes = smaller(kinds[DP_VMA_FILE], rest);
     rest -= parts->files_bytes;
-    parts->self_bytes = smaller(dp_pages_bytes(&d->pages, &d->own_count), rest);
+    parts->self_bytes = smaller(d->own_bytes, rest);
     rest -= parts->self_bytes;
     parts->mapped_bytes = smaller(parts->mapped_bytes, rest);
     rest -= parts->mapped_bytes;
@@ -375,7 +275,7 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
     d.pages.pagemap = dp_process_open("pagemap"); /* -1: mincore is asked */
     err = read_mappings(&d, stack_bytes);
     if (!err)
-        err = count_resident(&d, resident->anon_bytes);
+        err = dp_count_resident(&d.pages, d.vmas.at, d.vmas.n, resident->anon_bytes, &d.own_bytes);
     if (!err) {
         dp_resident_known_recall(d.vmas.at, d.vmas.n);
         take_mapped(&d);
@@ -388,8 +288,6 @@ int dp_resident_divide(const struct dp_resident *resident, size_t stack_bytes, s
         close(d.pages.pagemap);
     dp_vec_fini(&d.vmas);
     dp_vec_fini(&d.text);
-    dp_vec_fini(&d.counts);
-    dp_vec_fini(&d.own);
     errno = saved;
     return err;
 }

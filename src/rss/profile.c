@@ -32,8 +32,8 @@ static bool comment_value(const char *text, size_t n, const char *name, int64_t 
     return !*end && *value >= 0;
 }
 
-/* "#RssPart NAME=BYTES". */
-static bool take_part(struct dp_rss *rss, const char *text, size_t n)
+/* "#RssPart NAME=BYTES". *has_parts: set if it is one. False: out of memory. */
+static bool take_part(struct dp_rss *rss, const char *text, size_t n, bool *has_parts)
 {
     static const char head[] = "#RssPart ";
     char name[DP_RSS_NAME];
@@ -45,10 +45,11 @@ static bool take_part(struct dp_rss *rss, const char *text, size_t n)
         return true;
     memcpy(name, text + n_head, n_name - n_head);
     name[n_name - n_head] = '\0';
+    *has_parts = true;
     return dp_rss_add(rss, name, bytes);
 }
 
-static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *has_resident)
+static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *has_resident, bool *has_parts)
 {
     bool ok = true;
     int64_t value, total = 0, anonymous = 0;
@@ -64,7 +65,7 @@ static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *h
         else if (comment_value(text, n, "#RssAbsent=", &value))
             rss->absent_bytes += value;
         else
-            ok = take_part(rss, text, n);
+            ok = take_part(rss, text, n, has_parts);
     }
     rss->anonymous_bytes += anonymous;
     rss->file_bytes += total - anonymous;
@@ -113,13 +114,12 @@ static int sum_inuse(const struct dp_decode *d, int64_t *sum, struct dp_decode_e
 static int take_profile(struct dp_rss *rss, const char *path, const struct dp_decode *d)
 {
     struct dp_decode_error error;
-    size_t n_parts = rss->parts.n;
-    int64_t in_use = 0;
-    bool has_resident;
+    int64_t in_use = 0, of_others = rss->anonymous_bytes;
+    bool has_resident, has_parts = false;
     int err = sum_inuse(d, &in_use, &error);
     if (err)
         return dp_query_refuse("rss", path, err, &error);
-    if (!take_comments(rss, d, &has_resident)) {
+    if (!take_comments(rss, d, &has_resident, &has_parts)) {
         dp_print_error("rss", "out of memory");
         return DP_EXIT_FAILED;
     }
@@ -131,10 +131,10 @@ static int take_profile(struct dp_rss *rss, const char *path, const struct dp_de
     }
     rss->is_profiled = true;
     rss->time_ns = d->time_ns + d->duration_ns;
-    if (rss->parts.n > n_parts)
-        in_use = 0;
-    if (in_use > rss->anonymous_bytes)
-        in_use = rss->anonymous_bytes;
+    if (has_parts)
+        in_use = 0; /* it is one of them */
+    if (in_use > rss->anonymous_bytes - of_others)
+        in_use = rss->anonymous_bytes - of_others;
     return dp_rss_add(rss, DP_RSS_IN_USE, in_use) ? 0 : DP_EXIT_FAILED;
 }
 

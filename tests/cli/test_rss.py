@@ -98,6 +98,22 @@ class Rss(unittest.TestCase):
             text = subprocess.run([DELTAPROF, 'rss', program.pid], text=True, capture_output=True, check=True).stdout
             self.assertRegex(text, r'64(\.\d+)?MB +allocated, but never touched')
 
+    def test_several_processes_have_the_sum_of_each_part(self):
+        with self.profiled('heap_rate=1') as one, self.profiled('heap_rate=1') as other:
+            self.tick(one)
+            self.tick(other)
+            each = []
+            for program in one, other:
+                [name] = [name for name in os.listdir(self.out) if f'.{program.pid}.' in name and '.heap.' in name][-1:]
+                status, answer = rss(os.path.join(self.out, name))
+                self.assertEqual(status, 0, answer)
+                each.append(self.adds_up(answer))
+            status, answer = rss(self.out)
+            self.assertEqual(status, 0, answer)
+            parts = self.adds_up(answer)
+            self.assertEqual({name: sum(parts.get(name, 0) for parts in each) for name in {*each[0], *each[1]}}, parts)
+            self.assertGreater(answer['unexplained_bytes'], 0)
+
     def test_mappings_are_a_part_if_they_are_recorded(self):
         with self.profiled('heap_rate=1,mmap=on') as program:
             self.tick(program)

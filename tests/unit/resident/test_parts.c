@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -71,6 +72,25 @@ static void mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_count
     free(below);
     free(above);
     assert_in_range(divide().self_bytes - before.self_bytes + (256 << 10), 0, 512 << 10);
+    (void)state;
+}
+
+static void code_of_a_file_that_was_changed_has_private_pages(void **state)
+{
+    enum { CODE = 2 << 20 };
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), CODE), 0);
+    struct dp_resident_parts before = divide();
+    char *code = mmap(NULL, CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(file), 0);
+    assert_ptr_not_equal(code, MAP_FAILED);
+    memset(code, 1, CODE);
+    if (mprotect(code, CODE, PROT_READ | PROT_EXEC))
+        skip(); /* the system forbids it */
+    struct dp_resident_parts after = divide();
+    assert_in_range(after.files_bytes - before.files_bytes, CODE, CODE + (64 << 10));
+    munmap(code, CODE);
+    fclose(file);
     (void)state;
 }
 
@@ -146,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_blocks_without_a_sample_are_mallocs_and_mappings_among_them_are_not),
         cmocka_unit_test(mappings_of_the_profiler_are_its_own_and_what_it_did_not_touch_counts_for_nobody),
+        cmocka_unit_test(code_of_a_file_that_was_changed_has_private_pages),
         cmocka_unit_test(a_mapping_that_only_looks_like_a_block_ends_where_the_mapping_ends),
         cmocka_unit_test(a_range_that_was_only_reserved_is_not_searched),
         cmocka_unit_test(classes_of_any_size_are_those_that_the_allocator_told_once),
