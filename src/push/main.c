@@ -35,7 +35,7 @@ struct push {
     uint64_t before[DP_PUSH_N_OUTCOMES]; /* the counts of earlier pushers */
     uint64_t lost[DP_PUSH_N_OUTCOMES];   /* the counts of directories that were removed */
     size_t turn;                         /* the directory that sends first */
-    int64_t scanned_ns, end_ns;          /* end_ns: nothing is tried after it */
+    int64_t scanned_ns;
 };
 
 /* Drops directories that are named twice. */
@@ -193,16 +193,16 @@ static void loop(struct push *p)
         if (!last && is_last(p)) {
             last = true;
             p->events.has_news = true; /* one more scan, after the last process ended */
-            p->end_ns = dp_clock_ns() + p->options.wait_ns;
+            p->sender.end_ns = dp_clock_ns() + p->options.wait_ns;
         }
         /* A service manager ends all processes of a service at once: the program's last files are sent, but in a hurry.
          */
-        if (p->options.beside && dp_push_events_defer_stop() && last && p->end_ns > dp_clock_ns() + HURRY_NS)
-            p->end_ns = dp_clock_ns() + HURRY_NS;
+        if (p->options.beside && dp_push_events_defer_stop() && last && p->sender.end_ns > dp_clock_ns() + HURRY_NS)
+            p->sender.end_ns = dp_clock_ns() + HURRY_NS;
         size_t n_pending = scan(p);
         if (n_pending && send_some(p))
             continue;
-        if (last && (!n_pending || dp_clock_ns() >= p->end_ns))
+        if (last && (!n_pending || dp_clock_ns() >= p->sender.end_ns))
             return;
         int64_t now = dp_clock_ns(), wait = p->options.beside || last ? LONGEST_WAIT_NS : RESCAN_NS;
         if (p->events.has_news || has_lost(p)) /* there are young files, or a directory may be made again */

@@ -59,11 +59,18 @@ static void pause_after(struct dp_push_sender *s, int64_t retry_after_s)
     s->not_before_ns = dp_clock_ns() + pause;
 }
 
-/* How long a unit is tried before it is set aside; with --once at most half of --wait. */
-static int64_t patience(const struct dp_push_sender *s)
+/* How long a unit stays set aside before it is tried again. */
+static int64_t aside_for(const struct dp_push_sender *s)
 {
     int64_t most = s->options->is_once ? s->options->wait_ns / 2 : LONGEST_FAILING;
     return most < LONGEST_FAILING ? most : LONGEST_FAILING;
+}
+
+/* When a unit is set aside that has failed since failing_ns. The others get half of the time that was left then. */
+static int64_t aside_at(const struct dp_push_sender *s, int64_t failing_ns)
+{
+    int64_t half = s->end_ns ? (s->end_ns - failing_ns) / 2 : LONGEST_FAILING;
+    return failing_ns + (half < LONGEST_FAILING ? half : LONGEST_FAILING);
 }
 
 /* The unit under way, for a message: its first file and the number of others. The text is good until the next call. */
@@ -130,7 +137,7 @@ static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const st
         q->failing_ns = 0;
     else if (!q->failing_ns)
         q->failing_ns = now;
-    int64_t end_ns = q->failing_ns + patience(s);
+    int64_t end_ns = aside_at(s, q->failing_ns);
     if (!q->failing_ns)
         return 0;
     if (!aside_ns && now < end_ns) { /* a pause beyond that end would take the time of the others */
@@ -348,7 +355,7 @@ int dp_push_send_next(struct dp_push_sender *s, struct dp_push_queue *q)
     }
     const struct dp_push_file *first = j->unit.n_files ? NULL : dp_push_queue_first(q);
     if (!first && !j->unit.n_files) {
-        int due = dp_push_journal_due(j, dp_clock_wall_ns(), patience(s));
+        int due = dp_push_journal_due(j, dp_clock_wall_ns(), aside_for(s));
         if (due < 0 || (err = dp_push_journal_again(j, due)))
             return err;
     }

@@ -85,16 +85,18 @@ class Faults(Pushing):
             self.assert_arrived(receiver, ['heap', 'block'])
             self.assertEqual(receiver.n_requests, 6 + 5)
 
-    def test_a_file_that_the_receiver_cannot_answer_does_not_stop_the_others(self):
+    def test_files_that_the_receiver_cannot_answer_do_not_stop_the_others(self):
         self.write_some(3)
-        poison = os.path.join(self.dir, 'server.7.0001.heap.pb.gz')
-        with open(poison, 'rb') as f:
-            poison_bytes = f.read()
+        poisons, bodies = ('server.7.0001.heap.pb.gz', 'server.7.0002.block.pb.gz'), []
+        for name in poisons:
+            with open(os.path.join(self.dir, name), 'rb') as f:
+                bodies.append(f.read())
         with Receiver() as receiver:
-            receiver.fails = lambda body: poison_bytes in body
-            said = self.push(receiver.url('pprof'), '--wait', '30s', status=1)  # set aside after half of it
-            self.assertEqual(len(re.findall('server.7.0001.heap.pb.gz: set aside', said)), 1, said)
-            self.assertIn('5 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 1 waiting', said)
+            receiver.fails = lambda body: any(poison in body for poison in bodies)
+            said = self.push(receiver.url('pprof'), '--wait', '30s', status=1)  # set aside after 15 and 7.5 s
+            for name in poisons:
+                self.assertEqual(len(re.findall(name + ': set aside', said)), 1, said)
+            self.assertIn('4 files accepted, 0 perhaps delivered, 0 refused, 0 deleted before they were sent, 2 waiting', said)
             receiver.fails = None
             self.assertEqual(self.push(receiver.url('pprof')), '')
             self.assertEqual(len(receiver.taken), 6)
