@@ -7,8 +7,9 @@
  * of the loader, which runs the destructors of objects. The library must know of the end before all of them, so it
  * registers a handler of its own after each one of the program, and replaces the loader's by one that calls it. A
  * handler of the library serves quick_exit, too (init.c); `_exit` and exit_group run none. If two threads call exit,
- * one runs the handlers and the other may end the process meanwhile, so exit has a hook too. syscall and prctl are
- * declared here with the largest number of arguments, because the true number is not known. Arguments are passed on
+ * one runs the handlers and the other may end the process meanwhile, so exit has a hook too. A main that returns calls
+ * no hook; if another thread is in the loader's handler, there must be a handler below it that waits. syscall and prctl
+ * are declared here with the largest number of arguments, because the true number is not known. Arguments are passed on
  * unchanged, by a jump, also because a system call may return twice.
  */
 #include "futex.h"
@@ -93,13 +94,24 @@ static void fini(void)
     loader_fini_of_program();
 }
 
+static void after_handlers(void *unused)
+{
+    (void)unused;
+    deltaprof_exit_begins();
+}
+
 /* Jumps to the real function, so that no frame of the library is below main. */
 int __libc_start_main(int (*run)(int, char **, char **), int argc, char **argv, void (*init)(void),
                       void (*fini_of_program)(void), void (*loader_fini)(void), void *stack_end)
 {
     loader_fini_of_program = loader_fini;
-    if (loader_fini && deltaprof_exit_is_watched())
+    if (loader_fini && deltaprof_exit_is_watched()) {
+        int64_t kept = deltaprof_guard_enter();
+        /* The loader's handler is registered after it, and runs first. */
+        DP_REAL(__cxa_atexit)(after_handlers, NULL, NULL);
+        deltaprof_guard_exit(kept);
         loader_fini = fini;
+    }
     return DP_REAL(__libc_start_main)(run, argc, argv, init, fini_of_program, loader_fini, stack_end);
 }
 #endif

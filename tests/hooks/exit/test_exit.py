@@ -34,6 +34,13 @@ def that_two_threads_in_exit_lose_nothing():
             assert (held(ended), says(ended, '#ended')) == (2 * MIB, True), (how, what, held(ended), ended.comments)
 
 
+def that_main_does_not_overtake_a_thread_in_exit():
+    for _ in range(10):
+        r = run([victim('exit'), 'overtaken'], 'heap_rate=1,interval=1h')
+        assert r.status == 3, r.status
+        assert held(profiles(r)[-1]) == MIB
+
+
 def that_a_process_ends_when_its_main_thread_left_and_then_the_last_other_thread_ended():
     for how in 'exit', 'cancel', 'syscall':
         r = same([victim('exit'), 'leave', how], 'heap_rate=1,interval=1h')

@@ -8,12 +8,15 @@
  *     victim_exit leave HOW   the main thread leaves by HOW (exit, cancel, syscall), then the other thread ends
  *     victim_exit leave-alone the only thread leaves by a system call, with status 7
  *     victim_exit forked HOW  the same in a child that another thread forked; HOW may be return, too
+ *     victim_exit overtaken   another thread calls exit, and main returns as soon as that thread waits in it
  *     victim_exit peak        holds 64 MiB until its standard input ends, then 1 MiB
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -164,8 +167,39 @@ static int peak(void)
     return 0;
 }
 
+static _Atomic long ending;
+
+static void *end_first(void *unused)
+{
+    ending = syscall(SYS_gettid);
+    exit(3);
+    return unused;
+}
+
+/* A program without exit handlers. */
+static int overtaken(void)
+{
+    char path[64], text[16] = "";
+    pthread_t thread;
+    held = hold(MIB);
+    if (pthread_create(&thread, NULL, end_first, NULL))
+        abort();
+    while (!ending)
+        sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%ld/syscall", ending);
+    while (strtol(text, NULL, 10) != SYS_futex) {
+        int fd = open(path, O_RDONLY);
+        if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+            break;
+        close(fd);
+    }
+    return 3;
+}
+
 int main(int argc, char **argv)
 {
+    if (!strcmp(argv[1], "overtaken"))
+        return overtaken();
     if (!strcmp(argv[1], "peak"))
         return peak();
     if (!strcmp(argv[1], "leave-alone"))
