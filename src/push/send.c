@@ -137,11 +137,11 @@ static int set_aside(struct dp_push_sender *s, struct dp_push_queue *q, const st
         q->failing_ns = 0;
     else if (!q->failing_ns)
         q->failing_ns = now;
-    int64_t end_ns = aside_at(s, q->failing_ns);
     if (!q->failing_ns)
         return 0;
-    if (!aside_ns && now < end_ns) { /* a pause beyond that end would take the time of the others */
-        int64_t latest_ns = end_ns > now + FIRST_PAUSE ? end_ns : now + FIRST_PAUSE;
+    int64_t at_ns = aside_at(s, q->failing_ns);
+    if (!aside_ns && now < at_ns) { /* a pause beyond that time would take the time of the others */
+        int64_t latest_ns = at_ns > now + FIRST_PAUSE ? at_ns : now + FIRST_PAUSE;
         if (reply->retry_after_s <= 0 && s->not_before_ns > latest_ns)
             s->not_before_ns = latest_ns;
         return 0;

@@ -13,7 +13,7 @@ struct dp_push_sender {
     unsigned n_failures;   /* in a row; the pause grows with it */
     unsigned n_shortages;  /* of memory, in a row */
     int64_t not_before_ns; /* no request before this time of CLOCK_MONOTONIC */
-    int64_t end_ns;        /* and none after this one; 0: no end is known */
+    int64_t end_ns;        /* when the caller will give up; 0: not known */
 };
 
 /* Most files of a unit. */
