@@ -200,9 +200,10 @@ static bool report(const char *prefix, const char *what, int err)
 void dp_inside_attach(void)
 {
     static struct found found = {.jemalloc = {{.prefix = ""}, {.prefix = "je_"}, {.prefix = "_rjem_"}}};
+    static const char *const entries[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook", NULL};
     if (!deltaprof_inside_wanted())
         return;
-    dp_inside_each(take_function, &found);
+    dp_inside_each(entries, take_function, &found);
     sort_code();
     bool attached = false;
     for (size_t i = 0; i < N_PREFIXES; i++)

@@ -17,9 +17,10 @@ struct dp_inside_function {
 
 /*
  * Calls fn for each function that the executable defines, if one of them may be an allocator's that has hooks. Reads
- * .symtab, or .dynsym where that was stripped; allocates no memory. Context: init.
+ * .symtab, or .dynsym where that was stripped; allocates no memory. entries: the functions of which a stripped program
+ * must export one, NULL at the end. Context: init.
  */
-void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx);
+void dp_inside_each(const char *const *entries, void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx);
 
 /* The functions that an allocator's hooks need; 0: not found. */
 struct dp_inside_jemalloc {

@@ -52,14 +52,11 @@ static bool mentions_allocator(const char *names, size_t n)
     return memmem(names, n, jemalloc, sizeof jemalloc) || memmem(names, n, tcmalloc, sizeof tcmalloc);
 }
 
-/* The same of a program that has only the names that it exports: all that inside.c attaches to must be among them. */
-static bool exports_allocator(void)
+static bool exports_one_of(const char *const *names)
 {
-    static const char *const names[] = {"mallctl", "je_mallctl", "_rjem_mallctl", "MallocHook_AddNewHook"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (dp_lookup_may_be_exported(names[i]))
-            return true;
-    return false;
+    while (*names && !dp_lookup_may_be_exported(*names))
+        names++;
+    return *names != NULL;
 }
 
 static bool is_code(const struct image *image, const Elf64_Ehdr *ehdr, const Elf64_Sym *symbol)
@@ -72,7 +69,8 @@ static bool is_code(const struct image *image, const Elf64_Ehdr *ehdr, const Elf
     return false;
 }
 
-static void read_image(const struct image *image, void (*fn)(void *, const struct dp_inside_function *), void *ctx)
+static void read_image(const struct image *image, const char *const *entries,
+                       void (*fn)(void *, const struct dp_inside_function *), void *ctx)
 {
     const Elf64_Ehdr *ehdr = at(image, 0, sizeof *ehdr);
     uintptr_t bias = _r_debug.r_map->l_addr; /* the first object is the program */
@@ -85,7 +83,7 @@ static void read_image(const struct image *image, void (*fn)(void *, const struc
     for (size_t i = 0; shdr && i < n_shdr; i++)
         if (shdr[i].sh_type == SHT_SYMTAB || (shdr[i].sh_type == SHT_DYNSYM && !table))
             table = &shdr[i];
-    if (table && table->sh_type == SHT_DYNSYM && !exports_allocator())
+    if (table && table->sh_type == SHT_DYNSYM && !exports_one_of(entries))
         return;
     const char *names = table ? names_of(image, shdr, n_shdr, table, &n_names) : NULL;
     const Elf64_Sym *symbols = names ? at(image, table->sh_offset, table->sh_size) : NULL;
@@ -120,7 +118,7 @@ static size_t code_bytes(void)
     return n_bytes;
 }
 
-void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx)
+void dp_inside_each(const char *const *entries, void (*fn)(void *ctx, const struct dp_inside_function *), void *ctx)
 {
     struct stat st;
     if (code_bytes() < CODE_MIN)
@@ -131,7 +129,7 @@ void dp_inside_each(void (*fn)(void *ctx, const struct dp_inside_function *), vo
         void *bytes = mmap(NULL, image.n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes != MAP_FAILED) {
             image.bytes = bytes;
-            read_image(&image, fn, ctx);
+            read_image(&image, entries, fn, ctx);
             munmap(bytes, image.n_bytes);
         }
     }
