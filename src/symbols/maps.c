@@ -140,6 +140,15 @@ static const char *build_id_of_file(const struct dp_segment *s)
     return "";
 }
 
+/* The bias of a segment that the loader does not know: offsets in a file are no addresses (V8's builtins in node). */
+static uintptr_t bias_of_file(const char *file, const struct dp_segment *s)
+{
+    uintptr_t bias;
+    if (dp_segments_is_file(&maps.segments, s, file) && !dp_segment_bias(file, s, &bias))
+        return bias;
+    return s->start - s->offset;
+}
+
 static uint32_t find(dp_object_id object, uintptr_t pc)
 {
     for (size_t i = 0; i < maps.known.n; i++) {
@@ -156,8 +165,8 @@ static uint32_t find(dp_object_id object, uintptr_t pc)
     if (!s || !s->n_path)
         return DP_MAPPING_ANON;
     from_segment(&m, s);
-    m.bias = s->start - s->offset;
     m.file = keep(maps.segments.text.at + s->path, s->n_path);
+    m.bias = bias_of_file(m.file, s);
     m.build_id = build_id_of_file(s);
     return add(&m);
 }
@@ -191,8 +200,8 @@ static void init(void)
         const struct dp_segment *s = segment_at(entry);
         if (s) {
             from_segment(&main, s);
-            main.bias = s->start - s->offset;
             main.file = keep(maps.segments.text.at + s->path, s->n_path);
+            main.bias = bias_of_file(main.file, s);
         }
     }
     main.real = main.file;

@@ -174,17 +174,26 @@ static bool has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id,
     return false;
 }
 
-static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr, struct dp_segment *out)
+/* Returns how many program headers were read, at most PHDRS_MAX. -ENOEXEC: fd is no ELF file of this machine. */
+static int read_headers(int fd, ElfW(Phdr) ph[PHDRS_MAX])
 {
     ElfW(Ehdr) eh;
-    ElfW(Phdr) ph[PHDRS_MAX];
     if (pread(fd, &eh, sizeof eh, 0) != (ssize_t)sizeof eh || memcmp(eh.e_ident, ELFMAG, SELFMAG) ||
         eh.e_phentsize != sizeof ph[0] || eh.e_phnum > PHDRS_MAX)
         return -ENOEXEC;
     if (pread(fd, ph, eh.e_phnum * sizeof ph[0], (off_t)eh.e_phoff) != (ssize_t)(eh.e_phnum * sizeof ph[0]))
         return -ENOEXEC;
+    return eh.e_phnum;
+}
+
+static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr, struct dp_segment *out)
+{
+    ElfW(Phdr) ph[PHDRS_MAX];
+    int n = read_headers(fd, ph);
+    if (n < 0)
+        return n;
     int same = n_build_id == 0, err = -ENOENT;
-    for (int i = 0; i < eh.e_phnum; i++) {
+    for (int i = 0; i < n; i++) {
         if (ph[i].p_type == PT_NOTE && !same)
             same = has_build_id(fd, &ph[i], build_id, n_build_id);
         if (ph[i].p_type == PT_LOAD && (ph[i].p_flags & PF_X) && vaddr - ph[i].p_vaddr < ph[i].p_memsz) {
@@ -207,6 +216,26 @@ int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build
         segment->start += bias;
         segment->limit += bias;
     }
+    errno = saved;
+    return err;
+}
+
+int dp_segment_bias(const char *path, const struct dp_segment *segment, uintptr_t *bias)
+{
+    ElfW(Phdr) ph[PHDRS_MAX];
+    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), n = fd < 0 ? -errno : read_headers(fd, ph);
+    int err = n < 0 ? n : -ENOENT;
+    uintptr_t size_bytes = segment->limit - segment->start;
+    for (int i = 0; i < n && err; i++) {
+        uintptr_t end = ph[i].p_offset + ph[i].p_filesz;
+        if (ph[i].p_type != PT_LOAD || !(ph[i].p_flags & PF_X) || segment->offset >= end ||
+            segment->offset + size_bytes <= ph[i].p_offset)
+            continue;
+        *bias = segment->start - segment->offset + ph[i].p_offset - ph[i].p_vaddr;
+        err = 0;
+    }
+    if (fd >= 0)
+        close(fd);
     errno = saved;
     return err;
 }

@@ -45,3 +45,10 @@ bool dp_segments_is_file(const struct dp_segments *segments, const struct dp_seg
  */
 int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build_id, uintptr_t bias, uintptr_t address,
                        struct dp_segment *segment);
+
+/*
+ * What to subtract from addresses in the segment, which is a mapping of the ELF file at path, to get addresses in the
+ * file: of the executable PT_LOAD that the mapping shows. -ENOENT: it shows none; -ENOEXEC: no ELF file. Source: the
+ * base address of the System V ABI, Program Loading.
+ */
+int dp_segment_bias(const char *path, const struct dp_segment *segment, uintptr_t *bias);

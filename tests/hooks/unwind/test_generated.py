@@ -101,4 +101,11 @@ def that_rules_are_those_of_the_tables_that_are_registered_now():
     assert not cut and all('main' in [f.function for f in stack] for stack in found), (cut, found)
 
 
+def that_code_which_is_mapped_twice_has_the_names_of_its_file():
+    r = run([victim('mapped_twice')], 'heap_rate=1,interval=0')
+    assert r.status == 0 and not r.stderr, r.stderr
+    leaves = [s.frames[0].function for p in profiles(r) for s in p.samples if s.values['alloc_space'] == 10000]
+    assert leaves == ['in_second_mapping'], leaves
+
+
 main(globals())
