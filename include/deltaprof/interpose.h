@@ -28,7 +28,7 @@ extern "C" {
  *           deltaprof_gate_restore(&gate, rest);
  *       } else {
  *           deltaprof_sample_begin(&sample, 0, n);
- *           p = deltaprof_gate_wants_page(&gate, &sample) ? real_memalign(4096, n) : real(n);
+ *           p = deltaprof_gate_wants_page(&gate, &sample) ? real_memalign(DELTAPROF_PAGE_BYTES, n) : real(n);
  *           deltaprof_sample_end(&sample, p, &site);
  *       }
  *     free(p):
@@ -45,7 +45,10 @@ struct deltaprof_gate {
     const uint8_t *pages;      /* a byte for each page of 256 MiB, cyclically; 0: no sample is there. NULL: unknown */
 };
 
-/* A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. */
+/*
+ * A page boundary is the first address of a page, or 16 bytes behind it, where glibc puts a block that it maps. Pages
+ * are 4 KiB here on every kernel, because only the address of a block tells.
+ */
 #define DELTAPROF_GATE_EVERY 4u /* each allocation becomes a sample */
 #define DELTAPROF_GATE_LEAF  8u /* the allocator enters no hook: nothing need be guarded while it works */
 #define DELTAPROF_PAGE_BYTES 4096u

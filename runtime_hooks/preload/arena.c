@@ -15,11 +15,13 @@
 DP_LARGE char dp_arena[DP_ARENA_BYTES] __attribute__((aligned(64)));
 static size_t used;
 
+enum { ALIGNMENT_MAX = 4096 };
+
 void *dp_arena_alloc(size_t alignment, size_t n_bytes)
 {
     if (alignment < 16)
         alignment = 16;
-    if (n_bytes > DP_ARENA_BYTES || alignment > 4096)
+    if (n_bytes > DP_ARENA_BYTES || alignment > ALIGNMENT_MAX)
         goto full;
     /* Includes room for the alignment, so that a single atomic add reserves the block. */
     size_t want = (n_bytes + alignment + 2 * sizeof(size_t) + 15) & ~(size_t)15;

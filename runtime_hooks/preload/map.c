@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ static bool is_allocator(uintptr_t pc)
 
 static bool is_range(const void *start, size_t n)
 {
-    return n && ((uintptr_t)start & 4095) == 0;
+    return n && (uintptr_t)start % getauxval(AT_PAGESZ) == 0;
 }
 
 /* The errno of the real call is kept. */

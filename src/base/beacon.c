@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-_Static_assert(sizeof(struct dp_beacon) == DP_BEACON_BYTES, "it fills a page");
+_Static_assert(sizeof(struct dp_beacon) == DP_BEACON_BYTES, "no gap at its end");
 
 static struct dp_beacon *shown;
 

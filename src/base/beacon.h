@@ -12,7 +12,7 @@
 #include "base/mem.h"
 
 #define DP_BEACON_MAGIC "\177deltaprof 1" /* changes with the layout */
-#define DP_BEACON_BYTES 4096u
+#define DP_BEACON_BYTES 4096u             /* the layout's; its mapping is as many whole pages as that takes */
 
 struct dp_beacon {
     char magic[16];

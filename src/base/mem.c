@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 
 #define HUGE_BYTES ((uintptr_t)2 << 20)
-#define PAGE       ((uintptr_t)4096)
 
 enum { BATCH_PAGES = 16, FRESH_MOST = 4 /* pages of a small mapping */ };
 
@@ -80,11 +79,6 @@ bool dp_mem_mapping(unsigned i, uintptr_t *start, size_t *n_bytes)
 const void *dp_mem_mappings(void)
 {
     return mappings;
-}
-
-static size_t pages(size_t n_bytes)
-{
-    return (n_bytes + 4095) & ~(size_t)4095;
 }
 
 static int charge(size_t n_bytes)
@@ -144,36 +138,38 @@ static _Atomic uintptr_t fresh;
  */
 static char *map_batch(size_t n_all, size_t n, uintptr_t old, int flags)
 {
+    const uintptr_t page = dp_page_bytes();
     char *p =
-        mmap(NULL, n_all * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+        mmap(NULL, n_all * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    char *rest = p + n * PAGE;
+    char *rest = p + n * page;
     size_t n_rest = n_all - n;
     if (dp_cas_publish(&fresh, &old, (uintptr_t)rest | n_rest)) { /* [FRESH] */
-        list(rest, n_rest * PAGE);
-        rest = (char *)(old & ~(PAGE - 1));
-        n_rest = old & (PAGE - 1);
+        list(rest, n_rest * page);
+        rest = (char *)(old & -page);
+        n_rest = old & (page - 1);
     }
     if (n_rest) {
         unlist(rest);
-        munmap(rest, n_rest * PAGE);
+        munmap(rest, n_rest * page);
     }
     return p;
 }
 
 static void *map_small(size_t size)
 {
-    size_t n = size / PAGE;
+    const uintptr_t page = dp_page_bytes();
+    size_t n = size / page;
     uintptr_t word = dp_load_relaxed(&fresh);
-    while ((word & (PAGE - 1)) >= n)
+    while ((word & (page - 1)) >= n)
         if (dp_cas_acquire(&fresh, &word, word + size - n)) { /* [FRESH] */
-            char *p = (char *)(word & ~(PAGE - 1));
-            size_t n_rest = (word & (PAGE - 1)) - n;
+            char *p = (char *)(word & -page);
+            size_t n_rest = (word & (page - 1)) - n;
             unlist(p); /* it was listed as the beginning of the rest of a batch */
             list(p, size);
             if (n_rest)
-                list(p + size, n_rest * PAGE);
+                list(p + size, n_rest * page);
             return p;
         }
     char *p = map_batch(BATCH_PAGES, n, word, 0);
@@ -185,8 +181,8 @@ static void *map_small(size_t size)
 void dp_mem_fill(size_t n_bytes)
 {
     int saved = errno;
-    size_t n = pages(n_bytes) / PAGE;
-    if (n_bytes <= dp_mem_left() && n < PAGE)
+    size_t n = dp_page_ceil(n_bytes) / dp_page_bytes();
+    if (n_bytes <= dp_mem_left() && n < dp_page_bytes())
         map_batch(n, 0, dp_load_relaxed(&fresh), MAP_POPULATE);
     errno = saved;
 }
@@ -194,10 +190,10 @@ void dp_mem_fill(size_t n_bytes)
 void *dp_mem_map(size_t n_bytes)
 {
     int saved = errno;
-    size_t size = pages(n_bytes);
+    size_t size = dp_page_ceil(n_bytes);
     if (size < n_bytes || charge(size))
         return NULL;
-    void *p = size && size <= FRESH_MOST * PAGE ? map_small(size) : map(size);
+    void *p = size && size <= FRESH_MOST * dp_page_bytes() ? map_small(size) : map(size);
     if (!p)
         dp_sub_relaxed(&used, size);
     errno = saved;
@@ -207,7 +203,7 @@ void *dp_mem_map(size_t n_bytes)
 void *dp_mem_map_unused(size_t n_bytes)
 {
     int saved = errno;
-    void *p = map(pages(n_bytes));
+    void *p = map(dp_page_ceil(n_bytes));
     errno = saved;
     return p;
 }
@@ -215,7 +211,7 @@ void *dp_mem_map_unused(size_t n_bytes)
 void *dp_mem_map_shared(size_t n_bytes)
 {
     int saved = errno;
-    size_t size = pages(n_bytes);
+    size_t size = dp_page_ceil(n_bytes);
     if (size < n_bytes || charge(size))
         return NULL;
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -230,7 +226,7 @@ void *dp_mem_map_shared(size_t n_bytes)
 int dp_mem_reserve(size_t n_bytes)
 {
     int saved = errno;
-    reserved.left = pages(n_bytes);
+    reserved.left = dp_page_ceil(n_bytes);
     reserved.at = map(reserved.left);
     if (!reserved.at)
         reserved.left = 0;
@@ -245,9 +241,9 @@ void *dp_mem_table(size_t n_bytes)
 
 void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes)
 {
-    size_t size = pages(most_bytes);
+    size_t size = dp_page_ceil(most_bytes);
     void *p = NULL;
-    if (size < most_bytes || charge(pages(n_bytes)))
+    if (size < most_bytes || charge(dp_page_ceil(n_bytes)))
         return NULL;
     if (size <= reserved.left) {
         p = reserved.at;
@@ -261,7 +257,7 @@ void *dp_mem_table_growing(size_t n_bytes, size_t most_bytes)
 
 bool dp_mem_charge_spare(size_t n_bytes)
 {
-    size_t size = pages(n_bytes), most = dp_load_relaxed(&cap) / 10 * 7, now = dp_load_relaxed(&used);
+    size_t size = dp_page_ceil(n_bytes), most = dp_load_relaxed(&cap) / 10 * 7, now = dp_load_relaxed(&used);
     do {
         if (now > most || size > most - now)
             return false;
@@ -271,7 +267,7 @@ bool dp_mem_charge_spare(size_t n_bytes)
 
 void dp_mem_uncharge(size_t n_bytes)
 {
-    dp_sub_relaxed(&used, pages(n_bytes));
+    dp_sub_relaxed(&used, dp_page_ceil(n_bytes));
 }
 
 void dp_mem_huge(void *p, size_t n_bytes)
@@ -289,8 +285,8 @@ void dp_mem_unmap(void *p, size_t n_bytes)
         return;
     int saved = errno;
     unlist(p);
-    munmap(p, pages(n_bytes));
-    dp_sub_relaxed(&used, pages(n_bytes));
+    munmap(p, dp_page_ceil(n_bytes));
+    dp_sub_relaxed(&used, dp_page_ceil(n_bytes));
     errno = saved;
 }
 
@@ -317,7 +313,7 @@ void *dp_mem_remap(void *p, size_t old_bytes, size_t new_bytes)
     if (!p)
         return dp_mem_map(new_bytes);
     int saved = errno;
-    size_t old_size = pages(old_bytes), new_size = pages(new_bytes);
+    size_t old_size = dp_page_ceil(old_bytes), new_size = dp_page_ceil(new_bytes);
     if (new_size < new_bytes || (new_size > old_size && charge(new_size - old_size)))
         return NULL;
     unlist(p);
@@ -343,10 +339,10 @@ void *dp_mem_vec_room(void **at, size_t *cap_elems, size_t n, size_t want, size_
         size_t bytes;
         if (__builtin_mul_overflow(grown, elem_bytes, &bytes))
             return NULL;
-        bytes = pages(bytes);
+        bytes = dp_page_ceil(bytes);
         void *moved = dp_mem_remap(*at, *cap_elems * elem_bytes, bytes);
         if (!moved) { /* perhaps there is memory for what is needed now */
-            bytes = pages(want * elem_bytes);
+            bytes = dp_page_ceil(want * elem_bytes);
             moved = dp_mem_remap(*at, *cap_elems * elem_bytes, bytes);
         }
         if (!moved)

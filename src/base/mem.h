@@ -12,6 +12,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
+
+/*
+ * The size of the kernel's pages, for what the kernel sees in pages: addresses and lengths of mappings, the index of
+ * /proc/PID/pagemap. x86_64 has one size; a kernel of aarch64 has 4, 16 or 64 KiB. DP_PAGE_LEAST is the smallest of any
+ * kernel: two bytes between two multiples of it lie in one page of each kernel. So a walk, which asks the kernel
+ * whether memory is readable, steps by that constant.
+ */
+#define DP_PAGE_LEAST 4096
+
+static inline uintptr_t dp_page_bytes(void)
+{
+#if defined(__x86_64__)
+    return DP_PAGE_LEAST;
+#else
+    return getauxval(AT_PAGESZ);
+#endif
+}
+
+/* An address or a length, rounded down or up to whole pages. ceil is 0 beyond the last page. */
+static inline uintptr_t dp_page_floor(uintptr_t at)
+{
+    return at & -dp_page_bytes();
+}
+static inline uintptr_t dp_page_ceil(uintptr_t at)
+{
+    return dp_page_floor(at + dp_page_bytes() - 1);
+}
 
 /* Sets the cap in bytes; existing mappings stay. Before the first call the cap is 64 MiB. */
 void dp_mem_cap(size_t cap_bytes);

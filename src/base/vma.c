@@ -13,6 +13,8 @@
  */
 #include "base/vma.h"
 
+#include "base/mem.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +23,16 @@
 
 #define ARENA_BYTES ((uintptr_t)64 << 20)
 #define STACK_STEP  ((uintptr_t)64 << 10)
-#define GUARD_BYTES ((uintptr_t)4 << 10)
+
+/* The guard that glibc gives the stack of a thread, if the program asks for no other. */
+static uintptr_t guard_bytes(void)
+{
+#if defined(__aarch64__)
+    return (uintptr_t)64 << 10; /* the most that a page has there */
+#else
+    return dp_page_bytes();
+#endif
+}
 
 static const char *hex(const char *p, const char *end, uintptr_t *value)
 {
@@ -101,11 +112,10 @@ static uintptr_t segment_end(int fd, const struct dp_vma *data)
         if (pread(fd, &phdr, sizeof phdr, (off_t)(ehdr.e_phoff + i * sizeof phdr)) != sizeof phdr)
             return 0;
         /* The mapping may be the later part of the segment: the first is read-only after relocation. */
-        uint64_t first = phdr.p_offset & ~(uint64_t)4095;
+        uint64_t first = dp_page_floor(phdr.p_offset);
         if (phdr.p_type != PT_LOAD || data->offset < first || data->offset >= phdr.p_offset + phdr.p_filesz)
             continue;
-        return (data->start - (data->offset - first) + (phdr.p_offset - first) + phdr.p_memsz + 4095) &
-               ~(uintptr_t)4095;
+        return dp_page_ceil(data->start - (data->offset - first) + (phdr.p_offset - first) + phdr.p_memsz);
     }
     return 0;
 }
@@ -132,7 +142,7 @@ static uintptr_t bss_end(const char *root, const struct dp_vma *below, const str
 static uintptr_t stack_end(const struct dp_vma *below, const struct dp_vma *vma, size_t stack_bytes)
 {
     bool is_guard = below && below->end == vma->start && !below->is_accessible && below->is_anonymous &&
-                    below->end - below->start == GUARD_BYTES;
+                    below->end - below->start == guard_bytes();
     return is_guard && vma->is_writable && !vma->is_shared ? below->start + stack_bytes : 0;
 }
 
@@ -156,7 +166,7 @@ bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, stru
 static bool is_thread_stack(const struct dp_vma *vma, const struct dp_vma *below)
 {
     return vma->is_writable && below && below->end == vma->start && !below->is_accessible && below->is_anonymous &&
-           (vma->end - vma->start + GUARD_BYTES) % STACK_STEP == 0;
+           (vma->end - vma->start + guard_bytes()) % STACK_STEP == 0;
 }
 
 static bool is_arena(const struct dp_vma *vma, const struct dp_vma *above)

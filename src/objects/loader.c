@@ -7,6 +7,8 @@
  */
 #include "objects/loader.h"
 
+#include "base/mem.h"
+
 struct answer {
     unsigned long long flags;
     void *map_start, *map_end;
@@ -53,7 +55,7 @@ bool dp_loader_measure(const ElfW(Phdr) * headers, size_t n, uintptr_t bias, str
     if (low >= high)
         return false;
     *loaded = (struct dp_loaded){
-        .start = bias + (low & ~(uintptr_t)4095),
+        .start = bias + dp_page_floor(low),
         .end = bias + high,
         .bias = bias,
         .eh_frame_hdr = hdr ? (const void *)(bias + hdr) : NULL,

@@ -27,6 +27,7 @@
 #include "objects/loader.h"
 
 #include "base/atomic.h"
+#include "base/mem.h"
 #include "objects/objects.h"
 #include "objects/reach.h"
 
@@ -34,7 +35,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { PAGE = 4096, PAGES_MAX = 1 << 15, HOLE_MAX = 512, PHDRS_MAX = 64, RUNS = 16, RUN_BITS = 24 };
+enum { PAGES_MAX = 1 << 15, HOLE_MAX = 512, PHDRS_MAX = 64, RUNS = 16, RUN_BITS = 24 };
 
 static _Atomic uint64_t runs[RUNS];
 static _Atomic uint32_t next_run;
@@ -86,7 +87,7 @@ static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded
     memcpy(&elf, (const void *)header, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
         elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % alignof(ElfW(Phdr)) ||
-        elf.e_phoff > PAGE - elf.e_phnum * sizeof(ElfW(Phdr)))
+        elf.e_phoff > DP_PAGE_LEAST - elf.e_phnum * sizeof(ElfW(Phdr)))
         return false;
     const ElfW(Phdr) *headers = (const void *)(header + elf.e_phoff); /* in place: the stack may be small */
     if (!dp_loader_measure(headers, elf.e_phnum, 0, loaded) ||
@@ -114,7 +115,7 @@ static bool has_unwind_table(const struct dp_loaded *loaded)
 
 static bool is_main_program(uintptr_t pc, struct dp_loaded *loaded)
 {
-    uintptr_t header = getauxval(AT_PHDR) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t header = dp_page_floor(getauxval(AT_PHDR));
     bool code;
     loaded->name = NULL;
     if (!header || dp_reach_compare(header, elf_magic()) <= 0 || !read_header(header, pc, loaded, &code) || !code)
@@ -128,7 +129,8 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
     if (is_main_program(pc, loaded))
         return true;
     _Atomic uint64_t *where = NULL;
-    uint64_t last = pc / PAGE, low = last + 1; /* the lowest page known to be no file's */
+    const uintptr_t page_bytes = dp_page_bytes();
+    uint64_t last = pc / page_bytes, low = last + 1; /* the lowest page known to be no file's */
     if (run_at(last, &where))
         return false;
     for (uint64_t page = last, n_holes = 0; page && last - page < PAGES_MAX && n_holes < HOLE_MAX; page--) {
@@ -137,7 +139,7 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
             low = run >> RUN_BITS;
             break;
         }
-        int same = dp_reach_compare(page * PAGE, elf_magic());
+        int same = dp_reach_compare(page * page_bytes, elf_magic());
         if (same < 0 && page == last)
             return false;
         n_holes = same < 0 ? n_holes + 1 : 0;
@@ -145,17 +147,17 @@ bool dp_loader_scan(uintptr_t pc, struct dp_loaded *loaded)
             low = page;
         if (same <= 0)
             continue;
-        const struct dp_object *known = dp_object_at(page * PAGE);
+        const struct dp_object *known = dp_object_at(page * page_bytes);
         bool code = false;
         if (known) { /* another thread may have entered it meanwhile */
             *loaded = (struct dp_loaded){known->start, known->end, known->bias, known->eh_frame_hdr, NULL};
             code = pc < known->end;
-        } else if (!read_header(page * PAGE, pc, loaded, &code)) {
+        } else if (!read_header(page * page_bytes, pc, loaded, &code)) {
             loaded->end = 0;
         }
         if (code && (known || has_unwind_table(loaded)))
             return true;
-        uint64_t end = (loaded->end + PAGE - 1) / PAGE; /* another file; the pages behind it belong to no file */
+        uint64_t end = dp_page_ceil(loaded->end) / page_bytes; /* another file; the pages behind it belong to no file */
         low = end > low ? end : low;
         break;
     }

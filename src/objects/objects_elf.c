@@ -11,6 +11,7 @@
  */
 #include "objects/objects.h"
 
+#include "base/mem.h"
 #include "objects/reach.h"
 
 #include <elf.h>
@@ -129,11 +130,11 @@ static bool at_start(const struct dp_object *object, struct headers *h)
         return false;
     memcpy(&elf, (const void *)object->start, sizeof elf);
     if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 || elf.e_phoff > 4096 ||
-        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
+        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 ||
+        elf.e_phoff > DP_PAGE_LEAST || elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
         return false;
     uintptr_t last = object->start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
-    for (uintptr_t page = object->start; page < last; page += 4096)
+    for (uintptr_t page = object->start; page < last; page += DP_PAGE_LEAST)
         if (!dp_reach_probe(page))
             return false;
     *h = (struct headers){(const ElfW(Phdr) *)(object->start + elf.e_phoff), elf.e_phnum, object->bias, object->start,

@@ -27,6 +27,7 @@
 #include "objects/reach.h"
 
 #include "base/atomic.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -36,7 +37,7 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-enum { PAGE = 4096, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
+enum { PAGE = DP_PAGE_LEAST, FAR_BYTES = 8 << 20, PROBES_MAX = 256 };
 
 /*
  * CONTROL_BYTES: the part of glibc's control block that is searched. ABOVE_MAX: the most that the control block and

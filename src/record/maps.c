@@ -9,6 +9,7 @@
 #include "record/maps.h"
 
 #include "base/atomic.h"
+#include "base/mem.h"
 #include "record/labels.h"
 #include "record/wait_event.h"
 #include "store/mappings.h"
@@ -18,7 +19,6 @@
 
 #define RANGES_MOST ((size_t)16384)
 #define EACH_BYTES  ((size_t)40) /* about what a range takes */
-#define PAGE        ((uintptr_t)4095)
 
 uint8_t deltaprof_maps_wanted;
 static uint8_t heap_of_memory, heap_of_files;
@@ -42,9 +42,7 @@ void dp_maps_tune(bool on)
 static uintptr_t end_of(const void *start, size_t n_bytes)
 {
     uintptr_t end;
-    if (__builtin_add_overflow((uintptr_t)start, n_bytes, &end) || end > UINTPTR_MAX - PAGE)
-        return 0;
-    return (end + PAGE) & ~PAGE;
+    return __builtin_add_overflow((uintptr_t)start, n_bytes, &end) ? 0 : dp_page_ceil(end);
 }
 
 static void record(enum dp_mapping_change change, uint8_t heap, const void *start, uintptr_t end,

@@ -9,14 +9,13 @@
  */
 #include "report/location.h"
 
+#include "base/mem.h"
 #include "objects/functions.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define PAGE ((uint64_t)4095)
 
 static uint32_t fail(struct dp_locations *l, int err)
 {
@@ -366,8 +365,8 @@ static void write_mapping(struct dp_locations *l, const struct dp_location_mappi
         .has_inline_frames = m->has_inlines,
     };
     if (m->index == DP_MAPPING_ANON) {
-        out.start = l->anon_start[m->has_lines] & ~PAGE;
-        out.limit = (l->anon_limit[m->has_lines] + PAGE) & ~PAGE;
+        out.start = dp_page_floor(l->anon_start[m->has_lines]);
+        out.limit = dp_page_ceil(l->anon_limit[m->has_lines]);
         if (out.limit <= out.start)
             out.limit = UINT64_MAX; /* the last page of all */
     }

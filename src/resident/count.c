@@ -42,7 +42,7 @@ static void count_own(struct counting *c)
     for (unsigned i = 0; i < DP_MEM_MAPPINGS; i++) {
         if (!dp_mem_mapping(i, &start, &n_bytes))
             continue;
-        uintptr_t end = (start + n_bytes + DP_PAGES_BYTES - 1) & ~(DP_PAGES_BYTES - 1);
+        uintptr_t end = dp_page_ceil(start + n_bytes);
         size_t at = c->own.n++;
         for (; at && c->own.at[at - 1].start > start; at--)
             c->own.at[at] = c->own.at[at - 1];
@@ -102,7 +102,7 @@ static void look_at(struct counting *c, bool code)
 
 static double share_of_others(const struct dp_pages *pages, const struct dp_pages_count *all, int64_t anon_bytes)
 {
-    int64_t n_left = (anon_bytes >> DP_PAGES_BITS) - (int64_t)all->n_sole;
+    int64_t n_left = anon_bytes / (int64_t)dp_page_bytes() - (int64_t)all->n_sole;
     if (pages->pagemap < 0 || !all->n_others || n_left >= (int64_t)all->n_others)
         return 1;
     return n_left > 0 ? (double)n_left / (double)all->n_others : 0;
@@ -117,7 +117,7 @@ static void count_all(struct counting *c, int64_t anon_bytes)
     }
     c->pages->step = 1 + sum / DP_PAGES_LOOKED_AT;
     look_at(c, false);
-    if ((int64_t)(c->all.n_sole + MISSING) < anon_bytes >> DP_PAGES_BITS)
+    if ((int64_t)(c->all.n_sole + MISSING) < anon_bytes / (int64_t)dp_page_bytes())
         look_at(c, true); /* code was changed, or another process has pages in common with this one */
     c->pages->others_share = share_of_others(c->pages, &c->all, anon_bytes);
 }

@@ -16,9 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DP_PAGES_BITS      12
-#define DP_PAGES_BYTES     ((size_t)1 << DP_PAGES_BITS)
-#define DP_PAGES_PIECE     ((size_t)512)     /* 2 MiB: a table of the last level */
+#define DP_PAGES_PIECE     ((size_t)512)     /* pages; of 4 KiB: a table of the last level */
 #define DP_PAGES_LOOKED_AT ((size_t)1 << 30) /* bytes */
 
 /* In a word of pagemap. */

@@ -34,7 +34,7 @@
 #define MISSES_EACH ((size_t)64)
 #define LOOKS       ((size_t)1 << 17)
 #define LOOKS_EACH  ((size_t)1 << 14)
-#define LARGE_PAGES (DP_PAGES_LOOKED_AT >> DP_PAGES_BITS) /* pages of large blocks that are looked at, in all */
+#define LARGE_PAGES (DP_PAGES_LOOKED_AT / dp_page_bytes()) /* pages of large blocks that are looked at, in all */
 
 struct division {
     struct dp_pages pages;
@@ -100,9 +100,8 @@ static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, 
 {
     if (n_bytes < LARGE_BYTES)
         return 1;
-    uintptr_t start = (address + DP_PAGES_BYTES - 1) & ~(DP_PAGES_BYTES - 1),
-              end = (address + n_bytes) & ~(DP_PAGES_BYTES - 1);
-    size_t n_pages = (end - start) >> DP_PAGES_BITS;
+    uintptr_t start = dp_page_ceil(address), end = dp_page_floor(address + n_bytes);
+    size_t n_pages = (end - start) / dp_page_bytes();
     if (d->n_large_pages + n_pages > LARGE_PAGES) {
         double share = (double)vma->anonymous_bytes / (double)(vma->end - vma->start);
         return share < 1 ? share : 1;
@@ -114,7 +113,7 @@ static double share_of(struct division *d, uintptr_t address, uint64_t n_bytes, 
 /* The kind of a mapping that holds a block. glibc's malloc unmaps a block that it mapped alone when it is freed. */
 static uint8_t kind_with_block(uint8_t kind, uintptr_t address, uint64_t n_bytes)
 {
-    bool is_mapped_alone = n_bytes >= LARGE_BYTES && (address & (DP_PAGES_BYTES - 1)) == 2 * sizeof(size_t);
+    bool is_mapped_alone = n_bytes >= LARGE_BYTES && address % dp_page_bytes() == 2 * sizeof(size_t);
     if (kind != DP_VMA_MAPPED && kind != DP_VMA_OTHER && kind != DP_VMA_BLOCKS)
         return kind;
     return is_mapped_alone ? DP_VMA_BLOCKS : DP_VMA_ARENA;
@@ -126,7 +125,7 @@ static uint8_t kind_with_block(uint8_t kind, uintptr_t address, uint64_t n_bytes
  */
 static void take_rounding(struct division *d, uintptr_t address, uint64_t size, uint64_t bytes)
 {
-    uint64_t added = dp_resident_class_of(size) - size, touched = added, to_page = -(address + size) % DP_PAGES_BYTES;
+    uint64_t added = dp_resident_class_of(size) - size, touched = added, to_page = -(address + size) % dp_page_bytes();
     if (size >= LARGE_BYTES && touched > to_page)
         touched = to_page;
     double n_blocks = (double)bytes / (double)size;
@@ -156,7 +155,7 @@ static void take_block(struct division *d, uintptr_t key, const struct dp_live_b
 static void take_slots(struct division *d, const struct dp_live_table *table, uintptr_t page)
 {
     size_t from = page <= table->start ? 0 : (page - table->start + table->slot_bytes - 1) / table->slot_bytes;
-    for (size_t i = from; i < table->n_slots && table->start + i * table->slot_bytes < page + DP_PAGES_BYTES; i++) {
+    for (size_t i = from; i < table->n_slots && table->start + i * table->slot_bytes < page + dp_page_bytes(); i++) {
         uintptr_t key;
         struct dp_live_block block;
         if (dp_live_blocks_read(i, &key, &block))
@@ -169,12 +168,12 @@ static void take_blocks(struct division *d)
 {
     struct dp_live_table table = dp_live_blocks_table();
     uint64_t words[DP_PAGES_PIECE];
-    uintptr_t page = table.start & ~(DP_PAGES_BYTES - 1), end = table.start + table.n_slots * table.slot_bytes;
+    uintptr_t page = dp_page_floor(table.start), end = table.start + table.n_slots * table.slot_bytes;
     while (page < end) {
-        size_t n = (end - page + DP_PAGES_BYTES - 1) >> DP_PAGES_BITS, wanted = n < DP_PAGES_PIECE ? n : DP_PAGES_PIECE;
+        size_t n = dp_page_ceil(end - page) / dp_page_bytes(), wanted = n < DP_PAGES_PIECE ? n : DP_PAGES_PIECE;
         if (dp_pages_words(&d->pages, words, page, wanted) != wanted)
             return;
-        for (size_t i = 0; i < wanted; i++, page += DP_PAGES_BYTES)
+        for (size_t i = 0; i < wanted; i++, page += dp_page_bytes())
             if (words[i] & (DP_PAGES_PRESENT | DP_PAGES_SWAPPED))
                 take_slots(d, &table, page);
     }
@@ -215,7 +214,7 @@ static void take_chunks(struct division *d)
                                                left.pages < LOOKS_EACH ? left.pages : LOOKS_EACH};
         struct dp_chunks_limits limits = given;
         size_t n_bytes;
-        if (vma->kind != DP_VMA_MAPPED || !vma->is_writable || vma->anonymous_bytes < (int64_t)DP_PAGES_BYTES)
+        if (vma->kind != DP_VMA_MAPPED || !vma->is_writable || vma->anonymous_bytes < (int64_t)dp_page_bytes())
             continue;
         for (uintptr_t at = vma->start; (at = dp_chunks_next(mem, &d->pages, vma, at, &n_bytes, &limits));
              at += n_bytes) {

@@ -12,7 +12,6 @@
 #include "base/process.h"
 
 #include <errno.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 /* ---- resident pages ---- */
@@ -42,7 +41,7 @@ int dp_resident_read(struct dp_resident *resident)
     line[n] = 0;
     const char *at = line;
     number(&at);
-    int64_t page_bytes = (int64_t)getauxval(AT_PAGESZ), all = number(&at), of_files = number(&at);
+    int64_t page_bytes = (int64_t)dp_page_bytes(), all = number(&at), of_files = number(&at);
     if (all < of_files || all == 0)
         return -EBADMSG;
     *resident = (struct dp_resident){all * page_bytes, (all - of_files) * page_bytes};

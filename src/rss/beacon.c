@@ -4,6 +4,7 @@
  * the profiler's (base/beacon.h), and counts what of these is resident.
  */
 #include "base/beacon.h"
+#include "base/mem.h"
 #include "rss/rss.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 static bool may_be_beacon(const struct dp_vma *vma)
 {
     return vma->is_anonymous && !vma->n_name && !vma->is_writable && vma->is_accessible && !vma->is_shared &&
-           vma->end - vma->start == DP_BEACON_BYTES;
+           vma->end - vma->start == dp_page_ceil(DP_BEACON_BYTES);
 }
 
 static void take_mapping(struct dp_rss_process *p, const struct dp_beacon_mapping *mapping)

@@ -5,6 +5,7 @@
  * The stacks of threads are known by their guard pages, and by the stack pointers of threads that sleep in the kernel
  * (/proc/PID/task/TID/syscall).
  */
+#include "base/mem.h"
 #include "print/print.h"
 #include "rss/rss.h"
 
@@ -75,16 +76,17 @@ static bool begin_mapping(struct dp_rss_process *p, struct dp_vma *parsed)
 int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end)
 {
     FILE *pagemap = open_of(pid, "pagemap");
+    const uintptr_t page = dp_page_bytes();
     uint64_t word;
     int64_t n = -1;
-    if (pagemap && !fseeko(pagemap, (off_t)(start / 4096 * sizeof word), SEEK_SET)) {
+    if (pagemap && !fseeko(pagemap, (off_t)(start / page * sizeof word), SEEK_SET)) {
         n = 0;
-        for (uintptr_t at = start; at < end && fread(&word, sizeof word, 1, pagemap) == 1; at += 4096)
+        for (uintptr_t at = start; at < end && fread(&word, sizeof word, 1, pagemap) == 1; at += page)
             n += word >> 63 && !(word >> 61 & 1);
     }
     if (pagemap)
         fclose(pagemap);
-    return n < 0 ? n : n * 4096;
+    return n < 0 ? n : n * (int64_t)page;
 }
 
 static void take_anonymous(struct dp_rss_process *p, int64_t bytes)

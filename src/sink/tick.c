@@ -62,8 +62,8 @@ static struct {
     struct standing told; /* at the last tick that was an exit's and was written whole; zero: none */
     _Atomic int64_t covered_ns[DP_KINDS], highest; /* highest: sampled bytes in use at that tick; relaxed: numbers */
 } tick;
-static DP_LARGE _Alignas(4096) struct { /* in one page */
-    char out[DP_CONFIG_TEXT];           /* `out` as configured */
+static DP_LARGE _Alignas(DP_PAGE_LEAST) struct { /* in one page */
+    char out[DP_CONFIG_TEXT];                    /* `out` as configured */
     struct dp_files files;
     char made[sizeof(((struct dp_files *)0)->dir)]; /* the directory that was created or found at start */
 } paths;

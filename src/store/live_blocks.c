@@ -77,8 +77,8 @@
 #define MIN_BITS 12 /* smallest filter: a page */
 
 enum { NEAR_EVERY = 64 }; /* buckets that are whole pages together */
-_Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_live_slot) % 4096 == 0, "whole pages");
-_Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_live_slot) + 8) == 4096, "with births a page");
+_Static_assert(NEAR_EVERY *DP_LIVE_SLOTS * sizeof(struct dp_live_slot) % DP_PAGE_LEAST == 0, "whole pages");
+_Static_assert(DP_LIVE_NEAR *DP_LIVE_SLOTS *(sizeof(struct dp_live_slot) + 8) == DP_PAGE_LEAST, "with births a page");
 
 enum { RATE_RARE = 64 << 10, PLACE_SHIFT_RARE = 5 };
 

@@ -5,7 +5,8 @@
  *
  * A thread gets its stack together with its scratch block (thread.c), by the block's number, and only the first
  * N_STACKS numbers have one. The region is mapped once, by the first thread. It costs address space, and memory only
- * where a signal handler ran; it is therefore not counted in `memory`. The lowest page of each stack is inaccessible.
+ * where a signal handler ran; it is therefore not counted in `memory`. Below each stack lies a page that is
+ * inaccessible.
  *
  * If the host registers a handler with SA_ONSTACK, it runs on one of these stacks in a thread without another, with
  * STACK_BYTES of room. A program that registers such a handler manages signal stacks itself, so from then on no further
@@ -23,10 +24,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { N_STACKS = DP_SIGSTACKS, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
+enum { N_STACKS = DP_SIGSTACKS, STACK_BYTES = 128 << 10 /* whole pages on each kernel */ };
+
+/* A page, and the stack above it. */
+static size_t slot_bytes(void)
+{
+    return dp_page_bytes() + STACK_BYTES;
+}
 
 static char *_Atomic region;     /* [REGION] published by the compare-and-swap that stores it */
-static _Atomic uint64_t guarded; /* a bit for each stack whose lowest page is inaccessible; relaxed: tells of itself */
+static _Atomic uint64_t guarded; /* a bit for each stack whose page below is inaccessible; relaxed: tells of itself */
 static _Atomic bool wanted;      /* relaxed: a thread that misses a change acts as if it had come a moment earlier */
 
 void dp_sigstack_want(bool on)
@@ -42,18 +49,18 @@ bool dp_sigstack_is_wanted(void)
 bool dp_sigstack_is_ours(const void *sp)
 {
     uintptr_t start = (uintptr_t)dp_load_acquire(&region); /* [REGION] */
-    return start && (uintptr_t)sp - start < (uintptr_t)N_STACKS * STACK_BYTES;
+    return start && (uintptr_t)sp - start < N_STACKS * slot_bytes();
 }
 
 _Static_assert(N_STACKS <= 64, "a bit for each");
 
-/* Makes the lowest page of a stack inaccessible, once. */
+/* Makes the page below a stack inaccessible, once. */
 static bool guard(unsigned slot, char *at)
 {
     uint64_t bit = (uint64_t)1 << slot;
     if (dp_load_relaxed(&guarded) & bit)
         return true;
-    if (syscall(SYS_mprotect, at, GUARD_BYTES, PROT_NONE))
+    if (syscall(SYS_mprotect, at, dp_page_bytes(), PROT_NONE))
         return false;
     dp_or_relaxed(&guarded, bit);
     return true;
@@ -64,9 +71,9 @@ static char *map_region(void)
     char *at = dp_load_acquire(&region), *none = NULL; /* [REGION] */
     if (at)
         return at;
-    at = dp_mem_map_unused((size_t)N_STACKS * STACK_BYTES);
+    at = dp_mem_map_unused(N_STACKS * slot_bytes());
     if (at && !dp_cas_publish(&region, &none, at)) { /* [REGION] */
-        syscall(SYS_munmap, at, (size_t)N_STACKS * STACK_BYTES);
+        syscall(SYS_munmap, at, N_STACKS * slot_bytes());
         at = none;
     }
     return at;
@@ -86,8 +93,8 @@ void dp_sigstack_install(unsigned slot)
     stack_t now;
     char *at = get(&now) && (now.ss_flags & SS_DISABLE) ? map_region() : NULL;
     if (at) {
-        at += (size_t)slot * STACK_BYTES;
-        stack_t stack = {.ss_sp = at + GUARD_BYTES, .ss_size = STACK_BYTES - GUARD_BYTES};
+        at += slot * slot_bytes();
+        stack_t stack = {.ss_sp = at + dp_page_bytes(), .ss_size = STACK_BYTES};
         if (guard(slot, at))
             syscall(SYS_sigaltstack, &stack, NULL);
     }

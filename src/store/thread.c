@@ -134,7 +134,7 @@ static void thread_ends(void *block)
 
 int dp_thread_init(size_t block_bytes, size_t budget_bytes)
 {
-    pool.block_bytes = (block_bytes + 4095) & ~(size_t)4095;
+    pool.block_bytes = dp_page_ceil(block_bytes);
     size_t n = budget_bytes / pool.block_bytes;
     pool.n_blocks = n < 2 ? 2 : n > N_BLOCKS_MAX ? N_BLOCKS_MAX : (unsigned)n;
     char *blocks = dp_mem_table(pool.n_blocks * pool.block_bytes);

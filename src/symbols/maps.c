@@ -94,8 +94,7 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
     m->bias = o->bias;
     m->build_id = keep_hex(o->build_id, o->build_id_bytes);
     const struct dp_segment *s = segment_at(pc);
-    if (s && s->n_path && s->start >= (o->start & ~(uintptr_t)4095) && s->start < o->end &&
-        !dp_load_relaxed(&o->retired)) {
+    if (s && s->n_path && s->start >= dp_page_floor(o->start) && s->start < o->end && !dp_load_relaxed(&o->retired)) {
         from_segment(m, s);
         m->file = keep(maps.segments.text.at + s->path, s->n_path);
         if (!is_another(s, m->file, o, pc))
@@ -111,8 +110,8 @@ static void describe(struct dp_mapping *m, const struct dp_object *o, uintptr_t 
         from_segment(m, &in_file);
         return;
     }
-    m->start = o->start & ~(uintptr_t)4095;
-    m->limit = (o->end + 4095) & ~(uintptr_t)4095;
+    m->start = dp_page_floor(o->start);
+    m->limit = dp_page_ceil(o->end);
     m->offset = 0;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "symbols/segment.h"
 
+#include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -19,8 +20,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-#define PAGE ((uintptr_t)4095)
 
 static int read_all(int fd, struct dp_segments *s)
 {
@@ -197,9 +196,9 @@ static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uint
         if (ph[i].p_type == PT_NOTE && !same)
             same = has_build_id(fd, &ph[i], build_id, n_build_id);
         if (ph[i].p_type == PT_LOAD && (ph[i].p_flags & PF_X) && vaddr - ph[i].p_vaddr < ph[i].p_memsz) {
-            out->start = ph[i].p_vaddr & ~PAGE;
-            out->limit = (ph[i].p_vaddr + ph[i].p_memsz + PAGE) & ~PAGE;
-            out->offset = ph[i].p_offset & ~PAGE;
+            out->start = dp_page_floor(ph[i].p_vaddr);
+            out->limit = dp_page_ceil(ph[i].p_vaddr + ph[i].p_memsz);
+            out->offset = dp_page_floor(ph[i].p_offset);
             err = 0;
         }
     }

@@ -18,6 +18,7 @@
  */
 #include "unwind/libunwind.h"
 
+#include "base/mem.h"
 #include "base/process.h"
 #include "unwind/unwind_cache.h"
 #include "unwind/unwinder.h"
@@ -87,10 +88,10 @@ static bool read_word(void *ctx, uintptr_t address, uintptr_t *word)
     if (address % 8)
         return false;
     if (!dp_reach_here(&view->reach, address) && address - view->table_start >= view->table_end - view->table_start &&
-        address - view->page >= 4096) {
+        address - view->page >= DP_PAGE_LEAST) {
         if (!dp_reach_probe(address))
             return false;
-        view->page = address & ~(uintptr_t)4095;
+        view->page = address & -(uintptr_t)DP_PAGE_LEAST;
     }
     *word = dp_reach_read(address);
     return true;
@@ -146,7 +147,7 @@ uint32_t dp_libunwind_walk(struct dp_stack_cache *cache, const struct deltaprof_
     uintptr_t registers[DP_UNWINDER_REGS] = {0};
     registers_here(registers);
     struct view view;
-    view = (struct view){.page = (uintptr_t)&view & ~(uintptr_t)4095}; /* surely mapped; 0 would not be */
+    view = (struct view){.page = (uintptr_t)&view & -(uintptr_t)DP_PAGE_LEAST}; /* surely mapped; 0 would not be */
     dp_reach_begin(&view.reach, &cache->own, registers[DP_REG_SP]);
     struct dp_unwinder_process process = {find_table, read_word, &view};
     /* The steps use the memory of `stage`; both have `depth` entries. */

@@ -24,6 +24,7 @@
  */
 #include "unwind/provided.h"
 
+#include "base/mem.h"
 #include "base/stats.h"
 #include "objects/functions.h"
 
@@ -143,8 +144,8 @@ void deltaprof_frames_labels(struct deltaprof_frames *frames, uint32_t set)
 bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *address, size_t n_bytes)
 {
     uintptr_t first = (uintptr_t)address & ~(uintptr_t)7, last = ((uintptr_t)address + n_bytes - 1) & ~(uintptr_t)7;
-    return n_bytes && n_bytes < 4096 && last >= first && first > 4096 && dp_reach_word(&frames->reach, first) &&
-           dp_reach_word(&frames->reach, last);
+    return n_bytes && n_bytes < DP_PAGE_LEAST && last >= first && first > DP_PAGE_LEAST &&
+           dp_reach_word(&frames->reach, first) && dp_reach_word(&frames->reach, last);
 }
 
 /* Whether a native frame is one of this code. */

@@ -39,7 +39,7 @@
 #include <stddef.h>
 
 enum { ROWS = 4096, STEPS = 11, PROBES = 32, LEAST_CLASS = 4 };
-enum { RECORDS_MAX = 1 << 20, RECORD_BYTES_MAX = 1 << 20, FUNCTION_ROWS_MAX = 4096, PAGE = 4096 };
+enum { RECORDS_MAX = 1 << 20, RECORD_BYTES_MAX = 1 << 20, FUNCTION_ROWS_MAX = 4096, PAGE = DP_PAGE_LEAST };
 
 #if defined(__x86_64__)
 enum { CALL_BYTES = 3 }; /* the shortest call, and one byte of the instruction that changes the row */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/mem.h"
 #include "unwind/stack_cache.h"
 
 struct deltaprof_site;
@@ -23,7 +24,7 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
 /* Whether an address can be code at all. Rule keys have room for 48 bits. */
 static inline bool dp_walk_plausible(uintptr_t pc)
 {
-    return pc - 4096 < ((uintptr_t)1 << 48) - 4096;
+    return pc - DP_PAGE_LEAST < ((uintptr_t)1 << 48) - DP_PAGE_LEAST;
 }
 
 /* A return address without its authentication code. */

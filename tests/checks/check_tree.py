@@ -37,6 +37,18 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'launch': ['base', 'binary', 'config', 'naming'],
     'cli': ['base', 'config', 'pprof', 'view', 'model', 'naming', 'print', 'query', 'rss', 'formats', 'timeline', 'launch', 'binary'],
 }
+# Numbers that look like a page, and are none: a part of the line, and what it is.
+NO_PAGES = {
+    r'\bchar \w+\[4096\]': 'a buffer',
+    r'_BYTES +=? ?4096|_MAX +=? ?4096|\w+_BITS +=? ?4096u?|N_CLASSES = 4096|LISTS = 4096|\b(ROWS|WORDS|KNOWN) = 4096|_SLOTS 4096|_EVENTS +4096|'
+    r'_SETS +4096': 'a limit, or a number of entries',
+    r'i < 4096; i\+\+|len\(_\w+\) [<>]=? 4096': 'the same',
+    r'\* 4096;|wrapping_mul\(4096\)': 'the step of a hash',
+    r'<< 12 \||>> 12 \||c >> 12|0xfff\) \* 8': 'bits of a rule, of an instruction, of a character',
+    r'~\(uintptr_t\)4095\) \+ \(uintptr_t\)\(\(int64_t\)\(pages': 'what the instruction ADRP calls a page',
+    r'address << 12 \| class': 'a key',
+    r'define DELTAPROF_PAGE_BYTES 4096u': 'of addresses, where sampled blocks begin',
+}
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
 MOST_LINES, MOST_FILES = 400, 35  # of a file, in a room
 OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', '(?<!X)XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',
@@ -68,6 +80,17 @@ class Tree(unittest.TestCase):
     def test_the_top_level_is_a_short_list_of_rooms(self):
         names = {f.split('/')[0] for f in FILES}
         self.assertEqual({n for n in names if n[0] != '.'} - TOP_LEVEL, set())
+
+    def test_pages_have_the_size_that_the_kernel_gives_them(self):
+        page = re.compile(r'\b(4096|4095|0x1000|0xfff)(u?l?)\b|PAGE_?SIZE|AT_PAGESZ|(<<|>>) ?12\b|\b4u? << 10\b|\b1u?l? << 12\b')
+        allowed = [re.compile(a) for a in NO_PAGES]
+        found = {f'{f}: {line.strip()}' for f in FILES if re.match(r'(src|runtime_hooks|include)/.*\.(c|h|cc|rs|py|in|build)$', f)
+                 for line in text(f).split('\n') if page.search(line) and not any(a.search(line) for a in allowed)}
+        self.assertEqual(found, {
+            'src/base/mem.h: #define DP_PAGE_LEAST 4096', 'src/base/mem.h: return getauxval(AT_PAGESZ);',
+            'runtime_hooks/preload/map.c: return n && (uintptr_t)start % getauxval(AT_PAGESZ) == 0;',  # includes no room of src
+            'src/query/files.c: size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);',
+        })
 
     def test_nothing_that_is_built_is_in_the_tree(self):
         self.assertEqual([f for f in FILES if re.search(r'__pycache__|\.(pyc|o|a|so|orig|rej)$', f)], [])
