@@ -119,6 +119,7 @@ static int push(struct dp_naming_frames *f, const struct dp_model_location *l, c
         frame.library == DP_STRINGS_NONE)
         return -ENOMEM;
     frame.is_passing = is_passing(f, shorter);
+    frame.is_library = dp_naming_is_library(dp_naming_frames_text(f, shorter), file ? file : "");
     *to = frame;
     return 0;
 }

@@ -17,6 +17,7 @@ struct dp_naming_frame {
     uint32_t name, file, library; /* in strings; file, library 0: not known */
     int64_t line;
     bool is_passing;     /* only passes an allocation or a lock on: operator new, g_mutex_lock */
+    bool is_library;     /* of a language's own library: std::, core::, importlib */
     bool is_unnamed;     /* OBJECT+0xPLACE */
     bool is_foreign;     /* lies in a library of the system, or in the libraries of a runtime */
     bool is_runtime;     /* a runtime named it: a function of Python, Lua, ... */

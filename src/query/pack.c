@@ -26,7 +26,8 @@ enum { CLOSING_US = 1 };
 /* ---- stacks ---- */
 
 struct frame {
-    uint32_t name, file, library, line, flags; /* 1: only passes on, 2: no code of the user */
+    uint32_t name, file, library, line,
+        flags; /* 1: only passes on, 2: no code of the user, 4: a language's own library */
 };
 
 struct node {
@@ -38,7 +39,7 @@ static int push_frame(struct dp_query_pack *pack, const struct dp_naming_frames 
                       const struct dp_naming_frame *f, uint32_t *node)
 {
     struct frame frame = {.line = f->line > 0 && f->line <= UINT32_MAX ? (uint32_t)f->line : 0,
-                          .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0)};
+                          .flags = (f->is_passing ? 1 : 0) | (f->is_foreign ? 2 : 0) | (f->is_library ? 4 : 0)};
     struct node next = {.parent = *node};
     int err;
     if ((err = dp_query_pack_intern_text(pack, dp_naming_frames_text(frames, f->name), &frame.name)) ||

@@ -91,11 +91,12 @@ enum {
     "  --ignore REGEX    only stacks without a function, file or library that matches\n"                              \
     "  --hide REGEX      leave functions that match out of the stacks\n"                                              \
     "  --fold REGEX      show functions that match as a part of their caller, because they only pass an allocation\n" \
-    "                    or a lock on. operator new, std::allocator, xmalloc, std::mutex::lock, g_mutex_lock and\n"   \
-    "                    many others are folded without this option. @FILE has one REGEX a line.\n"                   \
+    "                    or a lock on. operator new, xmalloc, g_mutex_lock and many others, and a language's own\n"   \
+    "                    library (std::, core::, importlib), are folded without this option.\n"                       \
+    "                    @FILE has one REGEX a line.\n"                                                               \
     "                    $XDG_CONFIG_HOME/deltaprof/fold (or ~/.config/deltaprof/fold) is always read\n"              \
-    "  --raw             fold nothing; also show the native frames of the interpreter between two functions of its\n" \
-    "                    language (Python, Lua)\n"                                                                    \
+    "  --raw             fold nothing; also show the native frames of the interpreter that start it, and those\n"     \
+    "                    between two functions of its language (Python, Lua)\n"                                       \
     "  --names WHICH     short (default): C++ names without parameters and nested template arguments; or full\n"
 #define DP_QUERY_HELP_AT                                                                                            \
     "  --at WHEN         for each process, read the file of this moment: peak (most memory in use), exit (before\n" \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * query/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide,
- * folds functions that only pass an allocation or a lock on into their caller, and leaves out the interpreter of a
- * language.
+ * folds functions that only pass an allocation or a lock on into their caller, and leaves out a language's own library
+ * (std::, core::) and its interpreter.
  *
  * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
  * stack without any frame left is not shown.
@@ -48,9 +48,10 @@ static void fold(struct dp_query *v)
     size_t n_folded = 0;
     for (size_t i = 0; i + 1 < v->stack.n; i++) {
         const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
-        if (frame->is_runtime || (!frame->is_passing && !frame->is_unnamed && !frame->is_interpreter))
+        bool passes = frame->is_passing || frame->is_library;
+        if (!passes && (frame->is_runtime || (!frame->is_unnamed && !frame->is_interpreter)))
             break;
-        if (frame->is_passing || frames[v->stack.at[i + 1]].is_runtime)
+        if (passes || frames[v->stack.at[i + 1]].is_runtime)
             n_folded = i + 1;
     }
     for (size_t i = n_folded; i < v->stack.n; i++)
@@ -58,20 +59,46 @@ static void fold(struct dp_query *v)
     v->stack.n -= n_folded;
 }
 
-/* Removes native frames between two frames of a language: there its interpreter calls itself. */
+/* Whether a stack may begin without the frame: code that starts a program or a thread, or the interpreter itself. */
+static bool is_start(const struct dp_naming_frame *frame)
+{
+    return frame->is_interpreter || frame->is_foreign;
+}
+
+/*
+ * Removes native frames between two frames of a language, where its interpreter calls itself, and those that start the
+ * interpreter. Frames of a program that embeds it stay.
+ */
 static void hide_interpreter(struct dp_query *v)
 {
     const struct dp_naming_frame *frames = v->frames.at.at;
-    size_t leaf = 0, root = v->stack.n, n;
+    size_t leaf = 0, root = v->stack.n, start, n;
     while (leaf < root && !frames[v->stack.at[leaf]].is_runtime)
         leaf++;
     while (root > leaf && !frames[v->stack.at[root - 1]].is_runtime)
         root--;
+    for (start = root; start < v->stack.n && is_start(&frames[v->stack.at[start]]);)
+        start++;
+    bool is_embedded = start < v->stack.n;
     n = leaf;
-    for (size_t i = leaf; i < v->stack.n; i++)
-        if (i >= root || frames[v->stack.at[i]].is_runtime || !frames[v->stack.at[i]].library)
+    for (size_t i = leaf; i < v->stack.n; i++) {
+        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        if (frame->is_runtime || !frame->library || (i >= root && is_embedded))
             v->stack.at[n++] = v->stack.at[i];
+    }
     v->stack.n = n;
+}
+
+/* Removes the functions of a language's own library, if any other function is left. */
+static void hide_library(struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t n = 0;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!frames[v->stack.at[i]].is_library)
+            v->stack.at[n++] = v->stack.at[i];
+    if (n)
+        v->stack.n = n;
 }
 
 /* Appends the frames of a stack. */
@@ -107,6 +134,7 @@ static int shorten(struct dp_query *v)
         hide(v);
     if (!v->raw) {
         fold(v);
+        hide_library(v);
         hide_interpreter(v);
     }
     return v->stack.n > 0;

@@ -2,16 +2,16 @@
 """Makes the page: one HTML file from the template, the style and the scripts, with a Content-Security-Policy that allows just
 these, by their hashes. Writes HTML, or a C array of two texts: the part before the data and the part behind it.
 
-    bundle.py OUT.c PASSING.c LOCKING.c TEMPLATE STYLE SCRIPT...
+    bundle.py OUT.c PASSING.c LOCKING.c LIBRARY.c TEMPLATE STYLE SCRIPT...
 
-PASSING.c and LOCKING.c are those of src/naming: the scripts have their lists of functions that pass allocations and locks on.
+PASSING.c, LOCKING.c and LIBRARY.c are those of src/naming: the scripts have their lists of functions that are folded.
 """
 import base64
 import hashlib
 import re
 import sys
 
-out, passing, locking, template, style, *scripts = sys.argv[1:]
+out, passing, locking, library, template, style, *scripts = sys.argv[1:]
 
 
 def read(path):
@@ -90,8 +90,12 @@ def passing_names():
     return '|'.join(names)
 
 
+def library_names():
+    return '|'.join(re.findall(r'"([^"\n]+)"', re.search(r'library_prefixes\[\] = \{(.*?)\};', read(library), flags=re.S)[1]))
+
+
 css = small(read(style))
-script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()) + '})();\n'
+script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@LIBRARY@', library_names()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "

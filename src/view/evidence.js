@@ -189,13 +189,15 @@ function samplesOf(objects, bytes, period) {
  * the same stack.
  */
 function ownStacks() {
-    const {frames, parent, frame} = model, folded = folds.folded(), native = folds.interpreter(), stacks = new Map();
+    const {frames, parent, frame} = model, folded = folds.folded(), {hasRuntime} = folds.brief(), stacks = new Map();
     const own = frames.items.map(f => !f.foreign), runtime = frames.items.map(isRuntimeFrame);
     return i => {
-        const path = [];
+        let path = [];
         for (let j = folded[i]; j > 0; j = parent.data[j])
             path.push(frame.data[j]);
-        if (native) { /* the interpreter between two frames of its language is left out */
+        const withoutLibrary = path.filter(f => !frames.items[f].isLibrary);
+        path = withoutLibrary.length ? withoutLibrary : path;
+        if (hasRuntime) { /* the interpreter between two frames of its language is left out */
             const [inner, outer] = [path.findIndex(f => runtime[f]), path.findLastIndex(f => runtime[f])];
             for (let k = outer - 1; k > inner; k--)
                 if (!runtime[path[k]] && frames.items[path[k]].library)

@@ -24,13 +24,13 @@ class Fold {
         const {model, cache} = this;
         if (cache.foldedN === model.nNodes)
             return cache.folded;
-        const pass = Uint8Array.from(model.frames.items, f => (f.passes ? 1 : 0)), runtime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
-        const place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) || /^(lib)?(python|lua)/.test(baseName(f.library)) ? 1 : 0));
+        const pass = Uint8Array.from(model.frames.items, f => (f.passes || f.isLibrary ? 1 : 0)), runtime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
+        const place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) || isInterpreter(f) ? 1 : 0));
         const parent = model.parent.data, frame = model.frame.data;
         const to = new Int32Array(model.nNodes);
         for (let i = 1; i < to.length; i++) {
             to[i] = i;
-            for (let j = i; parent[j] > 0 && !runtime[frame[j]] && (pass[frame[j]] || place[frame[j]]); j = parent[j])
+            for (let j = i; parent[j] > 0 && (pass[frame[j]] || (!runtime[frame[j]] && place[frame[j]])); j = parent[j])
                 if (pass[frame[j]] || runtime[frame[parent[j]]])
                     to[i] = parent[j];
         }
@@ -55,24 +55,32 @@ class Fold {
         return own.map((at, i) => folded[ownRuntime[i] || runtime[i] || at || i]);
     }
 
-    /* By node: whether it is native code that was called by frames of a runtime. Null if no runtime named frames. */
-    interpreter() {
+    /*
+     * By node, 1 for what a short stack leaves out: skipped, native code between frames of a runtime, and functions of a language's own library;
+     * begins, the outermost frame of a runtime whose callers only start its interpreter. hasRuntime: a runtime named frames. any: there is such a node.
+     */
+    brief() {
         const {model, cache} = this;
-        if (cache.interpreterN === model.nNodes)
-            return cache.interpreter;
-        const isNative = Uint8Array.from(model.frames.items, f => (f.library && f.library[0] !== '[' ? 1 : 0));
-        const isRuntime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
+        if (cache.briefN === model.nNodes)
+            return cache.brief;
+        const flags = is => Uint8Array.from(model.frames.items, f => (is(f) ? 1 : 0));
+        const isNative = flags(f => f.library && f.library[0] !== '['), isRuntime = flags(isRuntimeFrame), isLibrary = flags(f => f.isLibrary);
+        const isStart = flags(f => f.library && (f.foreign || f.isLibrary || isInterpreter(f)));
         const parent = model.parent.data, frame = model.frame.data;
-        const above = new Uint8Array(model.nNodes), native = new Uint8Array(model.nNodes);
+        const above = new Uint8Array(model.nNodes), starts = new Uint8Array(model.nNodes), skipped = new Uint8Array(model.nNodes), begins = new Uint8Array(model.nNodes);
         let any = false;
+        starts[0] = 1;
         for (let i = 1; i < model.nNodes; i++) {
-            above[i] = above[parent[i]] | isRuntime[frame[i]];
-            native[i] = above[i] & isNative[frame[i]];
-            any = any || native[i] === 1;
+            const up = parent[i];
+            above[i] = above[up] | isRuntime[frame[i]];
+            starts[i] = starts[up] & isStart[frame[i]];
+            skipped[i] = (above[i] & isNative[frame[i]]) | (up > 0 ? isLibrary[frame[i]] : 0);
+            begins[i] = isRuntime[frame[i]] & starts[up] & (above[up] ^ 1);
+            any = any || skipped[i] + begins[i] > 0;
         }
-        cache.interpreterN = model.nNodes;
-        cache.interpreter = any ? native : null;
-        return cache.interpreter;
+        cache.briefN = model.nNodes;
+        cache.brief = {skipped, begins, any, hasRuntime: above.some(is => is)};
+        return cache.brief;
     }
 
     /*
@@ -165,8 +173,8 @@ class Fold {
             tree.freed = clipNegative(tree.self);
         if (query.filter)
             keepMatching(tree, this.matches(query.filter));
-        const native = query.brief ? this.interpreter() : null;
-        return native ? withoutInterpreter(tree, native) : sumUp(tree);
+        const brief = query.brief ? this.brief() : null;
+        return brief && brief.any ? shortened(tree, brief) : sumUp(tree);
     }
 
     /* By frame number: whether it matches. search: an object with test(frame). */
@@ -313,16 +321,16 @@ function clipNegative(self) {
 }
 
 /*
- * The tree without native frames between two frames of a runtime: there its interpreter calls itself. Native frames below which no
- * frame of the runtime follows stay, so each node has one place for stacks that end there, and one for stacks that go on.
+ * The tree of short stacks (Fold.brief). Native frames below which no frame of the runtime follows stay, so each node has one place for
+ * stacks that end there, and one for stacks that go on.
  */
-function withoutInterpreter(tree, native) {
+function shortened(tree, {skipped, begins}) {
     const builder = new TreeBuilder(tree);
     const ends = new Int32Array(tree.n), goesOn = new Int32Array(tree.n);
     for (let i = 1; i < tree.n; i++) {
         const parent = tree.parent[i];
-        ends[i] = builder.child(native[i] ? ends[parent] : goesOn[parent], tree.frame[i]);
-        goesOn[i] = native[i] ? goesOn[parent] : ends[i];
+        ends[i] = builder.child(skipped[i] ? ends[parent] : begins[i] ? 0 : goesOn[parent], tree.frame[i]);
+        goesOn[i] = skipped[i] ? goesOn[parent] : ends[i];
     }
     for (let i = 0; i < tree.n; i++)
         builder.add(ends[i], i);

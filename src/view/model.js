@@ -190,11 +190,11 @@ function lowerBound(items, is) {
 class Model {
     constructor() {
         this.kinds = new Map();
-        this.frames = new Interner();    /* {name, file, line, library, passes, foreign} */
+        this.frames = new Interner();    /* {name, file, line, library, passes, foreign, isLibrary} */
         this.labelSets = new Interner(); /* [[key, value]] */
         this.labelSets.number('', () => []);
         this.processes = new Interner(); /* {program, pid, host} */
-        this.frames.number('', () => ({name: 'all', file: '', line: 0, library: '', passes: false, foreign: true}));
+        this.frames.number('', () => ({name: 'all', file: '', line: 0, library: '', passes: false, foreign: true, isLibrary: false}));
         this.parent = new Column(Int32Array);
         this.frame = new Column(Int32Array);
         this.children = new Map();
@@ -207,9 +207,9 @@ class Model {
         return this.parent.n;
     }
 
-    /* passes: it only passes an allocation on; foreign: it is no code of the user. */
-    frameNumber(name, file, line, library, passes, foreign) {
-        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes, foreign}));
+    /* passes: it only passes an allocation on; foreign: it is no code of the user; isLibrary: of a language's own library. */
+    frameNumber(name, file, line, library, passes, foreign, ofLibrary) {
+        return this.frames.number(`${name}\0${file}\0${line}\0${library}`, () => ({name, file, line, library, passes, foreign, isLibrary: ofLibrary}));
     }
 
     child(parent, frame) {
@@ -255,7 +255,7 @@ class Model {
                 const lines = location.lines.length ? location.lines : [{name: `${library || '[anon]'}+0x${location.place.toString(16)}`, file: '', line: 0}];
                 location.frameNumbers = lines.map(l => {
                     const name = shortName(l.name || '[no name]');
-                    return this.frameNumber(name, l.file, l.line, library, isPassing(name), isForeign(location.library, l.file));
+                    return this.frameNumber(name, l.file, l.line, library, isPassing(name), isForeign(location.library, l.file), isLibrary(name, l.file));
                 });
             }
             for (let j = location.frameNumbers.length - 1; j >= 0; j--)

@@ -11,6 +11,18 @@ function isPassing(name) {
     return PASSING_WHOLE.has(name) || PASSING_GLOBS.test(name);
 }
 
+const LIBRARY = new RegExp('^(?:' + '@LIBRARY@'.split('|').map(p => p.replace(/[^\w]/g, '\\$&')).join('|') + ')'); /* of src/naming/passing.c */
+
+/* A function of a language's own library: std::, core::, importlib. */
+function isLibrary(name, file) {
+    return LIBRARY.test(name) || file.startsWith('<frozen importlib');
+}
+
+/* Native code of a runtime whose own functions are named. */
+function isInterpreter(frame) {
+    return /^(lib)?(python|lua)/.test(baseName(frame.library));
+}
+
 /* A place in a file without symbols: libc.so.6+0x12ab. */
 function isPlace(name) {
     return /\+0x[0-9a-f]+$/.test(name);

@@ -3,7 +3,7 @@
  * pack.js - reads the pack, into which `deltaprof view` puts many files. All numbers are varints; signed ones are zigzag.
  *
  *     strings     n, then length and bytes of each
- *     frames      n, then name, file, library (strings), line, flags (1: it only passes an allocation on, 2: no code of the user);
+ *     frames      n, then name, file, library (strings), line, flags (1: it only passes an allocation on, 2: no code of the user, 4: a language's own library);
  *                 numbered from 1
  *     nodes       n, then parent (distance back), frame; numbered from 1, 0 is the root
  *     label sets  n, then n labels, each key and value (strings)
@@ -34,7 +34,7 @@ function readPack(bytes, model) {
     const string = () => strings[wire.small()];
     const frames = [0, ...many(() => {
         const name = string(), file = string(), library = string(), line = wire.small(), flags = wire.small();
-        return model.frameNumber(name, file, line, library, (flags & 1) > 0, (flags & 2) > 0);
+        return model.frameNumber(name, file, line, library, (flags & 1) > 0, (flags & 2) > 0, (flags & 4) > 0);
     })];
     const nodes = [0];
     many(i => {

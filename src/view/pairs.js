@@ -31,7 +31,7 @@ function briefStack(node) {
  * leaves out frames, the path has some of the stack's names, in their order.
  */
 function isUnder(path, stack) {
-    if (!state.focus && !(state.fold && (state.invert || folds.interpreter())))
+    if (!state.focus && !(state.fold && (state.invert || folds.brief().any)))
         return path.every((name, i) => stack[i] === name);
     let at = 0;
     for (const name of stack)

@@ -112,7 +112,7 @@ function branches(kind, type) {
  * branch that has such code only in parts, as that of a library's threads, is divided. The largest first.
  */
 function ownParts(branches, total, callees) {
-    const {frames, frame, parent} = model, hasRuntime = folds.interpreter() !== null;
+    const {frames, frame, parent} = model, hasRuntime = folds.brief().hasRuntime;
     const isOwnFrame = frames.items.map(f => !f.foreign && !STARTS.has(f.name) && !isPlace(f.name) && (!hasRuntime || isRuntimeFrame(f)));
     const isOwn = at => isOwnFrame[frame.data[at]], hasOwn = new Uint8Array(model.nNodes);
     for (let i = hasOwn.length - 1; i > 0; i--)

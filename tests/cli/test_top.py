@@ -131,13 +131,13 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
         self.assertIn(file, self.run_it('top', '--by', 'line', path).decode())
 
     def test_lines_on_a_terminal_are_cut_at_its_width(self):
-        name = 'std::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
+        name = 'own::map<%s>::operator()' % ('std::vector<größe>, ' * 100)
         path = self.file('p', [([name, 'main'], [1, 1, 1, 1])])
         self.assertEqual([row[5] for row in self.top('--names', 'full', path)], [name, 'main'])
         lines = self.on_a_terminal(100, 'top', '--names', 'full', path)
-        self.assertEqual(lines[-2][44:], 'std::map<std::vector<größe>..ector<größe>, >::operator()')
+        self.assertEqual(lines[-2][44:], 'own::map<std::vector<größe>..ector<größe>, >::operator()')
         self.assertEqual([len(line) for line in lines[-2:]], [100, 48])
-        self.assertEqual(self.on_a_terminal(30, 'top', '--names', 'full', path)[-2][12:], 'std::map..erator()')
+        self.assertEqual(self.on_a_terminal(30, 'top', '--names', 'full', path)[-2][12:], 'own::map..erator()')
 
     def test_a_narrow_terminal_has_fewer_columns_and_no_line_is_wrapped(self):
         names = ['function_number_%d_with_a_name_of_some_length' % i for i in range(40)]
@@ -220,10 +220,28 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def test_what_an_interpreter_does_for_a_function_counts_as_that_function(self):
         path = self.file('p', [(['malloc', 'python3.11+0x12', '_PyObject_New', 'inner@a.py', 'python3.11+0x34', 'outer@a.py', 'main'], [1, 7, 1, 7]),
                                (['malloc', '_PyObject_New', 'main'], [1, 2, 1, 2])], program='/usr/bin/python3.11')
-        self.assertEqual(self.names(path), {'inner': ('7B', '7B'), 'outer': ('0', '7B'), '_PyObject_New': ('2B', '2B'), 'main': ('0', '9B')})
+        self.assertEqual(self.names(path), {'inner': ('7B', '7B'), 'outer': ('0', '7B'), '_PyObject_New': ('2B', '2B'), 'main': ('0', '2B')})
         self.assertEqual(self.names('--raw', path)['malloc'], ('9B', '9B'))
         other = self.file('q', [(['malloc', 'numpy_resize', 'numpy.so+0x34', 'inner@a.py', 'main'], [1, 7, 1, 7])], program='/usr/lib/numpy.so')
         self.assertEqual(next(iter(self.names(other))), 'numpy_resize')
+
+    def test_what_starts_an_interpreter_is_left_out_and_a_program_that_embeds_it_stays(self):
+        path = self.file('p', [(['malloc', 'inner@a.py', 'Py_RunMain', 'main', '_start'], [1, 7, 1, 7])], program='/usr/bin/python3.11')
+        self.assertEqual(self.names('--cum', path), {'inner': ('7B', '7B')})
+        path = self.file('q', [(['malloc', 'inner@a.py', 'PyEval_EvalCode', 'serve', 'main'], [1, 7, 1, 7])], program='/opt/server')
+        self.assertEqual(set(self.names(path)), {'inner', 'PyEval_EvalCode', 'serve', 'main'})
+
+    def test_functions_of_a_languages_own_library_count_as_their_callers(self):
+        leak = ['operator new(unsigned long)', 'Session::Session()', 'std::_Sp_counted_ptr_inplace<Session>::_Sp_counted_ptr_inplace(int)',
+                'std::shared_ptr<Session> std::make_shared<Session>()', 'Sessions::login(int)', 'std::__invoke(int)', 'worker', 'main']
+        self.assertEqual(list(self.names('--cum', self.file('p', [(leak, [1, 7, 1, 7])]))), ['Session::Session', 'Sessions::login', 'main', 'worker'])
+        for passing in (['std::vector<int>::push_back(int)'], ['alloc::vec::Vec<T>::push', '<T as core::convert::Into<U>>::into'],
+                        ['core::ops::function::FnOnce::call_once', 'std::sys::backtrace::__rust_begin_short_backtrace']):
+            path = self.file('p', [(['malloc'] + passing + ['fill'] + passing + ['main'], [1, 7, 1, 7])])
+            self.assertEqual(self.names(path), {'fill': ('7B', '7B'), 'main': ('0', '7B')})
+            self.assertEqual(len(self.names('--raw', path)), 3 + len(passing))
+        alone = self.file('p', [(['std::locale::classic()'], [1, 7, 1, 7])])
+        self.assertEqual(list(self.names(alone)), ['std::locale::classic'])
 
     def test_a_list_with_zero_bytes_is_refused(self):
         path = self.file('a', [(['f'], [1, 1, 1, 1])])
@@ -249,7 +267,7 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
                 path = self.file('p', [(['pthread_mutex_lock', name, 'serve', 'main'], [1, 1])], MUTEX)
                 self.assertEqual(next(iter(self.names(path))), 'serve')
                 self.assertEqual(next(iter(self.names('--raw', path))), 'pthread_mutex_lock')
-        for name in 'lock_table', 'mutex_lock_and_read', 'std::sync_with', 'QMutexPool::get', 'condition', 'wait_for_reply':
+        for name in 'lock_table', 'mutex_lock_and_read', 'sync_with', 'QMutexPool::get', 'condition', 'wait_for_reply':
             self.assertEqual(next(iter(self.names(self.file('p', [(['std::mutex::lock()', name, 'serve', 'main'], [1, 1])], MUTEX)))), name)
 
     def test_a_key_that_no_label_has_is_said(self):

@@ -17,7 +17,7 @@ from random_profile import HEAP, MUTEX, chunk, number
 
 CORPUS = sys.argv.pop(1)
 VERBS = 'run', 'top', 'tree', 'waits', 'growth', 'leaks', 'check', 'rss', 'view', 'timeline', 'convert', 'push', 'merge', 'diff'
-LONG = 'std::map<std::pair<int, long>, std::vector<int> >::insert(int)'
+LONG = 'own::map<std::pair<int, long>, std::vector<int> >::insert(int)'
 EVENTS = [*HEAP[:2], ('contentions', 'count'), ('delay', 'nanoseconds')]
 
 
