@@ -23,7 +23,7 @@ static int write_line(uint64_t address, const struct dp_symbol_line *line, dp_pp
     if (line->file)
         n += dp_text_format(text + n, sizeof text - n - 1, "\t%s:%lld", line->file, (long long)line->line);
     for (; name < text + n; name++)
-        if (*name < ' ' && *name != '\t' && *name >= 0)
+        if ((unsigned char)*name < ' ' && *name != '\t')
             *name = ' ';
     text[n++] = '\n';
     return fn(ctx, text, n);

@@ -143,7 +143,7 @@ static uint32_t make_steps(const struct dp_cfi *cfi, uintptr_t fde, uintptr_t st
             return 0;
         uintptr_t next = row.next < end ? row.next : end;
         uint32_t rule = dp_rule_make(&row, pc);
-        if (next - pc < CALL_BYTES || dp_rule_kind(rule) == DP_RULE_LIBUNWIND)
+        if (next < pc + CALL_BYTES || dp_rule_kind(rule) == DP_RULE_LIBUNWIND)
             rule = dp_rule_none();
         if (!n || (uint32_t)steps[n - 1] != rule) {
             if (n == STEPS) /* the rest is not known */

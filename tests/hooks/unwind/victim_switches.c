@@ -190,10 +190,12 @@ static void second_by_hand(void)
     }
 }
 
+#if defined(__x86_64__)
 static void returned_by_hand(void)
 {
     abort();
 }
+#endif
 
 /* Makes a stack on which hand_switch enters fn, with the frame pointer of stack_by_hand. */
 static void *stack_by_hand(int i, void (*fn)(void))

@@ -100,19 +100,25 @@ static void code_without_unwind_data_ends_the_walk(void **state)
     /* push rbp; xor ebp, ebp; sub $16; call *%rdi; add $16; pop rbp; ret: no frame pointer leads on */
     static const unsigned char code[] = {0x55, 0x31, 0xed, 0x48, 0x83, 0xec, 0x10, 0xff,
                                          0xd7, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3};
+    const uintptr_t called_at = 9; /* where the call returns to */
+#else
+    /* stp x29, x30, [sp, #-16]!; mov x29, xzr; blr x0; ldp x29, x30, [sp], #16; ret */
+    static const uint32_t code[] = {0xa9bf7bfd, 0xaa1f03fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
+    const uintptr_t called_at = 12;
+#endif
     unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(page, code, sizeof code);
+    __builtin___clear_cache((char *)page, (char *)page + sizeof code);
     uint64_t cut = dp_stats_read(DP_STAT_STACKS_CUT);
     for (int i = 0; i < 3; i++) {
         ((void (*)(void (*)(void)))page)(called_by_jit);
         assert_int_equal(jit_stack.depth, 2);
         assert_true(jit_stack.cut);
-        assert_int_equal(dp_frame_get(jit_stack.frames[1])->pc, (uintptr_t)page + 8);
+        assert_int_equal(dp_frame_get(jit_stack.frames[1])->pc, (uintptr_t)page + called_at - 1);
         assert_int_equal(dp_frame_get(jit_stack.frames[1])->object, 0);
     }
     assert_int_equal(dp_stats_read(DP_STAT_STACKS_CUT), cut + 3);
     munmap(page, 4096);
-#endif
 }
 
 /* Must be the last test: from here on walks use frame pointers only. */
