@@ -5,8 +5,8 @@
  * - The kernel names brk's memory [heap] and the first stack [stack].
  * - malloc's arenas for threads begin at a multiple of 64 MiB, and what an arena does not use yet is reserved behind
  * it.
- * - A thread's stack has a guard without access below it; stack and guard are together a multiple of 64 KiB. Stacks of
- *   other sizes count as other anonymous memory, unless the caller knows better.
+ * - A thread's stack has a guard without access below it, and is a multiple of 64 KiB. Stacks of other sizes count as
+ *   other anonymous memory, unless the caller knows better.
  * - The memory of a library that its file does not fill (.bss) follows directly behind the last part of the file.
  *
  * The kernel joins neighbours, so the last two are cut where they must end.
@@ -138,12 +138,11 @@ static uintptr_t bss_end(const char *root, const struct dp_vma *below, const str
     return end;
 }
 
-/* Where a thread's stack of the usual size ends that begins with vma; 0: there is no guard below. */
-static uintptr_t stack_end(const struct dp_vma *below, const struct dp_vma *vma, size_t stack_bytes)
+/* Whether a thread's stack may begin with vma: a guard lies below. */
+static bool is_guarded(const struct dp_vma *below, const struct dp_vma *vma)
 {
-    bool is_guard = below && below->end == vma->start && !below->is_accessible && below->is_anonymous &&
-                    below->end - below->start == guard_bytes();
-    return is_guard && vma->is_writable && !vma->is_shared ? below->start + stack_bytes : 0;
+    return vma->is_writable && !vma->is_shared && below && below->end == vma->start && !below->is_accessible &&
+           below->is_anonymous && below->end - below->start == guard_bytes();
 }
 
 bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, struct dp_vma *vma, struct dp_vma *rest)
@@ -154,7 +153,7 @@ bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, stru
     vma->is_apart = end && end <= vma->start;
     vma->is_bss = end > vma->start;
     if (!end)
-        end = stack_end(below, vma, cuts->stack_bytes);
+        end = is_guarded(below, vma) ? vma->start + cuts->stack_bytes : 0;
     if (end <= vma->start || end >= vma->end)
         return false;
     *rest = *vma;
@@ -165,8 +164,7 @@ bool dp_vma_cut(const struct dp_vma_cuts *cuts, const struct dp_vma *below, stru
 
 static bool is_thread_stack(const struct dp_vma *vma, const struct dp_vma *below)
 {
-    return vma->is_writable && below && below->end == vma->start && !below->is_accessible && below->is_anonymous &&
-           (vma->end - vma->start + guard_bytes()) % STACK_STEP == 0;
+    return is_guarded(below, vma) && (vma->end - vma->start) % STACK_STEP == 0;
 }
 
 static bool is_arena(const struct dp_vma *vma, const struct dp_vma *above)

@@ -7,6 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include <pthread.h>
+
+#if defined(__aarch64__)
+#define G "10000" /* the last digits of the length of a guard */
+#else
+#define G "01000"
+#endif
 
 static size_t parse(const char *text, struct dp_vma *vmas)
 {
@@ -33,10 +40,10 @@ static void kinds_follow_from_names_neighbours_and_addresses(void **state)
         {"7f0000000000-7f0000021000 rw-p 00000000 00:00 0 ", DP_VMA_ARENA},
         {"7f0000021000-7f0004000000 ---p 00000000 00:00 0 ", DP_VMA_OTHER},
         {"7f0008000000-7f0008021000 rw-p 00000000 00:00 0 ", DP_VMA_MAPPED}, /* nothing is reserved behind it */
-        {"7f1000000000-7f1000001000 ---p 00000000 00:00 0 ", DP_VMA_OTHER},
-        {"7f1000001000-7f1000801000 rw-p 00000000 00:00 0 ", DP_VMA_MAPPED}, /* an odd size for a stack */
-        {"7f1000901000-7f1000902000 ---p 00000000 00:00 0 ", DP_VMA_OTHER},
-        {"7f1000902000-7f1001101000 rw-p 00000000 00:00 0 ", DP_VMA_STACK},
+        {"7f1000000000-7f10000" G " ---p 00000000 00:00 0 ", DP_VMA_OTHER},
+        {"7f10000" G "-7f1000808000 rw-p 00000000 00:00 0 ", DP_VMA_MAPPED}, /* an odd size for a stack */
+        {"7f1000900000-7f10009" G " ---p 00000000 00:00 0 ", DP_VMA_OTHER},
+        {"7f10009" G "-7f10011" G " rw-p 00000000 00:00 0 ", DP_VMA_STACK},
         {"7f2000000000-7f2000100000 rw-p 00000000 00:00 0  [anon:pool]", DP_VMA_MAPPED},
         {"7f3000000000-7f3000100000 rw-s 00000000 00:01 7  /dev/zero (deleted)", DP_VMA_SHARED},
         {"7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0  [stack]", DP_VMA_STACK},
@@ -114,18 +121,48 @@ static void the_bss_ends_where_its_file_says(void **state)
 
 static void a_stack_ends_where_its_size_says(void **state)
 {
-    static const char lines[] = "7f1000000000-7f1000001000 ---p 00000000 00:00 0 \n"
-                                "7f1000001000-7f1003000000 rw-p 00000000 00:00 0 \n";
+    static const char lines[] = "7f1000000000-7f10000" G " ---p 00000000 00:00 0 \n"
+                                "7f10000" G "-7f1003000000 rw-p 00000000 00:00 0 \n";
     const struct dp_vma_cuts cuts = {"", 8 << 20};
     struct dp_vma vmas[3];
     assert_int_equal(parse(lines, vmas), 2);
     assert_true(dp_vma_cut(&cuts, &vmas[0], &vmas[1], &vmas[2]));
-    assert_int_equal(vmas[1].end, 0x7f1000800000);
+    assert_int_equal(vmas[1].end, vmas[1].start + cuts.stack_bytes);
     dp_vma_classify(vmas, 3);
     assert_int_equal(vmas[1].kind, DP_VMA_STACK);
     assert_int_equal(vmas[2].kind, DP_VMA_MAPPED);
     assert_false(dp_vma_cut(&cuts, &vmas[0], &vmas[1], &vmas[2])); /* is as long as that already */
     assert_false(dp_vma_cut(&cuts, NULL, &vmas[1], &vmas[2]));
+}
+
+static void *stack_of_this_thread(void *kind)
+{
+    static char lines[2][4096];
+    struct dp_vma vmas[2];
+    size_t n_bytes;
+    void *start;
+    pthread_attr_t attr;
+    find_lines((uintptr_t)&start, lines, vmas);
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+    pthread_attr_getstack(&attr, &start, &n_bytes);
+    pthread_attr_destroy(&attr);
+    const struct dp_vma_cuts cuts = {"", n_bytes};
+    struct dp_vma rest = {.start = 0};
+    dp_vma_cut(&cuts, &vmas[0], &vmas[1], &rest); /* the kernel may have joined it with what lies above */
+    dp_vma_classify(vmas, 2);
+    assert_int_equal(vmas[1].start, (uintptr_t)start);
+    assert_int_equal(vmas[1].end, (uintptr_t)start + n_bytes);
+    *(int *)kind = vmas[1].kind;
+    return NULL;
+}
+
+static void a_stack_of_glibc_is_found(void **state)
+{
+    pthread_t thread;
+    int kind = -1;
+    assert_int_equal(pthread_create(&thread, NULL, stack_of_this_thread, &kind), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(kind, DP_VMA_STACK);
 }
 
 int main(void)
@@ -134,6 +171,7 @@ int main(void)
         cmocka_unit_test(kinds_follow_from_names_neighbours_and_addresses),
         cmocka_unit_test(other_lines_are_none),
         cmocka_unit_test(a_stack_ends_where_its_size_says),
+        cmocka_unit_test(a_stack_of_glibc_is_found),
         cmocka_unit_test(the_bss_ends_where_its_file_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
