@@ -22,7 +22,7 @@ LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
 EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK]
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
-PAGE = 4096
+PAGE = os.sysconf('SC_PAGESIZE')
 
 
 class Broken(AssertionError):

@@ -14,6 +14,8 @@
 
 #include "base/mem.h"
 
+#define PAGE dp_page_bytes()
+
 static void nothing_beyond_the_cap_is_mapped(void **state)
 {
     size_t before = dp_mem_used();
@@ -59,25 +61,25 @@ static void filled_pages_are_written_without_a_page_fault(void **state)
     enum { N = 20 };
     static char *page[N];
     size_t before = dp_mem_used();
-    dp_mem_fill(N * 4096);
+    dp_mem_fill(N * PAGE);
     assert_int_equal(dp_mem_used(), before);
     for (int i = 0; i < N; i++)
-        assert_non_null(page[i] = dp_mem_map(4096));
-    assert_int_equal(dp_mem_used(), before + N * 4096);
+        assert_non_null(page[i] = dp_mem_map(PAGE));
+    assert_int_equal(dp_mem_used(), before + N * PAGE);
     long faults = page_faults();
     for (int i = 0; i < N; i++)
-        page[i][4095] = (char)(page[i][0] + 1);
+        page[i][PAGE - 1] = (char)(page[i][0] + 1);
     assert_true(page_faults() - faults < N / 2); /* the kernel may take single pages away, but not half of them */
     for (int i = 0; i < N; i++) {
-        assert_int_equal(page[i][4095], 1);
-        dp_mem_unmap(page[i], 4096);
+        assert_int_equal(page[i][PAGE - 1], 1);
+        dp_mem_unmap(page[i], PAGE);
     }
     assert_int_equal(dp_mem_used(), before);
-    dp_mem_cap(before + 4096);
-    dp_mem_fill(2 * 4096); /* more than there is */
-    assert_non_null(page[0] = dp_mem_map(4096));
-    assert_null(dp_mem_map(4096));
-    dp_mem_unmap(page[0], 4096);
+    dp_mem_cap(before + PAGE);
+    dp_mem_fill(2 * PAGE); /* more than there is */
+    assert_non_null(page[0] = dp_mem_map(PAGE));
+    assert_null(dp_mem_map(PAGE));
+    dp_mem_unmap(page[0], PAGE);
     dp_mem_cap(64 << 20);
 }
 
@@ -85,18 +87,18 @@ static void tables_are_carved_from_one_reservation_and_charged(void **state)
 {
     size_t before = dp_mem_used();
     assert_int_equal(dp_mem_reserve((size_t)1 << 50), -ENOMEM); /* more than there are addresses */
-    assert_int_equal(dp_mem_reserve(10 * 4096), 0);
+    assert_int_equal(dp_mem_reserve(10 * PAGE), 0);
     assert_int_equal(dp_mem_used(), before);
-    char *first = dp_mem_table(4097), *second = dp_mem_table(4096);
-    assert_ptr_equal(second, first + 8192);
-    assert_int_equal(first[8191], 0);
-    first[8191] = second[4095] = 1;
-    assert_int_equal(dp_mem_used(), before + 3 * 4096);
-    char *beyond = dp_mem_table(8 * 4096); /* seven pages are left */
+    char *first = dp_mem_table(PAGE + 1), *second = dp_mem_table(PAGE);
+    assert_ptr_equal(second, first + 2 * PAGE);
+    assert_int_equal(first[2 * PAGE - 1], 0);
+    first[2 * PAGE - 1] = second[PAGE - 1] = 1;
+    assert_int_equal(dp_mem_used(), before + 3 * PAGE);
+    char *beyond = dp_mem_table(8 * PAGE); /* seven pages are left */
     assert_non_null(beyond);
-    assert_true(beyond + 8 * 4096 <= first || beyond >= first + 10 * 4096);
-    char *rest = dp_mem_table(7 * 4096);
-    assert_ptr_equal(rest, second + 4096);
+    assert_true(beyond + 8 * PAGE <= first || beyond >= first + 10 * PAGE);
+    char *rest = dp_mem_table(7 * PAGE);
+    assert_ptr_equal(rest, second + PAGE);
     dp_mem_cap(dp_mem_used());
     assert_null(dp_mem_table(1));
     dp_mem_cap(64 << 20);
