@@ -201,7 +201,7 @@ static void clients_leave_the_memory_that_ticks_need(void **state)
     ask("/debug/pprof/delta_heap"); /* what stays for good is there */
     size_t used = dp_mem_used();
     dp_mem_cap(used + (4 << 20));
-    dp_mem_keep_back((4 << 20) - 8192); /* a reply, but not its body */
+    dp_mem_keep_back((4 << 20) - 2 * dp_page_bytes()); /* a reply, but not its body */
     for (int i = 0; i < 2; i++) {
         struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/delta_heap?cursor=greedy", NULL);
         await_status(reply);

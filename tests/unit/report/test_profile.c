@@ -309,7 +309,7 @@ static int64_t bytes_of_malloc(void)
 
 static void an_allocator_holds_its_mapping_when_all_blocks_are_freed(void **state)
 {
-    const size_t page = 4096, n = (size_t)16 << 20;
+    const size_t page = dp_page_bytes(), n = (size_t)16 << 20;
     const int64_t most = (int64_t)n / 8 * 7;
     char *space = mmap(NULL, n + 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *pool = space + page;
     assert_true(space != MAP_FAILED);

@@ -40,6 +40,24 @@ static unsigned below(unsigned n)
     return (unsigned)(next_random() >> 33) % n;
 }
 
+/*
+ * On aarch64 nearly each function saves the frame pointer and the link register beside each other. A function that
+ * saves neither calls none.
+ */
+#if defined(__aarch64__)
+enum { SLOTS_ARE_RARE = 0, SMALL_WORDS = 2 /* of the smallest frame that calls */ };
+static bool is_leaf(uint32_t rule)
+{
+    return dp_rule_ra(rule) == DP_RULE_RA_LINK;
+}
+#else
+enum { SLOTS_ARE_RARE = 1, SMALL_WORDS = 1 };
+static bool is_leaf(uint32_t rule)
+{
+    return false;
+}
+#endif
+
 /* Collects return addresses whose rules take small steps, of each shape. */
 static void collect(void)
 {
@@ -55,9 +73,10 @@ static void collect(void)
         if (dp_rule_kind(rule) == DP_RULE_END)
             end_pc = pc + 1;
         bool fp = dp_rule_kind(rule) == DP_RULE_FP, slot = dp_rule_slot(rule) != 0;
-        if ((!fp && dp_rule_kind(rule) != DP_RULE_SP) || dp_rule_offset(rule) < 8 || dp_rule_offset(rule) > 80)
+        if ((!fp && dp_rule_kind(rule) != DP_RULE_SP) || dp_rule_offset(rule) < 8 || dp_rule_offset(rule) > 80 ||
+            is_leaf(rule))
             continue;
-        if (fp ? by_fp++ > n_pcs / 6 : slot ? by_slot++ > n_pcs / 3 : 0)
+        if (fp ? by_fp++ > n_pcs / 6 : SLOTS_ARE_RARE && slot ? by_slot++ > n_pcs / 3 : 0)
             continue;
         pcs[n_pcs++] = pc + 1;
     }
