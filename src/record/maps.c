@@ -11,8 +11,8 @@
 #include "base/atomic.h"
 #include "base/mem.h"
 #include "record/labels.h"
-#include "record/wait_event.h"
 #include "store/mappings.h"
+#include "store/store.h"
 #include "unwind/unwind.h"
 
 #include <deltaprof/heap.h>

@@ -10,6 +10,7 @@
 #include "store/events.h"
 #include "store/pairs.h"
 #include "store/store.h"
+#include "store/thread.h"
 #include "store/waiters.h"
 #include "store/waiting.h"
 
@@ -34,29 +35,6 @@ _Static_assert(sizeof(struct dp_wait) <= sizeof(struct deltaprof_wait), "wait");
 extern struct dp_wait_rates {
     _Atomic int64_t mutex, block_ns;
 } dp_wait_rates;
-
-/* An event of this thread from begin to end: the countdown is guarded, and a block for the capture is held. */
-struct dp_event {
-    int64_t kept;
-    bool borrowed;
-};
-
-static inline struct dp_event dp_event_begin(void)
-{
-    struct dp_event event = {.kept = deltaprof_guard_enter()};
-    dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
-    dp_fence_signal();
-    dp_thread_set_up(dp_thread_self());
-    event.borrowed = dp_thread_borrow();
-    return event;
-}
-
-static inline void dp_event_end(struct dp_event event)
-{
-    dp_thread_return(event.borrowed);
-    dp_fence_signal();
-    deltaprof_guard_exit(event.kept);
-}
 
 /* Returns its record; 0: none. The caller adds a wait to the timed events (store/events.h), which begins earlier. */
 static inline dp_record_id dp_event_record(unsigned kind, uint32_t labels, const struct dp_stack *stack, int64_t n,

@@ -142,6 +142,29 @@ static inline void dp_thread_return(bool borrowed)
         dp_thread_return_slow();
 }
 
+/* An event of this thread from begin to end: the countdown is guarded, and a block for the capture is held. */
+struct dp_event {
+    int64_t kept;
+    bool borrowed;
+};
+
+static inline struct dp_event dp_event_begin(void)
+{
+    struct dp_event event = {.kept = deltaprof_guard_enter()};
+    dp_thread_self()->guard = deltaprof_stack_pointer() | DP_GUARD_BUSY;
+    dp_fence_signal();
+    dp_thread_set_up(dp_thread_self());
+    event.borrowed = dp_thread_borrow();
+    return event;
+}
+
+static inline void dp_event_end(struct dp_event event)
+{
+    dp_thread_return(event.borrowed);
+    dp_fence_signal();
+    deltaprof_guard_exit(event.kept);
+}
+
 /* From now on no thread waits for a borrowed block: a seccomp filter may forbid the system calls. */
 void dp_thread_never_wait(void);
 
