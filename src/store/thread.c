@@ -42,7 +42,6 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "store/sigstack.h"
-#include "store/waiting.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -80,6 +79,7 @@ static struct {
 } pool;
 
 static _Atomic uint32_t n_threads;
+static void (*_Atomic at_end)(void); /* relaxed: it needs nothing that init maps later */
 
 static unsigned block_number(const void *block)
 {
@@ -117,7 +117,9 @@ static void thread_ends(void *block)
 {
     struct dp_thread *self = dp_thread_self();
     self->state = DP_THREAD_ENDED;
-    dp_waiting_thread_ends();
+    void (*fn)(void) = dp_load_relaxed(&at_end);
+    if (fn)
+        fn();
     self->own = 0;
     self->scratch = NULL;
     dp_fence_signal();
@@ -150,6 +152,11 @@ int dp_thread_init(size_t block_bytes, size_t budget_bytes)
     }
     dp_store_release(&pool.blocks, blocks); /* [POOL] */
     return 0;
+}
+
+void dp_thread_at_end(void (*fn)(void))
+{
+    dp_store_relaxed(&at_end, fn);
 }
 
 /* Without the clock: a thread's first event may come where reading the time stamp counter kills. */

@@ -102,6 +102,9 @@ static inline unsigned dp_thread_shard(const struct dp_thread *thread)
 /* Maps the pool: blocks of block_bytes within budget_bytes, at least two. -ENOMEM: none. Context: init, once. */
 int dp_thread_init(size_t block_bytes, size_t budget_bytes);
 
+/* fn is called when a thread that has a block ends, in that thread. Context: init. */
+void dp_thread_at_end(void (*fn)(void));
+
 /*
  * Seeds the thread's generator and gets it a block and a shard, if any are left. Works once per thread; cheap later.
  * Context: hook.

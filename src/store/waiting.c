@@ -60,6 +60,7 @@ static _Atomic int32_t n_unlisted; /* threads that wait without a slot */
 
 int dp_waiting_init(void)
 {
+    dp_thread_at_end(dp_waiting_thread_ends);
     if (!slots && (slots = dp_mem_table_growing(SLOTS_AT_ONCE * sizeof *slots, DP_WAITING_SLOTS * sizeof *slots)))
         dp_store_relaxed(&n_charged, SLOTS_AT_ONCE);
     return slots ? 0 : -ENOMEM;

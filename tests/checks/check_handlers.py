@@ -79,6 +79,8 @@ POINTERS = {
     r'dp_peak_\w+|peak\.c:\w+': ['peaks.c:note_peak'],
     r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
+    r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
+    r'dp_record_fork_\w+|store\.c:\w+': ['dp_inherited_begin'],
     r'dp_onstack_call': [],  # the callers take the address
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
