@@ -13,6 +13,7 @@
 #include "record/maps.h"
 #include "record/labels.h"
 #include "record/wait.h"
+#include "store/inherited.h"
 #include "store/lifetime.h"
 #include "store/live_blocks.h"
 #include "store/mappings.h"
@@ -58,7 +59,7 @@ int dp_record_init(const struct dp_config *conf)
     if (conf->mmap)
         dp_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
     dp_wait_init((size_t)conf->memory);          /* may fail: then holders of locks stay unknown */
-    dp_record_open();
+    dp_record_open(dp_inherited_begin);
     return 0;
 }
 

@@ -13,16 +13,17 @@
 #include "store/store.h"
 
 #include "base/process.h"
-#include "store/inherited.h"
 
 #include <sched.h>
 
 enum { FORK_YIELDS = 10000 };
 
 struct dp_record_state dp_record_state;
+static void (*at_zero)(void); /* published by ready */
 
-void dp_record_open(void)
+void dp_record_open(void (*fn)(void))
 {
+    at_zero = fn;
     dp_store_release(&dp_record_state.ready, 1); /* [READY] */
 }
 
@@ -32,7 +33,8 @@ bool dp_record_fork_copy_zero_slow(void)
     if (!dp_cas_acquire(&dp_record_state.zero, &state, DP_ZERO_COPYING))
         return dp_load_acquire(&dp_record_state.zero) == DP_ZERO_OWN; /* [ZERO] */
     dp_table_set_base();
-    dp_inherited_begin();
+    if (at_zero) /* else nothing was ever recorded */
+        at_zero();
     dp_store_release(&dp_record_state.zero, DP_ZERO_OWN); /* [ZERO] */
     return true;
 }

@@ -17,8 +17,11 @@ extern struct dp_record_state {
     _Atomic uint32_t marked; /* frees have more to count: inherited blocks, or lifetimes */
 } dp_record_state DP_INTERNAL;
 
-/* Lets hooks use the tables, which must all be mapped. Context: init. */
-void dp_record_open(void);
+/*
+ * Lets hooks use the tables, which must all be mapped. A forked child calls at_zero when it has copied its zero.
+ * Context: init.
+ */
+void dp_record_open(void (*at_zero)(void));
 static inline bool dp_record_is_ready(void)
 {
     return dp_load_acquire(&dp_record_state.ready); /* [READY]: a thread that sees 1 finds every table */

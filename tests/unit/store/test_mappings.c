@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
+#include "store/inherited.h"
 #include "store/mappings.h"
 #include "store/store.h"
 
@@ -35,7 +36,7 @@ static int start(void **state)
     int err = dp_table_init(4 << 20, 0);
     if (!err)
         err = dp_mappings_init(512);
-    dp_record_open();
+    dp_record_open(dp_inherited_begin);
     make_records();
     return err;
 }
