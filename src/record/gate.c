@@ -45,7 +45,6 @@
 
 #include "base/mem.h"
 #include "base/process.h"
-#include "store/store.h"
 
 #define OPEN  ((uint64_t)DELTAPROF_PAGE_MASK)
 #define SHUT  ((uint64_t)0)
@@ -58,6 +57,7 @@ enum { RATE = 1, POLL = 2, EVERY = DELTAPROF_GATE_EVERY, LEAF = DELTAPROF_GATE_L
 static struct deltaprof_gate no_gate;
 static DP_LARGE _Atomic uint8_t pages[DELTAPROF_GATE_PAGES];
 static _Atomic uint32_t at_a_rate = RATE; /* what a rate sets in heap_on */
+static _Atomic bool is_settled;           /* relaxed: it is set before any event is recorded */
 struct deltaprof_gate *_Atomic dp_gate = &no_gate;
 _Atomic uint32_t dp_gate_heap;
 
@@ -126,6 +126,11 @@ static void want(uint32_t *word, uint32_t why, bool wanted)
         (void)dp_and_release((_Atomic uint32_t *)word, ~why);
 }
 
+void dp_gate_settle(void)
+{
+    dp_store_relaxed(&is_settled, true);
+}
+
 void dp_gate_tune_heap(int64_t rate)
 {
     struct deltaprof_gate *gate = dp_load_relaxed(&dp_gate);
@@ -165,7 +170,7 @@ void deltaprof_gate_open(struct deltaprof_gate *gate, unsigned allocator)
     struct deltaprof_gate *none = &no_gate;
     gate->countdown_offset = countdown_offset();
     dp_fence_signal(); /* a hook reads the offset only when heap_on says so */
-    if (dp_record_is_ready() || !dp_cas_publish(&dp_gate, &none, gate)) {
+    if (dp_load_relaxed(&is_settled) || !dp_cas_publish(&dp_gate, &none, gate)) {
         want(&gate->heap_on, RATE, true);
         want(&gate->locks_on, RATE, true);
         return;

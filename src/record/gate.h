@@ -56,6 +56,9 @@ static inline void dp_gate_remove(uintptr_t key)
 /* For ever: a block in [start, start + n_bytes) does not pass by on its page. Before the gate is opened, too. */
 void dp_gate_mark(uintptr_t start, size_t n_bytes);
 
+/* From now on events are recorded: a gate that is opened later is not kept. Context: init. */
+void dp_gate_settle(void);
+
 /* To be called before a heap rate comes into force; 0: off. Any thread. */
 void dp_gate_tune_heap(int64_t rate);
 /* To be called when lock rates change, before or after they come into force. Any thread. */

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "objects/functions.h"
 #include "store/events.h"
+#include "record/gate.h"
 #include "record/heap.h"
 #include "record/maps.h"
 #include "record/labels.h"
@@ -59,6 +60,7 @@ int dp_record_init(const struct dp_config *conf)
     if (conf->mmap)
         dp_maps_init((size_t)conf->memory / 64); /* may fail: then mappings are not recorded */
     dp_wait_init((size_t)conf->memory);          /* may fail: then holders of locks stay unknown */
+    dp_gate_settle();
     dp_record_open(dp_inherited_begin);
     return 0;
 }

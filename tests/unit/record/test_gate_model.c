@@ -44,7 +44,6 @@ static bool torn;
     })
 #include "record/gate.c"
 
-struct dp_record_state dp_record_state;
 __thread struct deltaprof_thread deltaprof_thread __attribute__((tls_model("initial-exec")));
 
 enum { THREADS_MAX = 3 };
