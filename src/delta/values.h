@@ -7,20 +7,14 @@
 
 #include "base/mem.h"
 #include "objects/frames.h"
+#include "symbols/symbol_functions.h"
 
 #define DP_VALUES_NONE UINT32_MAX
 
-/* What a location of one line consists of, besides its address. */
-struct dp_value_line {
-    uint32_t mapping : 30, has_file : 1, is_known : 1;
-    uint32_t function; /* number of symbols/symbol_functions.h */
-    uint32_t line;
-};
-
 struct dp_value {
     uintptr_t value;
-    dp_frame_id frame;         /* 0: looked up in each profile */
-    struct dp_value_line line; /* if it is known, the location needs nothing else */
+    dp_frame_id frame;           /* 0: looked up in each profile */
+    struct dp_symbol_place line; /* if it is known, the location needs nothing else */
 };
 
 /* Zero is an empty one. One writer at a time. */

@@ -154,7 +154,7 @@ static uint32_t give_symbol(struct dp_locations *l, uint32_t index, uint64_t pc,
     return give(l, &has, pc, out, n);
 }
 
-uint32_t dp_locations_line(struct dp_locations *l, const struct dp_value_line *line, uint64_t pc)
+uint32_t dp_locations_line(struct dp_locations *l, const struct dp_symbol_place *line, uint64_t pc)
 {
     uint64_t function = dp_line_functions_id(&l->functions, l->encode, line->function);
     if (l->usual.id && line->mapping == l->usual.mapping && line->has_file == l->usual.has_file && !line->line) {
@@ -234,7 +234,7 @@ static void look_up(struct dp_locations *l, struct found *found, size_t n)
             remember(l, found[i].id, give_symbol(l, found[i].index, dp_frame_get(found[i].id)->pc, found[i].symbol));
 }
 
-void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_value_line *lines)
+void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_t n, struct dp_symbol_place *lines)
 {
     memset(lines, 0, n * sizeof *lines);
     if (dp_symbols_lock(!l->settings.no_wait))
@@ -244,11 +244,11 @@ void dp_locations_lines(struct dp_locations *l, const dp_frame_id *frames, size_
         bool missed;
         f.symbol = dp_symbol_cached(f.id, f.index, l->settings.symbolize, &missed);
         if (f.symbol && f.symbol->n_lines == 1 && f.index < 1u << 30 && f.symbol->lines[0].line >> 32 == 0)
-            lines[i] = (struct dp_value_line){.mapping = f.index,
-                                              .has_file = f.symbol->lines[0].function->file != NULL,
-                                              .is_known = 1,
-                                              .function = f.symbol->lines[0].function->number,
-                                              .line = (uint32_t)f.symbol->lines[0].line};
+            lines[i] = (struct dp_symbol_place){.mapping = f.index,
+                                                .has_file = f.symbol->lines[0].function->file != NULL,
+                                                .is_known = 1,
+                                                .function = f.symbol->lines[0].function->number,
+                                                .line = (uint32_t)f.symbol->lines[0].line};
     }
     dp_symbols_unlock();
 }

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "config/config.h"
-#include "delta/values.h"
 #include "pprof/encode.h"
 #include "report/line_functions.h"
 #include "symbols/maps.h"
@@ -63,9 +62,9 @@ void dp_locations_stack(struct dp_locations *, const dp_frame_id *frames, size_t
  * The line of each frame, after dp_locations_stack has made its location. A caller may keep lines: dp_locations_line
  * makes the same location from them in a later profile. Frames without a name, or with several lines, have no line.
  */
-void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n, struct dp_value_line *lines);
+void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t n, struct dp_symbol_place *lines);
 /* Makes a new location in each call. 0 after an error. */
-uint32_t dp_locations_line(struct dp_locations *, const struct dp_value_line *line, uint64_t pc);
+uint32_t dp_locations_line(struct dp_locations *, const struct dp_symbol_place *line, uint64_t pc);
 uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
 
 /*

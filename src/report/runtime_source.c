@@ -79,7 +79,7 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
     struct dp_values *values = &h->consumer->values;
-    struct dp_value_line lines[MET_MAX];
+    struct dp_symbol_place lines[MET_MAX];
     dp_frame_id ids[MET_MAX];
     size_t positions[MET_MAX], n_ids = 0, n_new = 0;
     uint32_t met[MET_MAX];
@@ -145,7 +145,7 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
         n_new += !refs[i];
     }
     for (size_t i = 0; i < n_new; i++) {
-        const struct dp_value_line *line = &values->all.at[new[i]].line;
+        const struct dp_symbol_place *line = &values->all.at[new[i]].line;
         if (!line->is_known || dp_line_functions_has(&l->functions, line->function))
             continue;
         __builtin_prefetch(functions[n_functions++] = dp_symbol_function(line->function));

@@ -15,6 +15,13 @@ struct dp_symbol_function {
     uint32_t number;
 };
 
+/* What a location of one line consists of, besides its address. */
+struct dp_symbol_place {
+    uint32_t mapping : 30, has_file : 1, is_known : 1;
+    uint32_t function; /* the number of a kept function */
+    uint32_t line;
+};
+
 /* The kept function with these values. NULL: no memory. Context: under the symbols lock. */
 const struct dp_symbol_function *dp_symbol_functions_keep(const struct dp_symbol_function *);
 

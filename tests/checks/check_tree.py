@@ -20,7 +20,7 @@ FLOORS = {  # a floor and what it may include beside itself and the public heade
     'record': ['base', 'config', 'objects', 'unwind', 'store'],
     'pprof': ['base'],
     'symbols': ['base', 'config', 'objects', 'pprof'],
-    'delta': ['base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof'],
+    'delta': ['base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof', 'symbols'],
     'resident': ['base', 'store'],
     'report': ['delta', 'resident', 'base', 'config', 'objects', 'unwind', 'store', 'record', 'pprof', 'symbols'],
     'waits': ['base', 'objects', 'store', 'record', 'pprof', 'symbols', 'report'],
