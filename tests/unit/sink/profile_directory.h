@@ -34,12 +34,12 @@ static int teardown(void **state)
     return system(command);
 }
 
-/* A process of PID 4999999, which no kernel gives, that is called prog, in top/out. */
+/* A process of PID 42 that is called prog, in top/out. */
 static void begin(const char *out, int64_t keep)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", top, out);
-    assert_int_equal(dp_files_init(&files, path, "prog", 4999999, keep), 0);
+    assert_int_equal(dp_files_init(&files, path, "prog", 42, keep), 0);
     assert_int_equal(dp_files_make_directory(&files), 0);
 }
 

@@ -18,9 +18,9 @@ static void names_of_a_tick_share_one_seq(void **state)
     assert_int_equal(write_one("mutex", "m1"), 0);
     assert_int_equal(dp_files_end(&files), 2);
     tick("h2");
-    holds("prog.4999999.0001.heap.pb.gz", "h1");
-    holds("prog.4999999.0001.mutex.pb.gz", "m1");
-    holds("prog.4999999.0002.heap.pb.gz", "h2");
+    holds("prog.42.0001.heap.pb.gz", "h1");
+    holds("prog.42.0001.mutex.pb.gz", "m1");
+    holds("prog.42.0002.heap.pb.gz", "h2");
     assert_int_equal(count(), 3);
 }
 
@@ -31,7 +31,7 @@ static void directory_and_files_are_private(void **state)
     struct stat st;
     assert_int_equal(stat(files.dir, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
-    assert_int_equal(stat(path_of("prog.4999999.0001.heap.pb.gz"), &st), 0);
+    assert_int_equal(stat(path_of("prog.42.0001.heap.pb.gz"), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
 }
 
@@ -44,7 +44,7 @@ static void a_kind_with_no_byte_leaves_nothing(void **state)
     assert_int_equal(dp_files_end(&files), 0);
     assert_int_equal(count(), 0);
     tick("first");
-    assert_true(exists("prog.4999999.0001.heap.pb.gz"));
+    assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
 static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
@@ -57,7 +57,7 @@ static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
     assert_int_equal(count(), 0);
     assert_int_equal(dp_files_end(&files), 0);
     tick("whole");
-    assert_true(exists("prog.4999999.0001.heap.pb.gz"));
+    assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
 static void an_unfinished_file_is_hidden_from_globs(void **state)
@@ -74,40 +74,40 @@ static void an_unfinished_file_is_hidden_from_globs(void **state)
 static void seq_follows_the_highest_of_this_program_and_pid(void **state)
 {
     begin("out", 0);
-    make("prog.4999999.0007.block.pb.gz");
-    make("prog.4999999.0003.heap.pb.gz");
-    make("prog.4999999.0099.heap.pb"); /* not a profile of this process, nor are the next three */
-    make("prog.4999999.99.heap.pb.gz");
+    make("prog.42.0007.block.pb.gz");
+    make("prog.42.0003.heap.pb.gz");
+    make("prog.42.0099.heap.pb"); /* not a profile of this process, nor are the next three */
+    make("prog.42.99.heap.pb.gz");
     make("prog.421.0050.heap.pb.gz");
-    make("xprog.4999999.0050.heap.pb.gz");
+    make("xprog.42.0050.heap.pb.gz");
     tick("x");
-    assert_true(exists("prog.4999999.0008.heap.pb.gz"));
+    assert_true(exists("prog.42.0008.heap.pb.gz"));
     tick("y");
-    assert_true(exists("prog.4999999.0009.heap.pb.gz"));
+    assert_true(exists("prog.42.0009.heap.pb.gz"));
 }
 
 static void seq_grows_beyond_four_digits(void **state)
 {
     begin("out", 0);
-    make("prog.4999999.9999.heap.pb.gz");
+    make("prog.42.9999.heap.pb.gz");
     tick("x");
-    assert_true(exists("prog.4999999.10000.heap.pb.gz"));
+    assert_true(exists("prog.42.10000.heap.pb.gz"));
     begin("out", 0);
     tick("y");
-    assert_true(exists("prog.4999999.10001.heap.pb.gz"));
+    assert_true(exists("prog.42.10001.heap.pb.gz"));
 }
 
 static void no_file_is_ever_replaced(void **state)
 {
     begin("out", 0);
     tick("mine");
-    make("prog.4999999.0002.heap.pb.gz"); /* another process of the same program and PID, in another container */
-    make("prog.4999999.0005.mutex.pb.gz");
+    make("prog.42.0002.heap.pb.gz"); /* another process of the same program and PID, in another container */
+    make("prog.42.0005.mutex.pb.gz");
     tick("second");
-    holds("prog.4999999.0002.heap.pb.gz", "");
-    holds("prog.4999999.0006.heap.pb.gz", "second");
+    holds("prog.42.0002.heap.pb.gz", "");
+    holds("prog.42.0006.heap.pb.gz", "second");
     tick("third");
-    holds("prog.4999999.0007.heap.pb.gz", "third");
+    holds("prog.42.0007.heap.pb.gz", "third");
 }
 
 static void two_processes_of_one_name_share_a_directory(void **state)
@@ -130,10 +130,10 @@ static void a_link_in_the_way_is_not_followed(void **state)
     begin("out", 0);
     char target[128];
     snprintf(target, sizeof target, "%s/victim", top);
-    assert_int_equal(symlink(target, path_of("prog.4999999.0001.heap.pb.gz")), 0);
+    assert_int_equal(symlink(target, path_of("prog.42.0001.heap.pb.gz")), 0);
     tick("x");
     assert_int_equal(access(target, F_OK), -1);
-    holds("prog.4999999.0002.heap.pb.gz", "x");
+    holds("prog.42.0002.heap.pb.gz", "x");
 }
 
 static void percents_are_expanded(void **state)
@@ -141,8 +141,8 @@ static void percents_are_expanded(void **state)
     struct utsname host;
     uname(&host);
     char want[256];
-    snprintf(want, sizeof want, "/a%%b/prog-4999999@%s/c", host.nodename);
-    assert_int_equal(dp_files_init(&files, "/a%%b/%e-%p@%h/c", "prog", 4999999, 0), 0);
+    snprintf(want, sizeof want, "/a%%b/prog-42@%s/c", host.nodename);
+    assert_int_equal(dp_files_init(&files, "/a%%b/%e-%p@%h/c", "prog", 42, 0), 0);
     assert_string_equal(files.dir, want);
 }
 
@@ -155,14 +155,14 @@ static void a_name_too_long_is_refused(void **state)
     out[0] = '/';
     out[1] = '/';
     out[sizeof out - 1] = '\0';
-    assert_int_equal(dp_files_init(&files, out, "a-program-of-some-length", 4999999, 0), -ENAMETOOLONG);
+    assert_int_equal(dp_files_init(&files, out, "a-program-of-some-length", 42, 0), -ENAMETOOLONG);
 }
 
 static void only_the_last_component_is_made(void **state)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/a/b", top);
-    assert_int_equal(dp_files_init(&files, path, "prog", 4999999, 0), 0);
+    assert_int_equal(dp_files_init(&files, path, "prog", 42, 0), 0);
     assert_int_equal(dp_files_make_directory(&files), -ENOENT);
     assert_int_equal(write_one("heap", "x"), -ENOENT);
     assert_int_equal(dp_files_end(&files), 0);
@@ -210,7 +210,7 @@ static int fill_a_small_disk(void)
     dp_file_drop(&file);
     if (dp_files_end(&files) != 0 || count() != 0)
         return 2;
-    if (write_one("heap", "small") || dp_files_end(&files) != 1 || !exists("prog.4999999.0001.heap.pb.gz"))
+    if (write_one("heap", "small") || dp_files_end(&files) != 1 || !exists("prog.42.0001.heap.pb.gz"))
         return 3;
     return 0;
 }

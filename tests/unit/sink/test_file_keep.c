@@ -25,8 +25,8 @@ static void keep_deletes_the_oldest_ticks(void **state)
         assert_int_equal(dp_files_end(&files), 2);
         assert_int_equal(count(), i < 3 ? 2 * (i + 1) : 6);
     }
-    assert_true(exists("prog.4999999.0008.heap.pb.gz"));
-    assert_true(exists("prog.4999999.0010.block.pb.gz"));
+    assert_true(exists("prog.42.0008.heap.pb.gz"));
+    assert_true(exists("prog.42.0010.block.pb.gz"));
 }
 
 static void keep_counts_files_of_an_earlier_process_with_this_pid(void **state)
@@ -39,8 +39,8 @@ static void keep_counts_files_of_an_earlier_process_with_this_pid(void **state)
     begin("out", 2);
     tick("y");
     assert_int_equal(count(), 4); /* 0009, 0010 and the two other files */
-    assert_true(exists("prog.4999999.0009.heap.pb.gz"));
-    assert_true(exists("prog.4999999.0010.heap.pb.gz"));
+    assert_true(exists("prog.42.0009.heap.pb.gz"));
+    assert_true(exists("prog.42.0010.heap.pb.gz"));
     assert_true(exists("prog.7.0001.heap.pb.gz"));
 }
 
@@ -60,9 +60,10 @@ static void keep_bounds_the_directory_by_files_of_processes_that_ended(void **st
     snprintf(alive, sizeof alive, "alive.%d.0001.heap.pb.gz", (int)getppid());
     begin("out", 3);
     tick("y");
-    assert_int_equal(count(), 5); /* of ended processes only the newest file: with `alive` and prog there are 3 ticks */
+    assert_int_equal(count(),
+                     5); /* of ended processes only the newest file: with `alive` and prog 42 there are 3 ticks */
     assert_true(exists(alive) && exists("short.1.0001.heap.pb.gz") && exists("note.txt"));
-    assert_true(exists("prog.4999999.0001.heap.pb.gz"));
+    assert_true(exists("prog.42.0001.heap.pb.gz"));
 }
 
 static void keep_counts_each_tick_once(void **state)
@@ -90,7 +91,7 @@ static void keep_deletes_no_file_of_another_process_of_this_name(void **state)
     files = one;
     for (int i = 0; i < 4; i++)
         tick("mine");
-    holds("prog.4999999.0002.heap.pb.gz", "theirs");
+    holds("prog.42.0002.heap.pb.gz", "theirs");
     assert_int_equal(count(), 3);
 }
 
