@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
-#include "delta/totals.h"
+#include "report/totals.h"
 #include "http/cursor.h"
 #include "record/record.h"
 #include "report/profile.h"
@@ -51,7 +51,7 @@ static uint64_t age(int64_t now_ns, int64_t covered_ns)
 static void read_ages(struct deltaprof_stats *stats)
 {
     int64_t files_ns = INT64_MAX, cursors_ns = INT64_MAX, now_ns = dp_clock_ns();
-    for (unsigned kind = 0; kind <= DELTAPROF_BLOCK && dp_tick_has_sink(); kind++)
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
         if (dp_tick_covered_ns(kind) < files_ns)
             files_ns = dp_tick_covered_ns(kind);
     dp_cursor_visit(keep_earliest, &cursors_ns);

@@ -3,6 +3,7 @@
 #include "cli/heading.h"
 
 #include "print/units.h"
+#include "profile/kinds.h"
 #include "query/at.h"
 
 #include <math.h>
@@ -126,18 +127,27 @@ void dp_cli_heading(const struct dp_query *v)
 
 /* ---- nothing to show -------------------------------------------------------------------------------------------- */
 
-/* Another type of the profile with values, the most useful one first; NULL: none. */
+/* Whether a row has a value of this type. */
+static bool has_values(const struct dp_query *v, size_t type)
+{
+    size_t n_types = v->merge.model.types.n;
+    for (uint32_t row = 0; row < v->merge.model.rows.n; row++)
+        if (v->merge.values.at[row * n_types + type])
+            return true;
+    return false;
+}
+
+/* Another type of the profile with values: of a kind's types, the last that has any. NULL: none. */
 static const char *other_type(const struct dp_query *v)
 {
-    static const char *const order[] = {"inuse_space", "alloc_space", "delay", "contentions", "alloc_objects"};
     const struct dp_model *m = &v->merge.model;
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        for (size_t type = 0; type < m->types.n; type++) {
-            const char *name = dp_model_text(m, m->types.at[type].type);
-            for (uint32_t row = 0; row < m->rows.n && type != v->type && !strcmp(name, order[i]); row++)
-                if (v->merge.values.at[row * m->types.n + type])
-                    return name;
-        }
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
+        for (size_t i = dp_kind_table[kind].n_values; i-- > 0;)
+            for (size_t type = 0; type < m->types.n; type++)
+                if (type != v->type &&
+                    !strcmp(dp_model_text(m, m->types.at[type].type), dp_kind_table[kind].types[i].name) &&
+                    has_values(v, type))
+                    return dp_kind_table[kind].types[i].name;
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "print/print.h"
 #include "query/files.h"
 #include "query/paths.h"
+#include "profile/kinds.h"
 #include "timeline/timeline.h"
 
 #include <errno.h>
@@ -63,16 +64,23 @@ static struct dp_timeline_process process_of(const char *file, const struct dp_d
     return process;
 }
 
-static bool is_kind(const char *file, const char *kind)
+/* The kind by the file's name; DP_KINDS: it is named otherwise. */
+static unsigned kind_of(const char *file)
 {
     struct dp_query_file name;
-    return dp_query_file_parse(file, &name) && name.n_kind == strlen(kind) && !memcmp(name.kind, kind, name.n_kind);
+    return dp_query_file_parse(file, &name) ? name.kind_id : DP_KINDS;
 }
 
-/* Files of other kinds than events and heap say nothing of single events. */
-static bool is_left_out(const char *file)
+/* Whether its files have levels, for a curve. */
+static bool has_levels(unsigned kind)
 {
-    return is_kind(file, "block") || is_kind(file, "mutex");
+    return kind < DP_KINDS && dp_kind_has_levels(kind);
+}
+
+/* Files of kinds with flows alone say nothing of single events. */
+static bool is_left_out(unsigned kind)
+{
+    return kind < DP_KIND_DELTAS && !has_levels(kind);
 }
 
 static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *paths, size_t limit_bytes, bool is_quiet)
@@ -82,14 +90,15 @@ static int read_all(struct dp_timeline *timeline, const struct dp_query_paths *p
     for (size_t i = 0; i < paths->n && !status; i++) {
         struct dp_decode_error error;
         const char *file = paths->at[i];
-        if (is_left_out(file))
+        unsigned kind = kind_of(file);
+        if (is_left_out(kind))
             continue;
         status = dp_query_read_file("timeline", file, limit_bytes, &source);
         if (status)
             break;
         struct dp_timeline_process process = process_of(file, &source.decode);
-        int err = is_kind(file, "heap") ? dp_timeline_add_level(timeline, &source.decode, &process, &error)
-                                        : dp_timeline_add(timeline, &source.decode, &process, &error);
+        int err = has_levels(kind) ? dp_timeline_add_level(timeline, &source.decode, &process, &error)
+                                   : dp_timeline_add(timeline, &source.decode, &process, &error);
         if (err)
             status = err != -ENOMEM && is_quiet ? DP_QUERY_BROKEN : dp_query_refuse("timeline", file, err, &error);
     }

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "print/print.h"
+#include "profile/kinds.h"
 #include "query/files.h"
 #include "query/pack.h"
 #include "query/paths.h"
@@ -118,7 +119,7 @@ static int add_all_named(struct view *v)
     if (v->n_names)
         snprintf(v->program, sizeof v->program, "%.*s", (int)v->names[0].n_program, v->names[0].program);
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
-        if (!strncmp(v->names[i].kind, "events.", 7))
+        if (v->names[i].kind_id == DP_KIND_EVENTS)
             continue; /* the same as the other files have, one by one */
         bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
         status = add_named(v, &v->names[i], is_new);
@@ -146,12 +147,10 @@ static void describe(const struct dp_decode *d, struct loose *loose)
     strcpy(loose->kind, "other");
     for (size_t i = 0; i < d->types.n; i++) {
         copy_text(d, d->types.at[i].type, type, sizeof type);
-        bool is_heap = !strcmp(type, "inuse_space") || !strcmp(type, "alloc_space");
-        snprintf(loose->kind, sizeof loose->kind, "%s", is_heap ? "heap" : type);
-        if (is_heap)
+        unsigned kind = dp_kind_by_type(type);
+        snprintf(loose->kind, sizeof loose->kind, "%s", kind < DP_KINDS ? dp_kind_table[kind].name : type);
+        if (kind < DP_KINDS)
             break;
-        if (!strcmp(type, "contentions") || !strcmp(type, "delay"))
-            strcpy(loose->kind, "block");
     }
     loose->end_ns = d->time_ns + (d->duration_ns > 0 && d->time_ns < INT64_MAX - d->duration_ns ? d->duration_ns : 0);
 }

@@ -18,10 +18,6 @@
  */
 #include "delta/delta.h"
 
-#include "record/futex_class.h"
-#include "record/labels.h"
-#include "record/wait.h"
-#include "store/inherited.h"
 #include "store/store.h"
 #include "store/table.h"
 
@@ -49,14 +45,15 @@ static void grow(unsigned kind, struct dp_baseline *base, size_t n)
 }
 
 /* Computes the row of one record against its baseline. False: nothing changed and nothing is in use. */
-static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_entry *b, bool heap, struct dp_row *row)
+static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_entry *b, bool has_levels,
+                            struct dp_row *row)
 {
     int64_t n = c->n - b->n, v = c->v - b->v, in_n = 0, in_v = 0;
-    if (heap) {
+    if (has_levels) {
         in_n = c->n - c->free_n;
         in_v = c->v - c->free_v;
     }
-    v = n || !heap ? v : 0; /* a wait that goes on adds time to a contention of before */
+    v = n || !has_levels ? v : 0; /* a wait that goes on adds time to a contention of before */
     in_v = in_n ? in_v : 0;
     if (__builtin_expect(!(n | v | in_n | in_v), 1))
         return false;
@@ -68,26 +65,32 @@ static inline bool subtract(const struct dp_counts *c, const struct dp_baseline_
 }
 
 /* Before the counters of a kind are read. */
-static void prepare(unsigned kind)
+static void prepare(const struct dp_delta_rules *rules)
 {
-    if (kind == DP_KIND_BLOCK)
-        dp_wait_count_under_way();
+    if (rules->prepare)
+        rules->prepare();
     while (!dp_record_fork_copy_zero())
         sched_yield(); /* another thread is copying the zero: microseconds */
 }
 
-/* What a futex is part of is decided later. */
-static bool is_filtered(unsigned kind, unsigned locks, dp_record_id id)
+static bool is_filtered(const struct dp_delta_rules *rules, unsigned locks, dp_record_id id)
 {
-    uint32_t labels = dp_table_record(kind, id)->labels;
-    return locks && !dp_labels_is_futex(labels) && !(locks >> dp_labels_lock(labels) & 1);
+    return locks && rules->is_filtered && rules->is_filtered(dp_table_record(rules->kind, id), locks);
+}
+
+/* The lock kind of a record; 0: none. *shown: whether the profile shows it. */
+static unsigned lock_of(const struct dp_delta_rules *rules, dp_record_id id, bool *shown)
+{
+    *shown = true;
+    return rules->lock_of ? rules->lock_of(dp_table_record(rules->kind, id), shown) : 0;
 }
 
 enum { CLASSES = 64, ROWS_EACH = 2 /* of a record, at most */, REPORT_BYTES = 128 << 10 };
 
 /* A scan of the table. */
 struct scan {
-    unsigned kind, locks;
+    const struct dp_delta_rules *rules;
+    unsigned locks;
     struct dp_baseline *base;
     struct dp_rows *rows;
     struct dp_baseline_entry beyond;            /* sum of the records without an entry in base */
@@ -116,9 +119,8 @@ static void count(struct scan *s, struct dp_row *row)
 static void leave(struct scan *s, struct dp_row *row)
 {
     struct dp_baseline *base = s->base;
-    bool shown = true;
-    if (s->kind != DP_KIND_HEAP)
-        dp_futex_lock_of(s->kind, dp_table_record(s->kind, row->id), &shown);
+    bool shown;
+    lock_of(s->rules, row->id, &shown);
     if (!shown)
         return; /* it stays for a later scan */
     if (base) {
@@ -152,7 +154,7 @@ static void keep(struct scan *s, struct dp_row *row)
 static void split_inherited(struct scan *s, const struct dp_counts *counts, struct dp_row *row)
 {
     struct dp_row inherited = {.id = row->id, .entry = DP_ROW_INHERITED};
-    dp_inherited_read(row->id, counts, &inherited.values[2], &inherited.values[3]);
+    s->rules->read_inherited(row->id, counts, &inherited.values[2], &inherited.values[3]);
     if (!inherited.values[2])
         return;
     row->values[2] -= inherited.values[2];
@@ -163,18 +165,19 @@ static void split_inherited(struct scan *s, const struct dp_counts *counts, stru
 static void visit(struct scan *s, uint32_t n)
 {
     const struct dp_baseline *base = s->base;
-    bool forked = s->kind == DP_KIND_HEAP && dp_record_epoch();
+    unsigned kind = s->rules->kind;
+    bool has_levels = s->rules->has_levels, forked = s->rules->read_inherited && dp_record_epoch();
     for (uint32_t id = 0; id < n; id++) {
         struct dp_baseline_entry origin;
         struct dp_counts counts;
         struct dp_row row;
         bool has_entry = base && id < base->n;
         if (!has_entry)
-            origin = fork_base(s->kind, id);
-        dp_table_read(s->kind, id, &counts);
-        if (!subtract(&counts, has_entry ? &base->at[id] : &origin, s->kind == DP_KIND_HEAP, &row))
+            origin = fork_base(kind, id);
+        dp_table_read(kind, id, &counts);
+        if (!subtract(&counts, has_entry ? &base->at[id] : &origin, has_levels, &row))
             continue;
-        if (is_filtered(s->kind, s->locks, id))
+        if (is_filtered(s->rules, s->locks, id))
             continue;
         row.id = id;
         row.entry = 0;
@@ -239,14 +242,14 @@ static int insert_sums(struct scan *s)
     return 0;
 }
 
-int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows)
+int dp_delta_scan(const struct dp_delta_rules *rules, unsigned locks, struct dp_baseline *base, struct dp_rows *rows)
 {
-    prepare(kind);
-    uint32_t n = dp_table_count(kind);
-    struct scan s = {.kind = kind, .locks = locks, .base = base, .rows = rows, .fn = keep};
+    prepare(rules);
+    uint32_t n = dp_table_count(rules->kind);
+    struct scan s = {.rules = rules, .locks = locks, .base = base, .rows = rows, .fn = keep};
     rows->n_more = rows->n_summed = 0;
     if (base)
-        grow(kind, base, n);
+        grow(rules->kind, base, n);
     plan(&s, n);
     visit(&s, n);
     if (base)
@@ -254,19 +257,21 @@ int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struc
     return insert_sums(&s);
 }
 
-void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const int64_t *values), void *ctx)
+void dp_delta_visit(const struct dp_delta_rules *rules, void (*fn)(void *ctx, unsigned lock, const int64_t *values),
+                    void *ctx)
 {
-    prepare(kind);
+    unsigned kind = rules->kind;
+    prepare(rules);
     uint32_t n = dp_table_count(kind);
     for (uint32_t id = 0; id < n; id++) {
         struct dp_baseline_entry origin = fork_base(kind, id);
         struct dp_counts counts;
         struct dp_row row;
         dp_table_read(kind, id, &counts);
-        if (!subtract(&counts, &origin, kind == DP_KIND_HEAP, &row))
+        if (!subtract(&counts, &origin, rules->has_levels, &row))
             continue;
         bool shown;
-        unsigned lock = dp_futex_lock_of(kind, dp_table_record(kind, id), &shown);
+        unsigned lock = lock_of(rules, id, &shown);
         if (shown)
             fn(ctx, lock, row.values);
     }

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "base/mem.h"
-#include "delta/kinds.h"
+#include "delta/columns.h"
+#include "store/table.h"
 
 #include <stdbool.h>
 
@@ -44,17 +45,30 @@ struct dp_baseline {
     struct dp_baseline_entry owed, beyond;
 };
 
+/* What is particular to the table of a kind. A function that is NULL does nothing. */
+struct dp_delta_rules {
+    unsigned kind;
+    bool has_levels;       /* rows have what is in use: all that was added, minus all that was freed */
+    void (*prepare)(void); /* before the counters are read */
+    bool (*is_filtered)(const struct dp_record *,
+                        unsigned locks);                        /* whether the row is of no lock kind among `locks` */
+    unsigned (*lock_of)(const struct dp_record *, bool *shown); /* as of dp_futex_lock_of */
+    /* What is in use of that which a forked process inherited. */
+    void (*read_inherited)(dp_record_id, const struct dp_counts *, int64_t *n, int64_t *v);
+};
+
 /*
- * Appends the rows of kind that changed since base or are in use, in one pass in memory order. base grows to the
+ * Appends the rows of the kind that changed since base or are in use, in one pass in memory order. base grows to the
  * present number of records; new entries have the values at the fork. base NULL: since start (or the fork). locks: bit
  * k selects the rows of lock kind k, and all rows of futexes, whose kind lock_rows.h decides; 0: all rows. If memory is
  * short, the smallest rows are summed up, and the sums come first: no value is lost, whether the rows are committed or
  * dropped. -ENOMEM: there was none for a single row.
  */
-int dp_delta_scan(unsigned kind, unsigned locks, struct dp_baseline *base, struct dp_rows *rows);
+int dp_delta_scan(const struct dp_delta_rules *, unsigned locks, struct dp_baseline *base, struct dp_rows *rows);
 
 /* Calls fn with the values since start (or the fork) of each record that has any; lock: its lock kind, or 0. */
-void dp_delta_visit(unsigned kind, void (*fn)(void *ctx, unsigned lock, const int64_t *values), void *ctx);
+void dp_delta_visit(const struct dp_delta_rules *, void (*fn)(void *ctx, unsigned lock, const int64_t *values),
+                    void *ctx);
 
 /* Moves base by the deltas in rows, which must come from a scan against it. */
 void dp_delta_commit(struct dp_baseline *base, const struct dp_rows *rows);

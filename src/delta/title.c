@@ -6,7 +6,6 @@
 #include "delta/title.h"
 
 #include "base/text.h"
-#include "record/futex_class.h"
 #include "record/labels.h"
 #include "store/table.h"
 
@@ -40,16 +39,15 @@ static struct sum *take_longest(struct sum *sums)
     return longest;
 }
 
-void dp_title_sum(unsigned kind, unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes)
+void dp_title_sum(const struct dp_delta_rules *rules, const char *unit, unsigned locks, const struct dp_rows *rows,
+                  char *text, size_t n_bytes)
 {
     struct sum all = {0}, sums[DP_LABELS_LOCKS] = {0}, *next;
     text[0] = '\0';
-    if (kind == DP_KIND_HEAP)
-        return;
     for (size_t i = 0; i < rows->n; i++) {
         const int64_t *values = rows->at[i].values;
         bool shown;
-        unsigned lock = dp_futex_lock_of(kind, dp_table_record(kind, rows->at[i].id), &shown);
+        unsigned lock = rules->lock_of(dp_table_record(rules->kind, rows->at[i].id), &shown);
         const char *name = dp_labels_lock_name(lock);
         sums[lock].name = name ? name : "[overflow]";
         sums[lock].n += values[0];
@@ -58,8 +56,7 @@ void dp_title_sum(unsigned kind, unsigned locks, const struct dp_rows *rows, cha
         all.ns += values[1];
     }
     size_t at = locks ? add_names(locks, text, n_bytes) : 0;
-    at += dp_text_format(text + at, n_bytes - at, "%lld %s, ", (long long)all.n,
-                         kind == DP_KIND_MUTEX ? "releases made others wait" : "waits");
+    at += dp_text_format(text + at, n_bytes - at, "%lld %s, ", (long long)all.n, unit);
     at += add_time(all.ns, text + at, n_bytes - at);
     for (const char *before = ": "; (next = take_longest(sums)); before = ", ") {
         at += dp_text_format(text + at, n_bytes - at, "%s%s ", before, next->name);

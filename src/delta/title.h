@@ -5,7 +5,8 @@
 #include "delta/delta.h"
 
 /*
- * Writes for example "12 waits, 4.213 s: cond 3.000 s in 2, mutex 1.213 s in 10" into text. locks: the filter of the
- * rows, which is named; 0: none. An empty text for a kind that is not of locks.
+ * Writes for example "12 waits, 4.213 s: cond 3.000 s in 2, mutex 1.213 s in 10" into text. unit: what the contentions
+ * of this kind are. locks: the filter of the rows, which is named; 0: none.
  */
-void dp_title_sum(unsigned kind, unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
+void dp_title_sum(const struct dp_delta_rules *, const char *unit, unsigned locks, const struct dp_rows *rows,
+                  char *text, size_t n_bytes);

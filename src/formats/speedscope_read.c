@@ -15,6 +15,7 @@
 #include "formats/json.h"
 #include "formats/names.h"
 #include "formats/stacks.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -79,12 +80,12 @@ static bool is_text(struct text text, const char *other)
 
 static bool is_deltaprofs_type(struct text name)
 {
-    static const char *const names[] = {"alloc_objects", "alloc_space", "inuse_objects",
-                                        "inuse_space",   "contentions", "delay"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_text(name, names[i]))
-            return true;
-    return false;
+    char type[32];
+    if (name.n_bytes >= sizeof type)
+        return false;
+    memcpy(type, name.at, name.n_bytes);
+    type[name.n_bytes] = '\0';
+    return dp_kind_type_is_known(type);
 }
 
 static bool has_fractions(const struct reader *r, const struct dp_json *numbers)

@@ -37,7 +37,7 @@ struct dp_cursor {
 };
 
 static struct dp_lock lock;
-static struct dp_cursor defaults[DP_KINDS], named[DP_CURSORS_MAX] DP_LARGE;
+static struct dp_cursor defaults[DP_KIND_DELTAS], named[DP_CURSORS_MAX] DP_LARGE;
 static int64_t ttl_ns;
 static _Atomic bool used; /* relaxed: a cursor was asked for, in this process or before its fork */
 
@@ -203,7 +203,7 @@ static void visit(const struct dp_cursor *c, void (*fn)(void *, const struct dp_
 void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t covered_ns), void *ctx)
 {
     dp_lock_lock(&lock);
-    for (size_t i = 0; i < DP_KINDS; i++)
+    for (size_t i = 0; i < DP_KIND_DELTAS; i++)
         visit(&defaults[i], fn, ctx);
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
         visit(&named[i], fn, ctx);

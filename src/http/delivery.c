@@ -34,6 +34,7 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
         return 503;
     }
     dp_consumer_filter(d->consumer, q->locks);
+    dp_consumer_set_default_type(d->consumer, q->default_type);
     if (q->seconds)
         dp_consumer_skip(d->consumer);
     return 200;
@@ -87,8 +88,7 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_ppro
         return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
     if (err == 0)
         dp_consumer_configure(d->consumer, &conf);
-    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | (q->allocs ? DP_WRITE_ALLOCS : 0) |
-                     DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
+    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }
 

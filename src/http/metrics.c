@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "delta/totals.h"
+#include "report/totals.h"
 #include "http/cursor.h"
 #include "http/request.h"
 #include "record/record.h"
@@ -158,9 +158,8 @@ static void keep_age(void *ctx, const struct dp_cursor_key *key, int64_t covered
 
 static void write_age(struct out *out, const char *labels, unsigned kind, int64_t now_ns, int64_t covered_ns)
 {
-    static const char *const profiles[] = {"heap", "mutex", "block"};
     int64_t ns = now_ns > covered_ns ? now_ns - covered_ns : 0;
-    say(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", profiles[kind], labels,
+    say(out, "deltaprof_delta_age_seconds{profile=\"%s\",%s} %lld.%09lld\n", dp_kind_table[kind].name, labels,
         (long long)(ns / 1000000000), (long long)(ns % 1000000000));
 }
 
@@ -182,7 +181,7 @@ static void write_ages(struct out *out)
     struct ages ages = {0};
     int64_t now_ns = dp_clock_ns();
     family(out, "delta_age_seconds", "gauge", "seconds", "Time since the end of the last delta that a consumer took.");
-    for (unsigned kind = 0; kind <= DELTAPROF_BLOCK && dp_tick_has_sink(); kind++)
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
         write_age(out, "consumer=\"files\"", kind, now_ns, dp_tick_covered_ns(kind));
     dp_cursor_visit(keep_age, &ages);
     for (size_t i = 0; i < ages.all.n; i++)

@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
-#include "delta/totals.h"
-#include "http/request.h"
+#include "report/totals.h"
+#include "profile/kinds.h"
 #include "report/text.h"
 
 #include <deltaprof/deltaprof.h>
@@ -143,34 +143,46 @@ static const char chart[] = "<p id=\"now\"></p>\n<svg id=\"chart\" hidden viewBo
                             "<polyline id=\"line\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" "
                             "vector-effect=\"non-scaling-stroke\"/></svg>\n";
 
+/* A link to each kind's profile, with this query: "heap, mutex, block. ". */
+static int write_kind_links(const char *query, dp_pprof_write_fn fn, void *ctx)
+{
+    int err = 0;
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS && !err; kind++) {
+        const char *name = dp_kind_table[kind].name;
+        err = say(fn, ctx, "%s<a href=\"%s?%s\">%s</a>", kind ? ", " : "", name, query, name);
+    }
+    return err ? err : say(fn, ctx, ". ");
+}
+
 static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
-    static const char *const views[] = {"heap", "mutex", "block"}; /* by kind */
-    const struct dp_request_profile *p;
+    const struct dp_kind_endpoint *p;
+    unsigned kind;
     int err = say(fn, ctx,
                   "<p><a href=\"view\"><b>Look at it, live</b></a>: <a href=\"view#k=heap\">memory</a>, "
                   "<a href=\"view#k=block&amp;v=locks\">locks</a>.</p>\n"
                   "<table>\n<tr><th>profile</th><th>file</th><th class=\"n\">rows</th><th>what it shows</th></tr>\n");
-    for (size_t i = 0; !err && (p = dp_request_profile(i)); i++)
+    for (size_t i = 0; !err && (p = dp_kind_endpoint_at(i, &kind)); i++)
         err = say(fn, ctx,
                   "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
                   "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
-                  views[p->kind], p->name, p->name, p->delta ? "?cursor=index" : "", of[p->kind].n_rows, p->words);
+                  dp_kind_table[kind].name, p->name, p->name, p->is_delta ? "?cursor=index" : "", of[kind].n_rows,
+                  p->words);
+    err = err ? err : say(fn, ctx, "</table>\n<p>As text: ");
+    err = err ? err : write_kind_links("debug=1", fn, ctx);
+    err = err ? err : say(fn, ctx, "Over the next 10 seconds: ");
+    err = err ? err : write_kind_links("seconds=10", fn, ctx);
     return err ? err
                : say(fn, ctx,
-                     "</table>\n"
-                     "<p>As text: <a href=\"heap?debug=1\">heap</a>, <a href=\"mutex?debug=1\">mutex</a>, "
-                     "<a href=\"block?debug=1\">block</a>. Over the next 10 seconds: "
-                     "<a href=\"heap?seconds=10\">heap</a>, <a href=\"mutex?seconds=10\">mutex</a>, "
-                     "<a href=\"block?seconds=10\">block</a>. Also: <a href=\"symbol\">symbol</a>, "
-                     "<a href=\"waits\">waits</a>, <a href=\"metrics\">metrics</a>%s.</p>\n",
+                     "Also: <a href=\"symbol\">symbol</a>, <a href=\"waits\">waits</a>, "
+                     "<a href=\"metrics\">metrics</a>%s.</p>\n",
                      cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
 }
 
 int dp_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
-    struct dp_totals of[DELTAPROF_BLOCK + 1] = {0};
-    for (unsigned kind = 0; kind <= DELTAPROF_BLOCK; kind++)
+    struct dp_totals of[DP_KIND_DELTAS] = {0};
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
         dp_totals_read(kind, &of[kind]);
     int err = begin_index(fn, ctx);
     err = err ? err : write_sums(of, fn, ctx);

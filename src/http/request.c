@@ -8,22 +8,11 @@
  */
 #include "http/request.h"
 
+#include "profile/kinds.h"
 #include "record/labels.h"
-
-#include <deltaprof/deltaprof.h>
 
 #include <stdio.h>
 #include <string.h>
-
-static const struct dp_request_profile profiles[] = {
-    {"delta_heap", DELTAPROF_HEAP, true, false, "allocations since this cursor's last reply, and what is in use now"},
-    {"delta_mutex", DELTAPROF_MUTEX, true, false, "who made others wait for locks, since this cursor's last reply"},
-    {"delta_block", DELTAPROF_BLOCK, true, false, "where threads waited, since this cursor's last reply"},
-    {"heap", DELTAPROF_HEAP, false, false, "all sampled allocations since start, and what is in use now"},
-    {"allocs", DELTAPROF_HEAP, false, true, "the same as heap, shown by bytes allocated"},
-    {"mutex", DELTAPROF_MUTEX, false, false, "who made others wait for locks, since start"},
-    {"block", DELTAPROF_BLOCK, false, false, "where threads waited, since start"},
-};
 
 /* The paths that the pprof of gperftools uses. */
 static const struct {
@@ -34,11 +23,6 @@ static const struct {
     {"symbol", "symbol"},
     {"cmdline", "cmdline"},
 };
-
-const struct dp_request_profile *dp_request_profile(size_t i)
-{
-    return i < sizeof profiles / sizeof *profiles ? &profiles[i] : NULL;
-}
 
 static void refuse(struct dp_request *r, int status, const char *message)
 {
@@ -152,7 +136,7 @@ static void parameter(struct dp_request *r, const char *key, const char *value, 
             refuse(r, 400, "cursor: 1 to 64 letters, digits, '.', '_' or '-'");
         else
             strcpy(r->cursor, value);
-    } else if (!strcmp(key, "lock") && r->kind != DELTAPROF_HEAP) {
+    } else if (!strcmp(key, "lock") && dp_kind_table[r->kind].has_locks) {
         if (!whole || !lock_kinds(value, &r->locks))
             refuse(
                 r, 400,
@@ -247,9 +231,10 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         name = "";
     } else if (word) {
         static const char *const others[] = {"symbol", "cmdline", "view", "waits", "metrics"};
-        for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++)
-            if (is_word(word, end, profiles[i].name))
-                name = profiles[i].name;
+        unsigned kind;
+        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(word, (size_t)(end - word), &kind);
+        if (endpoint)
+            name = endpoint->name;
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (is_word(word, end, others[i]))
                 name = others[i];
@@ -286,13 +271,9 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         r->page = DP_PAGE_METRICS;
     } else if (*name) {
         r->page = DP_PAGE_PROFILE;
-        for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
-            if (!strcmp(profiles[i].name, name)) {
-                r->kind = profiles[i].kind;
-                r->delta = profiles[i].delta;
-                r->allocs = profiles[i].allocs;
-            }
-        }
+        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(name, strlen(name), &r->kind);
+        r->delta = endpoint->is_delta;
+        r->default_type = endpoint->default_type;
         parameters(r, r->query);
     }
 }

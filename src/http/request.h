@@ -26,12 +26,12 @@ struct dp_request {
     const char *message; /* of an error: one line */
     bool head;
 
-    unsigned kind;    /* enum deltaprof_kind */
-    const char *name; /* of the profile: "heap", "delta_mutex", ... */
-    bool delta;       /* by cursor */
-    bool allocs;      /* default_sample_type is alloc_space */
-    bool text;        /* debug=1 */
-    int64_t seconds;  /* 0: none */
+    unsigned kind;            /* enum dp_kind_id */
+    const char *name;         /* of the profile: "heap", "delta_mutex", ... */
+    bool delta;               /* by cursor */
+    const char *default_type; /* NULL: the kind's own */
+    bool text;                /* debug=1 */
+    int64_t seconds;          /* 0: none */
 
     char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
     unsigned locks;                      /* bit k: lock kind k; 0: all */
@@ -45,12 +45,3 @@ struct dp_request {
 
 /* Error messages are static; target must outlive request->query. */
 void dp_request_parse(struct dp_request *request, const char *method, const char *target);
-
-/* The profiles that can be requested, for the index page; NULL beyond the last. */
-struct dp_request_profile {
-    const char *name;
-    unsigned kind;
-    bool delta, allocs;
-    const char *words;
-};
-const struct dp_request_profile *dp_request_profile(size_t i);

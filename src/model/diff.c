@@ -10,6 +10,7 @@
 #include "model/diff.h"
 
 #include "model/compact.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -20,11 +21,6 @@
 int dp_diff_ignore_label(struct dp_diff *diff, const char *key)
 {
     return dp_model_ignore_label(&diff->model, key);
-}
-
-static bool is_flow_by_default(const char *type)
-{
-    return !strncmp(type, "alloc_", 6) || !strcmp(type, "contentions") || !strcmp(type, "delay");
 }
 
 /* Marks the types with that name as flows; returns their number. */
@@ -49,7 +45,8 @@ static int choose_flows(struct dp_diff *diff, struct dp_decode_error *error)
     if (!dp_vec_room(&diff->is_flow, m->types.n + 1))
         return -ENOMEM;
     for (size_t i = 0; i < m->types.n; i++)
-        diff->is_flow.at[diff->is_flow.n++] = !diff->flows && is_flow_by_default(dp_model_text(m, m->types.at[i].type));
+        diff->is_flow.at[diff->is_flow.n++] =
+            !diff->flows && dp_kind_type_is_flow(dp_model_text(m, m->types.at[i].type));
     for (const char *at = diff->flows, *end; at; at = *end ? end + 1 : NULL) {
         end = strchrnul(at, ',');
         if (choose(diff, at, (size_t)(end - at)))

@@ -8,6 +8,8 @@
  */
 #include "model/merge.h"
 
+#include "profile/kinds.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ struct adding {
 
 bool dp_merge_is_state(const struct dp_merge *merge, size_t type)
 {
-    return !strncmp(dp_model_text(&merge->model, merge->model.types.at[type].type), "inuse_", 6);
+    return dp_kind_type_is_level(dp_model_text(&merge->model, merge->model.types.at[type].type));
 }
 
 static int room_for_rows(struct dp_merge *merge)
@@ -86,8 +88,8 @@ static struct dp_merge_states *begin(struct dp_merge_states *states, const struc
 {
     dp_vec_clear(&states->values);
     states->is_there = true;
-    states->after_end = dp_merge_says(d, DP_MERGE_ENDED);
-    states->is_exit = dp_merge_says(d, DP_MERGE_EXIT);
+    states->after_end = dp_merge_says(d, DP_COMMENT_ENDED);
+    states->is_exit = dp_merge_says(d, DP_COMMENT_EXIT);
     states->ended = states->after_end || states->is_exit;
     states->time_ns = d->time_ns;
     return states;
@@ -96,7 +98,7 @@ static struct dp_merge_states *begin(struct dp_merge_states *states, const struc
 /* Of a profile that is not the newest. NULL: its values are not kept. */
 static struct dp_merge_states *begin_before(struct dp_merge_states *before, const struct dp_decode *d, bool is_next)
 {
-    return dp_merge_says(d, DP_MERGE_EXIT) || (is_next && !before->is_exit) ? begin(before, d) : NULL;
+    return dp_merge_says(d, DP_COMMENT_EXIT) || (is_next && !before->is_exit) ? begin(before, d) : NULL;
 }
 
 static struct dp_merge_states *by_time(struct dp_merge_process *process, const struct dp_decode *d)
@@ -132,7 +134,7 @@ static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp
                                          int *err)
 {
     *err = 0;
-    if (place.state == DP_MERGE_OLDER && !dp_merge_says(d, DP_MERGE_EXIT))
+    if (place.state == DP_MERGE_OLDER && !dp_merge_says(d, DP_COMMENT_EXIT))
         return NULL;
     bool loose = place.state == DP_MERGE_LOOSE;
     struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
@@ -235,9 +237,9 @@ int dp_merge_choose(struct dp_merge *merge)
             add_states(merge, states);
     }
     if (merge->n_ended < merge->processes.n)
-        forget_comments(merge, DP_MERGE_ENDED); /* a sum that holds a process which goes on has not ended */
+        forget_comments(merge, DP_COMMENT_ENDED); /* a sum that holds a process which goes on has not ended */
     if (merge->n_profiles > 1)
-        forget_comments(merge, DP_MERGE_ALLOCATED); /* totals of several times are no total */
+        forget_comments(merge, DP_COMMENT_ALLOCATED); /* totals of several times are no total */
     return 0;
 }
 

@@ -14,13 +14,11 @@
 
 #include "model/pairs.h"
 #include "model/write.h"
+#include "profile/comments.h"
 
 #include <stdbool.h>
 
-#define DP_MERGE_ENDED     "#ended"      /* the comment */
-#define DP_MERGE_ALLOCATED "#allocated " /* the comment, and bytes: what the process allocated in all */
-#define DP_MERGE_EXIT      "#exit" /* the comment: written before the handlers and destructors of its process ran */
-#define DP_MERGE_FORK      "fork"  /* the label */
+#define DP_MERGE_FORK      "fork" /* the label */
 #define DP_MERGE_INHERITED "inherited"
 
 /* Which profile of its process this is; decides whether its in-use values may count. */
@@ -81,7 +79,7 @@ static inline void dp_merge_sum(int64_t *sum, int64_t value)
 }
 
 bool dp_merge_is_state(const struct dp_merge *, size_t type);
-/* Whether a profile has this comment: DP_MERGE_ENDED, DP_MERGE_EXIT. */
+/* Whether a profile has this comment: DP_COMMENT_ENDED, for example. */
 bool dp_merge_says(const struct dp_decode *, const char *comment);
 /* Whether a row of the model is memory that a forked process shares with its parent. */
 bool dp_merge_is_inherited(const struct dp_model *, uint32_t row);

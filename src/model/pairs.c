@@ -7,6 +7,8 @@
  */
 #include "model/pairs.h"
 
+#include "profile/comments.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +21,7 @@ struct cursor {
 
 bool dp_model_pairs_is_comment(const char *text, size_t n_bytes)
 {
-    static const char begin[] = "#pair ";
+    static const char begin[] = DP_COMMENT_PAIR;
     return n_bytes >= sizeof begin - 1 && !memcmp(text, begin, sizeof begin - 1);
 }
 
@@ -72,7 +74,7 @@ static int parse(struct cursor *c, const struct dp_model *m, const struct dp_dec
     uint32_t *depth = dp_vec_push(key);
     if (!depth)
         return -ENOMEM;
-    if (!take(c, "#pair n=") || !take_number(c, &sum->n) || !take(c, " ns=") || !take_number(c, &sum->ns) ||
+    if (!take(c, DP_COMMENT_PAIR "n=") || !take_number(c, &sum->n) || !take(c, " ns=") || !take_number(c, &sum->ns) ||
         !take(c, " waiter="))
         return -EBADMSG;
     int err = take_stack(c, m, n_locations, key);
@@ -165,7 +167,7 @@ int dp_model_pairs_write(const struct dp_model_pairs *pairs, struct dp_model_wri
                 err = -ENOMEM;
                 continue;
             }
-            to += sprintf(to, "#pair n=%lld ns=%lld", (long long)pair.n, (long long)pair.ns);
+            to += sprintf(to, DP_COMMENT_PAIR "n=%lld ns=%lld", (long long)pair.n, (long long)pair.ns);
             to += put_stack(w, pair.waiter, pair.n_waiter, "waiter", to);
             to += put_stack(w, pair.holder, pair.n_holder, "holder", to);
             sprintf(to, " locations=%llu", (unsigned long long)dp_encode_locations(w->encode));

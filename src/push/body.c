@@ -8,17 +8,12 @@
 
 #include "pprof/encode_utf8.h"
 #include "pprof/wire.h"
+#include "profile/kinds.h"
 #include "push/body_otlp.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The receivers' names of the kinds of profile. */
-static const char *profile_name(const char *kind)
-{
-    return !strncmp(kind, "heap.", 5) ? "memory" : !strncmp(kind, "mutex.", 6) ? "mutex" : "block";
-}
 
 static int put(struct dp_push_bytes *to, const void *bytes, size_t n_bytes)
 {
@@ -60,7 +55,7 @@ static bool is_label(const struct dp_push_tags *tags, size_t i)
 
 static int put_labels(struct dp_push_bytes *to, const struct dp_push_origin *origin, label_fn fn)
 {
-    int err = fn(to, "__name__", profile_name(origin->kind));
+    int err = fn(to, "__name__", dp_kind_table[origin->kind].receivers_name);
     for (size_t i = 0; i < origin->tags->n && !err; i++) {
         char name[NAME_BYTES], value[VALUE_BYTES + 1];
         const struct dp_push_tag *tag = &origin->tags->at[i];

@@ -15,7 +15,7 @@ struct dp_push_body {
 /* Data of a body beside the profile. */
 struct dp_push_origin {
     const struct dp_push_tags *tags;
-    const char *kind; /* heap, mutex, block, events; a dot follows */
+    unsigned kind; /* enum dp_kind_id */
 };
 
 /* Makes the body for `target`. 0 or a negative errno. */

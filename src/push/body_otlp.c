@@ -2,6 +2,8 @@
 /* push/body_otlp.c - the body for an OTLP receiver: one part as OTLP profiles, gzipped. */
 #include "push/body_otlp.h"
 
+#include "profile/kinds.h"
+
 #include "formats/formats.h"
 #include "pprof/gzip.h"
 
@@ -21,8 +23,8 @@ int dp_push_body_otlp(struct dp_push_body *body, struct dp_push_profile *p, size
         attributes[i] = (struct dp_formats_attribute){origin->tags->at[i].key, origin->tags->at[i].value};
     struct dp_formats_origin from = {.attributes = attributes,
                                      .n_attributes = origin->tags->n,
-                                     .kind = origin->kind,
-                                     .n_kind = strcspn(origin->kind, "."),
+                                     .kind = dp_kind_table[origin->kind].name,
+                                     .n_kind = strlen(dp_kind_table[origin->kind].name),
                                      .id = id};
     struct dp_formats_profile profile = {.model = &p->merge.model,
                                          .header = &header,

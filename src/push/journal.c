@@ -34,6 +34,8 @@
  */
 #include "push/journal_lines.h"
 
+#include "profile/file_name.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -75,13 +77,11 @@ int dp_push_journal_settle(struct dp_push_journal *j, const char *key)
     j->settled.at[number] = 1;
 
     uint64_t stamp;
-    unsigned long long seq;
-    const char *end = key + strlen(key), *at = end;
-    for (int dots = 0; at > key && dots < 4;) /* NAME.PID.SEQ.KIND.pb.gz */
-        dots += *--at == '.';
-    if (sscanf(key, "%" SCNx64 " ", &stamp) != 1 || sscanf(at, ".%llu.", &seq) != 1)
+    struct dp_profile_name name;
+    const char *space = strchr(key, ' ');
+    if (!space || sscanf(key, "%" SCNx64 " ", &stamp) != 1 || !dp_profile_name_parse(space + 1, &name))
         return 0;
-    return dp_push_journal_note_seq(j, stamp, seq);
+    return dp_push_journal_note_seq(j, stamp, name.seq);
 }
 
 int dp_push_journal_note_seq(struct dp_push_journal *j, uint64_t stamp, unsigned long long seq)

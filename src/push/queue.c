@@ -11,10 +11,13 @@
 
 #include "base/clock.h"
 #include "pprof/stamp.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,40 +29,18 @@
 #define JOINED_NS (INT64_C(300) * 1000000000)
 #define YOUNG_NS  (INT64_C(2) * 1000000000)
 
-static const char *const kinds[] = {"heap", "mutex", "block", "events"};
-
-static bool is_of_kind(const struct dp_push_file *file, const char *kind)
-{
-    return strlen(kind) == file->n_kind && !memcmp(kind, file->kind, file->n_kind);
-}
-
-/* Takes PROGRAM.PID.SEQ.KIND.pb.gz apart. False: another name. */
+/* Takes the name of a profile apart. False: another name. */
 static bool parse(struct dp_push_file *file)
 {
-    const char *name = file->name, *end = name + strlen(name), *at = end - 6;
-    const char *parts[3]; /* the dots before KIND, SEQ and PID */
-    char *seq_end, *pid_end;
-    if (*name == '.' || end - name < 12 || strlen(name) > 255 || strcmp(at, ".pb.gz"))
+    struct dp_profile_name name;
+    if (*file->name == '.' || strlen(file->name) > NAME_MAX || !dp_profile_name_parse(file->name, &name) ||
+        name.kind_id == DP_KINDS)
         return false;
-    for (int i = 0; i < 3; i++) {
-        do {
-            if (--at <= name)
-                return false;
-        } while (*at != '.');
-        parts[i] = at;
-    }
-    file->seq = strtoull(parts[1] + 1, &seq_end, 10);
-    strtoull(parts[2] + 1, &pid_end, 10);
-    if (seq_end != parts[0] || pid_end != parts[1] || seq_end < parts[1] + 5 || pid_end == parts[2] + 1)
-        return false;
-    file->n_program = (size_t)(parts[2] - name);
-    file->n_process = (size_t)(parts[1] - name);
-    file->kind = parts[0] + 1;
-    file->n_kind = (size_t)(end - 6 - file->kind);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (is_of_kind(file, kinds[i]))
-            return true;
-    return false;
+    file->seq = name.seq;
+    file->n_program = name.n_program;
+    file->n_process = name.n_process;
+    file->kind = name.kind_id;
+    return true;
 }
 
 static int by_name(const void *a, const void *b)
@@ -174,7 +155,7 @@ static int look(struct dp_push_queue *q, struct dp_push_file *file)
         return 0;
     }
     file->stamp = stamp.process ? stamp.process : (uint64_t)file->mtime_ns;
-    file->is_settled = (!q->takes_events && is_of_kind(file, "events")) ||
+    file->is_settled = (!q->takes_events && file->kind == DP_KIND_EVENTS) ||
                        dp_push_journal_is_settled(&q->journal, file->stamp, file->name);
     dp_push_journal_key(key, file->stamp, file->name);
     file->is_aside = dp_push_journal_is_aside(&q->journal, key);
@@ -311,7 +292,7 @@ const struct dp_push_file *dp_push_queue_first(const struct dp_push_queue *q)
 static bool is_same(const struct dp_push_file *a, const struct dp_push_file *b)
 {
     return a->stamp == b->stamp && a->n_process == b->n_process && !memcmp(a->name, b->name, a->n_process) &&
-           a->n_kind == b->n_kind && !memcmp(a->kind, b->kind, a->n_kind);
+           a->kind == b->kind;
 }
 
 size_t dp_push_queue_unit(const struct dp_push_queue *q, const struct dp_push_file *first,

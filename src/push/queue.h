@@ -20,8 +20,7 @@ struct dp_push_file {
     size_t n_program; /* bytes of the name up to the end of PROGRAM */
     size_t n_process; /* up to the end of PID */
     unsigned long long seq;
-    const char *kind; /* in name */
-    size_t n_kind;
+    unsigned kind; /* enum dp_kind_id */
     bool is_settled;
     bool is_aside; /* in a unit that the journal has set aside */
 };

@@ -110,8 +110,8 @@ static int read_moment(struct dp_query *v, struct dp_query_source *source, struc
     if (status)
         return status;
     moment->time_ns = source->decode.time_ns + source->decode.duration_ns; /* in-use values are those at the end */
-    moment->is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
-    moment->ended = moment->is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
+    moment->is_exit = dp_merge_says(&source->decode, DP_COMMENT_EXIT);
+    moment->ended = moment->is_exit || dp_merge_says(&source->decode, DP_COMMENT_ENDED);
     int err = v->at == DP_QUERY_AT_PEAK ? sum_inuse(&source->decode, &moment->inuse, &error) : 0;
     if (err && err != -ENOMEM && source->is_quiet)
         return DP_QUERY_BROKEN;

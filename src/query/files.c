@@ -4,6 +4,7 @@
 
 #include "pprof/stamp.h"
 #include "print/print.h"
+#include "profile/file_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -185,31 +186,17 @@ void dp_query_source_fini(struct dp_query_source *source)
 
 bool dp_query_file_parse(const char *file, struct dp_query_file *name)
 {
-    const char *base = strrchr(file, '/');
-    base = base ? base + 1 : file;
-    const char *end = base + strlen(base);
-    if (end - base < 6 || strcmp(end - 6, ".pb.gz"))
-        return false;
-    const char *parts[3]; /* dots before KIND, SEQ and PID, from the right */
-    const char *at = end - 6;
-    for (int i = 0; i < 3; i++) {
-        do {
-            if (--at <= base)
-                return false;
-        } while (*at != '.');
-        parts[i] = at;
-    }
-    char *seq_end, *pid_end;
-    name->seq = strtoull(parts[1] + 1, &seq_end, 10);
-    strtoull(parts[2] + 1, &pid_end, 10);
-    if (seq_end != parts[0] || seq_end < parts[1] + 5 || pid_end != parts[1] || pid_end == parts[2] + 1)
+    struct dp_profile_name parts;
+    if (!dp_profile_name_parse(file, &parts))
         return false;
     name->file = file;
-    name->program = base;
-    name->n_program = (size_t)(parts[2] - base);
-    name->n_process = (size_t)(parts[1] - file);
-    name->kind = parts[0] + 1;
-    name->n_kind = (size_t)(end - 6 - name->kind);
+    name->program = parts.program;
+    name->n_program = parts.n_program;
+    name->n_process = (size_t)(parts.program - file) + parts.n_process;
+    name->seq = parts.seq;
+    name->kind = parts.kind;
+    name->n_kind = parts.n_kind;
+    name->kind_id = parts.kind_id;
     return true;
 }
 

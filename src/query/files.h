@@ -64,6 +64,7 @@ struct dp_query_file {
     size_t n_process; /* bytes of file up to the end of PID, with the directory */
     const char *kind; /* in file: KIND and the rest of the name */
     size_t n_kind;
+    unsigned kind_id; /* enum dp_kind_id; DP_KINDS: no kind of this version */
     unsigned long long seq;
     uint64_t stamp;  /* identifies the process that wrote it; 0: not known; set by sort */
     size_t position; /* set by sort */

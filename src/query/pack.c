@@ -14,6 +14,7 @@
 #include "query/pack.h"
 
 #include "model/merge.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -109,7 +110,7 @@ struct adding {
 
 static bool is_level(const struct dp_query_pack_kind *kind, size_t type)
 {
-    return !strncmp(dp_model_text(&kind->model, kind->model.types.at[type].type), "inuse_", 6);
+    return dp_kind_type_is_level(dp_model_text(&kind->model, kind->model.types.at[type].type));
 }
 
 /* Zeroed elements up to n; the macro needs the vector itself. */
@@ -310,7 +311,7 @@ int dp_query_pack_add(struct dp_query_pack *pack, const struct dp_decode *d, con
     if ((err = dp_model_add(&kind->model, d, add_row, &adding, error)) || (err = touch_missing(kind)))
         return err;
     kind->last_end_us = (d->time_ns + (d->duration_ns > 0 ? d->duration_ns : 0)) / 1000;
-    kind->ended = dp_merge_says(d, DP_MERGE_ENDED) || dp_merge_says(d, DP_MERGE_EXIT);
+    kind->ended = dp_merge_says(d, DP_COMMENT_ENDED) || dp_merge_says(d, DP_COMMENT_EXIT);
     return put_tick(pack, number, kind->last_end_us, d);
 }
 

@@ -9,6 +9,8 @@
 #include "query/paths.h"
 
 #include "print/print.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
 #include "query/files.h"
 
 #include <errno.h>
@@ -47,10 +49,11 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 static bool is_profile(const FTSENT *entry, bool ours)
 {
     struct dp_query_file name;
-    size_t n = entry->fts_namelen;
+    size_t n = entry->fts_namelen, n_suffix = strlen(DP_PROFILE_SUFFIX);
     if (entry->fts_info != FTS_F || entry->fts_name[0] == '.')
         return false;
-    return ours ? dp_query_file_parse(entry->fts_name, &name) : n > 6 && !strcmp(entry->fts_name + n - 6, ".pb.gz");
+    return ours ? dp_query_file_parse(entry->fts_name, &name)
+                : n > n_suffix && !strcmp(entry->fts_name + n - n_suffix, DP_PROFILE_SUFFIX);
 }
 
 /* Files in a directory. Returns 0 or -errno. */
@@ -211,15 +214,20 @@ static void find_kinds(const struct dp_query_paths *p, struct kinds *kinds)
             strcpy(kinds->names[kinds->n++], kind);
 }
 
-/* The one to show if the user names none. */
+/* The one to show if the user names none: the first by rank, of those with the sample type if there are any. */
 static const char *best_kind(const struct kinds *kinds, const char *type)
 {
-    static const char *const order[] = {"heap", "block", "mutex"};
-    bool is_wait = type && (!strcmp(type, "delay") || !strcmp(type, "contentions"));
-    for (size_t i = is_wait; i < sizeof order / sizeof *order; i++)
-        if (has_kind(kinds, order[i]))
-            return order[i];
-    return kinds->names[0];
+    const char *best = NULL;
+    for (int pass = 0; pass < 2 && !best; pass++) {
+        unsigned rank = DP_KINDS;
+        for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
+            if (dp_kind_table[kind].rank < rank && has_kind(kinds, dp_kind_table[kind].name) &&
+                (pass || !type || dp_kind_has_type(kind, type))) {
+                best = dp_kind_table[kind].name;
+                rank = dp_kind_table[kind].rank;
+            }
+    }
+    return best ? best : kinds->names[0];
 }
 
 int dp_query_paths_choose(struct dp_query_paths *p, const char *verb, const char *kind, const char *type)

@@ -126,7 +126,7 @@ static int add_losses(struct dp_strings *losses, const struct dp_decode *d)
 /* Returns how many bytes the process has allocated in all, from a comment of its file; -1: no such comment. */
 static int64_t allocated_of(const struct dp_decode *d)
 {
-    static const char head[] = DP_MERGE_ALLOCATED;
+    static const char head[] = DP_COMMENT_ALLOCATED;
     for (size_t i = 0; i < d->comments.n; i++) {
         size_t n_bytes;
         char number[24] = "";

@@ -10,6 +10,7 @@
 #include "query/series.h"
 
 #include "print/print.h"
+#include "profile/kinds.h"
 
 #include <errno.h>
 #include <math.h>
@@ -229,12 +230,12 @@ static int read_end(struct dp_query *v, const struct dp_query_file *names, size_
     int status = dp_query_read_file(v->verb, names[0].file, v->limit_bytes, source);
     if (status)
         return status;
-    bool is_exit = dp_merge_says(&source->decode, DP_MERGE_EXIT);
-    process->ended = is_exit || dp_merge_says(&source->decode, DP_MERGE_ENDED);
+    bool is_exit = dp_merge_says(&source->decode, DP_COMMENT_EXIT);
+    process->ended = is_exit || dp_merge_says(&source->decode, DP_COMMENT_ENDED);
     process->at_exit = is_exit;
     for (size_t i = 1; !is_exit && process->ended && i < n && i < END_FILES_MAX && !status; i++) {
         status = dp_query_read_file(v->verb, names[i].file, v->limit_bytes, source);
-        if (!status && dp_merge_says(&source->decode, DP_MERGE_EXIT)) {
+        if (!status && dp_merge_says(&source->decode, DP_COMMENT_EXIT)) {
             process->n_after = (uint32_t)i;
             process->at_exit = true;
             break;
@@ -310,7 +311,8 @@ static int read_processes(struct dp_query_series *s)
     n_names = dp_query_files_sort(v->paths.at, v->paths.n, names);
     if (!n_names) { /* files of other names, of one process, in the order that was given */
         for (size_t i = 0; i < v->paths.n; i++)
-            names[i] = (struct dp_query_file){.file = v->paths.at[v->paths.n - 1 - i], .kind = "heap"};
+            names[i] = (struct dp_query_file){.file = v->paths.at[v->paths.n - 1 - i],
+                                              .kind = dp_kind_table[DP_KIND_HEAP].name};
     }
     for (size_t i = 0, n, n_all = n_names ? n_names : v->paths.n; i < n_all && !status; i += n) {
         n = 1;

@@ -105,7 +105,7 @@ void dp_record_stats(struct deltaprof_stats *stats)
 {
     stats->samples = dp_stats_read(DP_STAT_SAMPLES);
     stats->records = 0;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
     stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
     stats->memory_bytes = dp_mem_used();

@@ -40,7 +40,12 @@ void dp_consumer_set_frames(struct dp_consumer *c, deltaprof_name_fn fn, void *c
 
 void dp_consumer_filter(struct dp_consumer *c, unsigned locks)
 {
-    c->locks = c->kind == DELTAPROF_HEAP ? 0 : locks;
+    c->locks = dp_kind_table[c->kind].has_locks ? locks : 0;
+}
+
+void dp_consumer_set_default_type(struct dp_consumer *c, const char *type)
+{
+    c->default_type = type;
 }
 
 void dp_consumer_share_files(struct dp_consumer *c, struct dp_symbol_files *files)
@@ -63,6 +68,8 @@ int dp_consumer_get_buffers(struct dp_consumer *c)
 void dp_consumer_put_buffers(struct dp_consumer *c)
 {
     dp_report_write_buffers_put(c->buffers, c->memory_bytes / 16);
+    if (c->source_of_kind->free_more)
+        c->source_of_kind->free_more(&c->more);
     c->buffers = NULL;
     c->pending = false;
 }

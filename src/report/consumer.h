@@ -9,6 +9,7 @@
 #include "delta/records.h"
 #include "delta/values.h"
 #include "report/emit.h"
+#include "report/kind_source.h"
 #include "report/profile.h"
 #include "report/settings.h"
 
@@ -18,6 +19,7 @@ struct dp_consumer {
     struct dp_epoch_lock lock;
     uint32_t epoch; /* dp_epoch at which the fields below were set */
     unsigned kind;
+    const struct dp_kind_source *source_of_kind;
     unsigned locks; /* bit k: the rows of lock kind k; 0: all rows */
     bool mixed_sizes;
     bool pending;      /* a write waits for commit or abandon */
@@ -34,12 +36,12 @@ struct dp_consumer {
     _Atomic int64_t covered_ns;              /* from.mono_ns, for other threads; relaxed: one number */
     struct dp_report_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
     struct dp_baseline base;                 /* hooks */
-    struct dp_age_baseline lives;            /* hooks, with `age` */
-    struct dp_pairs_baseline pairs;          /* hooks, of locks */
+    struct dp_kind_state delivered, more;    /* hooks: memory of the kind's source */
     struct dp_records *records;              /* records; NULL until the first dump */
     struct dp_values values;                 /* records */
     size_t depth;                            /* records: number of leafmost frames used */
     size_t memory_bytes;                     /* the value of `memory` */
+    const char *default_type;                /* NULL: the kind's own */
     struct dp_symbol_files *files;           /* hooks: shared by several writes; NULL: each write opens its own */
     deltaprof_name_fn name_fn;
     void *name_ctx;

@@ -14,9 +14,10 @@
 
 #include "base/stats.h"
 #include "base/text.h"
+#include "delta/age.h"
 #include "delta/scale.h"
+#include "profile/comments.h"
 #include "report/fold.h"
-#include "report/pairs.h"
 #include "report/profile.h"
 #include "store/heaps.h"
 #include "store/store.h"
@@ -32,9 +33,7 @@ struct pass {
     struct dp_encode *encode;
     struct dp_locations *locations;
     struct dp_fold fold;
-    const struct dp_age_lives *lives;
-    const struct dp_pair_rows *pairs;
-    size_t next_life;
+    size_t next_more;            /* for add_values */
     int64_t other[DP_TYPES_MAX]; /* sum of the folded rows */
     bool folded;
     int64_t summed[2][DP_TYPES_MAX]; /* [overflow]: own and inherited */
@@ -45,15 +44,12 @@ struct pass {
 
 enum { RESERVE_BYTES = 64 << 10 };
 
-/* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
-static void add_life(struct pass *p, const struct dp_row *row, int64_t *values)
+/* The values beside those of the row itself. */
+static void add_values(struct pass *p, const struct dp_row *row, int64_t *values)
 {
-    const struct dp_age_lives *lives = p->lives;
-    memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
-    while (p->next_life < lives->n && lives->at[p->next_life].id < row->id)
-        p->next_life++;
-    if (p->next_life < lives->n && lives->at[p->next_life].id == row->id && !row->entry)
-        memcpy(values + DP_VALUES_MAX, lives->at[p->next_life].values, DP_AGE_VALUES * sizeof *values);
+    const struct dp_kind_source *source = dp_kind_source_of(p->emission->kind);
+    if (p->emission->more && source->add_values)
+        source->add_values(p->emission->more, &p->next_more, row, values);
 }
 
 /* The row's values as they are written. */
@@ -69,10 +65,10 @@ static void scaled(const struct pass *p, const struct dp_row *row, int64_t *valu
 /* The weight by which the smallest rows are folded: bytes, or delay. */
 static int64_t weight(const struct pass *p, const int64_t *values)
 {
-    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_columns *columns = &p->emission->columns;
     int64_t sum = 0;
-    for (size_t i = 1; i < kind->n_types && i < DP_VALUES_MAX; i += 2)
-        sum += values[kind->first + i];
+    for (size_t i = 1; i < columns->n_types && i < DP_VALUES_MAX; i += 2)
+        sum += values[columns->first + i];
     return sum;
 }
 
@@ -97,9 +93,9 @@ static void header(const struct pass *p)
 {
     const struct dp_emission *e = p->emission;
     struct dp_encode_header h = {
-        .types = e->kind.types,
-        .n_types = e->kind.n_types,
-        .period_type = e->kind.period_type,
+        .types = e->columns.types,
+        .n_types = e->columns.n_types,
+        .period_type = {dp_kind_table[e->kind].period_type, dp_kind_table[e->kind].period_unit},
         .period = e->period,
         .time_ns = e->time_ns,
         .duration_ns = e->duration_ns,
@@ -120,10 +116,10 @@ static void count_comment(struct dp_encode *encode, uint64_t n, const char *word
     dp_encode_comment(encode, p);
 }
 
-static void bytes_comment(struct dp_encode *encode, const char *name, int64_t n_bytes)
+static void number_comment(struct dp_encode *encode, const char *begin, const char *middle, int64_t number)
 {
-    char line[40];
-    dp_text_format(line, sizeof line, "#%s%lld", name, (long long)n_bytes);
+    char line[128];
+    dp_profile_comment_format(line, sizeof line, begin, middle, number);
     dp_encode_comment(encode, line);
 }
 
@@ -136,57 +132,58 @@ static void seconds_comment(struct dp_encode *encode, int64_t covered_ns, int64_
     dp_encode_comment(encode, line);
 }
 
-static void part_comment(struct dp_encode *encode, const char *name, const char *more, int64_t n_bytes)
+static void part_comment(struct dp_encode *encode, const char *name, int64_t n_bytes)
 {
-    char line[128];
+    char middle[96];
     if (n_bytes <= 0)
         return;
-    dp_text_format(line, sizeof line, "#RssPart %s%s=%lld", name, more, (long long)n_bytes);
-    dp_encode_comment(encode, line);
+    dp_text_format(middle, sizeof middle, "%s=", name);
+    number_comment(encode, DP_COMMENT_RSS_PART, middle, n_bytes);
 }
 
 /* `deltaprof rss` shows these names. */
 static void parts_comments(struct dp_encode *encode, const struct dp_resident_parts *parts)
 {
-    char name[64];
-    part_comment(encode, "malloc, in use", "", parts->in_use_bytes[0]);
+    char name[80];
+    part_comment(encode, DP_RSS_IN_USE, parts->in_use_bytes[0]);
     for (uint32_t heap = 1; heap < DP_RESIDENT_HEAPS; heap++) {
         const char *its = dp_heap_name(heap);
-        dp_text_format(name, sizeof name, "heap %s", its ? its : "");
-        part_comment(encode, name, ", in use", parts->in_use_bytes[heap]);
+        dp_text_format(name, sizeof name, "heap %s" DP_RSS_OF_HEAP, its ? its : "");
+        part_comment(encode, name, parts->in_use_bytes[heap]);
     }
-    part_comment(encode, "malloc, rounding by size class", "", parts->rounding_bytes);
-    part_comment(encode, "malloc, held but not in use", "", parts->held_bytes);
-    part_comment(encode, "mmap", "", parts->mapped_bytes);
-    part_comment(encode, "stacks of threads", "", parts->stacks_bytes);
-    part_comment(encode, "private pages of files", "", parts->files_bytes);
-    part_comment(encode, "the profiler", "", parts->self_bytes);
-    bytes_comment(encode, "RssError=", parts->error_bytes);
-    bytes_comment(encode, "RssAbsent=", parts->absent_bytes);
-    bytes_comment(encode, "InuseRounding=", parts->classes_bytes);
+    part_comment(encode, DP_RSS_ROUNDING, parts->rounding_bytes);
+    part_comment(encode, DP_RSS_HELD, parts->held_bytes);
+    part_comment(encode, DP_RSS_MAPPED, parts->mapped_bytes);
+    part_comment(encode, DP_RSS_STACKS, parts->stacks_bytes);
+    part_comment(encode, DP_RSS_FILES, parts->files_bytes);
+    part_comment(encode, DP_RSS_SELF, parts->self_bytes);
+    number_comment(encode, DP_COMMENT_RSS_ERROR, "", parts->error_bytes);
+    number_comment(encode, DP_COMMENT_RSS_ABSENT, "", parts->absent_bytes);
+    number_comment(encode, DP_COMMENT_INUSE_ROUNDING, "", parts->classes_bytes);
 }
 
 /* Titles, summaries and losses are shown to users; pprof hides a comment that begins with #. */
 static void comments(const struct pass *p)
 {
-    if (p->emission->kind.title)
-        dp_encode_comment(p->encode, p->emission->kind.title);
+    const struct dp_kind *kind = &dp_kind_table[p->emission->kind];
+    if (kind->title)
+        dp_encode_comment(p->encode, kind->title);
     if (p->emission->summary[0])
         dp_encode_comment(p->encode, p->emission->summary);
     if (p->emission->covered_ns)
         seconds_comment(p->encode, p->emission->covered_ns, p->emission->duration_ns);
-    dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
+    dp_encode_comment(p->encode, DP_COMMENT_VERSION DELTAPROF_VERSION);
     if (p->emission->marks & DP_WRITE_ENDED)
-        dp_encode_comment(p->encode, "#ended");
+        dp_encode_comment(p->encode, DP_COMMENT_ENDED);
     if (p->emission->marks & DP_WRITE_EXIT)
-        dp_encode_comment(p->encode, "#exit");
+        dp_encode_comment(p->encode, DP_COMMENT_EXIT);
     if (p->emission->marks & DP_WRITE_PEAK)
-        dp_encode_comment(p->encode, "#peak");
+        dp_encode_comment(p->encode, DP_COMMENT_PEAK);
     if (p->emission->tells_allocated)
-        bytes_comment(p->encode, "allocated ", p->emission->allocated_bytes);
+        number_comment(p->encode, DP_COMMENT_ALLOCATED, "", p->emission->allocated_bytes);
     if (p->emission->resident.all_bytes) {
-        bytes_comment(p->encode, "RssTotal=", p->emission->resident.all_bytes);
-        bytes_comment(p->encode, "RssAnon=", p->emission->resident.anon_bytes);
+        number_comment(p->encode, DP_COMMENT_RSS_TOTAL, "", p->emission->resident.all_bytes);
+        number_comment(p->encode, DP_COMMENT_RSS_ANON, "", p->emission->resident.anon_bytes);
     }
     if (p->emission->has_parts)
         parts_comments(p->encode, &p->emission->parts);
@@ -234,33 +231,33 @@ static bool has_overflow(struct pass *p)
 
 static void write_row(struct pass *p, const struct dp_row *row, const int64_t *values)
 {
-    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_columns *columns = &p->emission->columns;
     const struct dp_emit_source *source = p->source;
     uint32_t stack[DP_EMIT_STACK_MAX];
     struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
     size_t depth = source->stack(source->ctx, p->locations, row, stack);
     size_t n_labels = source->labels(source->ctx, p->encode, row, labels);
     if (!p->locations->err && !dp_encode_error(p->encode))
-        dp_encode_sample_refs(p->encode, stack, depth, values + kind->first, labels, n_labels);
+        dp_encode_sample_refs(p->encode, stack, depth, values + columns->first, labels, n_labels);
     else if (has_overflow(p)) {
-        add(p->summed[source->sums_in_0 && row->entry & DP_ROW_INHERITED], values, kind->first + kind->n_types);
+        add(p->summed[source->sums_in_0 && row->entry & DP_ROW_INHERITED], values, columns->first + columns->n_types);
         p->n_summed++;
     }
 }
 
 static void take_row(struct pass *p, const struct dp_row *row)
 {
-    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_columns *columns = &p->emission->columns;
     int64_t values[DP_TYPES_MAX];
     scaled(p, row, values);
-    if (kind->n_types > DP_VALUES_MAX)
-        add_life(p, row, values);
-    if (dp_encode_is_zero(values + kind->first, kind->n_types))
+    if (columns->n_types > DP_VALUES_MAX)
+        add_values(p, row, values);
+    if (dp_encode_is_zero(values + columns->first, columns->n_types))
         return;
     if (is_overflow(p, row))
-        add(p->summed[row->entry & DP_ROW_INHERITED], values, kind->first + kind->n_types);
+        add(p->summed[row->entry & DP_ROW_INHERITED], values, columns->first + columns->n_types);
     else if (p->folded && !dp_fold_keeps(&p->fold, weight(p, values)))
-        add(p->other, values, kind->first + kind->n_types);
+        add(p->other, values, columns->first + columns->n_types);
     else
         write_row(p, row, values);
 }
@@ -291,7 +288,7 @@ static int class_of(const struct pass *p, const struct dp_row *row)
     return w > 0 ? 63 - __builtin_clzll((uint64_t)w) : 0;
 }
 
-/* Takes the rows from `first` on. The rows of a pass are by record, as those of add_life must be. */
+/* Takes the rows from `first` on. The rows of a pass are by record, as add_values needs them. */
 static void take_heaviest_first(struct pass *p, size_t first)
 {
     size_t sizes[CLASSES] = {0}, n_most = dp_mem_left() / ROW_MOST_BYTES;
@@ -302,7 +299,7 @@ static void take_heaviest_first(struct pass *p, size_t first)
         do
             n += sizes[--least];
         while (least && n + sizes[least - 1] <= n_most);
-        p->next_life = 0;
+        p->next_more = 0;
         for (size_t i = first; n && i < p->rows->n && !p->locations->err; i++) {
             int class = class_of(p, &p->rows->at[i]);
             if (class >= least && class < above)
@@ -313,12 +310,12 @@ static void take_heaviest_first(struct pass *p, size_t first)
 
 static void write_overflow(struct pass *p)
 {
-    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_columns *columns = &p->emission->columns;
     for (unsigned inherited = 0; inherited < 2 && !p->locations->err; inherited++) {
-        const int64_t *values = p->summed[inherited] + kind->first;
+        const int64_t *values = p->summed[inherited] + columns->first;
         const struct dp_row row = {.entry = inherited ? DP_ROW_INHERITED : 0};
         struct dp_encode_label labels[DP_EMIT_LABELS_MAX];
-        if (dp_encode_is_zero(values, kind->n_types))
+        if (dp_encode_is_zero(values, columns->n_types))
             continue;
         if (!p->overflow)
             p->overflow = dp_locations_frame(p->locations, DP_FRAME_OVERFLOW);
@@ -339,7 +336,7 @@ static void summed_comment(struct pass *p)
 
 static void samples(struct pass *p)
 {
-    const struct dp_kind *kind = &p->emission->kind;
+    const struct dp_columns *columns = &p->emission->columns;
     size_t left = dp_mem_left(), n = p->rows->n;
     if (n <= left / ROW_MOST_BYTES) {
         take_rows(p, 0);
@@ -350,9 +347,9 @@ static void samples(struct pass *p)
             take_heaviest_first(p, n_taken);
         release_reserve(p);
     }
-    if (p->folded && !dp_encode_is_zero(p->other + kind->first, kind->n_types)) {
+    if (p->folded && !dp_encode_is_zero(p->other + columns->first, columns->n_types)) {
         uint32_t other = dp_locations_frame(p->locations, DP_FRAME_OTHER);
-        dp_encode_sample_refs(p->encode, &other, 1, p->other + kind->first, NULL, 0);
+        dp_encode_sample_refs(p->encode, &other, 1, p->other + columns->first, NULL, 0);
     }
     write_overflow(p);
     summed_comment(p);
@@ -367,8 +364,10 @@ static int profile(struct pass *p)
     header(p);
     comments(p);
     samples(p);
-    dp_pairs_write(p->pairs, p->emission->locks, p->locations, p->encode);
-    dp_locations_forgive(p->locations); /* then the smallest pairs are missing */
+    const struct dp_kind_source *source = dp_kind_source_of(p->emission->kind);
+    if (p->emission->more && source->comments)
+        source->comments(p->emission->more, p->emission->locks, p->locations, p->encode);
+    dp_locations_forgive(p->locations); /* then the last comments are missing */
     return dp_locations_end(p->locations);
 }
 
@@ -379,11 +378,8 @@ int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *
     struct pass p = {.emission = emission,
                      .scale = &scale,
                      .rows = &buffers->rows,
-                     .lives = &buffers->lives,
-                     .pairs = &buffers->pairs,
                      .source = source,
                      .n_summed = source->sums_in_0 ? buffers->rows.n_summed : 0};
-    p.n_summed = source->sums_in_0 ? buffers->rows.n_summed : 0;
     p.locations = &buffers->locations;
     p.encode = dp_report_write_buffers_open(buffers, emission->raw, fn, ctx);
     return dp_report_write_buffers_close(buffers, emission->raw, p.encode ? profile(&p) : -ENOMEM);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "resident/resident.h"
+#include "report/kind_source.h"
 #include "report/write_buffers.h"
 
 #define DP_EMIT_LABELS_MAX 32
@@ -23,7 +24,9 @@ struct dp_emit_source {
 };
 
 struct dp_emission {
-    struct dp_kind kind;
+    unsigned kind; /* enum deltaprof_kind */
+    struct dp_columns columns;
+    const struct dp_kind_state *more; /* of the kind's source; NULL: a runtime's records */
     struct dp_location_settings locations;
     unsigned locks;      /* which pairs are written; as in dp_delta_scan */
     int64_t max_samples; /* 0: all */

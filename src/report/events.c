@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "profile/comments.h"
 #include "store/events.h"
 #include "report/emit.h"
 #include "report/profile.h"
@@ -24,13 +25,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { N_TYPES = 6, N_LABELS = 5 };
-
-static const struct dp_encode_value_type types[N_TYPES] = {
-    {"alloc_objects", "count"}, {"alloc_space", "bytes"},       {"contentions", "count"},
-    {"delay", "nanoseconds"},   {"mutex_contentions", "count"}, {"mutex_delay", "nanoseconds"},
-};
-static const unsigned first_type[DP_KINDS] = {[DP_KIND_HEAP] = 0, [DP_KIND_BLOCK] = 2, [DP_KIND_MUTEX] = 4};
+enum { N_TYPES = DP_KIND_EVENT_TYPES, N_LABELS = 5 };
 
 static struct {
     uint64_t written_end; /* of the last write */
@@ -44,7 +39,7 @@ struct pass {
     struct dp_locations *locations;
     uint64_t first, end;
     int64_t now_ns, wall_ns; /* the same moment on both clocks */
-    struct dp_emit_source sources[DP_KINDS];
+    struct dp_emit_source sources[DP_KIND_TABLES];
     int64_t key_time, key_thread; /* strings */
 };
 
@@ -64,6 +59,18 @@ static unsigned survey(struct pass *p)
     return kinds;
 }
 
+/* The second value of the first kind, by rank, that has events. */
+static const char *default_type(unsigned kinds)
+{
+    unsigned first = DP_KIND_HEAP;
+    for (unsigned kind = 0, rank = DP_KINDS; kind < DP_KIND_TABLES; kind++)
+        if (kinds >> kind & 1 && dp_kind_table[kind].rank < rank) {
+            first = kind;
+            rank = dp_kind_table[kind].rank;
+        }
+    return dp_kind_table[DP_KIND_EVENTS].types[dp_kind_table[first].types[1].event].name;
+}
+
 static void header(const struct pass *p, unsigned kinds)
 {
     struct dp_timed_event event;
@@ -71,17 +78,21 @@ static void header(const struct pass *p, unsigned kinds)
     dp_events_read(p->first, &event);
     if (!from_ns || event.time_ns < from_ns)
         from_ns = event.time_ns - event.duration_ns;
+    const struct dp_kind *k = &dp_kind_table[DP_KIND_EVENTS];
+    struct dp_encode_value_type types[N_TYPES];
+    for (size_t i = 0; i < N_TYPES; i++)
+        types[i] = (struct dp_encode_value_type){k->types[i].name, k->types[i].unit};
     struct dp_encode_header h = {
         .types = types,
         .n_types = N_TYPES,
-        .period_type = {"events", "count"},
+        .period_type = {k->period_type, k->period_unit},
         .period = 1,
         .time_ns = p->wall_ns - (p->now_ns - from_ns),
         .duration_ns = p->now_ns > from_ns ? p->now_ns - from_ns : 1,
-        .default_type = kinds & 1u << DP_KIND_HEAP ? "alloc_space" : "delay",
+        .default_type = default_type(kinds),
     };
     dp_encode_header(p->encode, &h);
-    dp_encode_comment(p->encode, "#deltaprof " DELTAPROF_VERSION);
+    dp_encode_comment(p->encode, DP_COMMENT_VERSION DELTAPROF_VERSION);
     uint64_t n_lost = dp_stats_read(DP_STAT_EVENTS_LOST);
     char line[160];
     if (n_lost) {
@@ -124,7 +135,7 @@ static size_t time_labels(struct pass *p, const struct dp_timed_event *event, st
     size_t n = 0;
     labels[n++] = (struct dp_encode_label){.key = p->key_time, .num = p->wall_ns - (p->now_ns - event->time_ns)};
     labels[n++] = (struct dp_encode_label){.key = p->key_thread, .num = event->tid};
-    if (event->kind != DP_KIND_HEAP && event->duration_ns != event->value)
+    if (dp_kind_table[event->kind].has_locks && event->duration_ns != event->value)
         labels[n++] = (struct dp_encode_label){
             .key = string(p, "duration"), .num = event->duration_ns, .num_unit = string(p, "nanoseconds")};
     return n;
@@ -146,8 +157,9 @@ static void samples(struct pass *p)
         if (event.is_traced)
             n_labels += trace_labels(p, &event, labels, n_labels);
         n_labels += time_labels(p, &event, labels + n_labels);
-        values[first_type[event.kind]] = event.n;
-        values[first_type[event.kind] + 1] = event.value;
+        const struct dp_kind_type *of = dp_kind_table[event.kind].types; /* its first two are those of an event */
+        values[of[0].event] = event.n;
+        values[of[1].event] = event.value;
         dp_encode_sample_refs(p->encode, stack, depth, values, labels, n_labels);
     }
 }
@@ -160,7 +172,7 @@ static int profile(struct pass *p, unsigned kinds)
     header(p, kinds);
     p->key_time = string(p, "end_timestamp_ns");
     p->key_thread = string(p, "thread id");
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         p->sources[kind] = dp_table_source(kind);
     samples(p);
     return dp_locations_end(p->locations);

@@ -31,10 +31,11 @@ struct shown {
 static struct shown shown_of(unsigned kind, const struct dp_row *row)
 {
     const struct dp_record *record = dp_table_record(kind, row->id);
-    unsigned inside = dp_lock_frames_inside(record);
+    unsigned inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
     bool shown;
     return (struct shown){.frames = dp_table_frames(record) + inside,
-                          .called = record->depth - inside < DP_STACK_MAX ? dp_table_frame_called(record) : 0,
+                          .called = record->depth - inside < DP_STACK_MAX ? called : 0,
                           .depth = record->depth - inside,
                           .lock = dp_futex_lock_of(kind, record, &shown),
                           .set = dp_labels_of_set(record->labels),
@@ -160,11 +161,12 @@ static void join(unsigned kind, struct dp_rows *rows, size_t first)
     rows->n_more = n_more;
 }
 
-int dp_lock_rows_scan(unsigned kind, unsigned locks, enum dp_symbolize symbolize, struct dp_symbol_files *files,
-                      struct dp_baseline *base, struct dp_rows *rows)
+int dp_lock_rows_scan(const struct dp_delta_rules *rules, unsigned locks, enum dp_symbolize symbolize,
+                      struct dp_symbol_files *files, struct dp_baseline *base, struct dp_rows *rows)
 {
-    int err = dp_delta_scan(kind, locks, base, rows);
-    if (err || kind == DP_KIND_HEAP)
+    unsigned kind = rules->kind;
+    int err = dp_delta_scan(rules, locks, base, rows);
+    if (err)
         return err;
     dp_lock_learn(kind, symbolize, files, rows);
     size_t first = part(kind, locks, rows);

@@ -7,6 +7,8 @@
  */
 #include "report/pairs.h"
 
+#include "profile/comments.h"
+
 #include "base/text.h"
 #include "record/futex_class.h"
 #include "report/emit.h"
@@ -36,7 +38,8 @@ static int write_pair(const struct dp_pair *pair, struct text *text, struct dp_l
     size_t n = dp_table_stack(DP_KIND_BLOCK, pair->waiter, l, refs);
     if (!dp_vec_room(text, (n + DP_EMIT_STACK_MAX) * ID_BYTES + NUMBERS_BYTES))
         return -ENOMEM;
-    text->n = dp_text_format(text->at, text->cap, "#pair n=%lld ns=%lld", (long long)pair->n, (long long)pair->ns);
+    text->n =
+        dp_text_format(text->at, text->cap, DP_COMMENT_PAIR "n=%lld ns=%lld", (long long)pair->n, (long long)pair->ns);
     add_stack(text, "waiter", refs, n);
     n = dp_table_stack(DP_KIND_MUTEX, pair->holder, l, refs);
     add_stack(text, "holder", refs, n);

@@ -17,13 +17,9 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "delta/title.h"
-#include "record/heap.h"
 #include "report/consumer.h"
-#include "report/lock_rows.h"
 #include "report/settings.h"
 #include "report/table_source.h"
-#include "store/lifetime.h"
 #include "store/table.h"
 #include "symbols/loader_sync.h"
 #include "symbols/symbol.h"
@@ -60,9 +56,9 @@ static void begin_at(struct dp_consumer *c, struct dp_window_edge edge)
 struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
 {
     bool mixed = kind & DELTAPROF_MIXED_SIZES;
-    struct dp_kind described;
+    struct dp_columns columns;
     kind &= ~(unsigned)DELTAPROF_MIXED_SIZES;
-    if (dp_kind_describe(kind, DP_TYPES_ALL, &described) || (mixed && kind != DELTAPROF_HEAP)) {
+    if (dp_columns_choose(kind, DP_TYPES_ALL, &columns) || (mixed && !dp_kind_has_levels(kind))) {
         errno = EINVAL;
         return NULL;
     }
@@ -72,6 +68,7 @@ struct dp_consumer *dp_consumer_new(unsigned kind, const struct dp_config *conf)
         return NULL;
     }
     c->kind = kind;
+    c->source_of_kind = dp_kind_source_of(kind);
     c->mixed_sizes = mixed;
     const struct dp_config *defaults = dp_report_settings_lock(true);
     struct dp_window_edge origin = dp_report_origin();
@@ -93,8 +90,8 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_consumer_lock(c, true);
     dp_consumer_put_buffers(c);
     dp_vec_fini(&c->base);
-    dp_vec_fini(&c->lives);
-    dp_vec_fini(&c->pairs);
+    if (c->source_of_kind->free_delivered)
+        c->source_of_kind->free_delivered(&c->delivered);
     dp_records_free(c->records);
     dp_values_fini(&c->values);
     dp_mem_unmap(c, sizeof *c);
@@ -110,8 +107,8 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
     if (taken == 1) {
         c->buffers = NULL;
         memset(&c->base, 0, sizeof c->base);
-        memset(&c->lives, 0, sizeof c->lives);
-        memset(&c->pairs, 0, sizeof c->pairs);
+        memset(&c->delivered, 0, sizeof c->delivered);
+        memset(&c->more, 0, sizeof c->more);
         memset(&c->values, 0, sizeof c->values);
         c->records = NULL;
     }
@@ -122,8 +119,8 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         c->skip_next = true; /* a runtime's counters keep their values in the child: its first dump is the baseline */
         begin_at(c, dp_report_origin());
         dp_delta_restart(&c->base);
-        dp_vec_clear(&c->lives);
-        dp_vec_clear(&c->pairs);
+        if (c->source_of_kind->restart)
+            c->source_of_kind->restart(&c->delivered);
     }
     follow(c, wait);
     return 0;
@@ -140,7 +137,7 @@ void dp_consumer_unlock(struct dp_consumer *c)
 static int64_t inuse_of(const struct dp_consumer *c, const struct dp_emission *e)
 {
     int64_t sum = 0;
-    if (c->kind != DELTAPROF_HEAP || e->kind.first + e->kind.n_types < DP_VALUES_MAX)
+    if (!dp_kind_has_levels(c->kind) || !dp_columns_have_last(c->kind, &e->columns))
         return -1;
     for (size_t i = 0; i < c->buffers->rows.n; i++)
         sum += c->buffers->rows.at[i].values[3];
@@ -161,7 +158,7 @@ int dp_consumer_emit(struct dp_consumer *c, unsigned flags, struct dp_emission *
     if (!(flags & (DP_WRITE_NO_WAIT | DP_WRITE_RAW)))
         dp_report_load_gzip();
     int64_t duration_ns = c->to.mono_ns - c->from.mono_ns;
-    if (cumulative || e->kind.inuse_only)
+    if (cumulative || e->columns.levels_only)
         duration_ns = 0;
     else if (duration_ns <= 0)
         duration_ns = 1;
@@ -188,23 +185,17 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
                         struct dp_profile_info *info)
 {
     bool cumulative = flags & DP_WRITE_CUMULATIVE;
-    int64_t rate = c->kind == DELTAPROF_HEAP ? dp_record_heap_rate() : 1;
-    struct dp_emission e = {.period = rate > 0 ? rate : 1, .locks = c->locks};
+    const struct dp_kind_source *kind = c->source_of_kind;
+    int64_t rate = kind->period ? kind->period() : 1;
+    struct dp_emission e = {.kind = c->kind, .more = &c->more, .period = rate > 0 ? rate : 1, .locks = c->locks};
     struct dp_emit_source source = dp_table_source(c->kind);
     struct dp_symbol_files own = {0}, *files = c->files ? c->files : &own;
     e.locations.files = flags & DP_WRITE_NO_WAIT ? NULL : files;
-    dp_kind_describe(c->kind, c->types, &e.kind);
-    e.tells_allocated = c->kind == DELTAPROF_HEAP;
-    e.allocated_bytes = (int64_t)dp_record_bytes_seen();
-    bool has_inuse = e.kind.first + e.kind.n_types == DP_VALUES_MAX;
-    if (flags & DP_WRITE_RESIDENT && e.tells_allocated) /* on failure these comments are left out */
-        e.has_parts = !dp_resident_read(&e.resident) && has_inuse &&
-                      !dp_resident_divide(&e.resident, dp_report_stack_bytes(), &e.parts);
-    if ((flags & DP_WRITE_ALLOCS) && !e.kind.inuse_only)
-        e.default_type = "alloc_space";
-    bool by_age = c->age && c->kind == DELTAPROF_HEAP && dp_live_blocks_has_births();
-    if (by_age && dp_lifetime_is_kept() && dp_kind_add_lifetimes(&e.kind) && !e.default_type)
-        e.default_type = "inuse_space";
+    dp_columns_choose(c->kind, c->types, &e.columns);
+    if (c->default_type && dp_columns_have(&e.columns, c->default_type))
+        e.default_type = c->default_type;
+    if (kind->prepare)
+        kind->prepare(c, flags, &e);
     dp_objects_recheck();
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_loader_sync();
@@ -213,16 +204,12 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     if (!err)
         err = dp_report_write_buffers_prepare(c->buffers, flags & DP_WRITE_RAW);
     if (!err)
-        err = dp_lock_rows_scan(c->kind, c->locks, c->symbolize, e.locations.files, cumulative ? NULL : &c->base,
-                                &c->buffers->rows);
-    if (!err && c->kind != DELTAPROF_HEAP && dp_pairs_scan(cumulative ? NULL : &c->pairs, &c->buffers->pairs))
-        dp_vec_clear(&c->buffers->pairs); /* they come with a later profile */
-    if (!err && flags & DP_WRITE_SCRAPED)
-        dp_title_sum(c->kind, c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
-    if (!err && by_age && dp_age_split(&c->buffers->rows, cumulative ? NULL : &c->lives, &c->buffers->lives)) {
-        dp_vec_clear(&c->buffers->lives); /* they come with a later profile */
-        dp_stats_add(DP_STAT_AGES_LOST, 1);
-    }
+        err = dp_kind_source_scan(c->kind, c->locks, c->symbolize, e.locations.files, cumulative ? NULL : &c->base,
+                                  &c->buffers->rows);
+    if (!err && flags & DP_WRITE_SCRAPED && kind->summary)
+        kind->summary(c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
+    if (!err && kind->add_more)
+        kind->add_more(c, cumulative);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);
     if (!(flags & DP_WRITE_NO_WAIT))
@@ -240,6 +227,8 @@ static int write_cumulative(struct dp_consumer *c, unsigned flags, dp_pprof_writ
                             struct dp_profile_info *info)
 {
     struct dp_consumer once = {.kind = c->kind,
+                               .source_of_kind = c->source_of_kind,
+                               .default_type = c->default_type,
                                .locks = c->locks,
                                .source = DP_SOURCE_HOOKS,
                                .symbolize = c->symbolize,
@@ -291,8 +280,8 @@ static void commit(struct dp_consumer *c)
         dp_records_commit(c->records, &c->buffers->rows);
     else
         dp_delta_commit(&c->base, &c->buffers->rows);
-    dp_age_commit(&c->lives, &c->buffers->lives);
-    dp_pairs_commit(&c->pairs, &c->buffers->pairs);
+    if (c->source_of_kind->commit)
+        c->source_of_kind->commit(&c->delivered, &c->more);
     c->showed_inuse = shows_inuse(&c->buffers->rows);
     begin_at(c, c->to);
 }
@@ -323,6 +312,7 @@ int dp_consumer_abandon(struct dp_consumer *c)
 void dp_consumer_unlock_crashed(struct dp_consumer *c)
 {
     c->buffers = NULL;
+    memset(&c->more, 0, sizeof c->more);
     dp_consumer_unlock(c);
 }
 
@@ -335,11 +325,10 @@ static int skip(struct dp_consumer *c)
     c->to = dp_report_now();
     int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_delta_scan(c->kind, c->locks, &c->base, &c->buffers->rows);
-    if (!err && c->age)
-        err = dp_age_read_lives(&c->lives, &c->buffers->lives);
-    if (!err && c->kind != DELTAPROF_HEAP)
-        err = dp_pairs_scan(&c->pairs, &c->buffers->pairs);
+        err = c->source_of_kind->rules ? dp_delta_scan(c->source_of_kind->rules, c->locks, &c->base, &c->buffers->rows)
+                                       : 0;
+    if (!err && c->source_of_kind->skip)
+        err = c->source_of_kind->skip(c);
     if (!err)
         commit(c);
     dp_consumer_put_buffers(c);

@@ -30,6 +30,8 @@ enum dp_symbolize dp_consumer_symbolize(const struct dp_consumer *); /* the valu
 void dp_consumer_set_frames(struct dp_consumer *, deltaprof_name_fn fn, void *ctx);
 /* Before the first write: bit k selects the events of lock kind k, in mutex and block profiles; 0: all events. */
 void dp_consumer_filter(struct dp_consumer *, unsigned locks);
+/* type: default_sample_type, if it is among the types; a static text. NULL: the kind's own. */
+void dp_consumer_set_default_type(struct dp_consumer *, const char *type);
 /* Before the first write: writes open the files of symbols in *files, and leave them open. */
 void dp_consumer_share_files(struct dp_consumer *, struct dp_symbol_files *files);
 /* When the last delivered profile ended (dp_clock_ns); before the first: the begin of the first. Any thread. */
@@ -41,7 +43,6 @@ enum dp_write_flags {
     DP_WRITE_SKIP_EMPTY = 2, /* no row: fn is not called, returns 1 */
     DP_WRITE_NO_WAIT = 4,    /* try-locks and modules already open only (exit paths); -EAGAIN */
     DP_WRITE_RAW = 8,        /* not gzipped */
-    DP_WRITE_ALLOCS = 16,    /* heap: default_sample_type is alloc_space */
     DP_WRITE_ENDED = 32,     /* the comment #ended: the process ends with this profile */
     DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
     DP_WRITE_EXIT = 128,     /* the comment #exit: the process begins to end, no handler of the program has run yet */

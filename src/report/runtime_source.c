@@ -220,9 +220,8 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
 
 static int check(const struct dp_consumer *c, const struct dp_dump *dump)
 {
-    if (c->source == DP_SOURCE_HOOKS || (c->kind == DELTAPROF_HEAP ? dump->block != NULL : dump->heap != NULL))
-        return -EINVAL;
-    return 0;
+    bool takes_heap = dp_kind_has_levels(c->kind), takes_block = dp_kind_table[c->kind].has_locks;
+    return c->source == DP_SOURCE_HOOKS || (dump->heap && !takes_heap) || (dump->block && !takes_block) ? -EINVAL : 0;
 }
 
 /* The dump becomes the baseline: its allocs are not delivered, but its in-use values are. */
@@ -237,14 +236,15 @@ static void skip(struct dp_consumer *c)
 static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t rate_bytes, dp_pprof_write_fn fn,
                       void *ctx)
 {
-    bool heap = c->kind == DELTAPROF_HEAP;
-    struct dp_emission e = {.period = heap && rate_bytes > 1 ? rate_bytes : 1,
+    bool heap = dp_kind_has_levels(c->kind);
+    struct dp_emission e = {.kind = c->kind,
+                            .period = heap && rate_bytes > 1 ? rate_bytes : 1,
                             .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
     struct runtime_source h = {.consumer = c, .dump = dump};
     struct dp_emit_source source = {stack, ahead, labels, &h, false};
     struct dp_symbol_files files = {0};
     e.locations.files = &files;
-    dp_kind_describe(c->kind, c->types, &e.kind);
+    dp_columns_choose(c->kind, c->types, &e.columns);
     if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
         return -ENOMEM;
     c->to = dp_report_now();

@@ -2,11 +2,10 @@
 /* report/table_source.c - turns the frames of a record into locations, and its heap and label set into text labels. */
 #include "report/table_source.h"
 
-#include "record/futex_class.h"
 #include "record/labels.h"
 #include "delta/age.h"
 #include "report/called.h"
-#include "report/lock_names.h"
+#include "report/kind_source.h"
 #include "store/heaps.h"
 #include "store/table.h"
 
@@ -24,9 +23,11 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
     __builtin_prefetch(frames + 16);
 }
 
-dp_frame_id dp_table_frame_called(const struct dp_record *record)
+dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record, unsigned *n_inside)
 {
-    dp_frame_id called = dp_lock_frame_called(record);
+    const struct dp_kind_source *source = dp_kind_source_of(kind);
+    *n_inside = 0;
+    dp_frame_id called = source->leaf ? source->leaf(record, n_inside) : 0;
     if (!called && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
         called = dp_called_tail(dp_table_frames(record)[0]);
     return called;
@@ -35,8 +36,9 @@ dp_frame_id dp_table_frame_called(const struct dp_record *record)
 size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
 {
     const struct dp_record *record = dp_table_record(kind, id);
-    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX, inside = dp_lock_frames_inside(record);
-    dp_frame_id called = dp_table_frame_called(record);
+    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
+    unsigned inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
     size_t before = 0;
     if (called && (inside || n < DP_STACK_MAX))
         refs[before++] = dp_locations_frame(l, called);
@@ -73,7 +75,7 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
     if (n && futex)
-        pairs[0].value = dp_labels_lock_name(dp_futex_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
+        pairs[0].value = dp_labels_lock_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
     for (size_t i = 0; i < n; i++)
         out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
     return n_out;

@@ -12,8 +12,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "delta/delta.h"
-#include "delta/kinds.h"
-#include "report/lock_rows.h"
+#include "report/kind_source.h"
 #include "report/text_frames.h"
 #include "store/table.h"
 #include "symbols/lock.h"
@@ -38,24 +37,17 @@ static int say(dp_pprof_write_fn fn, void *ctx, const char *format, ...)
     return fn(ctx, line, n);
 }
 
-static int write_header(unsigned kind, const struct dp_rows *rows, dp_pprof_write_fn fn, void *ctx)
+static int write_header(const struct dp_kind_source *source, const struct dp_rows *rows, dp_pprof_write_fn fn,
+                        void *ctx)
 {
-    int64_t sum[DP_VALUES_MAX] = {0};
-    if (kind != DP_KIND_HEAP)
-        return say(fn, ctx, "--- contention:\ncycles/second=1000000000\nsampling period=1\n");
-    for (size_t i = 0; i < rows->n; i++)
-        for (int v = 0; v < DP_VALUES_MAX; v++)
-            sum[v] += rows->at[i].values[v];
-    return say(fn, ctx, "heap profile: %lld: %lld [%lld: %lld] @ heap_v2/1\n", (long long)sum[2], (long long)sum[3],
-               (long long)sum[0], (long long)sum[1]);
+    char text[LINE_BYTES];
+    return fn(ctx, text, source->text_header(rows, text, sizeof text));
 }
 
 static int write_row(unsigned kind, const struct dp_row *row, dp_pprof_write_fn fn, void *ctx)
 {
-    const int64_t *v = row->values;
-    int err = kind == DP_KIND_HEAP ? say(fn, ctx, "%lld: %lld [%lld: %lld] @", (long long)v[2], (long long)v[3],
-                                         (long long)v[0], (long long)v[1])
-                                   : say(fn, ctx, "%lld %lld @", (long long)v[1], (long long)v[0]);
+    char text[LINE_BYTES];
+    int err = fn(ctx, text, dp_kind_source_of(kind)->text_row(row->values, text, sizeof text));
     const struct dp_record *record = dp_table_record(kind, row->id);
     const dp_frame_id *frames = dp_table_frames(record);
     for (unsigned i = 0; !err && i < record->depth; i++) {
@@ -69,9 +61,9 @@ static int write_row(unsigned kind, const struct dp_row *row, dp_pprof_write_fn 
 /*
  * Ends the rows: with dashes in the one format, where a word would be taken for a row, and with a keyword in the other.
  */
-static int write_mapped(unsigned kind, dp_pprof_write_fn fn, void *ctx)
+static int write_mapped(const struct dp_kind_source *source, dp_pprof_write_fn fn, void *ctx)
 {
-    int err = say(fn, ctx, kind == DP_KIND_HEAP ? "\nMAPPED_LIBRARIES:\n" : "\n--- Memory map: ---\n");
+    int err = fn(ctx, source->text_end, strlen(source->text_end));
     int fd = dp_process_open("maps");
     char buf[4096];
     ssize_t n;
@@ -94,13 +86,13 @@ static int begin_names(enum dp_symbolize how)
 int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_rows rows = {0};
-    struct dp_kind described;
     struct dp_symbol_files files = {0};
-    int err = dp_kind_describe(kind, DP_TYPES_ALL, &described);
+    const struct dp_kind_source *source = kind < DP_KIND_TABLES ? dp_kind_source_of(kind) : NULL;
+    int err = source && source->text_row ? 0 : -EINVAL;
     if (!err)
-        err = dp_lock_rows_scan(kind, locks, how, &files, NULL, &rows);
+        err = dp_kind_source_scan(kind, locks, how, &files, NULL, &rows);
     if (!err)
-        err = write_header(kind, &rows, fn, ctx);
+        err = write_header(source, &rows, fn, ctx);
     if (!err)
         err = begin_names(how);
     for (size_t i = 0; !err && i < rows.n; i++) {
@@ -110,7 +102,7 @@ int dp_text_write_profile(unsigned kind, unsigned locks, enum dp_symbolize how, 
     }
     dp_symbol_close(&files);
     if (!err)
-        err = write_mapped(kind, fn, ctx);
+        err = write_mapped(source, fn, ctx);
     dp_vec_fini(&rows);
     return err;
 }

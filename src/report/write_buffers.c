@@ -31,8 +31,6 @@ static void put_away(struct dp_report_write_buffers *buffers)
     if (!buffers)
         return;
     dp_vec_fini(&buffers->rows);
-    dp_vec_fini(&buffers->lives);
-    dp_vec_fini(&buffers->pairs);
     dp_locations_fini(&buffers->locations);
     dp_encode_free(buffers->encode);
     dp_gzip_free(buffers->gzip);
@@ -41,9 +39,8 @@ static void put_away(struct dp_report_write_buffers *buffers)
 
 static size_t bytes_of(const struct dp_report_write_buffers *buffers)
 {
-    return sizeof *buffers + buffers->rows.cap * sizeof *buffers->rows.at +
-           buffers->lives.cap * sizeof *buffers->lives.at + buffers->pairs.cap * sizeof *buffers->pairs.at +
-           dp_locations_bytes(&buffers->locations) + dp_encode_bytes(buffers->encode) + dp_gzip_bytes(buffers->gzip);
+    return sizeof *buffers + buffers->rows.cap * sizeof *buffers->rows.at + dp_locations_bytes(&buffers->locations) +
+           dp_encode_bytes(buffers->encode) + dp_gzip_bytes(buffers->gzip);
 }
 
 void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t keep_bytes)
@@ -51,8 +48,6 @@ void dp_report_write_buffers_put(struct dp_report_write_buffers *buffers, size_t
     if (!buffers)
         return;
     dp_vec_clear(&buffers->rows);
-    dp_vec_clear(&buffers->lives);
-    dp_vec_clear(&buffers->pairs);
     struct dp_report_write_buffers *other = buffers;
     if (bytes_of(buffers) <= keep_bytes)
         other = dp_swap_acq_rel(&spare, buffers); /* [BUFFERS] */

@@ -5,15 +5,11 @@
  */
 #pragma once
 
-#include "delta/age.h"
 #include "delta/delta.h"
-#include "delta/pairs.h"
 #include "report/location.h"
 
 struct dp_report_write_buffers {
-    struct dp_rows rows;       /* rows of the current write, then of the pending one */
-    struct dp_age_lives lives; /* the same of lifetimes */
-    struct dp_pair_rows pairs; /* and of pairs */
+    struct dp_rows rows; /* of the current write, then of the pending one */
     struct dp_locations locations;
     struct dp_encode *encode; /* NULL until it is used, as gzip */
     struct dp_gzip *gzip;

@@ -4,6 +4,9 @@
  * #RssTotal=BYTES and, for each part, "#RssPart NAME=BYTES".
  */
 #include "print/print.h"
+#include "profile/comments.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
 #include "query/files.h"
 #include "query/paths.h"
 #include "rss/rss.h"
@@ -18,33 +21,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The number behind `name` in a comment. False: another comment. */
-static bool comment_value(const char *text, size_t n, const char *name, int64_t *value)
+/* Adds the part in a comment. *has_parts: set if it is one. False: out of memory. */
+static bool add_part(struct dp_rss *rss, const char *text, size_t n, bool *has_parts)
 {
-    char number[24];
-    size_t n_name = strlen(name);
-    if (n <= n_name || n - n_name >= sizeof number || memcmp(text, name, n_name))
-        return false;
-    memcpy(number, text + n_name, n - n_name);
-    number[n - n_name] = '\0';
-    char *end;
-    *value = strtoll(number, &end, 10);
-    return !*end && *value >= 0;
-}
-
-/* "#RssPart NAME=BYTES". *has_parts: set if it is one. False: out of memory. */
-static bool take_part(struct dp_rss *rss, const char *text, size_t n, bool *has_parts)
-{
-    static const char head[] = "#RssPart ";
     char name[DP_RSS_NAME];
-    const char *equals = memrchr(text, '=', n);
-    size_t n_head = sizeof head - 1, n_name = equals ? (size_t)(equals - text) : 0;
+    const char *at;
+    size_t n_name;
     int64_t bytes;
-    if (n_name <= n_head || n_name - n_head >= sizeof name || memcmp(text, head, n_head) ||
-        !comment_value(equals, n - n_name, "=", &bytes))
+    if (!dp_profile_comment_part(text, n, &at, &n_name, &bytes) || n_name >= sizeof name)
         return true;
-    memcpy(name, text + n_head, n_name - n_head);
-    name[n_name - n_head] = '\0';
+    memcpy(name, at, n_name);
+    name[n_name] = '\0';
     *has_parts = true;
     return dp_rss_add(rss, name, bytes);
 }
@@ -56,16 +43,16 @@ static bool take_comments(struct dp_rss *rss, const struct dp_decode *d, bool *h
     for (size_t i = 0; i < d->comments.n && ok; i++) {
         size_t n;
         const char *text = dp_decode_text(d, d->comments.at[i], &n);
-        if (comment_value(text, n, "#RssTotal=", &value))
+        if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_TOTAL, &value))
             total = value;
-        else if (comment_value(text, n, "#RssAnon=", &value))
+        else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_ANON, &value))
             anonymous = value;
-        else if (comment_value(text, n, "#RssError=", &value))
+        else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_ERROR, &value))
             rss->error_bytes += value;
-        else if (comment_value(text, n, "#RssAbsent=", &value))
+        else if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_ABSENT, &value))
             rss->absent_bytes += value;
         else
-            ok = take_part(rss, text, n, has_parts);
+            ok = add_part(rss, text, n, has_parts);
     }
     rss->anonymous_bytes += anonymous;
     rss->file_bytes += total - anonymous;
@@ -144,7 +131,7 @@ static bool tells_resident(const struct dp_decode *d)
         size_t n;
         int64_t value;
         const char *text = dp_decode_text(d, d->comments.at[i], &n);
-        if (comment_value(text, n, "#RssTotal=", &value))
+        if (dp_profile_comment_number(text, n, DP_COMMENT_RSS_TOTAL, &value))
             return true;
     }
     return false;
@@ -307,7 +294,8 @@ static char *newest_in(const char *root, const char *directory, pid_t inner, tim
 {
     char pattern[4 * DP_CONFIG_TEXT], *newest = NULL;
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s%s/*.%d.*.heap.pb.gz", root, directory, (int)inner);
+    snprintf(pattern, sizeof pattern, "%s%s/*.%d.*.%s" DP_PROFILE_SUFFIX, root, directory, (int)inner,
+             dp_kind_table[DP_KIND_HEAP].name);
     if (glob(pattern, 0, NULL, &found))
         return NULL;
     struct dp_query_file *names = calloc(found.gl_pathc + 1, sizeof *names);

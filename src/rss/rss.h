@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/vma.h"
+#include "profile/comments.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,14 +39,6 @@ bool dp_rss_add(struct dp_rss *, const char *name, int64_t bytes);
 int64_t dp_rss_of(const struct dp_rss *, const char *name); /* 0: no such part */
 int64_t dp_rss_explained(const struct dp_rss *);
 void dp_rss_fini(struct dp_rss *);
-
-/* Names of parts, as profiles write them behind `#RssPart `, too. */
-#define DP_RSS_IN_USE "malloc, in use"
-#define DP_RSS_HELD   "malloc, held but not in use"
-#define DP_RSS_MALLOC "malloc (brk and arenas)"
-#define DP_RSS_STACKS "stacks of threads"
-#define DP_RSS_FILES  "private pages of files"
-#define DP_RSS_SELF   "the profiler"
 
 /* ---- a running process ------------------------------------------------------------------------------------------ */
 

@@ -43,7 +43,7 @@ static int own_files(const struct dp_files *files)
 
 static int write_to(struct dp_files *files, struct dp_symbol_files *names, unsigned flags, int64_t deadline_ns)
 {
-    struct dp_file file = {.files = files, .kind = "events"};
+    struct dp_file file = {.files = files, .kind = DP_KIND_EVENTS};
     int err;
     do {
         err = dp_report_events_write(flags, names, dp_file_write, &file);

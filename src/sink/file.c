@@ -24,8 +24,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { HOST_FDS = 512, NAME_TEXT = 192, SWEEP_TICKS = 64 };
-static const char *const kinds[] = {"heap", "mutex", "block", "events"};
+enum { HOST_FDS = 512, SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
 
 int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
 {
@@ -77,22 +76,13 @@ int dp_file_out_of_the_way(int fd)
 
 /* ---- SEQ -------------------------------------------------------------------------------------------------------- */
 
-/* The SEQ of a name PROGRAM.PID.SEQ.KIND.pb.gz of this process; 0: another name. */
+/* The SEQ of a file of this process; 0: another name. */
 static uint32_t seq_of(const struct dp_files *files, const char *name)
 {
-    char prefix[DP_PROGRAM_TEXT + 16];
-    size_t n = dp_text_format(prefix, sizeof prefix, "%s.%d.", files->program, (int)files->pid);
-    if (strncmp(name, prefix, n) != 0)
-        return 0;
-    const char *digits = name + n;
-    size_t n_digits = strspn(digits, "0123456789");
-    const char *kind = digits + n_digits, *end = strstr(kind, ".pb.gz");
-    if (n_digits < 4 || n_digits > 9 || *kind != '.' || !end || strcmp(end, ".pb.gz") != 0)
-        return 0;
-    uint32_t seq = 0;
-    for (size_t i = 0; i < n_digits; i++)
-        seq = seq * 10 + (uint32_t)(digits[i] - '0');
-    return seq;
+    struct dp_profile_name parts;
+    bool is_own = dp_profile_name_parse(name, &parts) && parts.pid == (uint64_t)files->pid &&
+                  parts.n_program == strlen(files->program) && !memcmp(name, files->program, parts.n_program);
+    return is_own && parts.seq <= SEQ_MOST ? (uint32_t)parts.seq : 0;
 }
 
 /* The highest SEQ in the directory. */
@@ -137,10 +127,10 @@ static int open_directory(struct dp_files *files)
 /* Deletes the oldest tick beyond `keep`, if this process wrote it. */
 static void delete_tick(const struct dp_files *files, uint32_t seq)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char name[NAME_TEXT];
+    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+        char name[DP_PROFILE_NAME_MAX];
         struct dp_stamp stamp;
-        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, seq, kinds[i]);
+        dp_profile_name_format(name, files->program, files->pid, seq, kind);
         if (!dp_stamp_read(files->dir_fd, name, &stamp) && stamp.process == files->stamp.process)
             unlinkat(files->dir_fd, name, 0);
     }
@@ -180,8 +170,8 @@ static int open_temporary(struct dp_file *file)
     struct dp_files *files = file->files;
     int err = open_directory(files);
     for (int tries = 0; err == 0 && tries < 16; tries++) {
-        dp_text_format(file->temporary, sizeof file->temporary, ".%s.%d.%s.%llx.tmp", files->program, (int)files->pid,
-                       file->kind, (unsigned long long)dp_clock_wall_ns());
+        dp_profile_name_format_temporary(file->temporary, files->program, files->pid, file->kind,
+                                         (uint64_t)dp_clock_wall_ns());
         file->fd = dp_file_out_of_the_way(
             openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (file->fd >= 0) {
@@ -246,9 +236,8 @@ int dp_file_keep(struct dp_file *file)
     int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS reports a full disk here */
     file->fd = -1;
     for (int tries = 0; err == -EEXIST && tries < 16; tries++) {
-        char name[NAME_TEXT];
-        dp_text_format(name, sizeof name, "%s.%d.%04u.%s.pb.gz", files->program, (int)files->pid, files->next,
-                       file->kind);
+        char name[DP_PROFILE_NAME_MAX];
+        dp_profile_name_format(name, files->program, files->pid, files->next, file->kind);
         err = give_name(file, name);
         if (err == -EEXIST) {
             uint32_t highest = scan(files);

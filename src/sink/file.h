@@ -12,6 +12,8 @@
 #include "base/process.h"
 #include "config/config.h"
 #include "pprof/stamp.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -34,10 +36,10 @@ struct dp_files {
 /* The file of one kind in one tick. Zero it, then set the first two fields. */
 struct dp_file {
     struct dp_files *files;
-    const char *kind;
+    unsigned kind; /* enum dp_kind_id */
     bool open;
     int fd;
-    char temporary[192];
+    char temporary[DP_PROFILE_NAME_MAX];
 };
 
 /*

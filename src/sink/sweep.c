@@ -9,6 +9,8 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,53 +40,21 @@ struct sweep {
     size_t n_names;
 };
 
-/* The part of the name that begins `n_dots` dots from the right; NULL: there are fewer. */
-static const char *part(const char *name, const char *end, int n_dots)
+/* As a pid; 0: it is none. */
+static pid_t pid_of(uint64_t number)
 {
-    while (end > name)
-        if (*--end == '.' && --n_dots == 0)
-            return end + 1;
-    return NULL;
+    return number <= INT32_MAX ? (pid_t)number : 0;
 }
 
-static pid_t number(const char *p, char after)
-{
-    int64_t n = 0;
-    const char *digits = p;
-    for (; *p >= '0' && *p <= '9' && n < INT32_MAX; p++)
-        n = n * 10 + (*p - '0');
-    return p > digits && *p == after && n <= INT32_MAX ? (pid_t)n : 0;
-}
-
-static bool is_kind(const char *p, char after)
-{
-    static const char *const kinds[] = {"heap", "mutex", "block", "events"};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        size_t n = strlen(kinds[i]);
-        if (!strncmp(p, kinds[i], n) && p[n] == after)
-            return true;
-    }
-    return false;
-}
-
-/* The PID in PROGRAM.PID.SEQ.KIND.pb.gz; 0: another name. *kind: where KIND begins. */
+/* The PID in the name of a profile; 0: another name. *kind: where KIND begins. */
 static pid_t pid_of_profile(const char *name, const char **kind)
 {
-    const char *end = name + strlen(name), *seq = part(name, end, 4), *pid = part(name, end, 5);
-    *kind = part(name, end, 3);
-    if (*name == '.' || !pid || pid == name + 1 || !number(seq, '.') || !is_kind(*kind, '.') ||
-        strcmp(strchr(*kind, '.'), ".pb.gz") != 0)
+    struct dp_profile_name parts;
+    *kind = NULL;
+    if (*name == '.' || !dp_profile_name_parse(name, &parts) || !parts.seq || parts.kind_id == DP_KINDS)
         return 0;
-    return number(pid, '.');
-}
-
-/* The PID in .PROGRAM.PID.KIND.HEX.tmp; 0: another name. */
-static pid_t pid_of_temporary(const char *name)
-{
-    const char *end = name + strlen(name), *kind = part(name, end, 3), *pid = part(name, end, 4);
-    if (*name != '.' || !pid || !is_kind(kind, '.') || strcmp(end - 4, ".tmp") != 0)
-        return 0;
-    return number(pid, '.');
+    *kind = parts.kind;
+    return pid_of(parts.pid);
 }
 
 /* By system call: the libc function may be interposed. */
@@ -112,7 +82,7 @@ static void look_at_temporary(const struct sweep *s, const char *name, pid_t pid
 static void look_at_name(struct sweep *s, const char *name)
 {
     const char *kind;
-    pid_t pid = pid_of_temporary(name);
+    pid_t pid = pid_of(dp_profile_name_temporary_pid(name));
     if (pid)
         look_at_temporary(s, name, pid);
     if (!pid_of_profile(name, &kind))

@@ -24,12 +24,12 @@
 #include "record/peak.h"
 #include "record/wait.h"
 #include "report/events.h"
+#include "report/kind_source.h"
 #include "report/profile.h"
 #include "sink/events.h"
 #include "sink/file.h"
 #include "sink/onstack.h"
 #include "sink/summary.h"
-#include "store/table.h"
 #include "symbols/lock.h"
 #include "symbols/symbol.h"
 #include "unwind/unwind.h"
@@ -39,8 +39,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NOTHING, EVENTS = DP_KINDS + 1 };
-static const char *const kind_names[] = {"heap", "mutex", "block", "events"};
+enum { NOTHING };
 
 /* What the tables stood at, as far as it shows whether anything was recorded or freed in between. */
 struct standing {
@@ -53,14 +52,14 @@ static struct {
     int64_t keep;
     _Atomic bool has_sink;
     bool forked, ready; /* this process was forked; `files` is set up for it */
-    struct dp_consumer *consumers[DP_KINDS];
+    struct dp_consumer *consumers[DP_KIND_DELTAS];
     struct dp_symbol_files names;              /* open during a tick: its profiles have most functions in common */
-    bool has_file[DP_KINDS];                   /* this process wrote a file of the kind */
+    bool has_file[DP_KIND_DELTAS];             /* this process wrote a file of the kind */
     _Atomic uint64_t n_files;                  /* relaxed: only for the summary */
     _Atomic bool is_last, is_exit, in_handler; /* relaxed: set by the thread that waits for the tick */
-    unsigned under_way;                        /* 1 + the kind that is being written, EVENTS or NOTHING */
+    unsigned under_way;                        /* 1 + the kind that is being written, or NOTHING */
     struct standing told; /* at the last tick that was an exit's and was written whole; zero: none */
-    _Atomic int64_t covered_ns[DP_KINDS], highest; /* highest: sampled bytes in use at that tick; relaxed: numbers */
+    _Atomic int64_t covered_ns[DP_KIND_DELTAS], highest; /* highest: sampled bytes in use then; relaxed: numbers */
 } tick;
 static DP_LARGE _Alignas(DP_PAGE_LEAST) struct { /* in one page */
     char out[DP_CONFIG_TEXT];                    /* `out` as configured */
@@ -101,7 +100,7 @@ int64_t dp_tick_covered_ns(unsigned kind)
 
 DP_IN_CHILD static void covered(int64_t now_ns)
 {
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
         dp_store_relaxed(&tick.covered_ns[kind], now_ns);
 }
 
@@ -184,7 +183,7 @@ static int write_file(struct dp_consumer *consumer, struct dp_file *file, unsign
 /* deadline_ns: until then a write with DP_WRITE_NO_WAIT is repeated while another thread holds the symbols lock. */
 static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
 {
-    if (!tick.consumers[kind] && dp_table_is_empty(kind))
+    if (!tick.consumers[kind] && dp_kind_source_is_empty(kind))
         return 0; /* no consumer is made, and no memory used */
     if (!tick.consumers[kind])
         tick.consumers[kind] = dp_consumer_new(kind, NULL);
@@ -192,12 +191,12 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     if (!consumer)
         return -ENOMEM;
     dp_consumer_share_files(consumer, &tick.names);
-    struct dp_file file = {.files = &paths.files, .kind = kind_names[kind]};
+    struct dp_file file = {.files = &paths.files, .kind = kind};
     size_t n_missed = 0;
     if (dp_load_relaxed(&tick.is_last))
         flags |= DP_WRITE_ENDED;
-    /* The last heap file is written even without changes, because it must say that the process ended. */
-    if (!(flags & (DP_WRITE_ENDED | DP_WRITE_EXIT) && kind == DP_KIND_HEAP && tick.has_file[kind]))
+    /* The last file of a kind with levels is written even without changes: it must say that the process ended. */
+    if (!(flags & (DP_WRITE_ENDED | DP_WRITE_EXIT) && dp_kind_has_levels(kind) && tick.has_file[kind]))
         flags |= DP_WRITE_SKIP_EMPTY;
     int err = write_file(consumer, &file, flags & TRY_KNOWN ? flags | DP_WRITE_NO_WAIT : flags, deadline_ns, &n_missed);
     if (flags & TRY_KNOWN && n_missed && dp_symbol_can_ask(dp_consumer_symbolize(consumer))) {
@@ -248,8 +247,8 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     int err = ready();
     if (is_exit)
         flags |= DP_WRITE_EXIT;
-    for (unsigned kind = 0; tick.ready && kind < DP_KINDS; kind++) {
-        bool marks_peak = is_peak && kind == DP_KIND_HEAP;
+    for (unsigned kind = 0; tick.ready && kind < DP_KIND_DELTAS; kind++) {
+        bool marks_peak = is_peak && dp_kind_has_levels(kind);
         int64_t begin_ns = dp_clock_ns();
         if (!is_next(kind + 1, crashed))
             continue;
@@ -264,7 +263,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
             err = failed;
     }
     int failed = 0;
-    if (tick.ready && is_next(EVENTS, crashed))
+    if (tick.ready && is_next(DP_KIND_EVENTS + 1, crashed))
         failed =
             dp_events_sink_write(&paths.files, &tick.names, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
     tick.under_way = NOTHING;
@@ -370,11 +369,11 @@ int dp_tick_last(int64_t deadline_ns)
 int dp_tick_crashed(int64_t deadline_ns)
 {
     unsigned what = tick.under_way, crashed = dp_symbols_unlock_crashed() ? NOTHING : what;
-    if (!crashed && what && what != EVENTS)
+    if (!crashed && what && what <= DP_KIND_DELTAS)
         dp_consumer_unlock_crashed(tick.consumers[what - 1]);
     if (crashed != NOTHING)
         dp_log(DP_LOG_ERROR, "the program crashed while a profile was written in %s; the last one of kind %s is lost",
-               paths.files.dir, kind_names[crashed - 1]);
+               paths.files.dir, dp_kind_table[crashed - 1].name);
     return write_on_stack(deadline_ns, crashed);
 }
 

@@ -71,7 +71,7 @@ struct table {
     bool has_base;        /* an entry of base is not zero */
 };
 
-static struct table tables[DP_KINDS];
+static struct table tables[DP_KIND_TABLES];
 
 /* n has the count below this bit (14 years of 10^7 a second), and above it 1 + the stripes' number */
 #define STRIPES_SHIFT 52
@@ -148,12 +148,14 @@ int dp_table_init(size_t budget_bytes, size_t spare_bytes)
         return -ENOMEM;
     budget_bytes -= budget_bytes / 32;
     size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
-    size_t share[DP_KINDS] = {records_bytes / 4 * 3, records_bytes / 8, records_bytes / 8};
-    size_t spare[DP_KINDS] = {spare_bytes / 5};
-    if (stacks_init(stack_bytes, spare_bytes - spare[DP_KIND_HEAP]))
+    size_t spare_records_bytes = spare_bytes / 5, n_shares = 0;
+    if (stacks_init(stack_bytes, spare_bytes - spare_records_bytes))
         return -ENOMEM;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
-        if (table_init(&tables[kind], share[kind], spare[kind]))
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        n_shares += dp_kind_table[kind].table_share;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        const struct dp_kind *k = &dp_kind_table[kind];
+        if (table_init(&tables[kind], records_bytes / n_shares * k->table_share, k->can_grow ? spare_records_bytes : 0))
             return -ENOMEM;
         tables[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
         dp_store_relaxed(&tables[kind].ids.next, 1);
@@ -371,7 +373,7 @@ const dp_frame_id *dp_table_frames(const struct dp_record *record)
 
 void dp_table_set_base(void)
 {
-    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         struct table *table = &tables[kind];
         uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
         if (!table->has_base && (!count || dp_table_is_empty(kind)))

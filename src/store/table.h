@@ -2,16 +2,15 @@
 /*
  * store/table.h - tables of records: counters that only grow, by (kind, heap, labels, stack).
  *
- * One table for each kind, with dense record ids from 0; 0 is its [overflow] row, which always exists. Fixed capacity,
- * append-only, lock-free. Counters are accessed only through add and read.
+ * One table for each of DP_KIND_TABLES kinds, with dense record ids from 0; 0 is its [overflow] row, which always
+ * exists. Fixed capacity, append-only, lock-free. Counters are accessed only through add and read.
  */
 #pragma once
 
+#include "profile/kinds.h"
 #include "unwind/stack.h"
 
 typedef uint32_t dp_record_id;
-
-enum { DP_KIND_HEAP, DP_KIND_MUTEX, DP_KIND_BLOCK, DP_KINDS }; /* the values of enum deltaprof_kind */
 
 /* Heap: alloc and free. Locks: the first pair is {contentions, delay_ns}, the second unused. */
 struct dp_counts {

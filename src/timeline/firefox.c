@@ -57,7 +57,7 @@ static size_t events_column(struct dp_timeline_text *out, struct dp_timeline_tab
 
 static bool is_alloc(const struct dp_timeline_event *e)
 {
-    return e->values[DP_TIMELINE_ALLOC_OBJECTS] || e->values[DP_TIMELINE_ALLOC_SPACE];
+    return e->values[DP_KIND_EVENT_ALLOC_OBJECTS] || e->values[DP_KIND_EVENT_ALLOC_SPACE];
 }
 
 static bool is_wait(const struct dp_timeline_event *e)
@@ -105,13 +105,13 @@ static void say_event_stack(struct dp_timeline_text *out, struct dp_timeline_tab
 static void say_bytes(struct dp_timeline_text *out, struct dp_timeline_tables *t, const struct dp_timeline_event *e)
 {
     (void)t;
-    dp_timeline_say(out, "%lld", (long long)e->values[DP_TIMELINE_ALLOC_SPACE]);
+    dp_timeline_say(out, "%lld", (long long)e->values[DP_KIND_EVENT_ALLOC_SPACE]);
 }
 
 static void say_delay_ms(struct dp_timeline_text *out, struct dp_timeline_tables *t, const struct dp_timeline_event *e)
 {
     (void)t;
-    dp_timeline_say(out, "%.6f", (double)e->values[DP_TIMELINE_DELAY] / 1e6);
+    dp_timeline_say(out, "%.6f", (double)e->values[DP_KIND_EVENT_DELAY] / 1e6);
 }
 
 static const char *marker_name(const struct dp_timeline_event *e)
@@ -129,8 +129,8 @@ static void say_data(struct dp_timeline_text *out, struct dp_timeline_tables *t,
     const char *lock = dp_timeline_label(t->timeline, e, "lock");
     bool wait = dp_timeline_is_wait(e);
     dp_timeline_say(out, "{\"type\":\"%s\",\"delay\":%.6f,\"contentions\":%lld,\"lock\":", marker_name(e),
-                    (double)e->values[wait ? DP_TIMELINE_DELAY : DP_TIMELINE_MUTEX_DELAY] / 1e6,
-                    (long long)e->values[wait ? DP_TIMELINE_CONTENTIONS : DP_TIMELINE_MUTEX_CONTENTIONS]);
+                    (double)e->values[wait ? DP_KIND_EVENT_DELAY : DP_KIND_EVENT_MUTEX_DELAY] / 1e6,
+                    (long long)e->values[wait ? DP_KIND_EVENT_CONTENTIONS : DP_KIND_EVENT_MUTEX_CONTENTIONS]);
     dp_timeline_say_string(out, lock ? lock : "");
     int32_t stack = dp_timeline_tables_stack(t, e->row);
     if (stack != DP_TIMELINE_NO_STACK)

@@ -184,7 +184,9 @@ static void write_event(struct trace *t, const struct dp_timeline_event *e, enum
 {
     const char *leaf, *stack = stack_text(t, e, &leaf), *lock = dp_timeline_label(t->timeline, e, "lock");
     char name[300];
-    const char *what = e->values[DP_TIMELINE_MUTEX_CONTENTIONS] ? "unlock" : dp_timeline_is_wait(e) ? "wait" : "alloc";
+    const char *what = e->values[DP_KIND_EVENT_MUTEX_CONTENTIONS] ? "unlock"
+                       : dp_timeline_is_wait(e)                   ? "wait"
+                                                                  : "alloc";
     snprintf(name, sizeof name, "%s%s%s: %s", what, lock ? " " : "", lock ? lock : "", leaf);
     dp_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);
     dp_timeline_put_number(&t->packets.inner, EVENT_TYPE, type);
@@ -192,9 +194,9 @@ static void write_event(struct trace *t, const struct dp_timeline_event *e, enum
     dp_timeline_put_text(&t->packets.inner, EVENT_CATEGORIES, what);
     dp_timeline_put_number(&t->packets.inner, EVENT_NAME_IID,
                            dp_timeline_packets_intern(&t->packets, &t->packets.event_names, name));
-    for (size_t i = 0; i < DP_TIMELINE_VALUES; i++)
+    for (size_t i = 0; i < DP_KIND_EVENT_TYPES; i++)
         if (e->values[i])
-            annotate_number(t, dp_timeline_value_names[i], e->values[i]);
+            annotate_number(t, dp_kind_table[DP_KIND_EVENTS].types[i].name, e->values[i]);
     annotate_labels(t, e);
     annotate_text(t, "stack", stack);
     dp_timeline_put_message(&t->packets.packet, TRACK_EVENT, &t->packets.inner);
@@ -240,8 +242,8 @@ static void write_moments(struct trace *t, const struct moment *moments, size_t 
             write_end(t, e);
         else
             write_event(t, e, INSTANT, e->end_ns);
-        if (!moments[i].is_begin && e->values[DP_TIMELINE_ALLOC_SPACE]) {
-            allocated[process] += e->values[DP_TIMELINE_ALLOC_SPACE];
+        if (!moments[i].is_begin && e->values[DP_KIND_EVENT_ALLOC_SPACE]) {
+            allocated[process] += e->values[DP_KIND_EVENT_ALLOC_SPACE];
             write_counter(t, process_track(process, 1), e->end_ns, allocated[process]);
         }
     }

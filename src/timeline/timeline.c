@@ -6,14 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const dp_timeline_value_names[DP_TIMELINE_VALUES] = {
-    "alloc_objects", "alloc_space", "contentions", "delay", "mutex_contentions", "mutex_delay",
-};
-
 struct adding {
     struct dp_timeline *timeline;
     uint32_t process;
-    int column[DP_TIMELINE_VALUES]; /* in the profile; -1: it has none */
+    int column[DP_KIND_EVENT_TYPES]; /* in the profile; -1: it has none */
 };
 
 /* The process's number; UINT32_MAX: no memory. */
@@ -72,7 +68,7 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
     struct dp_timeline_event e = {.end_ns = number_of(m, row, "end_timestamp_ns"), .row = row};
     const struct dp_model_label *duration = label_of(m, row, "duration"), *name = label_of(m, row, "thread");
     bool any = false;
-    for (size_t i = 0; i < DP_TIMELINE_VALUES; i++) {
+    for (size_t i = 0; i < DP_KIND_EVENT_TYPES; i++) {
         e.values[i] = adding->column[i] < 0 ? 0 : values[adding->column[i]];
         any |= e.values[i] != 0;
     }
@@ -81,7 +77,7 @@ static int add_event(void *ctx, uint32_t row, const int64_t *values)
         return 0;
     }
     if (dp_timeline_is_wait(&e))
-        e.duration_ns = duration ? duration->num : e.values[DP_TIMELINE_DELAY];
+        e.duration_ns = duration ? duration->num : e.values[DP_KIND_EVENT_DELAY];
     if (e.duration_ns < 0 || e.duration_ns > e.end_ns)
         e.duration_ns = 0;
     e.thread = thread_of(t, adding->process, number_of(m, row, "thread id"));
@@ -111,8 +107,8 @@ int dp_timeline_add(struct dp_timeline *t, const struct dp_decode *d, const stru
     struct adding adding = {.timeline = t, .process = process_of(t, process)};
     if (adding.process == UINT32_MAX)
         return -ENOMEM;
-    for (size_t i = 0; i < DP_TIMELINE_VALUES; i++)
-        adding.column[i] = column_of(d, dp_timeline_value_names[i]);
+    for (size_t i = 0; i < DP_KIND_EVENT_TYPES; i++)
+        adding.column[i] = column_of(d, dp_kind_table[DP_KIND_EVENTS].types[i].name);
     t->frames.model = &t->model;
     return dp_model_add(&t->model, d, add_event, &adding, error);
 }

@@ -9,22 +9,12 @@
 
 #include "naming/frames.h"
 #include "pprof/gzip.h"
+#include "profile/kinds.h"
 
-/* The columns of an event, found by the names of sample types; other types are left out. */
-enum dp_timeline_value {
-    DP_TIMELINE_ALLOC_OBJECTS,
-    DP_TIMELINE_ALLOC_SPACE,
-    DP_TIMELINE_CONTENTIONS,
-    DP_TIMELINE_DELAY,
-    DP_TIMELINE_MUTEX_CONTENTIONS,
-    DP_TIMELINE_MUTEX_DELAY,
-    DP_TIMELINE_VALUES,
-};
-extern const char *const dp_timeline_value_names[DP_TIMELINE_VALUES];
-
+/* Its values are those of enum dp_kind_event, found by the names of sample types; other types are left out. */
 struct dp_timeline_event {
     int64_t end_ns, duration_ns; /* Unix time; the duration of a wait */
-    int64_t values[DP_TIMELINE_VALUES];
+    int64_t values[DP_KIND_EVENT_TYPES];
     uint32_t thread;
     uint32_t row; /* of the model: stack and labels */
 };
@@ -79,7 +69,7 @@ int dp_timeline_write_firefox(struct dp_timeline *, dp_pprof_write_fn fn, void *
 /* Whether the event is a wait, and has a length. */
 static inline bool dp_timeline_is_wait(const struct dp_timeline_event *e)
 {
-    return e->values[DP_TIMELINE_CONTENTIONS] || e->values[DP_TIMELINE_DELAY];
+    return e->values[DP_KIND_EVENT_CONTENTIONS] || e->values[DP_KIND_EVENT_DELAY];
 }
 
 /* The text of the event's label; NULL: it has none. */

@@ -2,16 +2,18 @@
 """Makes the page: one HTML file from the template, the style and the scripts, with a Content-Security-Policy that allows just
 these, by their hashes. Writes HTML, or a C array of two texts: the part before the data and the part behind it.
 
-    bundle.py OUT.c PASSING.c LOCKING.c LIBRARY.c TEMPLATE STYLE SCRIPT...
+    bundle.py OUT.c PASSING.c LOCKING.c LIBRARY.c KINDS.c TEMPLATE STYLE SCRIPT...
 
 PASSING.c, LOCKING.c and LIBRARY.c are those of src/naming: the scripts have their lists of functions that are folded.
+KINDS.c has the table of the kinds of profile: the scripts have the names and the sample types of kinds with deltas.
 """
 import base64
 import hashlib
+import json
 import re
 import sys
 
-out, passing, locking, library, template, style, *scripts = sys.argv[1:]
+out, passing, locking, library, kinds, template, style, *scripts = sys.argv[1:]
 
 
 def read(path):
@@ -94,8 +96,23 @@ def library_names():
     return '|'.join(re.findall(r'"([^"\n]+)"', re.search(r'library_prefixes\[\] = \{(.*?)\};', read(library), flags=re.S)[1]))
 
 
+def kind_table():
+    """[{name, rank, locks, types, levels}] of the kinds with an endpoint for deltas."""
+    rows = re.split(r'^    \[DP_KIND_\w+\] =$', read(kinds).split('dp_kind_table[DP_KINDS] = {')[1].split('\n};')[0], flags=re.M)[1:]
+    table = []
+    for row in rows:
+        types = re.findall(r'\{"(\w+)", "\w+", DP_KIND_(FLOW|LEVEL),', row)
+        name, rank = re.search(r'\.name = "(\w+)"', row), re.search(r'\.rank = (\d+)', row)
+        if not types or not name or not rank:
+            sys.exit(f'{kinds}: a row that cannot be copied: {row}')
+        if re.search(r'\{"delta_\w+", true,', row):
+            table.append({'name': name[1], 'rank': int(rank[1]), 'locks': '.has_locks = true' in row,
+                          'types': [t for t, _ in types], 'levels': [t for t, nature in types if nature == 'LEVEL']})
+    return json.dumps(table, separators=(',', ':'))
+
+
 css = small(read(style))
-script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@LIBRARY@', library_names()) + '})();\n'
+script = '(() => {\n"use strict";\n' + dense(''.join(map(read, scripts))).replace('@PASSING@', passing_names()).replace('@LIBRARY@', library_names()).replace('@KINDS@', kind_table()) + '})();\n'
 if '</script' in script or '</style' in css:
     sys.exit('a closing tag inside the script or the style')
 csp = (f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(css)}; connect-src 'self'; "

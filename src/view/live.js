@@ -7,7 +7,6 @@
  * that was lost is covered by the next one. If the process has dropped the cursor, the page goes on with a new one, from now
  * on. The oldest ticks are joined when there are many, so a page that stays open for days does not grow.
  */
-const KINDS = ['heap', 'mutex', 'block'];
 const POLL_MS = 5000, FIRST_POLL_MS = 1000, FIRST_POLLS = 5; /* so that there is a chart soon */
 const LATE_MS = 10000; /* then the page says that it still waits */
 const TICKS_KEPT = 2000;
@@ -42,7 +41,7 @@ class Live {
     async poll() {
         const late = setTimeout(() => this.onState(`the process has not answered for ${LATE_MS / 1000} s`), LATE_MS);
         try {
-            for (const kind of KINDS)
+            for (const kind of KIND_NAMES)
                 await this.pollKind(kind);
             await this.pollWaits();
             this.onState('');

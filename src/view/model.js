@@ -43,7 +43,7 @@ class Interner {
     }
 }
 
-const LEVELS = new Set(['inuse_objects', 'inuse_space']);
+const LEVELS = new Set(KINDS.flatMap(kind => kind.levels));
 
 /* Ticks and rows of one kind: heap, mutex, block, or of another producer. */
 class Kind {

@@ -3,6 +3,9 @@
  * names.js - short names of C++ and Rust functions, and which functions only pass an allocation or a lock on: both as in src/naming,
  * for profiles that the page decodes itself.
  */
+/* The table of src/profile/kinds.c: {name, rank, locks, types, levels} of each kind with deltas. */
+const KINDS = JSON.parse('@KINDS@');
+const KIND_NAMES = KINDS.map(kind => kind.name);
 const PASSING = '@PASSING@'.split('|'); /* the lists of src/naming/passing.c and locking.c; a '*' stands for any text */
 const PASSING_WHOLE = new Set(PASSING.filter(p => !p.includes('*')));
 const PASSING_GLOBS = new RegExp('^(?:' + PASSING.filter(p => p.includes('*')).map(p => p.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')).join('|') + ')$', 's');

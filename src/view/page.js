@@ -61,11 +61,12 @@ async function save(how) {
 
 /* The kind of a file, by its name PROGRAM.PID.SEQ.KIND.pb.gz, or else by its sample types. */
 function kindOfFile(name, profile) {
-    const match = /^(.*)\.(\d+)\.(\d+)\.(heap|mutex|block)\.pb\.gz$/.exec(name);
-    if (match)
+    const match = /^(.*)\.(\d+)\.(\d+)\.(\w+)\.pb\.gz$/.exec(name);
+    if (match && KIND_NAMES.includes(match[4]))
         return {program: match[1], pid: match[2], kindName: match[4]};
     const types = profile.types.map(t => t.type);
-    return {kindName: types.includes('inuse_space') || types.includes('alloc_space') ? 'heap' : types.includes('contentions') ? 'block' : types[types.length - 1]};
+    const kind = KINDS.filter(k => k.types.some(type => types.includes(type))).sort((a, b) => a.rank - b.rank)[0];
+    return {kindName: kind ? kind.name : types[types.length - 1]};
 }
 
 async function addFiles(files) {

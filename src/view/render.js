@@ -80,11 +80,11 @@ function render() {
 
 function controls(kind) {
     const heap = model.kinds.get('heap');
-    const tabs = [...model.kinds.keys()].sort((a, b) => KINDS.indexOf(a) - KINDS.indexOf(b)).map(k => [k, k]);
+    const tabs = [...model.kinds.keys()].sort((a, b) => KIND_NAMES.indexOf(a) - KIND_NAMES.indexOf(b)).map(k => [k, k]);
     const lenses = heap ? Object.entries(LENSES).filter(([, lens]) => lens.isThere(heap)).map(([key, lens]) => [key, lens.name]) : [];
     tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
     fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
-    const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || model.kinds.has('block') || model.kinds.has('mutex')) &&
+    const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || KINDS.some(kind => kind.locks && model.kinds.has(kind.name))) &&
                                                         ((v !== 'leaks' && v !== 'rss') || heap));
     if (!views.some(([v]) => v === state.view))
         state.view = 'flame';

@@ -31,13 +31,15 @@ void dp_waits_names_end(struct dp_waits_names *names)
 unsigned dp_waits_depth(unsigned kind, dp_record_id id)
 {
     const struct dp_record *record = dp_table_record(kind, id);
-    return record->depth + (dp_table_frame_called(record) != 0);
+    unsigned n_inside;
+    return record->depth + (dp_table_frame_called(kind, record, &n_inside) != 0);
 }
 
 size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size)
 {
     const struct dp_record *record = dp_table_record(kind, id);
-    dp_frame_id called = dp_table_frame_called(record), frame_id = called;
+    unsigned n_inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &n_inside), frame_id = called;
     if (!called || i)
         frame_id = dp_table_frames(record)[i - (called != 0)];
     const struct dp_frame *frame = dp_frame_get(frame_id);

@@ -15,6 +15,8 @@
 #include "store/store.h"
 #include "store/table.h"
 
+static const struct dp_delta_rules heap = {.kind = DP_KIND_HEAP, .has_levels = true};
+
 static dp_record_id new_record(void)
 {
     static uintptr_t pc = 0x1000;
@@ -64,7 +66,7 @@ static void commit_leaves_records_without_an_entry(bool is_full)
     allocate_and_free(old);
     if (is_full)
         allocate_and_free(later = new_record());
-    assert_int_equal(dp_delta_scan(DP_KIND_HEAP, 0, &base, &rows), 0);
+    assert_int_equal(dp_delta_scan(&heap, 0, &base, &rows), 0);
     if (!is_full)
         allocate_and_free(later = new_record());
     assert_int_equal(dp_age_split(&rows, &lives_base, &lives), 0);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "http/request.h"
+#include "profile/kinds.h"
 
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
@@ -21,8 +22,9 @@ static struct dp_request parse(const char *method, const char *target)
 
 static void every_profile_is_found_behind_any_prefix(void **state)
 {
-    const struct dp_request_profile *p;
-    for (size_t i = 0; (p = dp_request_profile(i)); i++) {
+    const struct dp_kind_endpoint *p;
+    unsigned kind;
+    for (size_t i = 0; (p = dp_kind_endpoint_at(i, &kind)); i++) {
         char target[128];
         for (int prefixed = 0; prefixed < 2; prefixed++) {
             snprintf(target, sizeof target, "%s/debug/pprof/%s?gc=1", prefixed ? "/admin/x" : "", p->name);
@@ -30,8 +32,8 @@ static void every_profile_is_found_behind_any_prefix(void **state)
             assert_int_equal(r.page, DP_PAGE_PROFILE);
             assert_int_equal(r.status, 200);
             assert_string_equal(r.name, p->name);
-            assert_int_equal(r.kind, p->kind);
-            assert_int_equal(r.delta, p->delta);
+            assert_int_equal(r.kind, kind);
+            assert_int_equal(r.delta, p->is_delta);
         }
     }
     assert_int_equal(parse("GET", "/debug/pprof/").page, DP_PAGE_INDEX);

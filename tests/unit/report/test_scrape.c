@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "delta/totals.h"
+#include "report/totals.h"
 #include "record/labels.h"
 #include "report/consumer.h"
 #include "support/consumers.h"

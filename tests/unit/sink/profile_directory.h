@@ -45,9 +45,9 @@ static void begin(const char *out, int64_t keep)
 
 static const char gzip_header[] = "\x1f\x8b\x08\0\0\0\0\0\0\xff";
 
-static int write_one(const char *kind, const char *text)
+static int write_one(const char *name, const char *text)
 {
-    struct dp_file file = {.files = &files, .kind = kind};
+    struct dp_file file = {.files = &files, .kind = dp_kind_named(name, strlen(name))};
     int err = dp_file_write(&file, gzip_header, sizeof gzip_header - 1);
     if (!err)
         err = dp_file_write(&file, text, strlen(text));

@@ -38,7 +38,7 @@ static void directory_and_files_are_private(void **state)
 static void a_kind_with_no_byte_leaves_nothing(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = "heap"};
+    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
     assert_int_equal(dp_file_keep(&file), 0);
     dp_file_drop(&file);
     assert_int_equal(dp_files_end(&files), 0);
@@ -50,7 +50,7 @@ static void a_kind_with_no_byte_leaves_nothing(void **state)
 static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = "heap"};
+    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
     assert_int_equal(dp_file_write(&file, "half", 4), 0);
     assert_int_equal(count(), 1);
     dp_file_drop(&file);
@@ -63,7 +63,7 @@ static void a_dropped_file_leaves_nothing_and_no_gap(void **state)
 static void an_unfinished_file_is_hidden_from_globs(void **state)
 {
     begin("out", 0);
-    struct dp_file file = {.files = &files, .kind = "heap"};
+    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
     assert_int_equal(dp_file_write(&file, "half", 4), 0);
     assert_int_equal(file.temporary[0], '.');
     assert_null(strstr(file.temporary, ".pb.gz"));
@@ -186,7 +186,7 @@ static void descriptors_stay_out_of_the_hosts_way(void **state)
     begin("out", 0);
     int lowest = dup(0);
     close(lowest);
-    struct dp_file file = {.files = &files, .kind = "heap"};
+    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
     assert_int_equal(dp_file_write(&file, "x", 1), 0);
     assert_true(file.fd >= 512);
     assert_true(files.dir_fd >= 512);
@@ -204,7 +204,7 @@ static int fill_a_small_disk(void)
         mount("none", files.dir, "tmpfs", 0, "size=64k"))
         return 77;
     static char big[256 << 10];
-    struct dp_file file = {.files = &files, .kind = "heap"};
+    struct dp_file file = {.files = &files, .kind = DP_KIND_HEAP};
     if (dp_file_write(&file, big, sizeof big) != -ENOSPC)
         return 1;
     dp_file_drop(&file);

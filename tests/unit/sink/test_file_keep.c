@@ -99,7 +99,7 @@ static void unfinished_files_of_killed_processes_are_deleted(void **state)
 {
     begin("out", 0);
     become("killed", ended(), 0);
-    struct dp_file half = {.files = &files, .kind = "heap"}, mine = half;
+    struct dp_file half = {.files = &files, .kind = DP_KIND_HEAP}, mine = half;
     assert_int_equal(dp_file_write(&half, gzip_header, sizeof gzip_header - 1), 0);
     begin("out", 0);
     assert_int_equal(dp_file_write(&mine, gzip_header, sizeof gzip_header - 1), 0);

@@ -40,7 +40,7 @@ static void the_tables_stay_within_their_budget(void **state)
 
 static void record_0_is_the_overflow_row(void **state)
 {
-    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         const struct dp_record *record = dp_table_record(kind, 0);
         assert_true(dp_table_count(kind) >= 1);
         assert_int_equal(record->depth, 1);
@@ -119,12 +119,12 @@ static long page_faults(void)
 static void the_zero_of_empty_tables_touches_no_memory(void **state)
 {
     struct dp_table_base base;
-    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
         assert_true(dp_table_is_empty(kind));
     long faults = page_faults();
     dp_table_set_base();
-    assert_true(page_faults() - faults < DP_KINDS);
-    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+    assert_true(page_faults() - faults < DP_KIND_TABLES);
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
         dp_table_base(kind, 0, &base);
         assert_true(base.n == 0 && base.v == 0);
     }

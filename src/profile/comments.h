@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile/comments.h - the comments of a profile that programs read. They begin with #, so pprof does not show them.
+ *
+ *     #deltaprof 0.1.0                 the version that wrote the profile
+ *     #ended                           the process ends with this profile
+ *     #exit                            the process begins to end: none of its handlers has run
+ *     #peak                            more is in use than in any earlier profile of the process
+ *     #allocated 12345                 bytes that the process allocated since its start: counted, not sampled
+ *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
+ *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
+ *     #RssError=, #RssAbsent=, #InuseRounding=   resident/resident.h
+ *     #pair n=3 ns=12034567 ...        a waiter and a holder (report/pairs.h)
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How each comment begins. */
+#define DP_COMMENT_VERSION        "#deltaprof "
+#define DP_COMMENT_ENDED          "#ended"
+#define DP_COMMENT_EXIT           "#exit"
+#define DP_COMMENT_PEAK           "#peak"
+#define DP_COMMENT_ALLOCATED      "#allocated "
+#define DP_COMMENT_RSS_TOTAL      "#RssTotal="
+#define DP_COMMENT_RSS_ANON       "#RssAnon="
+#define DP_COMMENT_RSS_ERROR      "#RssError="
+#define DP_COMMENT_RSS_ABSENT     "#RssAbsent="
+#define DP_COMMENT_RSS_PART       "#RssPart "
+#define DP_COMMENT_INUSE_ROUNDING "#InuseRounding="
+#define DP_COMMENT_PAIR           "#pair "
+
+/* Names of the parts of resident memory, behind DP_COMMENT_RSS_PART. A heap of the program: "heap NAME" and OF_HEAP. */
+#define DP_RSS_IN_USE   "malloc, in use"
+#define DP_RSS_OF_HEAP  ", in use"
+#define DP_RSS_ROUNDING "malloc, rounding by size class"
+#define DP_RSS_HELD     "malloc, held but not in use"
+#define DP_RSS_MALLOC   "malloc (brk and arenas)" /* of a process without a profile */
+#define DP_RSS_MAPPED   "mmap"
+#define DP_RSS_STACKS   "stacks of threads"
+#define DP_RSS_FILES    "private pages of files"
+#define DP_RSS_SELF     "the profiler"
+
+/* Makes `begin`, `middle` and the number one text. Returns its length. No stdio: for crash handlers, too. */
+size_t dp_profile_comment_format(char *text, size_t n_bytes, const char *begin, const char *middle, int64_t number);
+
+/* The number behind `begin`, which is all of the comment. False: another comment, or no such number. */
+bool dp_profile_comment_number(const char *text, size_t n_bytes, const char *begin, int64_t *number);
+
+/* The name of a part of resident memory, in the comment, and its bytes. False: another comment. */
+bool dp_profile_comment_part(const char *text, size_t n_bytes, const char **name, size_t *n_name, int64_t *part_bytes);

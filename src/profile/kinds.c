@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile/kinds.c - the table of the kinds of profile. Sample types, units and periods are those of Go's profiles.
+ *
+ * Mutex and block profiles have the same sample types. pprof's title is the text behind the first "Type: " in what it
+ * shows above a report, and comments come first there: so a comment tells the two kinds apart.
+ */
+#include "profile/kinds.h"
+
+#include <string.h>
+
+const struct dp_kind dp_kind_table[DP_KINDS] = {
+    [DP_KIND_HEAP] =
+        {
+            .name = "heap",
+            .rank = 0,
+            .receivers_name = "memory",
+            .types =
+                {
+                    {"alloc_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_ALLOC_OBJECTS},
+                    {"alloc_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_ALLOC_SPACE},
+                    {"inuse_objects", "count", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
+                    {"inuse_space", "bytes", DP_KIND_LEVEL, DP_KIND_EVENT_NONE},
+                    {"freed_objects", "count", DP_KIND_FLOW,
+                     DP_KIND_EVENT_NONE}, /* this and the next two: with lifetimes */
+                    {"temporary_objects", "count", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                    {"lifetime", "microseconds", DP_KIND_FLOW, DP_KIND_EVENT_NONE},
+                },
+            .n_types = 7,
+            .n_values = 4,
+            .period_type = "space",
+            .period_unit = "bytes",
+            .rate_key = "heap_rate",
+            .table_share = 6,
+            .can_grow = true,
+            .endpoints =
+                {
+                    {"delta_heap", true, NULL, "allocations since this cursor's last reply, and what is in use now"},
+                    {"heap", false, NULL, "all sampled allocations since start, and what is in use now"},
+                    {"allocs", false, "alloc_space", "the same as heap, shown by bytes allocated"},
+                },
+        },
+    [DP_KIND_MUTEX] =
+        {
+            .name = "mutex",
+            .rank = 2,
+            .receivers_name = "mutex",
+            .title = "Type: mutex: who made others wait",
+            .types =
+                {
+                    {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_MUTEX_CONTENTIONS},
+                    {"delay", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_MUTEX_DELAY},
+                },
+            .n_types = 2,
+            .n_values = 2,
+            .period_type = "contentions",
+            .period_unit = "count",
+            .rate_key = "block_rate",
+            .table_share = 1,
+            .has_locks = true,
+            .endpoints =
+                {
+                    {"delta_mutex", true, NULL, "who made others wait for locks, since this cursor's last reply"},
+                    {"mutex", false, NULL, "who made others wait for locks, since start"},
+                },
+        },
+    [DP_KIND_BLOCK] =
+        {
+            .name = "block",
+            .rank = 1,
+            .receivers_name = "block",
+            .title = "Type: block: where threads waited",
+            .types =
+                {
+                    {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_CONTENTIONS},
+                    {"delay", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_DELAY},
+                },
+            .n_types = 2,
+            .n_values = 2,
+            .period_type = "contentions",
+            .period_unit = "count",
+            .rate_key = "block_rate",
+            .table_share = 1,
+            .has_locks = true,
+            .endpoints =
+                {
+                    {"delta_block", true, NULL, "where threads waited, since this cursor's last reply"},
+                    {"block", false, NULL, "where threads waited, since start"},
+                },
+        },
+    [DP_KIND_EVENTS] =
+        {
+            .name = "events",
+            .rank = 3,
+            .receivers_name = "events",
+            .types =
+                {
+                    [DP_KIND_EVENT_ALLOC_OBJECTS] = {"alloc_objects", "count", DP_KIND_FLOW,
+                                                     DP_KIND_EVENT_ALLOC_OBJECTS},
+                    [DP_KIND_EVENT_ALLOC_SPACE] = {"alloc_space", "bytes", DP_KIND_FLOW, DP_KIND_EVENT_ALLOC_SPACE},
+                    [DP_KIND_EVENT_CONTENTIONS] = {"contentions", "count", DP_KIND_FLOW, DP_KIND_EVENT_CONTENTIONS},
+                    [DP_KIND_EVENT_DELAY] = {"delay", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_DELAY},
+                    [DP_KIND_EVENT_MUTEX_CONTENTIONS] = {"mutex_contentions", "count", DP_KIND_FLOW,
+                                                         DP_KIND_EVENT_MUTEX_CONTENTIONS},
+                    [DP_KIND_EVENT_MUTEX_DELAY] = {"mutex_delay", "nanoseconds", DP_KIND_FLOW,
+                                                   DP_KIND_EVENT_MUTEX_DELAY},
+                },
+            .n_types = DP_KIND_EVENT_TYPES,
+            .n_values = DP_KIND_EVENT_TYPES,
+            .period_type = "events",
+            .period_unit = "count",
+        },
+};
+
+static bool is_text(const char *text, const char *name, size_t n_bytes)
+{
+    return text && strlen(text) == n_bytes && !memcmp(text, name, n_bytes);
+}
+
+unsigned dp_kind_named(const char *name, size_t n_bytes)
+{
+    unsigned kind = 0;
+    while (kind < DP_KINDS && !is_text(dp_kind_table[kind].name, name, n_bytes))
+        kind++;
+    return kind;
+}
+
+bool dp_kind_has_levels(unsigned kind)
+{
+    bool has = false;
+    for (size_t i = 0; i < dp_kind_table[kind].n_types; i++)
+        has |= dp_kind_table[kind].types[i].nature == DP_KIND_LEVEL;
+    return has;
+}
+
+static const struct dp_kind_type *find_type(unsigned kind, const char *name)
+{
+    for (size_t i = 0; i < dp_kind_table[kind].n_types; i++)
+        if (!strcmp(dp_kind_table[kind].types[i].name, name))
+            return &dp_kind_table[kind].types[i];
+    return NULL;
+}
+
+bool dp_kind_has_type(unsigned kind, const char *type)
+{
+    return find_type(kind, type) != NULL;
+}
+
+unsigned dp_kind_by_type(const char *type)
+{
+    unsigned found = DP_KINDS;
+    for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
+        if (dp_kind_has_type(kind, type) && (found == DP_KINDS || dp_kind_table[kind].rank < dp_kind_table[found].rank))
+            found = kind;
+    return found;
+}
+
+/* The sample type in the first kind that has it; NULL: none. */
+static const struct dp_kind_type *find_type_in_any(const char *name)
+{
+    const struct dp_kind_type *type = NULL;
+    for (unsigned kind = 0; kind < DP_KINDS && !type; kind++)
+        type = find_type(kind, name);
+    return type;
+}
+
+bool dp_kind_type_is_known(const char *name)
+{
+    return find_type_in_any(name) != NULL;
+}
+
+bool dp_kind_type_is_level(const char *name)
+{
+    const struct dp_kind_type *type = find_type_in_any(name);
+    return type ? type->nature == DP_KIND_LEVEL : !strncmp(name, "inuse_", 6);
+}
+
+bool dp_kind_type_is_flow(const char *name)
+{
+    const struct dp_kind_type *type = find_type_in_any(name);
+    return type ? type->nature == DP_KIND_FLOW : !strncmp(name, "alloc_", 6);
+}
+
+const struct dp_kind_endpoint *dp_kind_endpoint_at(size_t i, unsigned *kind)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (*kind = 0; *kind < DP_KINDS; ++*kind)
+            for (size_t k = 0; k < DP_KIND_ENDPOINTS_MAX && dp_kind_table[*kind].endpoints[k].name; k++)
+                if (dp_kind_table[*kind].endpoints[k].is_delta == !pass && !i--)
+                    return &dp_kind_table[*kind].endpoints[k];
+    return NULL;
+}
+
+const struct dp_kind_endpoint *dp_kind_endpoint_named(const char *name, size_t n_bytes, unsigned *kind)
+{
+    const struct dp_kind_endpoint *endpoint;
+    for (size_t i = 0; (endpoint = dp_kind_endpoint_at(i, kind)); i++)
+        if (is_text(endpoint->name, name, n_bytes))
+            break;
+    return endpoint;
+}

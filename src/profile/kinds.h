@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile/kinds.h - the table of the kinds of profile: names, sample types, endpoints. Data only, for the host, the
+ * commands and the page. What the host does for a kind is in struct dp_kind_source (report/kind_source.h).
+ */
+#pragma once
+
+#include "base/atomic.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * First the kinds that have records in the table of the hooks, then those that have deltas without such records, then
+ * those that are only files. Kinds of the public interface have the values of enum deltaprof_kind.
+ */
+enum dp_kind_id {
+    DP_KIND_HEAP,
+    DP_KIND_MUTEX,
+    DP_KIND_BLOCK,
+    DP_KIND_EVENTS,
+    DP_KINDS,                           /* number of all kinds; as a kind: none */
+    DP_KIND_TABLES = DP_KIND_BLOCK + 1, /* number of kinds with records in the table */
+    DP_KIND_DELTAS = DP_KIND_BLOCK + 1, /* number of kinds with deltas, those with records included */
+};
+
+enum { DP_KIND_TYPES_MAX = 7, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
+
+enum dp_kind_nature {
+    DP_KIND_FLOW,  /* happened in the profile's window: successive windows add up */
+    DP_KIND_LEVEL, /* stands at the end of the window */
+};
+
+/* The columns of files of events: their sample types, by number. */
+enum dp_kind_event {
+    DP_KIND_EVENT_NONE = -1,
+    DP_KIND_EVENT_ALLOC_OBJECTS,
+    DP_KIND_EVENT_ALLOC_SPACE,
+    DP_KIND_EVENT_CONTENTIONS,
+    DP_KIND_EVENT_DELAY,
+    DP_KIND_EVENT_MUTEX_CONTENTIONS,
+    DP_KIND_EVENT_MUTEX_DELAY,
+    DP_KIND_EVENT_TYPES,
+};
+
+struct dp_kind_type {
+    const char *name, *unit;
+    enum dp_kind_nature nature;
+    enum dp_kind_event event; /* the column that has this value in files of events */
+};
+
+/* A profile at /debug/pprof/NAME. */
+struct dp_kind_endpoint {
+    const char *name;
+    bool is_delta;            /* since the cursor's last reply; else since start */
+    const char *default_type; /* NULL: the kind's own */
+    const char *words;        /* for the index page */
+};
+
+struct dp_kind {
+    const char *name;           /* in names of files and in messages */
+    unsigned rank;              /* of several kinds of file, commands choose the one with the lowest */
+    const char *receivers_name; /* in pushed profiles */
+    const char *title;          /* comment that pprof shows; NULL: the sample types tell the kind */
+    struct dp_kind_type types[DP_KIND_TYPES_MAX];
+    unsigned n_types, n_values; /* values: the types that every row has; the other types are added on demand */
+    const char *period_type, *period_unit;
+    const char *rate_key; /* key of the configuration that sets the sampling rate; NULL: none */
+    unsigned table_share; /* of the memory for records, relative to the other kinds; 0: no records in the table */
+    bool can_grow;        /* its records may use memory that other parts of the profiler leave unused */
+    bool has_locks;       /* rows have a lock kind, by which requests filter; events have a duration */
+    struct dp_kind_endpoint endpoints[DP_KIND_ENDPOINTS_MAX]; /* up to the first without a name */
+};
+
+extern const struct dp_kind dp_kind_table[DP_KINDS] DP_INTERNAL; /* by enum dp_kind_id */
+
+/* The kind of that name; DP_KINDS: none. */
+unsigned dp_kind_named(const char *name, size_t n_bytes);
+
+/* Whether one of its values is a level: memory that is in use, for example. */
+bool dp_kind_has_levels(unsigned kind);
+
+/* Whether the kind has a sample type of that name. */
+bool dp_kind_has_type(unsigned kind, const char *type);
+
+/* The kind with deltas that has a sample type of that name, the one of lowest rank; DP_KINDS: none. */
+unsigned dp_kind_by_type(const char *type);
+
+/*
+ * Whether a kind has this sample type, and whether its values are levels, or flows. Of the types that no kind has,
+ * inuse_* are levels, alloc_* are flows, and all others are neither: a merge sums them, a difference keeps them.
+ */
+bool dp_kind_type_is_known(const char *name);
+bool dp_kind_type_is_level(const char *name);
+bool dp_kind_type_is_flow(const char *name);
+
+/* The endpoint of that name and its kind; NULL: none. */
+const struct dp_kind_endpoint *dp_kind_endpoint_named(const char *name, size_t n_bytes, unsigned *kind);
+/* Endpoint i in the order of the index page: the deltas first. NULL: beyond the last. */
+const struct dp_kind_endpoint *dp_kind_endpoint_at(size_t i, unsigned *kind);
