@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
-#include "report/totals.h"
+#include "kinds/totals.h"
 #include "http/cursor.h"
 #include "record/record.h"
 #include "report/profile.h"

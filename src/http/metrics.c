@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "report/totals.h"
+#include "kinds/totals.h"
 #include "http/cursor.h"
 #include "http/request.h"
 #include "record/record.h"

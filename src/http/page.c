@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
-#include "report/totals.h"
+#include "kinds/totals.h"
 #include "profile/kinds.h"
 #include "report/text.h"
 

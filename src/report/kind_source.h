@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * report/kind_source.h - what reports do for a kind of profile. Its data are in profile/kinds.h; the functions are
- * here, exported by the subject of the kind (heap, locks) and collected in kind_sources.c. Reports reach the subjects
+ * here, exported by the subject of the kind (heap, locks) and collected in src/kinds. Reports reach the subjects
  * through these functions only. A function that is NULL does nothing, unless stated otherwise.
  */
 #pragma once

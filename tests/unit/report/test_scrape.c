@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "report/totals.h"
+#include "kinds/totals.h"
 #include "record/labels.h"
 #include "report/consumer.h"
 #include "support/consumers.h"

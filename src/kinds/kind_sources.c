@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report/kind_sources.c - the array of the kinds' sources, and what each kind does if its source says nothing else. */
+/* kinds/kind_sources.c - the array of the kinds' sources, and what each kind does if its source says nothing else. */
 #include "report/kind_source.h"
 
 static const struct dp_kind_source *const sources[DP_KIND_DELTAS] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/totals.h - sums the records of a kind since start, without making a profile. One pass over the counters.
+ * kinds/totals.h - sums the records of a kind since start, without making a profile. One pass over the counters.
  * Context: above the waterline.
  */
 #pragma once

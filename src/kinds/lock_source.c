@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/lock_source.c - reports of the mutex and the block profile: futexes as the locks that they are part of, pairs
+ * kinds/lock_source.c - reports of the mutex and the block profile: futexes as the locks that they are part of, pairs
  * of waiters and holders. A row is {contentions, delay}.
  */
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* report/totals.c - sums records as a cumulative profile would show them, counter by counter. */
-#include "report/totals.h"
+/* kinds/totals.c - sums records as a cumulative profile would show them, counter by counter. */
+#include "kinds/totals.h"
 
 #include "report/kind_source.h"
 

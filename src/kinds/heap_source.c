@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report/heap_source.c - reports of the heap: what is in use split by age, lifetimes of blocks, resident memory. A row
+ * kinds/heap_source.c - reports of the heap: what is in use split by age, lifetimes of blocks, resident memory. A row
  * is {alloc_objects, alloc_space, inuse_objects, inuse_space}.
  */
 #include "base/stats.h"
