@@ -23,7 +23,7 @@ static const char about[] =
     "input.\n"
     "\n"
     "  -o OUT                where to write it (default: standard output); a file appears when it is complete\n"
-    "  --flows TYPE[,TYPE]   the sample types to subtract (default: alloc_*, contentions and delay)\n"
+    "  --flows TYPE[,TYPE]   the sample types to subtract (default: all flows, as alloc_*, contentions, delay)\n"
     "  --negative WHAT       if a value to subtract went down: clamp (write 0, the default), drop (leave the sample\n"
     "                        out), or keep (write the negative value)\n"
     "  --ignore-label KEY    samples that differ only in this label count as one; may be given more than once\n"
