@@ -145,8 +145,9 @@ static int emit(lua_State *L)
     return result(L, deltaprof_emit());
 }
 
-/* One consumer of each kind, for write(). */
-static struct deltaprof_delta *consumers[3];
+/* The kinds for write(), by enum deltaprof_kind, and one consumer of each. */
+static const char *const kinds[] = {"heap", "mutex", "block", NULL};
+static struct deltaprof_delta *consumers[sizeof kinds / sizeof *kinds - 1];
 
 static int to_file(void *ctx, const void *bytes, size_t n_bytes)
 {
@@ -170,7 +171,6 @@ static int write_delta(int kind, const char *path)
 /* write(kind, path): what changed since the last write of that kind in this process. */
 static int write_profile(lua_State *L)
 {
-    static const char *const kinds[] = {"heap", "mutex", "block", NULL};
     int kind = luaL_checkoption(L, 1, NULL, kinds);
     const char *path = luaL_checkstring(L, 2);
     pthread_mutex_lock(&lock);

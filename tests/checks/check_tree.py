@@ -159,6 +159,17 @@ class Tree(unittest.TestCase):
         rows = text('README.md').split('| in `src` |')[1].split('\n\n')[0].split('\n')[2:]
         self.assertEqual(rooms, {room for row in rows for room in re.findall(r'`(\w+)`', row.split('|')[1])})
 
+    def test_lists_of_kinds_agree_with_the_public_header(self):
+        header = re.search(r'enum deltaprof_kind \{(.*?)\};', text('include/deltaprof/deltaprof.h'), re.S)[1]
+        kinds = [name.lower() for name, _ in sorted(re.findall(r'DELTAPROF_(\w+) = (\d+)', header), key=lambda k: int(k[1]))]
+        self.assertEqual([int(n) for n in re.findall(r'= (\d+)', header)], list(range(len(kinds))))
+        table = re.search(r'enum dp_kind_id \{(.*?)\};', text('src/profile/kinds.h'), re.S)[1]
+        self.assertEqual([k.lower() for k in re.findall(r'^    DP_KIND_(\w+),', table, re.M)][:len(kinds)], kinds)
+        for name, begin, end in [('runtime_hooks/lua/module.c', r'const kinds\[\] = \{', 'NULL'), ('runtime_hooks/rust/src/lib.rs', r'pub enum Kind \{', r'\}'),
+                                 ('runtime_hooks/python/deltaprof.py.in', r'_KINDS = \(', r'\)')]:
+            names = re.findall(r'\w+', re.sub(r'= \d+|//.*', '', re.search(f'{begin}(.*?){end}', text(name), re.S)[1]))
+            self.assertEqual([n.lower() for n in names], kinds, name)
+
     def test_no_loose_ends(self):
         for name in FILES:
             if name == 'LICENSE' or name.startswith('tests/fuzz/corpus'):
