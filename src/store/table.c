@@ -107,7 +107,8 @@ static int table_init(struct table *table, size_t budget_bytes, size_t spare_byt
         words *= 2;
     if (budget_bytes < words * 4 + PER_RECORD_BYTES)
         return -ENOMEM;
-    size_t now = (budget_bytes - words * 4) / PER_RECORD_BYTES, limit = words * LOAD_LIMIT;
+    size_t now = (budget_bytes - words * 4) / PER_RECORD_BYTES,
+           limit = at_most(words * LOAD_LIMIT, DP_THREAD_SPARE_MAX);
     size_t most = at_most(now + spare_bytes / PER_RECORD_BYTES, limit);
     now = at_most(now, limit);
     table->index = dp_mem_table(words * 4);
@@ -190,17 +191,15 @@ static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t h
 static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
 {
     struct table *table = &tables[kind];
-    uint32_t *spare = &dp_thread_self()->spare[kind];
-    uint32_t id = *spare, at;
+    uint32_t id = dp_thread_take_spare(kind), at;
     if (!id && !reserve(&table->ids, 1, &id))
         return 0;
     if (table->records[id].depth >= stack->depth) {
         at = table->records[id].stack;
     } else if (!reserve(&stacks.growth, stack->depth, &at)) {
-        *spare = id;
+        dp_thread_keep_spare(kind, id);
         return 0;
     }
-    *spare = 0;
     memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
     table->records[id] = (struct dp_record){.hash = hash,
                                             .stack = at,
@@ -237,12 +236,12 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
         if ((seen & ~table->id_mask) == tag &&
             same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
             if (mine)
-                dp_thread_self()->spare[kind] = mine;
+                dp_thread_keep_spare(kind, mine);
             return seen & table->id_mask;
         }
     }
     if (mine)
-        dp_thread_self()->spare[kind] = mine;
+        dp_thread_keep_spare(kind, mine);
     return full(table);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/stats.h"
+#include "profile/kinds.h"
 #include "store/sample.h"
 
 #include <deltaprof/thread.h>
@@ -29,7 +30,7 @@ struct __attribute__((may_alias)) dp_thread {
     uint8_t own;          /* 1 + number of the shard that only this thread writes; 0: none */
     uint8_t ours;         /* a thread of the profiler: always guarded */
     uint32_t number;      /* spreads threads over the shared shards */
-    uint32_t spare[3];    /* a record that lost its race, by kind (table.c) */
+    uint32_t spare[3];    /* records that lost their race (table.c) */
     uint32_t labels;      /* the label set that was pushed last (label_sets.h) */
     uint32_t labels_lost; /* pushes since then for which there was no room */
     uint32_t waiting;     /* this thread's slot in the table of waits under way; 0: none yet */
@@ -183,3 +184,31 @@ void dp_thread_mark_own(void);
  * would sample at the same place. The distribution has no memory, so this causes no bias. Only stores.
  */
 void dp_thread_fork_child(uint64_t salt);
+
+/*
+ * A record that lost its race is spare: its thread fills it next. A thread has few slots for them, with the kind above
+ * the record's id, so two kinds may share one. If one displaces the other, a record of that one stays empty for ever.
+ */
+enum { DP_THREAD_SPARE_BITS = 28, DP_THREAD_SPARE_MAX = (1 << DP_THREAD_SPARE_BITS) - 1 /* largest id */ };
+_Static_assert(DP_KIND_TABLES <= 1 << (32 - DP_THREAD_SPARE_BITS), "a kind fits above an id");
+
+static inline uint32_t *dp_thread_spare_slot(unsigned kind)
+{
+    struct dp_thread *thread = dp_thread_self();
+    return &thread->spare[kind % (sizeof thread->spare / sizeof *thread->spare)];
+}
+
+/* The spare record of the kind, which the calling thread has no more; 0: none. */
+static inline uint32_t dp_thread_take_spare(unsigned kind)
+{
+    uint32_t *slot = dp_thread_spare_slot(kind), word = *slot;
+    if (word >> DP_THREAD_SPARE_BITS != kind)
+        return 0;
+    *slot = 0;
+    return word & DP_THREAD_SPARE_MAX;
+}
+
+static inline void dp_thread_keep_spare(unsigned kind, uint32_t id)
+{
+    *dp_thread_spare_slot(kind) = (uint32_t)kind << DP_THREAD_SPARE_BITS | id;
+}

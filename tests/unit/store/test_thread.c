@@ -310,9 +310,26 @@ static void a_guard_counts_only_its_own_nested_events(void **state)
     dp_thread_undraw(self);
 }
 
+static void a_spare_record_is_of_its_kind(void **state)
+{
+    enum { OTHER = 3 }; /* shares the slot of kind 0 */
+    dp_thread_keep_spare(0, 7);
+    dp_thread_keep_spare(1, DP_THREAD_SPARE_MAX);
+    assert_int_equal(dp_thread_take_spare(OTHER), 0);
+    assert_int_equal(dp_thread_take_spare(0), 7);
+    assert_int_equal(dp_thread_take_spare(0), 0);
+    dp_thread_keep_spare(0, 8);
+    dp_thread_keep_spare(OTHER, 9);
+    assert_int_equal(dp_thread_take_spare(0), 0);
+    assert_int_equal(dp_thread_take_spare(OTHER), 9);
+    assert_int_equal(dp_thread_take_spare(1), DP_THREAD_SPARE_MAX);
+    assert_int_equal(dp_thread_take_spare(1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spare_record_is_of_its_kind),
         cmocka_unit_test(blocks_and_shards_have_one_owner_and_come_back_fresh),
         cmocka_unit_test(a_thread_waits_for_its_turn),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
