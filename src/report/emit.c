@@ -15,7 +15,6 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "delta/age.h"
-#include "delta/scale.h"
 #include "profile/comments.h"
 #include "report/fold.h"
 #include "report/profile.h"
@@ -29,7 +28,6 @@ struct pass {
     const struct dp_emission *emission;
     const struct dp_rows *rows;
     const struct dp_emit_source *source;
-    struct dp_scale *scale;
     struct dp_encode *encode;
     struct dp_locations *locations;
     struct dp_fold fold;
@@ -56,10 +54,8 @@ static void add_values(struct pass *p, const struct dp_row *row, int64_t *values
 static void scaled(const struct pass *p, const struct dp_row *row, int64_t *values)
 {
     memcpy(values, row->values, sizeof row->values);
-    if (!p->emission->scale_rate)
-        return;
-    dp_scale_heap(p->scale, &values[0], &values[1]);
-    dp_scale_heap(p->scale, &values[2], &values[3]);
+    if (p->source->scale)
+        p->source->scale(p->source->ctx, values);
 }
 
 /* The weight by which the smallest rows are folded: bytes, or delay. */
@@ -374,9 +370,7 @@ static int profile(struct pass *p)
 int dp_emit(const struct dp_emission *emission, struct dp_report_write_buffers *buffers,
             const struct dp_emit_source *source, dp_pprof_write_fn fn, void *ctx)
 {
-    struct dp_scale scale = {.rate_bytes = emission->scale_rate};
     struct pass p = {.emission = emission,
-                     .scale = &scale,
                      .rows = &buffers->rows,
                      .source = source,
                      .n_summed = source->sums_in_0 ? buffers->rows.n_summed : 0};

@@ -21,6 +21,8 @@ struct dp_emit_source {
     size_t (*labels)(void *ctx, struct dp_encode *encode, const struct dp_row *row, struct dp_encode_label *labels);
     void *ctx;
     bool sums_in_0; /* row 0 is [overflow], and rows may be marked DP_ROW_SUMMED */
+    /* Changes the values of a row (DP_VALUES_MAX) to those that are written. NULL: they are the same. */
+    void (*scale)(void *ctx, int64_t *values);
 };
 
 struct dp_emission {
@@ -30,7 +32,6 @@ struct dp_emission {
     struct dp_location_settings locations;
     unsigned locks;      /* which pairs are written; as in dp_delta_scan */
     int64_t max_samples; /* 0: all */
-    int64_t scale_rate;  /* for a runtime's heap records; 0: values are not scaled */
     int64_t period;
     int64_t time_ns, duration_ns; /* duration 0: cumulative */
     int64_t covered_ns;           /* the true duration, if duration_ns is shorter; 0: it is not */

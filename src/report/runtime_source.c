@@ -8,6 +8,7 @@
 #include "report/runtime_source.h"
 
 #include "base/clock.h"
+#include "delta/scale.h"
 #include "report/consumer.h"
 #include "symbols/loader_sync.h"
 #include "symbols/names.h"
@@ -24,6 +25,7 @@ struct runtime_source {
     dp_object_id object;            /* object of the last address */
     int64_t bytes;                  /* the index of "bytes" in the profile; 0: not written yet */
     uint32_t numbers[DP_STACK_MAX]; /* numbers of the values of a stack that is not kept */
+    struct dp_scale scale;
 };
 
 /* ---- values to locations ---------------------------------------------------------------------------------------- */
@@ -216,6 +218,13 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
     return 1;
 }
 
+static void scale(void *ctx, int64_t *values)
+{
+    struct runtime_source *h = ctx;
+    dp_scale_heap(&h->scale, &values[0], &values[1]);
+    dp_scale_heap(&h->scale, &values[2], &values[3]);
+}
+
 /* ---- one dump --------------------------------------------------------------------------------------------------- */
 
 static int check(const struct dp_consumer *c, const struct dp_dump *dump)
@@ -237,11 +246,9 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
                       void *ctx)
 {
     bool heap = dp_kind_has_levels(c->kind);
-    struct dp_emission e = {.kind = c->kind,
-                            .period = heap && rate_bytes > 1 ? rate_bytes : 1,
-                            .scale_rate = heap && rate_bytes > 1 ? rate_bytes : 0};
-    struct runtime_source h = {.consumer = c, .dump = dump};
-    struct dp_emit_source source = {stack, ahead, labels, &h, false};
+    struct dp_emission e = {.kind = c->kind, .period = heap && rate_bytes > 1 ? rate_bytes : 1};
+    struct runtime_source h = {.consumer = c, .dump = dump, .scale = {.rate_bytes = rate_bytes}};
+    struct dp_emit_source source = {stack, ahead, labels, &h, false, heap && rate_bytes > 1 ? scale : NULL};
     struct dp_symbol_files files = {0};
     e.locations.files = &files;
     dp_columns_choose(c->kind, c->types, &e.columns);

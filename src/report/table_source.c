@@ -83,5 +83,5 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
 
 struct dp_emit_source dp_table_source(unsigned kind)
 {
-    return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind, true};
+    return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind, true, NULL};
 }
