@@ -21,7 +21,7 @@ struct dp_row {
 };
 
 /* SUMMED: the row of record 0, [overflow], has the sum of rows for which there was no memory. */
-enum { DP_ROW_INHERITED = 1, DP_ROW_SUMMED = 2 };
+enum { DP_ROW_INHERITED = 1, DP_ROW_SUMMED = 2, DP_ROW_AGE_SHIFT = 8 /* an age stands above this bit; 0: none */ };
 
 struct dp_rows {
     struct dp_row *at;

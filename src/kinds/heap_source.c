@@ -129,6 +129,7 @@ const struct dp_kind_source dp_heap_source = {
     .free_more = free_more,
     .free_delivered = free_delivered,
     .add_values = add_values,
+    .age = dp_age_of_row,
     .text_header = text_header,
     .text_row = text_row,
     .text_end = "\nMAPPED_LIBRARIES:\n",

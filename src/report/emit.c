@@ -14,7 +14,6 @@
 
 #include "base/stats.h"
 #include "base/text.h"
-#include "delta/age.h"
 #include "profile/comments.h"
 #include "report/fold.h"
 #include "report/profile.h"
@@ -199,7 +198,7 @@ static void add(int64_t *sum, const int64_t *values, size_t n)
 /* Rows of [overflow] are written at the end, as one. */
 static bool is_overflow(const struct pass *p, const struct dp_row *row)
 {
-    return p->source->sums_in_0 && row->id == 0 && !dp_age_of_row(row);
+    return p->source->sums_in_0 && row->id == 0 && !(row->entry >> DP_ROW_AGE_SHIFT);
 }
 
 static void release_reserve(struct pass *p)

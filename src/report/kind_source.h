@@ -42,6 +42,8 @@ struct dp_kind_source {
 
     /* Fills values[DP_VALUES_MAX ..] of a row. *next: 0 before the first row; the rows come by record. */
     void (*add_values)(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values);
+    /* The age of a row that has one, as text. */
+    const char *(*age)(const struct dp_row *);
     /* Writes comments behind the samples; the locations of stacks are still open. */
     void (*comments)(const struct dp_kind_state *more, unsigned locks, struct dp_locations *, struct dp_encode *);
     /* A line for people that sums the rows up. */

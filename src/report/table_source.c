@@ -3,7 +3,6 @@
 #include "report/table_source.h"
 
 #include "record/labels.h"
-#include "delta/age.h"
 #include "report/called.h"
 #include "report/kind_source.h"
 #include "store/heaps.h"
@@ -70,8 +69,8 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
         out[n_out++] = text_label(e, "heap", heap);
     if (row->entry & DP_ROW_INHERITED)
         out[n_out++] = text_label(e, "fork", "inherited");
-    if (dp_age_of_row(row))
-        out[n_out++] = text_label(e, "age", dp_age_of_row(row));
+    if (row->entry >> DP_ROW_AGE_SHIFT)
+        out[n_out++] = text_label(e, "age", dp_kind_source_of((unsigned)(uintptr_t)ctx)->age(row));
     size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
     if (n && futex)
