@@ -6,14 +6,18 @@
 #pragma once
 
 #include "base/epoch.h"
-#include "delta/records.h"
-#include "delta/values.h"
 #include "report/emit.h"
 #include "report/kind_source.h"
 #include "report/profile.h"
 #include "report/settings.h"
 
 enum dp_consumer_source { DP_SOURCE_NONE, DP_SOURCE_HOOKS, DP_SOURCE_RECORDS };
+
+/* Memory of a consumer whose rows are the records of a runtime (runtime_source.c), with what is done to it. */
+struct dp_dump_memory {
+    void (*commit)(struct dp_dump_memory *, const struct dp_rows *);
+    void (*free)(struct dp_dump_memory *);
+};
 
 struct dp_consumer {
     struct dp_epoch_lock lock;
@@ -37,8 +41,7 @@ struct dp_consumer {
     struct dp_report_write_buffers *buffers; /* of the current write; then its pending rows; else NULL */
     struct dp_baseline base;                 /* hooks */
     struct dp_kind_state delivered, more;    /* hooks: memory of the kind's source */
-    struct dp_records *records;              /* records; NULL until the first dump */
-    struct dp_values values;                 /* records */
+    struct dp_dump_memory *dumps;            /* records; NULL until the first dump */
     size_t depth;                            /* records: number of leafmost frames used */
     size_t memory_bytes;                     /* the value of `memory` */
     const char *default_type;                /* NULL: the kind's own */

@@ -92,8 +92,8 @@ void dp_consumer_free(struct dp_consumer *c)
     dp_vec_fini(&c->base);
     if (c->source_of_kind->free_delivered)
         c->source_of_kind->free_delivered(&c->delivered);
-    dp_records_free(c->records);
-    dp_values_fini(&c->values);
+    if (c->dumps)
+        c->dumps->free(c->dumps);
     dp_mem_unmap(c, sizeof *c);
 }
 
@@ -109,8 +109,7 @@ int dp_consumer_lock(struct dp_consumer *c, bool wait)
         memset(&c->base, 0, sizeof c->base);
         memset(&c->delivered, 0, sizeof c->delivered);
         memset(&c->more, 0, sizeof c->more);
-        memset(&c->values, 0, sizeof c->values);
-        c->records = NULL;
+        c->dumps = NULL;
     }
     if (c->epoch != dp_epoch()) {
         c->epoch = dp_epoch();
@@ -277,7 +276,7 @@ static bool shows_inuse(const struct dp_rows *rows)
 static void commit(struct dp_consumer *c)
 {
     if (c->source == DP_SOURCE_RECORDS)
-        dp_records_commit(c->records, &c->buffers->rows);
+        c->dumps->commit(c->dumps, &c->buffers->rows);
     else
         dp_delta_commit(&c->base, &c->buffers->rows);
     if (c->source_of_kind->commit)

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "delta/scale.h"
+#include "delta/values.h"
 #include "report/consumer.h"
 #include "symbols/loader_sync.h"
 #include "symbols/names.h"
@@ -19,8 +20,16 @@
 
 #define RUNTIME_FRAME ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1)) /* the top bit: not an address */
 
+/* What a consumer keeps between dumps. */
+struct memory {
+    struct dp_dump_memory functions; /* first: a consumer has its address */
+    struct dp_records *records;
+    struct dp_values values;
+};
+
 struct runtime_source {
     struct dp_consumer *consumer;
+    struct memory *memory;
     const struct dp_dump *dump;
     dp_object_id object;            /* object of the last address */
     int64_t bytes;                  /* the index of "bytes" in the profile; 0: not written yet */
@@ -60,7 +69,7 @@ static uint32_t resolve(struct runtime_source *h, struct dp_locations *l, const 
 
 static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_t number)
 {
-    struct dp_values *values = &h->consumer->values;
+    struct dp_values *values = &h->memory->values;
     const struct dp_value *v = &values->all.at[number];
     uint32_t ref = values->refs.at[number];
     if (ref)
@@ -80,7 +89,7 @@ static uint32_t ref_of(struct runtime_source *h, struct dp_locations *l, uint32_
  */
 static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_t *numbers, size_t n, uint32_t *refs)
 {
-    struct dp_values *values = &h->consumer->values;
+    struct dp_values *values = &h->memory->values;
     struct dp_symbol_place lines[MET_MAX];
     dp_frame_id ids[MET_MAX];
     size_t positions[MET_MAX], n_ids = 0, n_new = 0;
@@ -117,8 +126,8 @@ static void meet(struct runtime_source *h, struct dp_locations *l, const uint32_
 static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row *row, const uintptr_t *stack,
                                   size_t *depth)
 {
-    struct dp_values *values = &h->consumer->values;
-    uint32_t *kept = dp_records_note(h->consumer->records, row);
+    struct dp_values *values = &h->memory->values;
+    uint32_t *kept = dp_records_note(h->memory->records, row);
     size_t n = *depth;
     if (*kept)
         return dp_values_use(values, *kept, depth);
@@ -137,7 +146,7 @@ static const uint32_t *numbers_of(struct runtime_source *h, const struct dp_row 
 static void prefetch_new(struct runtime_source *h, const struct dp_locations *l, const uint32_t *numbers, size_t n,
                          const uint32_t *refs)
 {
-    const struct dp_values *values = &h->consumer->values;
+    const struct dp_values *values = &h->memory->values;
     const struct dp_symbol_function *functions[DP_STACK_MAX];
     uint32_t new[DP_STACK_MAX];
     size_t n_new = 0, n_functions = 0;
@@ -162,7 +171,7 @@ static void prefetch_new(struct runtime_source *h, const struct dp_locations *l,
 static void ahead(void *ctx, const struct dp_row *row, int distance)
 {
     struct runtime_source *h = ctx;
-    const uint32_t *kept = dp_records_note(h->consumer->records, row);
+    const uint32_t *kept = dp_records_note(h->memory->records, row);
     const void *at;
     size_t depth, n_bytes;
     if (distance == DP_EMIT_FAR) {
@@ -172,7 +181,7 @@ static void ahead(void *ctx, const struct dp_row *row, int distance)
     }
     const uintptr_t *stack;
     dp_dump_stack(h->dump, row->id, &stack, &depth);
-    at = *kept ? (const void *)dp_values_stack(&h->consumer->values, *kept) : stack;
+    at = *kept ? (const void *)dp_values_stack(&h->memory->values, *kept) : stack;
     n_bytes = depth * (*kept ? sizeof(uint32_t) : sizeof(uintptr_t));
     for (size_t i = 0; i < n_bytes && i < 512; i += 64)
         __builtin_prefetch((const char *)at + i);
@@ -191,7 +200,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
         l->err = l->err ? l->err : -ENOMEM;
         return 0;
     }
-    bool all = dp_values_refs(&h->consumer->values, numbers, n, refs);
+    bool all = dp_values_refs(&h->memory->values, numbers, n, refs);
     if (!all && !h->consumer->name_fn) {
         prefetch_new(h, l, numbers, n, refs);
         meet(h, l, numbers, n, refs);
@@ -209,7 +218,7 @@ static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row,
 static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
 {
     struct runtime_source *h = ctx;
-    int64_t size_bytes = dp_records_size(h->consumer->records, row);
+    int64_t size_bytes = dp_records_size(h->memory->records, row);
     if (!size_bytes)
         return 0;
     if (!h->bytes)
@@ -233,11 +242,40 @@ static int check(const struct dp_consumer *c, const struct dp_dump *dump)
     return c->source == DP_SOURCE_HOOKS || (dump->heap && !takes_heap) || (dump->block && !takes_block) ? -EINVAL : 0;
 }
 
+static void commit(struct dp_dump_memory *dumps, const struct dp_rows *rows)
+{
+    dp_records_commit(((struct memory *)dumps)->records, rows);
+}
+
+static void free_memory(struct dp_dump_memory *dumps)
+{
+    struct memory *memory = (struct memory *)dumps;
+    dp_records_free(memory->records);
+    dp_values_fini(&memory->values);
+    dp_mem_unmap(memory, sizeof *memory);
+}
+
+/* NULL: there is none for it. */
+static struct memory *memory_of(struct dp_consumer *c)
+{
+    if (c->dumps)
+        return (struct memory *)c->dumps;
+    struct memory *memory = dp_mem_map(sizeof *memory);
+    struct dp_records *records = memory ? dp_records_new(c->memory_bytes / 8) : NULL;
+    if (!records) {
+        dp_mem_unmap(memory, sizeof *memory);
+        return NULL;
+    }
+    *memory = (struct memory){.functions = {commit, free_memory}, .records = records};
+    c->dumps = &memory->functions;
+    return memory;
+}
+
 /* The dump becomes the baseline: its allocs are not delivered, but its in-use values are. */
 static void skip(struct dp_consumer *c)
 {
     struct dp_rows *rows = &c->buffers->rows;
-    dp_records_commit(c->records, rows);
+    c->dumps->commit(c->dumps, rows);
     for (size_t i = 0; i < rows->n; i++)
         rows->at[i].values[0] = rows->at[i].values[1] = 0;
 }
@@ -252,14 +290,14 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     struct dp_symbol_files files = {0};
     e.locations.files = &files;
     dp_columns_choose(c->kind, c->types, &e.columns);
-    if (!c->records && !(c->records = dp_records_new(c->memory_bytes / 8)))
+    if (!(h.memory = memory_of(c)))
         return -ENOMEM;
     c->to = dp_report_now();
     dp_objects_recheck();
     dp_loader_sync();
     int err = dp_consumer_get_buffers(c);
     if (!err)
-        err = dp_records_subtract(c->records, dump, &c->buffers->rows);
+        err = dp_records_subtract(h.memory->records, dump, &c->buffers->rows);
     if (err)
         return err;
     if (c->skip_next || !fn) {
@@ -268,11 +306,11 @@ static int write_dump(struct dp_consumer *c, const struct dp_dump *dump, int64_t
     }
     if (!fn)
         return 0;
-    dp_values_begin(&c->values, dp_symbol_answers(c->symbolize));
+    dp_values_begin(&h.memory->values, dp_symbol_answers(c->symbolize));
     err = dp_consumer_emit(c, 0, &e, &source, fn, ctx, NULL);
     dp_symbol_close(&files);
-    if (err != -ECANCELED && dp_values_end(&c->values, c->memory_bytes / 32))
-        dp_records_clear_notes(c->records);
+    if (err != -ECANCELED && dp_values_end(&h.memory->values, c->memory_bytes / 32))
+        dp_records_clear_notes(h.memory->records);
     return err;
 }
 
@@ -301,7 +339,7 @@ int dp_consumer_write_dump(struct dp_consumer *c, struct dp_dump dump, int64_t r
 void dp_consumer_reset_ids(struct dp_consumer *c)
 {
     dp_consumer_lock(c, true);
-    if (c->records)
-        dp_records_reset_ids(c->records);
+    if (c->dumps)
+        dp_records_reset_ids(((struct memory *)c->dumps)->records);
     dp_consumer_unlock(c);
 }
