@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "kinds/totals.h"
 #include "http/cursor.h"
-#include "record/record.h"
+#include "store/store.h"
 #include "report/profile.h"
 #include "report/settings.h"
 #include "sink/tick.h"

@@ -16,7 +16,7 @@
 #include "kinds/totals.h"
 #include "http/cursor.h"
 #include "http/request.h"
-#include "record/record.h"
+#include "store/store.h"
 #include "report/settings.h"
 #include "sink/tick.h"
 

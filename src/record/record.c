@@ -100,21 +100,3 @@ DP_IN_CHILD void dp_record_fork_child(void)
     dp_events_fork_child();
     dp_thread_fork_child((uint64_t)getpid() << 32 | epoch);
 }
-
-void dp_record_stats(struct deltaprof_stats *stats)
-{
-    stats->samples = dp_stats_read(DP_STAT_SAMPLES);
-    stats->records = 0;
-    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
-        stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
-    stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
-    stats->memory_bytes = dp_mem_used();
-    stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
-    stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
-    stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
-    stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
-    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE) + dp_stats_read(DP_STAT_STACKS_BUSY);
-    stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
-    stats->frames_apart = dp_stats_read(DP_STAT_FRAMES_APART);
-    stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
-}

@@ -19,8 +19,3 @@ void dp_record_tune(const struct dp_config *conf, bool on);
 void dp_record_fork_prepare(void);
 void dp_record_fork_parent(void);
 void dp_record_fork_child(void);
-
-/*
- * Fills in the counters of the tables: samples, records, live and the losses; other fields of *stats are not changed.
- */
-void dp_record_stats(struct deltaprof_stats *stats);

@@ -12,6 +12,7 @@
  */
 #include "store/store.h"
 
+#include "base/mem.h"
 #include "base/process.h"
 
 #include <sched.h>
@@ -71,4 +72,22 @@ void dp_record_fork_base(unsigned kind, dp_record_id id, int64_t *n, int64_t *v)
         dp_table_base(kind, id, &base);
     *n = base.n;
     *v = base.v;
+}
+
+void dp_record_stats(struct deltaprof_stats *stats)
+{
+    stats->samples = dp_stats_read(DP_STAT_SAMPLES);
+    stats->records = 0;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        stats->records += dp_table_count(kind) > 1 ? dp_table_count(kind) - 1 : 0;
+    stats->live = (uint64_t)dp_tally_read(DP_TALLY_LIVE);
+    stats->memory_bytes = dp_mem_used();
+    stats->overflow = dp_stats_read(DP_STAT_OVERFLOW);
+    stats->live_full = dp_stats_read(DP_STAT_LIVE_FULL);
+    stats->stacks_cut = dp_stats_read(DP_STAT_STACKS_CUT);
+    stats->stacks_deep = dp_stats_read(DP_STAT_STACKS_DEEP);
+    stats->stacks_none = dp_stats_read(DP_STAT_STACKS_NONE) + dp_stats_read(DP_STAT_STACKS_BUSY);
+    stats->locks_full = dp_stats_read(DP_STAT_LOCKS_FULL);
+    stats->frames_apart = dp_stats_read(DP_STAT_FRAMES_APART);
+    stats->frames_full = dp_stats_read(DP_STAT_FRAMES_FULL);
 }

@@ -7,6 +7,8 @@
 #include "store/table.h"
 #include "store/thread.h"
 
+#include <deltaprof/deltaprof.h>
+
 enum { DP_ZERO_OWN, DP_ZERO_WANTED, DP_ZERO_COPYING };
 
 /* Declared here only for the inline functions below. */
@@ -105,3 +107,8 @@ static inline bool dp_record_add(unsigned kind, uint8_t heap, uint32_t labels, c
     dp_record_count(kind, *id, n, v);
     return true;
 }
+
+/*
+ * Fills in the counters of the tables: samples, records, live and the losses; other fields of *stats are not changed.
+ */
+void dp_record_stats(struct deltaprof_stats *stats);
