@@ -19,6 +19,9 @@ int64_t dp_peak_in_use(void);
 /* The most that was seen in use, and the time of day at which it was (dp_clock_wall_coarse_ns); 0: nothing was. */
 int64_t dp_peak_most(int64_t *wall_ns);
 
+/* In a forked child: what it inherited is no peak of its own. Only stores. */
+void dp_peak_fork_child(void);
+
 void dp_peak_look(unsigned shard, int64_t n_bytes);
 extern _Atomic uint8_t dp_peak_step_bits DP_INTERNAL;
 

@@ -12,6 +12,8 @@
 #include "record/gate.h"
 #include "record/heap.h"
 #include "record/maps.h"
+#include "record/peak.h"
+#include "record/peak_copy.h"
 #include "record/labels.h"
 #include "record/wait.h"
 #include "store/inherited.h"
@@ -52,9 +54,10 @@ int dp_record_init(const struct dp_config *conf)
         (err = dp_functions_init(floor / 100 * 3)) ||
         (err = dp_unwind_init(conf->unwind, (unsigned)conf->depth, floor / 100 * 6)) ||
         (err = dp_thread_init(dp_unwind_scratch_bytes(), floor / 100 * 8)) ||
-        (err = dp_table_init(floor / 100 * (76 - blocks), spare)) ||
+        (err = dp_table_init(floor / 100 * (74 - blocks), spare)) ||
         (err = dp_live_blocks_init(floor / 100 * blocks, conf->heap_rate, births)))
         return err;
+    dp_peak_copy_init(floor / 100 * 2);
     if (conf->age && dp_lifetime_init(dp_table_most(DP_KIND_HEAP)) == 0)
         dp_record_mark();
     if (conf->mmap)
@@ -95,6 +98,7 @@ DP_IN_CHILD void dp_record_fork_child(void)
     dp_live_blocks_fork_child();
     dp_lifetime_fork_child();
     dp_table_fork_child();
+    dp_peak_fork_child();
     dp_mappings_fork_child();
     dp_wait_fork_child();
     dp_events_fork_child();

@@ -7,7 +7,9 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "record/peak.h"
+#include "record/peak_copy.h"
 
 #define MIB ((int64_t)1 << 20)
 
@@ -129,9 +131,52 @@ static void threads_that_reach_it_together_tell_it_once(void **state)
     assert_int_equal(n_reached, 1);
 }
 
+/* A burst that is over within a look of the coarse clock, beside many others that were lower. */
+static void the_records_are_copied_at_the_highest_burst(void **state)
+{
+    static bool begun;
+    int64_t wall_ns, objects, bytes;
+    if (!begun)
+        assert_int_equal(dp_mem_reserve(1 << 20), 0), dp_table_init(1 << 19, 0), dp_peak_copy_init(1 << 16);
+    begun = true;
+    dp_frame_id frames[2] = {DP_FRAME_OTHER, DP_FRAME_OTHER};
+    struct dp_stack stacks[2];
+    dp_record_id records[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        stacks[i] = (struct dp_stack){.frames = frames, .depth = i + 1, .hash = dp_stack_hash(frames, i + 1)};
+        records[i] = dp_table_intern(DP_KIND_HEAP, 0, 0, &stacks[i]);
+    }
+    assert_false(dp_peak_copy_begin());
+    for (int burst = 0; burst < 100; burst++) {
+        int n = burst == 50 ? 90 : 60;
+        for (int i = 0; i < n; i++) {
+            dp_table_add(DP_KIND_HEAP, records[i % 3 != 0], 1, MIB);
+            dp_peak_add(i % 8, MIB);
+        }
+        for (int i = 0; i < n; i++) {
+            dp_table_add_free(DP_KIND_HEAP, records[i % 3 != 0], 1, MIB);
+            dp_peak_subtract(i % 8, MIB);
+        }
+    }
+    int64_t copied = dp_peak_copy_bytes(&wall_ns);
+    assert_true(copied > 81 * MIB && copied <= 90 * MIB);
+    assert_true(dp_peak_copy_begin());
+    assert_int_equal(dp_peak_copy_make(), 0); /* not while it is read */
+    dp_peak_copy_read(records[0], &objects, &bytes);
+    assert_int_equal(bytes, objects * MIB);
+    assert_true(bytes > 26 * MIB && bytes <= 30 * MIB);
+    dp_peak_copy_read(records[1] + 1, &objects, &bytes);
+    assert_int_equal(objects | bytes, 0);
+    dp_peak_copy_end();
+    dp_peak_fork_child();
+    assert_int_equal(dp_peak_copy_bytes(&wall_ns), 0);
+    assert_false(dp_peak_copy_begin());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_records_are_copied_at_the_highest_burst, again),
         cmocka_unit_test_setup(the_most_in_use_is_kept, again), /* while the steps are small */
         cmocka_unit_test_setup(what_goes_out_of_use_is_taken_off, again),
         cmocka_unit_test_setup(a_threshold_is_told_of_once, again),
