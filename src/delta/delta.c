@@ -162,6 +162,15 @@ static void split_inherited(struct scan *s, const struct dp_counts *counts, stru
     s->fn(s, &inherited);
 }
 
+/* Makes the counters say that so much is in use as at the moment of the rules. */
+static void set_level(const struct dp_delta_rules *rules, dp_record_id id, struct dp_counts *counts)
+{
+    int64_t n, v;
+    rules->read_level(id, &n, &v);
+    counts->free_n = counts->n - n;
+    counts->free_v = counts->v - v;
+}
+
 static void visit(struct scan *s, uint32_t n)
 {
     const struct dp_baseline *base = s->base;
@@ -175,6 +184,8 @@ static void visit(struct scan *s, uint32_t n)
         if (!has_entry)
             origin = fork_base(kind, id);
         dp_table_read(kind, id, &counts);
+        if (s->rules->read_level)
+            set_level(s->rules, id, &counts);
         if (!subtract(&counts, has_entry ? &base->at[id] : &origin, has_levels, &row))
             continue;
         if (is_filtered(s->rules, s->locks, id))

@@ -53,6 +53,7 @@ struct dp_delta_rules {
     bool (*is_filtered)(const struct dp_record *,
                         unsigned locks);                        /* whether the row is of no lock kind among `locks` */
     unsigned (*lock_of)(const struct dp_record *, bool *shown); /* as of dp_futex_lock_of */
+    void (*read_level)(dp_record_id, int64_t *n, int64_t *v);   /* what was in use at another moment; NULL: now */
     /* What is in use of that which a forked process inherited. */
     void (*read_inherited)(dp_record_id, const struct dp_counts *, int64_t *n, int64_t *v);
 };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "delta/age.h"
 #include "record/heap.h"
+#include "record/peak_copy.h"
 #include "report/consumer.h"
 #include "report/kind_source.h"
 #include "store/inherited.h"
@@ -17,6 +18,9 @@
 
 static const struct dp_delta_rules rules = {
     .kind = DP_KIND_HEAP, .has_levels = true, .read_inherited = dp_inherited_read};
+
+static const struct dp_delta_rules peak_rules = {
+    .kind = DP_KIND_HEAP, .has_levels = true, .read_level = dp_peak_copy_read, .read_inherited = dp_inherited_read};
 
 _Static_assert(sizeof(struct dp_age_baseline) <= sizeof(struct dp_kind_state) &&
                    sizeof(struct dp_age_lives) <= sizeof(struct dp_kind_state),
@@ -35,6 +39,12 @@ static struct dp_age_baseline *delivered_of(struct dp_kind_state *delivered)
 static int64_t period(void)
 {
     return dp_record_heap_rate();
+}
+
+static bool peak_begin(int64_t *wall_ns)
+{
+    dp_peak_copy_bytes(wall_ns);
+    return dp_peak_copy_begin();
 }
 
 static bool is_by_age(const struct dp_consumer *c)
@@ -120,6 +130,9 @@ static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
 
 const struct dp_kind_source dp_heap_source = {
     .rules = &rules,
+    .peak_rules = &peak_rules,
+    .peak_begin = peak_begin,
+    .peak_end = dp_peak_copy_end,
     .period = period,
     .prepare = prepare,
     .add_more = add_more,

@@ -21,6 +21,16 @@ int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize symboli
                         : dp_delta_scan(source->rules, locks, base, rows);
 }
 
+int dp_kind_source_scan_peak(unsigned kind, struct dp_baseline *base, struct dp_rows *rows, int64_t *wall_ns)
+{
+    const struct dp_kind_source *source = sources[kind];
+    if (!source->peak_begin || !source->peak_begin(wall_ns))
+        return 1;
+    int err = dp_delta_scan(source->peak_rules, 0, base, rows);
+    source->peak_end();
+    return err;
+}
+
 bool dp_kind_source_is_empty(unsigned kind)
 {
     return sources[kind]->is_empty ? sources[kind]->is_empty() : dp_table_is_empty(kind);

@@ -22,9 +22,13 @@ struct dp_kind_state {
 };
 
 struct dp_kind_source {
-    const struct dp_delta_rules *rules; /* of the records in the table; NULL: the kind has none */
-    bool (*is_empty)(void);             /* nothing was ever recorded; NULL: no record in the table has a value */
-    int64_t (*period)(void);            /* NULL: 1 */
+    const struct dp_delta_rules *rules;      /* of the records in the table; NULL: the kind has none */
+    const struct dp_delta_rules *peak_rules; /* the same, for what was in use at the peak; NULL: no peak is kept */
+    /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: its time of day. */
+    bool (*peak_begin)(int64_t *wall_ns);
+    void (*peak_end)(void);
+    bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
+    int64_t (*period)(void); /* NULL: 1 */
 
     /* Before the scan of a write: sets what the profile shall have beside its rows. */
     void (*prepare)(const struct dp_consumer *, unsigned flags, struct dp_emission *);
@@ -67,6 +71,10 @@ const struct dp_kind_source *dp_kind_source_of(unsigned kind);
 /* The scan of the kind's rows, with its source. */
 int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct dp_symbol_files *files,
                         struct dp_baseline *base, struct dp_rows *rows);
+/*
+ * The same with what was in use at the peak, whose time of day goes to *wall_ns. 1: no peak is kept, nothing was done.
+ */
+int dp_kind_source_scan_peak(unsigned kind, struct dp_baseline *base, struct dp_rows *rows, int64_t *wall_ns);
 bool dp_kind_source_is_empty(unsigned kind);
 
 /* The lock kind of a record; 0: the kind has none. *shown: whether the profile shows the record. */

@@ -202,12 +202,14 @@ static int write_locked(struct dp_consumer *c, unsigned flags, dp_pprof_write_fn
     int err = dp_consumer_get_buffers(c);
     if (!err)
         err = dp_report_write_buffers_prepare(c->buffers, flags & DP_WRITE_RAW);
-    if (!err)
+    if (!err && flags & DP_WRITE_AT_PEAK)
+        err = dp_kind_source_scan_peak(c->kind, &c->base, &c->buffers->rows, &e.in_use_at_ns);
+    else if (!err)
         err = dp_kind_source_scan(c->kind, c->locks, c->symbolize, e.locations.files, cumulative ? NULL : &c->base,
                                   &c->buffers->rows);
     if (!err && flags & DP_WRITE_SCRAPED && kind->summary)
         kind->summary(c->locks, &c->buffers->rows, e.summary, sizeof e.summary);
-    if (!err && kind->add_more)
+    if (!err && kind->add_more && !(flags & DP_WRITE_AT_PEAK))
         kind->add_more(c, cumulative);
     if (!err)
         err = dp_consumer_emit(c, flags, &e, &source, fn, ctx, info);

@@ -47,6 +47,7 @@ enum dp_write_flags {
     DP_WRITE_RESIDENT = 64,  /* heap: the process's resident memory, as comments; opens a file */
     DP_WRITE_EXIT = 128,     /* the comment #exit: the process begins to end, no handler of the program has run yet */
     DP_WRITE_PEAK = 256,     /* the comment #peak: more is in use than in any earlier profile of the process */
+    DP_WRITE_AT_PEAK = 1024, /* what was in use at the highest peak, instead of now; returns 1 if none is kept */
     DP_WRITE_SCRAPED = 512,  /* for a database: a comment sums up; a window of more than 50 minutes is stated shorter */
 };
 

@@ -21,7 +21,9 @@
 #include "base/process.h"
 #include "base/quiet.h"
 #include "base/stats.h"
+#include "record/heap.h"
 #include "record/peak.h"
+#include "record/peak_copy.h"
 #include "record/wait.h"
 #include "report/events.h"
 #include "report/kind_source.h"
@@ -40,6 +42,7 @@
 #include <unistd.h>
 
 enum { NOTHING };
+enum { PEAK_LEAST_BYTES = 64 << 10, PEAK_LEAST_SAMPLES = 4 }; /* a peak that is worth a tick of its own */
 
 /* What the tables stood at, as far as it shows whether anything was recorded or freed in between. */
 struct standing {
@@ -193,7 +196,7 @@ static int write_kind(unsigned kind, unsigned flags, int64_t deadline_ns)
     dp_consumer_share_files(consumer, &tick.names);
     struct dp_file file = {.files = &paths.files, .kind = kind};
     size_t n_missed = 0;
-    if (dp_load_relaxed(&tick.is_last))
+    if (dp_load_relaxed(&tick.is_last) && !(flags & DP_WRITE_AT_PEAK))
         flags |= DP_WRITE_ENDED;
     /* The last file of a kind with levels is written even without changes: it must say that the process ended. */
     if (!(flags & (DP_WRITE_ENDED | DP_WRITE_EXIT) && dp_kind_has_levels(kind) && tick.has_file[kind]))
@@ -233,6 +236,28 @@ static bool is_next(unsigned what, unsigned crashed)
     return what != crashed;
 }
 
+/*
+ * Writes a tick of its own for a peak that no tick has shown: what was in use then, with the allocations since the last
+ * tick. So a burst that is over within a moment is seen.
+ */
+static void write_peak(unsigned flags, int64_t deadline_ns, unsigned crashed, int64_t in_use_bytes)
+{
+    int64_t wall_ns, peak_bytes = dp_peak_copy_bytes(&wall_ns), shown_bytes = dp_load_relaxed(&tick.highest);
+    int64_t least = dp_record_heap_rate() * PEAK_LEAST_SAMPLES;
+    shown_bytes = in_use_bytes > shown_bytes ? in_use_bytes : shown_bytes;
+    least = least > PEAK_LEAST_BYTES ? least : PEAK_LEAST_BYTES;
+    least = least > shown_bytes / 10 ? least : shown_bytes / 10;
+    if (peak_bytes - shown_bytes < least || !is_next(DP_KIND_HEAP + 1, crashed))
+        return;
+    flags = (flags & ~(unsigned)(DP_WRITE_EXIT | DP_WRITE_RESIDENT)) | DP_WRITE_PEAK | DP_WRITE_AT_PEAK;
+    if (write_kind(DP_KIND_HEAP, flags, deadline_ns))
+        return; /* its allocations stay pending: they come with the tick itself */
+    unsigned n_kept = dp_files_end(&paths.files);
+    dp_add_relaxed(&tick.n_files, n_kept);
+    if (n_kept)
+        dp_store_relaxed(&tick.highest, peak_bytes);
+}
+
 /* Under the lock. crashed: what is left alone. */
 static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
 {
@@ -247,6 +272,9 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     int err = ready();
     if (is_exit)
         flags |= DP_WRITE_EXIT;
+    if (tick.ready)
+        write_peak(flags, deadline_ns, crashed, now.in_use_bytes);
+    is_peak = is_peak && now.in_use_bytes > dp_load_relaxed(&tick.highest);
     for (unsigned kind = 0; tick.ready && kind < DP_KIND_DELTAS; kind++) {
         bool marks_peak = is_peak && dp_kind_has_levels(kind);
         int64_t begin_ns = dp_clock_ns();
