@@ -87,12 +87,25 @@ def difference(a, b):
     return '\n'.join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), 'without us', 'with us', lineterm=''))[:40])
 
 
-def profiles(r, program='*', pid='*', kind='heap', check=True):
+def is_of_peak(profile):
+    return any(c.startswith('#InUseAt=') for c in profile.comments)
+
+
+def without_level(profile):
+    """A profile of a peak without what was in use then, so that sums over all profiles have what is in use at the end."""
+    if is_of_peak(profile):
+        for sample in profile.samples:
+            sample.values.update({name: 0 for name in sample.values if name.startswith('inuse_')})
+    return profile
+
+
+def profiles(r, program='*', pid='*', kind='heap', check=True, peaks=False):
+    """All profiles, the oldest first. peaks: those of a peak have what was in use at the peak, instead of nothing."""
     paths = reader.files(r.out, kind, program, pid)
     if check:
         for path in paths:
             check_profile.check(path)
-    return [reader.load(path) for path in paths]
+    return [reader.load(path) if peaks else without_level(reader.load(path)) for path in paths]
 
 
 def wait_until(true, seconds=60):

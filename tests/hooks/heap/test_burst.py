@@ -8,7 +8,7 @@ def at_peak(threads, conf):
     r = run([victim('burst'), threads], f'interval=1h,{conf}')
     assert r.status == 0 and not r.stderr, r.stderr
     found = []
-    for p in profiles(r):
+    for p in profiles(r, peaks=True):
         of = {name: sum(s.values['inuse_space'] for s in p.samples if any(f.function == name for f in s.frames)) for name in ('burst', 'steady')}
         found.append((sum(of.values()), of, p.comments))
     _, of, comments = max(found, key=lambda f: f[0])

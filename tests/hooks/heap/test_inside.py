@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import reader
-from harness import BUILD, environment, main, names_in, new_directory, profiles, run, victim, wait_until
+from harness import BUILD, environment, is_of_peak, main, names_in, new_directory, profiles, run, victim, wait_until
 
 DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
@@ -90,8 +90,7 @@ def in_use_beside_jemalloc(program, rate):
     try:
         allocated, class_of_100 = map(int, process.stdout.readline().split())
         process.send_signal(signal.SIGUSR2)
-        wait_until(lambda: reader.files(out, 'heap', '*', process.pid))
-        profile = reader.load(reader.files(out, 'heap', '*', process.pid)[-1])
+        profile = wait_until(lambda: [p for p in map(reader.load, reader.files(out, 'heap', '*', process.pid)) if not is_of_peak(p)])[-1]
     finally:
         process.communicate()
     assert process.returncode == 0 and class_of_100 == 112, (process.returncode, class_of_100)

@@ -95,7 +95,7 @@ def that_an_unknown_version_is_logged_once_and_runs_on():
         assert not [s for p in profiles(r) for s in p.samples if python_frames(s)], version
         spawn = 'import subprocess, sys; print(subprocess.call([sys.executable, "-S", "-c", "print(1)"]))'
         r = run([path, '-S', '-c', spawn], 'heap_rate=1,interval=0')
-        assert (r.status, r.stdout) == (0, '1\n0\n') and len(r.stderr.splitlines()) == 1 and len(profiles(r)) == 2, r.stderr
+        assert (r.status, r.stdout) == (0, '1\n0\n') and len(r.stderr.splitlines()) == 1 and len(profiles(r)) >= 2, r.stderr
         r = run(['/bin/sh', '-c', f'{path} -S -c "print(1)"; {path} -S -c "print(2)"'], 'heap_rate=4k')
         assert (r.status, r.stdout) == (0, '1\n2\n') and len(r.stderr.splitlines()) == 2, r.stderr
 
