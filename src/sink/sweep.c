@@ -152,12 +152,20 @@ static size_t read_files(struct sweep *s)
     return n_ticks;
 }
 
+/* Times of files are as coarse as the kernel's clock ticks. Names of one process are in the order of their ticks. */
+static bool is_older(const struct sweep *s, const struct file *a, const struct file *b)
+{
+    if (a->mtime_ns != b->mtime_ns)
+        return a->mtime_ns < b->mtime_ns;
+    return strcmp(s->names.at + a->name, s->names.at + b->name) < 0;
+}
+
 /* False: no ended process has a file left. */
 static bool delete_oldest(struct sweep *s)
 {
     const struct file *oldest = NULL;
     for (size_t i = 0; i < s->files.n; i++)
-        if (s->files.at[i].ended && (!oldest || s->files.at[i].mtime_ns < oldest->mtime_ns))
+        if (s->files.at[i].ended && (!oldest || is_older(s, &s->files.at[i], oldest)))
             oldest = &s->files.at[i];
     uint64_t tick = oldest ? oldest->tick : 0;
     for (size_t i = 0; oldest && i < s->files.n; i++)
