@@ -4,6 +4,8 @@ import os
 
 from harness import main, profiles, run, same, victim
 
+PAGE = os.sysconf('SC_PAGESIZE')
+
 
 def rows(r, pid=None):
     """{(function, heap): [allocations, bytes, objects in use, bytes in use]}."""
@@ -36,9 +38,9 @@ def that_each_function_has_the_pages_that_it_mapped():
     found = rows(r, pid)
     check(r, found)
     assert ('main', 'mmap') not in found, found  # calls that fail map nothing
-    assert found[('breaks', 'mmap')] == [1, 8 * 4096, 1, 5 * 4096], found
+    assert found[('breaks', 'mmap')] == [1, 8 * PAGE, 1, 5 * PAGE], found
     child = [p.pid for p in profiles(r) if p.pid != pid]
-    assert child and list(rows(r, child[0]).values()) == [[1, 8192, 1, 8192]], rows(r, child[0])
+    assert child and list(rows(r, child[0]).values()) == [[1, 2 * PAGE, 1, 2 * PAGE]], rows(r, child[0])
 
 
 def that_no_mapping_is_seen_without_the_key():
@@ -69,7 +71,7 @@ def that_the_least_memory_is_enough_for_a_profile():
 def that_an_allocator_in_a_library_maps_nothing_for_the_program():
     r = run([victim('usable')], 'heap_rate=1,mmap=on,log=none', behind=[os.path.join(os.path.dirname(victim('usable')), 'libmapper.so')])
     assert r.status == 0, r.stderr
-    assert rows(r) == {('maps', 'mmap'): [1, 3 * 4096, 1, 3 * 4096]}, rows(r)
+    assert rows(r) == {('maps', 'mmap'): [1, 3 * PAGE, 1, 3 * PAGE]}, rows(r)
 
 
 main(globals())

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { P = 4096 };
+#define P        ((int)sysconf(_SC_PAGESIZE))
 #define CHECK(x) ((x) ? (void)0 : (fprintf(stderr, "%s: line %d, errno %d\n", #x, __LINE__, errno), exit(1)))
 
 __attribute__((noinline, noclone)) static char *map(size_t n, int protection, int flags, void *at)
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
     CHECK(mremap(kept, 10 * P, (size_t)1 << 46, MREMAP_MAYMOVE) == MAP_FAILED && errno == ENOMEM);
     CHECK(mremap(kept, 4 * P, 4 * P, MREMAP_MAYMOVE | MREMAP_FIXED, kept + 2 * P) == MAP_FAILED && errno == EINVAL);
     CHECK(mmap(kept, P, RW, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EBADF);
-    CHECK(mremap((void *)P, P, 2 * P, 0) == MAP_FAILED && errno == EFAULT);
+    CHECK(mremap((void *)(uintptr_t)P, P, 2 * P, 0) == MAP_FAILED && errno == EFAULT);
 
     char *end = sbrk(0);
     breaks(8 * P);

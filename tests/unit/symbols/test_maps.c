@@ -160,25 +160,26 @@ static void code_without_a_file_is_anonymous(void **state)
 
 static void a_code_file_that_the_loader_does_not_know_is_a_mapping(void **state)
 {
+    const size_t page = dp_page_bytes();
     char self[PATH_MAX];
     self[readlink("/proc/self/exe", self, sizeof self - 1)] = 0;
     FILE *f = fopen(self, "rb");
-    char *code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 4096);
+    char *code = mmap(NULL, 2 * page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), page);
     fclose(f);
     assert_ptr_not_equal(code, MAP_FAILED);
     struct dp_mapping m = mapping_of(dp_frame_intern((uintptr_t)code + 100));
     assert_string_equal(m.file, self);
     assert_int_equal(m.start, code);
-    assert_int_equal(m.offset, 4096);
+    assert_int_equal(m.offset, page);
     assert_true(strlen(m.build_id) >= 32);
     assert_string_equal(m.build_id, dp_maps_get(DP_MAPPING_MAIN).build_id); /* an object of this file is loaded */
     f = fopen("/bin/sh", "rb");
-    char *other = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+    char *other = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
     fclose(f);
     assert_ptr_not_equal(other, MAP_FAILED);
     assert_string_equal(mapping_of(dp_frame_intern((uintptr_t)other + 100)).build_id, "");
-    munmap(other, 4096);
-    munmap(code, 8192);
+    munmap(other, page);
+    munmap(code, 2 * page);
 }
 
 int main(int argc, char **argv)

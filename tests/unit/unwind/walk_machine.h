@@ -16,7 +16,11 @@
 #include "unwind/walk.h"
 
 enum {
+#if defined(__aarch64__)
+    PAGE = 1 << 14, /* whole pages of kernels with 4 and with 16 KiB */
+#else
     PAGE = 4096,
+#endif
     CALLS = 256,
     AREAS = 4,
     OTHER_STACK,
