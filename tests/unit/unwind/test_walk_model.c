@@ -241,8 +241,10 @@ static void build(struct model *m, uintptr_t *own, uint64_t seed, unsigned depth
     m->without = calloc(1, dp_unwind_scratch_bytes());
     m->areas[0] = (struct area){(uintptr_t)own, (uintptr_t)(own + OWN_WORDS), true};
     for (int i = 1; i < AREAS; i++) { /* unreadable on both sides */
-        char *at = mmap(NULL, AREA_BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        m->areas[i] = (struct area){(uintptr_t)at + PAGE, (uintptr_t)at + PAGE + AREA_BYTES, false};
+        char *at = mmap(NULL, AREA_BYTES + 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uintptr_t lo = ((uintptr_t)at + 2 * PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+        m->mapped[i] = at;
+        m->areas[i] = (struct area){lo, lo + AREA_BYTES, false};
     }
     for (int i = 1; i < AREAS; i++)
         remap(m, i);
@@ -252,7 +254,7 @@ static void build(struct model *m, uintptr_t *own, uint64_t seed, unsigned depth
 static void unbuild(struct model *m)
 {
     for (int i = 1; i < AREAS; i++)
-        munmap((void *)(m->areas[i].lo - PAGE), AREA_BYTES + 2 * PAGE);
+        munmap(m->mapped[i], AREA_BYTES + 3 * PAGE);
     free(m->with);
     free(m->without);
 }

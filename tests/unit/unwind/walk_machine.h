@@ -60,6 +60,7 @@ struct model {
     unsigned depth;
     uint32_t generation;
     struct area areas[AREAS];
+    void *mapped[AREAS];
     struct strand strands[AREAS - 1];
     struct dp_stack_cache *with, *without;
     bool interrupted;   /* walks are left by longjmp */
@@ -276,9 +277,9 @@ static void replace_code(struct model *m)
         while ((uintptr_t)(intptr_t)object->fde_table[2 * i] != wanted)
             i++;
         uint8_t *program = (uint8_t *)hdr + object->fde_table[2 * i + 1] + 18; /* DW_CFA_def_cfa_offset, bytes */
-        uintptr_t page = (uintptr_t)&program[1] & ~(uintptr_t)(PAGE - 1);
+        uintptr_t page = dp_page_floor((uintptr_t)&program[1]); /* on aarch64 perhaps with code beside it */
         shapes[k].o = 1 + (int)below(m, BY_SP_MAX);
-        if (program[0] != 0x0e || mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE))
+        if (program[0] != 0x0e || mprotect((void *)page, dp_page_bytes(), PROT_READ | PROT_WRITE | PROT_EXEC))
             abort();
         program[1] = (uint8_t)(8 * shapes[k].o);
     }

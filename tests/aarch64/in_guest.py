@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""In the guest: runs the tests of /job.json one after the other, prints a line for each and what a failed one wrote."""
+import json
+import os
+import subprocess
+import time
+
+print(f"== pages of {os.sysconf('SC_PAGESIZE')} bytes", flush=True)
+for test in json.load(open('/job.json')):
+    began = time.monotonic()
+    try:
+        p = subprocess.run(test['cmd'], env={**os.environ, **test['env']}, cwd='/tmp', stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=test['timeout'])
+        status, out = {0: 'ok', 77: 'skipped'}.get(p.returncode, f'FAILED, status {p.returncode}'), p.stdout
+    except subprocess.TimeoutExpired as e:
+        status, out = 'FAILED, no end', e.stdout or b''
+    print(f"== {test['name']}: {status} ({time.monotonic() - began:.0f} s)", flush=True)
+    if status != 'ok':
+        print(out.decode(errors='replace')[-3000:], flush=True)
