@@ -32,6 +32,8 @@ def read(mode, most):
 
 
 def that_frame_pointers_lead_through_generated_code():
+    if platform.machine() != 'x86_64':  # a frame record of aarch64 does not tell where the caller's stack pointer was
+        return
     assert len(stacks('keeps')) == 4
     for stack in stacks('keeps'):
         names = [f.function or '' for f in stack if not (f.function or '').startswith('libc.so.6+')]  # no names without symbols
