@@ -83,11 +83,21 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         const program *programs;
-    } sets[] = {{"leak", leaking_programs},        {"sound", sound_programs},        {"fresh", fresh_programs},
-                {"leak", shapes_leaking_programs}, {"sound", shapes_sound_programs}, {"leak", unseen_leaking_programs},
-                {"sound", unseen_sound_programs},  {"leak", blind_leaking_servers},  {"leak", blind_leaking_engines},
-                {"sound", blind_sound_servers},    {"sound", blind_sound_engines},   {"leak", sealed_leaking_servers},
-                {"leak", sealed_leaking_engines},  {"sound", sealed_sound_servers},  {"sound", sealed_sound_engines}};
+    } sets[] = {{"leak", leaking_patterns},
+                {"sound", sound_patterns},
+                {"both", timers_and_buffers},
+                {"leak", leaking_shapes},
+                {"sound", sound_shapes},
+                {"leak", leaking_sessions_and_tables},
+                {"sound", sound_sessions_and_tables},
+                {"leak", leaking_servers},
+                {"leak", leaking_engines},
+                {"sound", sound_servers},
+                {"sound", sound_engines},
+                {"leak", leaking_brokers},
+                {"leak", leaking_games},
+                {"sound", sound_brokers},
+                {"sound", sound_games}};
     const program *p = nullptr;
     bool is_list = !strcmp(argv[1], "--list");
     for (const auto &set : sets) {

@@ -19,10 +19,9 @@ struct program {
 };
 
 /* The last entry of each has no name. */
-extern const program leaking_programs[], sound_programs[], fresh_programs[], shapes_leaking_programs[],
-    shapes_sound_programs[], unseen_leaking_programs[], unseen_sound_programs[], blind_leaking_servers[],
-    blind_leaking_engines[], blind_sound_servers[], blind_sound_engines[], sealed_leaking_servers[],
-    sealed_leaking_engines[], sealed_sound_servers[], sealed_sound_engines[];
+extern const program leaking_patterns[], sound_patterns[], timers_and_buffers[], leaking_shapes[], sound_shapes[],
+    leaking_sessions_and_tables[], sound_sessions_and_tables[], leaking_servers[], leaking_engines[], sound_servers[],
+    sound_engines[], leaking_brokers[], leaking_games[], sound_brokers[], sound_games[];
 
 extern int worker; /* the number of this worker process */
 

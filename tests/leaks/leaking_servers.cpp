@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// blind_leaking_servers.cpp - leaks of servers and network libraries, modelled on public reports of such leaks.
-#include "blind_library.h"
+// leaking_servers.cpp - leaks of servers and network libraries, modelled on public reports of such leaks.
+#include "manifest_library.h"
 #include "programs.h"
 
 #include <condition_variable>
@@ -320,7 +320,7 @@ static void library_manifests(int)
     }
 }
 
-const program blind_leaking_servers[] = {
+const program leaking_servers[] = {
     {"archiver_lags", archiver_lags, 0},
     {"keepalive_rearmed", keepalive_rearmed, 0},
     {"detached_thread_state", detached_thread_state, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// blind_sound_servers.cpp - memory of servers that grows for a time, or goes up and down, and is not lost.
+// sound_servers.cpp - memory of servers that grows for a time, or goes up and down, and is not lost.
 #include "programs.h"
 
 #include <algorithm>
@@ -301,7 +301,7 @@ static void index_rebuilt(int tick)
     }
 }
 
-const program blind_sound_servers[] = {
+const program sound_servers[] = {
     {"leases_on_a_wheel", leases_on_a_wheel, 0},
     {"bounded_backlog", bounded_backlog, 0},
     {"reconnect_storm", reconnect_storm, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// shapes_sound.cpp - caches, pools, tables, sessions and buffers that grow for a time, and lose nothing.
+// sound_shapes.cpp - caches, pools, tables, sessions and buffers that grow for a time, and lose nothing.
 #include "programs.h"
 
 #include <cmath>
@@ -217,7 +217,7 @@ static void undo_history(int)
     }
 }
 
-const program shapes_sound_programs[] = {
+const program sound_shapes[] = {
     {"lru_at_bound", lru_at_bound, 0},
     {"cache_of_popular_keys", cache_of_popular_keys, 0},
     {"arena_keeps_chunks", arena_keeps_chunks, 0},

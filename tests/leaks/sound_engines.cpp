@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// blind_sound_engines.cpp - memory of databases, interpreters and editors that grows for a time, and is not lost.
+// sound_engines.cpp - memory of databases, interpreters and editors that grows for a time, and is not lost.
 #include "programs.h"
 
 #include <algorithm>
@@ -372,7 +372,7 @@ static void generational_collector(int tick)
     }
 }
 
-const program blind_sound_engines[] = {
+const program sound_engines[] = {
     {"block_cache_clock", block_cache_clock, 0},
     {"lsm_levels", lsm_levels, 0},
     {"data_set_loaded", data_set_loaded, 0},

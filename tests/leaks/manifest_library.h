@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* blind_library.h - a small library that parses manifests. It allocates through functions that its user sets. */
+/* manifest_library.h - a small library that parses manifests. It allocates through functions that its user sets. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// shapes_leaking.cpp - leaks of many shapes: slow, fast, in bursts, in steps, and hidden in the traffic of their stack.
+// leaking_shapes.cpp - leaks of many shapes: slow, fast, in bursts, in steps, and hidden in the traffic of their stack.
 #include "programs.h"
 
 #include <cstdio>
@@ -211,7 +211,7 @@ static void evicted_without_attachment(int)
     }
 }
 
-const program shapes_leaking_programs[] = {
+const program leaking_shapes[] = {
     {"per_connection", per_connection, 0},
     {"under_one_percent", under_one_percent, 0},
     {"errors_in_bursts", errors_in_bursts, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sealed_sound_servers.cpp - memory of servers, brokers and stores that grows for a time, or swings, and is not lost.
+// sound_brokers.cpp - memory of servers, brokers and stores that grows for a time, or swings, and is not lost.
 #include "programs.h"
 
 #include <algorithm>
@@ -337,7 +337,7 @@ static void uploads_in_parts(int)
     }
 }
 
-const program sealed_sound_servers[] = {
+const program sound_brokers[] = {
     {"changes_for_replicas", changes_for_replicas, 0},
     {"copies_while_saving", copies_while_saving, 0},
     {"scores_decay", scores_decay, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sound.cpp - programs whose memory grows for a time, or goes up and down, and that lose none.
+// sound_patterns.cpp - programs whose memory grows for a time, or goes up and down, and that lose none.
 #include "programs.h"
 
 #include <cmath>
@@ -415,7 +415,7 @@ static void thread_pool(int tick)
         one.join();
 }
 
-const program sound_programs[] = {
+const program sound_patterns[] = {
     {"cache_fills", cache_fills, 0},
     {"cache_fills_slowly", cache_fills_slowly, 0},
     {"object_pool", object_pool, 0},

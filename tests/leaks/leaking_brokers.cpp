@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sealed_leaking_servers.cpp - leaks of proxies, brokers, resolvers and mail servers, modelled on public reports.
+// leaking_brokers.cpp - leaks of proxies, brokers, resolvers and mail servers, modelled on public reports.
 #include "programs.h"
 
 #include <cstdio>
@@ -284,7 +284,7 @@ static void exported_variables(int)
     }
 }
 
-const program sealed_leaking_servers[] = {
+const program leaking_brokers[] = {
     {"reset_streams", reset_streams, 0},
     {"compressed_replies", compressed_replies, 0},
     {"moved_connections", moved_connections, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sealed_leaking_engines.cpp - leaks of games, media servers, databases, interpreters and user interfaces, modelled on
+// leaking_games.cpp - leaks of games, media servers, databases, interpreters and user interfaces, modelled on
 // public reports.
 #include "programs.h"
 
@@ -287,7 +287,7 @@ static void synchronized_again(int tick)
     }
 }
 
-const program sealed_leaking_engines[] = {
+const program leaking_games[] = {
     {"weak_textures", weak_textures, 0},
     {"explored_world", explored_world, 0},
     {"packet_shells", packet_shells, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// fresh.cpp - leaking and sound programs that were written after the thresholds of `deltaprof leaks` had been tuned.
+// timers_and_buffers.cpp - timers, lists, headers, logs and buffers. Some leak; others fill, rotate or are emptied.
 #include "programs.h"
 
 #include <cstring>
@@ -220,7 +220,7 @@ static void regrown_buffer(int tick)
         grow_rows();
 }
 
-const program fresh_programs[] = {
+const program timers_and_buffers[] = {
     {"timer_closures", timer_closures, 0},
     {"unlinked_nodes", unlinked_nodes, 0},
     {"overwritten_values", overwritten_values, 0},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* blind_library.c - recursive descent over "name=value;" and "name={...}", a node for each entry. */
-#include "blind_library.h"
+/* manifest_library.c - recursive descent over "name=value;" and "name={...}", a node for each entry. */
+#include "manifest_library.h"
 
 #include <stdlib.h>
 #include <string.h>

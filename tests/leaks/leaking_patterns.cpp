@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// leaking.cpp - programs that lose memory, each in one function, whose name bench.py knows.
+// leaking_patterns.cpp - programs that lose memory, each in one function, whose name bench.py knows.
 #include "programs.h"
 
 #include <cstdio>
@@ -434,7 +434,7 @@ static void bursts(int tick)
         flush_batch();
 }
 
-const program leaking_programs[] = {
+const program leaking_patterns[] = {
     {"error_path", error_path, 0},
     {"shared_cycle", shared_cycle, 0},
     {"cache_without_eviction", cache_without_eviction, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// blind_leaking_engines.cpp - leaks of databases, interpreters, parsers and user interfaces, modelled on public
+// leaking_engines.cpp - leaks of databases, interpreters, parsers and user interfaces, modelled on public
 // reports.
 #include "programs.h"
 
@@ -358,7 +358,7 @@ static void key_frames_late(int)
     }
 }
 
-const program blind_leaking_engines[] = {
+const program leaking_engines[] = {
     {"font_sizes_animated", font_sizes_animated, 0},
     {"recursive_closures", recursive_closures, 0},
     {"dialog_slots", dialog_slots, 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// sealed_sound_engines.cpp - memory of interpreters, databases, games and media servers that grows for a time, or
+// sound_games.cpp - memory of interpreters, databases, games and media servers that grows for a time, or
 // swings, and is not lost.
 #include "programs.h"
 
@@ -316,7 +316,7 @@ static void leaves_split(int tick)
     }
 }
 
-const program sealed_sound_engines[] = {
+const program sound_games[] = {
     {"tiers_of_code", tiers_of_code, 2},         {"epochs_pass", epochs_pass, 0},
     {"vacuum_by_share", vacuum_by_share, 0},     {"regions_around_players", regions_around_players, 0},
     {"long_transactions", long_transactions, 0}, {"frames_since_key", frames_since_key, 0},
