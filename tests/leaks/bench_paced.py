@@ -4,10 +4,10 @@
     bench_paced.py BUILD [load_then_idle|short_runs|linear_queues|CASE...] [--seed N] [--jobs N] [--rounds N] [--keep DIR]
 
 Programs work in steps of real time and are profiled at intervals of 100 or 200 ms; some run at a time. A verdict is "leak",
-"no leak" or "cannot tell". A leak is found if a report has the leaking function in its stack. A report that has no such
-function is a false leak. "samples" is how many blocks of the leak are sampled on average; the program counts the bytes that
-it loses, and a case whose number is off by more than a quarter fails. A set's last line counts the verdicts. --keep leaves the
-profiles in DIR/CASE.ROUND.
+"no leak" or "cannot tell"; reports count if it is "leak". A leak is found if a report has the leaking function in its stack. A
+report that has no such function is a false leak. "samples" is how many blocks of the leak are sampled on average; the program
+counts the bytes that it loses, and a case whose number is off by more than a quarter fails. A set's last lines count the
+verdicts. --keep leaves the profiles in DIR/CASE.ROUND.
 """
 import argparse
 import collections
@@ -50,7 +50,8 @@ def ask(build, out):
     """The verdict and the reports."""
     done = subprocess.run([os.path.join(build, 'src/cli/deltaprof'), 'leaks', '--json', '-n0', out], stdout=subprocess.PIPE, check=True, timeout=120)
     answer = json.loads(done.stdout)
-    return answer.get('verdict', 'leak' if answer['leaks'] else 'no leak'), answer['leaks']
+    verdict = answer.get('verdict', 'leak' if answer['leaks'] else 'no leak')
+    return verdict, answer['leaks'] if verdict == 'leak' else []
 
 
 def is_of(report, function):
