@@ -2,15 +2,14 @@
 /*
  * cli/convert.c - `deltaprof convert`: a profile in another format.
  *
- * Any input becomes a pprof message first, which the decoder checks; any output is written from the model that is made
- * of it.
+ * Folded stacks become a pprof message first, which the decoder checks; any output is written from the model that is
+ * made of it.
  */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "formats/formats.h"
 #include "model/merge.h"
-#include "naming/installed.h"
 #include "print/print.h"
 #include "query/files.h"
 
@@ -22,8 +21,8 @@
 #include <unistd.h>
 
 static const char about[] =
-    "Writes the profile IN in another format. IN is pprof, OTLP profiles, folded stacks or speedscope's JSON;\n"
-    "deltaprof recognizes the format by the content. - is standard input or standard output.\n"
+    "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the\n"
+    "content. - is standard input or standard output.\n"
     "\n"
     "  -o OUT        where to write it; the ending tells the format: .pb.gz and .pprof are pprof, .otlp and\n"
     "                .otlp.gz are OTLP profiles, .folded and .txt are folded stacks, .json is speedscope\n"
@@ -34,13 +33,7 @@ static const char about[] =
     "\n"
     "Folded stacks and speedscope have no labels and addresses, so these are lost. OTLP keeps everything\n"
     "but the pairs of waiters and holders. In speedscope, negative values are left out, and units are those of time\n"
-    "and bytes.\n"
-    "\n"
-    "Of a speedscope file of another program, numbers become samples/count, times become time/nanoseconds, and\n"
-    "sizes become space/bytes. If it has several profiles, the label `profile` has their names. So a recording of\n"
-    "py-spy becomes a profile that deltaprof and pprof read:\n"
-    "\n"
-    "  deltaprof convert recording.speedscope.json -o recording.pb.gz\n";
+    "and bytes.\n";
 
 enum format { PPROF, OTLP, FOLDED, SPEEDSCOPE, N_FORMATS };
 static const char *const formats[N_FORMATS] = {"pprof", "otlp", "folded", "speedscope"};
@@ -117,37 +110,27 @@ static bool is_text(const struct bytes *b)
     return true;
 }
 
-/*
- * An object, or a list of objects, which no folded stack begins with. Some programs write a byte order mark in front of
- * it; returns the number of bytes that are not JSON's; -1: it is no JSON.
- */
-static ssize_t begin_of_json(const struct bytes *b)
+/* An object, or a list of objects, which no folded stack begins with. Some programs write a byte order mark first. */
+static bool is_json(const struct bytes *b)
 {
-    size_t begin = b->n > 3 && !memcmp(b->at, "\xef\xbb\xbf", 3) ? 3 : 0, i = begin;
+    size_t i = b->n > 3 && !memcmp(b->at, "\xef\xbb\xbf", 3) ? 3 : 0;
     while (i < b->n && strchr(" \t\r\n", b->at[i]))
         i++;
     uint8_t first = i < b->n ? b->at[i] : 0;
     for (i++; first && i < b->n && strchr(" \t\r\n", b->at[i]);)
         i++;
-    return i < b->n && ((first == '{' && b->at[i] == '"') || (first == '[' && b->at[i] == '{')) ? (ssize_t)begin : -1;
+    return i < b->n && ((first == '{' && b->at[i] == '"') || (first == '[' && b->at[i] == '{'));
 }
 
-/* Makes the bytes a pprof message. */
+/* Makes folded stacks a pprof message. */
 static int to_pprof(struct bytes *b, struct dp_decode_error *error)
 {
+    if (!is_text(b))
+        return dp_decode_input_refuse_others(b->at, b->n, error);
+    if (is_json(b))
+        return dp_decode_fail(error, "JSON; only pprof and folded stacks can be read");
     struct bytes pprof = {0};
-    int err;
-    char dir[PATH_MAX];
-    ssize_t json = begin_of_json(b);
-    if (json >= 0)
-        err = dp_formats_read_speedscope(b->at + json, b->n - (size_t)json, dp_naming_module_dir(dir) ? NULL : dir,
-                                         take, &pprof, error);
-    else if (is_text(b))
-        err = dp_formats_read_folded(b->at, b->n, take, &pprof, error);
-    else if (dp_formats_is_otlp(b->at, b->n))
-        err = dp_formats_read_otlp(b->at, b->n, take, &pprof, error);
-    else
-        return 0;
+    int err = dp_formats_read_folded(b->at, b->n, take, &pprof, error);
     dp_vec_fini(b);
     *b = pprof;
     return err;

@@ -72,8 +72,38 @@ int dp_formats_write_folded(const struct dp_formats_profile *p, uint32_t type, d
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-/* Adds the sample of one line; false: the line has no number at its end. */
-static int read_line(struct dp_formats_named *named, const char *line, size_t n_bytes)
+/* Makes locations of pprof that have only a name. */
+struct named {
+    struct dp_encode *encode;
+    struct dp_strings names;
+    DP_VEC(uint64_t) locations; /* id by number of the name */
+    DP_VEC(uint64_t) stack;     /* of the line, leaf first */
+};
+
+static int push_frame(struct named *named, const char *name, size_t n_bytes)
+{
+    uint32_t number = dp_strings_add(&named->names, name, n_bytes);
+    uint64_t *to = number == DP_STRINGS_NONE ? NULL : dp_vec_push(&named->stack);
+    if (!to)
+        return -ENOMEM;
+    while (number >= named->locations.n) {
+        uint64_t *id = dp_vec_push(&named->locations);
+        if (!id)
+            return -ENOMEM;
+        *id = 0;
+    }
+    uint64_t *id = &named->locations.at[number];
+    if (!*id) {
+        int64_t text = dp_encode_string(named->encode, name, n_bytes);
+        struct dp_encode_line line = {.function = dp_encode_function(named->encode, text, 0, 0, 0)};
+        *id = dp_encode_location(named->encode, 0, 0, &line, 1);
+    }
+    *to = *id;
+    return 0;
+}
+
+/* Adds the sample of one line. 0, -EBADMSG: the line has no number at its end, or -ENOMEM. */
+static int read_line(struct named *named, const char *line, size_t n_bytes)
 {
     size_t n_stack = n_bytes;
     while (n_stack && line[n_stack - 1] != ' ')
@@ -88,11 +118,10 @@ static int read_line(struct dp_formats_named *named, const char *line, size_t n_
     if (*end || errno)
         return -EBADMSG;
     int err = 0;
-    dp_formats_named_begin(named);
+    dp_vec_clear(&named->stack);
     for (size_t end_of_name = n_stack - 1, at = end_of_name; !err; at--) /* leaf first */
         if (at == 0 || line[at - 1] == ';') {
-            err = dp_formats_named_frame(named,
-                                         &(struct dp_formats_frame){.name = line + at, .n_name = end_of_name - at});
+            err = push_frame(named, line + at, end_of_name - at);
             if (at == 0)
                 break;
             end_of_name = at - 1;
@@ -105,7 +134,7 @@ static int read_line(struct dp_formats_named *named, const char *line, size_t n_
 int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_fn fn, void *ctx,
                            struct dp_decode_error *error)
 {
-    struct dp_formats_named named = {.encode = dp_encode_new(fn, ctx)};
+    struct named named = {.encode = dp_encode_new(fn, ctx)};
     const struct dp_encode_value_type type = {"samples", "count"};
     struct dp_encode_header header = {.types = &type, .n_types = 1};
     int err = named.encode ? 0 : -ENOMEM;
@@ -127,6 +156,9 @@ int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_
     }
     if (!err)
         err = dp_encode_finish(named.encode);
-    dp_formats_named_fini(&named);
+    dp_encode_free(named.encode);
+    dp_strings_fini(&named.names);
+    dp_vec_fini(&named.locations);
+    dp_vec_fini(&named.stack);
     return err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * formats/formats.h - profiles in formats other than pprof: OTLP profiles, folded stacks, speedscope.
+ * formats/formats.h - writes profiles as OTLP profiles, folded stacks and speedscope's JSON; reads folded stacks.
  *
- * Writers take rows of a model. Readers make a pprof message, uncompressed, which the decoder then checks.
+ * Writers take rows of a model.
  */
 #pragma once
 
@@ -42,16 +42,7 @@ int dp_formats_write_folded(const struct dp_formats_profile *, uint32_t type, dp
 /* A speedscope file (www.speedscope.app/file-format-schema.json) with a profile for each sample type. */
 int dp_formats_write_speedscope(const struct dp_formats_profile *, const char *name, dp_pprof_write_fn fn, void *ctx);
 
-/* Whether a protobuf message has fields of OTLP's request only; a pprof profile has strings, field 6. */
-bool dp_formats_is_otlp(const uint8_t *bytes, size_t n_bytes);
-
-/*
- * The readers write a pprof message. 0; -EBADMSG with the reason in *error; or another negative errno.
- */
-int dp_formats_read_otlp(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_fn fn, void *ctx,
-                         struct dp_decode_error *);
+/* Makes a pprof message, uncompressed, which the decoder then checks. 0; -EBADMSG with the reason in *error; or another
+ * negative errno. */
 int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_fn fn, void *ctx,
                            struct dp_decode_error *);
-/* module_dir: where the json module is; NULL: it is linked in, or stands beside this code. */
-int dp_formats_read_speedscope(const uint8_t *bytes, size_t n_bytes, const char *module_dir, dp_pprof_write_fn fn,
-                               void *ctx, struct dp_decode_error *);

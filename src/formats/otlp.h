@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * formats/otlp.h - field numbers of the messages of OTLP profiles that are written and read here.
+ * formats/otlp.h - field numbers of the messages of OTLP profiles that are written here.
  *
  * Source: opentelemetry-proto 1.11, opentelemetry/proto/profiles/v1development/profiles.proto, common/v1/common.proto,
  * resource/v1/resource.proto. Attributes of pprof: OpenTelemetry's semantic conventions, `pprof.*`.
@@ -26,13 +26,13 @@ enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT = 2 };
 enum { SAMPLE_STACK = 1, SAMPLE_ATTRIBUTES = 2, SAMPLE_LINK = 3, SAMPLE_VALUES = 4, SAMPLE_TIMESTAMPS = 5 };
 enum { MAPPING_START = 1, MAPPING_LIMIT = 2, MAPPING_OFFSET = 3, MAPPING_FILE = 4, MAPPING_ATTRIBUTES = 5 };
 enum { STACK_LOCATIONS = 1 };
-enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS = 2, LOCATION_LINES = 3, LOCATION_ATTRIBUTES = 4 };
+enum { LOCATION_MAPPING = 1, LOCATION_ADDRESS = 2, LOCATION_LINES = 3 };
 enum { LINE_FUNCTION = 1, LINE_LINE = 2, LINE_COLUMN = 3 };
 enum { FUNCTION_NAME = 1, FUNCTION_SYSTEM_NAME = 2, FUNCTION_FILE = 3, FUNCTION_START_LINE = 4 };
 enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE = 2, ATTRIBUTE_UNIT = 3 };
 enum { LINK_TRACE = 1, LINK_SPAN = 2 };
-enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2, KEY_VALUE_KEY_INDEX = 3 }; /* one of the two keys */
-enum { ANY_STRING = 1, ANY_BOOL = 2, ANY_INT = 3, ANY_ARRAY = 5, ANY_STRINDEX = 8 };
+enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
+enum { ANY_STRING = 1, ANY_BOOL = 2, ANY_INT = 3, ANY_ARRAY = 5 };
 enum { ARRAY_VALUES = 1 };
 
 /* The tables of the dictionary, by field number. Entry 0 of each is the empty message. */

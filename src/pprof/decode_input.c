@@ -166,30 +166,34 @@ static const char *other_message(const uint8_t *bytes, size_t n_bytes)
     uint8_t inner = at + 1 < n_bytes && bytes[at] ? bytes[at + 1] : 0;
     if (bytes[0] != FIRST || !inner || (inner & 7) == DP_WIRE_VARINT)
         return NULL;
-    return inner == FIRST || inner == SECOND ? "OTLP: deltaprof convert reads it" : "another protocol buffer";
+    return inner == FIRST || inner == SECOND ? "OTLP, which is written but not read" : "another protocol buffer";
+}
+
+int dp_decode_input_refuse_others(const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *error)
+{
+    n_bytes = n_bytes < BEGINNING ? n_bytes : BEGINNING;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t n_magic = strlen(others[i].magic);
+        if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
+            return dp_decode_fail(error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
+    }
+    if (is_text(bytes, n_bytes))
+        return dp_decode_fail(error, "not a pprof profile, gzipped or raw, but text; if it is folded stacks, deltaprof "
+                                     "convert reads it");
+    const char *message = other_message(bytes, n_bytes);
+    if (message)
+        return dp_decode_fail(error, "not a pprof profile, gzipped or raw, but %s", message);
+    return is_tag(bytes[0]) ? 0 : dp_decode_fail(error, "byte 0: no field of a profile");
 }
 
 /* Called once, as soon as there are enough bytes: before a gigabyte of another format is read. */
 static int refuse_others(struct reader *r, int at_end)
 {
-    const uint8_t *bytes = r->input->bytes.at;
-    size_t n_bytes = r->input->bytes.n < BEGINNING ? r->input->bytes.n : BEGINNING;
+    size_t n_bytes = r->input->bytes.n;
     if (r->is_begun || !n_bytes || (n_bytes < BEGINNING && !at_end))
         return 0;
     r->is_begun = 1;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        size_t n_magic = strlen(others[i].magic);
-        if (n_bytes >= n_magic && !memcmp(bytes, others[i].magic, n_magic))
-            return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", others[i].what);
-    }
-    if (is_text(bytes, n_bytes))
-        return dp_decode_fail(r->error,
-                              "not a pprof profile, gzipped or raw, but text; if it is folded stacks or speedscope's "
-                              "JSON, deltaprof convert reads it");
-    const char *message = other_message(bytes, n_bytes);
-    if (message)
-        return dp_decode_fail(r->error, "not a pprof profile, gzipped or raw, but %s", message);
-    return is_tag(bytes[0]) ? 0 : dp_decode_fail(r->error, "byte 0: no field of a profile");
+    return dp_decode_input_refuse_others(r->input->bytes.at, n_bytes, r->error);
 }
 
 static int take(struct reader *r, const uint8_t *bytes, size_t n_bytes)

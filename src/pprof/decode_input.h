@@ -33,4 +33,6 @@ int dp_decode_input_copy(struct dp_decode_input *, const void *bytes, size_t n_b
 /* The same, for a caller that tells other formats from a profile itself. */
 int dp_decode_input_inflate(struct dp_decode_input *, const void *bytes, size_t n_bytes, size_t limit_bytes,
                             struct dp_decode_error *);
+/* Names a format that is not pprof by the beginning of the bytes, of which there is at least one. 0 or -EBADMSG. */
+int dp_decode_input_refuse_others(const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *);
 void dp_decode_input_fini(struct dp_decode_input *);

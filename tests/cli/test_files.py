@@ -269,8 +269,8 @@ class Files(Case):
         for what, other in {'text': b'heap profile: 1: 2 [3: 4] @ heap_v2/524288\n', 'xz data': lzma.compress(data),
                             'bzip2 data': bz2.compress(data), 'zstd data': b'\x28\xb5\x2f\xfd\x04\x00' + data,
                             'gzipped twice': gzip.compress(data), 'a program': b'\x7fELF\2\1\1',
-                            "text; if it is folded stacks or speedscope's JSON, deltaprof convert reads it": b'main;f 1\nmain;g 2\n',
-                            'OTLP: deltaprof convert reads it': chunk(1, chunk(1, chunk(1, b'x')) + chunk(2, bytes(300))) + chunk(2, b''),
+                            "text; if it is folded stacks, deltaprof convert reads it": b'main;f 1\nmain;g 2\n',
+                            'OTLP, which is written but not read': chunk(1, chunk(1, chunk(1, b'x')) + chunk(2, bytes(300))) + chunk(2, b''),
                             'another protocol buffer': chunk(1, chunk(6, bytes(200)) + number(13, 1)) + chunk(1, number(8, 5))}.items():
             for data in (other,) if what == 'gzipped twice' else (other, gzip.compress(other)):
                 self.assertIn('standard input: not a pprof profile, gzipped or raw, but ' + what, self.refuse('top', '-', data=data))

@@ -36,7 +36,7 @@ elf | dwarf)
     ;;
 object) set -- $core $system ;;
 formats)
-    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" "$src/modules/json.c" -lisal -ljansson $system
+    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system
     ;;
 *) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
 esac

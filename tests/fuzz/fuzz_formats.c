@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzzes the readers of OTLP profiles, of folded stacks and of speedscope's files with any bytes: what one of them
- * accepts must be a profile that the decoder accepts, and must come back from OTLP and from speedscope with the same
- * sums.
+ * Fuzzes the reader of folded stacks and the writers of other formats with any bytes: accepted text must be a profile
+ * that the decoder accepts, and must come back from folded stacks with the same sum. OTLP and speedscope are written.
  */
 #include "formats/formats.h"
 #include "model/merge.h"
 #include "written.h"
 
-static int64_t sum(const struct dp_merge *merge, bool of_all)
+static uint64_t sum(const struct dp_merge *merge)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < merge->values.n; i++)
-        if (of_all || merge->values.at[i] > 0)
-            total += (uint64_t)merge->values.at[i] * (1 + i % merge->model.types.n);
-    return (int64_t)total;
+        total += (uint64_t)merge->values.at[i];
+    return total;
 }
 
 static int read_profile(struct dp_merge *merge, const struct written *pprof, struct dp_decode_error *error)
@@ -27,7 +25,9 @@ static int read_profile(struct dp_merge *merge, const struct written *pprof, str
     return err;
 }
 
-static int write_other(const struct dp_merge *merge, bool is_otlp, struct written *out)
+enum format { FOLDED, OTLP, SPEEDSCOPE };
+
+static int write_other(const struct dp_merge *merge, enum format format, struct written *out)
 {
     DP_VEC(uint32_t) rows = {0};
     if (!dp_vec_room(&rows, merge->model.rows.n + 1))
@@ -41,28 +41,25 @@ static int write_other(const struct dp_merge *merge, bool is_otlp, struct writte
                                    .n_rows = rows.n,
                                    .n_types = (uint32_t)merge->model.types.n};
     struct dp_formats_origin origin = {0};
-    int err =
-        is_otlp ? dp_formats_write_otlp(&p, &origin, keep, out) : dp_formats_write_speedscope(&p, "fuzz", keep, out);
+    int err = format == FOLDED ? dp_formats_write_folded(&p, 0, keep, out)
+              : format == OTLP ? dp_formats_write_otlp(&p, &origin, keep, out)
+                               : dp_formats_write_speedscope(&p, "fuzz", keep, out);
     dp_vec_fini(&rows);
     return err;
 }
 
-/* What was read must survive another round. speedscope has no negative values, and adds up stacks of equal names. */
-static void judge_round(const struct dp_merge *first, bool is_otlp)
+static void judge_round(const struct dp_merge *first)
 {
     struct dp_decode_error error = {""};
     struct dp_merge second = {0};
     struct written there = {0}, again = {0};
-    int err = write_other(first, is_otlp, &there);
-    if (!err && is_otlp)
-        err = dp_formats_read_otlp(there.bytes.at, there.bytes.n, keep, &again, &error);
-    else if (!err)
-        err = dp_formats_read_speedscope(there.bytes.at, there.bytes.n, NULL, keep, &again, &error);
-    CHECK(err != -EBADMSG || (!is_otlp && strstr(error.line, "too large")) || strstr(error.line, "module"));
+    int err = write_other(first, FOLDED, &there);
+    err = err ? err : dp_formats_read_folded(there.bytes.at, there.bytes.n, keep, &again, &error);
+    CHECK(err != -EBADMSG);
     if (!err) {
         err = read_profile(&second, &again, &error);
         CHECK(err != -EBADMSG);
-        CHECK(err || sum(first, is_otlp) == sum(&second, is_otlp));
+        CHECK(err || sum(first) == sum(&second));
     }
     dp_merge_fini(&second);
     dp_vec_fini(&there.bytes);
@@ -76,26 +73,24 @@ static void judge(const struct written *pprof)
     int err = read_profile(&first, pprof, &error);
     CHECK(err != -EBADMSG);
     if (!err && first.model.types.n && first.model.rows.n) {
-        judge_round(&first, true);
-        judge_round(&first, false);
+        judge_round(&first);
+        for (enum format format = OTLP; format <= SPEEDSCOPE; format++) {
+            struct written out = {0};
+            CHECK(write_other(&first, format, &out) != -EBADMSG);
+            dp_vec_fini(&out.bytes);
+        }
     }
     dp_merge_fini(&first);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct dp_decode_error error;
+    struct dp_decode_error error = {""};
     struct written pprof = {0};
-    for (int format = 0; format < 3; format++) {
-        *error.line = 0;
-        dp_vec_clear(&pprof.bytes);
-        int err = format == 0   ? dp_formats_read_otlp(data, size, keep, &pprof, &error)
-                  : format == 1 ? dp_formats_read_folded(data, size, keep, &pprof, &error)
-                                : dp_formats_read_speedscope(data, size, NULL, keep, &pprof, &error);
-        CHECK(err != -EBADMSG || error.line[0]);
-        if (!err)
-            judge(&pprof);
-    }
+    int err = dp_formats_read_folded(data, size, keep, &pprof, &error);
+    CHECK(err != -EBADMSG || error.line[0]);
+    if (!err)
+        judge(&pprof);
     dp_vec_fini(&pprof.bytes);
     CHECK(dp_mem_used() == 0);
     return 0;
