@@ -22,6 +22,3 @@ struct dp_scale {
  * nothing to scale: 1. Source: scaleHeapSample of Go's runtime/pprof/protomem.go. Only the rate must be set before.
  */
 void dp_scale_heap(struct dp_scale *, int64_t *objects, int64_t *bytes);
-
-/* 1 - exp(-x) for x >= 0, to a few units in the last place. */
-double dp_scale_probability(double x);

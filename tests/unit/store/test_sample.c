@@ -17,9 +17,14 @@ static void logarithm_and_exponential_agree_with_libm(void **state)
         assert_true(fabs(dp_sample_ln(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-16);
         assert_true(fabs(dp_sample_probability(y) + expm1(-y)) <= 3e-15 * -expm1(-y));
     }
+    for (double x = 1e-12; x < 800; x *= 1.0007) {
+        double theirs = -expm1(-x);
+        assert_true(fabs(dp_sample_probability(x) - theirs) <= 4 * 2.3e-16 * theirs);
+    }
     assert_true(dp_sample_ln(1) == 0);
     assert_true(dp_sample_probability(0) == 0);
     assert_true(dp_sample_probability(1000) == 1);
+    assert_true(dp_sample_probability(1e300) == 1);
     assert_true(fabs(dp_sample_probability(1e-12) - 1e-12) < 1e-23);
 }
 
