@@ -250,3 +250,17 @@ size_t dp_text_format(char *out, size_t room, const char *format, ...)
     va_end(args);
     return n;
 }
+
+size_t dp_text_base64(char *to, const uint8_t *bytes, size_t n_bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *at = to;
+    for (size_t i = 0; i < n_bytes; i += 3) {
+        size_t n = n_bytes - i < 3 ? n_bytes - i : 3;
+        uint32_t word =
+            (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (n > 2 ? bytes[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++)
+            *at++ = k <= n ? digits[word >> (18 - 6 * k) & 63] : '=';
+    }
+    return (size_t)(at - to);
+}

@@ -30,3 +30,7 @@ void dp_text_time(char *out, size_t room, int64_t ns);
  */
 size_t dp_text_format(char *out, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 size_t dp_text_vformat(char *out, size_t room, int error_m, const char *format, va_list args);
+
+/* Base64 with padding (RFC 4648): 4 characters for each 3 bytes; the last 1 or 2 bytes also become 4. Returns the
+ * number of characters; `to` has room for them. No NUL follows. */
+size_t dp_text_base64(char *to, const uint8_t *bytes, size_t n_bytes);

@@ -6,6 +6,7 @@
  * from other machines. Profiles go into the pack by process and time: ordered by the sequence numbers in their names,
  * or, for other names, by the times in the files, which are then read twice.
  */
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "print/print.h"
@@ -243,14 +244,6 @@ struct base64 {
     size_t n_left;
 };
 
-static void encode_three(const uint8_t *from, char *to)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
-    for (int i = 0; i < 4; i++)
-        to[i] = digits[bits >> (18 - 6 * i) & 63];
-}
-
 static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct base64 *b = ctx;
@@ -263,9 +256,8 @@ static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
         n_bytes--;
         if (b->n_left < 3)
             continue;
-        encode_three(b->left, text + n_text);
+        n_text += dp_text_base64(text + n_text, b->left, sizeof b->left);
         b->n_left = 0;
-        n_text += 4;
         if (n_text == sizeof text) {
             err = dp_cli_out_write(b->out, text, n_text);
             n_text = 0;
@@ -277,13 +269,8 @@ static int put_base64(void *ctx, const void *bytes, size_t n_bytes)
 static int finish_base64(struct base64 *b)
 {
     char text[4];
-    if (!b->n_left)
-        return 0;
-    memset(b->left + b->n_left, 0, sizeof b->left - b->n_left);
-    encode_three(b->left, text);
-    for (size_t i = b->n_left + 1; i < 4; i++)
-        text[i] = '=';
-    return dp_cli_out_write(b->out, text, sizeof text);
+    size_t n_text = dp_text_base64(text, b->left, b->n_left);
+    return n_text ? dp_cli_out_write(b->out, text, n_text) : 0;
 }
 
 static int write_page(struct view *v, struct dp_cli_out *out)

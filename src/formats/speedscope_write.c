@@ -5,7 +5,7 @@
 
 #include "formats/bytes.h"
 #include "formats/names.h"
-#include "pprof/encode_utf8.h"
+#include "pprof/encode_json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,29 +31,15 @@ static void put_integer(struct writer *w, int64_t number)
     put_text(w, text);
 }
 
-/* Bytes that are no UTF-8 become U+FFFD. */
+static int append(void *bytes, const void *more, size_t n_more)
+{
+    put_raw(bytes, more, n_more);
+    return 0;
+}
+
 static void put_string(struct writer *w, const char *text)
 {
-    size_t n = strlen(text);
-    put_text(w, "\"");
-    while (n) {
-        size_t valid = dp_encode_utf8_prefix(text, n);
-        for (size_t i = 0; i < valid; i++) {
-            char escaped[8];
-            if ((uint8_t)text[i] < ' ' || text[i] == '"' || text[i] == '\\')
-                snprintf(escaped, sizeof escaped, "\\u%04x", (uint8_t)text[i]);
-            else
-                snprintf(escaped, sizeof escaped, "%c", text[i]);
-            put_text(w, escaped);
-        }
-        if (valid < n) {
-            put_text(w, "\\ufffd");
-            valid++;
-        }
-        n -= valid;
-        text += valid;
-    }
-    put_text(w, "\"");
+    dp_encode_json_string(text, append, &w->out);
 }
 
 static void put_frames_of(struct writer *w, uint32_t location)

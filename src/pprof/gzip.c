@@ -9,6 +9,7 @@
  */
 #include "pprof/gzip.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -31,7 +32,6 @@ struct dp_gzip {
     bool is_complete;
     uint8_t held[DP_GZIP_TINY_BYTES];
     uint32_t crc, n_in;
-    uint32_t crc_table[256];
     uint8_t out[OUT_BYTES];
 };
 
@@ -73,12 +73,6 @@ struct dp_gzip *dp_gzip_new(dp_pprof_write_fn fn, void *ctx)
         return NULL;
     gz->ops = ops;
     gz->mapped_bytes = n_bytes;
-    for (uint32_t i = 0; i < 256 && !ops; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 8; bit++)
-            c = c >> 1 ^ (c & 1 ? 0xEDB88320u : 0);
-        gz->crc_table[i] = c;
-    }
     dp_gzip_reset(gz, fn, ctx);
     return gz;
 }
@@ -180,10 +174,7 @@ static int store(struct dp_gzip *gz, const uint8_t *bytes, size_t n_bytes)
         return gz->err;
     while (n_bytes) {
         size_t n = BLOCK_BYTES - gz->n_out < n_bytes ? BLOCK_BYTES - gz->n_out : n_bytes;
-        uint32_t crc = ~gz->crc;
-        for (size_t i = 0; i < n; i++)
-            crc = gz->crc_table[(crc ^ bytes[i]) & 255] ^ crc >> 8;
-        gz->crc = ~crc;
+        gz->crc = dp_hash_crc32(gz->crc, bytes, n);
         memcpy(gz->out + BLOCK_HEADER + gz->n_out, bytes, n);
         gz->n_out += n;
         gz->n_in += (uint32_t)n;

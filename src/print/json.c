@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* print/json.c - writes JSON; strings are escaped as in RFC 8259. The output is valid JSON for any profile. */
+/* print/json.c - writes JSON; the output is valid JSON for any profile. */
 #include "print/json.h"
 
-#include "pprof/encode_utf8.h"
+#include "pprof/encode_json.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+
+static int to_stdout(void *ctx, const void *bytes, size_t n_bytes)
+{
+    (void)ctx;
+    fwrite(bytes, 1, n_bytes, stdout); /* errors are asked for at the end */
+    return 0;
+}
 
 void dp_print_json_string(const char *text)
 {
-    size_t n = strlen(text);
-    putchar('"');
-    while (n) {
-        size_t valid = dp_encode_utf8_prefix(text, n);
-        for (size_t i = 0; i < valid; i++) {
-            unsigned char c = (unsigned char)text[i];
-            if (c == '"' || c == '\\')
-                printf("\\%c", c);
-            else if (c < 0x20 || c == 0x7f)
-                printf("\\u%04x", c);
-            else
-                putchar(c);
-        }
-        if (valid < n)
-            fputs("\\ufffd", stdout);
-        n -= valid < n ? valid + 1 : valid;
-        text += valid + 1;
-    }
-    putchar('"');
+    dp_encode_json_string(text, to_stdout, NULL);
 }
 
 static void key_of(const char *separator, const char *key)

@@ -6,6 +6,8 @@
  */
 #include "push/body.h"
 
+#include "base/text.h"
+#include "pprof/encode_json.h"
 #include "pprof/encode_utf8.h"
 #include "pprof/wire.h"
 #include "profile/kinds.h"
@@ -103,41 +105,25 @@ static int make_pyroscope(struct dp_push_body *body, const struct dp_push_origin
 /* ---- Parca ---------------------------------------------------------------------------------------------------------
  */
 
-static int put_json_string(struct dp_push_bytes *to, const char *text)
+static int append(void *to, const void *bytes, size_t n_bytes)
 {
-    int err = put_text(to, "\"");
-    for (; *text && !err; text++) {
-        char escaped[8];
-        if ((uint8_t)*text < ' ' || *text == '"' || *text == '\\')
-            snprintf(escaped, sizeof escaped, "\\u%04x", (uint8_t)*text);
-        else
-            snprintf(escaped, sizeof escaped, "%c", *text);
-        err = put_text(to, escaped);
-    }
-    return err ? err : put_text(to, "\"");
+    return put(to, bytes, n_bytes);
 }
 
 static int json_label(struct dp_push_bytes *to, const char *name, const char *value)
 {
     int err = put_text(to, to->at[to->n - 1] == '[' ? "{\"name\":" : ",{\"name\":");
-    err = err ? err : put_json_string(to, name);
+    err = err ? err : dp_encode_json_string(name, append, to);
     err = err ? err : put_text(to, ",\"value\":");
-    err = err ? err : put_json_string(to, value);
+    err = err ? err : dp_encode_json_string(value, append, to);
     return err ? err : put_text(to, "}");
 }
 
 static int put_base64(struct dp_push_bytes *to, const uint8_t *bytes, size_t n_bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if (!dp_vec_room(to, n_bytes / 3 * 4 + 4))
         return -ENOMEM;
-    for (size_t i = 0; i < n_bytes; i += 3) {
-        size_t n = n_bytes - i < 3 ? n_bytes - i : 3;
-        uint32_t word =
-            (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (n > 2 ? bytes[i + 2] : 0);
-        for (size_t k = 0; k < 4; k++)
-            to->at[to->n++] = k <= n ? (uint8_t)digits[word >> (18 - 6 * k) & 63] : '=';
-    }
+    to->n += dp_text_base64((char *)to->at + to->n, bytes, n_bytes);
     return 0;
 }
 

@@ -34,6 +34,7 @@
  */
 #include "push/journal_lines.h"
 
+#include "base/hash.h"
 #include "profile/file_name.h"
 
 #include <errno.h>
@@ -46,17 +47,6 @@
 #include <unistd.h>
 
 #define JOURNAL_MAX ((off_t)1 << 30)
-
-uint32_t dp_push_journal_crc(const char *text, size_t n_bytes)
-{
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < n_bytes; i++) {
-        crc ^= (uint8_t)text[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-    }
-    return ~crc;
-}
 
 /* FNV-1a: the same in every process and release, because it is part of a file's name. */
 static uint64_t name_hash(const char *text)
@@ -203,7 +193,7 @@ static int replay(struct dp_push_journal *j, off_t *n_file)
         char *line = text.at + at;
         *end = 0;
         size_t n_line = (size_t)(end - line);
-        if (n_line > 9 && sscanf(line, "%8x ", &crc) == 1 && crc == dp_push_journal_crc(line + 9, n_line - 9))
+        if (n_line > 9 && sscanf(line, "%8x ", &crc) == 1 && crc == dp_hash_crc32(0, line + 9, n_line - 9))
             err = apply(j, line + 9);
         else
             j->n_broken++;

@@ -4,7 +4,6 @@
 
 #include "push/journal.h"
 
-uint32_t dp_push_journal_crc(const char *text, size_t n_bytes);
 /* Appends one line, whole or not at all. 0 or a negative errno. */
 int dp_push_journal_line(struct dp_push_journal *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -7,6 +7,8 @@
  */
 #include "push/journal_lines.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,7 +33,7 @@ int dp_push_journal_line(struct dp_push_journal *j, const char *format, ...)
         if (line[9 + i] == '\n')
             line[9 + i] = '/'; /* no file name has a slash, so a reader can tell it from other bytes of a key */
     char crc[10];
-    snprintf(crc, sizeof crc, "%08" PRIx32 " ", dp_push_journal_crc(line + 9, (size_t)n));
+    snprintf(crc, sizeof crc, "%08" PRIx32 " ", dp_hash_crc32(0, line + 9, (size_t)n));
     memcpy(line, crc, 9);
     line[9 + n] = '\n';
     size_t n_line = (size_t)n + 10;

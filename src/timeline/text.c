@@ -2,7 +2,7 @@
 /* timeline/text.c - collects pieces of text in a buffer, which is written when it is full. */
 #include "timeline/text.h"
 
-#include "pprof/encode_utf8.h"
+#include "pprof/encode_json.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -30,28 +30,23 @@ void dp_timeline_say(struct dp_timeline_text *t, const char *format, ...)
         t->n_bytes += (size_t)n;
 }
 
+static int append(void *text, const void *bytes, size_t n_bytes)
+{
+    struct dp_timeline_text *t = text;
+    for (const char *at = bytes; n_bytes;) {
+        make_room(t);
+        size_t n = n_bytes < PIECE ? n_bytes : PIECE;
+        memcpy(t->bytes + t->n_bytes, at, n);
+        t->n_bytes += n;
+        at += n;
+        n_bytes -= n;
+    }
+    return 0;
+}
+
 void dp_timeline_say_string(struct dp_timeline_text *t, const char *text)
 {
-    size_t n = strlen(text);
-    dp_timeline_say(t, "\"");
-    while (n) {
-        size_t valid = dp_encode_utf8_prefix(text, n);
-        for (size_t i = 0; i < valid; i++) {
-            unsigned char c = (unsigned char)text[i];
-            make_room(t);
-            if (c == '"' || c == '\\')
-                dp_timeline_say(t, "\\%c", c);
-            else if (c < 0x20 || c == 0x7f)
-                dp_timeline_say(t, "\\u%04x", c);
-            else
-                t->bytes[t->n_bytes++] = (char)c;
-        }
-        if (valid < n)
-            dp_timeline_say(t, "\\ufffd");
-        n -= valid < n ? valid + 1 : valid;
-        text += valid + 1;
-    }
-    dp_timeline_say(t, "\"");
+    dp_encode_json_string(text, append, t);
 }
 
 void dp_timeline_say_comma(struct dp_timeline_text *out, size_t i)
