@@ -23,7 +23,7 @@
  * A withdrawal begins a new generation (objects.h), because the stack cache may hold frames of that code.
  *
  * LuaJIT registers a range for all its code, with a handler of exceptions and without rules. Its one step has a rule of
- * its own (walk_hosted.h).
+ * its own (walk.c).
  */
 #include "unwind/registered.h"
 

@@ -113,7 +113,7 @@ uint32_t dp_rule_signal(void);
 uint32_t dp_rule_none(void);
 
 /*
- * The rule of code that runs in the frame of the interpreter that compiled it (walk_hosted.h): NONE, without an offset.
+ * The rule of code that runs in the frame of the interpreter that compiled it (walk.c): NONE, without an offset.
  */
 static inline uint32_t dp_rule_hosted(void)
 {

@@ -54,7 +54,7 @@ struct dp_stack_cache {
     uint64_t pending_hash;                /* the sum of id[i] * B^(n-1-i) over pending */
     struct dp_recent_stack *recent;       /* [0, DP_RECENT_STACKS) */
     uintptr_t recent_state[DP_RECENT_STACKS]; /* of the last walk that came to this place */
-    uintptr_t states[DP_KNOWN_HOSTS];         /* Lua states that were checked: walk_hosted.h */
+    uintptr_t states[DP_KNOWN_HOSTS];         /* Lua states that were checked: walk.c */
     uintptr_t returns[DP_KNOWN_HOSTS];        /* return addresses, likewise */
 };
 

@@ -52,7 +52,7 @@ NO_PAGES = {
     r'define DELTAPROF_PAGE_BYTES 4096u': 'of addresses, where sampled blocks begin',
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
-MOST_LINES, MOST_FILES = 400, 35  # of a file, in a room
+MOST_LINES, MOST_FILES = 500, 35  # of a file, in a room
 OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', '(?<!X)XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',
                                  r'(DESIGN|STYLE|PPROF|CONFORMANCE|INTERPOSING)' + r'\.md']))
 
@@ -143,7 +143,7 @@ class Tree(unittest.TestCase):
         tests = [f for f in FILES if re.match(r'tests/.*\.(c|h|py)$', f)]
         for name in sources + tests:
             n = text(name).count('\n')
-            self.assertLessEqual(n, MOST_LINES, f'{name} has {n} lines; split it, so that no file has more than {MOST_LINES}')
+            self.assertLessEqual(n, MOST_LINES, f'{name} has {n} lines, more than {MOST_LINES}: look again whether it is one subject')
         rooms = [f for f in FILES if re.match(r'(src|runtime_hooks|tests)/(?!fuzz/corpus)', f) and os.path.basename(f) != 'meson.build']
         for room, n in Counter(map(os.path.dirname, rooms)).items():
             self.assertLessEqual(n, MOST_FILES, f'{room}/ has {n} files beside meson.build; a room has no more than {MOST_FILES}')

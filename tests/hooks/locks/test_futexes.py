@@ -10,17 +10,7 @@ import subprocess
 
 import reader
 from harness import BUILD, both, main, new_directory, profiles, same, three_tries, unless_busy, victim
-
-ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
-
-
-def totals(r, pid='*'):
-    """{kind: {(names, labels): {type: value}}} of both lock kinds."""
-    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block')}
-
-
-def delay(total, lock):
-    return sum(row['delay'] for (_, labels), row in total.items() if dict(labels)['lock'] == lock)
+from lock_totals import ALL, delay, totals
 
 
 def balance(r, lock='futex', pid='*'):

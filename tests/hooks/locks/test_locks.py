@@ -6,22 +6,9 @@ import time
 
 import reader
 from harness import main, profiles, run, same, three_tries, unless_busy, victim
+from lock_totals import ALL, delay, label, totals
 
-ALL = 'block_rate=1ns,mutex_rate=1,interval=100ms'
 HELD = ('mutex', 'rwlock-read', 'rwlock-write')
-
-
-def totals(r, pid='*'):
-    """{kind: {(names, labels): {type: value}}} of both lock kinds."""
-    return {kind: reader.sum_profiles(profiles(r, kind=kind, pid=pid)) for kind in ('mutex', 'block')}
-
-
-def label(labels):
-    return dict(labels)['lock']
-
-
-def delay(total, lock):
-    return sum(row['delay'] for (_, labels), row in total.items() if label(labels) == lock)
 
 
 def balance(r, pid='*'):
