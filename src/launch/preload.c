@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launch/preload.c - finds libdeltaprof_preload.so.
+ * launch/preload.c - finds libdeltaprof_preload.so.0, by the name that a package of libraries has: the name without the
+ * number is a link for the linker, which only a package for development has.
  *
  * ld.so splits LD_PRELOAD at blanks and colons and knows no quoting, so a path that has one is refused.
  */
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME "libdeltaprof_preload.so"
+#define NAME "libdeltaprof_preload.so." DP_SOVERSION
 
 int dp_launch_preload_find(char path[PATH_MAX], char *why, size_t n_why)
 {

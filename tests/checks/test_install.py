@@ -68,6 +68,17 @@ class Install(unittest.TestCase):
         self.assertIn(self.lib + '/libdeltaprof_preload.so', maps)
         self.assertIn(self.lib + '/libdeltaprof.so', maps)
 
+    def test_run_needs_no_file_of_the_package_for_development(self):
+        with tempfile.TemporaryDirectory() as parent:
+            root = parent + '/runtime'
+            left_out = shutil.ignore_patterns('include', '*.a', 'lib*.so', 'pkgconfig')
+            shutil.copytree(self.root, root, symlinks=True, ignore=left_out)
+            lib = os.path.join(root, LIBDIR)
+            self.assertFalse(os.path.exists(lib + '/libdeltaprof_preload.so'))
+            maps = self.out(root + '/bin/deltaprof', 'run', '-o', 'out=none', 'cat', '/proc/self/maps')
+            self.assertIn(lib + '/libdeltaprof_preload.so.0', maps)
+            self.assertIn(lib + '/libdeltaprof.so.0', maps)
+
     def flags(self, package):
         define = [f'--define-variable=prefix={self.root}']
         return self.out('pkg-config', *define, '--cflags', '--libs', package,

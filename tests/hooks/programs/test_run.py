@@ -228,7 +228,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
             root = self.path(name)
             os.makedirs(root + '/src/cli')
             os.makedirs(root + '/runtime_hooks/preload')
-            open(root + '/runtime_hooks/preload/libdeltaprof_preload.so', 'w').close()
+            open(root + '/runtime_hooks/preload/libdeltaprof_preload.so.0', 'w').close()
             shutil.copy(DELTAPROF, root + '/src/cli')
             self.refused(126, 'blank or a colon', 'true', tool=root + '/src/cli/deltaprof')
 
