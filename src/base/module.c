@@ -97,14 +97,19 @@ static int locate(const char *dir, size_t n_dir, const char *name, char path[PAT
     return 0;
 }
 
-/* Whether the library's function is the one that the module brought, not the host's with the same name. */
+/*
+ * Whether the library's function is the one that the module brought, not the host's with the same name. A library that
+ * is linked into the module is hidden there, so its functions lie in the object with the table.
+ */
 static bool is_own_library(const struct dp_module_ops *ops)
 {
-    Dl_info info;
+    Dl_info info, module;
     if (!ops->file)
         return true;
     if (!dladdr(ops->probe, &info) || !info.dli_fname)
         return false;
+    if (dladdr(ops, &module) && module.dli_fbase == info.dli_fbase)
+        return true;
     const char *base = strrchr(info.dli_fname, '/');
     return strstr(base ? base : info.dli_fname, ops->file) != NULL;
 }
