@@ -1,0 +1,204 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Makes deltaprof-VERSION-ARCH.tar.xz: the command, its libraries and modules with all that they need, for any Linux with
+# glibc 2.28 or newer. It may be unpacked anywhere.
+# usage: sh examples/deploy/bundle.sh [DIRECTORY]
+# Needs Debian with the packages in sections build and bundle of tests/packages, which it installs as root, and the compiler
+# in PyPI's package ziglang, which brings the headers and symbols of glibc 2.28. Libraries are linked into the modules.
+# libcurl, mbedTLS, libmicrohttpd and ISA-L are built from Debian's sources without what deltaprof does not use.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+work=${1:-$top/build-bundle}
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+version=$(sed -n "s/^ *version: '\(.*\)',/\1/p" "$top/meson.build" | head -n 1)
+machine=$(uname -m)
+glibc=2.28
+ziglang=ziglang==0.17.1
+system=/usr/lib/$machine-linux-gnu
+unset LD_PRELOAD DELTAPROF_CONF DELTAPROF_RUN
+export LC_ALL=C.UTF-8 ZIG_GLOBAL_CACHE_DIR="$work/cache" ZIG_LOCAL_CACHE_DIR="$work/cache" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-0}"
+
+quietly() { # NAME COMMAND...: shows the output of a command that fails
+    echo "$1"
+    shift
+    nice "$@" </dev/null >"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
+}
+
+sh "$top/tests/install.sh" build bundle
+
+# ---- the compiler
+
+if [ ! -x "$work/python/bin/python3" ]; then
+    quietly "installing $ziglang" sh -c "python3 -m venv '$work/python' && '$work/python/bin/pip' install '$ziglang' && exit"
+fi
+zig=$(echo "$work"/python/lib/python3*/site-packages/ziglang/zig)
+mkdir -p "$work/bin"
+for tool in ar ranlib; do
+    printf '#!/bin/sh\nexec %s %s "$@"\n' "$zig" "$tool" >"$work/bin/$tool"
+done
+# meson asks for the linker's name and for macros; zig does not know the version in a target when it only preprocesses.
+cat >"$work/bin/cc" <<END
+#!/bin/sh
+target=$machine-linux-gnu.$glibc
+for argument; do
+    case \$argument in
+    -Wl,--version) echo 'LLD 20.0.0 (compatible with GNU linkers)' && exit ;;
+    -E) target=$machine-linux-gnu ;;
+    esac
+done
+exec $zig cc -target \$target "\$@"
+END
+chmod 755 "$work/bin"/*
+export CC="$work/bin/cc" AR="$work/bin/ar" RANLIB="$work/bin/ranlib"
+
+# ---- libraries, static and without a dependency on the system's
+
+deps=$work/deps
+sources=$work/sources
+mkdir -p "$deps/lib/pkgconfig" "$deps/include" "$sources"
+small='-O2 -g0 -fPIC -ffunction-sections -fdata-sections'
+
+unpack() { # PACKAGE: Debian's source as $sources/PACKAGE
+    [ -d "$sources/$1" ] || (
+        . /etc/os-release
+        mkdir -p "$sources/lists/partial"
+        echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$sources/sources.list"
+        printf 'Dir::Etc::SourceList "%s";\nDir::Etc::SourceParts "-";\nDir::State::Lists "%s";\nAPT::Sandbox::User "root";\n' \
+            "$sources/sources.list" "$sources/lists" >"$sources/apt.conf"
+        export APT_CONFIG="$sources/apt.conf"
+        cd "$sources"
+        [ -e updated ] || { apt-get update && touch updated; }
+        apt-get source "$1"
+        mv "$1"-[0-9]*/ "$1"
+    )
+}
+
+isal() {
+    make -f Makefile.unx -j2 lib units='igzip crc mem' programs= CC="$CC" AR="$AR"
+    cp bin/isa-l.a "$deps/lib/libisal.a"
+    mkdir -p "$deps/include/isa-l"
+    cp include/*.h "$deps/include/isa-l"
+}
+microhttpd() {
+    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --disable-https --disable-doc \
+        --disable-examples --disable-curl --disable-nls CFLAGS="$small"
+    make -j2 -C src/microhttpd install
+    make -C src/include install
+}
+mbedtls() {
+    make -j2 -C library static CC="$CC" AR="$AR" CFLAGS="$small"
+    cp library/*.a "$deps/lib"
+    cp -r include/mbedtls include/psa "$deps/include"
+}
+curl() {
+    without=
+    for protocol in ldap ftp file rtsp dict telnet tftp pop3 imap smb smtp gopher mqtt ntlm; do
+        without="$without --disable-$protocol"
+    done
+    for library in zlib brotli zstd libpsl libidn2 nghttp2 librtmp libssh2 libgsasl; do
+        without="$without --without-$library"
+    done
+    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --with-mbedtls="$deps" \
+        --with-ca-bundle=/etc/ssl/certs/ca-certificates.crt --disable-manual --disable-cookies --disable-alt-svc --disable-hsts \
+        --disable-netrc --disable-doh $without CFLAGS="$small"
+    make -j2 -C lib install
+    make -C include install
+}
+
+build() { # PACKAGE FUNCTION: once
+    [ ! -e "$deps/$2.built" ] || return 0
+    echo "building $1"
+    (unpack "$1" && cd "$sources/$1" && $2) </dev/null >"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
+    touch "$deps/$2.built"
+}
+elfutils() {
+    ./configure --host="$machine-linux-gnu" --disable-debuginfod --disable-libdebuginfod --disable-nls --without-bzlib \
+        --without-zstd CFLAGS="$small -w -I$deps/include" LDFLAGS="-L$deps/lib"
+    # The static libraries only.
+    for library in lib/libeu libelf/libelf libcpu/libcpu libebl/libebl libdwelf/libdwelf libdwfl/libdwfl \
+        backends/libebl_backends libdw/libdw; do
+        make -j2 -C "${library%/*}" "${library#*/}.a"
+    done
+    cp lib/libeu.a libelf/libelf.a libdw/libdw.a "$deps/lib"
+}
+unwinder() {
+    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic --disable-tests --disable-documentation \
+        --disable-minidebuginfo --disable-coredump --disable-ptrace --disable-setjmp --disable-cxx-exceptions CFLAGS="$small -w"
+    make -j2 -C src libunwind.la "libunwind-$machine.la"
+    cp src/.libs/libunwind.a "$deps/lib"
+    cp "src/.libs/libunwind-$machine.a" "$deps/lib/libunwind-generic.a"
+}
+jansson() {
+    [ -x configure ] || autoreconf -fi
+    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic CFLAGS="$small"
+    make -j2 -C src install
+}
+describe() { # NAME VERSION LINK-ARGUMENTS: for pkg-config
+    printf 'Name: %s\nDescription: %s, static\nVersion: %s\nLibs: -L%s %s\nCflags: -I%s\n' "$1" "$1" "$2" "$deps/lib" "$3" \
+        "$deps/include" >"$deps/lib/pkgconfig/$1.pc"
+}
+
+# Headers of the same release as the sources.
+for header in zlib zconf lzma libelf gelf dwarf isa-l; do
+    cp "/usr/include/$header.h" "$deps/include"
+done
+cp "/usr/include/$machine-linux-gnu"/libunwind*.h "$deps/include"
+cp -r /usr/include/lzma /usr/include/elfutils /usr/include/libiberty "$top/src/base/compat/sys" "$deps/include"
+cp "$system/libz.a" "$system/liblzma.a" "$system/libiberty.a" "$deps/lib"
+build libisal isal
+build libmicrohttpd microhttpd
+build mbedtls mbedtls
+build curl curl
+build elfutils elfutils
+build libunwind unwinder
+build jansson jansson
+describe zlib 1 -lz
+describe liblzma 5 -llzma
+describe libisal 2.30 -lisal
+describe libelf 0.188 '-lelf -leu -lz'
+describe libdw 0.188 '-ldw -lelf -leu -llzma -lz'
+describe libunwind-generic 1.6 '-lunwind-generic -lunwind'
+describe libmicrohttpd 0.9.75 -lmicrohttpd
+describe libcurl 7.88.1 '-lcurl -lmbedtls -lmbedx509 -lmbedcrypto'
+describe jansson 2.14 -ljansson
+
+# ---- deltaprof
+
+export PKG_CONFIG_LIBDIR="$deps/lib/pkgconfig" CFLAGS="-I$deps/include" LDFLAGS="-L$deps/lib"
+[ -e "$work/build/build.ninja" ] ||
+    quietly "configuring deltaprof" meson setup "$work/build" "$top" --prefix /deltaprof --libdir lib -Dtests=disabled
+quietly "building deltaprof" ninja -C "$work/build"
+root=$work/root
+rm -rf "$root"
+quietly "installing into $root" meson install -C "$work/build" --no-rebuild --destdir "$root"
+bundle=$root/deltaprof
+# What a program that is linked with deltaprof is built with stays in the package for development.
+rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle"/lib/*.a
+module=$(find "$bundle" -name deltaprof.py)
+mkdir -p "$bundle/lib/python"
+sed "s,join(here\, '[^']*',join(here\, '..'," "$module" >"$bundle/lib/python/deltaprof.py"
+rm -rf "$bundle"/lib/python3* "$bundle/local"
+find "$bundle" -type f | while read -r file; do
+    case $(head -c 4 "$file" | od -An -c) in *E*L*F*) strip --strip-unneeded "$file" ;; esac
+done
+mkdir -p "$bundle/share/doc/deltaprof"
+cp "$top/LICENSE" "$bundle/share/doc/deltaprof"
+for package in libisal libmicrohttpd mbedtls curl elfutils libunwind jansson; do
+    cp "$sources/$package/debian/copyright" "$bundle/share/doc/deltaprof/$package"
+done
+for package in zlib1g-dev liblzma-dev libiberty-dev; do
+    cp "/usr/share/doc/$package/copyright" "$bundle/share/doc/deltaprof/$package"
+done
+
+# Every object needs only a glibc that is old enough, and only glibc.
+find "$bundle" -type f -exec sh -c 'readelf -h "$1" >/dev/null 2>&1 && echo "$1"' - {} \; >"$work/objects"
+while read -r object; do
+    newest=$(readelf -VW "$object" | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1)
+    printf '%-40s %8d bytes  %s\n' "${object#"$root"/}" "$(stat -c %s "$object")" "$newest"
+    [ "$(printf '%s\n' "GLIBC_$glibc" "$newest" | sort -V | tail -n 1)" = "GLIBC_$glibc" ] || exit 1
+done <"$work/objects"
+
+name=deltaprof-$version-$machine.tar.xz
+tar -C "$root" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - deltaprof | xz -9e -T1 >"$work/$name"
+ls -l "$work/$name"
