@@ -129,11 +129,6 @@ unwinder() {
     cp src/.libs/libunwind.a "$deps/lib"
     cp "src/.libs/libunwind-$machine.a" "$deps/lib/libunwind-generic.a"
 }
-jansson() {
-    [ -x configure ] || autoreconf -fi
-    ./configure --host="$machine-linux-gnu" --prefix="$deps" --disable-shared --with-pic CFLAGS="$small"
-    make -j2 -C src install
-}
 describe() { # NAME VERSION LINK-ARGUMENTS: for pkg-config
     printf 'Name: %s\nDescription: %s, static\nVersion: %s\nLibs: -L%s %s\nCflags: -I%s\n' "$1" "$1" "$2" "$deps/lib" "$3" \
         "$deps/include" >"$deps/lib/pkgconfig/$1.pc"
@@ -152,7 +147,6 @@ build mbedtls mbedtls
 build curl curl
 build elfutils elfutils
 build libunwind unwinder
-build jansson jansson
 describe zlib 1 -lz
 describe liblzma 5 -llzma
 describe libisal 2.30 -lisal
@@ -161,7 +155,6 @@ describe libdw 0.188 '-ldw -lelf -leu -llzma -lz'
 describe libunwind-generic 1.6 '-lunwind-generic -lunwind'
 describe libmicrohttpd 0.9.75 -lmicrohttpd
 describe libcurl 7.88.1 '-lcurl -lmbedtls -lmbedx509 -lmbedcrypto'
-describe jansson 2.14 -ljansson
 
 # ---- deltaprof
 
@@ -184,7 +177,7 @@ find "$bundle" -type f | while read -r file; do
 done
 mkdir -p "$bundle/share/doc/deltaprof"
 cp "$top/LICENSE" "$bundle/share/doc/deltaprof"
-for package in libisal libmicrohttpd mbedtls curl elfutils libunwind jansson; do
+for package in libisal libmicrohttpd mbedtls curl elfutils libunwind; do
     cp "$sources/$package/debian/copyright" "$bundle/share/doc/deltaprof/$package"
 done
 for package in zlib1g-dev liblzma-dev libiberty-dev; do

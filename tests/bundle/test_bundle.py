@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""The archive of examples/deploy/bundle.sh: what its objects need, and what it does in roots with little more than libc.
+
+    test_bundle.py BUNDLE-DIRECTORY [RELEASE...]
+
+BUNDLE-DIRECTORY is that of bundle.sh. One root has this machine's libc and nothing else; a root for each RELEASE of
+Debian is unpacked by debootstrap. Without root, or without debootstrap, those are skipped.
+"""
+import glob
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import receiver
+from reader import by_function, files, load, sum_profiles
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUNDLE, *RELEASES = sys.argv[1:]
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
+OLDEST = (2, 28)
+MAX_BYTES = 8 << 20
+EXACT = {'hundred': 100000, 'thousand': 500000}, 600000
+DELTAPROF = '/opt/deltaprof/bin/deltaprof'
+# /proc is mounted in a mount namespace, which ends with the test.
+IN_ROOT = ('import os, sys; os.chroot(sys.argv[1]); os.chdir("/"); os.execv(sys.argv[2], sys.argv[2:])')
+
+
+def archive():
+    found = glob.glob(os.path.join(BUNDLE, 'deltaprof-*.tar.xz'))
+    assert len(found) == 1, found
+    return found[0]
+
+
+def run(*command, **how):
+    return subprocess.run(command, check=True, text=True, capture_output=True, timeout=how.pop('timeout', 60), env=CLEAN, **how)
+
+
+class Objects(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.dir)
+        run('tar', '-C', self.dir, '-xJf', archive())
+        self.objects = []
+        for directory, _, names in os.walk(self.dir):
+            for path in (os.path.join(directory, name) for name in names):
+                with open(path, 'rb') as f:
+                    if not os.path.islink(path) and f.read(4) == b'\x7fELF':
+                        self.objects.append(path)
+
+    def test_the_archive_is_small_and_has_everything(self):
+        self.assertLessEqual(os.path.getsize(archive()), MAX_BYTES)
+        names = {os.path.basename(path) for path in self.objects}
+        self.assertLessEqual({'deltaprof', 'deltaprof-push', 'gzip.so', 'symbolize.so', 'lines.so', 'http.so', 'unwind.so',
+                              'json.so'}, names)
+
+    def test_no_object_needs_a_newer_glibc_or_another_library(self):
+        for path in self.objects:
+            versions = re.findall(r'Name: GLIBC_([\d.]+)', run('readelf', '-VW', path).stdout)
+            newest = max((tuple(map(int, version.split('.'))) for version in versions), default=OLDEST)
+            print('%-24s %s' % (os.path.basename(path), '.'.join(map(str, newest))))
+            self.assertLessEqual(newest, OLDEST, path)
+            needed = set(re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-dW', path).stdout))
+            needed = {re.sub(r'\.so.*', '', name) for name in needed}
+            self.assertLessEqual(needed, {'libc', 'libm', 'libpthread', 'libdl', 'librt', 'ld-linux-x86-64', 'ld-linux-aarch64',
+                                          'libdeltaprof'}, path)
+
+
+class InRoot:
+    """What works in a root that has the victim and the bundle."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest('not root, so no chroot')
+        cls.root = tempfile.mkdtemp()
+        cls.fill()
+        for name in ('opt', 'tmp', 'proc'):
+            os.makedirs(os.path.join(cls.root, name), exist_ok=True)
+        run('tar', '-C', cls.root + '/opt', '-xJf', archive())
+        compiler = [BUNDLE + '/bin/cc', '-g', '-O1', '-fno-optimize-sibling-calls', '-fno-sanitize=all']
+        subprocess.run([*compiler, '-o', cls.root + '/victim', HERE + '/victim.c', '-lpthread'], check=True,
+                       env={**CLEAN, 'ZIG_GLOBAL_CACHE_DIR': BUNDLE + '/cache', 'ZIG_LOCAL_CACHE_DIR': BUNDLE + '/cache'})
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.root)
+
+    def start(self, *command):
+        script = 'mount -t proc proc "$1/proc" && shift && exec "$@"'
+        return subprocess.Popen(['unshare', '--mount', 'sh', '-c', script, 'sh', self.root, sys.executable, '-c', IN_ROOT, self.root,
+                                 *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={})
+
+    def out(self, *command):
+        process = self.start(*command)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ''))
+        return out
+
+    def profiles(self, out, kind):
+        found = [load(path) for path in files(self.root + out, kind=kind)]
+        self.assertTrue(found)
+        return found
+
+    def sums(self, out):
+        """Of the program and its child: by name, and the sum of the child, in which no module is opened."""
+        by_process = {}
+        for profile in self.profiles(out, 'heap'):
+            by_process.setdefault(profile.pid, []).append(profile)
+        program = by_process.pop(self.profiles(out, 'mutex')[0].pid)  # the child waits for no lock
+        child, = by_process.values()
+        return by_function(sum_profiles(program), 'alloc_space', {'hundred', 'thousand'}), sum(p.total('alloc_space') for p in child)
+
+    def test_sums_are_exact_also_of_a_child(self):
+        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,out=/tmp/exact', '--', '/victim')
+        for path in files(self.root + '/tmp/exact'):
+            with open(path, 'rb') as f:
+                self.assertEqual(f.read(2), b'\x1f\x8b')
+        self.assertEqual(self.sums('/tmp/exact'), EXACT)
+        top = self.out(DELTAPROF, 'top', '--type', 'alloc_space', '/tmp/exact')
+        self.assertIn('thousand', top)
+
+    def test_mutex_total_is_block_total(self):
+        self.out(DELTAPROF, 'run', '-o', 'heap_rate=0,block_rate=1ns,mutex_rate=1,out=/tmp/locks', '--', '/victim')
+        block, mutex = (sum(sample.values['delay'] for profile in self.profiles('/tmp/locks', kind) for sample in profile.samples
+                            if kind == 'mutex' or ('lock', 'mutex') in sample.labels) for kind in ('block', 'mutex'))
+        self.assertGreater(mutex, 0)
+        self.assertEqual(mutex, block)
+
+    def test_lines(self):
+        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,symbolize=lines,out=/tmp/lines', '--', '/victim')
+        with open(HERE + '/victim.c') as f:
+            line = 1 + [text.strip() for text in f].index('kept = malloc(100);')
+        leaves = {(frame.function, os.path.basename(frame.file), frame.line) for profile in self.profiles('/tmp/lines', 'heap')
+                  for sample in profile.samples for frame in sample.frames[:1]}
+        self.assertIn(('hundred', 'victim.c', line), leaves)
+
+    def test_the_endpoint_answers(self):
+        listener = socket.socket()
+        listener.bind(('127.0.0.1', 0))
+        port = listener.getsockname()[1]
+        listener.close()
+        process = self.start(DELTAPROF, 'run', '-o', f'heap_rate=1,listen=127.0.0.1:{port}', '--', '/victim')
+        self.assertEqual(process.stdout.readline(), 'ready\n')
+        for tries_left in range(100, 0, -1):  # the endpoint opens a while after the program has started
+            try:
+                with urllib.request.urlopen(f'http://127.0.0.1:{port}/debug/pprof/delta_heap', timeout=30) as reply:
+                    profile = load(reply.read())
+                break
+            except OSError:
+                self.assertGreater(tries_left, 1)
+                time.sleep(0.1)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ''))
+        total = sum_profiles([profile])
+        self.assertEqual(by_function(total, 'alloc_space', {'hundred', 'thousand'}), {'hundred': 100000, 'thousand': 500000})
+
+    def push(self, taking, *options):
+        self.out(DELTAPROF, 'run', '-o', 'heap_rate=1,out=/tmp/push', '--', '/victim')
+        self.out(DELTAPROF, 'push', '/tmp/push', '--once', '--to', taking.url('pprof', 'localhost'), *options)
+        self.assertTrue(taking.taken)
+        self.assertEqual(taking.refused, [])
+
+    def test_push(self):
+        with receiver.Receiver() as taking:
+            self.push(taking)
+
+    def test_a_changed_place(self):
+        moved = self.root + '/tmp/moved'
+        shutil.copytree(self.root + '/opt/deltaprof', moved, symlinks=True)
+        self.out('/tmp/moved/bin/deltaprof', 'run', '-o', 'heap_rate=1,out=/tmp/elsewhere', '--', '/victim')
+        self.assertEqual(self.sums('/tmp/elsewhere'), EXACT)
+
+
+class Slim(InRoot, unittest.TestCase):
+    @classmethod
+    def fill(cls):
+        """The loader and the parts of libc that the command or the libraries may name, of this machine."""
+        wanted = set(re.findall(r'(/\S+/)libc\.so\.6', run('ldd', '/bin/true').stdout))
+        lib = wanted.pop()
+        os.makedirs(cls.root + lib)
+        for name in ('libc.so.6', 'libm.so.6', 'libpthread.so.0', 'libdl.so.2', 'librt.so.1'):
+            shutil.copy(lib + name, cls.root + lib)
+        loader = re.search(r'interpreter: (\S+)\]', run('readelf', '-lW', '/bin/true').stdout).group(1)
+        os.makedirs(cls.root + os.path.dirname(loader), exist_ok=True)
+        shutil.copy(loader, cls.root + loader)
+        os.makedirs(cls.root + '/etc')
+        with open(cls.root + '/etc/hosts', 'w') as f:
+            f.write('127.0.0.1 localhost\n')
+
+
+def of_release(release):
+    class Release(InRoot, unittest.TestCase):
+        @classmethod
+        def fill(cls):
+            if not shutil.which('debootstrap'):
+                raise unittest.SkipTest('debootstrap is not installed')
+            os.rmdir(cls.root)
+            run('debootstrap', '--foreign', '--variant=minbase', release, cls.root, timeout=600)
+            if os.path.islink(cls.root + '/proc'):
+                os.remove(cls.root + '/proc')
+
+    Release.__name__ = Release.__qualname__ = release.capitalize()
+    return Release
+
+
+for each in RELEASES:
+    globals()[each.capitalize()] = of_release(each)
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
