@@ -167,7 +167,7 @@ rm -rf "$root"
 quietly "installing into $root" meson install -C "$work/build" --no-rebuild --destdir "$root"
 bundle=$root/deltaprof
 # What a program that is linked with deltaprof is built with stays in the package for development.
-rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle"/lib/*.a
+rm -rf "$bundle/include" "$bundle/lib/pkgconfig" "$bundle"/lib/*.a "$bundle"/lib/*.so
 module=$(find "$bundle" -name deltaprof.py)
 mkdir -p "$bundle/lib/python"
 sed "s,join(here\, '[^']*',join(here\, '..'," "$module" >"$bundle/lib/python/deltaprof.py"
