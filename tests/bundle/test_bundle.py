@@ -22,6 +22,7 @@ import receiver
 from reader import by_function, files, load, sum_profiles
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
 BUNDLE, *RELEASES = sys.argv[1:]
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(('LD_', 'DELTAPROF_'))}
 OLDEST = (2, 28)
@@ -70,6 +71,23 @@ class Objects(unittest.TestCase):
             needed = {re.sub(r'\.so.*', '', name) for name in needed}
             self.assertLessEqual(needed, {'libc', 'libm', 'libpthread', 'libdl', 'librt', 'ld-linux-x86-64', 'ld-linux-aarch64',
                                           'libdeltaprof'}, path)
+
+
+class Wheel(unittest.TestCase):
+    def test_pip_installs_the_command_and_the_module(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run(sys.executable, TOP + '/examples/deploy/wheel.py', BUNDLE)
+            wheel, = glob.glob(BUNDLE + '/*.whl')
+            run(sys.executable, '-m', 'venv', directory + '/venv')
+            bin = directory + '/venv/bin/'
+            run(bin + 'pip', 'install', '--no-index', wheel)
+            self.assertRegex(run(bin + 'deltaprof', '--version').stdout, r'\d+\.\d+\.\d+')
+            self.assertRegex(run(bin + 'python3', '-c', 'import deltaprof; print(deltaprof.version)').stdout, r'^\d+\.\d+\.\d+$')
+            program = 'import deltaprof\nwith deltaprof.labels(part="x"): kept = [bytearray(1000) for _ in range(1000)]'
+            run(bin + 'deltaprof', 'run', '-o', f'heap_rate=1,out={directory}/out', '--', bin + 'python3', '-c', program)
+            profiles = [load(path) for path in files(directory + '/out')]
+            self.assertGreaterEqual(sum(sample.values['alloc_space'] for profile in profiles for sample in profile.samples
+                                        if ('part', 'x') in sample.labels), 1000 * 1000)
 
 
 class InRoot:
