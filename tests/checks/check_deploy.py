@@ -21,6 +21,10 @@ DEPLOY = os.path.join(TOP, 'examples/deploy')
 PAIRS = {')': '(', ']': '[', '}': '{'}
 
 
+def names_of_files():
+    return [entry.name for entry in os.scandir(DEPLOY) if entry.is_file()]
+
+
 def text_of(name):
     with open(os.path.join(DEPLOY, name)) as f:
         return f.read()
@@ -107,7 +111,7 @@ class Deploy(unittest.TestCase):
 
     def test_each_configuration_is_accepted(self):
         n = 0
-        for name in os.listdir(DEPLOY):
+        for name in names_of_files():
             for conf in configurations(text_of(name)):
                 n += 1
                 # A token file that does not exist is an error of the machine, not of the file.
@@ -120,7 +124,7 @@ class Deploy(unittest.TestCase):
     def test_each_path_is_one_that_the_endpoint_has(self):
         known = endpoint_paths()
         asked = 0
-        for name in os.listdir(DEPLOY):
+        for name in names_of_files():
             for path in re.findall(r'/debug/pprof/(\w+)', text_of(name)):
                 asked += 1
                 self.assertIn(path, known, name)
