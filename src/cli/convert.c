@@ -150,7 +150,7 @@ static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, s
         close(fd);
     err = err ? err : to_pprof(b, &error);
     err = err ? err : dp_decode_scan(&decode, b->at, b->n, &error);
-    err = err ? err : dp_merge_add(merged, &decode, (struct dp_merge_place){.state = DP_MERGE_NEWEST}, &error);
+    err = err ? err : dp_merge_add_whole(merged, &decode, &error);
     err = err ? err : dp_merge_choose(merged);
     dp_decode_fini(&decode);
     return err ? dp_query_refuse("convert", file, err, &error) : 0;

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MANY_PROGRAMS 8 /* are not all named */
@@ -56,46 +57,53 @@ static void print_programs(const struct dp_strings *programs)
         putchar('\n');
 }
 
-/* Whether other files have the time when most was in use; at the end there may be little. */
-static bool is_past_peak(const struct dp_query *v)
+static const char *plural(size_t n, const char *more)
 {
-    const struct dp_merge *merge = &v->merge;
-    return v->at == DP_QUERY_AT_NEWEST && merge->n_ended == merge->processes.n && v->paths.n > merge->processes.n;
+    return n == 1 ? "" : more;
 }
 
-/* Prints from which files the in-use values come. */
+/* Prints of which processes and which time the in-use values are. */
 static void print_processes(const struct dp_query *v)
 {
-    const struct dp_merge *merge = &v->merge;
+    const struct dp_query_moments *ms = &v->moments;
     size_t n_files = v->paths.n;
-    bool all_ended = merge->n_ended == merge->processes.n, is_one = merge->processes.n == 1;
     const char *gap = dp_print_columns() ? "\n      " : " "; /* on a terminal the line would be too long */
-    const char *plural = n_files == 1 ? "" : "s";
-    printf(", in use by %zu process%s", merge->n_counted, merge->n_counted == 1 ? "" : "es");
-    if (v->at == DP_QUERY_AT_LAST) {
-        printf("%sin the newest file%s", gap, is_one ? "" : " of each");
-        print_when(v);
-    } else if (v->at_text) {
-        printf("%sat %s", gap, v->at_text);
-        print_when(v);
-    } else if (is_one && (all_ended || !merge->n_ended))
-        printf("%s%sfrom its %s (of %zu file%s)", all_ended ? ", which has ended:" : ",", gap,
-               all_ended ? "last file before the end" : "newest file", n_files, plural);
-    else if (all_ended)
-        printf(", all ended:%sfrom the last file before the end of each (of %zu file%s)", gap, n_files, plural);
-    else if (merge->n_ended)
-        printf(",%sfrom the newest file of each (of %zu file%s; %zu process%s ended)", gap, n_files, plural,
-               merge->n_ended, merge->n_ended == 1 ? "" : "es");
+    char when[64], left[32];
+    dp_query_at_text(when, sizeof when, ms->time_ns);
+    dp_print_unit(left, sizeof left, ms->end_bytes, "bytes");
+    printf(", in use by %zu process%s", ms->n_counted, plural(ms->n_counted, "es"));
+    if (ms->which == DP_QUERY_AT_NOW && ms->n_ended)
+        printf(",%sfrom the newest file of each (of %zu file%s; %zu process%s ended)", gap, n_files,
+               plural(n_files, "s"), ms->n_ended, plural(ms->n_ended, "es"));
+    else if (ms->which == DP_QUERY_AT_NOW)
+        printf(",%sfrom %s newest file%s (of %zu file%s)", gap, ms->n_processes == 1 ? "its" : "the",
+               ms->n_processes == 1 ? "" : " of each", n_files, plural(n_files, "s"));
+    else if (ms->which == DP_QUERY_AT_PEAK && v->at == DP_QUERY_AT_USUAL)
+        printf("%sat %s%s%s (of %zu file%s; %s ended, with %s in use)", gap,
+               ms->n_processes == 1 ? "its peak" : "the peak of the sum", *when ? ", " : "", when, n_files,
+               plural(n_files, "s"), ms->n_processes == 1 ? "it has" : "all have", ms->end_bytes ? left : "nothing");
     else
-        printf(",%sfrom the newest file of each (of %zu file%s)", gap, n_files, plural);
-    if (merge->n_without)
-        printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", merge->n_without);
+        printf("%sat %s%s%s", gap, v->at_text, *when ? ", " : "", when);
+    if (v->merge.n_without)
+        printf("\nLeft out: what %zu of them inherited at a fork (--inherited counts it)", v->merge.n_without);
 }
 
-static void print_peak_hint(const struct dp_query *v)
+/* A merged profile says of which time its in-use values are: "#in-use-at NS, the peak of 2 processes". */
+static void print_merged_when(const struct dp_query *v)
 {
-    printf("When the most memory was in use: deltaprof %s --at peak ", v->verb);
-    dp_print_argument(v->argument);
+    const struct dp_model *m = &v->merge.model;
+    for (size_t i = 0; i < v->merge.header.comments.n; i++) {
+        const char *text = dp_model_text(m, v->merge.header.comments.at[i]);
+        char when[64], *end;
+        if (strncmp(text, DP_COMMENT_IN_USE_AT, strlen(DP_COMMENT_IN_USE_AT)))
+            continue;
+        dp_query_at_text(when, sizeof when, strtoll(text + strlen(DP_COMMENT_IN_USE_AT), &end, 10));
+        fputs(", in use at ", stdout);
+        dp_print_name(stdout, !strncmp(end, ", ", 2) ? end + 2 : end, 0);
+        printf("%s%s", *when ? ", " : "", when);
+        return;
+    }
+    print_when(v);
 }
 
 static void print_line(const char *head, const char *text)
@@ -107,18 +115,21 @@ static void print_line(const char *head, const char *text)
 
 void dp_cli_heading(const struct dp_query *v)
 {
+    bool is_state = dp_merge_is_state(&v->merge, v->type);
     print_programs(&v->programs);
     fputs("Type: ", stdout);
     dp_print_name(stdout, dp_query_type(v), 0);
-    if (dp_merge_is_state(&v->merge, v->type) && (v->paths.n > 1 || v->at_text))
+    if (is_state && !v->moments.is_whole)
         print_processes(v);
+    else if (is_state && v->paths.n == 1)
+        print_merged_when(v);
     else if (v->paths.n == 1)
         print_when(v);
     else
         printf(", summed over %zu files", v->paths.n);
+    if (v->is_fallback)
+        fputs("; nothing is in use", stdout);
     putchar('\n');
-    if (dp_merge_is_state(&v->merge, v->type) && is_past_peak(v))
-        print_peak_hint(v);
     if (*v->paths.others)
         printf("There are other profiles too: --kind %s\n", v->paths.others);
     for (size_t i = 0; i < v->n_labels; i++)
@@ -175,16 +186,9 @@ void dp_cli_heading_empty(const struct dp_query *v, size_t n_rows)
              "heap_rate: deltaprof run -o heap_rate=1k -- COMMAND");
         return;
     }
-    if (is_state && v->merge.n_ended && v->merge.n_ended == v->merge.processes.n)
-        fputs("nothing is in use in the newest file, which was written at exit", stdout);
-    else if (is_state)
-        fputs("nothing is in use in the newest file", stdout);
-    else
-        fputs("no sample has any of this type", stdout);
+    fputs(is_state ? "nothing is in use at that time" : "no sample has any of this type", stdout);
     printf(".\nThere is %s: deltaprof %s --type %s ", other, v->verb, other);
     dp_print_argument(v->argument);
-    if (is_state && v->paths.n > 1 && !is_past_peak(v))
-        print_peak_hint(v);
 }
 
 void dp_cli_heading_losses(const struct dp_query *v)

@@ -1,103 +1,96 @@
 /* SPDX-License-Identifier: MIT */
 /* cli/merge.c - `deltaprof merge`: merges many profiles into one. */
 #include "cli/cli.h"
-#include "cli/options.h"
 #include "cli/out.h"
 #include "print/print.h"
-#include "query/files.h"
-#include "query/paths.h"
+#include "query/query.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char about[] =
     "Merges all profiles at PATH into one gzipped pprof file. A PATH is a pprof file of any producer, raw or\n"
     "gzipped (- is standard input), a directory of profiles, or a glob.\n"
     "\n"
     "Types that count the events of a window (alloc_*, contentions, delay and all others) are summed over all\n"
-    "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
-    "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
-    "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
-    "ordered by time. A file counts once, however many PATHs name it.\n"
+    "files. Memory in use (inuse_*) is that of now, summed over the processes that have not ended. If all have ended,\n"
+    "it is that of the time when they together had most in use. A comment of OUT says which time that is, and OUT\n"
+    "has the memory in use of all times in a field that other readers skip: merged files can be merged again, with\n"
+    "the same result. The name PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are\n"
+    "grouped by program and ordered by time. A file counts once, however many PATHs name it.\n"
     "\n"
     "If one of several files cannot be read, merge names it, writes the others, and exits with 1.\n"
     "\n"
     "  -o OUT          where to write it (default: standard output); a file appears when it is complete\n"
     "  --kind KIND     which profiles of a directory: heap, block, mutex or events (default: heap)\n"
+    "  --at WHEN       the time of memory in use: peak, end, last, HH:MM:SS or YYYY-MM-DD HH:MM:SS, as for top\n"
     "  --inherited     also add, in a sum over processes, the memory that a process inherited at its fork\n"
     "  --limit BYTES   the largest size of a FILE after decompression (k M G; default 1G)\n";
 
-static int read_all(struct dp_merge *merged, const struct dp_query_paths *paths, size_t limit_bytes, bool is_quiet)
+/* Says in a comment of which time the in-use values are. */
+static int add_comment(struct dp_query *v)
 {
-    struct dp_query_source source = {.is_quiet = is_quiet};
-    struct dp_merge_place *places = calloc(paths->n, sizeof *places);
-    int status = !places || dp_query_places(paths->at, paths->n, places) ? DP_EXIT_FAILED : 0;
-    if (status)
-        dp_print_error("merge", "out of memory");
-    for (size_t i = 0; i < paths->n && !status; i++) {
-        struct dp_decode_error error;
-        status = dp_query_read_file("merge", paths->at[i], limit_bytes, &source);
-        int result = status ? 0 : dp_merge_add(merged, &source.decode, places[i], &error);
-        if (result)
-            status = result != -ENOMEM && is_quiet ? DP_QUERY_BROKEN
-                                                   : dp_query_refuse("merge", paths->at[i], result, &error);
-    }
-    dp_query_source_fini(&source);
-    free(places);
-    return status;
+    static const char *const words[] = {[DP_QUERY_AT_PEAK] = "the peak",
+                                        [DP_QUERY_AT_END] = "the end",
+                                        [DP_QUERY_AT_LAST] = "the last profile",
+                                        [DP_QUERY_AT_TIME] = "the time that was asked for",
+                                        [DP_QUERY_AT_NOW] = "the newest profile"};
+    const struct dp_query_moments *ms = &v->moments;
+    char text[128];
+    if (ms->is_whole)
+        return 0;
+    snprintf(text, sizeof text, DP_COMMENT_IN_USE_AT "%lld, %s of %zu process%s", (long long)ms->time_ns, words[ms->which],
+             ms->n_counted, ms->n_counted == 1 ? "" : "es");
+    return dp_merge_comment(&v->merge, DP_COMMENT_IN_USE_AT, text);
 }
 
-static int merge(struct dp_query_paths *paths, size_t limit_bytes, bool with_inherited, const char *path)
+static int merge(struct dp_query *v, char **paths, size_t n, const char *path)
 {
-    struct dp_merge merged = {.with_inherited = with_inherited};
-    size_t n_left_out = 0;
-    int status = read_all(&merged, paths, limit_bytes, dp_query_may_sift(paths));
-    while (status == DP_QUERY_BROKEN) {
-        size_t n_before = paths->n;
-        dp_merge_fini(&merged);
-        merged = (struct dp_merge){.with_inherited = with_inherited};
-        status = dp_query_leave_out_broken(paths, "merge", limit_bytes, &n_left_out);
-        if (!status)
-            status = read_all(&merged, paths, limit_bytes, paths->n < n_before && dp_query_may_sift(paths));
-    }
     struct dp_cli_out out;
-    if (!status && dp_merge_choose(&merged)) {
+    v->merge.keeps_moments = true;
+    v->falls_back = true;
+    int status = dp_query_read(v, paths, n);
+    if (!status && v->is_fallback)
+        v->merge.header.default_type = v->merge.model.types.at[v->type].type;
+    if (!status && add_comment(v)) {
         dp_print_error("merge", "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status)
         status = dp_cli_out_open(&out, "merge", path);
     if (!status)
-        status = dp_cli_out_close(&out, dp_merge_write(&merged, dp_cli_out_write, &out));
-    dp_merge_fini(&merged);
-    return status ? status : n_left_out ? DP_EXIT_FAILED : 0;
+        status = dp_cli_out_close(&out, dp_merge_write(&v->merge, dp_cli_out_write, &out));
+    return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
 }
 
 int dp_cli_merge(int argc, char **argv)
 {
-    const char *kind = NULL;
-    bool with_inherited = false;
-    const struct dp_cli_option own[] = {{"inherited", NULL, &with_inherited}, {"kind", &kind, NULL}, {0}};
-    struct dp_cli_output output;
+    static const struct option options[] = {{"inherited", no_argument, NULL, DP_QUERY_OPTION_INHERITED},
+                                            {"kind", required_argument, NULL, DP_QUERY_OPTION_KIND},
+                                            {"at", required_argument, NULL, DP_QUERY_OPTION_AT},
+                                            {"limit", required_argument, NULL, DP_QUERY_OPTION_LIMIT},
+                                            {0}};
+    struct dp_query v;
+    const char *path = NULL;
     if (dp_cli_help(argc, argv, about))
         return 0;
-    if (dp_cli_options_read(argc, argv, own, &output))
-        return DP_EXIT_USAGE;
-    if (optind == argc) {
-        dp_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
-        return DP_EXIT_USAGE;
+    dp_query_files_init();
+    int status = dp_query_init(&v, "merge", argc);
+    for (int option; !status && (option = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
+        if (option == 'o')
+            path = optarg;
+        else
+            status = dp_query_option(&v, argv, option);
     }
-    struct dp_query_paths paths = {.n = 0};
-    int status = dp_query_paths_add_all(&paths, "merge", argv + optind, (size_t)(argc - optind));
+    if (!status && optind == argc) {
+        dp_print_error("merge", "no file given: deltaprof merge FILE... -o OUT");
+        status = DP_EXIT_USAGE;
+    }
     if (!status)
-        status = dp_query_paths_choose(&paths, "merge", kind, NULL);
-    if (!status)
-        status = merge(&paths, output.limit_bytes, with_inherited, output.path);
-    if (!status && *paths.others && !kind)
-        dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", paths.others);
-    dp_query_paths_fini(&paths);
+        status = merge(&v, argv + optind, (size_t)(argc - optind), path);
+    if (!status && *v.paths.others && !v.kind)
+        dp_print_error("merge", "only one kind of profile was merged; to merge the others: --kind %s", v.paths.others);
+    dp_query_fini(&v);
     return status;
 }

@@ -23,10 +23,11 @@ static const char about[] =
     "standard input), a directory of profiles, or a glob.\n"
     "\n"
     "Types that count the events of a window (alloc_*, contentions, delay and all others) are summed over all\n"
-    "files. Memory in use (inuse_*) is taken from the newest file of each process that has not ended, and summed\n"
-    "over processes. If all processes have ended, it is taken from the last file before the exit of each. The name\n"
-    "PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a file. Files with other names are grouped by program and\n"
-    "ordered by time. A file counts once, however many PATHs name it.\n"
+    "files. Memory in use (inuse_*) is that of now, summed over the processes that have not ended. If all have ended,\n"
+    "it is that of the time when they together had most in use; the line `Type:` says which, and what was left at the\n"
+    "end. If nothing was in use, alloc_space is shown. The name PROGRAM.PID.SEQ.KIND.pb.gz tells the process of a\n"
+    "file. Files with other names are grouped by program and ordered by time. A file counts once, however many PATHs\n"
+    "name it.\n"
     "\n"
     "Lines and inlined functions are read from the program's own files, if this machine has them with the same\n"
     "build-id and with debug information. On a terminal, the middle of long names is left out, and a narrow one has\n"
@@ -333,6 +334,7 @@ int dp_cli_top(int argc, char **argv)
         return 0;
     dp_query_files_init();
     int status = dp_query_init(&view, "top", argc);
+    view.falls_back = true;
     for (int option; !status && (option = getopt_long(argc, argv, ":n:", options, NULL)) != -1;) {
         if (option == 'n')
             status = parse_number(optarg, &n_wanted);

@@ -361,6 +361,7 @@ int dp_cli_tree(int argc, char **argv)
         return 0;
     dp_query_files_init();
     int status = dp_query_init(&s.view, "tree", argc);
+    s.view.falls_back = true;
     for (int option; !status && (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         if (option == 'r')
             status = take_function(&s.callers, &s.has_callers, &s.callers_text, "--callers");

@@ -2,9 +2,8 @@
 /*
  * model/merge.c - merges profiles: sums values by row; a sum that overflows stays at the largest number.
  *
- * In-use values of two profiles of each process are kept apart until all profiles have been added: only then the newest
- * profile of each process is known, and whether a process has not ended. The two are the newest, and the one with #exit
- * or else the one before the newest. Destructors may run for longer than an interval, so profiles may lie between.
+ * In-use values are kept apart until all profiles have been added: only then it is known whether several processes
+ * count, and so whether memory that they inherited is left out.
  */
 #include "model/merge.h"
 
@@ -15,12 +14,13 @@
 
 struct adding {
     struct dp_merge *merge;
-    struct dp_merge_states *states; /* receives in-use values; NULL: they are dropped */
+    struct dp_merge_kept *kept; /* receives the in-use values of samples; NULL: they are dropped */
+    size_t first_kept;          /* of the profile */
 };
 
 bool dp_merge_is_state(const struct dp_merge *merge, size_t type)
 {
-    return dp_kind_type_is_level(dp_model_text(&merge->model, merge->model.types.at[type].type));
+    return dp_moments_is_state(&merge->model, type);
 }
 
 static int room_for_rows(struct dp_merge *merge)
@@ -36,41 +36,54 @@ static int room_for_rows(struct dp_merge *merge)
     return 0;
 }
 
+static int keep_value(struct dp_merge *merge, struct dp_merge_kept *kept, uint32_t row, uint32_t type, int64_t value)
+{
+    struct dp_moment_value *to = dp_vec_push(&merge->kept_values);
+    if (!to)
+        return -ENOMEM;
+    *to = (struct dp_moment_value){.row = row, .type = type, .value = value};
+    kept->n++;
+    return 0;
+}
+
+/* Adds to the sums of bytes of a moment. */
+static void count_bytes(const struct dp_merge *merge, struct dp_moment *moment, uint32_t row, size_t type,
+                        int64_t value)
+{
+    if (strcmp(dp_model_text(&merge->model, merge->model.types.at[type].type), "inuse_space"))
+        return;
+    dp_merge_sum(&moment->bytes, value);
+    if (!dp_merge_is_inherited(&merge->model, row))
+        dp_merge_sum(&moment->own_bytes, value);
+}
+
 static int add_row(void *ctx, uint32_t row, const int64_t *values)
 {
     struct adding *adding = ctx;
     struct dp_merge *merge = adding->merge;
     size_t n_types = merge->model.types.n;
-    if (room_for_rows(merge))
-        return -ENOMEM;
-    for (size_t i = 0; i < n_types; i++) {
+    int err = room_for_rows(merge);
+    for (size_t i = 0; i < n_types && !err; i++) {
         if (!values[i])
             continue;
         if (!dp_merge_is_state(merge, i)) {
             dp_merge_sum(&merge->values.at[row * n_types + i], values[i]);
-        } else if (adding->states) {
-            struct dp_merge_state_value *to = dp_vec_push(&adding->states->values);
-            if (!to)
-                return -ENOMEM;
-            *to = (struct dp_merge_state_value){.row = row, .type = (uint32_t)i, .value = values[i]};
+        } else if (adding->kept) {
+            count_bytes(merge, &adding->kept->part.moment, row, i, values[i]);
+            err = keep_value(merge, adding->kept, row, (uint32_t)i, values[i]);
         }
     }
-    return 0;
+    return err;
 }
 
-/* The process with that number; added if it is new. NULL: no memory. */
-static struct dp_merge_process *process_of(struct dp_merge *merge, bool loose, uint32_t id)
+/* A value of a moment of the profile; moments come one after the other. */
+static int add_moment_value(void *ctx, size_t moment, uint32_t row, uint32_t type, int64_t value)
 {
-    size_t n = merge->processes.n;
-    if (!loose && n && !merge->processes.at[n - 1].loose && merge->processes.at[n - 1].id == id)
-        return &merge->processes.at[n - 1]; /* files of one process usually follow each other */
-    for (size_t i = 0; i < n; i++)
-        if (merge->processes.at[i].loose == loose && merge->processes.at[i].id == id)
-            return &merge->processes.at[i];
-    struct dp_merge_process *process = dp_vec_push(&merge->processes);
-    if (process)
-        *process = (struct dp_merge_process){.loose = loose, .id = id};
-    return process;
+    struct adding *adding = ctx;
+    struct dp_merge_kept *kept = &adding->merge->kept.at[adding->first_kept + moment];
+    if (!kept->n)
+        kept->first = adding->merge->kept_values.n;
+    return keep_value(adding->merge, kept, row, type, value);
 }
 
 bool dp_merge_says(const struct dp_decode *d, const char *comment)
@@ -84,80 +97,11 @@ bool dp_merge_says(const struct dp_decode *d, const char *comment)
     return false;
 }
 
-static struct dp_merge_states *begin(struct dp_merge_states *states, const struct dp_decode *d)
+static int add_profile(struct dp_merge *merge, const struct dp_decode *d, struct adding *adding,
+                       struct dp_decode_error *error)
 {
-    dp_vec_clear(&states->values);
-    states->is_there = true;
-    states->after_end = dp_merge_says(d, DP_COMMENT_ENDED);
-    states->is_exit = dp_merge_says(d, DP_COMMENT_EXIT);
-    states->ended = states->after_end || states->is_exit;
-    states->time_ns = d->time_ns;
-    return states;
-}
-
-/* Of a profile that is not the newest. NULL: its values are not kept. */
-static struct dp_merge_states *begin_before(struct dp_merge_states *before, const struct dp_decode *d, bool is_next)
-{
-    return dp_merge_says(d, DP_COMMENT_EXIT) || (is_next && !before->is_exit) ? begin(before, d) : NULL;
-}
-
-static struct dp_merge_states *by_time(struct dp_merge_process *process, const struct dp_decode *d)
-{
-    struct dp_merge_states *newest = &process->newest, *before = &process->before;
-    if (!newest->is_there || d->time_ns >= newest->time_ns) {
-        if (!before->is_exit) {
-            struct dp_merge_states spare = *before;
-            *before = *newest;
-            *newest = spare;
-        }
-        return begin(newest, d);
-    }
-    return begin_before(before, d, !before->is_there || d->time_ns >= before->time_ns);
-}
-
-/*
- * Identifies the main program before the profile's mappings are in the model: its build-id or file, as a string of the
- * model.
- */
-static uint32_t main_object(struct dp_merge *merge, const struct dp_decode *d)
-{
-    size_t n_bytes = 0;
-    const char *text = "";
-    if (d->mappings.n)
-        text = dp_decode_text(d, d->mappings.at[0].build_id ? d->mappings.at[0].build_id : d->mappings.at[0].file,
-                              &n_bytes);
-    return dp_strings_add(&merge->model.strings, text, n_bytes);
-}
-
-/* The place for the profile's in-use values; NULL with *err 0 if newer ones are there already. */
-static struct dp_merge_states *states_of(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
-                                         int *err)
-{
-    *err = 0;
-    if (place.state == DP_MERGE_OLDER && !dp_merge_says(d, DP_COMMENT_EXIT))
-        return NULL;
-    bool loose = place.state == DP_MERGE_LOOSE;
-    struct dp_merge_process *process = process_of(merge, loose, loose ? main_object(merge, d) : place.process);
-    if (!process) {
-        *err = -ENOMEM;
-        return NULL;
-    }
-    if (loose)
-        return by_time(process, d);
-    if (place.state == DP_MERGE_NEWEST)
-        return begin(&process->newest, d);
-    return begin_before(&process->before, d, place.state == DP_MERGE_BEFORE);
-}
-
-int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_merge_place place,
-                 struct dp_decode_error *error)
-{
-    int err;
     uint32_t main_before = merge->model.main_mapping;
-    struct adding adding = {.merge = merge};
-    adding.states = states_of(merge, d, place, &err);
-    if (!err)
-        err = dp_model_add(&merge->model, d, add_row, &adding, error);
+    int err = dp_model_add(&merge->model, d, add_row, adding, error);
     if (!err)
         err = dp_model_pairs_add(&merge->pairs, &merge->model, d);
     if (main_before)
@@ -166,6 +110,69 @@ int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, struct dp_me
         err = dp_model_header_fill(&merge->header, &merge->model, d);
     else if (!err)
         err = dp_model_header_join(&merge->header, &merge->model, d);
+    return err;
+}
+
+/* Room for the parts; their values follow. */
+static int keep_parts(struct dp_merge *merge, const struct dp_merge_part *parts, size_t n_parts)
+{
+    for (size_t i = 0; i < n_parts; i++) {
+        struct dp_merge_kept *kept = dp_vec_push(&merge->kept);
+        if (!kept)
+            return -ENOMEM;
+        *kept = (struct dp_merge_kept){.part = parts[i], .first = merge->kept_values.n};
+    }
+    return 0;
+}
+
+/* The values of the moments that count, or of all, of a merged profile. */
+static int add_moments(struct adding *adding, const struct dp_decode *d, size_t n_parts, struct dp_decode_error *error)
+{
+    struct dp_merge *merge = adding->merge;
+    DP_VEC(bool) wanted = {0};
+    if (!dp_vec_room(&wanted, n_parts + 1))
+        return -ENOMEM;
+    for (size_t i = 0; i < n_parts; i++)
+        wanted.at[i] = merge->keeps_moments || merge->kept.at[adding->first_kept + i].part.counts;
+    int err = dp_moments_values(d, &merge->model, wanted.at, add_moment_value, adding);
+    if (err == -EBADMSG)
+        dp_decode_fail(error, "the in-use values of a merged profile are broken");
+    dp_vec_fini(&wanted);
+    return err;
+}
+
+int dp_merge_add(struct dp_merge *merge, const struct dp_decode *d, const struct dp_merge_part *parts, size_t n_parts,
+                 struct dp_decode_error *error)
+{
+    struct dp_moments moments = {.at = {0}};
+    struct adding adding = {.merge = merge, .first_kept = merge->kept.n};
+    int err = dp_moments_read(d, &moments);
+    bool has_moments = moments.at.n > 0 && moments.at.n == n_parts;
+    dp_vec_fini(&moments.at);
+    if (!err && n_parts)
+        err = keep_parts(merge, parts, n_parts);
+    if (!err && n_parts && !has_moments && (merge->keeps_moments || parts[0].counts)) {
+        adding.kept = &merge->kept.at[adding.first_kept];
+        adding.kept->part.moment.bytes = adding.kept->part.moment.own_bytes = 0;
+    }
+    if (!err)
+        err = add_profile(merge, d, &adding, error);
+    if (!err && has_moments)
+        err = add_moments(&adding, d, n_parts, error);
+    if (err == -ENOMEM)
+        dp_decode_fail(error, "out of memory");
+    return err;
+}
+
+int dp_merge_add_whole(struct dp_merge *merge, const struct dp_decode *d, struct dp_decode_error *error)
+{
+    struct adding adding = {.merge = merge, .first_kept = merge->kept.n};
+    struct dp_merge_part part = {.counts = true};
+    int err = keep_parts(merge, &part, 1);
+    if (!err) {
+        adding.kept = &merge->kept.at[adding.first_kept];
+        err = add_profile(merge, d, &adding, error);
+    }
     if (err == -ENOMEM)
         dp_decode_fail(error, "out of memory");
     return err;
@@ -184,27 +191,11 @@ bool dp_merge_is_inherited(const struct dp_model *m, uint32_t row)
     return false;
 }
 
-static bool has_ended(const struct dp_merge_process *process)
-{
-    return process->newest.is_there && process->newest.ended;
-}
-
-/* The in-use values of the process that count; NULL: none. */
-static const struct dp_merge_states *chosen(const struct dp_merge *merge, const struct dp_merge_process *process)
-{
-    if (!has_ended(process))
-        return process->newest.is_there ? &process->newest : NULL;
-    if (merge->n_ended < merge->processes.n)
-        return NULL;
-    bool is_after = process->newest.after_end && process->before.is_there && !process->before.after_end;
-    return is_after ? &process->before : &process->newest;
-}
-
-static void add_states(struct dp_merge *merge, const struct dp_merge_states *states)
+static void add_kept(struct dp_merge *merge, const struct dp_merge_kept *kept)
 {
     bool without = false;
-    for (size_t i = 0; i < states->values.n; i++) {
-        const struct dp_merge_state_value *v = &states->values.at[i];
+    for (size_t i = kept->first; i < kept->first + kept->n; i++) {
+        const struct dp_moment_value *v = &merge->kept_values.at[i];
         if (merge->n_counted > 1 && !merge->with_inherited && dp_merge_is_inherited(&merge->model, v->row))
             without = true;
         else
@@ -223,24 +214,45 @@ static void forget_comments(struct dp_merge *merge, const char *beginning)
     merge->header.comments.n = n;
 }
 
+int dp_merge_comment(struct dp_merge *merge, const char *beginning, const char *text)
+{
+    forget_comments(merge, beginning);
+    uint32_t string = dp_strings_add(&merge->model.strings, text, strlen(text));
+    uint32_t *to = string == DP_STRINGS_NONE ? NULL : dp_vec_push(&merge->header.comments);
+    if (!to)
+        return -ENOMEM;
+    *to = string;
+    return 0;
+}
+
 int dp_merge_choose(struct dp_merge *merge)
 {
     if (room_for_rows(merge))
         return -ENOMEM;
-    for (size_t i = 0; i < merge->processes.n; i++)
-        merge->n_ended += has_ended(&merge->processes.at[i]);
-    for (size_t i = 0; i < merge->processes.n; i++)
-        merge->n_counted += chosen(merge, &merge->processes.at[i]) != NULL;
-    for (size_t i = 0; i < merge->processes.n; i++) {
-        const struct dp_merge_states *states = chosen(merge, &merge->processes.at[i]);
-        if (states)
-            add_states(merge, states);
-    }
-    if (merge->n_ended < merge->processes.n)
+    for (size_t i = 0; i < merge->kept.n; i++)
+        merge->n_counted += merge->kept.at[i].part.counts;
+    for (size_t i = 0; i < merge->kept.n; i++)
+        if (merge->kept.at[i].part.counts)
+            add_kept(merge, &merge->kept.at[i]);
+    if (merge->goes_on)
         forget_comments(merge, DP_COMMENT_ENDED); /* a sum that holds a process which goes on has not ended */
     if (merge->n_profiles > 1)
         forget_comments(merge, DP_COMMENT_ALLOCATED); /* totals of several times are no total */
     return 0;
+}
+
+static int write_moments(struct dp_merge *merge, struct dp_model_write *write)
+{
+    DP_VEC(struct dp_moment_values) moments = {0};
+    if (!dp_vec_room(&moments, merge->kept.n + 1))
+        return -ENOMEM;
+    for (size_t i = 0; i < merge->kept.n; i++) {
+        const struct dp_merge_kept *kept = &merge->kept.at[i];
+        moments.at[i] = (struct dp_moment_values){kept->part.moment, merge->kept_values.at + kept->first, kept->n};
+    }
+    int err = dp_moments_write(write, moments.at, merge->kept.n);
+    dp_vec_fini(&moments);
+    return err;
 }
 
 int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
@@ -255,6 +267,8 @@ int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
     }
     if (!err)
         err = dp_model_pairs_write(&merge->pairs, &write);
+    if (!err && merge->keeps_moments)
+        err = write_moments(merge, &write);
     if (!err)
         err = dp_model_write_finish(&write);
     dp_model_write_fini(&write);
@@ -263,11 +277,8 @@ int dp_merge_write(struct dp_merge *merge, dp_pprof_write_fn fn, void *ctx)
 
 void dp_merge_fini(struct dp_merge *merge)
 {
-    for (size_t i = 0; i < merge->processes.n; i++) {
-        dp_vec_fini(&merge->processes.at[i].newest.values);
-        dp_vec_fini(&merge->processes.at[i].before.values);
-    }
-    dp_vec_fini(&merge->processes);
+    dp_vec_fini(&merge->kept);
+    dp_vec_fini(&merge->kept_values);
     dp_vec_fini(&merge->values);
     dp_model_pairs_fini(&merge->pairs);
     dp_model_header_fini(&merge->header);

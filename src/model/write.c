@@ -5,6 +5,7 @@
  */
 #include "model/write.h"
 
+#include "model/moments.h"
 #include "model/pairs.h"
 #include "pprof/wire.h"
 
@@ -39,6 +40,8 @@ int dp_model_header_fill(struct dp_model_header *header, const struct dp_model *
             header->comments.at[header->comments.n++] = m->string_map.at[d->comments.at[i]];
     for (size_t i = 0; i < d->unknown.n; i++) {
         struct dp_decode_span span = d->unknown.at[i];
+        if (dp_moments_is_field(d, span)) /* its ids are those of that profile */
+            continue;
         if (!dp_vec_room(&header->unknown, span.n_bytes))
             return -ENOMEM;
         memcpy(header->unknown.at + header->unknown.n, d->bytes + span.offset, span.n_bytes);
@@ -90,8 +93,7 @@ void dp_model_header_fini(struct dp_model_header *header)
     *header = (struct dp_model_header){0};
 }
 
-/* The index in the output of one of the model's strings. */
-static int64_t string(struct dp_model_write *w, uint32_t number)
+int64_t dp_model_write_string(struct dp_model_write *w, uint32_t number)
 {
     uint32_t *index = &w->strings.at[number];
     if (!*index)
@@ -120,7 +122,8 @@ static uint32_t mapping_id(struct dp_model_write *w, uint32_t number)
 static void put_string_field(struct dp_model_write *w, unsigned field, uint32_t number)
 {
     uint8_t bytes[2 * DP_WIRE_VARINT_MAX];
-    dp_encode_raw(w->encode, bytes, (size_t)(dp_wire_put_nonzero(bytes, field, (uint64_t)string(w, number)) - bytes));
+    dp_encode_raw(w->encode, bytes,
+                  (size_t)(dp_wire_put_nonzero(bytes, field, (uint64_t)dp_model_write_string(w, number)) - bytes));
 }
 
 static int put_header(struct dp_model_write *w, const struct dp_model_header *header)
@@ -174,7 +177,8 @@ static uint64_t function_id(struct dp_model_write *w, uint32_t number)
     if (*id)
         return *id;
     const struct dp_model_function *f = &w->model->functions.at[number];
-    int64_t name = string(w, f->name), system_name = string(w, f->system_name), file = string(w, f->file);
+    int64_t name = dp_model_write_string(w, f->name), system_name = dp_model_write_string(w, f->system_name),
+            file = dp_model_write_string(w, f->file);
     dp_encode_extra(w->encode, extra(w, f->unknown));
     return *id = dp_encode_function(w->encode, name, system_name, file, f->start_line);
 }
@@ -215,10 +219,10 @@ int dp_model_write_row(struct dp_model_write *w, uint32_t row, const int64_t *va
     for (uint32_t i = 0; i < n_labels; i++) {
         const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
         struct dp_encode_label *to = &w->labels.at[w->labels.n++];
-        to->key = string(w, label->key);
-        to->str = string(w, label->str);
+        to->key = dp_model_write_string(w, label->key);
+        to->str = dp_model_write_string(w, label->str);
         to->num = label->num;
-        to->num_unit = string(w, label->num_unit);
+        to->num_unit = dp_model_write_string(w, label->num_unit);
         to->extra = extra(w, label->unknown);
     }
     dp_encode_extra(w->encode, extra(w, m->rows.at[row].unknown));
@@ -234,8 +238,8 @@ int dp_model_write_finish(struct dp_model_write *w)
             .start = from->start,
             .limit = from->limit,
             .offset = from->offset,
-            .file = string(w, from->file),
-            .build_id = string(w, from->build_id),
+            .file = dp_model_write_string(w, from->file),
+            .build_id = dp_model_write_string(w, from->build_id),
             .has_functions = from->has_functions,
             .has_filenames = from->has_filenames,
             .has_line_numbers = from->has_line_numbers,

@@ -44,6 +44,8 @@ struct dp_model_write {
 /* Returns 0 or a negative errno; errors of fn are returned by finish. The model must not change until then. */
 int dp_model_write_begin(struct dp_model_write *, struct dp_model *, const struct dp_model_header *,
                          dp_pprof_write_fn fn, void *ctx);
+/* The index in the output of one of the model's strings. */
+int64_t dp_model_write_string(struct dp_model_write *, uint32_t string);
 /* The id of a location of the model, which is written when it is first asked for. 0: no memory. */
 uint64_t dp_model_write_location(struct dp_model_write *, uint32_t location);
 int dp_model_write_row(struct dp_model_write *, uint32_t row, const int64_t *values);

@@ -6,7 +6,8 @@
  *     #ended                           the process ends with this profile
  *     #exit                            the process begins to end: none of its handlers has run
  *     #peak                            more is in use than in any earlier profile of the process
- *     #InUseAt=1700000000000000000     what is in use is that of this earlier moment, ns of Unix time: of a peak
+ *     #PeakAt=1700000000000000000      what is in use is that of this earlier moment, ns of Unix time: of a peak
+ *     #in-use-at 1764000000000000000, the peak of 2 processes   of a merged profile: the time of its in-use values
  *     #allocated 12345                 bytes that the process allocated since its start: counted, not sampled
  *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
@@ -24,7 +25,8 @@
 #define DP_COMMENT_ENDED          "#ended"
 #define DP_COMMENT_EXIT           "#exit"
 #define DP_COMMENT_PEAK           "#peak"
-#define DP_COMMENT_IN_USE_AT      "#InUseAt="
+#define DP_COMMENT_PEAK_AT        "#PeakAt="
+#define DP_COMMENT_IN_USE_AT      "#in-use-at "
 #define DP_COMMENT_ALLOCATED      "#allocated "
 #define DP_COMMENT_RSS_TOTAL      "#RssTotal="
 #define DP_COMMENT_RSS_ANON       "#RssAnon="

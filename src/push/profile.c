@@ -59,6 +59,18 @@ static void add_to_id(uint8_t id[16], const char *key)
     }
 }
 
+/* Reads a file into p->file, and scans it. */
+static int scan_file(struct dp_push_profile *p, int dir_fd, const char *name, struct dp_decode_input *input,
+                     struct dp_decode *decode, struct dp_decode_error *error)
+{
+    int err = read_file(p, dir_fd, name);
+    if (!err && !p->file.n)
+        err = dp_decode_fail(error, "empty");
+    if (!err)
+        err = dp_decode_input_copy(input, p->file.at, p->file.n, DP_DECODE_LIMIT / 2, error);
+    return err ? err : dp_decode_scan(decode, input->bytes.at, input->bytes.n, error);
+}
+
 /* ---- parts ------------------------------------------------------------------------------------------------------ */
 
 static struct dp_model_header header_of(struct dp_push_profile *p, const struct dp_push_part *part, int64_t now_ns)
@@ -176,33 +188,54 @@ static void add_period_type(struct dp_push_profile *p)
     dp_vec_clear(&p->file); /* is not sent as it is */
 }
 
+/*
+ * Which file's in-use values count: those of the newest, or if the process's destructors ran before it, those of the
+ * file from before them.
+ */
+static int choose_state(struct dp_push_profile *p, const struct dp_push_queue *q,
+                        const struct dp_push_file *const *files, size_t n_files, size_t *chosen,
+                        struct dp_decode_error *error)
+{
+    struct dp_decode_input input = {{0}};
+    struct dp_decode decode = {0};
+    int err = 0;
+    *chosen = n_files - 1;
+    for (size_t i = n_files; i-- > 0 && n_files > 1 && !err;) {
+        err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
+        bool is_exit = !err && dp_merge_says(&decode, DP_COMMENT_EXIT);
+        if (is_exit)
+            *chosen = i;
+        if (is_exit || (i + 1 == n_files && !dp_merge_says(&decode, DP_COMMENT_ENDED)))
+            break;
+        if (i + 1 == n_files)
+            *chosen = i - 1;
+    }
+    dp_decode_fini(&decode);
+    dp_decode_input_fini(&input);
+    return err;
+}
+
 int dp_push_profile_read(struct dp_push_profile *p, const struct dp_push_queue *q,
                          const struct dp_push_file *const *files, size_t n_files, const struct dp_push_target *target,
                          struct dp_decode_error *error)
 {
     struct dp_decode_input input = {{0}};
     struct dp_decode decode = {0};
+    size_t chosen;
     int err = 0;
     dp_merge_fini(&p->merge);
     p->merge = (struct dp_merge){.with_inherited = true};
     p->limits = target->limits;
     memset(p->id, 0, sizeof p->id);
+    err = choose_state(p, q, files, n_files, &chosen, error);
     for (size_t i = 0; i < n_files && !err; i++) {
-        struct dp_merge_place place = {.state = i + 1 == n_files   ? DP_MERGE_NEWEST
-                                                : i + 2 == n_files ? DP_MERGE_BEFORE
-                                                                   : DP_MERGE_OLDER};
+        struct dp_merge_part part = {.counts = i == chosen};
         char key[DP_PUSH_KEY_BYTES];
         dp_push_journal_key(key, files[i]->stamp, files[i]->name);
         add_to_id(p->id, key);
-        err = read_file(p, q->dir_fd, files[i]->name);
-        if (!err && !p->file.n)
-            err = dp_decode_fail(error, "empty");
+        err = scan_file(p, q->dir_fd, files[i]->name, &input, &decode, error);
         if (!err)
-            err = dp_decode_input_copy(&input, p->file.at, p->file.n, DP_DECODE_LIMIT / 2, error);
-        if (!err)
-            err = dp_decode_scan(&decode, input.bytes.at, input.bytes.n, error);
-        if (!err)
-            err = dp_merge_add(&p->merge, &decode, place, error);
+            err = dp_merge_add(&p->merge, &decode, &part, 1, error);
     }
     dp_decode_fini(&decode);
     dp_decode_input_fini(&input);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* query/at.h - `--at WHEN`: chooses for each process the file that shows its state at that time. */
+/* query/at.h - chooses for each process the state that is shown: that of --at WHEN, or the usual one. */
 #pragma once
 
 #include "query/query.h"
@@ -7,7 +7,7 @@
 /* Reads WHEN into *at, DP_QUERY_AT_. 0, or DP_EXIT_USAGE after one line. */
 int dp_query_at_parse(const char *verb, const char *text, int *at);
 
-/* Reduces v->paths to the files of that time. 0, or DP_EXIT_FAILED after one line: there is none. */
+/* Reads the moments of v->paths, and chooses those that count. 0, or DP_EXIT_FAILED after one line: there is none. */
 int dp_query_at_choose(struct dp_query *);
 
 /* The time of a file as people write it, in local time; "" for 0. */

@@ -244,26 +244,3 @@ size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names)
     qsort(names, n_names, sizeof *names, compare_names);
     return n_names;
 }
-
-int dp_query_places(char **files, size_t n, struct dp_merge_place *places)
-{
-    struct dp_query_file *names = malloc((n + 1) * sizeof *names);
-    if (!names)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        places[i].state = DP_MERGE_LOOSE;
-    size_t n_names = dp_query_files_sort(files, n, names);
-    size_t first = 0; /* the newest file of the process */
-    for (size_t i = 0; i < n_names; i++) {
-        if (!dp_query_file_is_same(&names[first], &names[i]))
-            first = i;
-        places[names[i].position] = (struct dp_merge_place){
-            .state = i == first       ? DP_MERGE_NEWEST
-                     : i == first + 1 ? DP_MERGE_BEFORE
-                                      : DP_MERGE_OLDER,
-            .process = (uint32_t)first,
-        };
-    }
-    free(names);
-    return 0;
-}

@@ -82,7 +82,3 @@ size_t dp_query_files_sort(char **files, size_t n, struct dp_query_file *names);
 
 /* PROGRAM of a file named PROGRAM.PID.SEQ.KIND.pb.gz, in its name; *n_bytes 0: named otherwise. */
 const char *dp_query_file_program(const char *file, size_t *n_bytes);
-
-/* Which files' in-use values may count, by their names PROGRAM.PID.SEQ.KIND.pb.gz; places has n entries. -ENOMEM or 0.
- */
-int dp_query_places(char **files, size_t n, struct dp_merge_place *places);

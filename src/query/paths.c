@@ -2,7 +2,8 @@
 /*
  * query/paths.c - expands directories and globs, and keeps one kind of profile.
  *
- * A profile directory holds heap, block and mutex profiles side by side, which have nothing to be summed. Files are
+ * A profile directory holds heap, block and mutex profiles side by side, which have nothing to be summed. Names say of
+ * which kind they are, or, for names of another form, the sample types inside. Files are
  * sorted by name, so that output does not depend on the file system's order. Links are not followed: a directory that
  * holds itself ends.
  */
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fts.h>
 #include <glob.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,19 +185,60 @@ int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **pa
 /* ---- kinds ------------------------------------------------------------------------------------------------------ */
 
 enum { MAX_KINDS = 8, KIND_BYTES = 24 };
+#define LOCK "lock"
 
 struct kinds {
     char names[MAX_KINDS][KIND_BYTES];
     size_t n;
 };
 
-static size_t kind_of(const char *file, char kind[KIND_BYTES])
+/* Whether the profile has a kind's title among its comments. */
+static bool has_title(const struct dp_decode *d, const char *title)
+{
+    for (size_t i = 0; i < d->comments.n && title; i++) {
+        size_t n;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n);
+        if (n >= strlen(title) && !memcmp(text, title, strlen(title)))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The kind of a profile by its content. Block and mutex profiles have the same sample types: without a title it is
+ * either, LOCK.
+ */
+static const char *kind_of_content(const struct dp_decode *d)
+{
+    bool has_memory = false, has_waits = false;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        if (has_title(d, dp_kind_table[kind].title))
+            return dp_kind_table[kind].name;
+    for (size_t i = 0; i < d->types.n; i++) {
+        char type[32];
+        size_t n;
+        const char *text = dp_decode_text(d, d->types.at[i].type, &n);
+        snprintf(type, sizeof type, "%.*s", n < sizeof type ? (int)n : 0, text);
+        has_memory |= dp_kind_has_type(DP_KIND_HEAP, type);
+        has_waits |= dp_kind_has_type(DP_KIND_BLOCK, type);
+    }
+    return has_memory && has_waits ? dp_kind_table[DP_KIND_EVENTS].name
+           : has_memory            ? dp_kind_table[DP_KIND_HEAP].name
+           : has_waits             ? LOCK
+                                   : "";
+}
+
+/* The kind that the name says; of another form of name, the kind of the content. "": not known. */
+static void kind_of(const char *file, char kind[KIND_BYTES])
 {
     struct dp_query_file name;
+    struct dp_query_source source = {.is_quiet = true};
     kind[0] = '\0';
     if (dp_query_file_parse(file, &name) && name.n_kind < KIND_BYTES)
         snprintf(kind, KIND_BYTES, "%.*s", (int)name.n_kind, name.kind);
-    return strlen(kind);
+    else if (strcmp(file, "-") && !dp_query_read_file("", file, DP_DECODE_LIMIT, &source))
+        snprintf(kind, KIND_BYTES, "%s", kind_of_content(&source.decode));
+    dp_query_source_fini(&source);
 }
 
 static bool has_kind(const struct kinds *kinds, const char *kind)
@@ -206,12 +249,18 @@ static bool has_kind(const struct kinds *kinds, const char *kind)
     return false;
 }
 
-static void find_kinds(const struct dp_query_paths *p, struct kinds *kinds)
+/* Whether a profile of this kind is one of the wanted kind. */
+static bool is_kind(const char *kind, const char *wanted)
 {
-    char kind[KIND_BYTES];
-    for (size_t i = 0; i < p->n && kinds->n < MAX_KINDS; i++)
-        if (kind_of(p->at[i], kind) && !has_kind(kinds, kind))
-            strcpy(kinds->names[kinds->n++], kind);
+    unsigned id = dp_kind_named(wanted, strlen(wanted));
+    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && (id == DP_KIND_BLOCK || id == DP_KIND_MUTEX));
+}
+
+static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kinds)
+{
+    for (size_t i = 0; i < n && kinds->n < MAX_KINDS; i++)
+        if (*of_path[i] && !has_kind(kinds, of_path[i]))
+            strcpy(kinds->names[kinds->n++], of_path[i]);
 }
 
 /* The one to show if the user names none: the first by rank, of those with the sample type if there are any. */
@@ -227,42 +276,58 @@ static const char *best_kind(const struct kinds *kinds, const char *type)
                 rank = dp_kind_table[kind].rank;
             }
     }
+    if (has_kind(kinds, LOCK) && (!best || (type && dp_kind_has_type(DP_KIND_BLOCK, type))))
+        return LOCK;
     return best ? best : kinds->names[0];
+}
+
+static int refuse_kind(const struct dp_query_paths *p, const char *verb, const char *kind, const struct kinds *kinds)
+{
+    char there[MAX_KINDS * KIND_BYTES] = "";
+    struct stat st;
+    for (size_t i = 0; i < kinds->n; i++)
+        snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds->names[i]);
+    if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
+        dp_print_error(verb, "%s: %s", p->at[0], strerror(errno));
+    else
+        dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
+                       *there ? there : "none of a known kind");
+    return DP_EXIT_FAILED;
 }
 
 int dp_query_paths_choose(struct dp_query_paths *p, const char *verb, const char *kind, const char *type)
 {
     struct kinds kinds = {.n = 0};
-    find_kinds(p, &kinds);
-    if (kind && !has_kind(&kinds, kind)) {
-        char there[MAX_KINDS * KIND_BYTES] = "";
-        for (size_t i = 0; i < kinds.n; i++)
-            snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds.names[i]);
-        struct stat st;
-        if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
-            dp_print_error(verb, "%s: %s", p->at[0], strerror(errno));
-        else
-            dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
-                           *there ? there : "none of a known kind");
-        return DP_EXIT_FAILED;
-    }
-    if (kinds.n < 2)
-        return 0;
-    if (!kind)
-        kind = best_kind(&kinds, type);
+    bool is_there = false;
     size_t n = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        char its[KIND_BYTES];
-        if (!kind_of(p->at[i], its) || !strcmp(its, kind))
+    if (p->n < 2 && !kind)
+        return 0;
+    char(*of_path)[KIND_BYTES] = calloc(p->n + 1, sizeof *of_path);
+    if (!of_path)
+        return out_of_memory(verb);
+    for (size_t i = 0; i < p->n; i++)
+        kind_of(p->at[i], of_path[i]);
+    find_kinds(of_path, p->n, &kinds);
+    for (size_t i = 0; i < kinds.n && kind; i++)
+        is_there |= is_kind(kinds.names[i], kind);
+    if (kind && !is_there) {
+        free(of_path);
+        return refuse_kind(p, verb, kind, &kinds);
+    }
+    if (!kind && kinds.n > 1)
+        kind = best_kind(&kinds, type);
+    for (size_t i = 0; i < p->n && kind; i++) {
+        if (!*of_path[i] || is_kind(of_path[i], kind))
             p->at[n++] = p->at[i];
         else
             free(p->at[i]);
     }
-    p->n = n;
-    for (size_t i = 0, used = 0; i < kinds.n && used < sizeof p->others; i++)
-        if (strcmp(kinds.names[i], kind))
+    p->n = kind ? n : p->n;
+    for (size_t i = 0, used = 0; i < kinds.n && kind && used < sizeof p->others; i++)
+        if (!is_kind(kinds.names[i], kind))
             used +=
                 (size_t)snprintf(p->others + used, sizeof p->others - used, "%s%s", used ? ", " : "", kinds.names[i]);
+    free(of_path);
     return 0;
 }
 

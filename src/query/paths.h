@@ -23,9 +23,9 @@ int dp_query_paths_add(struct dp_query_paths *, const char *verb, const char *pa
 int dp_query_paths_add_all(struct dp_query_paths *, const char *verb, char **paths, size_t n);
 
 /*
- * Leaves the files of one kind where the names say that there are several: of `kind`; if that is NULL, of the kind that
- * has sample type `type`; if that is NULL too, of heap, else block, else mutex, else the first. 0, or DP_EXIT_FAILED
- * after one line: there is no file of that kind.
+ * Leaves the files of one kind if there are several, by their names, or by their content if these do not say: of
+ * `kind`; if that is NULL, of the kind that has sample type `type`; if that is NULL too, of heap, else block, else
+ * mutex, else the first. 0, or DP_EXIT_FAILED after one line: there is no file of that kind.
  */
 int dp_query_paths_choose(struct dp_query_paths *, const char *verb, const char *kind, const char *type);
 

@@ -147,39 +147,91 @@ static void add_allocated(struct dp_query *v, const struct dp_decode *d, bool *a
         dp_merge_sum(&v->allocated, bytes);
 }
 
+int dp_query_open(struct dp_query *v, size_t i, struct dp_query_source *own, struct dp_query_source **source)
+{
+    bool is_input = !strcmp(v->paths.at[i], "-");
+    *source = is_input ? &v->input : own;
+    if (is_input && v->input.decode.bytes)
+        return 0;
+    return dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, *source);
+}
+
+/* Adds the file of path i to what is shown. parts: room for those of any file. */
+static int add_file(struct dp_query *v, size_t i, const struct dp_decode *d, struct dp_decode_error *error)
+{
+    const struct dp_query_moments *ms = &v->moments;
+    if (ms->is_whole)
+        return dp_merge_add_whole(&v->merge, d, error);
+    size_t n = ms->first.at[i + 1] - ms->first.at[i];
+    struct dp_merge_part *parts = calloc(n + 1, sizeof *parts);
+    if (!parts)
+        return -ENOMEM;
+    for (size_t j = 0; j < n; j++)
+        parts[j] = ms->at.at[ms->first.at[i] + j].part;
+    int err = dp_merge_add(&v->merge, d, parts, n, error);
+    free(parts);
+    return err;
+}
+
+/* Whether the time that was asked for leaves out the file of path i. */
+static bool is_of_other_time(const struct dp_query *v, size_t i)
+{
+    bool counts = v->moments.is_whole || v->at == DP_QUERY_AT_USUAL || v->merge.keeps_moments;
+    for (size_t j = counts ? 0 : v->moments.first.at[i]; !counts && j < v->moments.first.at[i + 1]; j++)
+        counts = v->moments.at.at[j].part.counts;
+    return !counts;
+}
+
 static int read_files(struct dp_query *v)
 {
-    struct dp_query_source source = {.is_quiet = dp_query_may_leave_out(v)};
-    struct dp_merge_place *places = calloc(v->paths.n + 1, sizeof *places);
+    struct dp_query_source own = {.is_quiet = dp_query_may_leave_out(v)}, *source;
     bool all_tell = true;
     int status = 0;
-    if (!places || dp_query_places(v->paths.at, v->paths.n, places)) {
-        dp_print_error(v->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
     for (size_t i = 0; i < v->paths.n && !status; i++) {
-        struct dp_decode_error error;
-        status = dp_query_read_file(v->verb, v->paths.at[i], v->limit_bytes, &source);
-        int err = status ? 0 : dp_merge_add(&v->merge, &source.decode, places[i], &error);
+        struct dp_decode_error error = {"out of memory"};
+        if (is_of_other_time(v, i))
+            continue;
+        status = dp_query_open(v, i, &own, &source);
+        int err = status ? 0 : add_file(v, i, &source->decode, &error);
         if (!status && !err)
-            err = add_program(&v->programs, v->paths.at[i], &source.decode);
-        bool is_newest = places && (places[i].state == DP_MERGE_NEWEST || places[i].state == DP_MERGE_LOOSE);
+            err = add_program(&v->programs, v->paths.at[i], &source->decode);
+        bool is_newest = v->at != DP_QUERY_AT_USUAL || v->moments.is_whole || v->moments.is_newest.at[i];
         if (!status && !err && is_newest)
-            err = add_losses(&v->losses, &source.decode);
+            err = add_losses(&v->losses, &source->decode);
         if (!status && !err && is_newest)
-            add_allocated(v, &source.decode, &all_tell);
+            add_allocated(v, &source->decode, &all_tell);
         if (err)
-            status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN
-                                                       : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
+            status = err != -ENOMEM && own.is_quiet ? DP_QUERY_BROKEN
+                                                    : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
     }
     if (!all_tell)
         v->allocated = 0;
-    dp_query_source_fini(&source);
-    free(places);
+    v->merge.goes_on = v->moments.n_ended < v->moments.n_processes;
+    dp_query_source_fini(&own);
     return status;
 }
 
 /* ---- type and labels -------------------------------------------------------------------------------------------- */
+
+/* The usual type has no value because nothing is in use: shows what was allocated, if anything was. */
+static void fall_back(struct dp_query *v)
+{
+    const struct dp_model *m = &v->merge.model;
+    size_t other = m->types.n;
+    for (size_t i = 0; i < m->types.n; i++)
+        if (!strcmp(dp_model_text(m, m->types.at[i].type), "alloc_space"))
+            other = i;
+    if (!v->falls_back || v->type_name || v->at_text || other == m->types.n || !dp_merge_is_state(&v->merge, v->type))
+        return;
+    bool has_other = false;
+    for (uint32_t row = 0; row < m->rows.n; row++) {
+        if (dp_query_value(v, row))
+            return;
+        has_other |= v->merge.values.at[row * m->types.n + other] != 0;
+    }
+    v->is_fallback = has_other;
+    v->type = has_other ? other : v->type;
+}
 
 int dp_query_choose_type(struct dp_query *v)
 {
@@ -207,86 +259,6 @@ int dp_query_choose_type(struct dp_query *v)
     return DP_EXIT_FAILED;
 }
 
-const char *dp_query_label_value(const struct dp_model *m, uint32_t row, const char *key, char number[32])
-{
-    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++) {
-        const struct dp_model_label *label = &m->labels.at[dp_model_labels(m, row)[i]];
-        if (strcmp(dp_model_text(m, label->key), key))
-            continue;
-        snprintf(number, 32, "%lld", (long long)label->num);
-        return label->str ? dp_model_text(m, label->str) : number;
-    }
-    return NULL;
-}
-
-/* Whether the label equals `wanted`, KEY=VALUE. A number is compared as decimal text. KEY may contain '='. */
-static bool is_label(const struct dp_model *m, const struct dp_model_label *label, const char *wanted)
-{
-    char number[32];
-    const char *value = number, *key = dp_model_text(m, label->key);
-    size_t n_key = strlen(key);
-    snprintf(number, sizeof number, "%lld", (long long)label->num);
-    if (label->str)
-        value = dp_model_text(m, label->str);
-    return !strncmp(key, wanted, n_key) && wanted[n_key] == '=' && !strcmp(value, wanted + n_key + 1);
-}
-
-static bool row_has_label(const struct dp_model *m, uint32_t row, const char *wanted)
-{
-    for (uint32_t i = 0; i < dp_model_n_labels(m, row); i++)
-        if (is_label(m, &m->labels.at[dp_model_labels(m, row)[i]], wanted))
-            return true;
-    return false;
-}
-
-bool dp_query_has_labels(const struct dp_query *v, uint32_t row)
-{
-    for (size_t i = 0; i < v->n_labels; i++)
-        if (!row_has_label(&v->merge.model, row, v->labels[i]))
-            return false;
-    return true;
-}
-
-/* Prints an error that lists the labels of the profile. */
-static int refuse_label(const struct dp_query *v, const char *wanted)
-{
-    const struct dp_model *m = &v->merge.model;
-    char there[200] = "";
-    for (size_t i = 0, used = 0; i < m->labels.n && used < sizeof there - 64; i++) {
-        const struct dp_model_label *label = &m->labels.at[i];
-        const char *key = dp_model_text(m, label->key), *value = label->str ? dp_model_text(m, label->str) : NULL;
-        int n = value ? snprintf(there + used, sizeof there - used, "%s%.40s=%.60s", used ? ", " : "", key, value)
-                      : snprintf(there + used, sizeof there - used, "%s%.40s=%lld", used ? ", " : "", key,
-                                 (long long)label->num);
-        used += (size_t)n;
-    }
-    dp_print_error(v->verb, "no sample has the label %s; %s%s", wanted, *there ? "there are: " : "none has any label",
-                   there);
-    return DP_EXIT_FAILED;
-}
-
-int dp_query_check_key(const struct dp_query *v, const char *key)
-{
-    const struct dp_model *m = &v->merge.model;
-    for (size_t i = 0; i < m->labels.n; i++)
-        if (!strcmp(dp_model_text(m, m->labels.at[i].key), key))
-            return 0;
-    return refuse_label(v, key);
-}
-
-static int check_labels(const struct dp_query *v)
-{
-    const struct dp_model *m = &v->merge.model;
-    for (size_t i = 0; i < v->n_labels; i++) {
-        bool found = false;
-        for (size_t j = 0; j < m->labels.n && !found; j++)
-            found = is_label(m, &m->labels.at[j], v->labels[i]);
-        if (!found)
-            return refuse_label(v, v->labels[i]);
-    }
-    return 0;
-}
-
 bool dp_query_may_leave_out(const struct dp_query *v)
 {
     return !v->strict && !v->is_sifted && dp_query_may_sift(&v->paths);
@@ -306,22 +278,21 @@ int dp_query_end(const struct dp_query *v)
     return status ? status : v->n_left_out ? DP_EXIT_FAILED : 0;
 }
 
-/* Chooses the files of the time in --at, and reads them. */
 static int read_chosen(struct dp_query *v)
 {
-    int status = v->at != DP_QUERY_AT_NEWEST ? dp_query_at_choose(v) : 0;
+    int status = dp_query_at_choose(v);
     return status ? status : read_files(v);
 }
 
 int dp_query_restart(struct dp_query *v)
 {
-    bool with_inherited = v->merge.with_inherited;
+    bool with_inherited = v->merge.with_inherited, keeps_moments = v->merge.keeps_moments;
     dp_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);
     dp_naming_frames_fini(&v->frames);
     v->frames = (struct dp_naming_frames){.model = NULL};
-    v->merge = (struct dp_merge){.with_inherited = with_inherited};
+    v->merge = (struct dp_merge){.with_inherited = with_inherited, .keeps_moments = keeps_moments};
     v->programs = v->losses = (struct dp_strings){.offsets = {0}};
     v->allocated = 0;
     size_t n_before = v->paths.n;
@@ -343,14 +314,16 @@ int dp_query_read(struct dp_query *v, char **paths, size_t n)
         if (!status)
             status = read_chosen(v);
     }
-    if (!status)
-        status = dp_query_choose_type(v);
     if (!status && dp_merge_choose(&v->merge)) {
         dp_print_error(v->verb, "out of memory");
         status = DP_EXIT_FAILED;
     }
     if (!status)
-        status = check_labels(v);
+        status = dp_query_choose_type(v);
+    if (!status)
+        fall_back(v);
+    if (!status)
+        status = dp_query_check_labels(v);
     dp_query_set_naming(v);
     return status;
 }
@@ -364,6 +337,8 @@ void dp_query_same(struct dp_query *to, const struct dp_query *v)
 void dp_query_same_fini(struct dp_query *v)
 {
     dp_query_paths_fini(&v->paths);
+    dp_query_moments_fini(&v->moments);
+    dp_query_source_fini(&v->input);
     dp_merge_fini(&v->merge);
     dp_strings_fini(&v->programs);
     dp_strings_fini(&v->losses);

@@ -7,11 +7,20 @@
 
 #include "naming/frames.h"
 #include "query/files.h"
+#include "query/moments.h"
 #include "query/paths.h"
 
 #include <getopt.h>
 
-enum { DP_QUERY_AT_NEWEST, DP_QUERY_AT_PEAK, DP_QUERY_AT_EXIT, DP_QUERY_AT_LAST, DP_QUERY_AT_TIME };
+/* Of which time in-use values are. The usual one: now if a process still runs, else the peak. */
+enum {
+    DP_QUERY_AT_USUAL,
+    DP_QUERY_AT_PEAK,
+    DP_QUERY_AT_END,
+    DP_QUERY_AT_LAST,
+    DP_QUERY_AT_TIME,
+    DP_QUERY_AT_NOW, /* not an option: is what usual became */
+};
 
 /* Regular expressions of the user: three of options, then --fold, then the user's list of functions to fold. */
 enum { DP_QUERY_FOCUS, DP_QUERY_IGNORE, DP_QUERY_HIDE, DP_QUERY_FOLD, DP_QUERY_FOLD_LIST, DP_QUERY_FILTERS };
@@ -26,8 +35,9 @@ struct dp_query {
     regex_t filters[DP_QUERY_FILTERS];
     bool has_filter[DP_QUERY_FILTERS];
     bool raw, full, json;
-    bool strict; /* the caller's: a broken file is an error, also among others */
-    int at;      /* DP_QUERY_AT_ */
+    bool falls_back; /* the caller's: if nothing is in use, the usual type is alloc_space */
+    bool strict;     /* the caller's: a broken file is an error, also among others */
+    int at;          /* DP_QUERY_AT_ */
     const char *at_text;
     size_t limit_bytes;
     const char *argument;  /* the first path as the user wrote it */
@@ -37,10 +47,13 @@ struct dp_query {
     struct dp_query_paths paths;
     bool is_sifted;    /* no more files can be left out */
     size_t n_left_out; /* those */
+    struct dp_query_moments moments;
+    struct dp_query_source input; /* standard input, which is read once */
     struct dp_merge merge;
     struct dp_strings programs; /* names of the main ones; 0 is "" */
     struct dp_strings losses;   /* comments of files about losses; 0 is "" */
     size_t type;
+    bool is_fallback; /* nothing is in use: type is another one than usual */
     struct dp_naming_frames frames;
     int64_t allocated; /* exact number of bytes that all processes allocated; 0: not all files have it */
 
@@ -98,9 +111,10 @@ enum {
     "  --raw             fold nothing; also show the native frames of the interpreter that start it, and those\n"     \
     "                    between two functions of its language (Python, Lua)\n"                                       \
     "  --names WHICH     short (default): C++ names without parameters and nested template arguments; or full\n"
-#define DP_QUERY_HELP_AT                                                                                            \
-    "  --at WHEN         for each process, read the file of this moment: peak (most memory in use), exit (before\n" \
-    "                    its exit handlers), last, or a time (HH:MM:SS, YYYY-MM-DD HH:MM:SS)\n"
+#define DP_QUERY_HELP_AT                                                                                              \
+    "  --at WHEN         memory in use at this time: peak (when most was in use), end (before the exit handlers of\n" \
+    "                    processes that ended), last (after them), or HH:MM:SS or YYYY-MM-DD HH:MM:SS. Other types\n" \
+    "                    are then those of the files of that time (default: see above)\n"
 #define DP_QUERY_HELP_INHERITED                                                                                       \
     "  --inherited       also add, in a sum over processes, the memory that a process inherited at its fork (label\n" \
     "                    fork=inherited)\n"
@@ -132,6 +146,8 @@ bool dp_query_may_leave_out(const struct dp_query *);
 void dp_query_set_naming(struct dp_query *);
 /* After DP_QUERY_BROKEN: leaves out the broken files, and forgets what was read of the others. 0 or DP_EXIT_FAILED. */
 int dp_query_restart(struct dp_query *);
+/* Reads and scans path i into `own`, except for standard input, which is kept; *source is what has it. A status. */
+int dp_query_open(struct dp_query *, size_t i, struct dp_query_source *own, struct dp_query_source **source);
 /* Chooses the type: the one asked for, else the profile's default, else its last. 0 or DP_EXIT_FAILED. */
 int dp_query_choose_type(struct dp_query *);
 void dp_query_fini(struct dp_query *);
@@ -178,5 +194,7 @@ int dp_query_stack(struct dp_query *, const uint32_t *locations, uint32_t depth)
 bool dp_query_has_labels(const struct dp_query *, uint32_t row);
 /* 0, or DP_EXIT_FAILED after one line: no sample has a label of that key. After dp_query_read. */
 int dp_query_check_key(const struct dp_query *, const char *key);
+/* The same for the labels of v->labels. */
+int dp_query_check_labels(const struct dp_query *);
 /* The value of a row's label KEY as text; NULL: it has none. Good until the next call. */
 const char *dp_query_label_value(const struct dp_model *, uint32_t row, const char *key, char number[32]);

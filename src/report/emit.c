@@ -175,7 +175,7 @@ static void comments(const struct pass *p)
     if (p->emission->marks & DP_WRITE_PEAK)
         dp_encode_comment(p->encode, DP_COMMENT_PEAK);
     if (p->emission->in_use_at_ns)
-        number_comment(p->encode, DP_COMMENT_IN_USE_AT, "", p->emission->in_use_at_ns);
+        number_comment(p->encode, DP_COMMENT_PEAK_AT, "", p->emission->in_use_at_ns);
     if (p->emission->tells_allocated)
         number_comment(p->encode, DP_COMMENT_ALLOCATED, "", p->emission->allocated_bytes);
     if (p->emission->resident.all_bytes) {

@@ -96,7 +96,7 @@ function say(text, isAlarm = true) {
     byId('state').classList.toggle('alarm', isAlarm);
 }
 
-/* Shows the first kind that has data, and the peak of a heap that ended almost empty. */
+/* Shows the first kind that has data. */
 function begin() {
     if (!model.kinds.size) {
         if (!byId('state').textContent)
@@ -131,8 +131,10 @@ async function main() {
     if (heap && heap.ticks.length > 1 && !linked) {
         const peak = peakTick(heap), type = Math.max(heap.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
         const last = folds.self({kind: 'heap', type, mode: 'level', to: Infinity, process: -1, passes: null}).reduce((a, b) => a + b, 0);
-        if (last < peak.value / 10)
+        if (peak.value > 0 && (heap.lastBeforeEnd() || last < peak.value / 10))
             state.to = peakShown = heap.ticks[peak.index].end;
+        if (!peak.value && heap.types.some(t => t.type === 'alloc_space'))
+            state.type = 'alloc_space';
     }
     begin();
     if (document.documentElement.dataset.live || location.pathname.endsWith('/debug/pprof/view')) {

@@ -341,8 +341,8 @@ class Files(Case):
         self.assertIn(b'more than 300 MiB of memory needed; the machine or its control group has no more', done.stderr)
 
     def test_kinds_are_not_mixed(self):
-        heap, mutex = self.file('h', [(['f'], [1, 1, 1, 1])]), self.file('m', [(['f'], [1, 1])], MUTEX)
-        for arguments in ['top', heap, mutex], ['merge', heap, mutex], ['diff', heap, mutex]:
+        heap, other = self.file('h', [(['f'], [1, 1, 1, 1])]), self.file('m', [(['f'], [1, 1])], [('x', 'count'), ('y', 'count')])
+        for arguments in ['top', heap, other], ['merge', heap, other], ['diff', heap, other], ['diff', heap, self.file('l', [(['f'], [1, 1])], MUTEX)]:
             self.assertIn('another kind of profile', self.refuse(*arguments))
 
     def test_counters_that_went_down_are_reported(self):

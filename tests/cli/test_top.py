@@ -160,11 +160,12 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
     def test_one_process_is_not_called_each(self):
         files = [self.file('server.7.%04d.heap.pb.gz' % i, [(['f'], [1, 10, 1, i])], time_ns=i * 10**9, comment=comment)
                  for i, comment in enumerate((None, None, '#ended'), 1)]
-        when = '1970-01-01 00:00:0%d UTC'
-        for arguments, text in ((files, ', which has ended: from its last file before the end (of 3 files)'),
+        when = ', 1970-01-01 00:00:0%d UTC'
+        for arguments, text in ((files, ' at its peak' + when % 3 + ' (of 3 files; it has ended, with 2B in use)'),
                                 (files[:2], ', from its newest file (of 2 files)'),
-                                (['--at', 'last', *files], ' in the newest file, from ' + when % 3),
-                                (['--at', 'last', *files[:2]], ' in the newest file, from ' + when % 2)):
+                                (['--at', 'end', *files], ' at end' + when % 2),
+                                (['--at', 'last', *files], ' at last' + when % 3),
+                                (['--at', 'last', *files[:2]], ' at last' + when % 2)):
             self.top(*arguments)
             self.assertEqual(self.head[1], 'Type: inuse_space, in use by 1 process' + text, arguments)
 
@@ -365,11 +366,18 @@ Showing 3 of 3 functions: 1.50MB of 1.50MB (100.0%)
 
     # ---- below the table ----
 
-    def test_an_empty_table_has_a_reason_and_an_advice(self):
+    def test_if_nothing_is_in_use_what_was_allocated_is_shown(self):
         path = self.file('p', [(['f'], [1, 5, 0, 0])])
-        self.assertEqual(self.top(path), [])
-        self.assertEqual(self.below, ['Nothing: nothing is in use in the newest file.',
+        self.assertEqual(self.names(path), {'f': ('5B', '5B')})
+        self.assertRegex(self.head[1], r'^Type: alloc_space, .*; nothing is in use$')
+        self.assertEqual(self.top('--type', 'inuse_space', path), [])
+        self.assertEqual(self.below, ['Nothing: nothing is in use at that time.',
                                       'There is alloc_space: deltaprof top --type alloc_space ' + path])
+        tree = self.run_it('tree', path).decode()
+        self.assertIn('; nothing is in use', tree)
+        self.assertRegex(tree, r'5B 100.0%  f\n')
+        merged = self.file('merged', self.run_it('merge', path))
+        self.assertEqual(self.names(merged), {'f': ('5B', '5B')})
 
     def test_losses_are_named_below_the_table(self):
         data = gzip.decompress(profile([(['f'], [1, 1, 1, 1])]))

@@ -7,6 +7,7 @@ import gzip
 import os
 import shutil
 import subprocess
+import sys
 import unittest
 
 from by_hand import DELTAPROF, TopCase
@@ -82,23 +83,56 @@ class TopFiles(TopCase):
                           '1 process ended)', self.head)
             self.assertEqual(self.in_use('--type', 'alloc_space', *order), {'f': '40B'})
 
-    def test_if_all_have_ended_the_profiles_before_the_ends_count(self):
-        files = self.process(7, 1000, 30, 0, ended=True) + self.process(8, 4, ended=True)
-        for order in files, files[::-1]:
-            self.assertEqual(self.in_use(*order), {'f': '34B'})
-            self.assertIn('Type: inuse_space, in use by 2 processes, all ended: from the last file before the end of each '
-                          '(of 4 files)', self.head)
-        again = self.process(7, 1000, ended=True)  # then another process with this pid, which ended as well
-        again += [self.file('server.7.0002.heap.pb.gz', [(['f'], [1, 10, 1, 5])], comment='#ended')]
-        self.assertEqual(self.in_use(*again), {'f': '5B'})
+    def ticks(self, pid, *ticks, start=0, ended=True, marks=None):
+        """One file a second; the last one says that the process ended, after its destructors, unless marks say otherwise."""
+        marks = marks or [None] * (len(ticks) - ended) + ['#ended'] * ended
+        return [self.file('server.%d.%04d.heap.pb.gz' % (pid, i + 1), [(['f'], [1, 10, 1, n_bytes])], time_ns=(start + i) * 10**9 + 10**18,
+                          duration_ns=10**9, comment=mark) for i, (n_bytes, mark) in enumerate(zip(ticks, marks))]
 
-    def test_ticks_while_destructors_run_do_not_count(self):
+    def test_of_ended_processes_the_peak_of_their_sum_is_in_use(self):
+        files = self.ticks(7, 10, 90, 20, 0) + self.ticks(8, 1, 2, 100, 0, start=1)  # 10, 91, 22, 100, 0
+        for order in files, files[::-1]:
+            self.assertEqual(self.in_use(*order), {'f': '100B'})
+            self.assertIn('Type: inuse_space, in use by 2 processes at the peak of the sum, 2001-09-09 01:46:44 UTC (of 8 files; '
+                          'all have ended, with 22B in use)', self.head)
+            self.assertEqual(self.in_use('--at', 'peak', *order), {'f': '100B'})
+            self.assertEqual(self.in_use('--at', 'end', *order), {'f': '22B'})
+            self.assertEqual(self.in_use('--at', 'last', *order), {})
+            self.assertEqual(self.names('--type', 'alloc_space', *order), {'f': ('80B', '80B')})
+            self.assertIn('Type: alloc_space, summed over 8 files', self.head)
+
+    def test_two_runs_one_after_the_other_are_never_added(self):
+        files = self.ticks(7, 10, 40, 30, 1) + self.ticks(8, 30, 35, 32, 2, start=4)
+        for order in files, files[::-1]:
+            self.assertEqual(self.in_use(*order), {'f': '40B'})
+            self.assertEqual(self.in_use('--at', 'end', *order), {'f': '32B'})
+            self.assertEqual(self.in_use('--at', 'last', *order), {'f': '2B'})
+
+    def test_of_living_processes_the_newest_file_is_in_use(self):
+        files = self.ticks(7, 10, 90, 20, 0) + self.ticks(8, 60, 5, 6, ended=False)
+        self.assertEqual(self.in_use(*files), {'f': '6B'})
+        self.assertEqual(self.in_use('--at', 'peak', *files), {'f': '95B'})
+
+    def test_a_process_that_was_killed_has_ended(self):
+        """Its files do not say so; but on this machine no such process is left."""
+        here = subprocess.run([DELTAPROF, 'run', '-o', f'heap_rate=1,interval=50ms,out={self.dir.name}', '--', sys.executable, '-c',
+                               'import os, time\nfor i in range(60): x = bytearray(1 << 16 << i % 5); time.sleep(.01)\nos.kill(os.getpid(), 9)'])
+        self.assertEqual(here.returncode, -9)
+        self.top(self.dir.name)
+        self.assertRegex(self.head[1], 'in use by 1 process at its peak, .* ended, with ')
+
+    def test_ticks_while_destructors_run_are_not_the_end(self):
         comments = None, '#exit', None, None, '#ended'
         for base in 'server.7.%04d.heap.pb.gz', 'other%d':
             files = [self.file(base % (i + 1), [(['f'], [1, 10, 1, n])], time_ns=i, comment=comment)
-                     for i, (n, comment) in enumerate(zip((50, 90, 60, 20, 1), comments))]
+                     for i, (n, comment) in enumerate(zip((99, 90, 60, 20, 1), comments))]
             for order in files, files[::-1], files[2:] + files[:2]:
-                self.assertEqual(self.in_use(*order), {'f': '90B'})
+                self.assertEqual(self.in_use(*order), {'f': '99B'})
+                self.assertEqual(self.in_use('--at', 'end', *order), {'f': '90B'})
+                self.assertEqual(self.in_use('--at', 'last', *order), {'f': '1B'})
+        for comments, at_end in ((None, '#exit'), '20B'), ((None, '#ended'), '10B'), (('#exit', '#ended'), '10B'), ((None, None), '20B'):
+            files = [self.file('s.7.%04d.heap.pb.gz' % (i + 1), [(['f'], [1, 10, 1, 10 * (i + 1)])], time_ns=i, comment=c) for i, c in enumerate(comments)]
+            self.assertEqual(self.in_use('--at', 'end', *files), {'f': at_end}, comments)
 
     def test_files_of_other_names_may_say_that_their_process_ended(self):
         a = self.file('a', [(['f'], [1, 10, 1, 7])], time_ns=5)
@@ -172,6 +206,19 @@ class TopFiles(TopCase):
         self.run_it('top', self.dir.name + '/x*', status=1)
         self.assertIn('/x*: no such file', self.error)
 
+    def test_the_kind_of_a_file_with_another_name_is_that_of_its_content(self):
+        heap = self.file('heap-of-block', [(['f'], [1, 1, 1, 7])])
+        lock = self.file('other.pb.gz', [(['w'], [1, 9])], MUTEX)
+        for order in [heap, lock], [lock, heap]:
+            self.assertEqual(self.in_use(*order), {'f': '7B'})
+            self.assertIn('There are other profiles too: --kind lock', self.head)
+            for kind in 'block', 'mutex', 'lock':
+                self.assertEqual(self.in_use('--kind', kind, *order), {'w': '9ns'})
+            self.assertEqual(self.in_use('--kind', 'heap', *order), {'f': '7B'})
+        self.assertEqual(self.in_use('--kind', 'heap', heap), {'f': '7B'})
+        self.run_it('top', '--kind', 'heap', lock, status=1)
+        self.assertEqual(self.error, 'deltaprof top: no heap profile among the files; there are: lock\n')
+
     def test_at_chooses_the_files_of_that_time(self):
         def one(name, inuse, time, **more):
             return self.file(name, [(['f'], [1, 1, 1, inuse])], time_ns=(10**9 + time) * 10**9, **more)
@@ -182,7 +229,7 @@ class TopFiles(TopCase):
         one('b.2.0002.heap.pb.gz', 50, 3)
         for when, sum in {'peak': '91B', 'last': '70B', '2001-09-09 01:46:41': '11B', '01:46:42': '91B', '01:47': '70B'}.items():
             self.assertEqual(self.names('--at', when, self.dir.name), {'f': (sum, sum)}, when)
-        self.run_it('top', '--at', 'exit', self.dir.name, status=1)
+        self.run_it('top', '--at', 'exit', self.dir.name, status=2)
         self.run_it('top', '--at', '2000-01-01 00:00', self.dir.name, status=1)
         self.assertIn('no process has a file of that time', self.error)
         self.assertIn('the first is later', self.error)

@@ -70,7 +70,7 @@ Total: 100B
         self.assertEqual(len(self.tree(path)), 100_002)
 
     def test_an_empty_tree_has_a_reason(self):
-        self.assertIn('Nothing: nothing is in use in the newest file.', self.tree(self.file('p', [(['f'], [1, 1, 0, 0])])))
+        self.assertIn('Nothing: nothing is in use at that time.', self.tree('--type', 'inuse_space', self.file('p', [(['f'], [1, 1, 0, 0])])))
 
 
 if __name__ == '__main__':

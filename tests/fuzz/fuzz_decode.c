@@ -7,6 +7,8 @@
 #include "pprof/decode_input.h"
 #include "written.h"
 
+#include <errno.h>
+
 #define LIMIT ((size_t)1 << 22)
 
 static uint64_t sum(const struct dp_merge *merge)
@@ -17,12 +19,31 @@ static uint64_t sum(const struct dp_merge *merge)
     return total;
 }
 
+/* With the in-use values of the samples; if there are those of several times, their sum. */
+static int add(struct dp_merge *merge, const struct dp_decode *decode, struct dp_decode_error *error)
+{
+    struct dp_moments moments = {.at = {0}};
+    DP_VEC(struct dp_merge_part) parts = {0};
+    int err = dp_moments_read(decode, &moments);
+    size_t n = moments.at.n;
+    if (!err && n && !dp_vec_room(&parts, n))
+        err = -ENOMEM;
+    for (size_t i = 0; i < n && !err; i++)
+        parts.at[i] = (struct dp_merge_part){.moment = moments.at.at[i], .counts = true};
+    merge->keeps_moments = merge->with_inherited = n > 0;
+    if (!err)
+        err = n ? dp_merge_add(merge, decode, parts.at, n, error) : dp_merge_add_whole(merge, decode, error);
+    dp_vec_fini(&parts);
+    dp_vec_fini(&moments.at);
+    return err;
+}
+
 static int read_profile(struct dp_merge *merge, const uint8_t *bytes, size_t n_bytes, struct dp_decode_error *error)
 {
     struct dp_decode decode = {0};
     int result = dp_decode_scan(&decode, bytes, n_bytes, error);
     if (!result)
-        result = dp_merge_add(merge, &decode, (struct dp_merge_place){DP_MERGE_NEWEST, 0}, error);
+        result = add(merge, &decode, error);
     if (!result)
         result = dp_merge_choose(merge);
     dp_decode_fini(&decode);

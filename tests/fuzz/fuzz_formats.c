@@ -19,7 +19,7 @@ static int read_profile(struct dp_merge *merge, const struct written *pprof, str
 {
     struct dp_decode decode = {0};
     int err = dp_decode_scan(&decode, pprof->bytes.at, pprof->bytes.n, error);
-    err = err ? err : dp_merge_add(merge, &decode, (struct dp_merge_place){DP_MERGE_NEWEST, 0}, error);
+    err = err ? err : dp_merge_add_whole(merge, &decode, error);
     err = err ? err : dp_merge_choose(merge);
     dp_decode_fini(&decode);
     return err;

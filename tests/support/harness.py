@@ -88,7 +88,7 @@ def difference(a, b):
 
 
 def is_of_peak(profile):
-    return any(c.startswith('#InUseAt=') for c in profile.comments)
+    return any(c.startswith('#PeakAt=') for c in profile.comments)
 
 
 def without_level(profile):

@@ -26,6 +26,17 @@ class Heap(PageCase):
             self.file(f'p/server.7.{n:04}.heap.pb.gz', rows, LIVES, (START + 10 * n) * SECOND, 10 * SECOND)
         return os.path.join(self.dir.name, 'p')
 
+    def test_what_is_shown_first_is_what_top_shows(self):
+        """Of processes that ended the peak of their sum; if nothing was ever in use, what was allocated."""
+        for ticks, wanted in ((100, 900, 20), '900B'), ((0, 0, 0), '30B'), ((5, 0, 0), '5B'):
+            for i, n in enumerate(ticks, 1):
+                self.file(f'e{wanted}/server.7.{i:04}.heap.pb.gz', [(['f', 'main'], [1, 10, n > 0, n])], HEAP, (START + 10 * i) * SECOND, 10 * SECOND,
+                          comment='#ended' if i == 3 else None)
+            directory = os.path.join(self.dir.name, 'e' + wanted)
+            self.show(directory)
+            self.assertEqual(self.shown(), [self.top(directory)[0]])
+            self.assertIn(f'of {wanted} (100', self.run_it('top', directory).decode())
+
     def test_lifetimes_are_those_of_top(self):
         directory = self.aged()
         self.show(directory)

@@ -19,7 +19,7 @@ def that_a_burst_is_shown_with_its_stacks():
     for threads in ('1', '8'):
         of, (burst, steady), comments = at_peak(threads, 'heap_rate=1')
         assert 0.9 * burst <= of['burst'] <= burst and of['steady'] == steady, (threads, of, burst)
-        assert '#peak' in comments and any(c.startswith('#InUseAt=') for c in comments), comments
+        assert '#peak' in comments and any(c.startswith('#PeakAt=') for c in comments), comments
 
 
 def that_the_allocations_of_all_profiles_are_those_of_the_program():

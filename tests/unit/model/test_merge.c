@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which profile's in-use values count, by the comments that say how far its process was. */
+/* What is in use in a merged profile, and that it keeps the in-use values of all times. */
 #include "model/merge.h"
 #include "pprof/encode.h"
 #include "support/bytes.h"
@@ -20,12 +20,10 @@ static int again(void **state)
     return 0;
 }
 
-/* A profile with one sample: allocated since the one before, and in use. */
-static void add(uint32_t process, enum dp_merge_state state, const char *comment, int64_t allocated, int64_t in_use)
+/* A profile with one sample of f: allocated since the one before, and in use. */
+static void encode(const char *comment, int64_t allocated, int64_t in_use)
 {
     static const struct dp_encode_value_type types[] = {{"alloc_space", "bytes"}, {"inuse_space", "bytes"}};
-    struct dp_decode decode = {.strings = {0}};
-    struct dp_decode_error error;
     written.all.n = 0;
     struct dp_encode *e = dp_encode_new(keep, &written);
     dp_encode_header(e, &(struct dp_encode_header){.types = types, .n_types = 2, .time_ns = 1});
@@ -37,9 +35,34 @@ static void add(uint32_t process, enum dp_merge_state state, const char *comment
     dp_encode_sample(e, &id, 1, (int64_t[]){allocated, in_use}, NULL, 0);
     assert_int_equal(dp_encode_finish(e), 0);
     dp_encode_free(e);
+}
+
+/* Adds what was written last, with all its moments; those of the time count_ns count. Returns how many it has. */
+static size_t add_written(int64_t count_ns, const struct dp_moment *plain)
+{
+    struct dp_decode decode = {.strings = {0}};
+    struct dp_decode_error error;
+    struct dp_moments moments = {.at = {0}};
+    struct dp_merge_part parts[8] = {{.moment = plain ? *plain : (struct dp_moment){0}}};
     assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
-    assert_int_equal(dp_merge_add(&merge, &decode, (struct dp_merge_place){state, process}, &error), 0);
+    assert_int_equal(dp_moments_read(&decode, &moments), 0);
+    size_t n = moments.at.n;
+    for (size_t i = 0; i < n; i++)
+        parts[i].moment = moments.at.at[i];
+    for (size_t i = 0; i < (n ? n : 1); i++)
+        parts[i].counts = parts[i].moment.time_ns == count_ns;
+    assert_int_equal(dp_merge_add(&merge, &decode, parts, n ? n : 1, &error), 0);
+    dp_vec_fini(&moments.at);
     dp_decode_fini(&decode);
+    return n;
+}
+
+static void add(uint64_t process, int64_t time_ns, bool counts, int64_t allocated, int64_t in_use)
+{
+    encode(NULL, allocated, in_use);
+    assert_int_equal(add_written(counts ? time_ns : -1,
+                                 &(struct dp_moment){.process = process, .seq = (uint64_t)time_ns, .time_ns = time_ns}),
+                     0);
 }
 
 static void assert_sums(int64_t allocated, int64_t in_use)
@@ -50,73 +73,71 @@ static void assert_sums(int64_t allocated, int64_t in_use)
     assert_int_equal(merge.values.at[1], in_use);
 }
 
-static void the_exit_counts_not_what_destructors_left(void **state)
+static void flows_are_summed_and_the_chosen_states_too(void **state)
 {
-    add(1, DP_MERGE_OLDER, NULL, 1, 100);
-    add(1, DP_MERGE_BEFORE, "#exit", 2, 200);
-    add(1, DP_MERGE_NEWEST, "#ended", 4, 3);
-    assert_sums(7, 200);
+    add(1, 1, false, 1, 100);
+    add(1, 2, true, 2, 200);
+    add(2, 1, true, 4, 5);
+    assert_sums(7, 205);
+    assert_int_equal(merge.n_counted, 2);
 }
 
-static void an_exit_without_an_end_counts_itself(void **state)
+static void a_merged_profile_has_the_states_of_all_times(void **state)
 {
-    add(1, DP_MERGE_BEFORE, NULL, 1, 100);
-    add(1, DP_MERGE_NEWEST, "#exit", 2, 200);
-    assert_sums(3, 200);
-    assert_int_equal(merge.n_ended, 1);
+    merge.keeps_moments = true;
+    add(1, 1, false, 1, 100);
+    add(1, 2, true, 2, 200);
+    add(1, 3, false, 4, 3);
+    add(2, 2, false, 8, 50);
+    assert_sums(15, 200);
+    written.all.n = 0;
+    assert_int_equal(dp_merge_write(&merge, keep, &written), 0);
+    const int64_t at[] = {0, 100, 250, 3};
+    for (int64_t time_ns = 1; time_ns <= 3; time_ns++) {
+        again(NULL);
+        assert_int_equal(add_written(time_ns, NULL), 4);
+        assert_sums(15, at[time_ns]);
+        assert_int_equal(merge.kept.at[0].part.moment.bytes, 100);
+    }
 }
 
-static void without_an_exit_the_tick_before_the_end_counts(void **state)
+/* Its numbers of locations are not those of the profile any more. */
+static void the_states_of_a_profile_that_another_program_changed_are_ignored(void **state)
 {
-    add(1, DP_MERGE_BEFORE, NULL, 1, 100);
-    add(1, DP_MERGE_NEWEST, "#ended", 2, 5);
-    assert_sums(3, 100);
+    merge.keeps_moments = true;
+    add(1, 1, true, 1, 100);
+    assert_sums(1, 100);
+    written.all.n = 0;
+    assert_int_equal(dp_merge_write(&merge, keep, &written), 0);
+    static const uint8_t location[] = {4 << 3 | 2, 4, 1 << 3, 9, 3 << 3, 9};
+    assert_int_equal(keep(&written, location, sizeof location), 0);
+    again(NULL);
+    struct dp_moment plain = {.time_ns = 7};
+    assert_int_equal(add_written(7, &plain), 0);
+    assert_sums(1, 100);
 }
 
-static void an_end_alone_counts_itself(void **state)
+static void a_profile_whose_states_do_not_matter_adds_its_flows(void **state)
 {
-    add(1, DP_MERGE_NEWEST, "#ended", 2, 5);
-    assert_sums(2, 5);
-}
-
-static void a_peak_is_a_tick_like_others(void **state)
-{
-    add(1, DP_MERGE_BEFORE, "#peak", 1, 900);
-    add(1, DP_MERGE_NEWEST, NULL, 2, 5);
-    assert_sums(3, 5);
-}
-
-static void processes_that_go_on_count_alone(void **state)
-{
-    add(1, DP_MERGE_BEFORE, "#exit", 1, 100);
-    add(1, DP_MERGE_NEWEST, "#ended", 2, 50);
-    add(2, DP_MERGE_NEWEST, "#exit", 4, 60);
-    add(3, DP_MERGE_BEFORE, NULL, 8, 70);
-    add(3, DP_MERGE_NEWEST, NULL, 16, 80);
-    assert_sums(31, 80);
-    assert_int_equal(merge.n_ended, 2);
-    assert_int_equal(merge.n_counted, 1);
-}
-
-static void ended_processes_count_each_by_its_own_exit(void **state)
-{
-    add(1, DP_MERGE_BEFORE, "#exit", 1, 100);
-    add(1, DP_MERGE_NEWEST, "#ended", 1, 1);
-    add(2, DP_MERGE_BEFORE, NULL, 1, 10);
-    add(2, DP_MERGE_NEWEST, "#exit", 1, 20);
-    assert_sums(4, 120);
+    struct dp_decode decode = {.strings = {0}};
+    struct dp_decode_error error;
+    encode("#ended", 3, 9);
+    assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
+    assert_int_equal(dp_merge_add(&merge, &decode, NULL, 0, &error), 0);
+    dp_decode_fini(&decode);
+    assert_true(merge.header.comments.n == 1);
+    merge.goes_on = true;
+    assert_sums(3, 0);
+    assert_true(merge.header.comments.n == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_exit_counts_not_what_destructors_left, again),
-        cmocka_unit_test_setup(an_exit_without_an_end_counts_itself, again),
-        cmocka_unit_test_setup(without_an_exit_the_tick_before_the_end_counts, again),
-        cmocka_unit_test_setup(an_end_alone_counts_itself, again),
-        cmocka_unit_test_setup(a_peak_is_a_tick_like_others, again),
-        cmocka_unit_test_setup(processes_that_go_on_count_alone, again),
-        cmocka_unit_test_setup(ended_processes_count_each_by_its_own_exit, again),
+        cmocka_unit_test_setup(flows_are_summed_and_the_chosen_states_too, again),
+        cmocka_unit_test_setup(a_merged_profile_has_the_states_of_all_times, again),
+        cmocka_unit_test_setup(the_states_of_a_profile_that_another_program_changed_are_ignored, again),
+        cmocka_unit_test_setup(a_profile_whose_states_do_not_matter_adds_its_flows, again),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     again(NULL);
