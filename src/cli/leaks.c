@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,9 +126,8 @@ static int by_weight(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* ---- the verb --------------------------------------------------------------------------------------------------- */
-
-static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
+/* Reads the profiles, and puts the worst leak first. */
+static int find(struct dp_cli_leaks *r, char **paths, size_t n_paths)
 {
     struct dp_query *v = &r->view;
     v->argument = paths[0];
@@ -137,23 +137,92 @@ static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
     if (!status)
         status = dp_query_series_read(&r->series);
     if (!status && !r->series.has_inuse) {
-        dp_print_error("leaks", "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
+        dp_print_error(v->verb, "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
         status = DP_EXIT_FAILED;
     }
+    if (!status && judge(r)) {
+        dp_print_error(v->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    if (!status && r->leaks.n)
+        qsort(r->leaks.at, r->leaks.n, sizeof *r->leaks.at, by_weight);
+    return status;
+}
+
+static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
+{
+    int status = find(r, paths, n_paths);
     if (status)
         return status;
-    int err = judge(r);
-    if (!err && r->leaks.n)
-        qsort(r->leaks.at, r->leaks.n, sizeof *r->leaks.at, by_weight);
     size_t n = r->n_wanted && r->n_wanted < r->leaks.n ? r->n_wanted : r->leaks.n;
-    if (!err)
-        err = v->json ? dp_cli_leaks_json(r, n) : dp_cli_leaks_print(r, n);
-    if (err) {
+    if (r->view.json ? dp_cli_leaks_json(r, n) : dp_cli_leaks_print(r, n)) {
         dp_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
     }
-    return dp_query_end(v);
+    return dp_query_end(&r->view);
 }
+
+static void fini(struct dp_cli_leaks *r)
+{
+    dp_vec_fini(&r->leaks);
+    dp_vec_fini(&r->of_stack);
+    dp_query_series_fini(&r->series);
+    dp_query_fini(&r->view);
+}
+
+/* ---- one sentence ----------------------------------------------------------------------------------------------- */
+
+static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks *r)
+{
+    const struct dp_cli_leak *worst = &r->leaks.at[0];
+    struct dp_query *v = &r->view;
+    to->worst_bytes = (int64_t)worst->bytes;
+    to->worst_per_hour = (int64_t)worst->bytes_per_hour;
+    if (dp_query_row(v, worst->row) < 0 || !v->stack.n)
+        return;
+    size_t from = worst->n_own < v->stack.n ? worst->n_own : 0;
+    const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[from]];
+    const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+    snprintf(to->worst, sizeof to->worst, "%s", dp_naming_frames_text(&v->frames, f->name));
+    if (*file && f->line > 0)
+        snprintf(to->place, sizeof to->place, "%.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
+    dp_query_stacks_add(&to->stacks, v, from);
+}
+
+int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, char **paths, size_t n_paths)
+{
+    struct dp_cli_leaks r = {.least = 0.5};
+    *to = (struct dp_cli_leaks_summary){.n_leaks = 0};
+    int status = dp_query_init(&r.view, verb, 1);
+    r.series.view = &r.view;
+    r.series.from_own = true;
+    if (!status)
+        status = find(&r, paths, n_paths);
+    for (size_t i = 0; i < r.series.processes.n && !status; i++)
+        if (r.series.processes.at[i].n_points > to->n_ticks)
+            to->n_ticks = r.series.processes.at[i].n_points;
+    for (size_t i = 0; i < r.leaks.n && !status; i++)
+        to->bytes += (int64_t)r.leaks.at[i].bytes;
+    to->n_leaks = r.leaks.n;
+    to->verdict = to->n_leaks                            ? DP_CLI_LEAKS_FOUND
+                  : to->n_ticks >= DP_QUERY_TICKS_NEEDED ? DP_CLI_LEAKS_NONE
+                                                         : DP_CLI_LEAKS_CANNOT_TELL;
+    if (to->verdict == DP_CLI_LEAKS_CANNOT_TELL)
+        snprintf(to->needs, sizeof to->needs,
+                 "%zu tick%s, at least %d are needed: run it longer, or with a shorter interval", to->n_ticks,
+                 to->n_ticks == 1 ? "" : "s", DP_QUERY_TICKS_NEEDED);
+    if (!status && to->n_leaks)
+        describe_worst(to, &r);
+    fini(&r);
+    return status;
+}
+
+void dp_cli_leaks_summary_fini(struct dp_cli_leaks_summary *s)
+{
+    dp_query_stacks_fini(&s->stacks);
+}
+
+/* ---- the verb's options ----------------------------------------------------------------------------------------- */
 
 static int take_number(const char *option, double most, double *number)
 {
@@ -201,9 +270,6 @@ int dp_cli_leaks(int argc, char **argv)
     r.n_frames = (size_t)n_frames;
     if (!status)
         status = show(&r, argv + optind, (size_t)(argc - optind));
-    dp_vec_fini(&r.leaks);
-    dp_vec_fini(&r.of_stack);
-    dp_query_series_fini(&r.series);
-    dp_query_fini(&r.view);
+    fini(&r);
     return status;
 }

@@ -33,6 +33,24 @@ struct dp_cli_leaks {
     struct dp_cli_leak closest; /* the most suspicious of the others */
 };
 
+enum dp_cli_leaks_verdict { DP_CLI_LEAKS_CANNOT_TELL, DP_CLI_LEAKS_NONE, DP_CLI_LEAKS_FOUND };
+
+/* What the judge says of the profiles in a directory, for verbs that tell it in one sentence. */
+struct dp_cli_leaks_summary {
+    enum dp_cli_leaks_verdict verdict;
+    size_t n_leaks;
+    int64_t bytes;   /* of all leaks */
+    char needs[160]; /* CANNOT_TELL: what would settle it */
+    size_t n_ticks;  /* that were looked at */
+    int64_t worst_bytes, worst_per_hour;
+    char worst[256], place[256];   /* the function of the worst leak, and its FILE:LINE, or "" */
+    struct dp_query_stacks stacks; /* the worst one's stack is number 0 */
+};
+
+/* Reads the heap profiles that the paths name. 0, or DP_EXIT_FAILED after one line on stderr. */
+int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *, const char *verb, char **paths, size_t n_paths);
+void dp_cli_leaks_summary_fini(struct dp_cli_leaks_summary *);
+
 /* The first n leaks, as people read them or as JSON. 0 or -ENOMEM. */
 int dp_cli_leaks_print(struct dp_cli_leaks *, size_t n);
 int dp_cli_leaks_json(struct dp_cli_leaks *, size_t n);

@@ -16,7 +16,7 @@ static const struct dp_cli_verb verbs[] = {
      dp_cli_waits},
     {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show the stacks that have more than before", dp_cli_growth},
     {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "show the stacks that leak", dp_cli_leaks},
-    {"check", "--max-growth N% [OPTION]... OLD NEW", "fail if a profile has grown more than a budget allows",
+    {"check", "[--max-growth N%] [--max SIZE|TIME]... [OPTION]... [OLD] NEW", "fail if a profile exceeds a budget",
      dp_cli_check},
     {"rss", "[--json] PID [DIR] | PATH...", "show where the resident memory of a process went", dp_cli_rss},
     {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},

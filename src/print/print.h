@@ -5,6 +5,7 @@
 /* Exit statuses. A function that returns one of them has printed the reason. */
 #define DP_EXIT_FAILED 1 /* something could not be done */
 #define DP_EXIT_USAGE  2 /* wrong options or arguments */
+#define DP_EXIT_UNSURE 3 /* of check: what was measured does not tell */
 
 /* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. Control
  * characters become `?`. */

@@ -297,6 +297,8 @@ int dp_query_at_choose(struct dp_query *v)
     int status = ms->is_whole ? 0 : dp_query_moments_read(v, is_usual && !v->merge.keeps_moments);
     if (status || (ms->is_whole && is_usual))
         return status;
+    if (ms->is_whole && !v->at_text)
+        return 0;
     if (ms->is_whole) {
         dp_print_error(v->verb, "--at %s: these profiles have no memory in use", v->at_text);
         return DP_EXIT_FAILED;

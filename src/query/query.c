@@ -176,7 +176,7 @@ static int add_file(struct dp_query *v, size_t i, const struct dp_decode *d, str
 /* Whether the time that was asked for leaves out the file of path i. */
 static bool is_of_other_time(const struct dp_query *v, size_t i)
 {
-    bool counts = v->moments.is_whole || v->at == DP_QUERY_AT_USUAL || v->merge.keeps_moments;
+    bool counts = v->moments.is_whole || !v->at_text || v->merge.keeps_moments;
     for (size_t j = counts ? 0 : v->moments.first.at[i]; !counts && j < v->moments.first.at[i + 1]; j++)
         counts = v->moments.at.at[j].part.counts;
     return !counts;
@@ -195,7 +195,7 @@ static int read_files(struct dp_query *v)
         int err = status ? 0 : add_file(v, i, &source->decode, &error);
         if (!status && !err)
             err = add_program(&v->programs, v->paths.at[i], &source->decode);
-        bool is_newest = v->at != DP_QUERY_AT_USUAL || v->moments.is_whole || v->moments.is_newest.at[i];
+        bool is_newest = v->at_text || v->moments.is_whole || v->moments.is_newest.at[i];
         if (!status && !err && is_newest)
             err = add_losses(&v->losses, &source->decode);
         if (!status && !err && is_newest)

@@ -37,7 +37,7 @@ struct dp_query {
     bool raw, full, json;
     bool falls_back; /* the caller's: if nothing is in use, the usual type is alloc_space */
     bool strict;     /* the caller's: a broken file is an error, also among others */
-    int at;          /* DP_QUERY_AT_ */
+    int at;          /* DP_QUERY_AT_; without at_text, flows are those of all files */
     const char *at_text;
     size_t limit_bytes;
     const char *argument;  /* the first path as the user wrote it */

@@ -112,7 +112,59 @@ class Check(Case):
             self.run_it('check', '--max-growth', *arguments, status=2)
             self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z')
         self.run_it('check', old, old, status=2)
-        self.run_it('check', '--max-growth', '1%', '--json', old, old, status=2)
+        for arguments in (['--max', '100M'], ['--max', '100x', old], ['--max', '1%', old], ['--max', '=1M', old], ['--max', 'nope=1M', old],
+                          ['--max', '1M', old, old, old], ['--max-growth', 'leaks=1%', old, old]):
+            self.run_it('check', *arguments, status=2)
+            self.assertRegex(self.error, r'\Adeltaprof check: .*\n\Z', arguments)
+
+    def ended(self, name, peak, left=0):
+        """A process that frees all before it ends."""
+        for i, n in enumerate((1, peak, left), 1):
+            self.file(f'{name}/server.7.{i:04}.heap.pb.gz', [(['f', 'main'], [1, 100, 1, n])], time_ns=10**18 + i * 10**9, comment='#ended' if i == 3 else None)
+        return f'{self.dir.name}/{name}'
+
+    def test_memory_in_use_is_compared_at_the_peaks(self):
+        old, new, none = self.ended('old', 1000), self.ended('new', 1500), self.ended('none', 0)
+        out = self.run_it('check', '--max-growth', '5%', '--type', 'inuse_space', old, new, status=1).decode()
+        self.assertEqual(out.splitlines()[0], 'inuse_space: 1000B -> 1.46kB, +50.00%, budget 5%: over budget')
+        self.run_it('check', '--max-growth', 'inuse_space=60%', old, new)
+        self.run_it('check', '--max', '2k', new)
+        self.assertEqual(self.run_it('check', '--max', '1k', new, status=1), b'inuse_space: 1.46kB, at most 1kB: over budget\n')
+
+    def test_nothing_against_nothing_is_status_2(self):
+        one = self.file('one', [(['f'], [1, 1, 0, 0])])
+        for arguments in ['--max-growth', 'inuse_space=5%', one, one], ['--max', '1M', self.file('empty', [])]:
+            self.run_it('check', *arguments, status=2)
+            self.assertIn('nothing to compare', self.error)
+
+    def test_growth_that_chance_may_explain_is_status_3_unless_lenient(self):
+        def rated(name, n):
+            return self.file(name, gzip.compress(gzip.decompress(profile([(['f', 'main'], [0, 0, n, 4096 * n])])) + number(12, 524288)))
+        old, new = rated('old', 10000), rated('new', 15500)
+        out = self.run_it('check', '--max-growth', 'inuse_space=5%', old, new, status=3).decode()
+        self.assertRegex(out, r'\Ainuse_space: .*, \+55.00%, budget 5%: not sure\nSampling alone makes up to \d+.\d+% of difference')
+        self.run_it('check', '--lenient', '--max-growth', 'inuse_space=5%', old, new)
+        self.run_it('check', '--max', '60M', new, status=3)
+        self.run_it('check', '--max', '20M', new, status=1)
+
+    def test_several_budgets_and_json(self):
+        directory = self.ended('d', 5000)
+        self.file('d/server.7.0001.block.pb.gz', [(['w'], [3, 5_000_000])], MUTEX)
+        out = json.loads(self.run_it('check', '--json', '--max', '4k', '--max', '10ms', '--max', 'alloc_space=1k', '--max', 'leaks=0', directory, status=1))
+        self.assertEqual([(b['type'], b['unit'], b['status']) for b in out['budgets']],
+                         [('inuse_space', 'bytes', 1), ('delay', 'nanoseconds', 0), ('alloc_space', 'bytes', 0), ('leaks', 'bytes', 3)])
+        self.assertEqual(out['status'], 1)
+        self.assertEqual(out['budgets'][1]['value'], 5_000_000)
+        both = json.loads(self.run_it('check', '--json', '--max-growth', '1%', '--max', '8k', directory, directory))
+        self.assertEqual((both['status'], both['budgets'][0]['growth_percent']), (0, 0))
+        self.assertEqual(json.loads(self.run_it('check', '--json', '--max', '1ms', '--max', 'nope=1', directory, status=2))['status'], 2)
+
+    def test_a_leak_breaks_a_budget_for_leaks(self):
+        for i in range(1, 41):
+            self.file(f'leak/server.7.{i:04}.heap.pb.gz', [(['leak', 'main'], [100, 10 << 20, 100 * i, i << 20]), (['fine', 'main'], [9, 900, 1, 100])],
+                      time_ns=10**18 + i * 10 * 10**9, duration_ns=10**10)
+        out = self.run_it('check', '--max', 'leaks=1M', self.dir.name + '/leak', status=1).decode()
+        self.assertRegex(out, r'\Aleaks: 40MB, at most 1MB: over budget\n    leak\n\Z')
 
     def sampled(self, rng, n_blocks, size, rate):
         """A profile of n_blocks: each is sampled with its probability, and has the inverse of that as its weight."""
@@ -136,7 +188,7 @@ class Check(Case):
         for i in range(20):
             old, new = (self.file(name, gzip.compress(gzip.decompress(profile(self.sampled(rng, n, 4096, 524288))) + number(12, 524288)))
                         for name, n in (('old', 5000), ('new', 5000)))
-            self.run_it('check', '--max-growth', '0.1%', old, new)
+            self.run_it('check', '--lenient', '--max-growth', '0.1%', old, new)
         new = self.file('new', gzip.compress(gzip.decompress(profile(self.sampled(rng, 50_000, 4096, 524288))) + number(12, 524288)))
         self.run_it('check', '--max-growth', '1%', old, new, status=1)
 
