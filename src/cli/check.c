@@ -231,7 +231,8 @@ static int check_most(const struct check *c, const struct budget *b, struct resu
 static int check_leaks(const struct check *c, const struct budget *b, struct result *r)
 {
     struct dp_cli_leaks_summary leaks;
-    int status = dp_cli_leaks_summarize(&leaks, "check", &c->paths[c->n_paths - 1], 1);
+    struct dp_query_stacks stacks = {.key = {0}};
+    int status = dp_cli_leaks_summarize(&leaks, "check", &c->paths[c->n_paths - 1], 1, &stacks);
     if (!status) {
         strcpy(r->type, "leaks");
         strcpy(r->unit, "bytes");
@@ -245,7 +246,7 @@ static int check_leaks(const struct check *c, const struct budget *b, struct res
         if (!c->query.json && *leaks.needs)
             printf("    %s\n", leaks.needs);
     }
-    dp_cli_leaks_summary_fini(&leaks);
+    dp_query_stacks_fini(&stacks);
     return status;
 }
 

@@ -15,6 +15,7 @@ struct dp_cli_verb {
 };
 
 int dp_cli_run(int argc, char **argv);
+int dp_cli_summary(int argc, char **argv);
 int dp_cli_top(int argc, char **argv);
 int dp_cli_tree(int argc, char **argv);
 int dp_cli_waits(int argc, char **argv);

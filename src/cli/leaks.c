@@ -172,7 +172,7 @@ static void fini(struct dp_cli_leaks *r)
 
 /* ---- one sentence ----------------------------------------------------------------------------------------------- */
 
-static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks *r)
+static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks *r, struct dp_query_stacks *stacks)
 {
     const struct dp_cli_leak *worst = &r->leaks.at[0];
     struct dp_query *v = &r->view;
@@ -186,13 +186,14 @@ static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks 
     snprintf(to->worst, sizeof to->worst, "%s", dp_naming_frames_text(&v->frames, f->name));
     if (*file && f->line > 0)
         snprintf(to->place, sizeof to->place, "%.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
-    dp_query_stacks_add(&to->stacks, v, from);
+    to->stack = dp_query_stacks_add(stacks, v, from);
 }
 
-int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, char **paths, size_t n_paths)
+int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, char **paths, size_t n_paths,
+                           struct dp_query_stacks *stacks)
 {
     struct dp_cli_leaks r = {.least = 0.5};
-    *to = (struct dp_cli_leaks_summary){.n_leaks = 0};
+    *to = (struct dp_cli_leaks_summary){.stack = DP_STRINGS_NONE};
     int status = dp_query_init(&r.view, verb, 1);
     r.series.view = &r.view;
     r.series.from_own = true;
@@ -212,14 +213,9 @@ int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, ch
                  "%zu tick%s, at least %d are needed: run it longer, or with a shorter interval", to->n_ticks,
                  to->n_ticks == 1 ? "" : "s", DP_QUERY_TICKS_NEEDED);
     if (!status && to->n_leaks)
-        describe_worst(to, &r);
+        describe_worst(to, &r, stacks);
     fini(&r);
     return status;
-}
-
-void dp_cli_leaks_summary_fini(struct dp_cli_leaks_summary *s)
-{
-    dp_query_stacks_fini(&s->stacks);
 }
 
 /* ---- the verb's options ----------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "query/evidence.h"
+#include "query/stacks.h"
 
 struct dp_cli_leak {
     uint32_t stack, row; /* row: of the model, one that has the stack */
@@ -43,13 +44,13 @@ struct dp_cli_leaks_summary {
     char needs[160]; /* CANNOT_TELL: what would settle it */
     size_t n_ticks;  /* that were looked at */
     int64_t worst_bytes, worst_per_hour;
-    char worst[256], place[256];   /* the function of the worst leak, and its FILE:LINE, or "" */
-    struct dp_query_stacks stacks; /* the worst one's stack is number 0 */
+    char worst[256], place[256]; /* the function of the worst leak, and its FILE:LINE, or "" */
+    uint32_t stack;              /* the worst one's, of the caller's stacks */
 };
 
 /* Reads the heap profiles that the paths name. 0, or DP_EXIT_FAILED after one line on stderr. */
-int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *, const char *verb, char **paths, size_t n_paths);
-void dp_cli_leaks_summary_fini(struct dp_cli_leaks_summary *);
+int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *, const char *verb, char **paths, size_t n_paths,
+                           struct dp_query_stacks *);
 
 /* The first n leaks, as people read them or as JSON. 0 or -ENOMEM. */
 int dp_cli_leaks_print(struct dp_cli_leaks *, size_t n);

@@ -7,9 +7,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct dp_cli_verb verbs[] = {
     {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
+    {"summary", "[--json] PATH... | PID", "say what matters most in profiles; deltaprof PATH is the same",
+     dp_cli_summary},
     {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show the functions with the largest values", dp_cli_top},
     {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show stacks as a tree of calls", dp_cli_tree},
     {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for locks, and which stacks held them",
@@ -55,8 +58,56 @@ static void usage(FILE *to)
     fputs("\n  deltaprof VERB --help    shows the options of a verb, as deltaprof help VERB does\n"
           "  deltaprof --version\n\n"
           "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
-          "    deltaprof top profiles\n",
+          "    deltaprof profiles\n",
           to);
+}
+
+/* How many letters differ, are missing, or are swapped: enough to see what was meant. */
+static size_t distance(const char *x, const char *y)
+{
+    enum { MOST = 24 };
+    size_t n_x = strlen(x), n_y = strlen(y), rows[3][MOST + 1];
+    if (n_x > MOST || n_y > MOST)
+        return MOST;
+    for (size_t j = 0; j <= n_y; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= n_x; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= n_y; j++) {
+            size_t least = above[j - 1] + (x[i - 1] != y[j - 1]);
+            least = above[j] + 1 < least ? above[j] + 1 : least;
+            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+            if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1] && two_above[j - 2] + 1 < least)
+                least = two_above[j - 2] + 1;
+            row[j] = least;
+        }
+    }
+    return rows[n_x % 3][n_y];
+}
+
+static int refuse(const char *verb, const char *word)
+{
+    const char *meant = NULL;
+    size_t least = strlen(word) > 3 ? 3 : 2; /* farther is another word */
+    for (size_t i = 0; i < N_VERBS; i++) {
+        size_t d = distance(word, verbs[i].name);
+        if (d < least) {
+            least = d;
+            meant = verbs[i].name;
+        }
+    }
+    if (meant)
+        dp_print_error(verb, "%s is not a verb; did you mean %s?", word, meant);
+    else
+        dp_print_error(verb, "%s is not a verb, and no such file; deltaprof --help lists the verbs", word);
+    return DP_EXIT_USAGE;
+}
+
+/* Whether the word names profiles, so that the summary of them is wanted: a file, a directory, a glob or a process. */
+static bool is_path(const char *word)
+{
+    return !access(word, F_OK) || strpbrk(word, "/*?[") || (*word && !word[strspn(word, "0123456789")]);
 }
 
 /* `deltaprof help [VERB]` */
@@ -67,10 +118,8 @@ static int help(int argc, char **argv)
         return 0;
     }
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
-    if (!verb) {
-        dp_print_error("help", "%s is not a verb; deltaprof --help lists them", argv[1]);
-        return DP_EXIT_USAGE;
-    }
+    if (!verb)
+        return refuse("help", argv[1]);
     return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
 }
 
@@ -91,11 +140,12 @@ static int command(int argc, char **argv)
         return 0;
     }
     const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
-    if (!verb) {
-        dp_print_error(NULL, "%s is not a verb; deltaprof --help lists them", argv[1]);
-        return DP_EXIT_USAGE;
-    }
-    return verb->main(argc - 1, argv + 1);
+    if (verb)
+        return verb->main(argc - 1, argv + 1);
+    if (!is_path(argv[1]))
+        return refuse(NULL, argv[1]);
+    argv[0] = (char *)"summary";
+    return dp_cli_summary(argc, argv);
 }
 
 /* The one place that makes sure that text which could not be written is an error, of every verb and every help. */

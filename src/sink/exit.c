@@ -107,7 +107,7 @@ static void talk(void)
     char summary[200];
     dp_summary_text(summary, sizeof summary, (int64_t)dp_record_bytes_seen());
     if (*summary && dp_tick_has_sink())
-        dp_log(DP_LOG_ERROR, "%s -> deltaprof leaks %s", summary, dp_tick_directory());
+        dp_log(DP_LOG_ERROR, "%s -> deltaprof %s", summary, dp_tick_directory());
 }
 
 /*

@@ -16,7 +16,7 @@ from by_hand import DELTAPROF, Case, profile
 from random_profile import HEAP, MUTEX, chunk, number
 
 CORPUS = sys.argv.pop(1)
-VERBS = 'run', 'top', 'tree', 'waits', 'growth', 'leaks', 'check', 'rss', 'view', 'timeline', 'convert', 'push', 'merge', 'diff'
+VERBS = 'run', 'summary', 'top', 'tree', 'waits', 'growth', 'leaks', 'check', 'rss', 'view', 'timeline', 'convert', 'push', 'merge', 'diff'
 LONG = 'own::map<std::pair<int, long>, std::vector<int> >::insert(int)'
 EVENTS = [*HEAP[:2], ('contentions', 'count'), ('delay', 'nanoseconds')]
 

@@ -129,7 +129,7 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
     def test_the_last_line_sums_up_the_heap_and_names_the_next_command(self):
         said, out = self.profiles([self.compile('grows', self.GROWS)], '-o', 'heap_rate=1')
         self.assertRegex(said[-1], r'deltaprof\[\d+\]: 40 MB allocated, peak 40 MB at \d\d:\d\d:\d\d, 10 MB in use at exit -> '
-                         'deltaprof leaks ' + out)
+                         'deltaprof ' + out)
         said, out = self.profiles([self.path('grows')], log='stderr')
         self.assertEqual(said, [])
 

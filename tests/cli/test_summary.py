@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""`deltaprof summary`, and `deltaprof PATH`: the sentences that matter, the worst first.
+
+    test_summary.py DELTAPROF
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+from by_hand import DELTAPROF, Case
+from random_profile import MUTEX
+
+
+class Summary(Case):
+    def heap(self, i, rows, comment=None, name='d', held=0, total=100 << 20):
+        comments = [f'#RssTotal={total}', f'#RssAnon={total}', f'#RssPart malloc, held but not in use={held}'] + (comment or [])
+        self.file(f'{name}/server.7.{i:04}.heap.pb.gz', rows, time_ns=10**18 + 10 * i * 10**9, duration_ns=10**10, comment=comments)
+
+    def directory(self, name='d'):
+        """A leak, an import that was freed, and a lock."""
+        for i in range(1, 41):
+            self.heap(i, [(['malloc', 'login', 'main'], [100, 10 << 20, 100 * i, i << 20]),
+                          (['import_file', 'main'], [9, 900 if i > 4 else 120 << 20, 9, 120 << 20 if i < 4 else 1 << 20])], name=name, held=70 << 20)
+            self.file(f'{name}/server.7.{i:04}.mutex.pb.gz', [(['report', 'timer'], [3, 400_000_000]), (['add', 'main'], [9, 1000])], MUTEX,
+                      time_ns=10**18 + 10 * i * 10**9, duration_ns=10**10)
+        return f'{self.dir.name}/{name}'
+
+    def sentences(self, *arguments):
+        return json.loads(self.run_it('summary', '--json', *arguments))['sentences']
+
+    def test_the_worst_stands_first_with_its_number_its_function_and_a_command(self):
+        directory = self.directory()
+        found = self.sentences(directory)
+        self.assertEqual([s['kind'] for s in found], ['leak', 'held', 'lock', 'looked'])
+        leak, held, lock, _ = found
+        self.assertRegex(leak['text'], r'^Leak: login, 40MB, \+360MB an hour\.$')
+        self.assertEqual((leak['bytes'], leak['stack'], leak['more']), (40 << 20, ['login', 'main'], 'deltaprof leaks ' + directory))
+        self.assertEqual(held['text'], '70% of resident memory, 70MB, is held by malloc and not in use: import_file had 119MB more at the peak '
+                         '(123MB in use, 2001-09-09 01:47:20 UTC) than now.')
+        self.assertEqual((held['bytes'], held['stack'], held['more']), (70 << 20, ['import_file', 'main'], 'deltaprof rss ' + directory))
+        self.assertEqual(lock['text'], 'report made other threads wait 16s for its lock, in 6.67mins of profiles.')
+        self.assertEqual((lock['ns'], lock['stack'], lock['more']), (16 * 10**9, ['report', 'timer'], 'deltaprof waits ' + directory))
+
+    def test_a_path_alone_is_the_summary(self):
+        directory = self.directory()
+        text = self.run_it('summary', directory)
+        self.assertEqual(self.run_it(directory), text)
+        self.assertEqual(text.decode().splitlines()[:2], ['Leak: login, 40MB, +360MB an hour.', f'    deltaprof leaks {directory}'])
+        self.run_it(f'{directory}/*.heap.pb.gz')
+        self.run_it(self.dir.name + '/none', status=1)
+        self.assertIn('No such file', self.error)
+
+    def test_nothing_to_say_is_said_with_what_was_looked_at(self):
+        for i in range(1, 21):
+            self.heap(i, [(['f', 'main'], [10, 1000, 1, 5000])], held=1 << 20)
+        found = self.sentences(self.dir.name + '/d')
+        self.assertEqual([(s['kind'], s['text']) for s in found], [
+            ('nothing', 'Nothing to say: no leak in 20 ticks, 1% of resident memory held by malloc and not in use, at most 4.88kB in use, '
+                        '2001-09-09 01:47:00 UTC, nothing lost, no lock that made others wait.')])
+
+    def test_what_cannot_be_told_and_what_is_lost_is_said(self):
+        self.heap(1, [(['f', 'main'], [10, 1000, 1, 5000])], ['3 stacks were cut short'])
+        found = self.sentences(self.dir.name + '/d')
+        self.assertEqual([s['kind'] for s in found], ['lost', 'leak-unknown', 'looked'])
+        self.assertIn('Lost: 3 stacks were cut short.', found[0]['text'])
+        self.assertRegex(found[1]['text'], 'cannot be told yet: 1 tick')
+
+    def test_lines_are_as_wide_as_the_terminal(self):
+        import fcntl, pty, struct, termios
+        directory = self.directory()
+        for n_columns in 80, 120, 40:
+            master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, n_columns, 0, 0))
+            subprocess.run([DELTAPROF, directory], stdout=slave, timeout=60, check=True)
+            os.close(slave)
+            lines = os.read(master, 65536).decode().splitlines()
+            os.close(master)
+            self.assertTrue(all(len(line) <= n_columns for line in lines if 'deltaprof ' not in line), lines)
+            self.assertGreater(len(lines), 6)
+
+    def test_of_a_process_its_own_profiles_are_read(self):
+        out = self.dir.name + '/out'
+        program = subprocess.Popen([DELTAPROF, 'run', '-o', f'heap_rate=1,interval=100ms,out={out}', '--', sys.executable, '-c',
+                                    'import time\nkeep = []\nfor i in range(6000): keep.append(bytes(1000 + i)); time.sleep(.005)'])
+        try:
+            for _ in range(100):
+                time.sleep(.1)
+                if os.path.isdir(out) and len(os.listdir(out)) > 8:
+                    break
+            done = subprocess.run([DELTAPROF, 'summary', str(program.pid)], capture_output=True, timeout=60, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, 'in use')
+        finally:
+            program.kill()
+            program.wait()
+        self.run_it('summary', str(program.pid), status=1)
+
+    def test_a_verb_with_a_slip_is_named(self):
+        for word, verb in {'tpo': 'top', 'leak': 'leaks', 'mrege': 'merge', 'sumary': 'summary', 'viwe': 'view'}.items():
+            self.run_it(word, status=2)
+            self.assertEqual(self.error, f'deltaprof: {word} is not a verb; did you mean {verb}?\n')
+            self.run_it('help', word, status=2)
+            self.assertEqual(self.error, f'deltaprof help: {word} is not a verb; did you mean {verb}?\n')
+        self.run_it('banana', status=2)
+        self.assertIn('banana is not a verb, and no such file', self.error)
+
+
+if __name__ == '__main__':
+    unittest.main()
