@@ -11,7 +11,7 @@
 #include "formats/formats.h"
 #include "model/merge.h"
 #include "print/print.h"
-#include "query/files.h"
+#include "query/query.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,10 @@
 #include <unistd.h>
 
 static const char about[] =
-    "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the\n"
-    "content. - is standard input or standard output.\n"
+    "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the
+"
+    "content. - is standard input or standard output. The profiles of a directory are merged first, as merge does.
+"
     "\n"
     "  -o OUT        where to write it; the ending tells the format: .pb.gz and .pprof are pprof, .otlp and\n"
     "                .otlp.gz are OTLP profiles, .folded and .txt are folded stacks, .json is speedscope\n"
@@ -156,6 +158,33 @@ static int read_profile(const char *file, size_t limit_bytes, struct bytes *b, s
     return err ? dp_query_refuse("convert", file, err, &error) : 0;
 }
 
+/* Merges the profiles of a directory, as `merge` does. */
+static int read_directory(const char *path, size_t limit_bytes, struct dp_merge *merged)
+{
+    struct dp_query v;
+    int status = dp_query_init(&v, "convert", 1);
+    v.limit_bytes = limit_bytes;
+    v.merge.keeps_moments = true;
+    if (!status)
+        status = dp_query_read(&v, (char *[]){(char *)path}, 1);
+    if (!status && v.n_left_out)
+        status = DP_EXIT_FAILED;
+    if (!status) {
+        dp_print_error("convert", "%s is a directory: its %zu profiles are merged%s%s", path, v.paths.n,
+                       *v.paths.others ? "; only one kind of them, there are also: " : "", v.paths.others);
+        *merged = v.merge;
+        v.merge = (struct dp_merge){.n_profiles = 0};
+    }
+    dp_query_fini(&v);
+    return status;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
 /* The type that folded stacks are of; DP_EXIT_USAGE below 0. */
 static int type_of(const struct dp_merge *merged, const char *name)
 {
@@ -202,7 +231,8 @@ static int convert(const char *in, const char *path, enum format format, const c
     struct dp_merge merged = {.with_inherited = true};
     struct bytes bytes = {0};
     struct dp_cli_out out;
-    int type = 0, status = read_profile(in, limit_bytes, &bytes, &merged);
+    int type = 0, status = is_directory(in) ? read_directory(in, limit_bytes, &merged)
+                                            : read_profile(in, limit_bytes, &bytes, &merged);
     if (!status && format == FOLDED && (type = type_of(&merged, type_name)) < 0)
         status = -type;
     bool is_gzipped = format == PPROF || (path && ends_so(path, ".gz"));

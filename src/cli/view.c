@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "print/print.h"
+#include "print/progress.h"
 #include "profile/kinds.h"
 #include "query/files.h"
 #include "query/pack.h"
@@ -122,9 +123,11 @@ static int add_all_named(struct view *v)
     for (size_t i = v->n_names; i-- > 0 && !status;) { /* the newest of a process comes first */
         if (v->names[i].kind_id == DP_KIND_EVENTS)
             continue; /* the same as the other files have, one by one */
+        dp_print_progress("view", v->n_names - i, v->n_names + 1);
         bool is_new = i + 1 == v->n_names || !dp_query_file_is_same(&v->names[i], &v->names[i + 1]);
         status = add_named(v, &v->names[i], is_new);
     }
+    dp_print_progress("view", 1, 1);
     return status;
 }
 

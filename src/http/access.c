@@ -8,6 +8,7 @@
  */
 #include "http/access.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "config/file.h"
 
@@ -25,14 +26,6 @@ static bool by_address_only;
 static struct stat seen;
 static DP_LARGE char token[TOKEN_BYTES];
 static size_t n_token;
-
-void dp_access_init(const char *token_path, bool loopback)
-{
-    strncpy(path, token_path, sizeof path - 1);
-    by_address_only = loopback && !*token_path;
-    memset(&seen, 0, sizeof seen);
-    n_token = 0;
-}
 
 /* "localhost", or an IP literal, with or without a port. */
 static bool is_address(const char *host)
@@ -75,6 +68,17 @@ static bool read_token(void)
         n_token++;
     seen = now;
     return n_token > 0;
+}
+
+void dp_access_init(const char *token_path, bool loopback)
+{
+    strncpy(path, token_path, sizeof path - 1);
+    by_address_only = loopback && !*token_path;
+    memset(&seen, 0, sizeof seen);
+    n_token = 0;
+    if (*path && !read_token())
+        dp_log(DP_LOG_ERROR,
+               "token=%s: the file cannot be read or has no token, requests are refused with 503 until it has", path);
 }
 
 static bool same(const char *given, size_t n)

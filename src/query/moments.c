@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "pprof/stamp.h"
 #include "print/print.h"
+#include "print/progress.h"
 #include "query/query.h"
 
 #include <errno.h>
@@ -243,8 +244,11 @@ static int read_paths(struct dp_query *v, struct reading *r, bool is_newest)
 {
     int status = 0;
     for (size_t i = 0; i < v->paths.n && !status && !v->moments.is_whole; i++)
-        if (v->moments.is_newest.at[i] == is_newest)
+        if (v->moments.is_newest.at[i] == is_newest) {
+            dp_print_progress(v->verb, i, v->paths.n);
             status = read_path(v, i, r);
+        }
+    dp_print_progress(v->verb, 1, 1);
     return status;
 }
 

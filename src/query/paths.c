@@ -93,8 +93,11 @@ static int add_directory(struct dp_query_paths *p, const char *verb, const char 
         return DP_EXIT_FAILED;
     }
     if (p->n == n_before) {
-        dp_print_error(verb, "%s: no profile in this directory; deltaprof run -o out=%s -- COMMAND writes some", path,
-                       path);
+        dp_print_error(
+            verb,
+            "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, unless COMMAND "
+            "allocates less than heap_rate=, or a child that exe= leaves out does the work",
+            path, path);
         return DP_EXIT_FAILED;
     }
     return 0;

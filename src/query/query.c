@@ -3,6 +3,7 @@
 #include "query/query.h"
 
 #include "print/print.h"
+#include "print/progress.h"
 #include "print/units.h"
 #include "query/at.h"
 
@@ -191,6 +192,7 @@ static int read_files(struct dp_query *v)
         struct dp_decode_error error = {"out of memory"};
         if (is_of_other_time(v, i))
             continue;
+        dp_print_progress(v->verb, i, v->paths.n);
         status = dp_query_open(v, i, &own, &source);
         int err = status ? 0 : add_file(v, i, &source->decode, &error);
         if (!status && !err)
@@ -204,6 +206,7 @@ static int read_files(struct dp_query *v)
             status = err != -ENOMEM && own.is_quiet ? DP_QUERY_BROKEN
                                                     : dp_query_refuse(v->verb, v->paths.at[i], err, &error);
     }
+    dp_print_progress(v->verb, 1, 1);
     if (!all_tell)
         v->allocated = 0;
     v->merge.goes_on = v->moments.n_ended < v->moments.n_processes;

@@ -10,6 +10,7 @@
 #include "query/series.h"
 
 #include "print/print.h"
+#include "print/progress.h"
 #include "profile/kinds.h"
 
 #include <errno.h>
@@ -318,10 +319,12 @@ static int read_processes(struct dp_query_series *s)
         n = 1;
         while (i + n < n_all && (!n_names || dp_query_file_is_same(&names[i], &names[i + n])))
             n++;
+        dp_print_progress(v->verb, i, n_all);
         status = read_process(s, &names[i], n);
         if (!status && n_names)
             name_process(&s->processes.at[s->processes.n - 1], &names[i]);
     }
+    dp_print_progress(v->verb, 1, 1);
     free(names);
     return status;
 }

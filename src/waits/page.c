@@ -90,6 +90,16 @@ static int write_holder(struct page *p, const struct dp_waiting *wait, struct dp
     return holder.tid != wait->tid && dp_waits_of(&p->waits, holder.tid) ? say(p, ", which waits, too") : 0;
 }
 
+/* What is known of a lock without an address: only mutexes and rwlocks are held. */
+static const char *lock_words(const struct dp_waiting *wait)
+{
+    bool is_held =
+        wait->kind == DELTAPROF_LOCK_MUTEX || wait->kind == DELTAPROF_LOCK_READ || wait->kind == DELTAPROF_LOCK_WRITE;
+    return is_held                             ? "that another process may hold"
+           : wait->kind == DELTAPROF_LOCK_JOIN ? "with a thread that has not ended"
+                                               : "of an address that is not known";
+}
+
 static int write_wait(struct page *p, const struct dp_waiting *wait)
 {
     char name[DP_TASK_NAME_BYTES];
@@ -101,9 +111,11 @@ static int write_wait(struct page *p, const struct dp_waiting *wait)
                   dp_waits_kind_name(wait));
     if (!err && wait->lock)
         err = say(p, "0x%llx%s", (unsigned long long)wait->lock,
-                  wait->is_shared && !holder.tid && !holder.n_readers ? " that another process may hold" : "");
+                  dp_waits_is_for_holder(wait) && wait->is_shared && !holder.tid && !holder.n_readers
+                      ? " that another process may hold"
+                      : "");
     else if (!err)
-        err = say(p, "that another process may hold");
+        err = say(p, "%s", lock_words(wait));
     if (!err)
         err = write_holder(p, wait, holder);
     if (!err)

@@ -7,7 +7,10 @@ written is an error.
 import gzip
 import json
 import os
+import pty
 import re
+import select
+import shutil
 import subprocess
 import sys
 import unittest
@@ -153,6 +156,50 @@ class Verbs(Case):
                     self.assertTrue(text)
         self.outcome('merge', d, '-o', out)
         self.assertIn('20B', re.search(r'Showing.*', self.run_it('top', '--type', 'alloc_space', out).decode())[0])
+
+    def completed(self, *words):
+        """What bash offers for the last of the words."""
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../src/man/completion.sh')
+        path = self.file('completion', subprocess.run(['sh', script, DELTAPROF, 'bash'], capture_output=True, timeout=60, check=True).stdout)
+        done = subprocess.run(['bash', '-c', 'compopt() { :; }; . "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _deltaprof; printf "%s\\n" "${COMPREPLY[@]}"',
+                               path, 'deltaprof', *words], capture_output=True, timeout=60, cwd=self.dir.name, text=True)
+        self.assertEqual(done.stderr, '')
+        return set(done.stdout.split())
+
+    def test_verbs_options_and_keys_are_completed(self):
+        self.assertLessEqual(set(VERBS), self.completed(''))
+        self.assertEqual(self.completed('to'), {'top'})
+        self.assertEqual(self.completed('top', '--fo'), {'--focus', '--fold'})
+        self.assertEqual(self.completed('check', '--max'), {'--max', '--max-growth'})
+        self.assertEqual(self.completed('run', '-o', 'heap_'), {'heap_rate='})
+        self.assertEqual(self.completed('top', 'comp'), {'completion'})
+        for verb in VERBS:  # each option that is offered is one: it is not what the error names
+            for option in self.completed(verb, '-') - {'--help'}:
+                error = self.outcome(verb, option)[2].decode()
+                self.assertNotRegex(error, option + ' is no(t an)? option', (verb, option))
+
+    def test_a_directory_is_merged_for_convert(self):
+        d = self.directory()
+        out = self.dir.name + '/out.folded'
+        self.run_it('convert', d, '-o', out, '--type', 'alloc_space')
+        self.assertIn('is a directory: its 16 profiles are merged; only one kind of them, there are also: block', self.error)
+        with open(out) as f:
+            self.assertEqual(sum(int(line.rsplit(' ', 1)[1]) for line in f),
+                             json.loads(self.run_it('top', '--json', '--type', 'alloc_space', d))['total'])
+
+    @unittest.skipUnless(shutil.which('strace'), 'strace is not installed')
+    def test_work_of_more_than_a_second_says_how_far_it_is(self):
+        paths = [self.file(f'a.1.{i:04}.heap.pb.gz', [(['f'], [1, 1, 1, 1])]) for i in (1, 2)]
+        slow = ['strace', '-o', '/dev/null', '-P', paths[0], '-e', 'inject=openat:delay_enter=1300000']
+        for command, says in ([], False), (slow, True):
+            master, slave = pty.openpty()
+            subprocess.run([*command, DELTAPROF, 'top', *paths], stderr=slave, stdout=subprocess.DEVNULL, timeout=60, check=True)
+            text = os.read(master, 4096) if select.select([master], [], [], .1)[0] else b''
+            os.close(slave)
+            os.close(master)
+            self.assertEqual(b'deltaprof top: 1 of 2 files' in text, says, text)
+            if says:
+                self.assertTrue(text.endswith(b'\r\x1b[K'), text)
 
     def test_standard_input_is_never_left_out(self):
         bad = self.file('bad', b'no profile')
