@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "binary/warning.h"
 #include "config/settings.h"
+#include "cpu/watch.h"
 #include "http/endpoint.h"
 #include "http/listen.h"
 #include "record/heap.h"
@@ -95,6 +96,7 @@ DP_IN_CHILD static void fork_child(void)
 {
     dp_process_note();
     dp_record_fork_child();
+    dp_cpu_fork_child();
     dp_report_fork_child();
     dp_tick_fork_child();
     dp_endpoint_fork_child();
@@ -178,6 +180,7 @@ static int start(const struct dp_config *conf, bool preloaded)
     if (conf->unwind == DP_UNWIND_LIBUNWIND && dp_unwind_wants_module())
         dp_unwind_load_module();
     dp_record_tune(conf, true);
+    dp_cpu_tune(conf->cpu_rate_ns);
     dp_endpoint_init(conf);
     if (conf->listen[0])
         dp_listen_init(conf);
@@ -322,6 +325,7 @@ int deltaprof_stop(void)
     int err = dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING ? 0 : -EALREADY;
     if (err == 0) {
         dp_record_tune(&dp_core_conf, false);
+        dp_cpu_tune(0);
         dp_store_relaxed(&dp_core.state, DP_CORE_STOPPED);
         dp_agent_retire();
         dp_agent_quiesce(dp_exit_deadline());
@@ -348,8 +352,12 @@ int deltaprof_set(const char *text)
     if (err == 0) {
         dp_record_tune(&conf, dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING &&
                                   !(dp_core.alone && dp_process_has_seccomp()));
+        bool is_filtered = dp_process_has_seccomp() || !dp_process_is_noted();
+        if (dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && !is_filtered)
+            dp_cpu_tune(conf.cpu_rate_ns);
         dp_report_tune(&conf);
-        if (conf.interval_ns != dp_core_conf.interval_ns || conf.stuck_ns != dp_core_conf.stuck_ns) {
+        if (conf.interval_ns != dp_core_conf.interval_ns || conf.stuck_ns != dp_core_conf.stuck_ns ||
+            conf.cpu_rate_ns != dp_core_conf.cpu_rate_ns) {
             dp_agent_tune(&conf);
             if (!dp_process_has_seccomp() && dp_process_is_noted())
                 dp_agent_start();

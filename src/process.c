@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "cpu/timers.h"
+#include "cpu/watch.h"
 #include "http/endpoint.h"
 #include "http/listen.h"
 #include "http/socket.h"
@@ -62,12 +64,20 @@ bool deltaprof_before_thread_create(void)
 
 bool deltaprof_thread_start_wanted(void)
 {
-    return dp_sigstack_is_wanted();
+    return dp_sigstack_is_wanted() || dp_cpu_is_on();
 }
 
 void deltaprof_thread_start(void)
 {
     dp_thread_start();
+    if (dp_cpu_is_on())
+        dp_cpu_thread_begins();
+}
+
+void deltaprof_thread_cancelled(void)
+{
+    if (!dp_core_stands_aside())
+        dp_cpu_cancelled();
 }
 
 bool deltaprof_exit_is_watched(void)
@@ -184,6 +194,7 @@ void deltaprof_before_seccomp(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_exit_deadline();
+    dp_cpu_forbid();
     dp_agent_forbid();
     dp_listen_forbid(deadline_ns);
     dp_exit_forbid();

@@ -51,6 +51,7 @@ enum deltaprof_kind {
     DELTAPROF_HEAP = 0,
     DELTAPROF_MUTEX = 1,
     DELTAPROF_BLOCK = 2,
+    DELTAPROF_CPU = 3, /* of what the hooks record: there are no CPU records of a runtime */
 };
 
 /* Or'ed to DELTAPROF_HEAP: a heap record is keyed by its stack alone; see records.h. */

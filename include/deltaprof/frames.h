@@ -88,6 +88,22 @@ typedef void (*deltaprof_frames_fn)(void *ctx, struct deltaprof_frames *frames);
  */
 DELTAPROF_API int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx);
 
+/*
+ * The same for a provider that may also be called in a signal handler, at any instruction of the interrupted thread:
+ * only then samples of CPU time have its frames. What the thread was just changing may be half written there, so the
+ * provider asks deltaprof_frames_readable before it follows a pointer.
+ */
+DELTAPROF_API int deltaprof_frames_provide_anywhere(deltaprof_frames_fn fn, void *ctx);
+
+/* Whether this sample interrupted the thread. Context: provider. */
+DELTAPROF_API bool deltaprof_frames_interrupted(const struct deltaprof_frames *frames);
+
+/*
+ * Whether the n_bytes at address, at most 4,096, can be read. Always true in a sample that did not interrupt the
+ * thread; else a system call for each page that this sample has not asked about. Context: provider.
+ */
+DELTAPROF_API bool deltaprof_frames_readable(struct deltaprof_frames *frames, const void *address, size_t n_bytes);
+
 /* ---- generated code ---------------------------------------------------------------------------------------------- */
 
 /*

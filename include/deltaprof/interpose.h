@@ -266,11 +266,17 @@ DELTAPROF_API bool deltaprof_has_threads(void);
 /*
  * For an interposer of pthread_create: deltaprof_thread_start is to be called in a new thread, before the program's
  * function, if deltaprof_thread_start_wanted returned true when the thread was created. With `signals` the thread then
- * has a signal stack, if the program gave it none, so that an overflow of its stack can be reported. A few system
- * calls. Async-signal-safe.
+ * has a signal stack, if the program gave it none, so that an overflow of its stack can be reported; while CPU time is
+ * profiled it has a timer. A few system calls. Async-signal-safe.
  */
 DELTAPROF_API bool deltaprof_thread_start_wanted(void);
 DELTAPROF_API void deltaprof_thread_start(void);
+
+/*
+ * For an interposer of pthread_cancel, after the real one: libc has installed its handler for the signal that cancels
+ * threads, which CPU timers use too. Async-signal-safe.
+ */
+DELTAPROF_API void deltaprof_thread_cancelled(void);
 
 /* ---- rights and unloads ------------------------------------------------------------------------------------------ */
 

@@ -102,11 +102,12 @@
     F(chroot, int, (const char *path), (path), "")                                               \
     F(capset, int, (void *header, const void *data), (header, data), "")
 
-/* Functions that create threads. */
+/* Functions that create and cancel threads. */
 #define DP_SYMBOLS_THREADS(F)                                                                                 \
     F(pthread_create, int, (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), \
       (thread, attr, run, arg), "")                                                                           \
-    F(thrd_create, int, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), "")
+    F(thrd_create, int, (thrd_t * thread, thrd_start_t run, void *arg), (thread, run, arg), "")               \
+    F(pthread_cancel, int, (pthread_t thread), (thread), "")
 
 /* Functions that libc declares with `...`; here they have fixed parameters. */
 #define DP_SYMBOLS_WORDS(F)                                                                       \

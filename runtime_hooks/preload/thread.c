@@ -8,13 +8,18 @@
  * A new thread passes through a function of this file, which has the library set it up before it runs the program's
  * function. That function is called by a jump, so its caller is libc, as always.
  *
+ * pthread_cancel: libc installs the handler of its signal at the first call, over the one of CPU timers.
+ *
  * If the program's thread cannot be created right after a thread of the library, the latter may have reached the limit
  * of threads. Then the library's thread is ended, and the program's call is repeated.
  */
 #include "hook.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <threads.h>
+
+DP_HOOK int pthread_cancel(pthread_t thread);
 
 static inline bool ours_came(void)
 {
@@ -97,6 +102,13 @@ MAKING(pthread_create,
        begin, (thread, attr, run, arg), 0)
 MAKING(thrd_create, (thrd_t * thread, thrd_start_t run, void *arg), run_c11, begin_c11, (thread, run, arg),
        thrd_success)
+
+int pthread_cancel(pthread_t thread)
+{
+    int result = DP_REAL(pthread_cancel)(thread);
+    deltaprof_thread_cancelled();
+    return result;
+}
 
 /* Jumps to the real function, as the hook of syscall does (symbols.h): the last argument, if any, is on the stack. */
 DP_HOOK int dp_clone(int (*run)(void *), void *stack, int flags, void *arg,

@@ -15,6 +15,9 @@
  *     3.11    tstate.cframe.frame -> previous -> ...   `is_entry` ends a run
  *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
  *
+ * A sample of CPU time may come at any instruction. The thread may be entering a call of the loop then, whose pointer to
+ * the frame is not written yet; so each object is read only if its memory can be read.
+ *
  * All values that are read are checked: pointers are aligned, anchors lie on the stack, a code object has the type of
  * code objects, lengths are bounded. Frames that have not begun are left out, as in the interpreter's own tracebacks.
  * From the beginning of finalization on there are no Python frames.
@@ -25,7 +28,7 @@
  */
 #include "python.h"
 
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096, KNOWN_PLACES = 8192 };
+enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096, KNOWN_PLACES = 8192, FRAME_BYTES = 96, CODE_BYTES = 256 };
 
 static DP_LARGE uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
@@ -115,6 +118,12 @@ static bool push_known(struct deltaprof_frames *out, const char *code, size_t of
     return deltaprof_frames_push(out, function, line);
 }
 
+/* Whether an object can be read. In a signal handler a pointer may be one that was not written yet. */
+static bool is_readable(struct deltaprof_frames *out, const char *object, size_t n_bytes)
+{
+    return dp_python_plausible(object) && deltaprof_frames_readable(out, object, n_bytes);
+}
+
 /* False: no room for more. */
 static bool push(struct deltaprof_frames *out, const char *frame)
 {
@@ -122,7 +131,7 @@ static bool push(struct deltaprof_frames *out, const char *frame)
     const char *code = dp_python_pointer(frame, dp_python.at.frame_code);
     code -= (uintptr_t)code & TAGS;
     size_t offset;
-    if (!dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
+    if (!is_readable(out, code, CODE_BYTES) || !dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
         return true;
     return push_known(out, code, offset);
 }
@@ -131,7 +140,7 @@ static void frames_by_loop(struct deltaprof_frames *out, const char *tstate)
 {
     const char *frame = dp_python_pointer(tstate, dp_python.at.tstate_frame);
     size_t n_bytes = dp_python.loop.end - dp_python.loop.start;
-    for (bool room = true; room && dp_python_plausible(frame);) {
+    for (bool room = true; room && is_readable(out, frame, FRAME_BYTES);) {
         room = push(out, frame);
         deltaprof_frames_anchor_code(out, (const void *)dp_python.loop.start, n_bytes, NULL);
         frame = dp_python_pointer(frame, dp_python.at.frame_previous);
@@ -153,7 +162,7 @@ static void frames_by_cframe(struct deltaprof_frames *out, const char *tstate)
         return;
     const char *frame = dp_python.minor < 11 ? dp_python_pointer(tstate, dp_python.at.tstate_frame)
                                              : dp_python_pointer(cframe, dp_python.at.cframe_frame);
-    while (dp_python_plausible(frame)) {
+    while (is_readable(out, frame, FRAME_BYTES)) {
         bool room = push(out, frame);
         if (!room || dp_python.minor < 11 || frame[dp_python.at.frame_entry])
             cframe = leave(out, cframe);
@@ -181,7 +190,7 @@ static void frames_by_entry(struct deltaprof_frames *out, const char *tstate)
 {
     const char *frame = innermost_of(tstate);
     bool room = true;
-    for (int skips = 0; dp_python_plausible(frame) && skips < SKIPS_MAX; skips += !room) {
+    for (int skips = 0; is_readable(out, frame, FRAME_BYTES) && skips < SKIPS_MAX; skips += !room) {
         if (frame[dp_python.at.frame_owner] != OWNER_ENTRY) {
             room = room && push(out, frame);
         } else if (deltaprof_frames_on_stack(out, frame, 80)) {
@@ -202,8 +211,10 @@ void dp_python_frames(void *ctx, struct deltaprof_frames *out)
     const char *tstate = dp_python.this_thread();
     if (!tstate)
         return;
-    deltaprof_frames_labels(out, dp_python_labels_of(tstate));
-    dp_python_trace_of(tstate);
+    if (!deltaprof_frames_interrupted(out)) { /* context variables may just be changing there */
+        deltaprof_frames_labels(out, dp_python_labels_of(tstate));
+        dp_python_trace_of(tstate);
+    }
     if (dp_python.minor >= 12)
         frames_by_entry(out, tstate);
     else if (dp_python.minor >= 10)

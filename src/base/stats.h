@@ -28,6 +28,10 @@
     X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept")     \
     X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)") \
     X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                        \
+    X(CPU_UNTIMED, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")  \
+    X(CPU_UNWALKED, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy") \
+    X(CPU_UNLISTED, "threads whose CPU time is not told apart: there are too many")                             \
+    X(CPU_INTERRUPTED, "system calls that a CPU sample met at EINTR, by its own signal or another")             \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                    \
     X(TICKS, "ticks delivered")                                                                                \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")

@@ -51,7 +51,7 @@ bool dp_cli_help(int argc, char **argv, const char *text)
 static void usage(FILE *to)
 {
     fputs("usage: deltaprof VERB ...\n\n"
-          "A continuous heap, mutex and block profiler for native programs. Profiles are gzipped pprof.\n\n",
+          "A continuous heap, lock and CPU profiler for native programs. Profiles are gzipped pprof.\n\n",
           to);
     for (size_t i = 0; i < N_VERBS; i++)
         fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);

@@ -24,6 +24,8 @@ static const struct dp_config_row rows[] = {
     {{"block_rate", "TIME", "10us",
       "waits at least this long are all recorded, shorter ones at random, scaled up; 1ns = all, 0 = block off"},
      DP_KEY_TIME, AT(block_rate_ns), 0, HOUR, DP_KEY_LIVE, NULL},
+    {{"cpu_rate", "TIME", "10ms under run, else 0", "CPU time between two samples of a thread; 0 = only for profile?seconds=N"},
+     DP_KEY_TIME, AT(cpu_rate_ns), OR_ZERO(MS / 10), 60 * 1000 * MS, DP_KEY_LIVE, "0"},
     {{"interval", "TIME", "15s", "how often profiles are written; 0 = only on request and at exit"},
      DP_KEY_TIME, AT(interval_ns), OR_ZERO(MS), 8760 * HOUR, DP_KEY_LIVE, NULL},
     {{"out", "DIR", ". under run and LD_PRELOAD without listen, else none",

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CPU_RATE_NS 10000000
+
 /* Logs an error in either text. */
 static int merge(struct dp_config *conf, const char *text)
 {
@@ -101,6 +103,8 @@ int dp_config_settings_make(struct dp_config *conf, const char *text, bool prelo
         strcpy(conf->out, ".");
     if (preloaded && !dp_config_given(conf, "signals"))
         conf->signals = true;
+    if (preloaded && !dp_config_given(conf, "cpu_rate") && secure_getenv("DELTAPROF_RUN"))
+        conf->cpu_rate_ns = CPU_RATE_NS; /* of programs that it starts, too */
     if (conf->events[0] && !conf->out[0]) {
         dp_log_init("stderr");
         dp_log(DP_LOG_ERROR,

@@ -7,6 +7,7 @@
  */
 #include "http/delivery.h"
 
+#include "cpu/watch.h"
 #include "report/settings.h"
 #include "store/live_blocks.h"
 #include "report/text.h"
@@ -35,6 +36,9 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
     }
     dp_consumer_filter(d->consumer, q->locks);
     dp_consumer_set_default_type(d->consumer, q->default_type);
+    d->has_cpu_window = q->seconds && q->kind == DP_KIND_CPU;
+    if (d->has_cpu_window)
+        dp_cpu_window_begin(DP_CPU_PERIOD_NS);
     if (q->seconds)
         dp_consumer_skip(d->consumer);
     return 200;
@@ -80,12 +84,20 @@ int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const c
     return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
+static void end_cpu_window(struct dp_delivery *d)
+{
+    if (d->has_cpu_window)
+        dp_cpu_window_end();
+    d->has_cpu_window = false;
+}
+
 int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_config conf;
     int err = settings(&conf, q); /* as at the time of the request */
     if (q->text)
         return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
+    end_cpu_window(d);
     if (err == 0)
         dp_consumer_configure(d->consumer, &conf);
     unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
@@ -94,6 +106,7 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_ppro
 
 void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool written, bool arrived)
 {
+    end_cpu_window(d);
     if (d->cursor) {
         if (written)
             dp_cursor_end_write(d->cursor, d->seq,

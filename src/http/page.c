@@ -166,8 +166,11 @@ static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_
         err = say(fn, ctx,
                   "<tr><td><a href=\"view#k=%s\">%s</a></td><td><a href=\"%s%s\">download</a></td>"
                   "<td class=\"n\">%zu</td><td>%s</td></tr>\n",
-                  dp_kind_table[kind].name, p->name, p->name, p->is_delta ? "?cursor=index" : "", of[kind].n_rows,
-                  p->words);
+                  dp_kind_table[kind].name, p->name, p->name,
+                  p->is_delta  ? "?cursor=index"
+                  : p->seconds ? "?seconds=30"
+                               : "",
+                  of[kind].n_rows, p->words);
     err = err ? err : say(fn, ctx, "</table>\n<p>As text: ");
     err = err ? err : write_kind_links("debug=1", fn, ctx);
     err = err ? err : say(fn, ctx, "Over the next 10 seconds: ");

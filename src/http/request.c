@@ -18,10 +18,7 @@
 static const struct {
     const char *path, *name;
 } aliases[] = {
-    {"heap", "heap"},
-    {"contention", "mutex"},
-    {"symbol", "symbol"},
-    {"cmdline", "cmdline"},
+    {"heap", "heap"}, {"contention", "mutex"}, {"profile", "profile"}, {"symbol", "symbol"}, {"cmdline", "cmdline"},
 };
 
 static void refuse(struct dp_request *r, int status, const char *message)
@@ -120,11 +117,12 @@ static void parameter(struct dp_request *r, const char *key, const char *value, 
     static const char *const types[] = {"all", "alloc", "inuse", NULL};
     static const char *const symbolize[] = {"none", "functions", "lines", NULL};
     uint64_t n;
+    unsigned kind;
 
     if (!strcmp(key, "seconds") && !r->delta) {
         if (!whole || !number(value, DP_SECONDS_MAX, &n))
             refuse(r, 400, "seconds: a whole number from 0 to 3600");
-        else
+        else if (n || !dp_kind_endpoint_named(r->name, strlen(r->name), &kind)->seconds)
             r->seconds = (int64_t)n;
     } else if (!strcmp(key, "debug")) {
         if (!whole || !number(value, 2, &n))
@@ -193,7 +191,7 @@ static void parameters(struct dp_request *r, const char *query)
     if (r->page == DP_PAGE_PROFILE && r->text && r->seconds)
         refuse(r, 400, "seconds and debug do not go together");
     if (r->page == DP_PAGE_PROFILE && r->text && r->delta)
-        refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex and block");
+        refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex, block and cpu");
 }
 
 /* Finds the last mount point in the path: the host may use any prefix. */
@@ -243,11 +241,6 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         refuse(r, 301, "the list of profiles is at pprof/");
         return;
     }
-    if (!name && word && is_word(word, end, "profile")) {
-        refuse(r, 404,
-               "there is no CPU profile: deltaprof profiles memory and locks; heap is the profile to begin with");
-        return;
-    }
     if (!name) {
         refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
         return;
@@ -274,6 +267,7 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(name, strlen(name), &r->kind);
         r->delta = endpoint->is_delta;
         r->default_type = endpoint->default_type;
+        r->seconds = endpoint->seconds;
         parameters(r, r->query);
     }
 }

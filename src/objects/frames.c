@@ -46,6 +46,10 @@ static const char *const synthetic_names[DP_FRAME_FIRST_REAL] = {
     [DP_FRAME_TRUNCATED] = "[truncated]",
     [DP_FRAME_OTHER] = "[other]",
     [DP_FRAME_NO_STACK] = "[no stack]",
+    [DP_FRAME_BETWEEN] = "[between samples]",
+    [DP_FRAME_MASKED] = "[masked]",
+    [DP_FRAME_NOT_WALKED] = "[not walked]",
+    [DP_FRAME_PROFILER] = "[deltaprof]",
 };
 
 const char *dp_frame_synthetic_name(dp_frame_id id)

@@ -31,6 +31,10 @@ enum {
     DP_FRAME_TRUNCATED,      /* [truncated]: the root end of a stack cut short by `depth` */
     DP_FRAME_OTHER,          /* [other]: rows folded by max_samples */
     DP_FRAME_NO_STACK,       /* [no stack]: nothing could be captured */
+    DP_FRAME_BETWEEN,        /* [between samples]: CPU time after a thread's last sample */
+    DP_FRAME_MASKED,         /* [masked]: CPU time of a thread that blocked the sampling signal */
+    DP_FRAME_NOT_WALKED,     /* [not walked]: CPU time without a stack; a counter says why */
+    DP_FRAME_PROFILER,       /* [deltaprof]: CPU time of the profiler's own threads */
     DP_FRAME_FIRST_REAL = 16,
 };
 const char *dp_frame_synthetic_name(dp_frame_id id); /* NULL: not synthetic */

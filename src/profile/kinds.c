@@ -88,10 +88,33 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                     {"block", false, NULL, "where threads waited, since start"},
                 },
         },
+    [DP_KIND_CPU] =
+        {
+            .name = "cpu",
+            .rank = 3,
+            .receivers_name = "process_cpu",
+            .types =
+                {
+                    {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_SAMPLES},
+                    {"cpu", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_CPU},
+                },
+            .n_types = 2,
+            .n_values = 2,
+            .period_type = "cpu",
+            .period_unit = "nanoseconds",
+            .rate_key = "cpu_rate",
+            .table_share = 1,
+            .endpoints =
+                {
+                    {"delta_cpu", true, NULL, "where threads used CPU time, since this cursor's last reply"},
+                    {"cpu", false, NULL, "where threads used CPU time, since start"},
+                    {"profile", false, NULL, "where threads use CPU time in the next 30 seconds, or in ?seconds=N", 30},
+                },
+        },
     [DP_KIND_EVENTS] =
         {
             .name = "events",
-            .rank = 3,
+            .rank = 4,
             .receivers_name = "events",
             .types =
                 {
@@ -104,6 +127,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
                                                          DP_KIND_EVENT_MUTEX_CONTENTIONS},
                     [DP_KIND_EVENT_MUTEX_DELAY] = {"mutex_delay", "nanoseconds", DP_KIND_FLOW,
                                                    DP_KIND_EVENT_MUTEX_DELAY},
+                    [DP_KIND_EVENT_SAMPLES] = {"samples", "count", DP_KIND_FLOW, DP_KIND_EVENT_SAMPLES},
+                    [DP_KIND_EVENT_CPU] = {"cpu", "nanoseconds", DP_KIND_FLOW, DP_KIND_EVENT_CPU},
                 },
             .n_types = DP_KIND_EVENT_TYPES,
             .n_values = DP_KIND_EVENT_TYPES,

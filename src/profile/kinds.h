@@ -18,13 +18,14 @@ enum dp_kind_id {
     DP_KIND_HEAP,
     DP_KIND_MUTEX,
     DP_KIND_BLOCK,
+    DP_KIND_CPU,
     DP_KIND_EVENTS,
     DP_KINDS,                           /* number of all kinds; as a kind: none */
-    DP_KIND_TABLES = DP_KIND_BLOCK + 1, /* number of kinds with records in the table */
-    DP_KIND_DELTAS = DP_KIND_BLOCK + 1, /* number of kinds with deltas, those with records included */
+    DP_KIND_TABLES = DP_KIND_CPU + 1, /* number of kinds with records in the table */
+    DP_KIND_DELTAS = DP_KIND_CPU + 1, /* number of kinds with deltas, those with records included */
 };
 
-enum { DP_KIND_TYPES_MAX = 7, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
+enum { DP_KIND_TYPES_MAX = 8, DP_KIND_VALUES_MAX = 4, DP_KIND_ENDPOINTS_MAX = 4 };
 
 enum dp_kind_nature {
     DP_KIND_FLOW,  /* happened in the profile's window: successive windows add up */
@@ -40,6 +41,8 @@ enum dp_kind_event {
     DP_KIND_EVENT_DELAY,
     DP_KIND_EVENT_MUTEX_CONTENTIONS,
     DP_KIND_EVENT_MUTEX_DELAY,
+    DP_KIND_EVENT_SAMPLES,
+    DP_KIND_EVENT_CPU,
     DP_KIND_EVENT_TYPES,
 };
 
@@ -55,6 +58,7 @@ struct dp_kind_endpoint {
     bool is_delta;            /* since the cursor's last reply; else since start */
     const char *default_type; /* NULL: the kind's own */
     const char *words;        /* for the index page */
+    unsigned seconds;         /* the window, unless the request says another one; 0: since start */
 };
 
 struct dp_kind {

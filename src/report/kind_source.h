@@ -80,4 +80,5 @@ bool dp_kind_source_is_empty(unsigned kind);
 /* The lock kind of a record; 0: the kind has none. *shown: whether the profile shows the record. */
 unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);
 
-extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL;
+extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL,
+    dp_cpu_source DP_INTERNAL;

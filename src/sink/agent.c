@@ -35,6 +35,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "cpu/watch.h"
 #include "record/gate.h"
 #include "record/heap.h"
 #include "sink/alone.h"
@@ -66,6 +67,7 @@ static struct {
     _Atomic int64_t interval_ns, next_ns;
     _Atomic int64_t stuck_ns; /* 0: no alarms */
     _Atomic int64_t alarm_ns; /* when to look for them */
+    int64_t cpu_ns;           /* when to look for threads that use CPU time; only the agent's */
     _Atomic int64_t poll_ns;  /* time when a sampled allocation may create the thread */
     _Atomic uint32_t n_young; /* polls before that; 0 after the first attempt */
     _Atomic bool wanted, forbidden, others;
@@ -204,6 +206,8 @@ static int64_t wake_at(void)
         next = peak_ns;
     if (dp_load_relaxed(&agent.alarm_ns) < next)
         next = dp_load_relaxed(&agent.alarm_ns);
+    if (agent.cpu_ns < next)
+        next = agent.cpu_ns;
     if (!dp_load_relaxed(&agent.shares))
         return next;
     int64_t look = dp_clock_ns() + (dp_alone_has_main_exited() ? LOOK_NS : LOOK_RARELY_NS);
@@ -232,6 +236,7 @@ static void *run(void *unused)
     dp_store_relaxed(&agent.tid, (int32_t)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), "deltaprof");
     own_descriptors();
+    agent.cpu_ns = 0;
     dp_signals_hear_crashes();
     dp_peaks_watch(dp_load_relaxed(&agent.interval_ns) != 0, ring);
     for (;;) {
@@ -242,6 +247,8 @@ static void *run(void *unused)
             return unused;
         }
         look_for_alarms();
+        if (agent.cpu_ns == INT64_MAX || dp_clock_ns() >= agent.cpu_ns)
+            agent.cpu_ns = dp_cpu_look();
         bool due = tick_is_due(asked), looks = due || dp_load_relaxed(&agent.shares);
         bool filtered = looks && dp_process_is_filtered(), alone = looks && !filtered && dp_alone_is();
         if (!alone && !due) {

@@ -18,6 +18,8 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cpu/shared_signal.h"
+#include "cpu/watch.h"
 #include "base/process.h"
 #include "base/quiet.h"
 #include "base/stats.h"
@@ -37,7 +39,6 @@
 #include "unwind/unwind.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -269,6 +270,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     if (dp_load_relaxed(&tick.is_last) && tick.told.n_samples && !memcmp(&now, &tick.told, sizeof now))
         return 0; /* the destructors changed nothing: the tick before them was the last */
     dp_quiet_begin(&before);
+    bool blocked = dp_cpu_signal_block(true); /* in a thread of the program, samples would show the profiler */
     int err = ready();
     if (is_exit)
         flags |= DP_WRITE_EXIT;
@@ -290,10 +292,9 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         if (!err)
             err = failed;
     }
-    int failed = 0;
-    if (tick.ready && is_next(DP_KIND_EVENTS + 1, crashed))
-        failed =
-            dp_events_sink_write(&paths.files, &tick.names, flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags, deadline_ns);
+    bool has_events = tick.ready && is_next(DP_KIND_EVENTS + 1, crashed);
+    unsigned of_events = flags & TRY_KNOWN ? DP_WRITE_NO_WAIT : flags;
+    int failed = has_events ? dp_events_sink_write(&paths.files, &tick.names, of_events, deadline_ns) : 0;
     tick.under_way = NOTHING;
     if (!(flags & DP_WRITE_NO_WAIT))
         dp_symbol_close(&tick.names);
@@ -303,6 +304,7 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
         err = failed;
     unsigned n_kept = tick.ready ? dp_files_end(&paths.files) : 0;
     dp_add_relaxed(&tick.n_files, n_kept);
+    dp_cpu_signal_block(blocked);
     dp_quiet_end(&before);
     tick.told = is_exit && !err ? standing() : (struct standing){0};
     if (tick.told.n_samples)
@@ -314,15 +316,14 @@ static int write_all(unsigned flags, int64_t deadline_ns, unsigned crashed)
     return err;
 }
 
-/*
- * False: nothing to write. A forked child writes nothing about inherited memory until it samples: its parent reports
- * that.
- */
+/* False: nothing to write. A forked child writes nothing before its first sample. */
 static bool has_work(void)
 {
     if (!dp_tick_has_sink())
         return false;
-    dp_wait_count_under_way(); /* a program may do nothing but wait */
+    dp_wait_count_under_way();                                   /* a program may do nothing but wait */
+    if (!dp_load_relaxed(&tick.is_last) || !tick.told.n_samples) /* CPU time of the tick before it is no work */
+        dp_cpu_settle(dp_load_relaxed(&tick.is_last) || dp_load_relaxed(&tick.is_exit));
     return dp_stats_read(DP_STAT_SAMPLES);
 }
 

@@ -57,6 +57,7 @@
 #define KEYS_IN_THREAD 32 /* glibc's PTHREAD_KEY_2NDLEVEL_SIZE */
 #define FRESH_BYTES    64
 #define N_WARM         16u
+#define N_OWN_IDS      64u
 #define NESTED_BYTES   (16u << 10)
 #define NESTED_MOST    63
 #define DOUBTS_MAX     64
@@ -277,11 +278,36 @@ uint64_t dp_thread_random(void)
     return dp_random_next(&self->random);
 }
 
+/* The last threads that were marked. Relaxed: an id is looked for long after it was stored. */
+static _Atomic int32_t own_ids[N_OWN_IDS];
+static _Atomic uint32_t n_own_ids;
+
 void dp_thread_mark_own(void)
 {
     struct dp_thread *self = dp_thread_self();
     self->ours = 1;
     dp_thread_guard(self, DELTAPROF_GUARD_KEPT);
+    dp_store_relaxed(&own_ids[dp_add_relaxed(&n_own_ids, 1) % N_OWN_IDS], (int32_t)syscall(SYS_gettid));
+}
+
+static _Atomic int32_t *own_id(int32_t tid)
+{
+    for (unsigned i = 0; i < N_OWN_IDS; i++)
+        if (dp_load_relaxed(&own_ids[i]) == tid)
+            return &own_ids[i];
+    return NULL;
+}
+
+bool dp_thread_is_own_id(int32_t tid)
+{
+    return own_id(tid);
+}
+
+void dp_thread_unmark_own_id(int32_t tid)
+{
+    _Atomic int32_t *id = own_id(tid);
+    if (id)
+        dp_store_relaxed(id, 0);
 }
 
 bool dp_thread_is_nested_slow(struct dp_thread *thread, uintptr_t sp)

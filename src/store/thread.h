@@ -178,6 +178,10 @@ uint64_t dp_thread_random(void);
 /* Marks the calling thread as the profiler's own: its countdown stays guarded, even after guard_reset. */
 void dp_thread_mark_own(void);
 
+/* Whether the thread of this id was marked so. unmark: it is a later thread, of the program. */
+bool dp_thread_is_own_id(int32_t tid);
+void dp_thread_unmark_own_id(int32_t tid);
+
 /*
  * In a forked child: frees the blocks of other threads, and makes this thread's random numbers differ from its
  * parent's. The thread draws a distance at its next event: with the parent's countdown, all children of one parent

@@ -67,7 +67,7 @@ static bool is_wait(const struct dp_timeline_event *e)
 
 static bool is_marker(const struct dp_timeline_event *e)
 {
-    return !is_alloc(e);
+    return !is_alloc(e) && !e->values[DP_KIND_EVENT_SAMPLES];
 }
 
 static void say_end(struct dp_timeline_text *out, struct dp_timeline_tables *t, const struct dp_timeline_event *e)

@@ -186,6 +186,7 @@ static void write_event(struct trace *t, const struct dp_timeline_event *e, enum
     char name[300];
     const char *what = e->values[DP_KIND_EVENT_MUTEX_CONTENTIONS] ? "unlock"
                        : dp_timeline_is_wait(e)                   ? "wait"
+                       : e->values[DP_KIND_EVENT_SAMPLES]         ? "cpu"
                                                                   : "alloc";
     snprintf(name, sizeof name, "%s%s%s: %s", what, lock ? " " : "", lock ? lock : "", leaf);
     dp_timeline_put_number(&t->packets.packet, TIMESTAMP, (uint64_t)time_ns);

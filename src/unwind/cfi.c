@@ -143,6 +143,7 @@ static int row_at(const struct fde *fde, uintptr_t pc, struct dp_cfi_row *row)
     if (!dp_cfi_program_run(&fde->cie, fde->program, fde->start, pc, row))
         return -EINVAL;
     row->signal = fde->cie.signal;
+    row->start = fde->start;
     return row->cfa == DP_CFA_UNSET ? -EINVAL : 1;
 }
 

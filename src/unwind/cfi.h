@@ -46,6 +46,7 @@ struct dp_cfi_row {
     uint32_t expression_bytes;
     struct dp_cfi_where fp, ra, sp; /* sp SAME: sp is the CFA, the usual case */
     uint64_t next;                  /* where the next row begins; UINT64_MAX: this is the last one */
+    uint64_t start;                 /* where the function begins */
     bool signal;                    /* the code is a signal frame's trampoline */
 };
 

@@ -25,17 +25,19 @@
 #include "unwind/provided.h"
 
 #include "base/mem.h"
+#include "base/mem.h"
 #include "base/stats.h"
 #include "objects/functions.h"
 
 #include <deltaprof/frames.h>
 #include <errno.h>
 
-enum { PROVIDERS_MAX = 4 };
+enum { PROVIDERS_MAX = 4, PAGES_KNOWN = 8 };
 
 static struct {
     deltaprof_frames_fn _Atomic fn; /* [PROVIDER]: ctx is written before it */
     void *ctx;
+    bool anywhere; /* it may be called in a signal handler, at any instruction */
 } providers[PROVIDERS_MAX];
 static _Atomic uint32_t n_claimed;
 _Atomic bool dp_provided_exist;
@@ -58,6 +60,8 @@ struct deltaprof_frames {
         size_t n_bytes;
     } codes[CODES_MAX];
     uint32_t n_codes, n_ids, n_runs, depth, labels;
+    uint32_t n_pages;
+    uintptr_t pages[PAGES_KNOWN]; /* that can be read; 0: none */
     bool full;
 };
 
@@ -85,7 +89,7 @@ uintptr_t *dp_provided_sps(struct dp_stack_cache *cache, unsigned depth)
 
 /* ---- providers -------------------------------------------------------------------------------------------------- */
 
-int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
+static int provide(deltaprof_frames_fn fn, void *ctx, bool anywhere)
 {
     for (uint32_t i = 0; i < PROVIDERS_MAX; i++)
         if (dp_load_acquire(&providers[i].fn) == fn && providers[i].ctx == ctx) /* [PROVIDER] */
@@ -96,9 +100,20 @@ int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
             return -ENOSPC;
     } while (!dp_cas_relaxed(&n_claimed, &i, i + 1));
     providers[i].ctx = ctx;
+    providers[i].anywhere = anywhere;
     dp_store_release(&providers[i].fn, fn); /* [PROVIDER] else a walk could call it with another's ctx */
     dp_store_relaxed(&dp_provided_exist, true);
     return 0;
+}
+
+int deltaprof_frames_provide(deltaprof_frames_fn fn, void *ctx)
+{
+    return provide(fn, ctx, false);
+}
+
+int deltaprof_frames_provide_anywhere(deltaprof_frames_fn fn, void *ctx)
+{
+    return provide(fn, ctx, true);
 }
 
 bool deltaprof_frames_push(struct deltaprof_frames *frames, uint32_t function, uint32_t line)
@@ -146,6 +161,31 @@ bool deltaprof_frames_on_stack(struct deltaprof_frames *frames, const void *addr
     uintptr_t first = (uintptr_t)address & ~(uintptr_t)7, last = ((uintptr_t)address + n_bytes - 1) & ~(uintptr_t)7;
     return n_bytes && n_bytes < DP_PAGE_LEAST && last >= first && first > DP_PAGE_LEAST &&
            dp_reach_word(&frames->reach, first) && dp_reach_word(&frames->reach, last);
+}
+
+bool deltaprof_frames_interrupted(const struct deltaprof_frames *frames)
+{
+    return frames->native->interrupted;
+}
+
+static bool is_page_readable(struct deltaprof_frames *frames, uintptr_t page)
+{
+    for (unsigned i = 0; i < PAGES_KNOWN; i++)
+        if (frames->pages[i] == page)
+            return page != 0;
+    if (!dp_reach_probe(page))
+        return false;
+    frames->pages[frames->n_pages++ % PAGES_KNOWN] = page;
+    return true;
+}
+
+bool deltaprof_frames_readable(struct deltaprof_frames *frames, const void *address, size_t n_bytes)
+{
+    const uintptr_t mask = ~(uintptr_t)(DP_PAGE_LEAST - 1);
+    if (!frames->native->interrupted)
+        return true;
+    return n_bytes && n_bytes <= DP_PAGE_LEAST && is_page_readable(frames, (uintptr_t)address & mask) &&
+           is_page_readable(frames, ((uintptr_t)address + n_bytes - 1) & mask);
 }
 
 /* Whether a native frame is one of this code. */
@@ -212,7 +252,7 @@ static void ask(struct deltaprof_frames *frames)
 {
     for (uint32_t i = 0; i < PROVIDERS_MAX; i++) {
         deltaprof_frames_fn fn = dp_load_acquire(&providers[i].fn); /* [PROVIDER] */
-        if (!fn)
+        if (!fn || (frames->native->interrupted && !providers[i].anywhere))
             continue;
         fn(providers[i].ctx, frames);
         uint32_t end = frames->n_runs ? frames->runs[frames->n_runs - 1].end : 0;

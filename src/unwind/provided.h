@@ -11,7 +11,8 @@ struct dp_native_stack {
     const dp_frame_id *ids;
     uint32_t depth;
     bool cut;
-    bool guessed; /* by frame pointers: frames may be missing */
+    bool guessed;     /* by frame pointers: frames may be missing */
+    bool interrupted; /* a signal interrupted the thread at any instruction */
     /* sps[i]: where frame i begins; it ends where frame i + 1 begins. NULL: they are in the stack cache. */
     const uintptr_t *sps;
 };

@@ -6,6 +6,9 @@
  * unwind=auto walks by cached rules (walk.c). If they do not suffice, it walks the whole stack again through libunwind,
  * if its module is there. unwind=libunwind always does that.
  *
+ * A walk from a signal handler (dp_unwind_walk_interrupted) uses other memory than the thread's own walks, one of which
+ * it may have interrupted, and never libunwind.
+ *
  * Frame pointers (unwind=fp): a frame record is {caller's frame record, return address}. There is no mark that a
  * function keeps one, so each record must lie in readable memory and above the last one; otherwise the walk ends. The
  * outermost frame has a zero frame pointer.
@@ -63,7 +66,9 @@ static void give(struct dp_stack *stack, const dp_frame_id *frames, uint32_t dep
         count_cut(depth);
 }
 
-static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp_stack_cache *cache, bool *cut)
+/* leaf: the first frame, if it is not that of the site's pc; else 0. */
+static uint32_t walk_frame_pointers(const struct deltaprof_site *site, dp_frame_id leaf, struct dp_stack_cache *cache,
+                                    bool *cut)
 {
     struct dp_reach reach;
     uintptr_t *sps = dp_provided_sps(cache, depth_max);
@@ -73,7 +78,7 @@ static uint32_t walk_frame_pointers(const struct deltaprof_site *site, struct dp
     for (uint32_t n = 0;; n++) {
         if (!dp_walk_plausible(pc) || n == depth_max)
             return n;
-        cache->others[n] = dp_unwind_cache_frame(dp_unwind_cache_get(pc, cache->generation));
+        cache->others[n] = leaf && !n ? leaf : dp_unwind_cache_frame(dp_unwind_cache_get(pc, cache->generation));
         sps[n] = sp;
         if (!fp) {
             *cut = false;
@@ -131,13 +136,15 @@ static bool walk_exactly(const struct deltaprof_site *site, struct dp_stack_cach
 }
 
 /* Puts the frames of runtimes into the stack of a walk. */
-static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_site *site, struct dp_stack *stack)
+static void add_provided(struct dp_stack_cache *cache, const struct deltaprof_site *site, bool interrupted,
+                         struct dp_stack *stack)
 {
     bool in_cache = stack->known != NULL;
     struct dp_native_stack native = {.ids = stack->frames,
                                      .depth = stack->depth,
                                      .cut = stack->cut,
                                      .guessed = mode == DP_UNWIND_FP,
+                                     .interrupted = interrupted,
                                      .sps = in_cache ? NULL : dp_provided_sps(cache, depth_max)};
     if (dp_provided_merge(cache, &native, site->sp, depth_max, stack) && stack->cut && !native.cut)
         count_cut(depth_max);
@@ -155,7 +162,7 @@ static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const s
     dp_stack_cache_begin(cache, generation());
     if (mode == DP_UNWIND_FP) {
         bool cut;
-        uint32_t n = walk_frame_pointers(site, cache, &cut);
+        uint32_t n = walk_frame_pointers(site, 0, cache, &cut);
         if (n)
             give(stack, cache->others, n, cut);
         else
@@ -165,7 +172,7 @@ static __attribute__((noinline)) void walk(struct dp_stack_cache *cache, const s
     }
     if (__builtin_expect(dp_provided_any(), 0)) {
         if (stack->known || stack->frames == cache->others)
-            add_provided(cache, site, stack);
+            add_provided(cache, site, false, stack);
     } else if (stack->known && !stack->cut) {
         dp_recent_stacks_offer(cache, site);
     }
@@ -182,6 +189,35 @@ void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_
     }
     *stack = (struct dp_stack){
         .hash = recent->known.hash, .depth = recent->depth, .frames = recent->ids, .known = &recent->known};
+}
+
+void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_interrupted *at, struct dp_stack *stack)
+{
+    struct dp_stack_cache *cache = scratch;
+    struct deltaprof_site site = {.pc = at->pc, .sp = at->sp, .fp = at->fp};
+    if (!dp_walk_plausible(at->pc)) {
+        give(stack, &no_stack, 1, true);
+        return;
+    }
+    dp_stack_cache_begin_anew(cache, generation(), !is_same || cache->busy);
+    cache->busy = 1;
+    uint32_t n;
+    bool cut;
+    if (mode == DP_UNWIND_FP) {
+        dp_frame_id leaf = dp_unwind_cache_frame(dp_unwind_cache_interrupted(at->pc, cache->generation));
+        n = walk_frame_pointers(&site, leaf, cache, &cut);
+    } else {
+        cut = dp_walk_interrupted(cache, &site, at->link, depth_max, &n) != DP_WALK_WHOLE;
+        uintptr_t *sps = dp_provided_sps(cache, depth_max); /* lies over stage, and never behind what is read next */
+        for (uint32_t i = 0; i < n; i++) {
+            cache->others[i] = cache->stage_ids[i];
+            sps[i] = cache->stage[i].sp;
+        }
+    }
+    give(stack, cache->others, n, cut);
+    if (__builtin_expect(dp_provided_any(), 0))
+        add_provided(cache, &site, true, stack);
+    dp_stack_cache_end(cache);
 }
 
 bool dp_unwind_wants_module(void)

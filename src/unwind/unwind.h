@@ -30,6 +30,20 @@ size_t dp_unwind_scratch_bytes(void);
  */
 void dp_unwind_walk(void *scratch, const struct deltaprof_site *site, struct dp_stack *stack);
 
+/* A place where a signal interrupted the calling thread. */
+struct dp_interrupted {
+    uintptr_t pc, sp, fp;
+    uintptr_t link; /* aarch64: the link register; else 0 */
+};
+
+/*
+ * Fills stack with the frames from that place rootward. The leaf is its function's beginning. Only rules are used,
+ * never libunwind: it takes locks that the interrupted code may hold. scratch: zeroed at first; no other walk uses it
+ * meanwhile. So what the thread remembers of its own walks stays as it is. is_same: the last walk in this scratch was
+ * one of this thread. Context: a signal handler.
+ */
+void dp_unwind_walk_interrupted(void *scratch, bool is_same, const struct dp_interrupted *at, struct dp_stack *stack);
+
 /*
  * Whether libunwind is needed and not loaded yet. It is needed with unwind=libunwind, or after a frame that no rule
  * describes.

@@ -27,7 +27,10 @@
 
 #include <errno.h>
 
-enum { FIRST_ROWS = 512, GROWTH = 4 };
+enum { FIRST_ROWS = 512, GROWTH = 4, PIECE_BYTES = 16 };
+
+/* Tells rows of interrupted pcs, whose frame is another one, from rows of return addresses. */
+#define INTERRUPTED UINT64_C(0xA24BAED4963EE407)
 
 _Atomic uint64_t *dp_unwind_cache_rows;
 _Atomic uint64_t dp_unwind_cache_mask;
@@ -62,7 +65,8 @@ static void grow(void)
     dp_store_relaxed(&dp_unwind_cache_mask, next < largest_mask ? next : largest_mask);
 }
 
-static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
+/* start: where the function begins, if its object has unwind data for it. */
+static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc, uintptr_t *start)
 {
     struct dp_object unknown = {0}; /* if the table of objects is full */
     const struct dp_object *object = id ? dp_object_get(id) : &unknown;
@@ -72,6 +76,8 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
                          object->cfi_end};
     struct dp_cfi_row row;
     bool found = dp_cfi_find(&cfi, lookup_pc, &row) > 0;
+    if (found)
+        *start = row.start;
 #if defined(__x86_64__)
     bool may_return = id || unknown.end; /* generated code does not: it may go while it is read */
 #else
@@ -89,30 +95,55 @@ static uint32_t make_rule(dp_object_id id, uintptr_t lookup_pc)
     return found ? dp_rule_make(&row, lookup_pc) : dp_rule_none();
 }
 
+static dp_frame_id frame_at(dp_object_id object, uintptr_t lookup_pc)
+{
+    dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
+    if (frame)
+        return frame;
+    dp_stats_add(DP_STAT_FRAMES_FULL, 1);
+    return DP_FRAME_OVERFLOW;
+}
+
+static void store(uintptr_t behind, uint64_t generation_key, uint64_t value)
+{
+    grow();
+    _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_load_relaxed(&dp_unwind_cache_mask)];
+    dp_store_relaxed(&row[0], value);
+    dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, generation_key));
+}
+
 uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
 {
-    uintptr_t lookup_pc = behind - 1;
+    uintptr_t lookup_pc = behind - 1, start;
     dp_object_id object = dp_object_find(lookup_pc);
     bool may_store = object && generation && !dp_objects_unloading();
-    dp_frame_id frame = dp_frame_intern_in(object, lookup_pc);
-    if (!frame) {
-        frame = DP_FRAME_OVERFLOW;
-        dp_stats_add(DP_STAT_FRAMES_FULL, 1);
-    }
-    uint64_t value = frame;
+    uint64_t value = frame_at(object, lookup_pc);
     uint32_t rule = 0;
     bool shared = !rules_wanted || (may_store && dp_shared_rules_find(object, lookup_pc, &rule));
     if (!shared)
-        rule = make_rule(object, lookup_pc);
+        rule = make_rule(object, lookup_pc, &start);
     value |= (uint64_t)rule << 32;
     if (may_store && !dp_objects_unloading()) {
         if (!shared)
             dp_shared_rules_put(object, lookup_pc, rule);
-        grow();
-        _Atomic uint64_t *row = &dp_unwind_cache_rows[behind & dp_load_relaxed(&dp_unwind_cache_mask)];
-        dp_store_relaxed(&row[0], value);
-        dp_store_relaxed(&row[1], value ^ dp_unwind_cache_key(behind, dp_unwind_cache_generation_key(generation)));
+        store(behind, dp_unwind_cache_generation_key(generation), value);
     }
+    return value;
+}
+
+uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation)
+{
+    uint64_t key = dp_unwind_cache_generation_key(generation) ^ INTERRUPTED, value;
+    if (dp_unwind_cache_peek(dp_unwind_cache_rows, dp_load_relaxed(&dp_unwind_cache_mask), key, pc + 1, &value) &&
+        value)
+        return value;
+    dp_object_id object = dp_object_find(pc);
+    bool may_store = object && generation && !dp_objects_unloading();
+    uintptr_t start = pc & ~(uintptr_t)(PIECE_BYTES - 1);
+    uint32_t rule = make_rule(object, pc, &start);
+    value = frame_at(object, start) | (uint64_t)rule << 32;
+    if (may_store && !dp_objects_unloading())
+        store(pc + 1, key, value);
     return value;
 }
 

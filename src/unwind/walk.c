@@ -466,3 +466,20 @@ enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_si
         return dp_walk_strip(dp_stack_cache_return_address(cache, depth)) ? DP_WALK_CUT : DP_WALK_WHOLE;
     return cache->ended ? DP_WALK_WHOLE : run_on(&w, cache, depth - n);
 }
+
+enum dp_walk_end dp_walk_interrupted(struct dp_stack_cache *cache, const struct deltaprof_site *site, uintptr_t link,
+                                     unsigned depth, uint32_t *n)
+{
+    struct walk w = {.pc = site->pc, .sp = site->sp, .fp = site->fp, .limit = depth};
+    enum dp_walk_end end;
+    uint32_t nowhere;
+    dp_reach_begin(&w.reach, &cache->own, site->sp);
+    w.foreign = !on_own_stack(&w);
+    w.candidate = &cache->frames[cache->b]; /* above every stack */
+    enter(&w, cache, dp_unwind_cache_interrupted(site->pc, cache->generation));
+    w.link = link;
+    if (step_from(&w, cache, &end))
+        end = run(&w, cache, advance(&w, cache), &nowhere);
+    *n = w.n;
+    return end;
+}

@@ -21,6 +21,14 @@ enum dp_walk_end {
  */
 enum dp_walk_end dp_walk(struct dp_stack_cache *cache, const struct deltaprof_site *site, unsigned depth);
 
+/*
+ * Walks from an interrupted place by rules only, without a look at the frames of earlier walks, and leaves the stack in
+ * the first *n places of cache->stage and cache->stage_ids: at least one frame. link: aarch64's link register, else 0.
+ * Context: a signal handler; the cache is no thread's own.
+ */
+enum dp_walk_end dp_walk_interrupted(struct dp_stack_cache *cache, const struct deltaprof_site *site, uintptr_t link,
+                                     unsigned depth, uint32_t *n);
+
 /* Whether an address can be code at all. Rule keys have room for 48 bits. */
 static inline bool dp_walk_plausible(uintptr_t pc)
 {

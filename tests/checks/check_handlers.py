@@ -87,6 +87,7 @@ POINTERS = {
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
     r'dp_record_fork_\w+|store\.c:\w+': ['dp_inherited_begin'],
     r'dp_onstack_call': [],  # the callers take the address
+    r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
     r'request\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
     r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which frames.h binds to a hook's rules
@@ -95,7 +96,8 @@ POINTERS = {
 
 # What runs in a handler, around a fork or at the end of a thread beside what the headers and the preload object export.
 ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'request.c:on_alone', 'request.c:on_shared', 'deltaprof.c:fork_prepare',
-           'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends']
+           'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends', 'shared_signal.c:on_signal', 'timers.c:key_ends',
+           'dp_cpu_settle', 'dp_cpu_cancelled']
 
 # Functions that are called through a pointer which the walk does not see: hooks of an allocator inside the program and of
 # Python's allocators, Python's frames, its handler of a fork in the child, the personality routine of the hooks, the end of

@@ -19,7 +19,8 @@ import reader
 HEAP = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
 LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
 LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
-EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK]
+CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
+EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
 PAGE = os.sysconf('SC_PAGESIZE')
@@ -168,12 +169,12 @@ class Check:
         self.want(p.time_ns > 0, 'time_nanos is missing')
         self.want(self.delta is None or (p.duration_ns > 0) == self.delta,
                   'duration_nanos', p.duration_ns, 'of a', 'delta' if self.delta else 'cumulative profile')
-        heap, events = p.period_type == ('space', 'bytes'), p.period_type == ('events', 'count')
-        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES] if heap else [EVENTS] if events else [LOCK]
+        heap, events, cpu = (p.period_type == t for t in (('space', 'bytes'), ('events', 'count'), ('cpu', 'nanoseconds')))
+        allowed = [HEAP, HEAP[:2], HEAP[2:], HEAP + LIVES] if heap else [EVENTS] if events else [CPU] if cpu else [LOCK]
         self.want(p.types in allowed, 'sample types', p.types)
-        self.want(heap or events or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
-        self.want(p.period >= 1 if heap else p.period == 1, 'period', p.period)
-        self.want(p.kind is None or (heap, events) == (p.kind == 'heap', p.kind == 'events'), 'a', p.kind, 'file with', p.period_type)
+        self.want(heap or events or cpu or p.period_type == ('contentions', 'count'), 'period_type', p.period_type)
+        self.want(p.period >= 1 if heap or cpu else p.period == 1, 'period', p.period)
+        self.want(p.kind is None or (heap, events, cpu) == (p.kind == 'heap', p.kind == 'events', p.kind == 'cpu'), 'a', p.kind, 'file with', p.period_type)
         default = self.s[self.m.default_sample_type]
         self.want(p.types != HEAP + LIVES or default, 'no default_sample_type, and the last type is no useful default')
         self.want(default == '' or default in [t for t, _ in p.types], 'default_sample_type', default)
@@ -262,8 +263,9 @@ class Check:
             self.calls(mappings)
 
     def calls(self, mappings):
-        """Every address must be the last byte of a call. Three exceptions: a signal trampoline; the frame that the signal
-        interrupted; a leaf that left by a tail call, recorded at the start of its function."""
+        """Every address must be the last byte of a call. Four exceptions: a signal trampoline; the frame that the signal
+        interrupted; a leaf that left by a tail call, recorded at the start of its function; the leaf of a CPU sample,
+        recorded there too."""
         locations = {l.id: l for l in self.m.location}
         names = {f.id: self.s[f.name] for f in self.m.function}
         def trampoline(l):
@@ -288,6 +290,8 @@ class Check:
                                         elf.is_call(offset(l)) and leaf.address % 16 == 0)
 
         exempt |= {stack[0] for stack in stacks if len(stack) > 1 and calls(locations[stack[1]], locations[stack[0]])}
+        if self.p.period_type == ('cpu', 'nanoseconds'):
+            exempt |= {stack[0] for stack in stacks}
         for l in self.m.location:
             m = mappings[l.mapping_id]
             name = self.s[m.filename]

@@ -28,7 +28,7 @@ Frame = collections.namedtuple('Frame', 'function address mapping file line')
 Sample = collections.namedtuple('Sample', 'frames names labels values')
 Pair = collections.namedtuple('Pair', 'n ns waiter holder')
 PAIR = re.compile(r'#pair n=(\d+) ns=(\d+) waiter=([\d,]+) holder=([\d,]+) locations=(\d+)')
-NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|events)\.pb\.gz$')
+NAME = re.compile(r'(?P<program>.+)\.(?P<pid>\d+)\.(?P<seq>\d{4,})\.(?P<kind>heap|mutex|block|cpu|events)\.pb\.gz$')
 
 
 class Profile:

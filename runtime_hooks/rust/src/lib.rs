@@ -77,6 +77,7 @@ pub enum Kind {
     Heap = 0,
     Mutex = 1,
     Block = 2,
+    Cpu = 3,
 }
 
 /// A consumer of one kind of profile, with its own baseline: each write has the events since the last one that succeeded.

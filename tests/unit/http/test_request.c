@@ -150,13 +150,19 @@ static void locks_are_named_one_by_one(void **state)
     }
 }
 
-static void a_cpu_profile_is_refused_in_words(void **state)
+static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **state)
 {
-    struct dp_request r = parse("GET", "/debug/pprof/profile?seconds=30");
-    assert_int_equal(r.status, 404);
-    assert_non_null(strstr(r.message, "no CPU profile"));
-    assert_non_null(strstr(r.message, "heap"));
-    assert_null(strstr(parse("GET", "/profile").message, "CPU"));
+    struct dp_request r = parse("GET", "/debug/pprof/profile");
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.kind, DP_KIND_CPU);
+    assert_int_equal(r.seconds, 30);
+    assert_false(r.delta);
+    assert_int_equal(parse("GET", "/debug/pprof/profile?seconds=5").seconds, 5);
+    assert_int_equal(parse("GET", "/debug/pprof/profile?seconds=0").seconds, 30);
+    assert_int_equal(parse("GET", "/pprof/profile?seconds=7").seconds, 7);
+    assert_int_equal(parse("GET", "/debug/pprof/cpu").seconds, 0);
+    assert_int_equal(parse("GET", "/debug/pprof/cpu?seconds=2").seconds, 2);
+    assert_true(parse("GET", "/debug/pprof/delta_cpu").delta);
 }
 
 static void too_many_parameters_are_refused_and_none_overflows(void **state)
@@ -181,7 +187,7 @@ int main(void)
         cmocka_unit_test(a_cursor_has_a_plain_name),
         cmocka_unit_test(consumer_keys_become_its_configuration),
         cmocka_unit_test(locks_are_named_one_by_one),
-        cmocka_unit_test(a_cpu_profile_is_refused_in_words),
+        cmocka_unit_test(a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given),
         cmocka_unit_test(too_many_parameters_are_refused_and_none_overflows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

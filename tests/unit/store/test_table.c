@@ -168,7 +168,7 @@ static void a_full_table_says_0_counts_it_and_still_finds_what_it_has(void **sta
             break;
         made++;
     }
-    assert_true(made > KINDS_BYTES / 16 / 100 && i < 1000000);
+    assert_true(made > KINDS_BYTES / 18 / 100 && i < 1000000);
     assert_int_equal(dp_stats_read(DP_STAT_OVERFLOW), 1);
     assert_int_equal(dp_table_intern(DP_KIND_MUTEX, 0, 0, &first), id);
     uint32_t count = dp_table_count(DP_KIND_MUTEX);
