@@ -21,10 +21,8 @@
 #include <unistd.h>
 
 static const char about[] =
-    "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the
-"
-    "content. - is standard input or standard output. The profiles of a directory are merged first, as merge does.
-"
+    "Writes the profile IN in another format. IN is pprof or folded stacks; deltaprof recognizes the format by the\n"
+    "content. - is standard input or standard output. The profiles of a directory are merged first, as merge does.\n"
     "\n"
     "  -o OUT        where to write it; the ending tells the format: .pb.gz and .pprof are pprof, .otlp and\n"
     "                .otlp.gz are OTLP profiles, .folded and .txt are folded stacks, .json is speedscope\n"
