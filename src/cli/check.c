@@ -237,7 +237,7 @@ static int check_leaks(const struct check *c, const struct budget *b, struct res
         strcpy(r->type, "leaks");
         strcpy(r->unit, "bytes");
         judge_most(r, b, (struct side){.total = (double)leaks.bytes});
-        if (leaks.verdict == DP_CLI_LEAKS_CANNOT_TELL)
+        if (leaks.verdict == DP_LEAKS_CANNOT_TELL)
             r->status = DP_EXIT_UNSURE;
         if (!c->query.json)
             print_result(b, r);

@@ -19,114 +19,25 @@
 enum { STACK_SHOWN = 8 };
 
 static const char about[] =
-    "Shows the stacks that leak, from heap profiles of successive ticks. A stack leaks if its memory in use grows\n"
-    "more than chance and a higher load explain, and if the growth does not end. The first quarter of the time is\n"
-    "left out, because all programs grow when they start. A cache that filled up, a table that was built and a load\n"
-    "that rose are no leaks. A data set that only grows cannot be distinguished from a leak and is shown as one.\n"
+    "Judges whether a program leaks, from heap profiles of successive ticks. The verdict is one of three: leak; no "
+    "leak;\n"
+    "cannot tell, with what would settle it. A stack leaks if its memory in use grows more than chance and a higher\n"
+    "load explain, and if the growth does not end. Time counts as far as the program works: an idle time after a load\n"
+    "says nothing. The first quarter of the work is left out, because all programs grow when they start; so are the\n"
+    "ticks in which a program shuts down. A cache that filled up, a table that was built and a load that rose are no\n"
+    "leaks. A data set that only grows cannot be distinguished from a leak and is shown as one.\n"
     "Stacks begin at the first function of the program's own code.\n"
     "\n"
-    "At least 4 ticks are needed, and about 15 for a sure result. For a shorter run, the stacks are shown that\n"
-    "allocated again and again, freed almost nothing, and still had the memory in use at exit.\n"
+    "10 ticks of work and 30 samples are needed for the verdict that nothing leaks.\n"
     "\n"
     "  -n N              how many leaks (default 10; 0: all)\n"
     "  --confidence N    show leaks of at least this confidence, in percent (default 50)\n"
     "  --depth N         how many functions of each stack (default 8; 0: all)\n" DP_QUERY_HELP_LABEL
         DP_QUERY_HELP_STACKS DP_QUERY_HELP_INHERITED DP_QUERY_HELP_JSON DP_QUERY_HELP_LIMIT;
 
-/* ---- judging ---------------------------------------------------------------------------------------------------- */
+/* ---- the verb --------------------------------------------------------------------------------------------------- */
 
-static struct dp_cli_leak *leak_of(struct dp_cli_leaks *r, const struct dp_query_curve *curve)
-{
-    while (r->of_stack.n <= curve->stack) {
-        uint32_t *fresh = dp_vec_push(&r->of_stack);
-        if (!fresh)
-            return NULL;
-        *fresh = 0;
-    }
-    uint32_t *known = &r->of_stack.at[curve->stack];
-    if (!*known) {
-        struct dp_cli_leak *fresh = dp_vec_push(&r->leaks);
-        if (!fresh)
-            return NULL;
-        *fresh = (struct dp_cli_leak){.stack = curve->stack, .row_bytes = -1};
-        *known = (uint32_t)r->leaks.n;
-    }
-    return &r->leaks.at[*known - 1];
-}
-
-static void add(struct dp_cli_leak *leak, const struct dp_query_curve *curve, const struct dp_query_evidence *e,
-                double bytes)
-{
-    leak->bytes += bytes;
-    leak->bytes_per_hour += e->bytes_per_hour;
-    leak->confidence = fmax(leak->confidence, e->confidence);
-    leak->is_left |= e->verdict == DP_QUERY_LEFT;
-    leak->n_processes++;
-    if (!leak->since_ns || e->since_ns < leak->since_ns)
-        leak->since_ns = e->since_ns;
-    if (bytes > leak->row_bytes) {
-        leak->row_bytes = bytes;
-        leak->row = curve->row;
-        leak->evidence = *e;
-        leak->n_own = curve->n_own;
-    }
-}
-
-static int judge(struct dp_cli_leaks *r)
-{
-    bool all_ended = true;
-    for (size_t i = 0; i < r->series.processes.n; i++)
-        all_ended &= r->series.processes.at[i].ended;
-    for (size_t i = 0; i < r->series.curves.n; i++) {
-        const struct dp_query_curve *curve = &r->series.curves.at[i];
-        struct dp_query_process *process = &r->series.processes.at[curve->process];
-        process->growth += dp_query_evidence_growth(process, curve);
-    }
-    for (size_t i = 0; i < r->series.curves.n; i++) {
-        const struct dp_query_curve *curve = &r->series.curves.at[i];
-        const struct dp_query_process *process = &r->series.processes.at[curve->process];
-        struct dp_query_evidence e = dp_query_evidence_of(process, curve, process->growth);
-        double bytes = process->n_points ? curve->bytes[process->n_points - 1] : curve->end_bytes;
-        double before = bytes, in_use = process->at_exit ? curve->end_bytes : bytes; /* as `top` shows it */
-        if (e.verdict == DP_QUERY_LEFT)
-            bytes = curve->end_bytes;
-        else if (process->n_points < DP_QUERY_TICKS_NEEDED)
-            bytes = in_use;
-        if (all_ended || !process->ended) /* memory of an ended process is not in use */
-            r->in_use += in_use, r->in_use_before += before;
-        bool is_leak = e.confidence >= r->least && (e.verdict == DP_QUERY_LEFT || e.bytes_per_hour > 0);
-        if (is_leak) {
-            struct dp_cli_leak *leak = leak_of(r, curve);
-            if (!leak)
-                return -ENOMEM;
-            add(leak, curve, &e, bytes);
-            continue;
-        }
-        if (e.confidence > r->closest.confidence) {
-            r->closest = (struct dp_cli_leak){.stack = curve->stack, .row_bytes = -1};
-            add(&r->closest, curve, &e, bytes);
-        }
-        struct dp_cli_tally *tally = curve->n_own == DP_QUERY_NO_OWN                              ? &r->libraries
-                                     : e.verdict == DP_QUERY_FILLED || e.verdict == DP_QUERY_ONCE ? &r->filled
-                                                                                                  : &r->steady;
-        tally->n += bytes > 0;
-        tally->bytes += bytes;
-    }
-    return 0;
-}
-
-/* Sorts by bytes per hour times confidence. */
-static int by_weight(const void *a, const void *b)
-{
-    const struct dp_cli_leak *x = a, *y = b;
-    double left = x->confidence * fmax(x->bytes_per_hour, x->is_left ? x->bytes : 0);
-    double right = y->confidence * fmax(y->bytes_per_hour, y->is_left ? y->bytes : 0);
-    if (left != right)
-        return left > right ? -1 : 1;
-    return x->stack < y->stack ? -1 : x->stack > y->stack;
-}
-
-/* Reads the profiles, and puts the worst leak first. */
+/* Reads the profiles, and judges. */
 static int find(struct dp_cli_leaks *r, char **paths, size_t n_paths)
 {
     struct dp_query *v = &r->view;
@@ -135,17 +46,7 @@ static int find(struct dp_cli_leaks *r, char **paths, size_t n_paths)
     if (!status)
         status = dp_query_paths_choose(&v->paths, v->verb, v->kind, "inuse_space");
     if (!status)
-        status = dp_query_series_read(&r->series);
-    if (!status && !r->series.has_inuse) {
-        dp_print_error(v->verb, "%s: no heap profile: it has no sample type inuse_space", v->paths.at[0]);
-        status = DP_EXIT_FAILED;
-    }
-    if (!status && judge(r)) {
-        dp_print_error(v->verb, "out of memory");
-        status = DP_EXIT_FAILED;
-    }
-    if (!status && r->leaks.n)
-        qsort(r->leaks.at, r->leaks.n, sizeof *r->leaks.at, by_weight);
+        status = dp_leaks_judge(&r->judge);
     return status;
 }
 
@@ -154,7 +55,7 @@ static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
     int status = find(r, paths, n_paths);
     if (status)
         return status;
-    size_t n = r->n_wanted && r->n_wanted < r->leaks.n ? r->n_wanted : r->leaks.n;
+    size_t n = r->n_wanted && r->n_wanted < r->judge.leaks.n ? r->n_wanted : r->judge.leaks.n;
     if (r->view.json ? dp_cli_leaks_json(r, n) : dp_cli_leaks_print(r, n)) {
         dp_print_error("leaks", "out of memory");
         return DP_EXIT_FAILED;
@@ -164,9 +65,7 @@ static int show(struct dp_cli_leaks *r, char **paths, size_t n_paths)
 
 static void fini(struct dp_cli_leaks *r)
 {
-    dp_vec_fini(&r->leaks);
-    dp_vec_fini(&r->of_stack);
-    dp_query_series_fini(&r->series);
+    dp_leaks_fini(&r->judge);
     dp_query_fini(&r->view);
 }
 
@@ -174,7 +73,7 @@ static void fini(struct dp_cli_leaks *r)
 
 static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks *r, struct dp_query_stacks *stacks)
 {
-    const struct dp_cli_leak *worst = &r->leaks.at[0];
+    const struct dp_leaks_row *worst = &r->judge.leaks.at[0];
     struct dp_query *v = &r->view;
     to->worst_bytes = (int64_t)worst->bytes;
     to->worst_per_hour = (int64_t)worst->bytes_per_hour;
@@ -192,26 +91,17 @@ static void describe_worst(struct dp_cli_leaks_summary *to, struct dp_cli_leaks 
 int dp_cli_leaks_summarize(struct dp_cli_leaks_summary *to, const char *verb, char **paths, size_t n_paths,
                            struct dp_query_stacks *stacks)
 {
-    struct dp_cli_leaks r = {.least = 0.5};
+    struct dp_cli_leaks r = {.judge = {.view = &r.view, .least = DP_LEAKS_SURE}};
     *to = (struct dp_cli_leaks_summary){.stack = DP_STRINGS_NONE};
     int status = dp_query_init(&r.view, verb, 1);
-    r.series.view = &r.view;
-    r.series.from_own = true;
     if (!status)
         status = find(&r, paths, n_paths);
-    for (size_t i = 0; i < r.series.processes.n && !status; i++)
-        if (r.series.processes.at[i].n_points > to->n_ticks)
-            to->n_ticks = r.series.processes.at[i].n_points;
-    for (size_t i = 0; i < r.leaks.n && !status; i++)
-        to->bytes += (int64_t)r.leaks.at[i].bytes;
-    to->n_leaks = r.leaks.n;
-    to->verdict = to->n_leaks                            ? DP_CLI_LEAKS_FOUND
-                  : to->n_ticks >= DP_QUERY_TICKS_NEEDED ? DP_CLI_LEAKS_NONE
-                                                         : DP_CLI_LEAKS_CANNOT_TELL;
-    if (to->verdict == DP_CLI_LEAKS_CANNOT_TELL)
-        snprintf(to->needs, sizeof to->needs,
-                 "%zu tick%s, at least %d are needed: run it longer, or with a shorter interval", to->n_ticks,
-                 to->n_ticks == 1 ? "" : "s", DP_QUERY_TICKS_NEEDED);
+    for (size_t i = 0; i < r.judge.leaks.n && !status; i++)
+        to->bytes += (int64_t)r.judge.leaks.at[i].bytes;
+    to->n_ticks = r.judge.n_ticks;
+    to->n_leaks = r.judge.leaks.n;
+    to->verdict = r.judge.verdict;
+    snprintf(to->needs, sizeof to->needs, "%s", r.judge.needs);
     if (!status && to->n_leaks)
         describe_worst(to, &r, stacks);
     fini(&r);
@@ -236,7 +126,7 @@ int dp_cli_leaks(int argc, char **argv)
     static const struct option options[] = {
         {"confidence", required_argument, NULL, 'c'}, {"depth", required_argument, NULL, 'd'}, DP_QUERY_OPTIONS};
     struct dp_cli_leaks r = {.n_frames = 0};
-    double n_wanted = 10, percent = 50, n_frames = STACK_SHOWN;
+    double n_wanted = 10, percent = 100 * DP_LEAKS_SURE, n_frames = STACK_SHOWN;
     if (dp_cli_help(argc, argv, about))
         return 0;
     dp_query_files_init();
@@ -259,9 +149,8 @@ int dp_cli_leaks(int argc, char **argv)
         dp_print_error("leaks", "no %s: leaks looks at inuse_space of all ticks", r.view.at_text ? "--at" : "--type");
         status = DP_EXIT_USAGE;
     }
-    r.series.view = &r.view;
-    r.series.from_own = true;
-    r.least = percent / 100;
+    r.judge.view = &r.view;
+    r.judge.least = percent / 100;
     r.n_wanted = (size_t)n_wanted;
     r.n_frames = (size_t)n_frames;
     if (!status)

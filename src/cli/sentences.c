@@ -177,14 +177,14 @@ static int find_leaks(struct dp_cli_sentences *s)
     dp_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
     if (leaks.n_leaks > 1)
         snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
-    if (leaks.verdict == DP_CLI_LEAKS_FOUND && (to = add(s, "leak", 3))) {
+    if (leaks.verdict == DP_LEAKS_LEAK && (to = add(s, "leak", 3))) {
         snprintf(to->text, sizeof to->text, "Leak: %s%s%s%s, %s%s%s%s%s.", leaks.worst, *leaks.place ? " (" : "",
                  leaks.place, *leaks.place ? ")" : "", bytes, leaks.worst_per_hour > 0 ? ", +" : "",
                  leaks.worst_per_hour > 0 ? per_hour : "", leaks.worst_per_hour > 0 ? " an hour" : "", more);
         to->amount = leaks.bytes;
         to->stack = leaks.stack;
         to->verb = "leaks";
-    } else if (leaks.verdict == DP_CLI_LEAKS_CANNOT_TELL && (to = add(s, "leak-unknown", 0.1))) {
+    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = add(s, "leak-unknown", 0.1))) {
         snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
         to->verb = "leaks";
     } else {

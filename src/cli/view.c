@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out.h"
+#include "cli/view_leaks.h"
 #include "print/print.h"
 #include "print/progress.h"
 #include "profile/kinds.h"
@@ -238,6 +239,21 @@ static int add_readable(struct view *v)
     return status;
 }
 
+/* Heap profiles of names that tell no order are not judged. */
+static int judge_leaks(struct view *v)
+{
+    char **heap = malloc((v->n_names + 1) * sizeof *heap);
+    size_t n = 0;
+    if (!heap)
+        return out_of_memory();
+    for (size_t i = 0; i < v->n_names; i++)
+        if (!strncmp(v->names[i].kind, "heap.", 5))
+            heap[n++] = v->paths.at[v->names[i].position];
+    int status = n ? dp_cli_view_leaks(&v->pack, heap, n, v->limit_bytes) : 0;
+    free(heap);
+    return status;
+}
+
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
 /* Makes base64 of a stream of bytes: what is left of three bytes waits for the next. */
@@ -336,6 +352,8 @@ int dp_cli_view(int argc, char **argv)
         status = dp_query_paths_add_all(&v.paths, "view", argv + optind, (size_t)(argc - optind));
     if (!status)
         status = add_readable(&v);
+    if (!status)
+        status = judge_leaks(&v);
     if (!status)
         status = write_file(&v);
     if (!status && v.n_left_out)

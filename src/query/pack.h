@@ -50,6 +50,8 @@ struct dp_query_pack {
     DP_VEC(struct dp_query_pack_kind) kinds;
     DP_VEC(struct dp_query_pack_tick) ticks;
     DP_VEC(uint8_t) bytes;
+    DP_VEC(uint64_t)
+    verdict; /* numbers that the page reads after the kinds: what `leaks` says; none: it was not asked */
 };
 
 /*

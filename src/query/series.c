@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * query/series.c - reads the files of a process in order, and keeps for each stack a curve of at most DP_QUERY_POINTS
- * points. If there are more files, they are grouped: in-use values are those of the newest file of a group; allocations
- * are summed.
+ * points, one for each tick. When all points are used, half of them are joined with their neighbours: in-use values are
+ * then those of the newer one; allocations are summed. Points with the least work are joined first, so that an hour of
+ * idle time after a minute of load leaves the points of the load alone.
  *
  * The number of samples is computed from a value: a block of s bytes is sampled with probability 1 - exp(-s / rate),
  * and has the inverse of that as its weight.
@@ -11,6 +12,7 @@
 
 #include "print/print.h"
 #include "print/progress.h"
+#include "query/points.h"
 #include "profile/kinds.h"
 
 #include <errno.h>
@@ -33,10 +35,8 @@ struct reading {
     struct dp_query_series *series;
     struct types types;
     size_t point;
-    bool is_newest; /* of the point */
-    bool is_end;    /* of the process */
-    bool is_after;  /* its destructors had begun */
-    bool is_last;   /* nothing came later */
+    bool is_end;   /* of the process */
+    bool is_after; /* its destructors had begun */
 };
 
 static int type_named(const struct dp_model *m, const char *name)
@@ -157,22 +157,16 @@ static int take_row(void *ctx, uint32_t row, const int64_t *values)
         return -ENOMEM;
     double samples = samples_of(value_of(values, r->types.inuse_objects), bytes, process->rate);
     if (r->is_end) {
-        if (r->is_last && r->is_after) {
-            curve->after_samples += samples;
-        } else if (!r->is_after) {
-            curve->end_bytes += (double)bytes;
-            curve->end_samples += samples;
-        }
-        curve->end_allocated_samples += samples_of(value_of(values, r->types.alloc_objects), allocated, process->rate);
+        curve->end_bytes += r->is_after ? 0 : (double)bytes;
         return 0;
     }
     int64_t n_allocated = value_of(values, r->types.alloc_objects);
+    double allocated_samples = samples_of(n_allocated, allocated, process->rate);
     curve->allocated_objects[r->point] += (double)n_allocated;
-    curve->allocated_samples[r->point] += samples_of(n_allocated, allocated, process->rate);
-    if (r->is_newest) {
-        curve->bytes[r->point] += (double)bytes;
-        curve->samples[r->point] += samples;
-    }
+    curve->allocated_samples[r->point] += allocated_samples;
+    process->work[r->point] += allocated_samples;
+    curve->bytes[r->point] += (double)bytes;
+    curve->samples[r->point] += samples;
     return 0;
 }
 
@@ -215,12 +209,6 @@ static int add_profile(struct reading *r, const struct dp_decode *d, struct dp_d
     return err;
 }
 
-/* The point of a tick: the first tick has a separate point, the others are grouped. */
-static size_t point_of(size_t tick, size_t n_ticks, size_t n_points)
-{
-    return tick ? 1 + (tick - 1) * (n_points - 1) / (n_ticks - 1) : 0;
-}
-
 /*
  * Finds the files, of names[0..n), the newest first, that were written when the process ended: one before its handlers
  * and destructors ran, others from then on, or both.
@@ -256,12 +244,11 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
     if (!process)
         dp_print_error(v->verb, "out of memory");
     else
-        *process = (struct dp_query_process){.rate = 1};
+        *process = (struct dp_query_process){.rate = 1, .first_curve = s->curves.n};
     dp_vec_clear(&s->curve_of);
     if (!status)
         status = read_end(v, names, n, &source, process);
-    size_t n_ticks = status ? n : n - process->ended - process->n_after,
-           n_points = n_ticks < DP_QUERY_POINTS ? n_ticks : DP_QUERY_POINTS;
+    size_t n_ticks = status ? n : n - process->ended - process->n_after;
     for (size_t i = 0; i < n && !status; i++) { /* the oldest first */
         const char *path = names[n - 1 - i].file;
         struct dp_decode_error error;
@@ -271,21 +258,23 @@ static int read_process(struct dp_query_series *s, const struct dp_query_file *n
         const struct dp_decode *d = &source.decode;
         r.is_end = i >= n_ticks;
         r.is_after = i > n_ticks;
-        r.is_last = i + 1 == n;
-        r.point = r.is_end ? 0 : point_of(i, n_ticks, n_points);
-        r.is_newest = i + 1 == n_ticks || (!r.is_end && point_of(i + 1, n_ticks, n_points) != r.point);
         if (!i) {
             process->start_ns = d->time_ns;
             process->rate = d->period > 0 ? d->period : 1;
         }
         if (!r.is_end) {
-            process->n_points = r.point + 1;
+            if (process->n_points == DP_QUERY_POINTS)
+                dp_query_points_join(s, process);
+            r.point = process->n_points++;
+            process->n_ticks++;
             process->times_ns[r.point] = d->time_ns + d->duration_ns;
         }
         int err = add_profile(&r, d, &error);
         if (err)
             status = err != -ENOMEM && source.is_quiet ? DP_QUERY_BROKEN : dp_query_refuse(v->verb, path, err, &error);
     }
+    if (!status)
+        dp_query_points_leave_out_shutdown(s, process);
     dp_query_source_fini(&source);
     return status;
 }

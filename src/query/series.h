@@ -5,17 +5,19 @@
 #include "query/stacks.h"
 
 #define DP_QUERY_NO_OWN UINT32_MAX
-enum { DP_QUERY_POINTS = 32 }; /* of a curve: ticks are joined where there are more */
+enum { DP_QUERY_POINTS = 64 }; /* of a curve, at most: ticks with little work are joined where there are more */
 
 struct dp_query_process {
     char name[64];   /* PROGRAM, and the number of the process: "redis-server 4711" */
     size_t n_points; /* ticks, or groups of them, without the one at the end of the process */
     int64_t start_ns, times_ns[DP_QUERY_POINTS];
-    bool ended;       /* there is a file that was written at its end */
-    bool at_exit;     /* one of them before its destructors */
-    uint32_t n_after; /* files after that one, the last of them after its destructors */
-    int64_t rate;     /* mean bytes between samples */
-    double growth;    /* dp_query_evidence_growth of its curves */
+    double work[DP_QUERY_POINTS]; /* sampled blocks that all stacks allocated since the point before */
+    size_t n_ticks;               /* ticks in these points */
+    size_t first_curve;           /* of its curves, which stand beside each other */
+    bool ended;                   /* there is a file that was written at its end */
+    bool at_exit;                 /* one of them before its destructors */
+    uint32_t n_after;             /* files after that one */
+    int64_t rate;                 /* mean bytes between samples */
 };
 
 /* A stack in a process. Samples: the number of sampled blocks in a value, which determines its variance. */
@@ -26,9 +28,7 @@ struct dp_query_curve {
     size_t n_own; /* frames of the row's stack before the stack begins; DP_QUERY_NO_OWN: none is the user's own code */
     double bytes[DP_QUERY_POINTS], samples[DP_QUERY_POINTS];                       /* in use */
     double allocated_samples[DP_QUERY_POINTS], allocated_objects[DP_QUERY_POINTS]; /* since the point before */
-    double end_allocated_samples;                                                  /* from the last tick until then */
-    double end_bytes, end_samples;                                                 /* in use when the end began */
-    double after_samples; /* in use after the destructors, if it is known */
+    double end_bytes;                                                              /* in use when the end began */
 };
 
 /* Zero is an empty one, with view and from_own set. */

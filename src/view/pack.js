@@ -14,6 +14,8 @@
  *                 the process has ended), n comments (strings), n rows, each: node (signed, to the row
  *                 before), label set, and for each type the value (signed; of levels the difference);
  *                 n pairs, each: waiter, holder (nodes), unlocks, ns
+ *     leaks       1 if they were judged, else 0; then verdict, what it needs (strings), ticks of work, ns of work, samples, n rows,
+ *                 each: 1 if it is a leak, 0 if it may be one, bytes, bytes an hour, confidence in per mille, n names (strings)
  */
 function readPack(bytes, model) {
     const wire = new Wire(bytes);
@@ -74,5 +76,8 @@ function readPack(bytes, model) {
             tick.pairs = many(() => ({waiter: nodes[wire.small()], holder: nodes[wire.small()], n: wire.small(), ns: wire.small()}));
         });
     });
+    if (wire.small())
+        model.leaks = {verdict: string(), needs: string(), ticks: wire.small(), ns: wire.small(), samples: wire.small(),
+                       rows: many(() => ({isLeak: wire.small() > 0, bytes: wire.small(), hourly: wire.small(), confidence: wire.small() / 1000, names: many(string)}))};
     model.version++;
 }

@@ -36,6 +36,9 @@ class Pack:
             types = self.many(lambda: (self.string(), self.string()))
             self.end = 0
             self.kinds[name] = types, self.many(lambda: self.tick(types))
+        if self.number():  # the verdict of leaks
+            self.leaks = self.string(), self.string(), [self.number() for _ in range(3)]
+            self.leak_rows = self.many(lambda: ([self.number() for _ in range(4)], self.many(self.string)))
         assert self.at == len(self.data), 'bytes behind the end'
 
     def number(self):
