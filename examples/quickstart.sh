@@ -6,7 +6,7 @@
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${1:-$top/build}
-deltaprof=$build/src/cli/deltaprof
+deltaprof=$build/src/tool/cli/deltaprof
 port=7799
 passed=0 failed=0
 unset LD_PRELOAD DELTAPROF_CONF DELTAPROF_RUN

@@ -21,8 +21,9 @@
  *   register. The general model may call __tls_get_addr, which may allocate.
  * - always_inline on gate_count (interpose.h), countdown_subtract and countdown_restore (thread.h): load, subtraction
  *   and store stand in the hook.
- * - may_alias on struct dp_thread (store/thread.h): the library writes the same bytes under another type.
- * - dp_fence_signal (record/heap.c): the compiler keeps these stores in order for a signal handler of the same thread.
+ * - may_alias on struct dp_thread (host/thread/thread.h): the library writes the same bytes under another type.
+ * - dp_fence_signal (host/heap/heap.c): the compiler keeps these stores in order for a signal handler of the same
+ * thread.
  * - noinline on a sampled path (DP_DUE below): its frame takes the place of the hook's.
  * - the asm line of DP_GUARDED below: an exception or a cancellation that passes through the hook calls guard_reset.
  */

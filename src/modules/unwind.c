@@ -10,7 +10,7 @@
  *
  * At an address without unwind data libunwind would guess by frame pointers; this module ends the walk instead.
  */
-#include "unwind/unwinder.h"
+#include "host/unwind/unwinder.h"
 
 #include <errno.h>
 #include <libunwind.h>

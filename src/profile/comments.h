@@ -11,8 +11,8 @@
  *     #allocated 12345                 bytes that the process allocated since its start: counted, not sampled
  *     #RssTotal=12345, #RssAnon=12345  resident bytes of the process
  *     #RssPart stacks of threads=12345 a part of the anonymous resident bytes
- *     #RssError=, #RssAbsent=, #InuseRounding=   resident/resident.h
- *     #pair n=3 ns=12034567 ...        a waiter and a holder (report/pairs.h)
+ *     #RssError=, #RssAbsent=, #InuseRounding=   host/resident/resident.h
+ *     #pair n=3 ns=12034567 ...        a waiter and a holder (host/locks/pair_comments.h)
  */
 #pragma once
 

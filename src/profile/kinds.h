@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * profile/kinds.h - the table of the kinds of profile: names, sample types, endpoints. Data only, for the host, the
- * commands and the page. What the host does for a kind is in struct dp_kind_source (report/kind_source.h).
+ * commands and the page. What the host does for a kind is in struct dp_kind_source (host/report/kind_source.h).
  */
 #pragma once
 
@@ -20,7 +20,7 @@ enum dp_kind_id {
     DP_KIND_BLOCK,
     DP_KIND_CPU,
     DP_KIND_EVENTS,
-    DP_KINDS,                           /* number of all kinds; as a kind: none */
+    DP_KINDS,                         /* number of all kinds; as a kind: none */
     DP_KIND_TABLES = DP_KIND_CPU + 1, /* number of kinds with records in the table */
     DP_KIND_DELTAS = DP_KIND_CPU + 1, /* number of kinds with deltas, those with records included */
 };

@@ -4,7 +4,7 @@ these, by their hashes. Writes HTML, or a C array of two texts: the part before 
 
     bundle.py OUT.c PASSING.c LOCKING.c LIBRARY.c KINDS.c TEMPLATE STYLE SCRIPT...
 
-PASSING.c, LOCKING.c and LIBRARY.c are those of src/naming: the scripts have their lists of functions that are folded.
+PASSING.c, LOCKING.c and LIBRARY.c are those of src/tool/query: the scripts have their lists of functions that are folded.
 KINDS.c has the table of the kinds of profile: the scripts have the names and the sample types of kinds with deltas.
 """
 import base64

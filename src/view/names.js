@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.js - short names of C++ and Rust functions, and which functions only pass an allocation or a lock on: both as in src/naming,
+ * names.js - short names of C++ and Rust functions, and which functions only pass an allocation or a lock on: both as in src/tool/query,
  * for profiles that the page decodes itself.
  */
 /* The table of src/profile/kinds.c: {name, rank, locks, types, levels} of each kind with deltas. */
 const KINDS = JSON.parse('@KINDS@');
 const KIND_NAMES = KINDS.map(kind => kind.name);
-const PASSING = '@PASSING@'.split('|'); /* the lists of src/naming/passing.c and locking.c; a '*' stands for any text */
+const PASSING = '@PASSING@'.split('|'); /* the lists of src/tool/query/passing.c and locking.c; a '*' stands for any text */
 const PASSING_WHOLE = new Set(PASSING.filter(p => !p.includes('*')));
 const PASSING_GLOBS = new RegExp('^(?:' + PASSING.filter(p => p.includes('*')).map(p => p.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')).join('|') + ')$', 's');
 
@@ -14,7 +14,7 @@ function isPassing(name) {
     return PASSING_WHOLE.has(name) || PASSING_GLOBS.test(name);
 }
 
-const LIBRARY = new RegExp('^(?:' + '@LIBRARY@'.split('|').map(p => p.replace(/[^\w]/g, '\\$&')).join('|') + ')'); /* of src/naming/passing.c */
+const LIBRARY = new RegExp('^(?:' + '@LIBRARY@'.split('|').map(p => p.replace(/[^\w]/g, '\\$&')).join('|') + ')'); /* of src/tool/query/passing.c */
 
 /* A function of a language's own library: std::, core::, importlib. */
 function isLibrary(name, file) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * view/page.h - the page that shows profiles: HTML, in two parts. The page's data come between them, one element
- * `<script type="application/octet-stream">` with the base64 of a gzipped pack (query/pack.h); the live page has none.
+ * `<script type="application/octet-stream">` with the base64 of a gzipped pack (tool/pack/pack.h); the live page has
+ * none.
  */
 #pragma once
 

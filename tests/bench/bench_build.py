@@ -13,7 +13,7 @@ import time
 
 from alternate import BUILD, ROUNDS
 
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 C_FILE = '''#include <stdio.h>
 #include <stdlib.h>

@@ -16,14 +16,14 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
-#include "model/diff.h"
+#include "tool/model/diff.h"
 #include "pprof/decode.h"
 #include "pprof/gzip.h"
-#include "record/record.h"
-#include "report/profile.h"
-#include "report/runtime_source.h"
-#include "report/settings.h"
-#include "store/table.h"
+#include "host/api/recording.h"
+#include "host/report/profile.h"
+#include "host/records/runtime_source.h"
+#include "host/report/settings.h"
+#include "host/table/table.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>

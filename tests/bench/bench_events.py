@@ -19,7 +19,7 @@ import tempfile
 import profile_pb2
 from alternate import BUILD, compare
 
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 PROGRAM = ['sqlite3', ':memory:', 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c limit 400000) '
            'insert into t select x, hex(randomblob(x % 40)) from c; select count(distinct b) from t;']
 

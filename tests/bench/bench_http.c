@@ -8,11 +8,11 @@
 #include "bench.h"
 
 #include "base/mem.h"
-#include "http/endpoint.h"
-#include "record/record.h"
-#include "report/profile.h"
-#include "report/settings.h"
-#include "store/table.h"
+#include "host/http/endpoint.h"
+#include "host/api/recording.h"
+#include "host/report/profile.h"
+#include "host/report/settings.h"
+#include "host/table/table.h"
 
 #include <deltaprof/hooks.h>
 #include <deltaprof/http.h>

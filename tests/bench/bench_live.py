@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'view'))
 import browser  # noqa: E402
 
-DELTAPROF = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/cli/deltaprof')
+DELTAPROF = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/tool/cli/deltaprof')
 ROUNDS = int(os.environ.get('DP_BENCH_ROUNDS', 10))
 SECONDS = float(os.environ.get('DP_BENCH_SECONDS', 30))
 MINUTES = float(os.environ.get('DP_BENCH_MINUTES', 10))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures src/pprof and src/model: encoding 100,000 rows of 32 frames, reading them, and `diff --stream` between
+ * Measures src/pprof and src/tool/model: encoding 100,000 rows of 32 frames, reading them, and `diff --stream` between
  * profiles of which 0, 2 or 100 % of the rows have changed; 2 % have something in use. Without gzip; one core.
  */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "bench.h"
-#include "model/diff.h"
+#include "tool/model/diff.h"
 #include "pprof/encode.h"
 
 #define N_ROWS      100000

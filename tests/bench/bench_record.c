@@ -5,10 +5,10 @@
  * threads that all have the same stack.
  */
 #include "bench.h"
-#include "record/record.h"
-#include "store/live_blocks.h"
-#include "store/table.h"
-#include "store/thread.h"
+#include "host/api/recording.h"
+#include "host/heap/live_blocks.h"
+#include "host/table/table.h"
+#include "host/thread/thread.h"
 
 #include <deltaprof/hooks.h>
 

@@ -16,7 +16,7 @@ import time
 
 from alternate import BUILD
 
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 CONF = 'interval=1s,mmap=on,symbolize=none,log=none'
 ROOT = os.geteuid() == 0
 PYTHON = '''

@@ -14,11 +14,11 @@
 #include <libunwind.h>
 
 #include "bench.h"
-#include "objects/frames.h"
-#include "store/thread.h"
-#include "unwind/stack_cache.h"
-#include "unwind/unwind.h"
-#include "unwind/unwind_cache.h"
+#include "host/objects/frames.h"
+#include "host/thread/thread.h"
+#include "host/unwind/stack_cache.h"
+#include "host/unwind/unwind.h"
+#include "host/unwind/unwind_cache.h"
 
 enum { WALKS = 20000, SHIFTS = 16, MISSES = 4096 };
 

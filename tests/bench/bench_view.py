@@ -25,7 +25,7 @@ sys.path[:0] = [os.path.join(HERE, '..', 'view'), os.path.join(HERE, '..', 'cli'
 import browser  # noqa: E402
 
 BUILD = os.environ['DELTAPROF_BUILD']
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 ROUNDS = int(os.environ.get('DP_BENCH_ROUNDS', 3))
 REAL_TICKS, TICKS, TICK_S, PORT = 60, 5760, 15, 17991
 START = 1_700_000_000

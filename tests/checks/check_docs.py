@@ -85,7 +85,7 @@ class Docs(unittest.TestCase):
                 hooks += f.read()
         for name in re.findall(r'\bdeltaprof_(?:frames|function|sample)_\w+', page):
             self.assertIn(name + '(', hooks)
-        with open(os.path.join(TOP, 'src/objects/frames.c')) as f:
+        with open(os.path.join(TOP, 'src/host/objects/frames.c')) as f:
             frames = f.read()
         for name in re.findall(r'^\.B A frame (.*)$', page, re.M):
             self.assertIn(f'"{name}"', frames)

@@ -73,7 +73,7 @@ SOURCES = [f'heap_source.c:{f}' for f in 'period prepare add_more skip commit re
     f'lock_source.c:{f}' for f in 'add_more skip commit restart free_more free_delivered comments leaf mutex_summary block_summary is_filtered '
     'mutex_lock_of block_lock_of'.split()] + ['dp_lock_rows_scan', 'dp_wait_count_under_way', 'dp_inherited_read']
 POINTERS = {
-    r'dp_emit|emit\.c:\w+|events\.c:\w+|dp_report_events_write': [
+    r'dp_emit|emit\.c:\w+|event_profile\.c:\w+|dp_report_events_write': [
         'table_source.c:stack', 'table_source.c:ahead', 'table_source.c:labels', *SOURCES],
     r'dp_encode_\w+|encode\w*\.c:\w+': ['dp_gzip_write', 'dp_file_write'],
     r'dp_delta_scan|dp_delta_visit|delta\.c:\w+': ['delta.c:count', 'delta.c:keep', *SOURCES],
@@ -85,17 +85,17 @@ POINTERS = {
     r'dp_peaks_\w+|peaks\.c:\w+': ['agent.c:ring'],
     r'dp_clock_read|dp_clock_moment|clock\.c:\w+': ['clock.c:look_up', 'clock.c:ask_kernel'],  # and the function of the kernel's object
     r'thread\.c:thread_ends': ['dp_waiting_thread_ends'],
-    r'dp_record_fork_\w+|store\.c:\w+': ['dp_inherited_begin'],
+    r'dp_record_fork_\w+|record\.c:\w+': ['dp_inherited_begin'],
     r'dp_onstack_call': [],  # the callers take the address
     r'shared_signal\.c:\w+': [],  # libc's handler of its signal, called as libc asked for
-    r'request\.c:on_shared': [],  # the program's own handler
+    r'tick_signal\.c:on_shared': [],  # the program's own handler
     r'dp_request_action|dp_signals_action|dp_signals_stack|deltaprof_sigaction|deltaprof_sigaltstack': [],  # the real functions
     r'dp_provided_merge|provided\.c:\w+': [],  # a runtime's provider, which frames.h binds to a hook's rules
     r'dp_libunwind_walk|libunwind\.c:\w+': [],  # libunwind, which allocates nothing with accessors of ours
 }
 
 # What runs in a handler, around a fork or at the end of a thread beside what the headers and the preload object export.
-ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'request.c:on_alone', 'request.c:on_shared', 'deltaprof.c:fork_prepare',
+ENTRIES = ['signals.c:on_fatal', 'signals.c:on_crash', 'tick_signal.c:on_alone', 'tick_signal.c:on_shared', 'deltaprof.c:fork_prepare',
            'deltaprof.c:fork_parent', 'deltaprof.c:fork_child', 'thread.c:thread_ends', 'shared_signal.c:on_signal', 'timers.c:key_ends',
            'dp_cpu_settle', 'dp_cpu_cancelled']
 

@@ -28,7 +28,7 @@ class Headers(unittest.TestCase):
                     self.compiles(name, [CXX], '-xc++', '-std=c++11', '-pedantic')
 
     def test_internal_headers(self):
-        names = sorted(glob.glob(TOP + '/src/*/*.h'))
+        names = sorted(glob.glob(TOP + '/src/*/*.h') + glob.glob(TOP + '/src/[ht]o*/*/*.h'))
         self.assertTrue(names)
         for name in names:
             with self.subTest(name):

@@ -14,16 +14,17 @@ trap 'rm -rf "$work"' EXIT
 program=$work/fuzz base=$work/base.a
 [ -n "$new" ] || mkdir "${new:=$work/new}"
 system="-lpthread -ldl"
-core="$(ls "$src"/objects/*.c "$src"/unwind/*.c "$src"/store/*.c "$src"/record/*.c "$src"/config/*.c) $base"
+hooks=$(for room in heap locks; do sed -n "/^${room}_hook_sources/,/^)/s|^  '\(.*\)',|$src/host/$room/\1|p" "$src/host/$room/meson.build"; done)
+core="$(ls "$src"/host/objects/*.c "$src"/host/unwind/*.c "$src"/host/thread/*.c "$src"/host/table/*.c "$src"/config/*.c) $hooks $src/host/api/recording.c $base"
 compile="clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE -DDP_MODULE_DIR=\"\" -I$src -I$src/../include"
-# An archive, so that each target takes of base what it needs, and exact_mem.c stands for mem.c where it comes first.
-(cd "$work" && $compile -c "$src"/base/*.c && ar rc base.a ./*.o)
+# An archive, so that each target takes of base and profile what it needs, and exact_mem.c stands for mem.c where it comes first.
+(cd "$work" && $compile -c "$src"/base/*.c "$src"/profile/*.c && ar rc base.a ./*.o)
 case $target in
-request) set -- "$src/http/request.c" "$src/http/access.c" $core $system ;;
-cfi) set -- "$src/unwind/cfi.c" "$src/unwind/cfi_program.c" "$src/unwind/rule.c" ;;
+request) set -- "$src/host/http/request.c" "$src/host/http/access.c" $core $system ;;
+cfi) set -- "$src/host/unwind/cfi.c" "$src/host/unwind/cfi_program.c" "$src/host/unwind/rule.c" ;;
 top)
-    set -- "$src"/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
-    set -- "$src"/cli/top.c "$src"/cli/heading.c "$src"/query/*.c "$src"/naming/*.c "$src"/print/*.c "$@" "$base"
+    set -- "$src"/tool/model/*.c "$src"/pprof/*.c "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
+    set -- "$src"/tool/cli/top.c "$src"/tool/cli/heading.c "$src"/tool/query/*.c "$@" "$base"
     ;;
 elf | dwarf)
     [ "$target" = elf ] || export ASAN_OPTIONS=detect_leaks=0 # libdw leaks where DWARF is broken
@@ -36,9 +37,9 @@ elf | dwarf)
     ;;
 object) set -- $core $system ;;
 formats)
-    set -- "$src"/formats/*.c "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system
+    set -- "$src"/tool/formats/*.c "$src"/tool/query/*.c "$here/exact_mem.c" "$src"/tool/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -DDP_LIBDIR='""' -DDP_BIN_TO_LIB='""' -lisal -lm $system
     ;;
-*) set -- "$here/exact_mem.c" "$src"/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
+*) set -- "$here/exact_mem.c" "$src"/tool/model/*.c "$src"/pprof/*.c $base "$src/modules/gzip.c" -lisal $system ;;
 esac
 $compile "$here/fuzz_$target.c" "$@" -o "$program"
 how=-max_total_time=$seconds

@@ -4,7 +4,7 @@
  * each), then the segment, table first. The parser must not read beyond it, so its last byte lies before an unmapped
  * page.
  */
-#include "unwind/rule.h"
+#include "host/unwind/rule.h"
 
 #include <stddef.h>
 #include <stdlib.h>

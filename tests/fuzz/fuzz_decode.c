@@ -3,7 +3,7 @@
  * Fuzzes the reader with any bytes, gzipped or raw, then merges, encodes and reads again: an accepted input must be
  * written as a profile that is accepted, with the same sums.
  */
-#include "model/merge.h"
+#include "tool/model/merge.h"
 #include "pprof/decode_input.h"
 #include "written.h"
 

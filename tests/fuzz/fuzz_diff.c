@@ -4,7 +4,7 @@
  * start of the second profile. The output must be a valid profile; a profile minus itself has no flow; and a diff that
  * parses every sample gives the same result as one that recognizes repeated samples.
  */
-#include "model/diff.h"
+#include "tool/model/diff.h"
 #include "written.h"
 
 static int add(struct dp_diff *diff, const uint8_t *bytes, size_t n_bytes)

@@ -3,8 +3,8 @@
  * Fuzzes the reader of folded stacks and the writers of other formats with any bytes: accepted text must be a profile
  * that the decoder accepts, and must come back from folded stacks with the same sum. OTLP and speedscope are written.
  */
-#include "formats/formats.h"
-#include "model/merge.h"
+#include "tool/formats/formats.h"
+#include "tool/model/merge.h"
 #include "written.h"
 
 static uint64_t sum(const struct dp_merge *merge)

@@ -4,8 +4,8 @@
  * The input is: the address of the unwind table's header according to the loader, a code address (4 bytes each,
  * relative to the file), then the file as mapped; its last byte lies before an unmapped page.
  */
-#include "objects/objects.h"
-#include "unwind/rule.h"
+#include "host/objects/objects.h"
+#include "host/unwind/rule.h"
 
 #include <stdlib.h>
 #include <string.h>

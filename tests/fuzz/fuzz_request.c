@@ -6,8 +6,8 @@
  */
 #include "config/address.h"
 #include "config/config.h"
-#include "http/access.h"
-#include "http/request.h"
+#include "host/http/access.h"
+#include "host/http/request.h"
 
 #include <stdint.h>
 #include <stdlib.h>

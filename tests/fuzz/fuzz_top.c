@@ -6,8 +6,8 @@
  * The input is: flags, the length of the first profile (2 bytes), then that profile, then the second one. The command
  * must end with 0 or 1, print a reason if it is 1, write no control character, and free all memory.
  */
-#include "cli/cli.h"
-#include "print/print.h"
+#include "tool/cli/cli.h"
+#include "tool/query/print.h"
 #include "written.h"
 
 #include <fcntl.h>

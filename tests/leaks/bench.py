@@ -26,7 +26,7 @@ from real import REAL
 BUILD = os.path.abspath(sys.argv[1])
 PRELOAD = os.path.join(BUILD, 'runtime_hooks/preload/libdeltaprof_preload.so')
 PROGRAMS = os.path.join(BUILD, 'tests/leaks/leaks_programs')
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 N_TICKS, TICK_NS, START_NS = 40, 15 * 10**9, 1_700_000_000 * 10**9
 NONE = ()
 # Program: its set, and the functions that leak. a|b: function a may be inlined into its caller b, or one leak is of both.

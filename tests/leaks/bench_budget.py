@@ -26,7 +26,7 @@ def record(top, n_blocks, seed):
 def n_over(base, runs, budget):
     over = 0
     for out in runs:
-        done = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'check', '--max-growth', budget, base, out], stdout=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'check', '--max-growth', budget, base, out], stdout=subprocess.DEVNULL, timeout=60)
         assert done.returncode < 2, done.returncode
         over += done.returncode
     return over

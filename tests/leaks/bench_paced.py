@@ -48,7 +48,7 @@ def record(build, case, seed, out):
 
 def ask(build, out):
     """The verdict and the reports."""
-    done = subprocess.run([os.path.join(build, 'src/cli/deltaprof'), 'leaks', '--json', '-n0', out], stdout=subprocess.PIPE, check=True, timeout=120)
+    done = subprocess.run([os.path.join(build, 'src/tool/cli/deltaprof'), 'leaks', '--json', '-n0', out], stdout=subprocess.PIPE, check=True, timeout=120)
     answer = json.loads(done.stdout)
     verdict = answer.get('verdict', 'leak' if answer['leaks'] else 'no leak')
     return verdict, answer['leaks'] if verdict == 'leak' else []

@@ -4,8 +4,8 @@
  * ring: each event is read once and whole, with the trace of its thread, or counted as lost.
  */
 #include "base/stats.h"
-#include "store/events.h"
-#include "store/thread.h"
+#include "host/table/event_ring.h"
+#include "host/thread/thread.h"
 #include "stress.h"
 
 #include <signal.h>

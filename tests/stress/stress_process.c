@@ -4,10 +4,10 @@
  * child counts from the fork on, finds its inherited blocks, and never hangs.
  */
 #include "../support/totals.h"
-#include "record/record.h"
-#include "store/store.h"
-#include "store/table.h"
-#include "store/thread.h"
+#include "host/api/recording.h"
+#include "host/table/record.h"
+#include "host/table/table.h"
+#include "host/thread/thread.h"
 #include "stress.h"
 
 #include <deltaprof/hooks.h>

@@ -4,11 +4,11 @@
  * and a concurrent reader never sees a counter shrink or more freed than allocated.
  */
 #include "../support/totals.h"
-#include "record/gate.h"
-#include "record/record.h"
-#include "store/live_blocks.h"
-#include "store/table.h"
-#include "store/thread.h"
+#include "host/thread/gate.h"
+#include "host/api/recording.h"
+#include "host/heap/live_blocks.h"
+#include "host/table/table.h"
+#include "host/thread/thread.h"
 #include "stress.h"
 
 #include <signal.h>

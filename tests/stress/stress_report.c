@@ -4,10 +4,10 @@
  * exactly to all events; no value is ever negative; in-use is zero after everything was freed.
  */
 #include "../support/profiles.h"
-#include "record/record.h"
-#include "report/settings.h"
-#include "store/store.h"
-#include "store/table.h"
+#include "host/api/recording.h"
+#include "host/report/settings.h"
+#include "host/table/record.h"
+#include "host/table/table.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * scratch blocks before its key would write to key 0, which belongs to the host.
  */
 #include "../support/totals.h"
-#include "record/record.h"
-#include "store/thread.h"
+#include "host/api/recording.h"
+#include "host/thread/thread.h"
 #include "stress.h"
 
 #include <deltaprof/hooks.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads compete for too few rows of the unwind cache: a found pair of words must always come from one row. */
-#include "objects/frames.h"
-#include "objects/objects.h"
-#include "unwind/unwind_cache.h"
+#include "host/objects/frames.h"
+#include "host/objects/objects.h"
+#include "host/unwind/unwind_cache.h"
 #include "stress.h"
 
 #include <dlfcn.h>

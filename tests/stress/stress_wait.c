@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress_wait.c - invariant 2 of store/contended.c under threads: when no thread waits, the mutex profile's delay
+ * stress_wait.c - invariant 2 of host/locks/contended.c under threads: when no thread waits, the mutex profile's delay
  * equals the block profile's, to the nanosecond, for each kind of lock; with 2, 8 and 64 threads, timeouts, locks that
  * share a set, locks that are created and destroyed, and stacks captured meanwhile. And all filter bytes are 0 at the
  * end. Pairs of waiters and holders, which other threads read meanwhile, are of one kind of lock, and the pairs of a
  * holder have no more time than the holder.
  */
-#include "record/labels.h"
-#include "record/record.h"
-#include "store/live_blocks.h"
-#include "store/pairs.h"
-#include "store/table.h"
+#include "host/table/labels.h"
+#include "host/api/recording.h"
+#include "host/heap/live_blocks.h"
+#include "host/locks/pair_table.h"
+#include "host/table/table.h"
 #include "stress.h"
 #include "../support/deadline.h"
 

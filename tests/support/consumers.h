@@ -5,10 +5,10 @@
 #pragma once
 
 #include "profiles.h"
-#include "record/record.h"
-#include "report/settings.h"
-#include "store/store.h"
-#include "store/table.h"
+#include "host/api/recording.h"
+#include "host/report/settings.h"
+#include "host/table/record.h"
+#include "host/table/table.h"
 
 #define PC(i) (UINT64_C(0x1000) + 16 * (i))
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "pprof/decode.h"
-#include "report/profile.h"
+#include "host/report/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* tests/support/totals.h - the sums over all heap records. */
 #pragma once
 
-#include "store/table.h"
+#include "host/table/table.h"
 
 #include <stdlib.h>
 

@@ -293,7 +293,7 @@ def that_python_s_functions_have_their_time():
 
 def that_the_commands_show_cpu_time():
     r = run([victim('cpu'), 'unequal', '4', '50'], RATE)
-    deltaprof = os.path.join(BUILD, 'src/cli/deltaprof')
+    deltaprof = os.path.join(BUILD, 'src/tool/cli/deltaprof')
     def answer(*words):
         return subprocess.run([deltaprof, *words], capture_output=True, text=True, check=True).stdout
     top = json.loads(answer('top', '--kind', 'cpu', '--json', r.out))

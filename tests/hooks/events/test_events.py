@@ -8,7 +8,7 @@ import sys
 import reader
 from harness import BUILD, main, new_directory, profiles, run, victim
 
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 EXACT = 'events=on,heap_rate=1,block_rate=1ns'
 
 

@@ -38,7 +38,7 @@ def that_top_names_functions_that_the_process_could_not_name():
         if source:
             os.unlink(program)
             shutil.copy(source, program)  # as if built again: it has other functions now
-        top = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', *files], capture_output=True, text=True,
+        top = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'top', *files], capture_output=True, text=True,
                              timeout=60, check=True)
         assert top.stderr == '' and top.stdout.splitlines()[4].split()[5].startswith(expected), top
 

@@ -90,7 +90,7 @@ def that_the_lifetimes_of_freed_blocks_are_known():
         for path in reader.files(v.out):
             check_profile.check(path)
         assert reader.files(v.out)
-        top = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', '--json', '--type', 'alloc_space', '--columns',
+        top = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'top', '--json', '--type', 'alloc_space', '--columns',
                               'lifetime,temporary,freed_objects', v.out], stdout=subprocess.PIPE, check=True, timeout=60)
         row, = [r for r in json.loads(top.stdout)['rows'] if r['name'] == 'lends']
         assert (row['freed_objects'], row['temporary']) == (100, temporary / 100), row

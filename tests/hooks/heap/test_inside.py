@@ -10,7 +10,7 @@ import subprocess
 import reader
 from harness import BUILD, environment, is_of_peak, main, names_in, new_directory, profiles, run, victim, wait_until
 
-DELTAPROF = os.path.join(BUILD, 'src/cli/deltaprof')
+DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 VICTIMS = [name for name in ('inside_jemalloc', 'inside_tcmalloc') if os.path.exists(victim(name))]
 if not VICTIMS:

@@ -99,7 +99,7 @@ def that_a_token_is_asked_for():
     with Server([victim('serve'), 'idle']) as s:
         assert s.ask('/debug/pprof/heap', headers={'Host': 'evil.example'})[0] == 403
         assert s.ask('/debug/pprof/heap', headers={'Host': 'localhost:1'})[0] == 200
-    refused = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'run', '-o', 'listen=0.0.0.0:1', 'true'], text=True, capture_output=True)
+    refused = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'run', '-o', 'listen=0.0.0.0:1', 'true'], text=True, capture_output=True)
     assert refused.returncode == 2 and 'token' in refused.stderr and refused.stderr.count('\n') == 1, refused
 
 

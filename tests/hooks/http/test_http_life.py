@@ -166,7 +166,7 @@ def that_a_socket_file_with_a_full_queue_counts_as_in_use():
         for c in clients:
             c.setblocking(False)
             c.connect_ex(path)
-        done = subprocess.Popen([os.path.join(BUILD, 'src/cli/deltaprof'), 'run', '-o', f'listen=unix:{path}', '--', victim('serve'), 'idle'],
+        done = subprocess.Popen([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'run', '-o', f'listen=unix:{path}', '--', victim('serve'), 'idle'],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             assert select.select([done.stderr], [], [], 60)[0], 'still asking'
@@ -184,7 +184,7 @@ def that_a_taken_port_is_one_line_and_the_program_runs():
         taken.listen()
         port = taken.getsockname()[1]
         env = environment(f'listen=127.0.0.1:{port},heap_rate=1k')
-        done = subprocess.Popen([os.path.join(BUILD, 'src/cli/deltaprof'), 'run', '--', victim('serve'), 'idle'],
+        done = subprocess.Popen([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'run', '--', victim('serve'), 'idle'],
                                 env={**os.environ, 'DELTAPROF_CONF': env['DELTAPROF_CONF']}, stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = done.stderr.readline()

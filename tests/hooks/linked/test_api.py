@@ -9,7 +9,7 @@ import time
 import reader
 from harness import Run, environment, main, new_directory, profiles, victim
 
-CLI = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/cli/deltaprof')
+CLI = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/tool/cli/deltaprof')
 
 
 def api(how, status=0, conf=None, wrap=(), program='api'):

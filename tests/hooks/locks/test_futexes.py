@@ -201,7 +201,7 @@ def that_top_leaves_out_what_only_locks_for_its_caller():
         return
     r = same([victim('abseil')], ALL)
     for kind, functions in ('block', {'spins_short', 'wants_it_made', 'reads'}), ('mutex', {'spins_long', 'wants_it_made', 'writes'}):
-        said = subprocess.run([os.path.join(BUILD, 'src/cli/deltaprof'), 'top', '--json', '-n', '0', '--kind', kind, '--type', 'delay', r.out],
+        said = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'top', '--json', '-n', '0', '--kind', kind, '--type', 'delay', r.out],
                               check=True, stdout=subprocess.PIPE, text=True).stdout
         flat = {row['name'] for row in json.loads(said)['rows'] if row['flat']}
         assert functions <= flat and not [name for name in flat if 'absl::' in name], flat

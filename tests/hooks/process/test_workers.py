@@ -7,7 +7,7 @@ import sys
 
 from harness import BUILD, environment, main, new_directory, profiles, reader, run, victim, wait_until
 
-CLI = os.path.join(BUILD, 'src/cli/deltaprof')
+CLI = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 MIB, KIB = 1 << 20, 1 << 10
 
 

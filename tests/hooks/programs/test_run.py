@@ -226,11 +226,11 @@ int main(void) { void *a = grow(30 << 20), *b = grow(10 << 20); free(a); return 
     def test_a_path_that_ld_so_would_split_is_refused(self):
         for name in ('with blank', 'with:colon'):
             root = self.path(name)
-            os.makedirs(root + '/src/cli')
+            os.makedirs(root + '/src/tool/cli')
             os.makedirs(root + '/runtime_hooks/preload')
             open(root + '/runtime_hooks/preload/libdeltaprof_preload.so.0', 'w').close()
-            shutil.copy(DELTAPROF, root + '/src/cli')
-            self.refused(126, 'blank or a colon', 'true', tool=root + '/src/cli/deltaprof')
+            shutil.copy(DELTAPROF, root + '/src/tool/cli')
+            self.refused(126, 'blank or a colon', 'true', tool=root + '/src/tool/cli/deltaprof')
 
     # ---- programs with their own malloc
 

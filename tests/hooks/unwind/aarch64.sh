@@ -9,14 +9,17 @@ sysroot=/usr/aarch64-linux-gnu
 command -v $cc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -e $sysroot/lib/libc.so.6 ] && [ -e $sysroot/include/stdint.h ] || { echo "skipped: no $cc or qemu-aarch64"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+# The hook halves of the subjects.
+hooks=$(for room in heap locks; do sed -n "/^${room}_hook_sources/,/^)/s|^  '\(.*\)',|$top/src/host/$room/\1|p" "$top/src/host/$room/meson.build"; done)
 build() { # OUT SOURCE FLAG...
     out=$1 source=$2
     shift 2
     $cc -std=gnu11 -O2 -D_GNU_SOURCE -DDP_MODULE_DIR='""' -ftls-model=initial-exec -rdynamic -I"$top/src" -I"$top/include" -idirafter "$top/src/base/compat" "$@" \
-        "$source" "$top"/src/objects/*.c "$top"/src/unwind/*.c "$top"/src/store/*.c "$top"/src/record/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
+        "$source" "$top"/src/host/objects/*.c "$top"/src/host/unwind/*.c "$top"/src/host/thread/*.c "$top"/src/host/table/*.c \
+        $hooks "$top"/src/host/api/recording.c "$top"/src/profile/*.c "$top"/src/base/*.c -lpthread -ldl -o "$out"
 }
 build "$dir/equal" "$top/tests/hooks/unwind/equal.c" -DEQUAL_BACKTRACE
-build "$dir/model" "$top/tests/unit/unwind/test_walk_model.c"
+build "$dir/model" "$top/tests/unit/host/unwind/test_walk_model.c"
 n=0
 for flags in -O0 '-O2 -fomit-frame-pointer' '-O3 -fno-omit-frame-pointer' '-O2 -mbranch-protection=standard' '-O0 -mbranch-protection=pac-ret+leaf'; do
     n=$((n + 1))

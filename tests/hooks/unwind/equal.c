@@ -17,10 +17,10 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "objects/frames.h"
-#include "store/thread.h"
-#include "unwind/stack_cache.h"
-#include "unwind/unwind.h"
+#include "host/objects/frames.h"
+#include "host/thread/thread.h"
+#include "host/unwind/stack_cache.h"
+#include "host/unwind/unwind.h"
 
 enum { DEPTH = 256 };
 

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "unwind/rule.h"
+#include "host/unwind/rule.h"
 
 struct tally {
     uint64_t bytes, said, ends, signals, foreign, none, compared, differ;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "modules/demangle.h"
-#include "symbols/symbol.h"
+#include "host/symbols/symbol.h"
 #include "support/scratch.h"
 
 extern const struct dp_symbolize_ops dp_module_symbolize, dp_module_lines;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/agent/peaks.c - sets the threshold at which the sampled path of an allocation (host/heap/peak.h) wakes the
+ * background thread.
+ *
+ * A tick for a peak comes at once, but EVERY_NS after the thread's last tick at the earliest. The least growth is
+ * LEAST_BYTES, or as much as LEAST_SAMPLES samples stand for: below it is noise. All state is relaxed: a wake-up that
+ * comes late or twice does no harm.
+ */
+#include "host/agent/peaks.h"
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "host/heap/heap.h"
+#include "host/heap/peak.h"
+#include "host/agent/tick.h"
+
+enum { EVERY_NS = 1000000000, LEAST_BYTES = 1 << 20, LEAST_SAMPLES = 8 };
+
+static _Atomic bool reached;
+static _Atomic int64_t inherited_bytes; /* in use at the fork */
+static _Atomic int64_t ticked_ns;       /* when the last tick of the thread began */
+static void (*_Atomic wake_thread)(void);
+
+static void note_peak(void)
+{
+    void (*wake)(void) = dp_load_relaxed(&wake_thread);
+    dp_store_relaxed(&reached, true);
+    wake();
+}
+
+void dp_peaks_watch(bool wanted, void (*wake)(void))
+{
+    int64_t base = dp_load_relaxed(&inherited_bytes), highest = dp_tick_highest();
+    int64_t least = dp_record_heap_rate() * LEAST_SAMPLES;
+    base = highest > base ? highest : base;
+    least = least > LEAST_BYTES ? least : LEAST_BYTES;
+    dp_store_relaxed(&wake_thread, wake);
+    wanted = wanted && base < INT64_MAX / 2;
+    dp_peak_watch(wanted ? base + (base / 10 > least ? base / 10 : least) : INT64_MAX, note_peak);
+}
+
+int64_t dp_peaks_due_ns(void)
+{
+    return dp_load_relaxed(&reached) ? dp_load_relaxed(&ticked_ns) + EVERY_NS : INT64_MAX;
+}
+
+void dp_peaks_begin_tick(void)
+{
+    dp_store_relaxed(&ticked_ns, dp_clock_ns());
+    dp_store_relaxed(&reached, false);
+}
+
+DP_IN_CHILD void dp_peaks_fork_child(void)
+{
+    dp_store_relaxed(&reached, false);
+    dp_store_relaxed(&inherited_bytes, dp_peak_in_use());
+    dp_store_relaxed(&ticked_ns, 0);
+    dp_peak_watch(INT64_MAX, note_peak);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/agent/profile_file.c - writes profiles to files. A file gets its final name when it is complete.
+ *
+ * It is written under a temporary name (hidden, O_EXCL, O_NOFOLLOW, 0600) and then renamed with RENAME_NOREPLACE, or
+ * linked if the file system does not support that. If two processes have the same PROGRAM and PID (containers that
+ * share a directory), the later one gets EEXIST and uses the next SEQ. All paths are relative to a descriptor of the
+ * directory, so that the files of a tick stay together even if the directory is moved. Descriptors are moved to 512 and
+ * above: a host that expects the lowest free number gets it.
+ */
+#include "host/agent/profile_file.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "host/agent/sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { HOST_FDS = 512, SWEEP_TICKS = 64, SEQ_MOST = 999999999 };
+
+int dp_files_init(struct dp_files *files, const char *out, const char *program, pid_t pid, int64_t keep)
+{
+    memset(files, 0, sizeof *files);
+    files->pid = pid;
+    files->keep = keep;
+    dp_text_format(files->program, sizeof files->program, "%s", program);
+    struct utsname host;
+    if (uname(&host))
+        strcpy(host.nodename, "unknown");
+    char fit[sizeof host.nodename];
+    dp_process_fit_name(fit, sizeof fit, host.nodename);
+
+    size_t n = 0;
+    for (const char *p = out; *p && n < sizeof files->dir; p++) {
+        char *at = files->dir + n;
+        size_t room = sizeof files->dir - n;
+        if (*p != '%' || !p[1])
+            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
+        else if (*++p == 'e')
+            n += dp_text_format(at, room, "%s", program);
+        else if (*p == 'p')
+            n += dp_text_format(at, room, "%d", (int)pid);
+        else if (*p == 'h')
+            n += dp_text_format(at, room, "%s", fit);
+        else
+            n += dp_text_format(at, room, "%s", ((char[]){*p, '\0'}));
+        if (n + 1 >= sizeof files->dir)
+            return -ENAMETOOLONG;
+    }
+    return 0;
+}
+
+int dp_files_make_directory(const struct dp_files *files)
+{
+    return mkdir(files->dir, 0700) && errno != EEXIST ? -errno : 0;
+}
+
+int dp_file_out_of_the_way(int fd)
+{
+    if (fd < 0 || fd >= HOST_FDS)
+        return fd;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HOST_FDS);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+/* ---- SEQ -------------------------------------------------------------------------------------------------------- */
+
+/* The SEQ of a file of this process; 0: another name. */
+static uint32_t seq_of(const struct dp_files *files, const char *name)
+{
+    struct dp_profile_name parts;
+    bool is_own = dp_profile_name_parse(name, &parts) && parts.pid == (uint64_t)files->pid &&
+                  parts.n_program == strlen(files->program) && !memcmp(name, files->program, parts.n_program);
+    return is_own && parts.seq <= SEQ_MOST ? (uint32_t)parts.seq : 0;
+}
+
+/* The highest SEQ in the directory. */
+static uint32_t scan(const struct dp_files *files)
+{
+    union {
+        struct dirent64 align;
+        char bytes[4096];
+    } buffer;
+    uint32_t highest = 0;
+    ssize_t n_bytes;
+    lseek(files->dir_fd, 0, SEEK_SET);
+    while ((n_bytes = syscall(SYS_getdents64, files->dir_fd, &buffer, sizeof buffer)) > 0)
+        for (ssize_t at = 0; at < n_bytes;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buffer.bytes + at);
+            uint32_t seq = seq_of(files, entry->d_name);
+            if (seq > highest)
+                highest = seq;
+            at += entry->d_reclen;
+        }
+    return highest;
+}
+
+static int open_directory(struct dp_files *files)
+{
+    if (files->next)
+        return 0;
+    int fd = dp_file_out_of_the_way(open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return -errno;
+    files->dir_fd = fd;
+    if (!files->stamp.process)
+        files->stamp = dp_stamp_make(files->pid);
+    /* a forked process may be one of thousands: it scans only if its name is in use */
+    if (!files->seq && !files->forked)
+        files->seq = scan(files);
+    files->next = files->seq + 1;
+    files->n_kept = 0;
+    return 0;
+}
+
+/* Deletes the oldest tick beyond `keep`, if this process wrote it. */
+static void delete_tick(const struct dp_files *files, uint32_t seq)
+{
+    for (unsigned kind = 0; kind < DP_KINDS; kind++) {
+        char name[DP_PROFILE_NAME_MAX];
+        struct dp_stamp stamp;
+        dp_profile_name_format(name, files->program, files->pid, seq, kind);
+        if (!dp_stamp_read(files->dir_fd, name, &stamp) && stamp.process == files->stamp.process)
+            unlinkat(files->dir_fd, name, 0);
+    }
+}
+
+/* A sweep reads the whole directory, so it is not done at each tick, and only by some of many short workers. */
+static bool sweep_is_due(const struct dp_files *files)
+{
+    uint64_t some = files->keep / 4 < SWEEP_TICKS ? (uint64_t)files->keep / 4 + 1 : SWEEP_TICKS;
+    if (files->n_ticks > 1)
+        return files->n_ticks % SWEEP_TICKS == 0;
+    return !files->forked || !files->keep || files->stamp.process / 2 % some == 0;
+}
+
+unsigned dp_files_end(struct dp_files *files)
+{
+    if (!files->next)
+        return 0;
+    if (files->n_kept) {
+        files->seq = files->next;
+        files->first = files->first ? files->first : files->seq;
+        files->n_ticks++;
+        if (files->keep && files->seq - files->first >= files->keep)
+            delete_tick(files, files->seq - (uint32_t)files->keep);
+        if (sweep_is_due(files))
+            dp_sweep(files->dir_fd, &files->stamp, files->pid, files->keep);
+    }
+    close(files->dir_fd);
+    files->next = 0;
+    return files->n_kept;
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------------- */
+
+static int open_temporary(struct dp_file *file)
+{
+    struct dp_files *files = file->files;
+    int err = open_directory(files);
+    for (int tries = 0; err == 0 && tries < 16; tries++) {
+        dp_profile_name_format_temporary(file->temporary, files->program, files->pid, file->kind,
+                                         (uint64_t)dp_clock_wall_ns());
+        file->fd = dp_file_out_of_the_way(
+            openat(files->dir_fd, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (file->fd >= 0) {
+            file->open = true;
+            return 0;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return err ? err : -EEXIST;
+}
+
+static int write_all(const struct dp_file *file, const void *bytes, size_t n_bytes)
+{
+    int err = 0;
+    for (const char *p = bytes; err == 0 && n_bytes;) {
+        ssize_t n = write(file->fd, p, n_bytes);
+        if (n > 0) {
+            p += n;
+            n_bytes -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            err = n ? -errno : -EIO;
+        }
+    }
+    return err;
+}
+
+int dp_file_write(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct dp_file *file = ctx;
+    uint8_t header[DP_STAMP_HEADER_BYTES];
+    if (file->open)
+        return write_all(file, bytes, n_bytes);
+    int err = open_temporary(file);
+    if (err == 0 && dp_stamp_insert(&file->files->stamp, bytes, n_bytes, header)) {
+        err = write_all(file, header, sizeof header);
+        bytes = (const char *)bytes + DP_STAMP_PLAIN_BYTES;
+        n_bytes -= DP_STAMP_PLAIN_BYTES;
+    }
+    return err ? err : write_all(file, bytes, n_bytes);
+}
+
+/* 0, -EEXIST, or another errno. */
+static int give_name(const struct dp_file *file, const char *name)
+{
+    int dir = file->files->dir_fd;
+    if (renameat2(dir, file->temporary, dir, name, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (linkat(dir, file->temporary, dir, name, 0))
+        return -errno;
+    unlinkat(dir, file->temporary, 0);
+    return 0;
+}
+
+int dp_file_keep(struct dp_file *file)
+{
+    struct dp_files *files = file->files;
+    if (!file->open)
+        return 0;
+    int err = close(file->fd) && errno != EINTR ? -errno : -EEXIST; /* NFS reports a full disk here */
+    file->fd = -1;
+    for (int tries = 0; err == -EEXIST && tries < 16; tries++) {
+        char name[DP_PROFILE_NAME_MAX];
+        dp_profile_name_format(name, files->program, files->pid, files->next, file->kind);
+        err = give_name(file, name);
+        if (err == -EEXIST) {
+            uint32_t highest = scan(files);
+            files->next = (highest > files->next ? highest : files->next) + 1;
+        }
+    }
+    if (err)
+        dp_file_drop(file);
+    else
+        files->n_kept++;
+    file->open = false;
+    return err;
+}
+
+void dp_file_drop(struct dp_file *file)
+{
+    if (!file->open)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    unlinkat(file->files->dir_fd, file->temporary, 0);
+    file->open = false;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/agent/spawn.h - creates a thread of the profiler in the host's process: all signals are blocked from its first
+ * instruction on (by pthread_sigmask, which excludes the two that glibc needs), and its stack has the given size.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stddef.h>
+
+/* thread NULL: detached. Returns 0, or a negative errno. Context: where threads may be created. */
+int dp_spawn(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process_events.c - the functions by which the interposers report what happens to the process: threads that begin and
+ * end, libraries that are closed, seccomp filters, signal handlers, and its end.
+ *
+ * Under a seccomp filter even getpid() may be fatal, and a child of vfork has its parent's memory: there all of them do
+ * nothing (dp_core_stands_aside).
+ */
+#include <deltaprof/deltaprof.h>
+#include <deltaprof/interpose.h>
+#include <deltaprof/thread.h>
+
+#include "host/api/core.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "host/cpu/timers.h"
+#include "host/cpu/watch.h"
+#include "host/http/endpoint.h"
+#include "host/http/listen.h"
+#include "host/http/socket.h"
+#include "host/objects/frames.h"
+#include "host/table/labels.h"
+#include "host/api/recording.h"
+#include "host/agent/agent.h"
+#include "host/agent/alone.h"
+#include "host/agent/exit.h"
+#include "host/agent/signals.h"
+#include "host/agent/tick.h"
+#include "host/thread/sigstack.h"
+#include "host/thread/thread.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Creates the threads that are needed and missing. True: at least one was created. */
+static bool make_threads(void)
+{
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    bool agent = dp_agent_start() > 0, listen = dp_listen_start();
+    deltaprof_guard_exit(kept);
+    errno = saved;
+    return agent || listen;
+}
+
+void deltaprof_poll(void)
+{
+    if (!dp_agent_may_poll() || dp_core_stands_aside())
+        return;
+    if (dp_process_threads() == 1)
+        make_threads();
+    else
+        dp_agent_poll_later();
+}
+
+bool deltaprof_before_thread_create(void)
+{
+    bool inside_hook = deltaprof_is_guarded();
+    return deltaprof_poll_wanted && !inside_hook && !dp_core_stands_aside() && make_threads();
+}
+
+bool deltaprof_thread_start_wanted(void)
+{
+    return dp_sigstack_is_wanted() || dp_cpu_is_on();
+}
+
+void deltaprof_thread_start(void)
+{
+    dp_thread_start();
+    if (dp_cpu_is_on())
+        dp_cpu_thread_begins();
+}
+
+void deltaprof_thread_cancelled(void)
+{
+    if (!dp_core_stands_aside())
+        dp_cpu_cancelled();
+}
+
+bool deltaprof_exit_is_watched(void)
+{
+    return dp_load_relaxed(&dp_core.state) == DP_CORE_RUNNING && dp_tick_has_sink();
+}
+
+bool deltaprof_has_samples(void)
+{
+    return dp_stats_read(DP_STAT_SAMPLES) != 0;
+}
+
+void deltaprof_before_handlers(void)
+{
+    if (!dp_core_stands_aside())
+        dp_exit_before_handlers();
+}
+
+void deltaprof_before_exit(void)
+{
+    dp_exit_deliver(false);
+}
+
+void deltaprof_exit_begins(void)
+{
+    if (!dp_core_stands_aside())
+        dp_exit_begins();
+}
+
+void deltaprof_exit_cancelled(void)
+{
+    if (!dp_core_stands_aside()) /* a child of vfork has its parent's memory */
+        dp_exit_cancelled();
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+    dp_exit_deliver(true);
+    dp_agent_forbid();
+    dp_socket_remove_file();
+}
+
+void deltaprof_unload_begin(void)
+{
+    dp_objects_unload_begin();
+}
+
+void deltaprof_unload_end(void)
+{
+    dp_objects_unload_end();
+}
+
+bool deltaprof_has_threads(void)
+{
+    return dp_agent_is_running() || dp_listen_is_running();
+}
+
+void deltaprof_stop_agent(void)
+{
+    if (dp_core_stands_aside() || dp_agent_is_self())
+        return;
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    int64_t deadline_ns = dp_exit_deadline();
+    bool agent = dp_agent_is_running(), listen = dp_listen_stop(deadline_ns);
+    if (agent && !dp_agent_quiesce(deadline_ns))
+        dp_log(
+            DP_LOG_ERROR,
+            "the background thread is stuck while it writes a profile, and cannot be stopped; the program continues");
+    if (agent || listen)
+        dp_store_relaxed(&dp_core.paused, true);
+    deltaprof_guard_exit(kept);
+    errno = saved;
+}
+
+void deltaprof_before_restrict(void)
+{
+    if (dp_core_stands_aside())
+        return;
+    int32_t self = (int32_t)syscall(SYS_gettid);
+    if (self == dp_process_pid() || self == dp_agent_maker())
+        deltaprof_stop_agent();
+}
+
+void deltaprof_resume(void)
+{
+    if (dp_load_relaxed(&dp_core.paused) && !dp_core_stands_aside() && dp_swap_acq_rel(&dp_core.paused, false))
+        make_threads();
+}
+
+void deltaprof_before_thread_exit(void)
+{
+    if (dp_core_stands_aside() || syscall(SYS_gettid) != getpid() || dp_alone_has_main_exited())
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    dp_alone_main_exits();
+    dp_listen_before_thread_exit();
+    dp_agent_before_thread_exit(dp_exit_deadline());
+    deltaprof_guard_exit(kept);
+}
+
+void deltaprof_before_tsc_trap(void)
+{
+    dp_clock_avoid_counter();
+    deltaprof_before_seccomp();
+}
+
+void deltaprof_before_seccomp(void)
+{
+    if (dp_core_stands_aside() || dp_agent_is_self())
+        return;
+    if (!dp_process_note_seccomp())
+        return; /* another thread is doing it */
+    int saved = errno;
+    int64_t kept = deltaprof_guard_enter();
+    int64_t deadline_ns = dp_exit_deadline();
+    dp_cpu_forbid();
+    dp_agent_forbid();
+    dp_listen_forbid(deadline_ns);
+    dp_exit_forbid();
+    if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
+        dp_tick(deadline_ns);
+    dp_agent_quiesce(deadline_ns);
+    dp_signals_restore();
+    dp_lock_lock(&dp_core.lock);
+    dp_core_conf.thread = false; /* a name costs a system call */
+    dp_labels_name_threads(false);
+    if (dp_core.alone)
+        dp_record_tune(&dp_core_conf,
+                       false); /* no sink could write the records, and walking a stack needs system calls */
+    dp_lock_unlock(&dp_core.lock);
+    if (dp_tick_has_sink() && (dp_core_conf.heap_rate || dp_core_conf.mutex_rate || dp_core_conf.block_rate_ns))
+        dp_log(DP_LOG_ERROR,
+               "the program installs a seccomp filter or traps the clock (PR_SET_TSC); no more profiles are written");
+    dp_log_before_seccomp();
+    dp_thread_never_wait();
+    deltaprof_guard_exit(kept);
+    errno = saved;
+}
+
+int deltaprof_sigaltstack(const stack_t *stack, stack_t *old, deltaprof_sigaltstack_fn real)
+{
+    return dp_signals_stack(stack, old, real);
+}
+
+int deltaprof_sigaction(int sig, const struct sigaction *act, struct sigaction *old, deltaprof_sigaction_fn real)
+{
+    return dp_signals_action(sig, act, old, real);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/cpu/proc.c - reads what /proc says about this process's threads and signals.
+ */
+#include "host/cpu/proc.h"
+
+#include "base/atomic.h"
+#include "base/text.h"
+#include "host/cpu/timers.h"
+#include "host/table/labels.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { COMM_BYTES = 16, STATUS_BYTES = 4096 };
+
+/* Reads /proc/self/FILE or, with a thread, /proc/self/task/TID/FILE. The bytes read; 0: none. */
+static size_t read_proc(int32_t tid, const char *file, char *out, size_t room)
+{
+    char path[64];
+    if (tid)
+        dp_text_format(path, sizeof path, "/proc/self/task/%d/%s", tid, file);
+    else
+        dp_text_format(path, sizeof path, "/proc/self/%s", file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+uint64_t dp_cpu_proc_number(const char *at, unsigned base)
+{
+    uint64_t n = 0;
+    while (*at == ' ' || *at == '\t')
+        at++;
+    for (;; at++) {
+        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
+                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a' + 10)
+                                                    : 99;
+        if (digit >= base)
+            return n;
+        n = n * base + digit;
+    }
+}
+
+int32_t dp_cpu_proc_room(void)
+{
+    char status[STATUS_BYTES];
+    struct rlimit limit;
+    const char *line = read_proc(0, "status", status, sizeof status) ? strstr(status, "\nSigQ:") : NULL;
+    const char *slash = line ? strchr(line, '/') : NULL;
+    uint64_t used = line ? dp_cpu_proc_number(line + 6, 10) : 0, most = slash ? dp_cpu_proc_number(slash + 1, 10) : 0;
+    if (!slash && !syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, NULL, &limit))
+        most = limit.rlim_cur;
+    uint64_t room = most > used ? (most - used) / 4 : 0;
+    return room < DP_CPU_THREADS ? (int32_t)room : DP_CPU_THREADS;
+}
+
+bool dp_cpu_proc_is_masked(int32_t tid, int sig)
+{
+    char status[STATUS_BYTES];
+    const char *line = read_proc(tid, "status", status, sizeof status) ? strstr(status, "\nSigBlk:") : NULL;
+    return line && dp_cpu_proc_number(line + 8, 16) >> (sig - 1) & 1;
+}
+
+uint32_t dp_cpu_proc_labels(int32_t tid)
+{
+    char name[COMM_BYTES + 2];
+    if (!dp_load_relaxed(&dp_labels_names_threads))
+        return 0;
+    size_t n = read_proc(tid, "comm", name, sizeof name);
+    if (n && name[n - 1] == '\n')
+        name[n - 1] = '\0';
+    return *name ? dp_label_set_find(0, "thread", name) << DP_LABELS_LOCK_BITS : 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* host/cpu/proc.h - what /proc says about this process's threads and signals. Async-signal-safe. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The number at the beginning of a text, behind blanks; base at most 16. */
+uint64_t dp_cpu_proc_number(const char *text, unsigned base);
+
+/* A quarter of the signals that may still be queued for this user: the timers that the profiler may have. */
+int32_t dp_cpu_proc_room(void);
+
+/* Whether a thread blocks a signal. */
+bool dp_cpu_proc_is_masked(int32_t tid, int sig);
+
+/* The label with a thread's name, where samples carry it; else 0. */
+uint32_t dp_cpu_proc_labels(int32_t tid);

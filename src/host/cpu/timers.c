@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/cpu/timers.c - the table of threads whose CPU time is profiled, and their timers.
+ *
+ * A timer on a thread's own CPU clock, sent to that thread (SIGEV_THREAD_ID), fires after the thread has used
+ * period_ns of CPU time. Any thread of the process can create it for any other, and delete it: the clock's number
+ * contains the thread's id. So threads need not register, threads of raw clone can be timed, and turning a profile off
+ * needs no help of theirs. A timer outlives its thread until it is deleted.
+ *
+ * 1. A thread has at most one slot. Its id stands in `tids`, in one of the 64 places that its id leads to. Two threads
+ *    may add the same id at once: each claims a free place, then looks at all places before it; if the id stands there
+ *    too, it frees its own. Both stores come before both looks in the total order [TWICE], so one of them is seen.
+ * 2. credited_ns only grows, by compare-and-swap, and each step is added to a row by the thread that made it. So the
+ *    rows of a thread sum to the last value of its clock that was read: weights of samples share out the true time.
+ * 3. A timer is deleted by the thread that swaps its id out of the slot. A thread that arms stores the id and then
+ *    looks whether the profile is still on; one that turns it off first says so and then looks for ids [OFF].
+ *
+ * The key is one of the first 32, whose values stand in the thread's own descriptor: setting it allocates nothing.
+ * Destructors of later keys run in rounds; the last round is the end.
+ */
+#include "host/cpu/timers.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "host/table/labels.h"
+#include "host/table/event_ring.h"
+#include "host/table/record.h"
+#include "host/thread/thread.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUCKETS_TRIED = 4, KEYS_IN_THREAD = 32, ROUNDS = 4 };
+enum { CLOCK_OF_THREAD = 4 | 2 /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */ };
+
+/* 97 of 100, so that samples are not in step with timers of the program. */
+#define INTERVAL_OF(period_ns) ((period_ns) / 100 * 97 + (period_ns) % 100)
+
+#define VALUE_MARK ((uint64_t)0xD9C1 << 48)
+
+struct dp_cpu_state dp_cpu_state;
+
+static DP_LARGE _Alignas(64) _Atomic int32_t tids[DP_CPU_THREADS]; /* 0: free */
+static DP_LARGE struct dp_cpu_thread threads[DP_CPU_THREADS];
+static _Atomic uint32_t n_serials;
+
+static struct {
+    pthread_key_t key;
+    _Atomic bool is_made; /* [KEY]: the key is there */
+} end_of_thread;
+
+struct dp_cpu_thread *dp_cpu_thread_at(dp_cpu_slot slot)
+{
+    return &threads[slot - 1];
+}
+
+int32_t dp_cpu_thread_tid(dp_cpu_slot slot)
+{
+    return dp_load_acquire(&tids[slot - 1]); /* [SLOT] */
+}
+
+/* Place i, of DP_CPU_BUCKET * BUCKETS_TRIED, of a thread. Threads are created with rising ids, so neighbours share a
+ * line. */
+static uint32_t place_of(int32_t tid, uint32_t i)
+{
+    uint32_t bucket = ((uint32_t)tid / DP_CPU_BUCKET + i / DP_CPU_BUCKET) % DP_CPU_BUCKETS;
+    return bucket * DP_CPU_BUCKET + ((uint32_t)tid + i) % DP_CPU_BUCKET;
+}
+
+static dp_cpu_slot find_before(int32_t tid, uint32_t end)
+{
+    for (uint32_t i = 0; i < end; i++)
+        if (dp_load_total(&tids[place_of(tid, i)]) == tid) /* [TWICE] */
+            return place_of(tid, i) + 1;
+    return 0;
+}
+
+dp_cpu_slot dp_cpu_thread_find(int32_t tid)
+{
+    return find_before(tid, DP_CPU_BUCKET * BUCKETS_TRIED);
+}
+
+dp_cpu_slot dp_cpu_thread_add(int32_t tid, int64_t credited_ns)
+{
+    for (uint32_t i = 0; i < DP_CPU_BUCKET * BUCKETS_TRIED; i++) {
+        uint32_t place = place_of(tid, i);
+        int32_t is_free = 0;
+        /* A negative id claims the place without being found; its owner alone fills it. */
+        if (dp_load_relaxed(&tids[place]) || !dp_cas_relaxed(&tids[place], &is_free, -1))
+            continue;
+        struct dp_cpu_thread *thread = &threads[place];
+        dp_store_relaxed(&thread->credited_ns, credited_ns);
+        dp_store_relaxed(&thread->timer, 0);
+        dp_store_relaxed(&thread->serial, dp_add_relaxed(&n_serials, 1) + 1);
+        dp_store_relaxed(&thread->is_masked, 0);
+        dp_store_relaxed(&thread->is_ours, 0);
+        dp_store_relaxed(&thread->is_untimed, 0);
+        thread->seen = 0;
+        dp_swap_total(&tids[place], tid); /* [TWICE], [SLOT]: the slot is filled */
+        if (find_before(tid, i)) {
+            dp_store_release(&tids[place], 0);
+            return 0;
+        }
+        dp_add_relaxed(&dp_cpu_state.n_threads, 1);
+        return place + 1;
+    }
+    return 0;
+}
+
+void dp_cpu_thread_remove(dp_cpu_slot slot)
+{
+    int32_t tid = dp_load_relaxed(&tids[slot - 1]);
+    dp_cpu_thread_disarm(slot);
+    if (tid > 0 && dp_cas_publish(&tids[slot - 1], &tid, 0)) /* [SLOT] */
+        dp_sub_relaxed(&dp_cpu_state.n_threads, 1);
+}
+
+/* ---- clocks ----------------------------------------------------------------------------------------------------- */
+
+/* By system call: no program interposes it, and the kernel's object does not know these clocks. */
+static int64_t read_clock(clockid_t id)
+{
+    struct timespec now;
+    int saved = errno;
+    int64_t ns = syscall(SYS_clock_gettime, id, &now) ? -errno : now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    errno = saved;
+    return ns;
+}
+
+static clockid_t clock_of(int32_t tid)
+{
+    return (clockid_t)(~(uint32_t)tid << 3 | CLOCK_OF_THREAD);
+}
+
+int64_t dp_cpu_clock_ns(int32_t tid)
+{
+    return read_clock(clock_of(tid));
+}
+
+int64_t dp_cpu_own_clock_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+int64_t dp_cpu_process_clock_ns(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+int64_t dp_cpu_thread_credit(dp_cpu_slot slot, int64_t now_ns)
+{
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    int64_t before = dp_load_relaxed(&thread->credited_ns);
+    while (now_ns > before)
+        if (dp_cas_relaxed(&thread->credited_ns, &before, now_ns)) {
+            dp_add_relaxed(&dp_cpu_state.credited_ns, now_ns - before);
+            return now_ns - before;
+        }
+    return 0;
+}
+
+bool dp_cpu_add_synthetic(uint32_t frame, uint32_t labels, int64_t n, int64_t ns)
+{
+    struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
+    dp_record_id id;
+    if (!dp_record_intern(DP_KIND_CPU, labels, &stack, &id))
+        return false;
+    if (n || !dp_load_relaxed(&dp_cpu_state.sig))
+        dp_record_count(DP_KIND_CPU, id, n, ns);
+    else /* no sample: a process without any writes no profile */
+        dp_table_add(DP_KIND_CPU, id, n, ns);
+    return true;
+}
+
+/* ---- timers ----------------------------------------------------------------------------------------------------- */
+
+uint64_t dp_cpu_value_of(dp_cpu_slot slot, uint32_t serial)
+{
+    return VALUE_MARK | (uint64_t)slot << 32 | serial;
+}
+
+bool dp_cpu_value_read(uint64_t value, dp_cpu_slot *slot, uint32_t *serial)
+{
+    *slot = value >> 32 & 0xFFFF;
+    *serial = (uint32_t)value;
+    return (value & (uint64_t)0xFFFF << 48) == VALUE_MARK && *slot <= DP_CPU_THREADS;
+}
+
+/* The first interval is drawn: threads that begin together are not sampled together. */
+static struct itimerspec interval(int64_t period_ns, int32_t tid)
+{
+    int64_t each_ns = INTERVAL_OF(period_ns);
+    uint64_t random = dp_hash_mix((uint64_t)dp_clock_ns() ^ (uint64_t)(uint32_t)tid << 32);
+    int64_t first_ns = 1 + (int64_t)(random % (uint64_t)each_ns);
+    return (struct itimerspec){.it_interval = {each_ns / 1000000000, each_ns % 1000000000},
+                               .it_value = {first_ns / 1000000000, first_ns % 1000000000}};
+}
+
+/* False: as many timers exist as there may be. */
+static bool claim_room(void)
+{
+    int32_t room = dp_load_relaxed(&dp_cpu_state.room);
+    while (room > 0)
+        if (dp_cas_relaxed(&dp_cpu_state.room, &room, room - 1))
+            return true;
+    return false;
+}
+
+static void delete_timer(int id)
+{
+    syscall(SYS_timer_delete, id);
+    dp_sub_relaxed(&dp_cpu_state.n_timers, 1);
+    dp_add_relaxed(&dp_cpu_state.room, 1);
+}
+
+static int create_timer(dp_cpu_slot slot, int32_t tid, int sig, int64_t period_ns)
+{
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    uint64_t value = dp_cpu_value_of(slot, dp_load_relaxed(&thread->serial));
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = sig};
+    int id;
+    memcpy(&event.sigev_value, &value, sizeof value);
+    event._sigev_un._tid = tid;
+    if (!claim_room())
+        return -EDQUOT;
+    if (syscall(SYS_timer_create, clock_of(tid), &event, &id)) {
+        dp_add_relaxed(&dp_cpu_state.room, 1);
+        return errno == EAGAIN ? -EDQUOT : -errno;
+    }
+    dp_add_relaxed(&dp_cpu_state.n_timers, 1);
+    struct itimerspec each = interval(period_ns, tid);
+    if (syscall(SYS_timer_settime, id, 0, &each, NULL)) {
+        int err = -errno;
+        delete_timer(id);
+        return err;
+    }
+    int32_t other = dp_swap_total(&thread->timer, id + 1); /* [OFF] */
+    if (other)                                             /* the thread and a scan both created one */
+        delete_timer(other - 1);
+    return 0;
+}
+
+int dp_cpu_thread_arm(dp_cpu_slot slot)
+{
+    int saved = errno, sig = dp_load_relaxed(&dp_cpu_state.sig);
+    int64_t period_ns = dp_load_relaxed(&dp_cpu_state.period_ns);
+    int32_t tid = dp_cpu_thread_tid(slot);
+    int err = sig && period_ns && tid > 0 ? create_timer(slot, tid, sig, period_ns) : 0;
+    if (!err && (!dp_load_total(&dp_cpu_state.period_ns) || !dp_load_total(&dp_cpu_state.sig))) /* [OFF] */
+        dp_cpu_thread_disarm(slot);
+    errno = saved;
+    return err;
+}
+
+void dp_cpu_thread_time(dp_cpu_slot slot)
+{
+    struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    if (dp_load_relaxed(&thread->timer) || !dp_cpu_thread_arm(slot) || dp_load_relaxed(&thread->is_untimed))
+        return;
+    dp_store_relaxed(&thread->is_untimed, 1);
+    dp_stats_add(DP_STAT_CPU_UNTIMED, 1);
+}
+
+void dp_cpu_thread_disarm(dp_cpu_slot slot)
+{
+    int32_t timer = dp_swap_total(&dp_cpu_thread_at(slot)->timer, 0); /* [OFF] */
+    int saved = errno;
+    if (timer)
+        delete_timer(timer - 1);
+    errno = saved;
+}
+
+/* ---- threads that begin and end --------------------------------------------------------------------------------- */
+
+uint32_t dp_cpu_rest_of(dp_cpu_slot slot)
+{
+    const struct dp_cpu_thread *thread = dp_cpu_thread_at(slot);
+    if (dp_load_relaxed(&thread->is_ours) || dp_thread_is_own_id(dp_cpu_thread_tid(slot)))
+        return DP_FRAME_PROFILER;
+    if (!dp_load_relaxed(&dp_cpu_state.sig) || dp_load_relaxed(&thread->is_untimed))
+        return DP_FRAME_NOT_WALKED;
+    return dp_load_relaxed(&thread->is_masked) ? DP_FRAME_MASKED : DP_FRAME_BETWEEN;
+}
+
+/* Credits what the thread used since its last sample, and forgets it. */
+static void ends(int32_t tid)
+{
+    dp_cpu_slot slot = dp_cpu_thread_find(tid);
+    if (!slot)
+        return;
+    dp_cpu_thread_disarm(slot);
+    const struct dp_stack none = {0};
+    if (dp_cpu_is_on() && dp_record_is_ready() && dp_record_fork_copy_zero()) {
+        int64_t ns = dp_cpu_thread_credit(slot, dp_cpu_own_clock_ns());
+        if (ns)
+            dp_cpu_add_synthetic(dp_cpu_rest_of(slot), dp_labels_now(&none), 0, ns);
+    }
+    dp_cpu_thread_remove(slot);
+}
+
+/* The value is 1 + the number of rounds that are over. Destructors of the program may use CPU time in each. */
+static void key_ends(void *value)
+{
+    uintptr_t round = (uintptr_t)value;
+    if (round < ROUNDS && !pthread_setspecific(end_of_thread.key, (void *)(round + 1)))
+        return;
+    ends((int32_t)syscall(SYS_gettid));
+}
+
+void dp_cpu_threads_init(void)
+{
+    if (dp_load_relaxed(&end_of_thread.is_made) || pthread_key_create(&end_of_thread.key, key_ends))
+        return;
+    if (end_of_thread.key < KEYS_IN_THREAD)
+        dp_store_release(&end_of_thread.is_made, true); /* [KEY] */
+    else
+        pthread_key_delete(end_of_thread.key);
+}
+
+void dp_cpu_thread_begins(void)
+{
+    int saved = errno;
+    int32_t tid = (int32_t)syscall(SYS_gettid);
+    dp_thread_unmark_own_id(tid);
+    dp_cpu_slot slot = dp_cpu_thread_find(tid);
+    if (slot && dp_load_relaxed(&dp_cpu_thread_at(slot)->credited_ns) > dp_cpu_own_clock_ns()) {
+        dp_cpu_thread_remove(slot); /* an earlier thread of this id, which ended unseen */
+        slot = 0;
+    }
+    if (!slot)
+        slot = dp_cpu_thread_add(tid, 0);
+    if (slot)
+        dp_cpu_thread_time(slot);
+    if (dp_load_acquire(&end_of_thread.is_made)) /* [KEY] */
+        pthread_setspecific(end_of_thread.key, (void *)(uintptr_t)1);
+    errno = saved;
+}
+
+DP_IN_CHILD void dp_cpu_threads_fork_child(void)
+{
+    if (dp_load_relaxed(&dp_cpu_state.n_threads))
+        memset(tids, 0, sizeof tids);
+    dp_add_relaxed(&dp_cpu_state.room, dp_load_relaxed(&dp_cpu_state.n_timers));
+    dp_store_relaxed(&dp_cpu_state.n_timers, 0);
+    dp_store_relaxed(&dp_cpu_state.n_threads, 0);
+    dp_store_relaxed(&dp_cpu_state.credited_ns, 0);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/heap/age.h - splits what is in use by age, and computes how long blocks lived that were freed since a baseline.
+ */
+#pragma once
+
+#include "host/report/delta.h"
+
+/* <1s, <10s, <1m, <10m, <1h, older. Of a row: NULL, its values are of no age. */
+const char *dp_age_of_row(const struct dp_row *row);
+
+/* A record's changes: n_freed, n_temporary and microseconds (host/heap/lifetime.h). */
+enum { DP_AGE_VALUES = 3 };
+struct dp_age_life {
+    uint32_t id;
+    int64_t values[DP_AGE_VALUES];
+};
+
+struct dp_age_lives {
+    struct dp_age_life *at; /* by id */
+    size_t n, cap;
+};
+
+/* What a consumer delivered, by record id. */
+struct dp_age_baseline {
+    struct dp_age_life *at;
+    size_t n, cap;
+};
+
+/*
+ * Replaces the in-use values of rows, which come from a scan of the heap's records, by a row for each age; the sums
+ * stay exactly the same. lives gets the records' changes since base (NULL: since start), each of which has a row of no
+ * age. -ENOMEM: both must be dropped.
+ */
+int dp_age_split(struct dp_rows *rows, struct dp_age_baseline *base, struct dp_age_lives *lives);
+
+/* Only the changes of lifetimes. */
+int dp_age_read_lives(struct dp_age_baseline *base, struct dp_age_lives *lives);
+
+/* Moves base by the changes. */
+void dp_age_commit(struct dp_age_baseline *base, const struct dp_age_lives *lives);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/heap/heap_source.c - reports of the heap: what is in use split by age, lifetimes of blocks, resident memory. A
+ * row is {alloc_objects, alloc_space, inuse_objects, inuse_space}.
+ */
+#include "base/stats.h"
+#include "base/text.h"
+#include "host/heap/age.h"
+#include "host/heap/heap.h"
+#include "host/heap/peak_copy.h"
+#include "host/report/consumer.h"
+#include "host/report/kind_source.h"
+#include "host/heap/inherited.h"
+#include "host/heap/lifetime.h"
+#include "host/heap/live_blocks.h"
+
+#include <string.h>
+
+static const struct dp_delta_rules rules = {
+    .kind = DP_KIND_HEAP, .has_levels = true, .read_inherited = dp_inherited_read};
+
+static const struct dp_delta_rules peak_rules = {
+    .kind = DP_KIND_HEAP, .has_levels = true, .read_level = dp_peak_copy_read, .read_inherited = dp_inherited_read};
+
+_Static_assert(sizeof(struct dp_age_baseline) <= sizeof(struct dp_kind_state) &&
+                   sizeof(struct dp_age_lives) <= sizeof(struct dp_kind_state),
+               "the state of a consumer has room");
+
+static struct dp_age_lives *lives_of(struct dp_kind_state *more)
+{
+    return (struct dp_age_lives *)(void *)more->bytes;
+}
+
+static struct dp_age_baseline *delivered_of(struct dp_kind_state *delivered)
+{
+    return (struct dp_age_baseline *)(void *)delivered->bytes;
+}
+
+static int64_t period(void)
+{
+    return dp_record_heap_rate();
+}
+
+static bool peak_begin(int64_t *wall_ns)
+{
+    dp_peak_copy_bytes(wall_ns);
+    return dp_peak_copy_begin();
+}
+
+static bool is_by_age(const struct dp_consumer *c)
+{
+    return c->age && dp_live_blocks_has_births();
+}
+
+static void prepare(const struct dp_consumer *c, unsigned flags, struct dp_emission *e)
+{
+    e->tells_allocated = true;
+    e->allocated_bytes = (int64_t)dp_record_bytes_seen();
+    if (flags & DP_WRITE_RESIDENT) /* on failure these comments are left out */
+        e->has_parts = !dp_resident_read(&e->resident) && dp_columns_have_last(DP_KIND_HEAP, &e->columns) &&
+                       !dp_resident_divide(&e->resident, dp_report_stack_bytes(), &e->parts);
+    if (is_by_age(c) && dp_lifetime_is_kept() && dp_columns_add_others(DP_KIND_HEAP, &e->columns) && !e->default_type)
+        e->default_type = "inuse_space";
+}
+
+static void add_more(struct dp_consumer *c, bool cumulative)
+{
+    struct dp_age_lives *lives = lives_of(&c->more);
+    if (!is_by_age(c) || !dp_age_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), lives))
+        return;
+    dp_vec_clear(lives); /* they come with a later profile */
+    dp_stats_add(DP_STAT_AGES_LOST, 1);
+}
+
+static int skip(struct dp_consumer *c)
+{
+    return c->age ? dp_age_read_lives(delivered_of(&c->delivered), lives_of(&c->more)) : 0;
+}
+
+static void commit(struct dp_kind_state *delivered, const struct dp_kind_state *more)
+{
+    dp_age_commit(delivered_of(delivered), (const struct dp_age_lives *)(const void *)more->bytes);
+}
+
+static void restart(struct dp_kind_state *delivered)
+{
+    dp_vec_clear(delivered_of(delivered));
+}
+
+static void free_more(struct dp_kind_state *more)
+{
+    dp_vec_fini(lives_of(more));
+}
+
+static void free_delivered(struct dp_kind_state *delivered)
+{
+    dp_vec_fini(delivered_of(delivered));
+}
+
+/* The values of lifetimes: of the row that has no age. Rows and lives are both by record. */
+static void add_values(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values)
+{
+    const struct dp_age_lives *lives = (const struct dp_age_lives *)(const void *)more->bytes;
+    memset(values + DP_VALUES_MAX, 0, DP_AGE_VALUES * sizeof *values);
+    while (*next < lives->n && lives->at[*next].id < row->id)
+        ++*next;
+    if (*next < lives->n && lives->at[*next].id == row->id && !row->entry)
+        memcpy(values + DP_VALUES_MAX, lives->at[*next].values, DP_AGE_VALUES * sizeof *values);
+}
+
+static size_t text_values(const int64_t *v, const char *begin, const char *end, char *text, size_t n_bytes)
+{
+    return dp_text_format(text, n_bytes, "%s%lld: %lld [%lld: %lld] @%s", begin, (long long)v[2], (long long)v[3],
+                          (long long)v[0], (long long)v[1], end);
+}
+
+static size_t text_header(const struct dp_rows *rows, char *text, size_t n_bytes)
+{
+    int64_t sum[DP_VALUES_MAX] = {0};
+    for (size_t i = 0; i < rows->n; i++)
+        for (int v = 0; v < DP_VALUES_MAX; v++)
+            sum[v] += rows->at[i].values[v];
+    return text_values(sum, "heap profile: ", " heap_v2/1\n", text, n_bytes);
+}
+
+static size_t text_row(const int64_t *values, char *text, size_t n_bytes)
+{
+    return text_values(values, "", "", text, n_bytes);
+}
+
+const struct dp_kind_source dp_heap_source = {
+    .rules = &rules,
+    .peak_rules = &peak_rules,
+    .peak_begin = peak_begin,
+    .peak_end = dp_peak_copy_end,
+    .period = period,
+    .prepare = prepare,
+    .add_more = add_more,
+    .skip = skip,
+    .commit = commit,
+    .restart = restart,
+    .free_more = free_more,
+    .free_delivered = free_delivered,
+    .add_values = add_values,
+    .age = dp_age_of_row,
+    .text_header = text_header,
+    .text_row = text_row,
+    .text_end = "\nMAPPED_LIBRARIES:\n",
+};

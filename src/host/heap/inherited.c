@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/heap/inherited.c - counts the frees of a forked process's own blocks, by record.
+ *
+ * The inherited blocks that are still in use are base - (all frees - own frees), where base is the record's allocs at
+ * the fork. So frees of inherited blocks, which may come at any time, need no counter. Only records that existed at the
+ * fork are counted: blocks of later records are all own.
+ */
+#include "host/heap/inherited.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static struct {
+    struct {
+        _Atomic int64_t n, v; /* relaxed: a reader may miss the newest events */
+    } * at;
+    uint32_t n, cap;
+} own_freed;
+
+/* No own blocks exist yet, so nothing is added meanwhile. */
+void dp_inherited_begin(void)
+{
+    uint32_t n = dp_table_count(DP_KIND_HEAP);
+    if (n > own_freed.cap) {
+        dp_mem_unmap(own_freed.at, own_freed.cap * sizeof *own_freed.at);
+        own_freed.at = dp_mem_map(n * sizeof *own_freed.at);
+        own_freed.cap = own_freed.at ? n : 0;
+    } else {
+        memset(own_freed.at, 0, n * sizeof *own_freed.at);
+    }
+    own_freed.n = own_freed.at ? n : 0;
+}
+
+void dp_inherited_add_own_free(dp_record_id id, int64_t n, int64_t v)
+{
+    if (id >= own_freed.n)
+        return;
+    dp_add_relaxed(&own_freed.at[id].v, v);
+    dp_add_relaxed(&own_freed.at[id].n, n);
+}
+
+static int64_t between(int64_t value, int64_t most)
+{
+    return value < 0 ? 0 : value < most ? value : most;
+}
+
+void dp_inherited_read(dp_record_id id, const struct dp_counts *counts, int64_t *n, int64_t *v)
+{
+    struct dp_table_base base;
+    *n = *v = 0;
+    if (id >= own_freed.n)
+        return;
+    dp_table_base(DP_KIND_HEAP, id, &base);
+    *n = between(base.n - counts->free_n + dp_load_relaxed(&own_freed.at[id].n), counts->n - counts->free_n);
+    *v = between(base.v - counts->free_v + dp_load_relaxed(&own_freed.at[id].v), counts->v - counts->free_v);
+    if (*n == 0)
+        *v = 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/http/delivery.c - writes one profile for a client, and moves its baseline or leaves it. A delta uses its
+ * cursor's consumer, which stays taken until the end; a cumulative profile or a window gets a separate consumer. Only
+ * bytes that arrived move a baseline: a failed write has abandoned its rows already; a lost one abandons them here; one
+ * that the client will acknowledge leaves them open.
+ */
+#include "host/http/delivery.h"
+
+#include "host/cpu/watch.h"
+#include "host/report/settings.h"
+#include "host/heap/live_blocks.h"
+#include "host/report/text_profile.h"
+
+#include <errno.h>
+
+/* The present settings, changed by the request. */
+static int settings(struct dp_config *conf, const struct dp_request *q)
+{
+    struct dp_config_error why;
+    dp_report_settings(conf);
+    return dp_config_parse_delta(conf, q->conf, &why);
+}
+
+static struct dp_cursor_key key_of(const struct dp_request *q)
+{
+    return (struct dp_cursor_key){q->kind, q->locks, q->cursor};
+}
+
+static int begin_own(struct dp_delivery *d, const struct dp_request *q, const char **message)
+{
+    d->consumer = dp_consumer_new(q->kind, NULL);
+    if (!d->consumer) {
+        *message = "no memory for a baseline: raise memory=";
+        return 503;
+    }
+    dp_consumer_filter(d->consumer, q->locks);
+    dp_consumer_set_default_type(d->consumer, q->default_type);
+    d->has_cpu_window = q->seconds && q->kind == DP_KIND_CPU;
+    if (d->has_cpu_window)
+        dp_cpu_window_begin(DP_CPU_PERIOD_NS);
+    if (q->seconds)
+        dp_consumer_skip(d->consumer);
+    return 200;
+}
+
+static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const char **message)
+{
+    int err = 0;
+    struct dp_cursor_key key = key_of(q);
+    struct dp_cursor *cursor = dp_cursor_lock(&key, q->from_now, &err);
+    if (!cursor) {
+        *message = err == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
+                   : err == -ENOSPC ? "too many cursors have a reply under way"
+                                    : "no memory for a baseline: raise memory=";
+        return 503;
+    }
+    if (dp_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
+        dp_cursor_unlock(cursor);
+        *message = "after: neither the last reply that arrived nor the last that was sent; ask without it";
+        return 409;
+    }
+    d->cursor = cursor;
+    d->consumer = dp_cursor_consumer(cursor);
+    return 200;
+}
+
+int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const char **message)
+{
+    struct dp_config conf;
+    if (settings(&conf, q)) {
+        *message = "types, symbolize or max_samples: a value out of range";
+        return 400;
+    }
+    if (conf.age && !dp_live_blocks_has_births()) {
+        *message = "age: with heap_rate=1 ages are known only if the program was started with age=on";
+        return 400;
+    }
+    if (q->head) {
+        struct dp_cursor_key key = key_of(q);
+        d->seq = q->delta ? dp_cursor_peek(&key) : 0;
+        return 200;
+    }
+    return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
+}
+
+static void end_cpu_window(struct dp_delivery *d)
+{
+    if (d->has_cpu_window)
+        dp_cpu_window_end();
+    d->has_cpu_window = false;
+}
+
+int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
+{
+    struct dp_config conf;
+    int err = settings(&conf, q); /* as at the time of the request */
+    if (q->text)
+        return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
+    end_cpu_window(d);
+    if (err == 0)
+        dp_consumer_configure(d->consumer, &conf);
+    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
+    return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
+}
+
+void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool written, bool arrived)
+{
+    end_cpu_window(d);
+    if (d->cursor) {
+        if (written)
+            dp_cursor_end_write(d->cursor, d->seq,
+                                q->acknowledges ? DP_CURSOR_OPEN
+                                : arrived       ? DP_CURSOR_ARRIVED
+                                                : DP_CURSOR_LOST);
+        dp_cursor_unlock(d->cursor);
+    } else {
+        dp_consumer_free(d->consumer);
+    }
+    *d = (struct dp_delivery){0};
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/http/delivery.h - delivers one profile to one client: takes the baseline, writes, and then moves the baseline or
+ * leaves it.
+ *
+ * Zero: holds nothing. Context: any thread above the waterline, one at a time.
+ */
+#pragma once
+
+#include "host/http/cursor.h"
+#include "host/http/request.h"
+#include "host/report/profile.h"
+
+struct dp_delivery {
+    struct dp_consumer *consumer; /* the cursor's, or one for this profile only; NULL: no profile */
+    struct dp_cursor *cursor;     /* NULL: none */
+    uint64_t seq;                 /* of the reply, for X-Deltaprof-Seq */
+    bool has_cpu_window;          /* CPU time is profiled until the write begins */
+};
+
+/*
+ * Takes the consumer that the request needs; none for HEAD. Returns 200, or the status of a refusal with *message; then
+ * nothing is held. The settings are read when the write begins.
+ */
+int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const char **message);
+
+/* Writes the profile. Returns as dp_consumer_write does; fn's error too. */
+int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_pprof_write_fn fn, void *ctx);
+
+/* Tells the cursor the outcome and frees all. written: the write succeeded; arrived: and its bytes reached the client.
+ */
+void dp_delivery_end(struct dp_delivery *, const struct dp_request *, bool written, bool arrived);

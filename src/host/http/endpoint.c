@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/http/endpoint.c - answers requests for profiles, without sockets: the host passes a request and reads the reply.
+ *
+ * A reply is a text kept in memory (an error, the index, cmdline, metrics, the HTML page), or a body that a thread of
+ * the profiler, the producer, writes while the host reads it through a ring of 64 KiB. With ?seconds= the producer
+ * starts when the window has passed. The host's thread never serialises, symbolises or waits.
+ *
+ * The status is decided when the profile has ended or half fills the ring. If the profile fails before that, the reply
+ * is 503 with a line of text; if it fails later, or the host has already read the status, the body is cut off.
+ *
+ * Ownership: the host owns a reply until deltaprof_http_end. If the producer is still at work then, the producer
+ * becomes the owner: its next write fails, then it tells the cursor that the reply is lost and frees the reply.
+ * So deltaprof_http_end never waits.
+ *
+ * A reply is delivered if produce succeeded, read returned the end, and the host said so. Otherwise the baseline stays.
+ * With after=N, the client's next request decides instead.
+ */
+#include "host/http/endpoint.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "host/http/body.h"
+#include "host/http/cursor.h"
+#include "host/http/delivery.h"
+#include "host/http/metrics.h"
+#include "host/http/index_page.h"
+#include "host/http/reply_headers.h"
+#include "host/http/request.h"
+#include "view/page.h"
+#include "host/locks/waits_page.h"
+
+#include <deltaprof/thread.h>
+#include <deltaprof/http.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPLIES_MAX    128
+#define BODY_MAX_BYTES (1u << 20)
+#define POLL_NS        1000000  /* time to the next read while a producer is at work and the ring is empty */
+#define BUSY_NS        10000000 /* time to the next try while too many producers are at work */
+
+struct deltaprof_http_reply {
+    struct dp_request request;
+    pid_t pid;
+    struct dp_reply_headers headers;
+
+    char line[160];    /* the text of an error */
+    DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
+    size_t n_sent;
+
+    int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
+    struct dp_body *body;
+    bool has_body, ended;
+    bool status_fixed;
+    _Atomic bool told; /* the host has read the status already; relaxed: one thread uses the reply */
+    int result;
+
+    struct dp_delivery delivery;
+};
+
+static bool cmdline; /* whether cmdline may be served */
+static _Atomic bool started;
+static _Atomic unsigned n_replies;
+
+void dp_endpoint_init(const struct dp_config *conf)
+{
+    cmdline = conf->cmdline;
+    dp_cursor_init(conf->cursor_ttl_ns);
+    dp_store_release(&started, true); /* [START] a thread that sees it also sees cmdline */
+}
+
+DP_IN_CHILD void dp_endpoint_fork_child(void)
+{
+    dp_store_relaxed(&n_replies, 0);
+    dp_cursor_fork_child();
+    dp_body_fork_child();
+}
+
+static int keep(void *ctx, const void *bytes, size_t n_bytes)
+{
+    struct deltaprof_http_reply *r = ctx;
+    if (!dp_vec_room(&r->text, n_bytes))
+        return -ENOMEM;
+    memcpy(r->text.at + r->text.n, bytes, n_bytes);
+    r->text.n += n_bytes;
+    return 0;
+}
+
+static void refuse(struct deltaprof_http_reply *r, int status, const char *message)
+{
+    r->request.page = DP_PAGE_ERROR;
+    r->request.status = status;
+    r->request.message = message;
+}
+
+/* On an error the reply becomes that error. */
+static void prepare_profile(struct deltaprof_http_reply *r)
+{
+    const struct dp_request *q = &r->request;
+    const char *message;
+    if (!q->head && dp_process_has_seccomp()) {
+        refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
+        return;
+    }
+    int status = dp_delivery_begin(&r->delivery, q, &message);
+    if (status != 200)
+        refuse(r, status, message);
+    else if (!q->head && q->seconds)
+        r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
+}
+
+/* Logs why a profile failed, because the reply does not tell its reader. */
+static void note(const struct deltaprof_http_reply *r, int err)
+{
+    static struct dp_log_cause cause;
+    if (err == -EPIPE || err == -ECANCELED) /* no fault: the client left, or this is a forked child */
+        return;
+    dp_log_once(&cause, -err,
+                err ? "cannot make a profile for the endpoint: %m; the reply failed" : "profiles are served again");
+}
+
+static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
+{
+    struct deltaprof_http_reply *r = arg;
+    int err = r->request.page == DP_PAGE_SYMBOL  ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
+              : r->request.page == DP_PAGE_WAITS ? dp_waits_write(fn, ctx)
+                                                 : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    note(r, err);
+    return err;
+}
+
+/*
+ * Tells the cursor the outcome and frees the reply. `arrived`: delivered, as defined at the top. Runs on the host's
+ * thread, or on the producer's if the host ended the reply first.
+ */
+static void free_reply(struct deltaprof_http_reply *r, bool arrived)
+{
+    dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
+    dp_vec_fini(&r->text);
+    dp_mem_unmap(r, sizeof *r);
+    dp_sub_relaxed(&n_replies, 1);
+}
+
+static void orphaned(void *arg, int result)
+{
+    struct deltaprof_http_reply *r = arg;
+    r->ended = true;
+    r->result = result;
+    free_reply(r, false);
+}
+
+/* While too many producers are at work, a window stays open a little longer; a reply without a window is refused. */
+static void start_body(struct deltaprof_http_reply *r)
+{
+    int err = 0;
+    r->body = dp_body_start(produce, orphaned, r, &err);
+    if (r->window_ns && err == -EBUSY) {
+        r->window_ns = dp_clock_ns() + BUSY_NS;
+        return;
+    }
+    if (r->window_ns && err)
+        note(r, err);
+    r->window_ns = 0;
+    r->ended = err;
+    r->result = err;
+}
+
+static const char *why_not(int err)
+{
+    return err == -EBUSY    ? "too many profiles are being made"
+           : err == -ENOMEM ? "no memory to make a profile with: raise memory="
+                            : "the profile could not be made; the program's log says why";
+}
+
+/* An error's line is stored in the reply itself, because there may be no memory for it. */
+static void write_line(struct deltaprof_http_reply *r)
+{
+    dp_vec_clear(&r->text);
+    snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
+}
+
+/* Decides the status: 503 if the profile failed already and the host has not read the status yet. */
+static void fix_status(struct deltaprof_http_reply *r)
+{
+    int result = r->result;
+    r->status_fixed = true;
+    if (dp_load_relaxed(&r->told) || (r->body && !dp_body_failed(r->body)) || (!r->body && !r->ended))
+        return;
+    if (r->body)
+        dp_body_close(r->body, &result); /* the producer has ended */
+    r->body = NULL;
+    r->has_body = false;
+    r->ended = true;
+    r->result = result;
+    refuse(r, 503, why_not(result));
+    write_line(r);
+    dp_reply_headers_write(&r->headers, &r->request, r->delivery.seq, r->pid);
+}
+
+int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply)
+{
+    *reply = NULL;
+    if (!request->method || !request->target)
+        return -EINVAL;
+    int64_t kept = deltaprof_guard_enter();
+    bool yielded = dp_mem_yield(true); /* replies must leave the memory that ticks need */
+    int status = -ENOMEM;
+    unsigned before = dp_add_relaxed(&n_replies, 1);
+    struct deltaprof_http_reply *r = dp_mem_map(sizeof *r);
+    if (!r) {
+        dp_sub_relaxed(&n_replies, 1);
+        goto out;
+    }
+    status = 0;
+    r->pid = getpid();
+    struct dp_request *q = &r->request;
+    dp_request_parse(q, request->method, request->target);
+    if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL ||
+        q->page == DP_PAGE_WAITS || q->page == DP_PAGE_METRICS) {
+        if (!dp_load_acquire(&started)) /* [START] */
+            refuse(r, 503, "the profiler is not started");
+        else if (before >= REPLIES_MAX)
+            refuse(r, 503, "too many replies under way");
+    }
+    if (q->page == DP_PAGE_PROFILE)
+        prepare_profile(r);
+    if (q->page == DP_PAGE_WAITS && dp_process_has_seccomp())
+        refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
+    if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
+        refuse(r, 404, "cmdline is switched off (cmdline=off)");
+    if (q->page == DP_PAGE_SYMBOL) {
+        bool posted = !strcmp(request->method, "POST");
+        const char *text = posted ? request->body : q->query;
+        size_t n_bytes = posted ? request->n_body_bytes : strlen(q->query);
+        if (n_bytes > BODY_MAX_BYTES)
+            refuse(r, 413, "more than 1 MiB of addresses");
+        else if (n_bytes && keep(r, text, n_bytes))
+            refuse(r, 503, "no memory for the addresses");
+    }
+    r->has_body = (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_SYMBOL || q->page == DP_PAGE_WAITS) && !q->head;
+    if (r->has_body && !r->window_ns)
+        start_body(r);
+    if (r->ended) {
+        r->has_body = false;
+        refuse(r, 503, why_not(r->result));
+    }
+    if (q->page == DP_PAGE_VIEW && (keep(r, dp_view_page_before, dp_view_page_before_bytes) ||
+                                    keep(r, dp_view_page_after, dp_view_page_after_bytes)))
+        refuse(r, 503, "no memory for the page");
+    if (q->page == DP_PAGE_INDEX)
+        dp_page_index(cmdline, keep, r);
+    else if (q->page == DP_PAGE_CMDLINE)
+        dp_page_cmdline(keep, r);
+    else if (q->page == DP_PAGE_METRICS && dp_metrics_write(keep, r))
+        refuse(r, 503, "no memory for the metrics");
+    if (q->page == DP_PAGE_ERROR)
+        write_line(r);
+    dp_reply_headers_write(&r->headers, q, r->delivery.seq, r->pid);
+    *reply = r;
+out:
+    dp_mem_yield(yielded);
+    deltaprof_guard_exit(kept);
+    return status;
+}
+
+int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
+{
+    if (!r->has_body || r->ended || r->pid != getpid())
+        return 0;
+    if (r->window_ns) {
+        int64_t left = r->window_ns - dp_clock_ns();
+        if (left > 0)
+            return left;
+        int64_t kept = deltaprof_guard_enter();
+        start_body(r);
+        deltaprof_guard_exit(kept);
+        if (r->window_ns)
+            return BUSY_NS;
+    }
+    if (!r->status_fixed) {
+        if (!r->ended && !dp_body_is_status_fixed(r->body))
+            return POLL_NS;
+        int64_t kept = deltaprof_guard_enter();
+        fix_status(r);
+        deltaprof_guard_exit(kept);
+        if (!r->has_body)
+            return 0;
+    }
+    return r->ended || dp_body_ready(r->body) ? 0 : POLL_NS;
+}
+
+int deltaprof_http_status(const struct deltaprof_http_reply *r)
+{
+    dp_store_relaxed(&((struct deltaprof_http_reply *)r)->told, true);
+    return r->request.status;
+}
+
+int deltaprof_http_header(const struct deltaprof_http_reply *r, size_t i, const char **name, const char **value)
+{
+    dp_store_relaxed(&((struct deltaprof_http_reply *)r)->told, true);
+    if (i >= r->headers.n)
+        return 1;
+    *name = r->headers.at[i].name;
+    *value = r->headers.at[i].value;
+    return 0;
+}
+
+ssize_t deltaprof_http_read(struct deltaprof_http_reply *r, void *buf, size_t n_bytes)
+{
+    if (r->request.head)
+        return 0;
+    if (r->has_body && r->pid == getpid() && deltaprof_http_wait_ns(r) > 0)
+        return -EAGAIN;
+    if (!r->has_body) {
+        bool line = r->request.page == DP_PAGE_ERROR;
+        const char *text = line ? r->line : r->text.at;
+        size_t n = (line ? strlen(text) : r->text.n) - r->n_sent;
+        if (n > n_bytes)
+            n = n_bytes;
+        if (n)
+            memcpy(buf, text + r->n_sent, n);
+        r->n_sent += n;
+        return (ssize_t)n;
+    }
+    if (r->pid != getpid())
+        return -ECANCELED;
+    if (r->ended)
+        return r->result;
+    ssize_t n = dp_body_read(r->body, buf, n_bytes);
+    if (n > 0 || n == -EAGAIN)
+        return n;
+    r->ended = true;
+    r->result = (int)n;
+    return n;
+}
+
+void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
+{
+    if (!r)
+        return;
+    int64_t kept = deltaprof_guard_enter();
+    bool yielded = dp_mem_yield(true); /* replies must leave the memory that ticks need */
+    if (r->pid != getpid()) {
+        dp_vec_fini(&r->text);
+        dp_mem_unmap(r, sizeof *r);
+    } else {
+        bool arrived = delivered && r->ended && !r->result;
+        int result;
+        if (!r->body) {
+            free_reply(r, arrived);
+        } else if (dp_body_close(r->body, &result)) {
+            r->ended = true;
+            r->result = result;
+            free_reply(r, arrived);
+        }
+    }
+    dp_mem_yield(yielded);
+    deltaprof_guard_exit(kept);
+}

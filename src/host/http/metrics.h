@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* host/http/metrics.h - writes the profiler's numbers in the text format of OpenMetrics 1.0, which Prometheus scrapes.
+ */
+#pragma once
+
+#include "pprof/gzip.h"
+
+#define DP_METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* 0, or fn's error. Context: above the waterline; reads every record's counters once. */
+int dp_metrics_write(dp_pprof_write_fn fn, void *ctx);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/http/request.c - parses the method and the target of a request.
+ *
+ * All checks are done here, before a cursor or a table is used, so that a bad request changes nothing and a fuzzer
+ * reaches every branch without a socket. Parameters that scrapers add (gc, and seconds for a delta) and unknown ones
+ * are ignored; a known one with a bad value is an error that names the allowed values.
+ */
+#include "host/http/request.h"
+
+#include "profile/kinds.h"
+#include "host/table/labels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The paths that the pprof of gperftools uses. */
+static const struct {
+    const char *path, *name;
+} aliases[] = {
+    {"heap", "heap"}, {"contention", "mutex"}, {"profile", "profile"}, {"symbol", "symbol"}, {"cmdline", "cmdline"},
+};
+
+static void refuse(struct dp_request *r, int status, const char *message)
+{
+    r->page = DP_PAGE_ERROR;
+    r->status = status;
+    r->message = message;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes %XX and + of [from, to) into text. False: too long, malformed, or a NUL inside. */
+static bool decode(const char *from, const char *to, char *text, size_t size)
+{
+    size_t n = 0;
+    while (from < to) {
+        int c = (unsigned char)*from++;
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%') {
+            if (to - from < 2 || hex(from[0]) < 0 || hex(from[1]) < 0)
+                return false;
+            c = hex(from[0]) * 16 + hex(from[1]);
+            from += 2;
+        }
+        if (c == 0 || n + 1 >= size)
+            return false;
+        text[n++] = (char)c;
+    }
+    text[n] = 0;
+    return true;
+}
+
+static bool number(const char *text, uint64_t max, uint64_t *value)
+{
+    uint64_t n = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        uint64_t digit = (uint64_t)*text - '0';
+        if (digit > 9 || digit > max || n > (max - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *value = n;
+    return true;
+}
+
+static bool cursor_name(const char *text)
+{
+    if (!*text || strlen(text) > DP_CURSOR_NAME_MAX)
+        return false;
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
+}
+
+static bool one_of(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (!strcmp(text, *words))
+            return true;
+    return false;
+}
+
+static void add_conf(struct dp_request *r, const char *key, const char *value)
+{
+    size_t n = strlen(r->conf);
+    snprintf(r->conf + n, sizeof r->conf - n, "%s%s=%s", n ? "," : "", key, value);
+}
+
+/* Adds the lock kinds that text names, separated by commas. False: one is unknown. */
+static bool lock_kinds(const char *text, unsigned *locks)
+{
+    for (;; text++) {
+        size_t n_bytes = strcspn(text, ",");
+        unsigned kind = dp_labels_lock_named(text, n_bytes);
+        if (!kind)
+            return false;
+        *locks |= 1u << kind;
+        text += n_bytes;
+        if (!*text)
+            return true;
+    }
+}
+
+static void parameter(struct dp_request *r, const char *key, const char *value, bool whole)
+{
+    static const char *const types[] = {"all", "alloc", "inuse", NULL};
+    static const char *const symbolize[] = {"none", "functions", "lines", NULL};
+    uint64_t n;
+    unsigned kind;
+
+    if (!strcmp(key, "seconds") && !r->delta) {
+        if (!whole || !number(value, DP_SECONDS_MAX, &n))
+            refuse(r, 400, "seconds: a whole number from 0 to 3600");
+        else if (n || !dp_kind_endpoint_named(r->name, strlen(r->name), &kind)->seconds)
+            r->seconds = (int64_t)n;
+    } else if (!strcmp(key, "debug")) {
+        if (!whole || !number(value, 2, &n))
+            refuse(r, 400, "debug: 0, 1 or 2");
+        else
+            r->text = n != 0;
+    } else if (!strcmp(key, "cursor") && r->delta) {
+        if (!whole || !cursor_name(value))
+            refuse(r, 400, "cursor: 1 to 64 letters, digits, '.', '_' or '-'");
+        else
+            strcpy(r->cursor, value);
+    } else if (!strcmp(key, "lock") && dp_kind_table[r->kind].has_locks) {
+        if (!whole || !lock_kinds(value, &r->locks))
+            refuse(
+                r, 400,
+                "lock: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join, rwlock, once, park, futex or "
+                "gil; several with ','");
+    } else if (!strcmp(key, "from") && r->delta) {
+        if (!whole || strcmp(value, "now"))
+            refuse(r, 400, "from: only 'now'");
+        else
+            r->from_now = true;
+    } else if (!strcmp(key, "after") && r->delta) {
+        if (!whole || !number(value, UINT64_MAX, &n))
+            refuse(r, 400, "after: the X-Deltaprof-Seq of the last reply that arrived, or 0");
+        else
+            r->after = n, r->acknowledges = true;
+    } else if (!strcmp(key, "types")) {
+        if (!whole || !one_of(value, types))
+            refuse(r, 400, "types: all, alloc or inuse");
+        else
+            add_conf(r, key, value);
+    } else if (!strcmp(key, "symbolize")) {
+        if (!whole || !one_of(value, symbolize))
+            refuse(r, 400, "symbolize: none, functions or lines");
+        else
+            add_conf(r, key, value);
+    } else if (!strcmp(key, "max_samples")) {
+        if (!whole || !number(value, INT32_MAX, &n))
+            refuse(r, 400, "max_samples: a whole number, 0 for no limit");
+        else
+            add_conf(r, key, value);
+    } else if (!strcmp(key, "age")) {
+        if (!whole || !number(value, 1, &n))
+            refuse(r, 400, "age: 1, what is in use split by age, or 0");
+        else
+            add_conf(r, key, n ? "on" : "off");
+    }
+}
+
+static void parameters(struct dp_request *r, const char *query)
+{
+    unsigned seen = 0;
+    while (*query && r->page == DP_PAGE_PROFILE) {
+        const char *end = query + strcspn(query, "&");
+        const char *equals = memchr(query, '=', (size_t)(end - query));
+        char key[16], value[128]; /* all kinds of lock are 86 bytes */
+        if (decode(query, equals ? equals : end, key, sizeof key)) {
+            bool whole = decode(equals ? equals + 1 : end, end, value, sizeof value);
+            parameter(r, key, whole ? value : "", whole);
+        }
+        if (++seen > 64)
+            refuse(r, 400, "more than 64 parameters");
+        query = *end ? end + 1 : end;
+    }
+    if (r->page == DP_PAGE_PROFILE && r->text && r->seconds)
+        refuse(r, 400, "seconds and debug do not go together");
+    if (r->page == DP_PAGE_PROFILE && r->text && r->delta)
+        refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex, block and cpu");
+}
+
+/* Finds the last mount point in the path: the host may use any prefix. */
+static const char *mounted(const char *path, const char *end, const char *mount)
+{
+    size_t n = strlen(mount);
+    const char *found = NULL;
+    for (const char *at = path; at + n <= end; at++)
+        if (!memcmp(at, mount, n))
+            found = at + n;
+    return found;
+}
+
+static bool is_word(const char *from, const char *to, const char *word)
+{
+    return (size_t)(to - from) == strlen(word) && !memcmp(from, word, (size_t)(to - from));
+}
+
+void dp_request_parse(struct dp_request *r, const char *method, const char *target)
+{
+    memset(r, 0, sizeof *r);
+    r->status = 200;
+    r->message = "";
+    r->head = !strcmp(method, "HEAD");
+    const char *end = target + strcspn(target, "?#");
+    r->query = *end == '?' ? end + 1 : "";
+
+    const char *word = mounted(target, end, "/debug/pprof/"), *name = NULL;
+    if (!word && (word = mounted(target, end, "/pprof/"))) {
+        for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+            if (is_word(word, end, aliases[i].path))
+                name = aliases[i].name;
+    } else if (word && word == end) {
+        r->page = DP_PAGE_INDEX;
+        name = "";
+    } else if (word) {
+        static const char *const others[] = {"symbol", "cmdline", "view", "waits", "metrics"};
+        unsigned kind;
+        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(word, (size_t)(end - word), &kind);
+        if (endpoint)
+            name = endpoint->name;
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            if (is_word(word, end, others[i]))
+                name = others[i];
+    }
+    if (!word && end - target >= 12 && !memcmp(end - 12, "/debug/pprof", 12)) {
+        refuse(r, 301, "the list of profiles is at pprof/");
+        return;
+    }
+    if (!name) {
+        refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
+        return;
+    }
+    r->name = name;
+
+    bool symbol = !strcmp(name, "symbol");
+    if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST"))) {
+        refuse(r, 405, symbol ? "GET, HEAD or POST only" : "GET or HEAD only");
+        return;
+    }
+    if (symbol) {
+        r->page = DP_PAGE_SYMBOL;
+    } else if (!strcmp(name, "cmdline")) {
+        r->page = DP_PAGE_CMDLINE;
+    } else if (!strcmp(name, "view")) {
+        r->page = DP_PAGE_VIEW;
+    } else if (!strcmp(name, "waits")) {
+        r->page = DP_PAGE_WAITS;
+    } else if (!strcmp(name, "metrics")) {
+        r->page = DP_PAGE_METRICS;
+    } else if (*name) {
+        r->page = DP_PAGE_PROFILE;
+        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(name, strlen(name), &r->kind);
+        r->delta = endpoint->is_delta;
+        r->default_type = endpoint->default_type;
+        r->seconds = endpoint->seconds;
+        parameters(r, r->query);
+    }
+}

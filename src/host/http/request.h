@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* host/http/request.h - parses a request from its method and target alone: pure, no state, no memory. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dp_request_page {
+    DP_PAGE_INDEX,
+    DP_PAGE_PROFILE,
+    DP_PAGE_SYMBOL,
+    DP_PAGE_CMDLINE,
+    DP_PAGE_VIEW,
+    DP_PAGE_WAITS,
+    DP_PAGE_METRICS,
+    DP_PAGE_ERROR,
+};
+
+#define DP_CURSOR_NAME_MAX 64
+#define DP_SECONDS_MAX     3600
+
+struct dp_request {
+    enum dp_request_page page;
+    int status;          /* 200, or the error's */
+    const char *message; /* of an error: one line */
+    bool head;
+
+    unsigned kind;            /* enum dp_kind_id */
+    const char *name;         /* of the profile: "heap", "delta_mutex", ... */
+    bool delta;               /* by cursor */
+    const char *default_type; /* NULL: the kind's own */
+    bool text;                /* debug=1 */
+    int64_t seconds;          /* 0: none */
+
+    char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
+    unsigned locks;                      /* bit k: lock kind k; 0: all */
+    bool from_now;
+    bool acknowledges; /* after= was given */
+    uint64_t after;
+    char conf[160]; /* types, symbolize, max_samples and age, as deltaprof_delta_set takes them */
+
+    const char *query; /* of GET symbol; points into target */
+};
+
+/* Error messages are static; target must outlive request->query. */
+void dp_request_parse(struct dp_request *request, const char *method, const char *target);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/http/wrapper.c - recognizes a process that only waits for the program that it started.
+ *
+ * Such a wrapper and its program get the same configuration, so both would serve the same port, which should belong to
+ * the program. Three facts in /proc identify a wrapper: the system call in which the main thread waits (for a child or
+ * a signal, never for input), the number of threads, and a child that has executed a program. A forked child that
+ * executed nothing has its stack at the same address as its parent; exec places a new stack.
+ *
+ * An ancestor has an endpoint if one of its threads has the name of the endpoint's thread.
+ */
+#include "host/http/wrapper.h"
+
+#include "base/process.h"
+#include "base/text.h"
+#include "host/agent/agent.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { GENERATIONS = 16, PATH_TEXT = 320, STAT_TEXT = 512, CHILDREN_TEXT = 1024 };
+enum { PARENT = 4, START_OF_STACK = 28 }; /* fields of /proc/PID/stat (proc(5)) */
+
+/* Reads the file's text, cut to the room; "" if it cannot be read. */
+static void read_text(char *text, size_t room, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+}
+
+static void read_stat(char text[STAT_TEXT], pid_t pid)
+{
+    char path[PATH_TEXT];
+    dp_text_format(path, sizeof path, "/proc/%d/stat", (int)pid);
+    read_text(text, STAT_TEXT, path);
+}
+
+/* A numeric field of stat, after the name, which may contain any bytes; 0: there is none. */
+static uint64_t field(const char *stat, int number)
+{
+    const char *at = strrchr(stat, ')');
+    for (int i = 2; at && i < number; i++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static bool waits_for_child_or_signal(void)
+{
+    char path[PATH_TEXT], text[STAT_TEXT];
+    dp_text_format(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
+    read_text(text, sizeof text, path);
+    if (text[0] < '0' || text[0] > '9')
+        return false; /* it is running, or /proc gives no answer */
+    long number = strtol(text, NULL, 10);
+    return number == SYS_wait4 || number == SYS_waitid || number == SYS_rt_sigsuspend || number == SYS_rt_sigtimedwait;
+}
+
+bool dp_wrapper_only_waits(void)
+{
+    char path[PATH_TEXT], children[CHILDREN_TEXT], mine[STAT_TEXT], its[STAT_TEXT];
+    if (dp_process_threads() != 3 + dp_agent_is_running() || !waits_for_child_or_signal())
+        return false;
+    dp_text_format(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    read_text(children, sizeof children, path);
+    read_stat(mine, getpid());
+    char *at = children;
+    for (long pid; (pid = strtol(at, &at, 10)) > 0;) {
+        read_stat(its, (pid_t)pid);
+        if (its[0] && field(its, START_OF_STACK) != field(mine, START_OF_STACK))
+            return true;
+    }
+    return false;
+}
+
+static bool has_endpoint(pid_t pid)
+{
+    char path[PATH_TEXT], name[32];
+    bool found = false;
+    dp_text_format(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks && !found && (task = readdir(tasks));) {
+        dp_text_format(path, sizeof path, "/proc/%d/task/%s/comm", (int)pid, task->d_name);
+        read_text(name, sizeof name, path);
+        found = strcmp(name, "deltaprof-http\n") == 0;
+    }
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+pid_t dp_wrapper_server_above(char name[16])
+{
+    char stat[STAT_TEXT], path[PATH_TEXT];
+    pid_t pid = getppid();
+    for (int i = 0; i < GENERATIONS && pid > 0; i++) {
+        if (has_endpoint(pid)) {
+            dp_text_format(path, sizeof path, "/proc/%d/comm", (int)pid);
+            read_text(name, 16, path);
+            name[strcspn(name, "\n")] = '\0';
+            return pid;
+        }
+        read_stat(stat, pid);
+        pid = (pid_t)field(stat, PARENT);
+    }
+    return 0;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/locks/alarm.c - finds waits that have lasted too long.
+ *
+ * Only mutexes and rwlocks have a holder. A thread that waits for a condition, a semaphore, a barrier or the end of
+ * another thread may be idle, and gives no alarm. Neither does a wait whose thread is not blocked in the kernel: it was
+ * abandoned, or a signal handler runs on top of it; it is checked again later.
+ *
+ * The modules are opened at the first check. Later, a thread that is stuck may hold the loader's lock.
+ *
+ * A wait is identified by its slot and its begin. `told` has the begin of the last wait of each slot that was logged.
+ */
+#include "host/locks/alarm.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "host/locks/last_unlock.h"
+#include "host/locks/holders.h"
+#include "host/locks/wait_names.h"
+#include "host/locks/task.h"
+
+#include <stdarg.h>
+
+enum { SHOWN_MAX = 4, RETRY_NS = 1000000000 };
+#define LINE_BYTES (DP_LOG_LINE_BYTES - 64) /* the log puts the process's id before it */
+
+static DP_LARGE int64_t told[DP_WAITING_SLOTS];
+
+struct line {
+    struct dp_waits_names names;
+    int64_t now_ns;
+    size_t n, end; /* what is written; where the present part must end */
+    char text[LINE_BYTES];
+};
+
+static void add(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *l, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    l->n += dp_text_vformat(l->text + l->n, sizeof l->text - l->n, 0, format, args);
+    va_end(args);
+}
+
+static void add_stack(struct line *l, unsigned kind, dp_record_id id)
+{
+    static const char more[] = " < ...";
+    char name[256];
+    unsigned depth = dp_waits_depth(kind, id), n_shown = 0;
+    for (unsigned i = 0; i < depth; i++) {
+        size_t n = dp_waits_name(&l->names, kind, id, i, name, sizeof name);
+        if (!n)
+            continue;
+        if (l->n + n + 3 + sizeof more > l->end && n_shown) {
+            add(l, "%s", more);
+            return;
+        }
+        add(l, n_shown++ ? " < %s" : " in %s", name);
+    }
+}
+
+static void add_thread(struct line *l, int32_t tid)
+{
+    char name[DP_TASK_NAME_BYTES];
+    dp_task_name(tid, name);
+    add(l, name[0] ? "thread %d (%s)" : "thread %d%s", (int)tid, name);
+}
+
+static void add_wait(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
+{
+    int64_t ms = (l->now_ns - wait->begin_ns) / 1000000;
+    add_thread(l, wait->tid);
+    add(l, " waits %lld.%03d s for %s 0x%llx", (long long)(ms / 1000), (int)(ms % 1000), dp_waits_kind_name(wait),
+        (unsigned long long)wait->lock);
+    if (holder.n_readers)
+        add(l, " held by %u reader%s,", (unsigned)holder.n_readers, holder.n_readers == 1 ? "" : "s");
+    else if (holder.tid == wait->tid)
+        add(l, " held by itself,");
+    else if (holder.ended)
+        add(l, " held by thread %d, which has ended,", (int)holder.tid);
+    else if (holder.is_elsewhere)
+        add(l, " held by thread %d of another process,", (int)holder.tid);
+    else if (holder.tid)
+        add(l, " held by thread %d,", (int)holder.tid);
+    add_stack(l, DP_KIND_BLOCK, wait->record);
+}
+
+/* Adds what a holder does that does not wait itself: its system call, and where it last unlocked the lock. */
+static void add_holder(struct line *l, const struct dp_waiting *wait, struct dp_holder holder)
+{
+    uintptr_t first;
+    dp_record_id last_unlock = dp_waits_is_for_holder(wait) ? dp_last_unlock_find(wait->lock) : 0;
+    if (holder.tid && !holder.ended && !holder.is_elsewhere) {
+        long call = dp_task_call(holder.tid, &first);
+        add(l, "; ");
+        add_thread(l, holder.tid);
+        if (dp_task_call_name(call))
+            add(l, " is in %s()", dp_task_call_name(call));
+        else if (call >= 0)
+            add(l, " is in system call %ld", call);
+        else
+            add(l, call == DP_TASK_RUNS ? " runs" : " does not wait for a lock");
+    }
+    if (last_unlock) {
+        add(l, "; last released, while a thread waited,");
+        add_stack(l, DP_KIND_MUTEX, last_unlock);
+    }
+}
+
+static bool is_among(const struct dp_waiting *const *shown, int n, const struct dp_waiting *wait)
+{
+    for (int i = 0; i < n; i++)
+        if (shown[i] == wait)
+            return true;
+    return false;
+}
+
+/* Adds which threads would make it a deadlock. Some may stand in the line already; their stacks are not repeated. */
+static void add_suspects(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait,
+                         const struct dp_waiting *const *shown, int n_shown)
+{
+    const struct dp_waiting *suspects[2];
+    size_t n = dp_waits_suspects(w, wait, suspects, 2);
+    for (size_t i = 0; i < n && i < 2; i++) {
+        add(l, i ? " or thread %d" : "; a deadlock if one of the readers is thread %d", (int)suspects[i]->tid);
+        if (!is_among(shown, n_shown, suspects[i])) {
+            add(l, ", which waits");
+            add_stack(l, DP_KIND_BLOCK, suspects[i]->record);
+        }
+    }
+    if (n > 2)
+        add(l, " or %zu more", n - 2);
+}
+
+/* Logs a circle of threads as one deadlock. */
+static void log_deadlock(struct line *l, const struct dp_waiting *const *members, size_t n)
+{
+    size_t n_shown = n < SHOWN_MAX ? n : SHOWN_MAX, part = (sizeof l->text - 100) / n_shown;
+    if (n == 1)
+        add(l, "deadlock of a thread with itself");
+    else
+        add(l, "deadlock of %zu threads", n);
+    for (size_t i = 0; i < n_shown; i++) {
+        l->end = part * (i + 1);
+        add(l, i ? "; " : ": ");
+        add_wait(l, members[i], dp_waits_holder(members[i]));
+    }
+    if (n > n_shown)
+        add(l, "; and %zu more", n - n_shown);
+    dp_log(DP_LOG_ERROR, "%s", l->text);
+    for (size_t i = 0; i < n; i++)
+        told[members[i]->slot] = members[i]->begin_ns;
+}
+
+/* Logs a wait, and the waits of the holders behind it; these may be a circle, and each is named once. */
+static void log_stuck(struct line *l, const struct dp_waits *w, const struct dp_waiting *wait)
+{
+    enum { PARTS = SHOWN_MAX + 1 };
+    const struct dp_waiting *shown[SHOWN_MAX];
+    for (int i = 0; i < SHOWN_MAX; i++) {
+        struct dp_holder holder = dp_waits_holder(wait);
+        const struct dp_waiting *next = holder.tid && !holder.ended ? dp_waits_of(w, holder.tid) : NULL;
+        shown[i] = wait;
+        l->end = (sizeof l->text - 100) / PARTS * (size_t)(i + 1 + !next);
+        add(l, i ? "; " : "stuck: ");
+        add_wait(l, wait, holder);
+        l->end = sizeof l->text - 100;
+        if (!next) {
+            add_holder(l, wait, holder);
+            if (holder.n_readers)
+                add_suspects(l, w, wait, shown, i + 1);
+            break;
+        }
+        if (is_among(shown, i + 1, next))
+            break;
+        wait = next;
+    }
+    unsigned n_unlisted = dp_waiting_unlisted();
+    if (n_unlisted)
+        add(l, "; %u more threads wait, but the table of waits is full (raise memory=)", n_unlisted);
+    dp_log(DP_LOG_ERROR, "%s", l->text);
+    told[shown[0]->slot] = shown[0]->begin_ns;
+}
+
+static void tell(const struct dp_waits *w, const struct dp_waiting *wait)
+{
+    const struct dp_waiting *members[DP_WAITS_CIRCLE_MAX];
+    struct line l = {.now_ns = dp_clock_ns()};
+    if (dp_waits_names_begin(&l.names))
+        return;
+    size_t n = dp_waits_circle(w, wait, members, DP_WAITS_CIRCLE_MAX);
+    if (n)
+        log_deadlock(&l, members, n);
+    else
+        log_stuck(&l, w, wait);
+    dp_waits_names_end(&l.names);
+}
+
+int64_t dp_waits_alarm(int64_t stuck_ns)
+{
+    struct dp_waits w = {0};
+    dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    dp_waits_read(&w);
+    int64_t now = dp_clock_ns(), next = now + stuck_ns;
+    for (size_t i = 0; i < w.all.n; i++) {
+        const struct dp_waiting *wait = &w.all.at[i];
+        int64_t due = wait->begin_ns + stuck_ns;
+        if (!dp_waits_is_for_holder(wait) || told[wait->slot] == wait->begin_ns)
+            continue;
+        if (due > now)
+            next = due < next ? due : next;
+        else if (dp_waits_goes_on(wait) && dp_waits_is_blocked(wait))
+            tell(&w, wait);
+        else
+            next = now + RETRY_NS < next ? now + RETRY_NS : next;
+    }
+    dp_waits_free(&w);
+    return next;
+}

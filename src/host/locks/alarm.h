@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/locks/alarm.h - logs a line for each thread that has waited too long for a lock with a holder, and for each
+ * deadlock. Context: above the waterline; one thread at a time.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * Checks the waits under way and logs those that have lasted stuck_ns, each once; a deadlock is one line for all of its
+ * threads. Returns the time of the next check: no wait can have lasted so long before. Opens the modules that names
+ * need.
+ */
+int64_t dp_waits_alarm(int64_t stuck_ns);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/locks/futex_class.c - the verdicts of frames, and the table of classes.
+ *
+ * Verdicts are bytes by frame id, relaxed: each is a fact by itself. A verdict goes from 0 to its value once; only the
+ * mark HOLDS is added, at any time.
+ *
+ * Classes are open addressing: a class is an index in the table + FIRST_OTHER, and the word there says for what it
+ * stands: an odd number for a block record, an even one for a frame. Words are set once. [CLASS]: a report that finds
+ * the number of a record may read the record, because its thread had interned it before it published the number.
+ */
+#include "host/locks/futex_class.h"
+
+#include "base/atomic.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "host/locks/contended.h"
+#include "host/table/labels.h"
+
+#include <deltaprof/locks.h>
+
+#include <errno.h>
+
+enum { N_CLASSES = 4096, FIRST_OTHER = 16, PROBES = 64 };
+_Static_assert(N_CLASSES - 1 == DP_FUTEX_CLASS_MASK, "classes fit in a slot's key");
+_Static_assert((int)DP_FUTEX_KINDS <= (int)FIRST_OTHER, "kinds are the first classes");
+
+static DP_LARGE _Atomic uint32_t classes[N_CLASSES - FIRST_OTHER];
+static _Atomic uint8_t *verdicts;
+static uint32_t n_verdicts;
+
+int dp_futex_class_init(void)
+{
+    if (verdicts)
+        return 0;
+    n_verdicts = dp_frames_capacity();
+    verdicts = dp_mem_table(n_verdicts);
+    return verdicts ? 0 : -ENOMEM;
+}
+
+unsigned dp_futex_verdict(dp_frame_id frame)
+{
+    return verdicts && frame < n_verdicts ? dp_load_relaxed(&verdicts[frame]) : DP_FUTEX_OTHER;
+}
+
+void dp_futex_set_verdict(dp_frame_id frame, unsigned verdict)
+{
+    if (verdicts && frame < n_verdicts)
+        dp_or_relaxed(&verdicts[frame], (uint8_t)verdict);
+}
+
+/*
+ * The kind, and the frame that decided it: of a lock of unknown kind the first one that no library with a name is known
+ * to be.
+ */
+static enum dp_futex_kind decide(const dp_frame_id *frames, unsigned depth, dp_frame_id *by)
+{
+    unsigned weak = DP_FUTEX_OTHER;
+    *by = 0;
+    for (unsigned i = 0; i < depth && i < DP_FUTEX_FRAMES; i++) {
+        unsigned verdict = dp_futex_verdict(frames[i]), kind = verdict & DP_FUTEX_KIND_MASK;
+        if (!*by && (kind == DP_FUTEX_UNDECIDED || kind == DP_FUTEX_OTHER || kind == DP_FUTEX_UNNAMED))
+            *by = frames[i];
+        if (kind == DP_FUTEX_UNDECIDED)
+            return DP_FUTEX_UNDECIDED;
+        if (kind == DP_FUTEX_OTHER)
+            break;
+        if (verdict & DP_FUTEX_WEAK)
+            weak = kind;
+        else if (kind < DP_FUTEX_KINDS)
+            return kind;
+    }
+    if (!*by && depth)
+        *by = frames[0];
+    return weak;
+}
+
+static enum dp_futex_kind decide_record(dp_record_id id, dp_frame_id *by)
+{
+    const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, id);
+    return decide(dp_table_frames(record), record->depth, by);
+}
+
+static bool may_hold(enum dp_futex_kind kind)
+{
+    return kind < DP_FUTEX_COND || kind == DP_FUTEX_OTHER;
+}
+
+/* The class that stands for this number; 0: there is no room near its index. */
+static unsigned find_or_make(uint32_t number)
+{
+    uint32_t at = (uint32_t)dp_hash_mix(number);
+    for (unsigned i = 0; i < PROBES; i++, at++) {
+        unsigned index = at % (N_CLASSES - FIRST_OTHER);
+        uint32_t seen = dp_load_relaxed(&classes[index]);
+        if (seen == number || (!seen && dp_cas_publish(&classes[index], &seen, number)) /* [CLASS] */ || seen == number)
+            return index + FIRST_OTHER;
+    }
+    return 0;
+}
+
+bool dp_futex_class_needs_head(dp_record_id record)
+{
+    dp_frame_id by;
+    return dp_table_record(DP_KIND_BLOCK, record)->depth > DP_FUTEX_FRAMES &&
+           decide_record(record, &by) == DP_FUTEX_UNDECIDED;
+}
+
+unsigned dp_futex_class_of(dp_record_id record, bool *hold)
+{
+    dp_frame_id by;
+    enum dp_futex_kind kind = decide_record(record, &by);
+    *hold = may_hold(kind);
+    if (kind != DP_FUTEX_UNDECIDED && kind != DP_FUTEX_OTHER)
+        return kind;
+    return find_or_make(kind == DP_FUTEX_OTHER ? by << 1 : record << 1 | 1);
+}
+
+static void mark(dp_frame_id frame)
+{
+    if (!(dp_futex_verdict(frame) & DP_FUTEX_HOLDS))
+        dp_futex_set_verdict(frame, DP_FUTEX_HOLDS);
+}
+
+/* While the kind is not decided, each frame that may turn out to decide it is marked. */
+void dp_futex_class_note_holder(unsigned class)
+{
+    uint32_t number = class >= FIRST_OTHER ? dp_load_acquire(&classes[class - FIRST_OTHER]) : 0; /* [CLASS] */
+    if (number & 1) {
+        const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, number >> 1);
+        const dp_frame_id *frames = dp_table_frames(record);
+        for (unsigned i = 0; i < record->depth && i < DP_FUTEX_FRAMES; i++)
+            mark(frames[i]);
+    } else if (number) {
+        mark(number >> 1);
+    }
+}
+
+static bool is_lock(enum dp_futex_kind kind, dp_frame_id by)
+{
+    if (kind == DP_FUTEX_UNDECIDED || kind == DP_FUTEX_OTHER)
+        return dp_futex_verdict(by) & DP_FUTEX_HOLDS;
+    return kind < DP_FUTEX_COND;
+}
+
+/* The kind of a class. *holds: it is a lock, so its waits have holders. */
+static enum dp_futex_kind kind_of_class(unsigned class, bool *holds)
+{
+    enum dp_futex_kind kind = class;
+    dp_frame_id by = 0;
+    if (class >= FIRST_OTHER) {
+        uint32_t number = dp_load_acquire(&classes[class - FIRST_OTHER]); /* [CLASS] */
+        kind = DP_FUTEX_OTHER;
+        by = number >> 1;
+        if (number & 1)
+            kind = decide_record(number >> 1, &by);
+    }
+    *holds = class && is_lock(kind, by);
+    return kind;
+}
+
+unsigned dp_futex_lock_of(unsigned kind, const struct dp_record *record, bool *shown)
+{
+    static const uint8_t locks[DP_FUTEX_KINDS] = {
+        [DP_FUTEX_UNDECIDED] = DELTAPROF_LOCK_FUTEX, [DP_FUTEX_MUTEX] = DELTAPROF_LOCK_MUTEX,
+        [DP_FUTEX_RWLOCK] = DP_LABELS_LOCK_RW,       [DP_FUTEX_ONCE] = DP_LABELS_LOCK_ONCE,
+        [DP_FUTEX_COND] = DELTAPROF_LOCK_COND,       [DP_FUTEX_SEM] = DELTAPROF_LOCK_SEM,
+        [DP_FUTEX_PARK] = DP_LABELS_LOCK_PARK,       [DP_FUTEX_BARRIER] = DELTAPROF_LOCK_BARRIER,
+        [DP_FUTEX_OTHER] = DELTAPROF_LOCK_FUTEX,
+    };
+    dp_frame_id by;
+    *shown = true;
+    if (!dp_labels_is_futex(record->labels))
+        return dp_labels_lock(record->labels);
+    return locks[kind == DP_KIND_MUTEX ? kind_of_class(dp_labels_futex_class(record->labels), shown)
+                                       : decide(dp_table_frames(record), record->depth, &by)];
+}
+
+dp_record_id dp_futex_next_undecided(unsigned *class)
+{
+    unsigned at = *class < FIRST_OTHER ? 0 : *class - FIRST_OTHER + 1;
+    for (; at < N_CLASSES - FIRST_OTHER; at++) {
+        uint32_t number = dp_load_acquire(&classes[at]); /* [CLASS] */
+        dp_frame_id by;
+        if (!(number & 1) || decide_record(number >> 1, &by) != DP_FUTEX_UNDECIDED)
+            continue;
+        *class = at + FIRST_OTHER;
+        return number >> 1;
+    }
+    return 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/locks/holders.c - finds the holder of a lock, and circles of threads.
+ *
+ * glibc keeps the id of the thread that holds a mutex, or a rwlock for writing, in the lock. Of a rwlock's readers it
+ * keeps only the number: which threads they are is not known. The lock's memory may be unmapped when it is read, so the
+ * kernel copies its words (process_vm_readv). If the kernel cannot, the holder is not known. The holder of a shared
+ * lock may be a thread of another process. Its id means another thread if that process has another namespace of process
+ * ids.
+ *
+ * A circle is a deadlock only if all its waits and holders existed at one moment. So the waits are read first, then the
+ * holders, and then each wait must still be the same one. A thread cannot unlock a lock while it waits, so each holder
+ * had its lock for all the time in between. A wait that was abandoned stays in the table although its thread does other
+ * things; such a thread is not blocked in the kernel, and is recognized by that.
+ */
+#include "host/locks/holders.h"
+
+#include "host/locks/futex_class.h"
+#include "host/table/labels.h"
+#include "host/locks/task.h"
+
+#include <deltaprof/locks.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct dp_waiting *x = a, *y = b;
+    return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+void dp_waits_read(struct dp_waits *w)
+{
+    struct dp_waiting wait;
+    dp_vec_clear(&w->all);
+    for (unsigned i = 0; i < dp_waiting_slots(); i++) {
+        struct dp_waiting *kept = dp_waiting_read(i, &wait) ? dp_vec_push(&w->all) : NULL;
+        if (kept)
+            *kept = wait;
+    }
+    if (w->all.n)
+        qsort(w->all.at, w->all.n, sizeof *w->all.at, by_begin);
+}
+
+void dp_waits_free(struct dp_waits *w)
+{
+    dp_vec_fini(&w->all);
+}
+
+const struct dp_waiting *dp_waits_of(const struct dp_waits *w, int32_t tid)
+{
+    for (size_t i = 0; i < w->all.n; i++)
+        if (w->all.at[i].tid == tid)
+            return &w->all.at[i];
+    return NULL;
+}
+
+bool dp_waits_is_for_holder(const struct dp_waiting *wait)
+{
+    return wait->lock && (wait->kind == DELTAPROF_LOCK_MUTEX || wait->kind == DELTAPROF_LOCK_READ ||
+                          wait->kind == DELTAPROF_LOCK_WRITE);
+}
+
+/* Copies a lock. False: there is no such memory. */
+static bool copy(void *lock, size_t n_bytes, const struct dp_waiting *wait)
+{
+    int saved = errno;
+    struct iovec to = {lock, n_bytes}, from = {(void *)wait->lock, n_bytes};
+    pid_t self = (pid_t)syscall(SYS_gettid); /* not the process's id: a main thread that has ended has no memory */
+    bool copied = syscall(SYS_process_vm_readv, self, &to, 1, &from, 1, 0) == (long)n_bytes;
+    errno = saved;
+    return copied;
+}
+
+/* Whether no thread has this id, or none of this process. */
+static bool is_nowhere(int32_t tid, bool in_this_process)
+{
+    int saved = errno;
+    long err = in_this_process ? syscall(SYS_tgkill, getpid(), tid, 0) : syscall(SYS_tkill, tid, 0);
+    bool nowhere = err && errno == ESRCH;
+    errno = saved;
+    return nowhere;
+}
+
+/* glibc writes the owner of a robust mutex into the lock word; the other field has marks of a dead owner as well. */
+static int32_t owner_of(const pthread_mutex_t *m)
+{
+    enum { ROBUST = 0x10, OWNER = 0x3fffffff };
+    return m->__data.__kind & ROBUST ? m->__data.__lock & OWNER : m->__data.__owner;
+}
+
+struct dp_holder dp_waits_holder(const struct dp_waiting *wait)
+{
+    union {
+        pthread_mutex_t mutex;
+        pthread_rwlock_t rwlock;
+    } lock;
+    struct dp_holder holder = {0};
+    if (!dp_waits_is_for_holder(wait))
+        return holder;
+    if (wait->kind == DELTAPROF_LOCK_MUTEX) {
+        if (copy(&lock, sizeof lock.mutex, wait))
+            holder.tid = owner_of(&lock.mutex);
+    } else if (copy(&lock, sizeof lock.rwlock, wait)) {
+        enum { WRITERS_PHASE = 1, READER_SHIFT = 3 }; /* of __readers, in glibc's pthread_rwlock_common.c */
+        holder.tid = lock.rwlock.__data.__cur_writer;
+        if (!holder.tid && !(lock.rwlock.__data.__readers & WRITERS_PHASE))
+            holder.n_readers = lock.rwlock.__data.__readers >> READER_SHIFT;
+    }
+    if (holder.tid < 0)
+        holder.tid = 0;
+    bool is_foreign = holder.tid && is_nowhere(holder.tid, true);
+    holder.ended = is_foreign && (!wait->is_shared || is_nowhere(holder.tid, false));
+    holder.is_elsewhere = is_foreign && !holder.ended;
+    return holder;
+}
+
+/* The kernel refuses to wait for such a mutex if that is a deadlock. glibc then waits for ever, elsewhere. */
+static bool inherits_priority(const struct dp_waiting *wait)
+{
+    enum { INHERITS = 0x20 }; /* of __kind */
+    pthread_mutex_t mutex;
+    return wait->kind == DELTAPROF_LOCK_MUTEX && copy(&mutex, sizeof mutex, wait) && mutex.__data.__kind & INHERITS;
+}
+
+bool dp_waits_is_blocked(const struct dp_waiting *wait)
+{
+    uintptr_t word;
+    long call = dp_task_call(wait->tid, &word);
+    size_t n_bytes = wait->kind == DELTAPROF_LOCK_MUTEX ? sizeof(pthread_mutex_t) : sizeof(pthread_rwlock_t);
+    return call == DP_TASK_UNKNOWN || (call == SYS_futex && (word - wait->lock < n_bytes || inherits_priority(wait)));
+}
+
+bool dp_waits_goes_on(const struct dp_waiting *wait)
+{
+    struct dp_waiting now;
+    return dp_waiting_read(wait->slot, &now) && now.begin_ns == wait->begin_ns && now.tid == wait->tid;
+}
+
+size_t dp_waits_circle(const struct dp_waits *w, const struct dp_waiting *first, const struct dp_waiting **members,
+                       size_t n)
+{
+    const struct dp_waiting *all[DP_WAITS_CIRCLE_MAX], *wait = first;
+    size_t n_all = 0;
+    for (; wait && n_all < DP_WAITS_CIRCLE_MAX; n_all++) {
+        all[n_all] = wait;
+        struct dp_holder holder = dp_waits_holder(wait);
+        if (!holder.tid || !dp_waits_is_blocked(wait))
+            return 0;
+        if (holder.tid == first->tid) {
+            n_all++;
+            break;
+        }
+        wait = dp_waits_of(w, holder.tid);
+    }
+    if (!wait || dp_waits_holder(all[n_all - 1]).tid != first->tid)
+        return 0;
+    for (size_t i = 0; i < n_all; i++)
+        if (!dp_waits_goes_on(all[i]))
+            return 0;
+    memcpy(members, all, (n < n_all ? n : n_all) * sizeof(const struct dp_waiting *));
+    return n_all;
+}
+
+/* Whether the wait ends only after the thread's lock is free, or after unknown readers unlock another lock. */
+static bool hangs_on(const struct dp_waits *w, const struct dp_waiting *wait, const struct dp_waiting *for_readers)
+{
+    for (size_t i = 0; wait && i < DP_WAITS_CIRCLE_MAX; i++) {
+        struct dp_holder holder = dp_waits_holder(wait);
+        if (!dp_waits_is_blocked(wait))
+            return false;
+        if (holder.n_readers)
+            return wait->lock != for_readers->lock;
+        if (holder.tid == for_readers->tid)
+            return true;
+        wait = holder.tid ? dp_waits_of(w, holder.tid) : NULL;
+    }
+    return false;
+}
+
+size_t dp_waits_suspects(const struct dp_waits *w, const struct dp_waiting *for_readers,
+                         const struct dp_waiting **suspects, size_t n)
+{
+    size_t n_found = 0;
+    for (size_t i = 0; i < w->all.n; i++) {
+        const struct dp_waiting *wait = &w->all.at[i];
+        if (wait->tid == for_readers->tid || !hangs_on(w, wait, for_readers) || !dp_waits_goes_on(wait))
+            continue;
+        if (n_found < n)
+            suspects[n_found] = wait;
+        n_found++;
+    }
+    return n_found;
+}
+
+const char *dp_waits_kind_name(const struct dp_waiting *wait)
+{
+    bool shown;
+    const struct dp_record *record = dp_table_record(DP_KIND_BLOCK, wait->record);
+    bool futex = wait->kind == DELTAPROF_LOCK_FUTEX;
+    const char *name = dp_labels_lock_name(futex ? dp_futex_lock_of(DP_KIND_BLOCK, record, &shown) : wait->kind);
+    return name ? name : "nothing";
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/locks/lock_names.c - the table of functions that wait for futexes, and its use on the rows of a report.
+ *
+ * Each frame near the leaf of a futex wait, or of the wake that ended it, is looked up once and keeps its verdict for
+ * ever. Hooks read the verdicts, so that from the first report on a wait for a known lock is of its kind from the
+ * start. Without names (`symbolize=none`, a stripped program) every futex is of unknown kind.
+ */
+#include "host/locks/lock_names.h"
+
+#include "base/glob.h"
+#include "config/lock_kinds.h"
+#include "host/locks/futex_class.h"
+#include "host/table/labels.h"
+#include "host/symbols/called.h"
+#include "host/table/table.h"
+#include "host/symbols/symbols_lock.h"
+#include "host/symbols/maps.h"
+#include "host/symbols/symbol.h"
+
+#include <string.h>
+
+/* The first match counts. Functions that only serve others are PASS: the function that called them is asked. */
+static const struct {
+    const char *globs;
+    unsigned verdict;
+} names[] = {
+    /* Rust's std, of several years */
+    {"std::sys::sync::mutex::*|std::sys::*futex_mutex*|std::sys::*futex::Mutex::*", DP_FUTEX_MUTEX},
+    {"std::sys::sync::rwlock::*|std::sys::*futex_rwlock*|std::sys::*futex::RwLock::*", DP_FUTEX_RWLOCK},
+    {"std::sys::sync::condvar::*|std::sys::*futex_condvar*|std::sys::*futex::Condvar::*|std::sync::condvar::*|"
+     "std::sync::poison::condvar::*",
+     DP_FUTEX_COND},
+    {"std::sys::sync::once::*|std::sys_common::once::*|std::sync::once::*|std::sync::poison::once::*|"
+     "std::sync::once_lock::*|std::sync::lazy_lock::*",
+     DP_FUTEX_ONCE},
+    {"std::sync::barrier::*", DP_FUTEX_BARRIER},
+    {"std::sys::*thread_park*|std::sys_common::thread_park*|std::thread::*park*|std::thread::*Parker*|"
+     "std::sync::mp?c::*",
+     DP_FUTEX_PARK},
+    {"std::sys::*futex::futex_wa*|std::sys::futex::*", DP_FUTEX_PASS},
+    /* parking_lot */
+    {"*parking_lot::*Mutex*|parking_lot::raw_mutex::*|parking_lot::remutex::*", DP_FUTEX_MUTEX},
+    {"*parking_lot::*RwLock*|parking_lot::raw_rwlock::*", DP_FUTEX_RWLOCK},
+    {"*parking_lot::*ondvar*", DP_FUTEX_COND},
+    {"*parking_lot::*nce*", DP_FUTEX_ONCE},
+    {"*parking_lot_core::*|*lock_api::*", DP_FUTEX_PASS},
+    /* libstdc++ and libc++; the first also name what calls __atomic_wait_address */
+    {"__cxa_guard_*|*std::__call_once*|*std::*::__call_once*", DP_FUTEX_ONCE},
+    {"*semaphore*::*acquire*|*semaphore*::*release*|*std::__atomic_semaphore*", DP_FUTEX_SEM},
+    {"*std::latch::*|*std::barrier<*|*std::__tree_barrier*|*std::__?::latch::*|*std::__?::barrier<*|*__barrier_alg*",
+     DP_FUTEX_BARRIER},
+    {"*std::__detail::__platform_*|*std::__detail::__waiter*|*std::__atomic_wait_address*|*std::__atomic_notify_addr*|"
+     "*std::__atomic_base<*|*std::atomic<*|*std::atomic_flag::*|*std::__?::__libcpp_*|*std::__?::__cxx_atomic_*",
+     DP_FUTEX_PASS},
+    /* abseil, and the spin locks of gperftools */
+    {"*absl::*CallOnce*", DP_FUTEX_ONCE},
+    {"AbslInternalPerThreadSem*|*absl::*PerThreadSem*|*absl::*synchronization_internal::*|*absl::*Mutex::Block*|"
+     "*absl::*Mutex::IncrementSynchSem*|*absl::*Mutex::DecrementSynchSem*|*absl::*Mutex::Wakeup*|"
+     "*absl::*SpinLockWa*|AbslInternalSpinLock*",
+     DP_FUTEX_PASS},
+    {"*absl::*Mutex::Await*|*absl::*Mutex::LockWhen*|*absl::*Mutex::ReaderLockWhen*|*absl::*CondVar::*|"
+     "*absl::*Notification::*|*absl::*BlockingCounter::*|*absl::*Barrier::Block*",
+     DP_FUTEX_COND},
+    {"*absl::*Mutex::LockSlow*|*absl::*Mutex::UnlockSlow*", DP_FUTEX_MUTEX | DP_FUTEX_WEAK},
+    {"*absl::*Mutex::Reader*", DP_FUTEX_RWLOCK},
+    {"*absl::*Mutex::*|*absl::*SpinLock::*|SpinLock::*|base::internal::SpinLock*", DP_FUTEX_MUTEX},
+    /* folly, GLib, Qt, Mesa, LLVM's OpenMP, Chromium's allocator */
+    {"*folly::detail::futex*|*folly::detail::*Futex*|*folly::detail::MemoryIdler*", DP_FUTEX_PASS},
+    {"*folly::SharedMutexImpl*", DP_FUTEX_RWLOCK},
+    {"*folly::*DistributedMutex*|*folly::MicroLock*|*folly::detail::distributed_mutex::*", DP_FUTEX_MUTEX},
+    {"*folly::*LifoSem*", DP_FUTEX_SEM},
+    {"*folly::Baton*|*folly::*ParkingLot*", DP_FUTEX_PARK},
+    {"g_cond_*|_util_queue_fence_*|QWaitCondition::*", DP_FUTEX_COND},
+    {"QSemaphore::*", DP_FUTEX_SEM},
+    {"g_mutex_*|g_bit_*lock*|g_pointer_bit_*lock*|QBasicMutex::*|QMutex::*|QMutexPrivate::*|simple_mtx_*|"
+     "__kmp_*_futex_lock*|*SpinningMutex::*",
+     DP_FUTEX_MUTEX},
+    {"syscall|__wrap_syscall|g_futex_*|futex|*_futex|futex_*|sys_futex*|*futex_wait*|*futex_wake*|*futexWa*",
+     DP_FUTEX_PASS},
+    /* of unknown kind, but a lock by its name */
+    {"lock*|*_lock*|*::lock*|*Lock*|*mutex*|*Mutex*|acquire*|*_acquire*|*::acquire*", DP_FUTEX_OTHER | DP_FUTEX_HOLDS},
+};
+
+/* The verdicts of the kinds that the user's own table (`lock_names`) has; its lines come before those above. */
+static const uint8_t users[DP_LOCK_KINDS] = {
+    [DP_LOCK_KIND_MUTEX] = DP_FUTEX_MUTEX,     [DP_LOCK_KIND_RWLOCK] = DP_FUTEX_RWLOCK,
+    [DP_LOCK_KIND_ONCE] = DP_FUTEX_ONCE,       [DP_LOCK_KIND_COND] = DP_FUTEX_COND,
+    [DP_LOCK_KIND_SEM] = DP_FUTEX_SEM,         [DP_LOCK_KIND_PARK] = DP_FUTEX_PARK,
+    [DP_LOCK_KIND_BARRIER] = DP_FUTEX_BARRIER, [DP_LOCK_KIND_PASS] = DP_FUTEX_PASS,
+};
+
+/* Copies a name without the parameters of the function; template arguments stay. */
+static void cut_parameters(const char *name, char *to, size_t size)
+{
+    static const char anonymous[] = "(anonymous namespace)";
+    size_t n = 0;
+    for (int depth = 0; name[n] && n + 1 < size; n++) {
+        depth += name[n] == '<' ? 1 : name[n] == '>' ? -1 : 0;
+        if (name[n] == '(' && depth == 0 && strncmp(name + n, anonymous, sizeof anonymous - 1))
+            break;
+        to[n] = name[n];
+    }
+    to[n] = 0;
+}
+
+unsigned dp_lock_name_verdict(const char *name_and_parameters)
+{
+    char text[1024], *name = text;
+    cut_parameters(name_and_parameters, text, sizeof text);
+    if (*name == '<') /* of Rust's newer names: <std::sys::sync::mutex::futex::Mutex>::lock_contended */
+        name++;
+    enum dp_lock_kind of_user = dp_lock_kinds_find(name);
+    if (of_user)
+        return users[of_user];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (dp_glob_matches(names[i].globs, name))
+            return names[i].verdict;
+    return DP_FUTEX_OTHER;
+}
+
+/* ---- verdicts --------------------------------------------------------------------------------------------------- */
+
+struct asker {
+    struct dp_symbol_files *files; /* NULL: only names that are known already */
+    bool no_names;
+    bool begun; /* modules are loaded and mappings read */
+};
+
+static bool begin(struct asker *a)
+{
+    if (a->begun)
+        return true;
+    if (a->files)
+        dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    if (dp_symbols_lock(a->files != NULL))
+        return false;
+    a->begun = dp_maps_begin() == 0;
+    dp_symbols_unlock();
+    return a->begun;
+}
+
+/* The verdict by the frame's name; 0: not known now. */
+static unsigned look_up(struct asker *a, dp_frame_id id)
+{
+    const struct dp_frame *frame = dp_frame_get(id);
+    if (id < DP_FRAME_FIRST_REAL || frame->type != DP_FRAME_CODE)
+        return DP_FUTEX_OTHER;
+    if (a->no_names)
+        return DP_FUTEX_UNNAMED;
+    if (!begin(a) || dp_symbols_lock(a->files != NULL))
+        return 0;
+    bool missed = false;
+    uint32_t mapping = dp_maps_find(id);
+    const struct dp_symbol *symbol = a->files ? dp_symbol_find(a->files, id, frame->pc, mapping, DP_SYMBOLIZE_FUNCTIONS)
+                                              : dp_symbol_cached(id, mapping, DP_SYMBOLIZE_FUNCTIONS, &missed);
+    unsigned verdict = missed ? 0 : symbol ? dp_lock_name_verdict(symbol->lines[0].function->name) : DP_FUTEX_UNNAMED;
+    dp_symbols_unlock();
+    return verdict;
+}
+
+/*
+ * The verdict of a frame, looked up if it has none. caller: the next frame, 0: none. A part of a function that the
+ * compiler put elsewhere has no name of its own in a stripped library; what the caller called has one.
+ */
+static unsigned learn(struct asker *a, dp_frame_id id, dp_frame_id caller)
+{
+    unsigned verdict = dp_futex_verdict(id) & DP_FUTEX_KIND_MASK;
+    if (verdict)
+        return verdict;
+    verdict = look_up(a, id);
+    dp_frame_id called = verdict == DP_FUTEX_UNNAMED && caller && !a->no_names ? dp_called_by(caller) : 0;
+    unsigned better = called ? look_up(a, called) : 0;
+    if (better && (better & DP_FUTEX_KIND_MASK) != DP_FUTEX_OTHER)
+        verdict = better;
+    if (verdict)
+        dp_futex_set_verdict(id, verdict);
+    return verdict & DP_FUTEX_KIND_MASK;
+}
+
+/* Gives verdicts to the leafmost frames, up to the first one that is no lock's, and to what that one called. */
+static void learn_stack(struct asker *a, const struct dp_record *record)
+{
+    const dp_frame_id *frames = dp_table_frames(record);
+    for (unsigned i = 0; i < record->depth && i < DP_FUTEX_FRAMES; i++) {
+        unsigned verdict = learn(a, frames[i], i + 1 < record->depth ? frames[i + 1] : 0);
+        if (!verdict || verdict == DP_FUTEX_OTHER)
+            break;
+    }
+    dp_frame_id called = a->no_names ? 0 : dp_called_by(frames[dp_lock_frames_inside(record)]);
+    if (called)
+        learn(a, called, 0);
+}
+
+/* ---- reports ---------------------------------------------------------------------------------------------------- */
+
+void dp_lock_learn(unsigned kind, enum dp_symbolize symbolize, struct dp_symbol_files *files,
+                   const struct dp_rows *rows)
+{
+    struct asker asker = {.files = files, .no_names = symbolize == DP_SYMBOLIZE_NONE};
+    unsigned class = 0;
+    for (dp_record_id id; (id = dp_futex_next_undecided(&class));)
+        learn_stack(&asker, dp_table_record(DP_KIND_BLOCK, id));
+    for (size_t i = 0; rows && i < rows->n; i++) {
+        const struct dp_record *record = dp_table_record(kind, rows->at[i].id);
+        if (dp_labels_is_futex(record->labels))
+            learn_stack(&asker, record);
+    }
+}
+
+/* A function without a name is inside only if one with a name called it that is. */
+unsigned dp_lock_frames_inside(const struct dp_record *record)
+{
+    const dp_frame_id *frames = dp_table_frames(record);
+    unsigned n = 0;
+    if (!dp_labels_is_futex(record->labels))
+        return 0;
+    for (unsigned i = 0; i + 1 < record->depth && i < DP_FUTEX_FRAMES; i++) {
+        unsigned verdict = dp_futex_verdict(frames[i]) & DP_FUTEX_KIND_MASK;
+        if (!verdict || verdict == DP_FUTEX_OTHER)
+            break;
+        if (verdict != DP_FUTEX_UNNAMED)
+            n = i + 1;
+    }
+    return n;
+}
+
+dp_frame_id dp_lock_frame_called(const struct dp_record *record)
+{
+    if (!dp_labels_is_futex(record->labels))
+        return 0;
+    dp_frame_id called = dp_called_by(dp_table_frames(record)[dp_lock_frames_inside(record)]);
+    return called && (dp_futex_verdict(called) & DP_FUTEX_KIND_MASK) == DP_FUTEX_OTHER ? called : 0;
+}

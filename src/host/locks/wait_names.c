@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* host/locks/wait_names.c - the name of a frame: of its function, of a synthetic frame, or its place. */
+#include "host/locks/wait_names.h"
+
+#include "base/text.h"
+#include "host/objects/frames.h"
+#include "host/locks/lock_names.h"
+#include "host/report/table_source.h"
+#include "host/report/text_profile.h"
+#include "host/report/text_frames.h"
+#include "host/symbols/symbols_lock.h"
+#include "host/symbols/maps.h"
+
+int dp_waits_names_begin(struct dp_waits_names *names)
+{
+    *names = (struct dp_waits_names){0};
+    dp_symbol_load(DP_SYMBOLIZE_FUNCTIONS);
+    dp_symbols_lock(true);
+    int err = dp_maps_begin();
+    dp_symbols_unlock();
+    if (!err)
+        dp_lock_learn(DP_KIND_BLOCK, DP_SYMBOLIZE_FUNCTIONS, &names->files, NULL);
+    return err;
+}
+
+void dp_waits_names_end(struct dp_waits_names *names)
+{
+    dp_symbol_close(&names->files);
+}
+
+unsigned dp_waits_depth(unsigned kind, dp_record_id id)
+{
+    const struct dp_record *record = dp_table_record(kind, id);
+    unsigned n_inside;
+    return record->depth + (dp_table_frame_called(kind, record, &n_inside) != 0);
+}
+
+size_t dp_waits_name(struct dp_waits_names *names, unsigned kind, dp_record_id id, unsigned i, char *name, size_t size)
+{
+    const struct dp_record *record = dp_table_record(kind, id);
+    unsigned n_inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &n_inside), frame_id = called;
+    if (!called || i)
+        frame_id = dp_table_frames(record)[i - (called != 0)];
+    const struct dp_frame *frame = dp_frame_get(frame_id);
+    if (frame->type != DP_FRAME_CODE) {
+        const char *synthetic = dp_frame_synthetic_name(frame_id);
+        return synthetic ? dp_text_format(name, size, "%s", synthetic) : 0;
+    }
+    size_t n = dp_text_name_of(&names->files, frame_id, frame->pc, name, size);
+    return n ? n : dp_text_place_of(frame_id, name, size);
+}

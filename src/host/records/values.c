@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/records/values.c - numbers the values in a runtime's stacks. When a stack is first written, each value is looked
+ * up; then the stack is kept as numbers, 4 bytes per frame. Later it costs one load per frame, from an array that is
+ * small enough for the cache.
+ *
+ * 1. A value keeps its number as long as the table lives; the table is only dropped as a whole, and then built again.
+ * 2. A value keeps its frame until the generation of objects changes, after an unload. A frame without an object is not
+ *    kept: a library may be mapped there next time.
+ * 3. Locations are valid for one profile; a list of the numbers that have one makes clearing them cheap.
+ */
+#include "host/records/values.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_SLOTS 4096
+
+void dp_values_begin(struct dp_values *v, uint64_t answers)
+{
+    bool unloading = dp_objects_unloading();
+    uint32_t generation = dp_objects_generation();
+    if (unloading || generation != v->generation || answers != v->answers)
+        for (size_t i = 0; i < v->all.n; i++)
+            v->all.at[i] = (struct dp_value){.value = v->all.at[i].value};
+    v->answers = answers;
+    v->generation = unloading ? 0 : generation; /* 0: no generation, the frames are dropped next time */
+}
+
+/* The value's slot, or the free slot for it. */
+static uint32_t *slot_of(const struct dp_values *v, uintptr_t value)
+{
+    size_t i = dp_hash_mix(value) & (v->n_slots - 1);
+    while (v->slots[i] && v->all.at[v->slots[i] - 1].value != value)
+        i = (i + 1) & (v->n_slots - 1);
+    return &v->slots[i];
+}
+
+static int grow(struct dp_values *v)
+{
+    size_t n_slots = v->n_slots ? v->n_slots * 2 : FIRST_SLOTS;
+    uint32_t *slots = dp_mem_map(n_slots * sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    dp_mem_unmap(v->slots, v->n_slots * sizeof *slots);
+    v->slots = slots;
+    v->n_slots = n_slots;
+    for (size_t i = 0; i < v->all.n; i++)
+        *slot_of(v, v->all.at[i].value) = (uint32_t)i + 1;
+    return 0;
+}
+
+uint32_t dp_values_number(struct dp_values *v, uintptr_t value)
+{
+    if (v->all.n * 2 >= v->n_slots && grow(v))
+        return DP_VALUES_NONE;
+    uint32_t *slot = slot_of(v, value);
+    if (*slot)
+        return *slot - 1;
+    if (!dp_vec_room(&v->refs, 1) || !dp_vec_room(&v->all, 1))
+        return DP_VALUES_NONE;
+    v->refs.at[v->refs.n++] = 0;
+    v->all.at[v->all.n++] = (struct dp_value){.value = value};
+    *slot = (uint32_t)v->all.n;
+    return *slot - 1;
+}
+
+int dp_values_meet(struct dp_values *v, uint32_t number, uint32_t ref)
+{
+    uint32_t *met = dp_vec_push(&v->met);
+    if (!met)
+        return -ENOMEM;
+    *met = number;
+    v->refs.at[number] = ref;
+    return 0;
+}
+
+uint32_t dp_values_keep(struct dp_values *v, const uint32_t *numbers, size_t n, size_t budget_bytes)
+{
+    uint32_t *room = (v->stacks.n + n + 1) * sizeof *numbers <= budget_bytes ? dp_vec_room(&v->stacks, n + 1) : NULL;
+    v->crowded |= !room;
+    if (!room)
+        return 0;
+    room[0] = (uint32_t)n;
+    memcpy(room + 1, numbers, n * sizeof *numbers);
+    v->stacks.n += n + 1;
+    v->n_used += n + 1;
+    return (uint32_t)(v->stacks.n - n) + 1;
+}
+
+bool dp_values_end(struct dp_values *v, size_t budget_bytes)
+{
+    for (size_t i = 0; i < v->met.n; i++)
+        v->refs.at[v->met.at[i]] = 0;
+    dp_vec_clear(&v->met);
+    size_t n_bytes = v->n_slots * sizeof *v->slots + v->all.n * (sizeof *v->all.at + sizeof *v->refs.at);
+    bool drop = n_bytes > budget_bytes || (v->crowded && v->n_used * 2 < v->stacks.n);
+    if (drop)
+        dp_values_fini(v);
+    v->n_used = 0;
+    v->crowded = false;
+    return drop;
+}
+
+void dp_values_fini(struct dp_values *v)
+{
+    dp_mem_unmap(v->slots, v->n_slots * sizeof *v->slots);
+    dp_vec_fini(&v->all);
+    dp_vec_fini(&v->refs);
+    dp_vec_fini(&v->met);
+    dp_vec_fini(&v->stacks);
+    *v = (struct dp_values){.generation = v->generation};
+}

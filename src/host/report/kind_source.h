@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/report/kind_source.h - what reports do for a kind of profile. Its data are in profile/kinds.h; the functions are
+ * here, exported by the subject of the kind (heap, locks) and collected in src/kinds. Reports reach the subjects
+ * through these functions only. A function that is NULL does nothing, unless stated otherwise.
+ */
+#pragma once
+
+#include "config/config.h"
+#include "host/report/delta.h"
+#include "host/report/location.h"
+
+struct dp_consumer;
+struct dp_emission;
+
+/*
+ * Memory of a consumer for its kind: what was delivered beside the values in the table (`delivered`), and what the
+ * present or pending write adds to its rows (`more`). Zero is empty. Only the kind's functions know its content.
+ */
+struct dp_kind_state {
+    _Alignas(void *) unsigned char bytes[4 * sizeof(void *)];
+};
+
+struct dp_kind_source {
+    const struct dp_delta_rules *rules;      /* of the records in the table; NULL: the kind has none */
+    const struct dp_delta_rules *peak_rules; /* the same, for what was in use at the peak; NULL: no peak is kept */
+    /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: its time of day. */
+    bool (*peak_begin)(int64_t *wall_ns);
+    void (*peak_end)(void);
+    bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
+    int64_t (*period)(void); /* NULL: 1 */
+
+    /* Before the scan of a write: sets what the profile shall have beside its rows. */
+    void (*prepare)(const struct dp_consumer *, unsigned flags, struct dp_emission *);
+    /* Appends the rows that changed since base. files: as of dp_lock_learn. NULL: as dp_delta_scan. 0 or -ENOMEM. */
+    int (*scan)(const struct dp_delta_rules *, unsigned locks, enum dp_symbolize, struct dp_symbol_files *files,
+                struct dp_baseline *base, struct dp_rows *rows);
+    /* After the scan: fills `more`. Where memory is short, it stays empty and comes with a later profile. */
+    void (*add_more)(struct dp_consumer *, bool cumulative);
+    /* As scan and add_more, to make the present state the baseline. 0 or a negative errno. */
+    int (*skip)(struct dp_consumer *);
+    void (*commit)(struct dp_kind_state *delivered, const struct dp_kind_state *more);
+    void (*restart)(struct dp_kind_state *delivered); /* in a forked child: begins anew */
+    void (*free_more)(struct dp_kind_state *more);    /* leaves it empty */
+    void (*free_delivered)(struct dp_kind_state *delivered);
+
+    /* Fills values[DP_VALUES_MAX ..] of a row. *next: 0 before the first row; the rows come by record. */
+    void (*add_values)(const struct dp_kind_state *more, size_t *next, const struct dp_row *row, int64_t *values);
+    /* The age of a row that has one, as text. */
+    const char *(*age)(const struct dp_row *);
+    /* Writes comments behind the samples; the locations of stacks are still open. */
+    void (*comments)(const struct dp_kind_state *more, unsigned locks, struct dp_locations *, struct dp_encode *);
+    /* A line for people that sums the rows up. */
+    void (*summary)(unsigned locks, const struct dp_rows *rows, char *text, size_t n_bytes);
+
+    /*
+     * Where a stack begins that is shown: *n_inside leafmost frames are left out. Returns a function that stands before
+     * the others, 0: none. NULL: all frames are shown.
+     */
+    dp_frame_id (*leaf)(const struct dp_record *, unsigned *n_inside);
+
+    /* The text form: what stands before the rows, a row without its stack, and what ends them. NULL: there is none. */
+    size_t (*text_header)(const struct dp_rows *rows, char *text, size_t n_bytes);
+    size_t (*text_row)(const int64_t *values, char *text, size_t n_bytes);
+    const char *text_end;
+};
+
+/* kind: below DP_KIND_DELTAS. */
+const struct dp_kind_source *dp_kind_source_of(unsigned kind);
+
+/* The scan of the kind's rows, with its source. */
+int dp_kind_source_scan(unsigned kind, unsigned locks, enum dp_symbolize, struct dp_symbol_files *files,
+                        struct dp_baseline *base, struct dp_rows *rows);
+/*
+ * The same with what was in use at the peak, whose time of day goes to *wall_ns. 1: no peak is kept, nothing was done.
+ */
+int dp_kind_source_scan_peak(unsigned kind, struct dp_baseline *base, struct dp_rows *rows, int64_t *wall_ns);
+bool dp_kind_source_is_empty(unsigned kind);
+
+/* The lock kind of a record; 0: the kind has none. *shown: whether the profile shows the record. */
+unsigned dp_kind_source_lock_of(unsigned kind, const struct dp_record *, bool *shown);
+
+extern const struct dp_kind_source dp_heap_source DP_INTERNAL, dp_mutex_source DP_INTERNAL, dp_block_source DP_INTERNAL,
+    dp_cpu_source DP_INTERNAL;

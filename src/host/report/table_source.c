@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* host/report/table_source.c - turns the frames of a record into locations, and its heap and label set into text
+ * labels. */
+#include "host/report/table_source.h"
+
+#include "host/table/labels.h"
+#include "host/symbols/called.h"
+#include "host/report/kind_source.h"
+#include "host/table/heaps.h"
+#include "host/table/table.h"
+
+#include <string.h>
+
+static void ahead(void *ctx, const struct dp_row *row, int distance)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    if (distance == DP_EMIT_FAR) {
+        __builtin_prefetch(record);
+        return;
+    }
+    const dp_frame_id *frames = dp_table_frames(record);
+    __builtin_prefetch(frames);
+    __builtin_prefetch(frames + 16);
+}
+
+dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record, unsigned *n_inside)
+{
+    const struct dp_kind_source *source = dp_kind_source_of(kind);
+    *n_inside = 0;
+    dp_frame_id called = source->leaf ? source->leaf(record, n_inside) : 0;
+    if (!called && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
+        called = dp_called_tail(dp_table_frames(record)[0]);
+    return called;
+}
+
+size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
+{
+    const struct dp_record *record = dp_table_record(kind, id);
+    size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
+    unsigned inside;
+    dp_frame_id called = dp_table_frame_called(kind, record, &inside);
+    size_t before = 0;
+    if (called && (inside || n < DP_STACK_MAX))
+        refs[before++] = dp_locations_frame(l, called);
+    dp_locations_stack(l, dp_table_frames(record) + inside, n - inside, refs + before);
+    n += before - inside;
+    if (record->cut)
+        refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
+    return n;
+}
+
+static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
+{
+    return dp_table_stack((unsigned)(uintptr_t)ctx, row->id, l, refs);
+}
+
+static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)
+{
+    return (struct dp_encode_label){.key = dp_encode_string(e, key, strlen(key)),
+                                    .str = dp_encode_string(e, value, strlen(value))};
+}
+
+static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, struct dp_encode_label *out)
+{
+    const struct dp_record *record = dp_table_record((unsigned)(uintptr_t)ctx, row->id);
+    struct dp_label pairs[DP_EMIT_LABELS_MAX];
+    size_t n_out = 0;
+    const char *heap = dp_heap_name(record->heap);
+    if (heap)
+        out[n_out++] = text_label(e, "heap", heap);
+    if (row->entry & DP_ROW_INHERITED)
+        out[n_out++] = text_label(e, "fork", "inherited");
+    if (row->entry >> DP_ROW_AGE_SHIFT)
+        out[n_out++] = text_label(e, "age", dp_kind_source_of((unsigned)(uintptr_t)ctx)->age(row));
+    size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
+    bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */
+    if (n && futex)
+        pairs[0].value = dp_labels_lock_name(dp_kind_source_lock_of((unsigned)(uintptr_t)ctx, record, &shown));
+    for (size_t i = 0; i < n; i++)
+        out[n_out++] = text_label(e, pairs[i].key, pairs[i].value);
+    return n_out;
+}
+
+struct dp_emit_source dp_table_source(unsigned kind)
+{
+    return (struct dp_emit_source){stack, ahead, labels, (void *)(uintptr_t)kind, true, NULL};
+}

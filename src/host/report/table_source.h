@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* host/report/table_source.h - the source of rows from the record table: their stacks and labels. */
+#pragma once
+
+#include "host/report/emit.h"
+#include "host/table/table.h"
+
+/* Makes the source; its ctx is the value of `kind`, not a pointer. */
+struct dp_emit_source dp_table_source(unsigned kind);
+
+/*
+ * The function below a record's leaf that has no frame, because it ended with a jump to the hook or into the lock's
+ * library; 0: none is missing. *n_inside: number of leafmost frames inside that library, which are not shown.
+ */
+dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *, unsigned *n_inside);
+
+/* The locations of a record's stack as it is shown: fills refs (DP_EMIT_STACK_MAX), leaf first; returns their number.
+ */
+size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs);

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/table/labels.c - puts the label of a lock and the labels that the program pushed together, and takes them apart.
+ *
+ * A lock's kind has a fixed number; the program's sets are in label_sets.c. A futex has the value "futex" here; the
+ * report replaces it if the names of functions tell another kind.
+ */
+#include "host/table/labels.h"
+
+#include "host/table/event_ring.h"
+
+#include <deltaprof/deltaprof.h>
+#include <deltaprof/locks.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const struct dp_label of_lock[] = {
+    [DELTAPROF_LOCK_MUTEX] = {"lock", "mutex"},
+    [DELTAPROF_LOCK_READ] = {"lock", "rwlock-read"},
+    [DELTAPROF_LOCK_WRITE] = {"lock", "rwlock-write"},
+    [DELTAPROF_LOCK_COND] = {"lock", "cond"},
+    [DELTAPROF_LOCK_SEM] = {"lock", "sem"},
+    [DELTAPROF_LOCK_SPIN] = {"lock", "spin"},
+    [DELTAPROF_LOCK_BARRIER] = {"lock", "barrier"},
+    [DELTAPROF_LOCK_JOIN] = {"lock", "join"},
+    [DELTAPROF_LOCK_FUTEX] = {"lock", "futex"},
+    [DP_LABELS_LOCK_RW] = {"lock", "rwlock"},
+    [DP_LABELS_LOCK_ONCE] = {"lock", "once"},
+    [DP_LABELS_LOCK_PARK] = {"lock", "park"},
+    [DELTAPROF_LOCK_GIL] = {"lock", "gil"},
+};
+
+#define N_KINDS (sizeof of_lock / sizeof *of_lock)
+_Static_assert(N_KINDS <= DP_LABELS_LOCKS, "a kind fits below a set's number");
+
+uint32_t dp_labels_of_lock(unsigned kind)
+{
+    return kind < N_KINDS ? kind : 0;
+}
+
+const char *dp_labels_lock_name(unsigned kind)
+{
+    return kind < N_KINDS ? of_lock[kind].value : NULL;
+}
+
+unsigned dp_labels_lock_named(const char *name, size_t n_bytes)
+{
+    for (unsigned kind = 1; kind < N_KINDS; kind++)
+        if (of_lock[kind].value && strlen(of_lock[kind].value) == n_bytes &&
+            memcmp(of_lock[kind].value, name, n_bytes) == 0)
+            return kind;
+    return 0;
+}
+
+#define CLASS_SHIFT (DP_LABELS_LOCK_BITS + DP_LABELS_SET_BITS)
+
+uint32_t dp_labels_of_futex(unsigned class)
+{
+    return (uint32_t) class << CLASS_SHIFT | DELTAPROF_LOCK_FUTEX;
+}
+
+bool dp_labels_is_futex(uint32_t labels)
+{
+    return dp_labels_lock(labels) == DELTAPROF_LOCK_FUTEX;
+}
+
+unsigned dp_labels_futex_class(uint32_t labels)
+{
+    return dp_labels_is_futex(labels) ? labels >> CLASS_SHIFT : 0;
+}
+
+uint32_t dp_labels_of_set(uint32_t labels)
+{
+    return labels >> DP_LABELS_LOCK_BITS & ((1u << DP_LABELS_SET_BITS) - 1);
+}
+
+size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max)
+{
+    uint32_t kind = dp_labels_lock(labels);
+    size_t n = 0;
+    if (kind && kind < N_KINDS && max)
+        pairs[n++] = of_lock[kind];
+    return n + dp_label_set_pairs(dp_labels_of_set(labels), pairs + n, max - n);
+}
+
+/* ---- thread names ---- */
+
+_Atomic bool dp_labels_names_threads;
+
+void dp_labels_name_threads(bool on)
+{
+    dp_store_relaxed(&dp_labels_names_threads, on);
+}
+
+/* Reads the name at each sample, because it may change at any time, also by another thread. */
+uint32_t dp_labels_with_thread(uint32_t set)
+{
+    char name[16 + 1] = {0}; /* TASK_COMM_LEN */
+    int kept = errno;
+    bool known = !syscall(SYS_prctl, PR_GET_NAME, name) && *name;
+    errno = kept;
+    uint32_t named = known ? dp_label_set_find(set, "thread", name) : 0;
+    return named ? named : set;
+}
+
+/* ---- deltaprof.h ---- */
+
+/* Keys that profiles use themselves: a pair with one of them is pushed without a label, so that its pop finds it. */
+static bool is_reserved(const char *key)
+{
+    static const char *const keys[] = {"lock", "heap", "fork", "age", "thread", "bytes"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i]))
+            return true;
+    return !strncmp(key, "pprof::", 7);
+}
+
+void deltaprof_label_push(const char *key, const char *value)
+{
+    struct dp_thread *thread = dp_thread_self();
+    bool usable = key && value && *key && !is_reserved(key);
+    uint32_t set = thread->labels_lost ? 0 : dp_label_set_find(thread->labels, usable ? key : "", usable ? value : "");
+    if (set)
+        thread->labels = set;
+    else
+        thread->labels_lost++;
+}
+
+void deltaprof_label_pop(void)
+{
+    struct dp_thread *thread = dp_thread_self();
+    if (thread->labels_lost)
+        thread->labels_lost--;
+    else
+        thread->labels = dp_label_set_parent(thread->labels);
+}
+
+void deltaprof_trace_set(const unsigned char *trace_id, const unsigned char *span_id)
+{
+    dp_events_trace(trace_id, span_id);
+}
+
+uint32_t deltaprof_labels_swap(uint32_t set)
+{
+    struct dp_thread *thread = dp_thread_self();
+    uint32_t before = thread->labels;
+    thread->labels = set <= DP_LABEL_SETS ? set : 0;
+    thread->labels_lost = 0;
+    return before;
+}

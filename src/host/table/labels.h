@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/table/labels.h - the labels that a record carries besides its stack, as one number: what the calling thread
+ * pushed, and the kind of a lock.
+ *
+ * A number is part of a record's key and never changes its meaning. Context: any.
+ */
+#pragma once
+
+#include "host/table/label_sets.h"
+#include "host/thread/thread.h"
+#include "host/unwind/stack.h"
+
+#include <stdbool.h>
+
+/* From the lowest bit on: a lock's kind, the number of the pushed set, the class of a futex (futex_class.h). */
+#define DP_LABELS_LOCK_BITS 4
+#define DP_LABELS_LOCKS     (1u << DP_LABELS_LOCK_BITS)
+#define DP_LABELS_SET_BITS  11
+_Static_assert(DP_LABEL_SETS < 1 << DP_LABELS_SET_BITS, "a set fits below a class");
+
+/* Behind enum deltaprof_lock_kind: kinds that only futexes have. */
+enum { DP_LABELS_LOCK_RW = 10, DP_LABELS_LOCK_ONCE, DP_LABELS_LOCK_PARK };
+
+/* Whether samples carry the name of their thread (`thread`); from a seccomp filter on they do not. */
+void dp_labels_name_threads(bool on);
+extern _Atomic bool dp_labels_names_threads DP_INTERNAL;
+
+/* The set with the name of the calling thread added. */
+uint32_t dp_labels_with_thread(uint32_t set);
+
+/* The labels of a sample: those that a runtime gave with its stack, else the calling thread's; and its name. */
+static inline uint32_t dp_labels_now(const struct dp_stack *stack)
+{
+    bool given = stack->labels - 1 < DP_LABEL_SETS;
+    uint32_t set = given ? stack->labels : dp_thread_self()->labels;
+    if (__builtin_expect(dp_load_relaxed(&dp_labels_names_threads), 0))
+        set = dp_labels_with_thread(set);
+    return set << DP_LABELS_LOCK_BITS;
+}
+
+/* The label {lock: name of kind}; kind is an enum deltaprof_lock_kind. To be or'ed to dp_labels_now. */
+uint32_t dp_labels_of_lock(unsigned kind);
+
+/* The kind in a number, below DP_LABELS_LOCKS; 0: it has no lock. */
+static inline unsigned dp_labels_lock(uint32_t labels)
+{
+    return labels & (DP_LABELS_LOCKS - 1);
+}
+
+/* The name of a kind, NULL: no such kind; and the kind of a name, 0: no such name. */
+const char *dp_labels_lock_name(unsigned kind);
+unsigned dp_labels_lock_named(const char *name, size_t n_bytes);
+
+/* The label of a futex of this class, for the mutex profile. To be or'ed to dp_labels_now. */
+uint32_t dp_labels_of_futex(unsigned class);
+/* The class of the futex that a number has the label of; 0: it has none. */
+unsigned dp_labels_futex_class(uint32_t labels);
+
+/* The number of the pushed set in it. */
+uint32_t dp_labels_of_set(uint32_t labels);
+
+/* Whether a number has the label of a futex, whose value only a report knows. */
+bool dp_labels_is_futex(uint32_t labels);
+
+/* The pairs of a number, each key once; at most max. How many. */
+size_t dp_labels_get(uint32_t labels, struct dp_label *pairs, size_t max);

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/table/table.c - tables of records, one for each kind: an index by hash, records by id, counters by id.
+ *
+ * A record is found through an index of 32-bit words, {tag, id}: the id in as many low bits as it needs, and above it a
+ * part of the hash, so that a probe that misses seldom reads a record. 0 is an empty word (record 0 is never looked
+ * up). The hash only selects an index: heap, labels, depth and every frame are compared. Counters are separate from
+ * records, so that a report reads only 32 bytes per record.
+ *
+ * States of a record:     unused --next++--> being filled --CAS of an index word [RECORD]--> found --add--> counted
+ *
+ * 1. An index word goes from 0 to its final value once. A record and its frames are written before that, by one thread.
+ * 2. An id is taken before the CAS, so if two threads meet the same new stack, both fill a record and one of them
+ *    loses. It keeps its record for the next new stack that it meets. Until then no search finds that id, and its
+ *    counters are 0; readers skip rows of zeros anyway. A lock or a wait instead would be neither signal-safe nor
+ *    fork-safe.
+ * 3. Counters only grow. A free is added with release after its alloc was added, and read with acquire before the
+ *    alloc is [COUNT]. Without it a reader could see the free and not its alloc: in-use would be negative.
+ * 4. An alloc too is added with release and read with acquire [COUNT]: a reader that sees a counter that is not 0 may
+ *    read its record and frames. Without it, it could read a record that still looks empty.
+ *
+ * Hot records. If eight threads allocate from one stack, they compete for the cache line of its counters. So a record
+ * that was counted thousands of times gets stripes: a copy of its counters in each shard (thread.h). Eight of the
+ * shards have one writing thread each, which needs no locked add. The number of the record's stripes stands in the
+ * upper bits of n (0: none) and is set once. Earlier counts stay where they are; a reader adds up all parts.
+ *
+ * 5. A reader loads the stripes' number before it sums frees and again before it sums allocs. If the number appears in
+ *    between, some frees are missed, but no alloc whose free was seen: the thread that added that free knew the number,
+ *    or took its entry from a thread that knew it [COUNT].
+ * 6. Only one thread assigns stripes at a time (`promoting` is tried once, never waited for). The fuller the pool, the
+ *    hotter a record must be.
+ *
+ * Growth. Stacks and heap records have more address space than memory: `cap` of their indices are charged, and where
+ * they are full, `cap` is raised by one step if enough memory is left. If the indices that a thread took lie across the
+ * old end, the thread leaves them unused and takes others. Everything there is zero until it is used, so readers need
+ * not know of it.
+ *
+ * Progress: every operation ends after at most PROBES index words, whatever others do. A reader may miss events that
+ * were added after it began. If ids, frames or PROBES words in a row are used up, record 0 is used, and the loss is
+ * counted by cause.
+ */
+#include "host/table/table.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "host/thread/thread.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- growth: gives out ids of records and indices of frames, and charges their memory in steps ---- */
+
+#define GROW_BYTES (64u << 10)
+
+/* Ids of records, or indices of frames, given out from the lowest on. */
+struct growth {
+    uint32_t most;                      /* all are below */
+    uint32_t each_bytes;                /* what one is charged */
+    _Atomic uint32_t cap;               /* that many are charged; relaxed: they are mapped from the start */
+    _Alignas(64) _Atomic uint32_t next; /* the next one; may run over cap */
+};
+
+/* Charges a step more behind cap. False: there is no room, or no memory to spare. */
+static bool grow(struct growth *growth, uint32_t cap)
+{
+    uint32_t step = GROW_BYTES / growth->each_bytes;
+    if (cap == growth->most)
+        return false;
+    if (step > growth->most - cap)
+        step = growth->most - cap;
+    size_t bytes = (size_t)step * growth->each_bytes;
+    if (!dp_mem_charge_spare(bytes))
+        return false;
+    if (!dp_cas_relaxed(&growth->cap, &cap, cap + step)) /* another thread was first */
+        dp_mem_uncharge(bytes);
+    return true;
+}
+
+/* Reserves n indices. The plain look first keeps a full counter from running on and wrapping. */
+static bool reserve(struct growth *growth, uint32_t n, uint32_t *at)
+{
+    for (;;) {
+        uint32_t cap = dp_load_relaxed(&growth->cap);
+        if (dp_load_relaxed(&growth->next) <= cap - n) {
+            *at = dp_add_relaxed(&growth->next, n);
+            if (*at <= cap - n)
+                return true;
+        } else if (!grow(growth, cap)) {
+            return false;
+        }
+    }
+}
+
+/* ---- records ---- */
+
+#define PROBES     64u
+#define LOAD_LIMIT 5 / 8 /* ids per index word, at most */
+
+struct counters {
+    _Atomic int64_t n, v, free_n, free_v;
+};
+_Static_assert(sizeof(struct counters) == 32, "two records a cache line");
+
+struct table {
+    _Atomic uint32_t *index;
+    uint32_t index_mask;
+    uint32_t id_mask; /* low bits of an index word */
+    struct dp_record *records;
+    struct counters *counters;
+    struct dp_table_base *base;
+    struct growth ids;
+    _Atomic bool is_full; /* an event was added to record 0; relaxed */
+    bool has_base;        /* an entry of base is not zero */
+};
+
+static struct table tables[DP_KIND_TABLES];
+
+/* n has the count below this bit (14 years of 10^7 a second), and above it 1 + the stripes' number */
+#define STRIPES_SHIFT 52
+#define N_MASK        (((int64_t)1 << STRIPES_SHIFT) - 1)
+#define HOT_EVENTS    4096 /* a power of two: events between two checks whether a record is hot */
+#define HOT_DOUBLINGS 8    /* how often the threshold doubles from an empty pool to a full one */
+#define STRIPES_MAX   2046u
+
+static struct {
+    struct counters *at; /* by shard, then by number: a thread's stripes lie together */
+    uint32_t cap;
+    uint32_t next; /* under promoting */
+    _Alignas(64) _Atomic uint32_t promoting;
+} stripes;
+
+/* The frames of the stacks of all records of all kinds. */
+static struct {
+    dp_frame_id *frames;
+    struct growth growth;
+} stacks;
+
+#define PER_RECORD_BYTES (sizeof(struct dp_record) + sizeof(struct counters) + sizeof(struct dp_table_base))
+
+static size_t at_most(size_t n, size_t most)
+{
+    return n < most ? n : most;
+}
+
+static int table_init(struct table *table, size_t budget_bytes, size_t spare_bytes)
+{
+    size_t wanted = (budget_bytes + spare_bytes) / (PER_RECORD_BYTES + 8), words = 64;
+    while (words * LOAD_LIMIT < wanted && words < 1u << 30)
+        words *= 2;
+    if (budget_bytes < words * 4 + PER_RECORD_BYTES)
+        return -ENOMEM;
+    size_t now = (budget_bytes - words * 4) / PER_RECORD_BYTES,
+           limit = at_most(words * LOAD_LIMIT, DP_THREAD_SPARE_MAX);
+    size_t most = at_most(now + spare_bytes / PER_RECORD_BYTES, limit);
+    now = at_most(now, limit);
+    table->index = dp_mem_table(words * 4);
+    table->records = dp_mem_table_growing(now * sizeof *table->records, most * sizeof *table->records);
+    table->counters = dp_mem_table_growing(now * sizeof *table->counters, most * sizeof *table->counters);
+    table->base = dp_mem_table_growing(now * sizeof *table->base, most * sizeof *table->base);
+    if (!table->index || !table->records || !table->counters || !table->base)
+        return -ENOMEM;
+    table->index_mask = (uint32_t)words - 1;
+    table->ids.most = (uint32_t)most;
+    table->ids.each_bytes = PER_RECORD_BYTES;
+    dp_store_relaxed(&table->ids.cap, (uint32_t)now);
+    table->id_mask = 1;
+    while (table->id_mask < table->ids.most)
+        table->id_mask = table->id_mask << 1 | 1;
+    return 0;
+}
+
+static int stacks_init(size_t budget_bytes, size_t spare_bytes)
+{
+    stacks.frames = dp_mem_table_growing(budget_bytes, budget_bytes + spare_bytes);
+    if (!stacks.frames)
+        return -ENOMEM;
+    stacks.growth.most = (uint32_t)at_most((budget_bytes + spare_bytes) / sizeof(dp_frame_id), 1u << 31);
+    stacks.growth.each_bytes = sizeof(dp_frame_id);
+    dp_store_relaxed(&stacks.growth.cap, (uint32_t)at_most(budget_bytes / sizeof(dp_frame_id), 1u << 31));
+    stacks.frames[0] = DP_FRAME_OVERFLOW;
+    dp_store_relaxed(&stacks.growth.next, 1);
+    return 0;
+}
+
+int dp_table_init(size_t budget_bytes, size_t spare_bytes)
+{
+    size_t n_stripes = budget_bytes / 32 / (DP_SHARDS * sizeof(struct counters));
+    stripes.cap = n_stripes < STRIPES_MAX ? (uint32_t)n_stripes : STRIPES_MAX;
+    stripes.at = dp_mem_table(stripes.cap * DP_SHARDS * sizeof(struct counters));
+    if (!stripes.at)
+        return -ENOMEM;
+    budget_bytes -= budget_bytes / 32;
+    size_t stack_bytes = budget_bytes / 100 * 55, records_bytes = budget_bytes - stack_bytes;
+    size_t spare_records_bytes = spare_bytes / 5, n_shares = 0;
+    if (stacks_init(stack_bytes, spare_bytes - spare_records_bytes))
+        return -ENOMEM;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++)
+        n_shares += dp_kind_table[kind].table_share;
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        const struct dp_kind *k = &dp_kind_table[kind];
+        if (table_init(&tables[kind], records_bytes / n_shares * k->table_share, k->can_grow ? spare_records_bytes : 0))
+            return -ENOMEM;
+        tables[kind].records[0] = (struct dp_record){.stack = 0, .depth = 1};
+        dp_store_relaxed(&tables[kind].ids.next, 1);
+    }
+    return 0;
+}
+
+/* memcmp, inline: a call would double the cost. */
+static inline bool same_frames(const dp_frame_id *a, const dp_frame_id *b, uint32_t n)
+{
+    for (; n >= 4; n -= 4, a += 4, b += 4) {
+        uint64_t x[2], y[2];
+        memcpy(x, a, sizeof x);
+        memcpy(y, b, sizeof y);
+        if ((x[0] ^ y[0]) | (x[1] ^ y[1]))
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
+static inline bool same(const struct dp_record *record, uint64_t hash, uint8_t heap, uint32_t labels,
+                        const struct dp_stack *stack)
+{
+    return record->hash == hash && record->depth == stack->depth && record->heap == heap && record->labels == labels &&
+           same_frames(&stacks.frames[record->stack], stack->frames, stack->depth);
+}
+
+/* Fills a record for this stack; no search finds it yet. */
+static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    struct table *table = &tables[kind];
+    uint32_t id = dp_thread_take_spare(kind), at;
+    if (!id && !reserve(&table->ids, 1, &id))
+        return 0;
+    if (table->records[id].depth >= stack->depth) {
+        at = table->records[id].stack;
+    } else if (!reserve(&stacks.growth, stack->depth, &at)) {
+        dp_thread_keep_spare(kind, id);
+        return 0;
+    }
+    memcpy(&stacks.frames[at], stack->frames, stack->depth * sizeof(dp_frame_id));
+    table->records[id] = (struct dp_record){.hash = hash,
+                                            .stack = at,
+                                            .depth = (uint16_t)stack->depth,
+                                            .heap = heap,
+                                            .cut = stack->cut != 0,
+                                            .labels = labels};
+    return id;
+}
+
+static dp_record_id full(struct table *table)
+{
+    dp_store_relaxed(&table->is_full, true);
+    dp_stats_add(DP_STAT_OVERFLOW, 1);
+    return 0;
+}
+
+static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels,
+                                                           const struct dp_stack *stack)
+{
+    struct table *table = &tables[kind];
+    uint32_t tag = (uint32_t)hash & ~table->id_mask;
+    uint32_t at = (uint32_t)(hash >> 32);
+    dp_record_id mine = 0;
+    for (unsigned i = 0; i < PROBES; i++, at++) {
+        _Atomic uint32_t *word = &table->index[at & table->index_mask];
+        uint32_t seen = dp_load_acquire(word); /* [RECORD] */
+        if (!seen) {
+            if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
+                return full(table);
+            if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
+                return mine;                             /* if it failed, `seen` is the winner's word */
+        }
+        if ((seen & ~table->id_mask) == tag &&
+            same(&table->records[seen & table->id_mask], hash, heap, labels, stack)) {
+            if (mine)
+                dp_thread_keep_spare(kind, mine);
+            return seen & table->id_mask;
+        }
+    }
+    if (mine)
+        dp_thread_keep_spare(kind, mine);
+    return full(table);
+}
+
+dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key)
+{
+    const struct table *table = &tables[kind];
+    struct dp_stack_known *known = stack->known;
+    uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
+    uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
+    dp_record_id id = seen & table->id_mask;
+    /* Nearly always the first word is the right one. */
+    if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
+        __builtin_expect(!same(&table->records[id], hash, heap, labels, stack), 0))
+        return find_or_make(kind, hash, heap, labels, stack);
+    if (known) {
+        known->record = id;
+        known->key = key;
+    }
+    return id;
+}
+
+static void promote(struct counters *counters, int64_t n_events)
+{
+    uint32_t idle = 0;
+    if (!dp_cas_acquire(&stripes.promoting, &idle, 1))
+        return;
+    if (stripes.next < stripes.cap && n_events >= (int64_t)HOT_EVENTS << HOT_DOUBLINGS * stripes.next / stripes.cap &&
+        !(dp_load_relaxed(&counters->n) >> STRIPES_SHIFT))
+        dp_add_release(&counters->n, (int64_t)++stripes.next << STRIPES_SHIFT);
+    dp_store_release(&stripes.promoting, 0);
+}
+
+static struct counters *stripe(int64_t word, unsigned shard)
+{
+    return &stripes.at[shard * stripes.cap + (uint32_t)(word >> STRIPES_SHIFT) - 1];
+}
+
+static inline void add(_Atomic int64_t *v_at, int64_t v, _Atomic int64_t *n_at, int64_t n, bool own)
+{
+    if (own) {
+        dp_add_own(v_at, v); /* [COUNT] */
+        dp_add_own(n_at, n); /* [COUNT] */
+    } else {
+        dp_add_release(v_at, v); /* [COUNT] */
+        dp_add_release(n_at, n); /* [COUNT] */
+    }
+}
+
+void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    int64_t word = dp_load_relaxed(&counters->n);
+    if (word >> STRIPES_SHIFT) {
+        unsigned shard = dp_thread_shard(dp_thread_self());
+        counters = stripe(word, shard);
+        add(&counters->v, v, &counters->n, n, shard < DP_SHARDS_OWN);
+        return;
+    }
+    dp_add_release(&counters->v, v);                  /* [COUNT] */
+    int64_t before = dp_add_release(&counters->n, n); /* [COUNT] */
+    if (n == 1 && before % HOT_EVENTS == HOT_EVENTS - 1)
+        promote(counters, before & N_MASK);
+}
+
+void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    int64_t word = dp_load_relaxed(&counters->n);
+    unsigned shard = DP_SHARDS;
+    if (word >> STRIPES_SHIFT) {
+        shard = dp_thread_shard(dp_thread_self());
+        counters = stripe(word, shard);
+    }
+    add(&counters->free_v, v, &counters->free_n, n, shard < DP_SHARDS_OWN);
+}
+
+uint32_t dp_table_count(unsigned kind)
+{
+    uint32_t next = dp_load_relaxed(&tables[kind].ids.next), most = tables[kind].ids.most;
+    return next < most ? next : most;
+}
+
+/* The counters of an empty table are not read: a forked worker would map their page. */
+bool dp_table_is_empty(unsigned kind)
+{
+    return dp_table_count(kind) <= 1 && !dp_load_relaxed(&tables[kind].is_full);
+}
+
+uint32_t dp_table_most(unsigned kind)
+{
+    return tables[kind].ids.most;
+}
+
+void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts)
+{
+    struct counters *counters = &tables[kind].counters[id];
+    int64_t word = dp_load_acquire(&counters->n);
+    counts->free_n = dp_load_acquire(&counters->free_n); /* [COUNT] */
+    counts->free_v = dp_load_acquire(&counters->free_v); /* [COUNT] */
+    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+        counts->free_n += dp_load_acquire(&stripe(word, shard)->free_n); /* [COUNT] */
+        counts->free_v += dp_load_acquire(&stripe(word, shard)->free_v); /* [COUNT] */
+    }
+    word = dp_load_acquire(&counters->n); /* [COUNT] */
+    counts->n = word & N_MASK;
+    counts->v = dp_load_acquire(&counters->v); /* [COUNT] */
+    for (unsigned shard = 0; word >> STRIPES_SHIFT && shard < DP_SHARDS; shard++) {
+        counts->n += dp_load_acquire(&stripe(word, shard)->n); /* [COUNT] */
+        counts->v += dp_load_acquire(&stripe(word, shard)->v); /* [COUNT] */
+    }
+    /*
+     * Threads of a raw clone may share one TLS, and so one shard, and lose each other's adds. Even then in-use must not
+     * be negative:
+     */
+    if (__builtin_expect(counts->free_n > counts->n || counts->free_v > counts->v, 0))
+        counts->free_n = counts->n, counts->free_v = counts->v;
+}
+
+const struct dp_record *dp_table_record(unsigned kind, dp_record_id id)
+{
+    return &tables[kind].records[id];
+}
+
+const dp_frame_id *dp_table_frames(const struct dp_record *record)
+{
+    return &stacks.frames[record->stack];
+}
+
+void dp_table_set_base(void)
+{
+    for (unsigned kind = 0; kind < DP_KIND_TABLES; kind++) {
+        struct table *table = &tables[kind];
+        uint32_t count = table->ids.most ? dp_table_count(kind) : 0;
+        if (!table->has_base && (!count || dp_table_is_empty(kind)))
+            continue; /* its page stays untouched */
+        table->has_base = true;
+        for (uint32_t id = 0; id < count; id++) {
+            struct dp_counts counts;
+            dp_table_read(kind, id, &counts);
+            table->base[id] = (struct dp_table_base){counts.n, counts.v};
+        }
+    }
+}
+
+DP_IN_CHILD void dp_table_fork_child(void)
+{
+    dp_store_relaxed(&stripes.promoting, 0);
+}
+
+void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base)
+{
+    *base = tables[kind].base[id];
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/table/table.h - tables of records: counters that only grow, by (kind, heap, labels, stack).
+ *
+ * One table for each of DP_KIND_TABLES kinds, with dense record ids from 0; 0 is its [overflow] row, which always
+ * exists. Fixed capacity, append-only, lock-free. Counters are accessed only through add and read.
+ */
+#pragma once
+
+#include "profile/kinds.h"
+#include "host/unwind/stack.h"
+
+typedef uint32_t dp_record_id;
+
+/* Heap: alloc and free. Locks: the first pair is {contentions, delay_ns}, the second unused. */
+struct dp_counts {
+    int64_t n, v;
+    int64_t free_n, free_v;
+};
+
+struct dp_record {
+    uint64_t hash;
+    uint32_t stack; /* offset for dp_table_frames */
+    uint16_t depth;
+    uint8_t heap;
+    uint8_t cut;
+    uint32_t labels; /* id of a label set; 0 none */
+    uint32_t spare;
+};
+
+/*
+ * budget_bytes of dp_mem for the records and stacks of all kinds; later up to spare_bytes more, for stacks and heap
+ * records, as long as dp_mem has them to spare. -ENOMEM: nothing is mapped. Context: init.
+ */
+int dp_table_init(size_t budget_bytes, size_t spare_bytes);
+
+/* The record of this key; made if it is new. 0 ([overflow], counted) if there is no room. Context: hook. */
+dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key);
+static inline dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    const struct dp_stack_known *known = stack->known;
+    uint64_t key = (uint64_t)labels << 32 | (uint32_t)heap << 8 | kind;
+    return known && known->record && known->key == key ? known->record
+                                                       : dp_table_look_up(kind, heap, labels, stack, key);
+}
+
+/* Adds to a record's counters. A free is added with release, after its alloc. Context: hook. */
+void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
+void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);
+
+/*
+ * For readers, any thread. read loads free before alloc, so alloc - free >= 0. The record of an id below the count may
+ * be read only if its counters are not all 0: then it is complete. (An id may belong to a record that is being filled,
+ * or that lost a race for its stack: its counters are 0, perhaps for ever.)
+ */
+uint32_t dp_table_count(unsigned kind);
+uint32_t dp_table_most(unsigned kind); /* all ids are below, for ever */
+bool dp_table_is_empty(unsigned kind); /* nothing was ever recorded */
+void dp_table_read(unsigned kind, dp_record_id id, struct dp_counts *counts);
+const struct dp_record *dp_table_record(unsigned kind, dp_record_id id);
+const dp_frame_id *dp_table_frames(const struct dp_record *record);
+
+/*
+ * The zero of a forked child: n and v of each record at set_base; 0 in the first process. Only record.c calls set_base;
+ * readers call dp_record_fork_base.
+ */
+struct dp_table_base {
+    int64_t n, v;
+};
+void dp_table_set_base(void);
+void dp_table_base(unsigned kind, dp_record_id id, struct dp_table_base *base);
+
+/* In a forked child: resets the work of threads that do not exist in it. Only stores. */
+void dp_table_fork_child(void);

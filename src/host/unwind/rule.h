@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host/unwind/rule.h - an unwind rule in 32 bits: how to get from a frame's (sp, fp) to its caller's (pc, sp, fp).
+ *
+ * Fields, from the low end: slot: where the frame pointer was saved, in words below the CFA; 0 if the register still
+ * has the caller's value. kind: the base that the CFA is counted from. offset: from the base to the CFA, in words,
+ * signed.
+ *
+ *     x86_64     slot 8 bits, negated; kind 3; careful 1; the offset's high 4 bits and its low 16
+ *                (the return address is at CFA - 8)
+ *     aarch64    kind 3 bits; where the return address is 2; slot 13; offset 14
+ *
+ * A walk on x86_64 extracts each field with one instruction. One test for zero recognizes the rule of nearly all
+ * frames: SP and not `careful`. A rule is careful if its offset is not positive or has high bits, or if its slot lies
+ * below its base. A rule that is not careful leads to no address below the base.
+ */
+#pragma once
+
+#include "host/unwind/cfi.h"
+
+#include <stdbool.h>
+
+enum dp_rule_kind {
+    DP_RULE_SP,   /* CFA = sp + offset */
+    DP_RULE_FP,   /* CFA = fp + offset */
+    DP_RULE_NONE, /* no unwind data: x86_64 by frame pointers, if they lead to code with some; else the stack is cut */
+    DP_RULE_END,  /* the outermost frame */
+    DP_RULE_SIGNAL,    /* the caller was interrupted; a ucontext lies at sp + offset */
+    DP_RULE_LIBUNWIND, /* the unwind data cannot be expressed as a rule */
+    /* As SP and FP, in code that is marked as a signal frame but is not the kernel's: the caller's pc is exact. */
+    DP_RULE_SP_EXACT,
+    DP_RULE_FP_EXACT,
+};
+
+#if defined(__x86_64__)
+enum { DP_RULE_KIND_SHIFT = 8, DP_RULE_SLOT_MAX = 128, DP_RULE_OFFSET_MAX = (1 << 19) - 1 };
+#define DP_RULE_CAREFUL (1u << 11)
+#elif defined(__aarch64__)
+enum { DP_RULE_KIND_SHIFT = 0, DP_RULE_SLOT_MAX = (1 << 13) - 1, DP_RULE_OFFSET_MAX = (1 << 13) - 1 };
+/*
+ * Where the return address is. LINK: in the link register. BESIDE: in the word above the saved frame pointer. ALONE: in
+ * the slot, no frame pointer is saved.
+ */
+enum dp_rule_ra { DP_RULE_RA_LINK, DP_RULE_RA_BESIDE, DP_RULE_RA_ALONE };
+
+static inline enum dp_rule_ra dp_rule_ra(uint32_t rule)
+{
+    return (enum dp_rule_ra)(rule >> 3 & 3);
+}
+#endif
+
+static inline enum dp_rule_kind dp_rule_kind(uint32_t rule)
+{
+    return (enum dp_rule_kind)(rule >> DP_RULE_KIND_SHIFT & 7);
+}
+
+/* A rule that consists of its kind only. */
+static inline uint32_t dp_rule_bare(enum dp_rule_kind kind)
+{
+    return (uint32_t)kind << DP_RULE_KIND_SHIFT;
+}
+
+/* Bytes from the base to the CFA (SP, FP) or to the ucontext (SIGNAL). */
+static inline intptr_t dp_rule_offset(uint32_t rule)
+{
+#if defined(__x86_64__)
+    return (intptr_t)((int32_t)((rule & 0xf000) << 16) >> 12 | (int32_t)(rule >> 16)) * 8;
+#else
+    return (intptr_t)((int32_t)rule >> 18) * 8;
+#endif
+}
+
+/* Bytes from the slot up to the CFA; 0: the frame pointer was not saved. */
+static inline uintptr_t dp_rule_slot(uint32_t rule)
+{
+#if defined(__x86_64__)
+    return (uintptr_t) - (intptr_t)(int8_t)rule * 8;
+#else
+    return (uintptr_t)(rule >> 5 & DP_RULE_SLOT_MAX) * 8;
+#endif
+}
+
+#if defined(__x86_64__)
+/*
+ * These three take a word whose high half is a rule. They need one instruction each, because the walk waits for the
+ * result. This one: whether the rule is of the given kind and not careful. The other two may be used only if it is.
+ */
+static inline bool dp_rule_is_usual(uint64_t word, enum dp_rule_kind kind)
+{
+    return (word & (uint64_t)0xff00 << 32) == (uint64_t)dp_rule_bare(kind) << 32;
+}
+
+/* Words from the base up to the CFA, and from the CFA to the slot, which is not above it; 0: fp was not saved. */
+static inline uintptr_t dp_rule_usual_offset(uint64_t word)
+{
+    return word >> 48;
+}
+
+static inline intptr_t dp_rule_usual_slot(uint64_t word)
+{
+    return (int8_t)(word >> 32);
+}
+#endif
+
+/*
+ * The rule of the frame that the kernel puts on the stack for a signal; the code that returns from it identifies the
+ * frame.
+ */
+uint32_t dp_rule_signal(void);
+
+/* The rule of code without unwind data: NONE, on x86_64 with the offset and the slot of a function that keeps a frame
+ * pointer. */
+uint32_t dp_rule_none(void);
+
+/*
+ * The rule of code that runs in the frame of the interpreter that compiled it (walk.c): NONE, without an offset.
+ */
+static inline uint32_t dp_rule_hosted(void)
+{
+    return dp_rule_bare(DP_RULE_NONE);
+}
+
+/* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
+uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);
+
+/* Whether this is a rule that these functions could have made. */
+bool dp_rule_is_valid(uint32_t rule);

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* launch/preload.h - finds the library that `run` preloads. */
-#pragma once
-
-#include <limits.h>
-#include <stddef.h>
-
-/* 0 and its absolute path, or -ENOENT or -EINVAL with the reason in why. */
-int dp_launch_preload_find(char path[PATH_MAX], char *why, size_t n_why);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/heading.h - prints the lines above and below a table, the same for all verbs. */
+#pragma once
+
+#include "tool/query/query.h"
+
+/* Prints program, type, the source of the values, and the filters. */
+void dp_cli_heading(const struct dp_query *);
+
+/* If no sample has a value of the type: prints why, and what to try instead. n_rows: samples with a value. */
+void dp_cli_heading_empty(const struct dp_query *, size_t n_rows);
+
+/* Prints the losses recorded in the profiles. */
+void dp_cli_heading_losses(const struct dp_query *);
+
+/* An interval, as text, that gives a program that ran so long at least 16 ticks. */
+const char *dp_cli_interval(int64_t duration_ns);
+double dp_cli_percent(int64_t part, int64_t whole);

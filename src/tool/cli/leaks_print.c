@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/cli/leaks_print.c - prints leaks: the sizes, the numbers that make the verdict, and the stack from the user's
+ * own code on; below them what was found to be no leak.
+ */
+#include "tool/cli/heading.h"
+#include "tool/cli/leaks.h"
+#include "tool/query/json.h"
+#include "tool/query/print.h"
+#include "tool/query/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { NAME_COLUMN = 4 };
+
+/* Fills view.stack with the frames of a leak; the first of them. */
+static int frames_of(struct dp_cli_leaks *r, const struct dp_leaks_row *leak, size_t *from)
+{
+    int shown = dp_query_row(&r->view, leak->row);
+    *from = leak->n_own < r->view.stack.n ? leak->n_own : 0;
+    return shown < 0 ? shown : 0;
+}
+
+static void json_frame(const struct dp_query *v, uint32_t frame, const char *separator)
+{
+    const struct dp_naming_frame *f = &v->frames.at.at[frame];
+    dp_print_json_text(separator, "function", dp_naming_frames_text(&v->frames, f->name));
+    dp_print_json_text(",", "file", f->file ? dp_naming_frames_text(&v->frames, f->file) : "");
+    dp_print_json_number(",", "line", f->line);
+}
+
+static void json_evidence(const struct dp_leaks_evidence *e)
+{
+    static const char *const verdicts[] = {[DP_LEAKS_GROWING] = "growing",
+                                           [DP_LEAKS_DOUBLING] = "doubling",
+                                           [DP_LEAKS_FILLED] = "filled",
+                                           [DP_LEAKS_ONCE] = "once",
+                                           [DP_LEAKS_STEADY] = "steady"};
+    dp_print_json_text(",", "verdict", verdicts[e->kind]);
+    dp_print_json_number(",", "ticks_up", (int64_t)e->n_up);
+    dp_print_json_number(",", "ticks_down", (int64_t)e->n_down);
+    dp_print_json_number(",", "ticks", (int64_t)e->n_steps);
+    dp_print_json_fraction(",", "chance", e->chance);
+    dp_print_json_fraction(",", "ended", e->ended);
+    dp_print_json_fraction(",", "load", e->by_load);
+    dp_print_json_fraction(",", "freed", e->freed);
+    dp_print_json_number(",", "sampled_blocks", (int64_t)e->n_sampled);
+}
+
+static int json_rows(struct dp_cli_leaks *r, const struct dp_leaks_row *rows, size_t n)
+{
+    const struct dp_query *v = &r->view;
+    for (size_t i = 0; i < n; i++) {
+        const struct dp_leaks_row *row = &rows[i];
+        size_t from;
+        if (frames_of(r, row, &from))
+            return -ENOMEM;
+        json_frame(v, v->stack.at[from], i ? ",\n{" : "\n{");
+        dp_print_json_number(",", "bytes", (int64_t)row->bytes);
+        dp_print_json_number(",", "bytes_per_hour", (int64_t)row->bytes_per_hour);
+        dp_print_json_fraction(",", "confidence", row->confidence);
+        dp_print_json_number(",", "since_ns", row->since_ns);
+        json_evidence(&row->evidence);
+        fputs(",\"stack\":[", stdout);
+        for (size_t j = from; j < v->stack.n; j++) {
+            json_frame(v, v->stack.at[j], j > from ? ",{" : "{");
+            putchar('}');
+        }
+        fputs("]}", stdout);
+    }
+    return 0;
+}
+
+int dp_cli_leaks_json(struct dp_cli_leaks *r, size_t n)
+{
+    const struct dp_leaks *judge = &r->judge;
+    dp_print_json_text("{", "verdict", dp_leaks_verdict_text(judge->verdict));
+    dp_print_json_text(",", "needs", judge->needs);
+    dp_print_json_number(",", "in_use_bytes", (int64_t)judge->in_use);
+    dp_print_json_number(",", "ticks", (int64_t)judge->n_ticks);
+    dp_print_json_number(",", "samples", (int64_t)judge->n_samples);
+    dp_print_json_number(",", "work_ns", (int64_t)judge->work_ns);
+    fputs(",\"leaks\":[", stdout);
+    if (json_rows(r, judge->leaks.at, n))
+        return -ENOMEM;
+    fputs("],\"suspects\":[", stdout);
+    if (json_rows(r, judge->suspects.at, judge->suspects.n))
+        return -ENOMEM;
+    puts("]}");
+    return 0;
+}
+
+static void print_stack(const struct dp_cli_leaks *r, size_t from)
+{
+    const struct dp_query *v = &r->view;
+    size_t n_columns = dp_print_columns(), n = v->stack.n - from;
+    for (size_t i = 0; i < n; i++) /* skips the frames that call main */
+        if (!strcmp(dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[from + i]].name), "main"))
+            n = i + 1;
+    size_t n_shown = r->n_frames && r->n_frames < n ? r->n_frames : n;
+    for (size_t i = from; i < from + n_shown; i++) {
+        const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[i]];
+        const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+        char place[256] = "";
+        if (*file)
+            snprintf(place, sizeof place, "  %.200s:%lld", slash ? slash + 1 : file, (long long)f->line);
+        size_t n_used = NAME_COLUMN + strlen(place);
+        if (n_columns && n_columns < n_used + 8) /* a narrow terminal: the function counts most */
+            n_used -= strlen(place), place[0] = '\0';
+        printf("%*s", NAME_COLUMN, "");
+        dp_print_name(stdout, dp_naming_frames_text(&v->frames, f->name), dp_print_room(n_columns, n_used));
+        dp_print_name(stdout, place, 0);
+        putchar('\n');
+    }
+    if (n_shown < n)
+        printf("%*s(%zu more)\n", NAME_COLUMN, "", n - n_shown);
+}
+
+/* The numbers that make the verdict. */
+static void print_evidence(const struct dp_leaks_evidence *e)
+{
+    double freed = e->freed * e->n_sampled < 0.5 ? 0 : e->freed; /* less than one of them is rounding */
+    if (e->kind == DP_LEAKS_DOUBLING)
+        printf("%*sdoubled %zu times, each time when it was full, and is not full again yet\n", NAME_COLUMN, "",
+               e->n_up);
+    else
+        printf("%*sgrew in %zu of %zu ticks, shrank in %zu; %.3g%% of %.0f samples were freed\n", NAME_COLUMN, "",
+               e->n_up, e->n_steps, e->n_down, 100 * freed, e->n_sampled);
+    printf("%*schance of another cause: it has ended %.2g%%", NAME_COLUMN, "", 100 * e->ended);
+    if (e->by_load >= 0.01)
+        printf(", a higher load %.2g%%", 100 * e->by_load);
+    printf(", chance %.2g%%\n", 100 * e->chance);
+}
+
+static int print_row(struct dp_cli_leaks *r, const struct dp_leaks_row *row)
+{
+    char bytes[32], rate[32], since[64] = "";
+    time_t seconds = (time_t)(row->since_ns / 1000000000);
+    struct tm tm;
+    size_t from;
+    dp_print_unit(bytes, sizeof bytes, (int64_t)row->bytes, "bytes");
+    dp_print_unit(rate, sizeof rate, (int64_t)row->bytes_per_hour, "bytes");
+    if (row->since_ns && localtime_r(&seconds, &tm))
+        strftime(since, sizeof since, " since %H:%M:%S", &tm);
+    printf("%s in use, %s more an hour%s, confidence %.0f%%\n", bytes, rate, since, 100 * row->confidence);
+    if (row->n_processes > 1)
+        printf("%*sin %zu processes; of the largest:\n", NAME_COLUMN, "", row->n_processes);
+    print_evidence(&row->evidence);
+    if (frames_of(r, row, &from))
+        return -ENOMEM;
+    print_stack(r, from);
+    return 0;
+}
+
+static void print_tally(const struct dp_leaks_tally *tally, const char *one, const char *many)
+{
+    char bytes[32];
+    dp_print_unit(bytes, sizeof bytes, (int64_t)tally->bytes, "bytes");
+    if (tally->n)
+        printf("%10s in %zu stack%s %s\n", bytes, tally->n, tally->n == 1 ? "" : "s", tally->n == 1 ? one : many);
+}
+
+static void print_heading(const struct dp_cli_leaks *r)
+{
+    char bytes[32], work[32];
+    dp_print_unit(work, sizeof work, (int64_t)r->judge.work_ns, "nanoseconds");
+    dp_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use, "bytes");
+    if (r->judge.series.processes.n == 1 && *r->judge.series.processes.at[0].name)
+        printf("%s: ", r->judge.series.processes.at[0].name);
+    else
+        printf("%zu processes: ", r->judge.series.processes.n);
+    printf("%s in use", bytes);
+    if (fabs(r->judge.in_use - r->judge.in_use_before) > 0.01 * r->judge.in_use_before) {
+        dp_print_unit(bytes, sizeof bytes, (int64_t)r->judge.in_use_before, "bytes");
+        printf(" at exit, %s a tick before", bytes);
+    }
+    printf(", %zu file%s\n", r->view.paths.n, r->view.paths.n == 1 ? "" : "s");
+    printf("Looked at: %zu tick%s with %.0f samples in %s of work\n", r->judge.n_ticks,
+           r->judge.n_ticks == 1 ? "" : "s", r->judge.n_samples, work);
+}
+
+static void print_verdict(const struct dp_cli_leaks *r)
+{
+    const struct dp_leaks *judge = &r->judge;
+    if (judge->verdict == DP_LEAKS_LEAK)
+        printf("%zu leak%s\n\n", judge->leaks.n, judge->leaks.n == 1 ? "" : "s");
+    else if (judge->verdict == DP_LEAKS_CANNOT_TELL && judge->in_use < 1 && judge->n_samples < 1 &&
+             dp_query_filters(&r->view))
+        puts("No sample is left: --label, --focus, --ignore or --hide leave all of them out.");
+    else if (judge->verdict == DP_LEAKS_CANNOT_TELL)
+        printf("Cannot tell: %s\n", judge->needs);
+    else
+        puts("No leak: no stack grows without end.");
+}
+
+int dp_cli_leaks_print(struct dp_cli_leaks *r, size_t n)
+{
+    const struct dp_leaks *judge = &r->judge;
+    int err = 0;
+    print_heading(r);
+    print_verdict(r);
+    for (size_t i = 0; i < n && !err; i++) {
+        printf("%2zu. ", i + 1);
+        err = print_row(r, &judge->leaks.at[i]);
+        putchar('\n');
+    }
+    if (n < judge->leaks.n)
+        printf("%zu more (-n 0 shows all)\n", judge->leaks.n - n);
+    if (judge->suspects.n && !judge->leaks.n && !err) {
+        fputs("Closest to a leak: ", stdout);
+        err = print_row(r, &judge->suspects.at[0]);
+    }
+    if (judge->filled.n + judge->steady.n + judge->libraries.n)
+        puts(judge->verdict == DP_LEAKS_CANNOT_TELL ? "Less likely:" : "Not leaks:");
+    print_tally(&judge->filled, "that grew and stopped (a cache, a table)", "that grew and stopped (caches, tables)");
+    print_tally(&judge->steady, "that stays as it is, or goes up and down", "that stay as they are, or go up and down");
+    print_tally(&judge->libraries, "of libraries", "of libraries");
+    dp_cli_heading_losses(&r->view);
+    return err;
+}

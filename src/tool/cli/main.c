@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/main.c - `deltaprof VERB ...`: finds the verb and runs it, or prints the list of verbs. */
+#include "tool/cli/cli.h"
+#include "tool/query/print.h"
+
+#include <deltaprof/deltaprof.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct dp_cli_verb verbs[] = {
+    {"run", "[-o KEY=VALUE[,...]]... [--] COMMAND [ARG...]", "run a program with the profiler in it", dp_cli_run},
+    {"summary", "[--json] PATH... | PID", "say what matters most in profiles; deltaprof PATH is the same",
+     dp_cli_summary},
+    {"top", "[-n N] [--cum] [--by WHAT] [OPTION]... PATH...", "show the functions with the largest values", dp_cli_top},
+    {"tree", "[--callers REGEX] [--callees REGEX] [OPTION]... PATH...", "show stacks as a tree of calls", dp_cli_tree},
+    {"waits", "[-n N] [OPTION]... PATH...", "show which stacks waited for locks, and which stacks held them",
+     dp_cli_waits},
+    {"growth", "[-n N] [OPTION]... OLD NEW | DIR", "show the stacks that have more than before", dp_cli_growth},
+    {"leaks", "[-n N] [--confidence N] [OPTION]... PATH...", "show the stacks that leak", dp_cli_leaks},
+    {"check", "[--max-growth N%] [--max SIZE|TIME]... [OPTION]... [OLD] NEW", "fail if a profile exceeds a budget",
+     dp_cli_check},
+    {"rss", "[--json] PID [DIR] | PATH...", "show where the resident memory of a process went", dp_cli_rss},
+    {"view", "PATH... [-o FILE.html]", "write an HTML page that shows profiles over time", dp_cli_view},
+    {"timeline", "PATH... -o OUT", "write events as a trace for Perfetto or Firefox Profiler", dp_cli_timeline},
+    {"convert", "IN -o OUT", "write a profile as OTLP, folded stacks, speedscope or pprof", dp_cli_convert},
+    {"push", "DIR... --to URL [OPTION]...", "send profiles to a database as they appear", dp_cli_push},
+    {"merge", "PATH... -o OUT", "merge many profiles into one", dp_cli_merge},
+    {"diff", "OLD NEW [-o OUT] | --stream -o DIR FILE...", "write what happened between two profiles", dp_cli_diff},
+};
+#define N_VERBS (sizeof verbs / sizeof verbs[0])
+
+const struct dp_cli_verb *dp_cli_verb(const char *name)
+{
+    for (size_t i = 0; i < N_VERBS; i++)
+        if (!strcmp(verbs[i].name, name))
+            return &verbs[i];
+    return NULL;
+}
+
+bool dp_cli_help(int argc, char **argv, const char *text)
+{
+    if (argc < 2 || (strcmp(argv[1], "--help") && strcmp(argv[1], "-h")))
+        return false;
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[0]);
+    printf("usage: deltaprof %s %s\n\n%s", verb->name, verb->arguments, text);
+    return true;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: deltaprof VERB ...\n\n"
+          "A continuous heap, lock and CPU profiler for native programs. Profiles are gzipped pprof.\n\n",
+          to);
+    for (size_t i = 0; i < N_VERBS; i++)
+        fprintf(to, "  deltaprof %s %s\n      %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
+    fputs("\n  deltaprof VERB --help    shows the options of a verb, as deltaprof help VERB does\n"
+          "  deltaprof --version\n\n"
+          "    deltaprof run -o interval=2s,out=profiles -- redis-server\n"
+          "    deltaprof profiles\n",
+          to);
+}
+
+/* How many letters differ, are missing, or are swapped: enough to see what was meant. */
+static size_t distance(const char *x, const char *y)
+{
+    enum { MOST = 24 };
+    size_t n_x = strlen(x), n_y = strlen(y), rows[3][MOST + 1];
+    if (n_x > MOST || n_y > MOST)
+        return MOST;
+    for (size_t j = 0; j <= n_y; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= n_x; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= n_y; j++) {
+            size_t least = above[j - 1] + (x[i - 1] != y[j - 1]);
+            least = above[j] + 1 < least ? above[j] + 1 : least;
+            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+            if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1] && two_above[j - 2] + 1 < least)
+                least = two_above[j - 2] + 1;
+            row[j] = least;
+        }
+    }
+    return rows[n_x % 3][n_y];
+}
+
+static int refuse(const char *verb, const char *word)
+{
+    const char *meant = NULL;
+    size_t least = strlen(word) > 3 ? 3 : 2; /* farther is another word */
+    for (size_t i = 0; i < N_VERBS; i++) {
+        size_t d = distance(word, verbs[i].name);
+        if (d < least) {
+            least = d;
+            meant = verbs[i].name;
+        }
+    }
+    if (meant)
+        dp_print_error(verb, "%s is not a verb; did you mean %s?", word, meant);
+    else
+        dp_print_error(verb, "%s is not a verb, and no such file; deltaprof --help lists the verbs", word);
+    return DP_EXIT_USAGE;
+}
+
+/* Whether the word names profiles, so that the summary of them is wanted: a file, a directory, a glob or a process. */
+static bool is_path(const char *word)
+{
+    return !access(word, F_OK) || strpbrk(word, "/*?[") || (*word && !word[strspn(word, "0123456789")]);
+}
+
+/* `deltaprof help [VERB]` */
+static int help(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stdout);
+        return 0;
+    }
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
+    if (!verb)
+        return refuse("help", argv[1]);
+    return verb->main(2, (char *[]){argv[1], (char *)"--help", NULL});
+}
+
+static int command(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return DP_EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        usage(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "help"))
+        return help(argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--version")) {
+        puts("deltaprof " DELTAPROF_VERSION);
+        return 0;
+    }
+    const struct dp_cli_verb *verb = dp_cli_verb(argv[1]);
+    if (verb)
+        return verb->main(argc - 1, argv + 1);
+    if (!is_path(argv[1]))
+        return refuse(NULL, argv[1]);
+    argv[0] = (char *)"summary";
+    return dp_cli_summary(argc, argv);
+}
+
+/* The one place that makes sure that text which could not be written is an error, of every verb and every help. */
+int main(int argc, char **argv)
+{
+    int status = command(argc, argv);
+    return status ? status : dp_print_flush(NULL);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/cli/run.c - `deltaprof run`: sets LD_PRELOAD and DELTAPROF_CONF, then executes COMMAND.
+ *
+ * Errors that can be known are reported before the start. exec then replaces this process, so COMMAND has its pid, its
+ * terminal and its exit status. Paths in the configuration are made absolute here, because children that change their
+ * directory inherit it.
+ */
+#include "tool/cli/cli.h"
+#include "binary/warning.h"
+#include "tool/run/beside.h"
+#include "tool/run/preload.h"
+#include "tool/run/program.h"
+#include "config/config.h"
+#include "config/lock_kinds.h"
+#include "tool/query/print.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char about[] =
+    "Runs COMMAND with the profiler loaded into it. Programs that COMMAND starts are profiled too, unless exe=\n"
+    "excludes them. Profiles are written as out/PROGRAM.PID.SEQ.KIND.pb.gz. Without out=, they are written to the\n"
+    "current directory, or, with listen= but without events=, not at all.\n"
+    "\n"
+    "Exit status: that of COMMAND; 127 if COMMAND does not exist; 126 if it cannot be run, or no profiler can be\n"
+    "loaded into it; 2 if an option is wrong.\n"
+    "\n"
+    "Keys of -o and of DELTAPROF_CONF, with their defaults. Sizes take k M G, times ns us ms s m h; \\, is a comma.\n"
+    "\n";
+
+/* A growing "a,b,c". */
+struct text {
+    char *bytes;
+    size_t n_bytes;
+};
+
+static int append(struct text *text, const char *words)
+{
+    if (!words || !*words)
+        return 0;
+    size_t n = strlen(words);
+    char *bytes = realloc(text->bytes, text->n_bytes + n + 2);
+    if (!bytes)
+        return -ENOMEM;
+    text->bytes = bytes;
+    if (text->n_bytes)
+        bytes[text->n_bytes++] = ',';
+    memcpy(bytes + text->n_bytes, words, n + 1);
+    text->n_bytes += n;
+    return 0;
+}
+
+/* Appends from to `to` with its commas escaped, and its % too when they are no pattern. */
+static char *escape(char *to, const char *from, bool is_pattern)
+{
+    for (; *from; from++) {
+        if (*from == ',')
+            *to++ = '\\';
+        else if (*from == '%' && !is_pattern)
+            *to++ = '%';
+        *to++ = *from;
+    }
+    *to = 0;
+    return to;
+}
+
+/* HEAD DIR/VALUE, HEAD being "KEY=". expands: the key knows % patterns. */
+static int append_absolute(struct text *conf, const char *head, const char *dir, const char *value, bool expands)
+{
+    char words[64 + 2 * PATH_MAX + 2 * DP_CONFIG_TEXT];
+    char *end = words + snprintf(words, 64, "%s", head);
+    end = escape(end, dir, !expands);
+    if (strcmp(value, ".")) {
+        *end++ = '/';
+        escape(end, value, true);
+    }
+    return append(conf, words);
+}
+
+static int make_absolute(struct text *text, const struct dp_config *conf)
+{
+    char dir[PATH_MAX];
+    if (!getcwd(dir, sizeof dir))
+        return 0; /* the working directory was removed: an absolute `out` still works */
+    int err = 0;
+    const char *out = dp_config_given(conf, "out") ? conf->out : *conf->listen ? "" : ".";
+    if (*out && *out != '/')
+        err = append_absolute(text, "out=", dir, out, true);
+    const char *log = conf->log;
+    if (!err && *log != '/' && strchr(log, '/'))
+        err = append_absolute(text, "log=", dir, log, false);
+    if (!err && *conf->token && *conf->token != '/')
+        err = append_absolute(text, "token=", dir, conf->token, false);
+    if (!err && *conf->lock_names && *conf->lock_names != '/')
+        err = append_absolute(text, "lock_names=", dir, conf->lock_names, false);
+    if (!err && !strncmp(conf->listen, "unix:", 5) && conf->listen[5] != '/')
+        err = append_absolute(text, "listen=unix:", dir, conf->listen + 5, false);
+    return err;
+}
+
+static bool is_key(const char *word)
+{
+    const struct dp_config_key *key;
+    for (size_t i = 0; (key = dp_config_key(i)); i++)
+        if (!strcmp(key->key, word))
+            return true;
+    return false;
+}
+
+/* Handles one -o. -EINVAL: the reason was printed. */
+static int option(struct text *text, const char *words)
+{
+    struct dp_config conf;
+    struct dp_config_error error;
+    dp_config_init(&conf);
+    if (dp_config_parse(&conf, words, &error)) {
+        if (strpbrk(words, "=,") || is_key(words))
+            dp_print_error("run", "-o %s", error.line);
+        else
+            dp_print_error("run", "-o %s: not KEY=VALUE, did you mean -o out=%s?", words, words);
+        return -EINVAL;
+    }
+    return append(text, words);
+}
+
+/* The options up to COMMAND, whose index goes to *first. 0, -EINVAL (said), or -ENOMEM. */
+static int options(int argc, char **argv, struct text *text, int *first)
+{
+    int i = 1, error = 0;
+    for (; !error && i < argc && argv[i][0] == '-'; i++) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        if (strncmp(argv[i], "-o", 2)) {
+            dp_print_error("run", "%s is not an option; options of COMMAND come after it", argv[i]);
+            return -EINVAL;
+        }
+        const char *words = argv[i] + 2;
+        if (!*words && i + 1 < argc)
+            words = argv[++i];
+        error = option(text, words);
+    }
+    if (!error && i >= argc) {
+        dp_print_error("run", "no COMMAND given: deltaprof run %s", dp_cli_verb("run")->arguments);
+        return -EINVAL;
+    }
+    *first = i;
+    return error;
+}
+
+/* The program looked at is noted for the library, which looks at the one that it finds itself in, if it is another. */
+static int set_environment(const char *library, const char *conf, const char *binary)
+{
+    const char *others = getenv("LD_PRELOAD");
+    size_t n = strlen(library);
+    char pid[24], *preload = NULL;
+    bool is_first = others && !strncmp(others, library, n) && strchr(": ", others[n]);
+    if (asprintf(&preload, "%s%s%s", is_first ? "" : library, others && *others && !is_first ? ":" : "",
+                 others ? others : "") < 0)
+        return -ENOMEM;
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    time_t now = time(NULL);
+    struct tm local;
+    char offset[24] = "0";
+    if (localtime_r(&now, &local))
+        snprintf(offset, sizeof offset, "%ld", local.tm_gmtoff);
+    int err = setenv("LD_PRELOAD", preload, 1) || setenv("DELTAPROF_CONF", conf, 1) ||
+              setenv("DELTAPROF_RUN", pid, 1) || setenv("DELTAPROF_RUN_PROGRAM", binary, 1) ||
+              setenv("DELTAPROF_UTC_OFFSET", offset, 1);
+    free(preload);
+    return err ? -errno : 0;
+}
+
+/* Warns about memory and waits that hooks cannot see, and says what shows them. */
+static void warn(const struct dp_launch_program *program, bool inside)
+{
+    char line[PATH_MAX + 512];
+    if (dp_binary_warn(&program->elf, program->binary, inside, line, sizeof line))
+        dp_print_error("run", "%s", line);
+    if (dp_binary_warn_of_waits(&program->elf, program->binary, line, sizeof line))
+        dp_print_error("run", "%s", line);
+}
+
+static void become(const struct dp_launch_program *program, int argc, char **argv)
+{
+    if (!program->by_shell) {
+        execv(program->path, argv);
+        return;
+    }
+    char **shell = calloc((size_t)argc + 2, sizeof *shell);
+    if (!shell)
+        return;
+    shell[0] = argv[0];
+    shell[1] = (char *)program->path;
+    memcpy(shell + 2, argv + 1, (size_t)argc * sizeof *shell);
+    execv("/bin/sh", shell);
+    free(shell);
+}
+
+/* The configuration table: key, what it takes and its default on one line, its meaning below. */
+static void print_keys(void)
+{
+    const struct dp_config_key *key;
+    for (size_t i = 0; (key = dp_config_key(i)); i++)
+        printf("  %s=%s (default %s)\n      %s\n", key->key, key->type, key->value_default, key->help);
+}
+
+int dp_cli_run(int argc, char **argv)
+{
+    static struct dp_launch_program program;
+    static struct dp_config conf;
+    char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
+    struct dp_config_error error;
+    struct text text = {0};
+    int first = 0, status = DP_EXIT_USAGE;
+
+    if (dp_cli_help(argc, argv, about)) {
+        print_keys();
+        return 0;
+    }
+    dp_config_init(&conf);
+    const char *inherited = getenv("DELTAPROF_CONF");
+    if (dp_config_parse(&conf, inherited, &error)) {
+        dp_print_error("run", "DELTAPROF_CONF: %s", error.line);
+        return DP_EXIT_USAGE;
+    }
+    int failed = append(&text, inherited);
+    if (!failed)
+        failed = options(argc, argv, &text, &first);
+    if (failed == -EINVAL)
+        goto out;
+    status = DP_LAUNCH_REFUSED;
+    if (!failed && !dp_config_parse(&conf, text.bytes, &error))
+        failed = make_absolute(&text, &conf);
+    if (!failed && (dp_config_parse(&conf, text.bytes, &error) || dp_config_check(&conf, &error) ||
+                    (*conf.lock_names && dp_lock_kinds_read(conf.lock_names, &error)))) {
+        status = DP_EXIT_USAGE;
+        dp_print_error("run", "%s", error.line);
+        goto out;
+    }
+    if (!failed && *conf.push && dp_launch_beside_check(&conf, dir, why, sizeof why)) {
+        status = DP_EXIT_USAGE;
+        dp_print_error("run", "%s", why);
+        goto out;
+    }
+    if (!failed) {
+        status = dp_launch_program_find(&program, argv[first], why, sizeof why);
+        if (!status && dp_launch_preload_find(library, why, sizeof why))
+            status = DP_LAUNCH_REFUSED;
+        if (status) {
+            dp_print_error("run", "%s", why);
+            goto out;
+        }
+        failed = *conf.push ? dp_launch_beside_start(&conf, dir) : 0;
+        if (failed) {
+            status = DP_LAUNCH_REFUSED;
+            dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));
+            goto out;
+        }
+        failed = set_environment(library, text.bytes ? text.bytes : "", program.binary);
+    }
+    status = DP_LAUNCH_REFUSED;
+    if (!failed) {
+        warn(&program, conf.inside);
+        become(&program, argc - first, argv + first);
+        failed = -errno;
+    }
+    dp_print_error("run", "%s: %s", argv[first], strerror(-failed));
+out:
+    free(text.bytes);
+    return status;
+}

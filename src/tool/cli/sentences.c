@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/cli/sentences.c - finds what matters most in a directory of profiles.
+ *
+ * Each finding has a number, a line of code and a command. What is looked at: leaks, as `leaks` judges them; memory
+ * that malloc holds and nobody uses, and who allocated at the peak what is free now, which is why malloc holds it; the
+ * function that made others wait most; losses of the profiler. What was in order is one sentence at the end.
+ */
+#include "tool/cli/sentences.h"
+
+#include "tool/cli/heading.h"
+#include "tool/cli/leaks.h"
+#include "tool/query/print.h"
+#include "tool/query/units.h"
+#include "tool/query/at.h"
+#include "tool/leaks/series.h"
+#include "tool/rss/rss.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_SHARE  0.1       /* of resident memory; less is normal */
+#define HELD_LEAST  (2 << 20) /* bytes */
+#define CAUSE_SHARE 0.25      /* of what malloc holds: a function that had less did not cause it */
+#define WAITS_SHARE 0.001     /* of the time that the profiles cover */
+#define WAITS_LEAST 10000000  /* ns */
+
+enum { NAME_BYTES = 256 };
+
+/* A function of the user's own code. */
+struct place {
+    char name[NAME_BYTES + 64]; /* NAME (FILE:LINE) */
+    uint32_t stack;
+};
+
+static struct dp_cli_sentence *add(struct dp_cli_sentences *s, const char *kind, double weight)
+{
+    if (s->n == DP_CLI_SENTENCES_MAX)
+        return NULL;
+    s->at[s->n] = (struct dp_cli_sentence){.kind = kind, .amount = -1, .stack = DP_STRINGS_NONE, .weight = weight};
+    return &s->at[s->n++];
+}
+
+static void looked(struct dp_cli_sentences *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void looked(struct dp_cli_sentences *s, const char *format, ...)
+{
+    size_t n = strlen(s->looked);
+    va_list args;
+    va_start(args, format);
+    if (n + 2 < sizeof s->looked) {
+        n += (size_t)snprintf(s->looked + n, sizeof s->looked - n, "%s", n ? ", " : "");
+        vsnprintf(s->looked + n, sizeof s->looked - n, format, args);
+    }
+    va_end(args);
+}
+
+/* Begins a query of its own for one question. */
+static int begin(struct dp_query *v, const struct dp_cli_sentences *s, const char *type, int at)
+{
+    int status = dp_query_init(v, s->verb, 1);
+    v->limit_bytes = s->limit_bytes;
+    v->type_name = type;
+    v->at = at;
+    return status;
+}
+
+/* Whether there are profiles of a kind: a question about others would be an error. */
+static bool has_kind(const struct dp_cli_sentences *s, const char *kind)
+{
+    struct dp_query_paths paths = {.n = 0};
+    bool found = false;
+    int status = dp_query_paths_add_all(&paths, s->verb, s->paths, s->n_paths);
+    for (size_t i = 0; i < paths.n && !status && !found; i++) {
+        struct dp_query_file name;
+        found = dp_query_file_parse(paths.at[i], &name) && name.n_kind == strlen(kind) &&
+                !memcmp(name.kind, kind, name.n_kind);
+    }
+    dp_query_paths_fini(&paths);
+    return found;
+}
+
+/* ---- functions -------------------------------------------------------------------------------------------------- */
+
+/* The values of a query by the first function of the user's own code. */
+struct function {
+    int64_t value, best;
+    uint32_t row; /* the one with the largest value */
+};
+
+struct functions {
+    struct dp_strings names;
+    DP_VEC(struct function) at; /* by name - 1 */
+};
+
+/* Adds the values of a query, times sign; without `creates`, only to functions that are there. 0 or -ENOMEM. */
+static int count(struct functions *f, struct dp_query *v, int sign, bool creates)
+{
+    if (dp_strings_add(&f->names, "", 0) == DP_STRINGS_NONE)
+        return -ENOMEM;
+    for (uint32_t row = 0; row < v->merge.model.rows.n; row++) {
+        int64_t value = dp_query_value(v, row);
+        int shown = value ? dp_query_row(v, row) : 0;
+        if (shown < 0)
+            return shown;
+        if (!shown || !v->stack.n)
+            continue;
+        size_t own = dp_query_own_frame(v), at = own < v->stack.n ? own : 0;
+        const char *name = dp_naming_frames_text(&v->frames, v->frames.at.at[v->stack.at[at]].name);
+        uint32_t number = dp_strings_add(&f->names, name, strlen(name));
+        if (number == DP_STRINGS_NONE)
+            return -ENOMEM;
+        while (f->at.n < number) {
+            struct function *to = dp_vec_push(&f->at);
+            if (!to)
+                return -ENOMEM;
+            *to = (struct function){.value = 0};
+        }
+        struct function *to = number ? &f->at.at[number - 1] : NULL;
+        if (!to)
+            continue;
+        dp_merge_sum(&to->value, sign * value);
+        if (creates && value > to->best) {
+            to->best = value;
+            to->row = row;
+        }
+    }
+    return 0;
+}
+
+static const struct function *largest(const struct functions *f)
+{
+    const struct function *found = NULL;
+    for (size_t i = 0; i < f->at.n; i++)
+        if (f->at.at[i].best && f->at.at[i].value > (found ? found->value : 0))
+            found = &f->at.at[i];
+    return found;
+}
+
+/* Names the function of a row. False: out of memory. */
+static bool describe(struct dp_cli_sentences *s, struct dp_query *v, uint32_t row, struct place *place)
+{
+    if (dp_query_row(v, row) < 0 || !v->stack.n)
+        return false;
+    size_t own = dp_query_own_frame(v), at = own < v->stack.n ? own : 0;
+    const struct dp_naming_frame *f = &v->frames.at.at[v->stack.at[at]];
+    const char *file = f->file ? dp_naming_frames_text(&v->frames, f->file) : "", *slash = strrchr(file, '/');
+    int n =
+        snprintf(place->name, sizeof place->name, "%.*s", NAME_BYTES - 1, dp_naming_frames_text(&v->frames, f->name));
+    if (*file && f->line > 0)
+        snprintf(place->name + n, sizeof place->name - (size_t)n, " (%.40s:%lld)", slash ? slash + 1 : file,
+                 (long long)f->line);
+    place->stack = dp_query_stacks_add(&s->stacks, v, at);
+    return place->stack != DP_STRINGS_NONE;
+}
+
+static void functions_fini(struct functions *f)
+{
+    dp_strings_fini(&f->names);
+    dp_vec_fini(&f->at);
+}
+
+/* ---- leaks ------------------------------------------------------------------------------------------------------ */
+
+static int find_leaks(struct dp_cli_sentences *s)
+{
+    struct dp_cli_leaks_summary leaks;
+    struct dp_cli_sentence *to;
+    char bytes[32], per_hour[32], more[64] = "";
+    int status = dp_cli_leaks_summarize(&leaks, s->verb, s->paths, s->n_paths, &s->stacks);
+    const char *ticks = leaks.n_ticks == 1 ? "" : "s";
+    if (status)
+        return status;
+    dp_print_unit(bytes, sizeof bytes, leaks.worst_bytes, "bytes");
+    dp_print_unit(per_hour, sizeof per_hour, leaks.worst_per_hour, "bytes");
+    if (leaks.n_leaks > 1)
+        snprintf(more, sizeof more, "; %zu more leak%s", leaks.n_leaks - 1, leaks.n_leaks == 2 ? "" : "s");
+    if (leaks.verdict == DP_LEAKS_LEAK && (to = add(s, "leak", 3))) {
+        snprintf(to->text, sizeof to->text, "Leak: %s%s%s%s, %s%s%s%s%s.", leaks.worst, *leaks.place ? " (" : "",
+                 leaks.place, *leaks.place ? ")" : "", bytes, leaks.worst_per_hour > 0 ? ", +" : "",
+                 leaks.worst_per_hour > 0 ? per_hour : "", leaks.worst_per_hour > 0 ? " an hour" : "", more);
+        to->amount = leaks.bytes;
+        to->stack = leaks.stack;
+        to->verb = "leaks";
+    } else if (leaks.verdict == DP_LEAKS_CANNOT_TELL && (to = add(s, "leak-unknown", 0.1))) {
+        snprintf(to->text, sizeof to->text, "Whether it leaks cannot be told yet: %s.", leaks.needs);
+        to->verb = "leaks";
+    } else {
+        looked(s, "no leak in %zu tick%s", leaks.n_ticks, ticks);
+    }
+    return 0;
+}
+
+/* ---- memory that malloc holds ----------------------------------------------------------------------------------- */
+
+/* Resident memory by the comments of profiles. */
+struct resident {
+    int64_t total, held;
+};
+
+static void take_comment(struct resident *r, const char *text, size_t n)
+{
+    static const char total[] = "#RssTotal=", held[] = "#RssPart " DP_RSS_HELD "=";
+    char number[24] = "";
+    bool is_held = n >= sizeof held && !memcmp(text, held, sizeof held - 1);
+    size_t n_head = is_held ? sizeof held - 1 : sizeof total - 1;
+    if (n <= n_head || n - n_head >= sizeof number || (!is_held && memcmp(text, total, n_head)))
+        return;
+    memcpy(number, text + n_head, n - n_head);
+    dp_merge_sum(is_held ? &r->held : &r->total, strtoll(number, NULL, 10));
+}
+
+/* Reads the comments of the files whose states count. */
+static int read_resident(struct dp_query *v, struct resident *r)
+{
+    struct dp_query_source source = {.is_quiet = false};
+    int status = 0;
+    for (size_t i = 0; i < v->moments.at.n && !status; i++) {
+        const struct dp_query_moment *m = &v->moments.at.at[i];
+        if (!m->part.counts)
+            continue;
+        status = dp_query_read_file(v->verb, v->paths.at[m->path], v->limit_bytes, &source);
+        for (size_t j = 0; j < source.decode.comments.n && !status; j++) {
+            size_t n;
+            const char *text = dp_decode_text(&source.decode, source.decode.comments.at[j], &n);
+            take_comment(r, text, n);
+        }
+    }
+    dp_query_source_fini(&source);
+    return status;
+}
+
+static void say_held(struct dp_cli_sentences *s, const struct resident *r, struct dp_query *peak,
+                     const struct functions *freed)
+{
+    double share = (double)r->held / (double)r->total;
+    const struct function *f = largest(freed);
+    struct dp_cli_sentence *to = add(s, "held", 1 + share);
+    struct place place;
+    char held[32], most[32], gone[32], when[64];
+    if (!to)
+        return;
+    dp_print_unit(held, sizeof held, r->held, "bytes");
+    int n = snprintf(to->text, sizeof to->text, "%.0f%% of resident memory, %s, is held by malloc and not in use",
+                     100 * share, held);
+    to->amount = r->held;
+    to->verb = "rss";
+    if (f && (double)f->value >= CAUSE_SHARE * (double)r->held && describe(s, peak, f->row, &place)) {
+        dp_print_unit(gone, sizeof gone, f->value, "bytes");
+        dp_print_unit(most, sizeof most, peak->moments.bytes, "bytes");
+        dp_query_at_text(when, sizeof when, peak->moments.time_ns);
+        n += snprintf(to->text + n, sizeof to->text - (size_t)n, ": %s had %s more at the peak (%s in use, %s) than %s",
+                      place.name, gone, most, when, peak->merge.goes_on ? "now" : "at the end");
+        to->stack = place.stack;
+    }
+    snprintf(to->text + n, sizeof to->text - (size_t)n, ".");
+}
+
+static int find_held(struct dp_cli_sentences *s)
+{
+    struct dp_query peak, end;
+    struct functions freed = {.at = {0}};
+    struct resident r = {0};
+    char most[32], when[64];
+    int status = begin(&peak, s, "inuse_space", DP_QUERY_AT_PEAK);
+    if (!status)
+        status = dp_query_read(&peak, s->paths, s->n_paths);
+    int of_end = begin(&end, s, "inuse_space", DP_QUERY_AT_END);
+    status = status ? status : of_end;
+    if (!status)
+        status = dp_query_read(&end, s->paths, s->n_paths);
+    if (!status)
+        status = read_resident(&end, &r);
+    if (!status && (count(&freed, &peak, 1, true) || count(&freed, &end, -1, false))) {
+        dp_print_error(s->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    if (!status && r.total > 0 && r.held >= HELD_LEAST && (double)r.held >= HELD_SHARE * (double)r.total)
+        say_held(s, &r, &peak, &freed);
+    else if (!status && r.total > 0)
+        looked(s, "%.0f%% of resident memory held by malloc and not in use", 100 * (double)r.held / (double)r.total);
+    else if (!status)
+        looked(s, "resident memory was not measured");
+    if (!status) {
+        dp_print_unit(most, sizeof most, peak.moments.bytes, "bytes");
+        dp_query_at_text(when, sizeof when, peak.moments.time_ns);
+        looked(s, "at most %s in use, %s", most, when);
+    }
+    for (uint32_t i = 1; i < dp_strings_count(&end.losses) && !status; i++) {
+        struct dp_cli_sentence *to = i == 1 ? add(s, "lost", 0.5) : NULL;
+        if (to)
+            snprintf(to->text, sizeof to->text, "Lost: %.500s.", dp_strings_at(&end.losses, i));
+        if (to)
+            to->verb = "top";
+    }
+    if (!status && dp_strings_count(&end.losses) < 2)
+        looked(s, "nothing lost");
+    functions_fini(&freed);
+    dp_query_fini(&peak);
+    dp_query_fini(&end);
+    return status;
+}
+
+/* ---- locks ------------------------------------------------------------------------------------------------------ */
+
+static int find_locks(struct dp_cli_sentences *s)
+{
+    struct dp_query v;
+    struct functions f = {.at = {0}};
+    struct place place;
+    char delay[32], duration[32];
+    if (!has_kind(s, "mutex")) {
+        looked(s, "no lock that made others wait");
+        return 0;
+    }
+    int status = begin(&v, s, "delay", DP_QUERY_AT_USUAL);
+    v.kind = "mutex";
+    if (!status)
+        status = dp_query_read(&v, s->paths, s->n_paths);
+    if (!status && count(&f, &v, 1, true)) {
+        dp_print_error(s->verb, "out of memory");
+        status = DP_EXIT_FAILED;
+    }
+    const struct function *worst = status ? NULL : largest(&f);
+    double lasted = (double)v.merge.header.duration_ns;
+    if (worst && worst->value >= WAITS_LEAST && (double)worst->value >= WAITS_SHARE * lasted &&
+        describe(s, &v, worst->row, &place)) {
+        double share = lasted > 0 ? (double)worst->value / lasted : 0;
+        struct dp_cli_sentence *to = add(s, "lock", 1 + (share < 1 ? share : 1));
+        dp_print_unit(delay, sizeof delay, worst->value, "nanoseconds");
+        dp_print_unit(duration, sizeof duration, v.merge.header.duration_ns, "nanoseconds");
+        if (to) {
+            snprintf(to->text, sizeof to->text, "%s made other threads wait %s for its lock, in %s of profiles.",
+                     place.name, delay, duration);
+            to->amount = worst->value;
+            to->is_time = true;
+            to->stack = place.stack;
+            to->verb = "waits";
+        }
+    } else if (!status) {
+        dp_print_unit(delay, sizeof delay, worst ? worst->value : 0, "nanoseconds");
+        looked(s, worst ? "no lock that made others wait more than %s" : "no lock that made others wait%.0s", delay);
+    }
+    functions_fini(&f);
+    dp_query_fini(&v);
+    return status;
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------------- */
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct dp_cli_sentence *x = a, *y = b;
+    return (x->weight < y->weight) - (x->weight > y->weight);
+}
+
+int dp_cli_sentences_find(struct dp_cli_sentences *s)
+{
+    int status = 0;
+    if (has_kind(s, "heap") || !(has_kind(s, "mutex") || has_kind(s, "block"))) {
+        status = find_leaks(s);
+        if (!status)
+            status = find_held(s);
+    } else {
+        looked(s, "no heap profile");
+    }
+    if (!status)
+        status = find_locks(s);
+    qsort(s->at, s->n, sizeof *s->at, by_weight);
+    struct dp_cli_sentence *to = status ? NULL : add(s, s->n ? "looked" : "nothing", 0);
+    if (to)
+        snprintf(to->text, sizeof to->text, "%s%.600s.", s->n > 1 ? "Also looked at: " : "Nothing to say: ", s->looked);
+    return status;
+}
+
+void dp_cli_sentences_fini(struct dp_cli_sentences *s)
+{
+    dp_query_stacks_fini(&s->stacks);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/sentences.h - what matters most in a directory of profiles, each in one sentence, for `deltaprof summary`.
+ */
+#pragma once
+
+#include "tool/query/stacks.h"
+
+enum { DP_CLI_SENTENCE_BYTES = 640, DP_CLI_SENTENCES_MAX = 8 };
+
+struct dp_cli_sentence {
+    const char *kind; /* leak, held, lock, lost, leak-unknown, nothing */
+    char text[DP_CLI_SENTENCE_BYTES];
+    int64_t amount; /* in bytes, or ns if is_time; -1: none */
+    bool is_time;
+    uint32_t stack;   /* of stacks; DP_STRINGS_NONE: none */
+    const char *verb; /* the command that shows more, without its path; NULL: none */
+    double weight;    /* the worst has the highest */
+};
+
+/* Zero, with the paths set, is an empty one. */
+struct dp_cli_sentences {
+    const char *verb; /* for errors */
+    char **paths;
+    size_t n_paths, limit_bytes;
+    struct dp_query_stacks stacks;
+    struct dp_cli_sentence at[DP_CLI_SENTENCES_MAX]; /* the worst first */
+    size_t n;
+    char looked[DP_CLI_SENTENCE_BYTES]; /* what was looked at and found to be in order */
+};
+
+/* Reads the profiles, and makes the sentences; at least one. 0, or DP_EXIT_FAILED after one line on stderr. */
+int dp_cli_sentences_find(struct dp_cli_sentences *);
+void dp_cli_sentences_fini(struct dp_cli_sentences *);

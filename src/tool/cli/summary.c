@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/cli/summary.c - `deltaprof summary`, also `deltaprof DIR`: prints the sentences that matter, the worst first. */
+#include "tool/cli/cli.h"
+#include "tool/cli/sentences.h"
+#include "tool/query/json.h"
+#include "tool/query/print.h"
+#include "tool/query/units.h"
+#include "tool/query/files.h"
+#include "tool/rss/rss.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { INDENT = 4, LEAST_COLUMNS = 30 };
+
+static const char about[] =
+    "Says in a few sentences what matters most in the profiles, the worst first, each with the command that shows\n"
+    "more: a leak; memory that malloc holds and nobody uses, and what was freed since the peak; the function that\n"
+    "made other threads wait most; what the profiler lost. The last sentence is about what was in order. A PATH is a\n"
+    "directory of profiles, a file or a glob. With PID, the profiles are those of that process, in the directory to\n"
+    "which it writes them. `deltaprof PATH` is the same.\n"
+    "\n"
+    "  --json            one JSON object\n"
+    "  --limit BYTES     the largest size of a FILE after decompression (k M G; default 1G)\n";
+
+/* Prints the text in lines of at most n_columns, 0: in one; the later lines are indented. */
+static void print_wrapped(char *text, size_t n_columns, int indent)
+{
+    dp_print_clean(text);
+    for (size_t n_used = 0; *text;) {
+        size_t n = strcspn(text, " "), n_more = n_used > (size_t)indent ? 1 : 0;
+        if (n_columns && n_used + n_more + n > n_columns && n_more) {
+            printf("\n%*s", indent, "");
+            n_used = (size_t)indent;
+            n_more = 0;
+        }
+        printf("%s%.*s", n_more && n_used ? " " : "", (int)n, text);
+        n_used += n_more + n;
+        text += n + (text[n] == ' ');
+        if (!n_used)
+            n_used = 1;
+    }
+    putchar('\n');
+}
+
+static void print(struct dp_cli_sentences *s, const char *argument)
+{
+    size_t n_columns = dp_print_columns();
+    if (n_columns && n_columns < LEAST_COLUMNS)
+        n_columns = LEAST_COLUMNS;
+    for (size_t i = 0; i < s->n; i++) {
+        print_wrapped(s->at[i].text, n_columns, 2);
+        if (!s->at[i].verb)
+            continue;
+        printf("%*sdeltaprof %s ", INDENT, "", s->at[i].verb);
+        dp_print_argument(argument);
+    }
+}
+
+static void print_json(const struct dp_cli_sentences *s, const char *argument)
+{
+    fputs("{\"sentences\":[", stdout);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct dp_cli_sentence *it = &s->at[i];
+        const char *at = NULL, *separator = "";
+        char name[256], *more = NULL;
+        dp_print_json_text(i ? ",\n{" : "\n{", "kind", it->kind);
+        dp_print_json_text(",", "text", it->text);
+        if (it->amount >= 0)
+            dp_print_json_number(",", it->is_time ? "ns" : "bytes", it->amount);
+        fputs(",\"stack\":[", stdout);
+        while (it->stack != DP_STRINGS_NONE && dp_query_stacks_next(&s->stacks, it->stack, &at, name, sizeof name)) {
+            fputs(separator, stdout);
+            dp_print_json_string(name);
+            separator = ",";
+        }
+        putchar(']');
+        if (it->verb && asprintf(&more, "deltaprof %s %s", it->verb, argument) > 0)
+            dp_print_json_text(",", "more", more);
+        free(more);
+        putchar('}');
+    }
+    puts("]}");
+}
+
+/* 0: the word is not a number of a process, or a file has this name. */
+static pid_t pid_of(const char *word)
+{
+    char *end;
+    errno = 0;
+    long pid = strtol(word, &end, 10);
+    bool is_pid = isdigit((unsigned char)*word) && !*end && !errno && pid > 0 && pid <= INT_MAX;
+    return is_pid && access(word, F_OK) ? (pid_t)pid : 0;
+}
+
+/* A glob of the profiles that the process has written, malloc'ed. NULL after one line on stderr. */
+static char *profiles_of(pid_t pid)
+{
+    struct dp_rss_process process = {.pid = pid};
+    char *glob = NULL;
+    if (!dp_rss_process_read(&process, pid)) {
+        if (!*process.out)
+            dp_rss_beacon_read(&process);
+        if (!*process.out)
+            dp_print_error("summary", "process %d is not profiled, or writes no files", (int)pid);
+        else if (asprintf(&glob, "%s/*.%d.*.pb.gz", process.out, (int)pid) < 0)
+            glob = NULL;
+    }
+    dp_rss_process_fini(&process);
+    return glob;
+}
+
+static int show(struct dp_cli_sentences *s, bool json)
+{
+    int status = dp_cli_sentences_find(s);
+    if (!status) {
+        (json ? print_json((const struct dp_cli_sentences *)s, s->paths[0]) : print(s, s->paths[0]));
+        status = dp_print_flush("summary");
+    }
+    return status;
+}
+
+int dp_cli_summary(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"limit", required_argument, NULL, 'l'}, {0}};
+    struct dp_cli_sentences s = {.verb = "summary", .limit_bytes = DP_DECODE_LIMIT};
+    bool json = false;
+    char *glob = NULL;
+    if (dp_cli_help(argc, argv, about))
+        return 0;
+    dp_query_files_init();
+    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        if (option == 'j')
+            json = true;
+        else if (option != 'l')
+            return dp_query_bad_option(argv, option);
+        else if (dp_query_limit("summary", optarg, &s.limit_bytes))
+            return DP_EXIT_USAGE;
+    }
+    if (optind == argc) {
+        dp_print_error("summary", "no profiles given: deltaprof summary PATH... | PID");
+        return DP_EXIT_USAGE;
+    }
+    s.paths = argv + optind;
+    s.n_paths = (size_t)(argc - optind);
+    pid_t pid = s.n_paths == 1 ? pid_of(s.paths[0]) : 0;
+    if (pid && !(glob = profiles_of(pid)))
+        return DP_EXIT_FAILED;
+    if (pid)
+        s.paths = &glob;
+    int status = show(&s, json);
+    dp_cli_sentences_fini(&s);
+    free(glob);
+    return status;
+}

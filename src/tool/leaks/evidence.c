@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/leaks/evidence.c - computes the probability that one stack leaks.
+ *
+ * A curve has the bytes in use of one stack at the end of each tick. A block is sampled with probability p and counts
+ * as 1/p blocks; a sampled block is followed until its free, so a curve is exact for the sampled blocks, and only which
+ * blocks are sampled is chance.
+ *
+ * Time is work, not the clock. A time in which the program is idle says nothing about its leaks: a load of 8 s that
+ * leaks is a leak also if the program then sleeps. So the time of a point is what the other stacks allocated in it.
+ * Idle is a point whose rate of allocation is far below the rate at which a typical block was allocated. The first
+ * quarter of this time is left out, as all programs grow when they start.
+ *
+ * Memory that is hardly freed grows for one of two reasons: a leak, or something that fills. tool/leaks/models.c
+ * compares both. It takes more proof the fewer points it grew in: n steps up and none down have the probability 2^-n if
+ * it does not grow. Memory that turns over may also grow by chance, or because the load rose: by Little's law (J.
+ * Little 1961, A Proof for the Queuing Formula L = lambda W) memory in use is the rate of allocation times the mean
+ * lifetime. These are models too; Bayes' theorem gives the probability of each from its prior odds. A program has many
+ * stacks, and each has its chance to look like a leak. So the prior odds, or the 2^-n, are weighed by the share that
+ * the stack has in the growth of the process (a weighted Bonferroni correction).
+ *
+ * The load is the number of blocks that were allocated or freed. Growth is the difference of both, so its sampling
+ * error is not that of their sum. It is shrunk towards no change, as most loads vary little (LOAD_SPREAD). Blocks must
+ * have become more, not only larger.
+ *
+ * A buffer that doubles when it is full (a vector, a string, a hash's buckets) grows in steps ever farther apart,
+ * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
+ * of the content is known, and the time when the buffer will be full next. It counts as growing until twice that time.
+ *
+ * The priors were chosen on the programs of tests/leaks.
+ */
+#include "tool/leaks/evidence.h"
+
+#include "tool/leaks/models.h"
+#include "tool/leaks/slope.h"
+
+#include <math.h>
+
+#define FEWEST_STEPS  3    /* of a buffer that doubles */
+#define STEP          1.3  /* factor of a step of a buffer that doubles */
+#define IDLE          0.5  /* of the typical rate of allocation: below it, time counts less */
+#define IDLE_SHARE    0.02 /* of idle time that counts, so that no point has none */
+#define CLOCK_SAMPLES 10   /* that the time of a point is worth: so many samples vary by a third by chance */
+#define LOAD_SPREAD   0.3  /* standard deviation of the logarithm of how a load changes */
+#define LOAD_EVENTS   100  /* a load is the mean of so many sampled events */
+#define TURNOVER_LESS 0.8  /* by this share less weight has growth of memory that is all freed again */
+#define FEW_FREED     0.1  /* of the growth: up to this share, blocks are kept */
+#define PRIOR         1.8  /* odds that growth of kept blocks goes on */
+#define PRIOR_LOAD    1.0  /* the same, that a higher load explains its growth */
+#define PRIOR_TURN    0.4
+
+static double clamp(double value)
+{
+    return value < 0 ? 0 : value > 1 ? 1 : value;
+}
+
+static double sum(const double *values, size_t first, size_t last)
+{
+    double sum = 0;
+    for (size_t i = first; i < last; i++)
+        sum += values[i];
+    return sum;
+}
+
+static double freed(const struct dp_query_curve *c, size_t first, size_t last)
+{
+    return fmax(sum(c->allocated_samples, first + 1, last + 1) - (c->samples[last] - c->samples[first]), 0);
+}
+
+/* ---- the time in which the program worked ----------------------------------------------------------------------- */
+
+struct clock {
+    int64_t end_ns[DP_QUERY_POINTS];   /* of each point, since the start of the program */
+    double active_ns[DP_QUERY_POINTS]; /* the same by the clock, without idle time */
+    size_t n_work;                     /* points in which the program was not idle */
+    size_t warm;                       /* the first point that counts: that of the first quarter */
+};
+
+static double duration(const struct dp_query_process *p, size_t i)
+{
+    return fmax((double)(p->times_ns[i] - (i ? p->times_ns[i - 1] : p->start_ns)), 1);
+}
+
+/* Adds, for each point, how much of its time was work, from 0 to 1: less if its rate is far below the typical one. */
+static void add_activity(const struct dp_query_process *p, const double *work, double *activity)
+{
+    double all = sum(work, 0, p->n_points), squares = 0;
+    for (size_t i = 0; i < p->n_points; i++)
+        squares += work[i] * work[i] / duration(p, i);
+    for (size_t i = 0; i < p->n_points && all > 0; i++)
+        activity[i] = fmax(activity[i], pow(clamp(work[i] / duration(p, i) / (IDLE * squares / all)), 2));
+}
+
+/*
+ * Time is what the other stacks allocated, as this one cannot be compared with itself: plus its own allocations where
+ * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few.
+ * c NULL: the clock of the process.
+ */
+static void clock_of(const struct dp_query_process *p, const struct dp_query_curve *c, struct clock *k)
+{
+    double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
+    double active_ns = 0, all_ns = 0, counted = 0, end = 0;
+    *k = (struct clock){.n_work = 0};
+    for (size_t i = 0; i < p->n_points; i++) {
+        double allocated = c ? c->allocated_samples[i] : 0, grown = c ? c->samples[i] - (i ? c->samples[i - 1] : 0) : 0;
+        own[i] = allocated + fmax(allocated - grown, 0);
+        others[i] = fmax(p->work[i] - allocated, 0);
+    }
+    add_activity(p, own, activity);
+    add_activity(p, others, activity);
+    for (size_t i = 0; i < p->n_points; i++) {
+        k->n_work += activity[i] >= 0.5;
+        active_ns += activity[i] * duration(p, i);
+        k->active_ns[i] = active_ns;
+        all_ns += duration(p, i);
+    }
+    double own_share = fmin(1, sum(others, 0, p->n_points) / fmax(sum(own, 0, p->n_points), 1));
+    double per_ns = CLOCK_SAMPLES * (double)k->n_work / fmax(active_ns, 1);
+    for (int pass = 0; pass < 2; pass++) /* at first how much there is, then in ns of work */
+        for (size_t i = 0; i < p->n_points; i++) {
+            double step = others[i] + own_share * own[i] + per_ns * fmax(activity[i], IDLE_SHARE) * duration(p, i);
+            counted += pass ? 0 : step;
+            end += pass ? step / fmax(counted, 1e-9) * fmax(active_ns, IDLE_SHARE * all_ns) : 0;
+            k->end_ns[i] = (int64_t)end;
+        }
+    while (k->warm + 2 < p->n_points && (double)k->end_ns[k->warm] < end / 4)
+        k->warm++;
+}
+
+size_t dp_leaks_work(const struct dp_query_process *p, double *work_ns)
+{
+    struct clock k;
+    clock_of(p, NULL, &k);
+    *work_ns = p->n_points ? (double)k.end_ns[p->n_points - 1] : 0;
+    return k.n_work;
+}
+
+/* ---- load ------------------------------------------------------------------------------------------------------- */
+
+/* Sampled blocks that were allocated or freed from one point to another. */
+static double events(const struct dp_query_curve *c, size_t first, size_t last)
+{
+    return sum(c->allocated_samples, first + 1, last + 1) + freed(c, first, last);
+}
+
+static void fill_load(const struct dp_query_curve *c, const struct clock *k, struct dp_leaks_window *w)
+{
+    size_t last = k->warm + w->n - 1;
+    double whole = fmax(k->active_ns[last] - k->active_ns[0], 1), mean = events(c, 0, last) / whole;
+    double blocks = sum(c->allocated_objects, 1, last + 1) / whole, all = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        size_t high = k->warm + i, low = high ? high - 1 : 0;
+        while (low && high - low < w->n / 4 && events(c, low, high) < LOAD_EVENTS)
+            low--;
+        double time = fmax(k->active_ns[high] - k->active_ns[low], 1), n = events(c, low, high);
+        double change = fmin(n / time / mean, sum(c->allocated_objects, low + 1, high + 1) / time / blocks);
+        double error = 1 / (n / 2 + 0.5), prior = LOAD_SPREAD * LOAD_SPREAD;
+        w->load[i] = high > low && mean > 0 && change > 0 ? exp(log(change) * prior / (prior + error)) : 1;
+        all += w->load[i];
+    }
+    for (size_t i = 0; i < w->n; i++)
+        w->load[i] *= (double)w->n / all;
+}
+
+/* ---- buffers that double ---------------------------------------------------------------------------------------- */
+
+/* Whether the curve is flat between steps of at least STEP; then *e has the verdict. */
+static bool doubles(const struct dp_query_process *p, const struct dp_query_curve *c, const struct clock *k,
+                    double all_growth, struct dp_leaks_evidence *e)
+{
+    size_t last = p->n_points - 1, at[DP_QUERY_POINTS], n = 0;
+    double steps = 0, other = 0;
+    bool is_exact = true; /* each step is by the factor of 2 */
+    for (size_t i = 1; i <= last; i++) {
+        double step = c->bytes[i] - c->bytes[i - 1];
+        if (c->bytes[i - 1] > 0 && c->bytes[i] >= STEP * c->bytes[i - 1]) {
+            at[n++] = i;
+            steps += step;
+            is_exact &= fabs(c->bytes[i] / c->bytes[i - 1] - 2) < 0.02;
+        } else if (n) {
+            other += fabs(step);
+        }
+    }
+    if (n + is_exact < FEWEST_STEPS || other > steps / 10)
+        return false;
+    size_t now = at[n - 1], before = at[n - 2];
+    if (c->samples[last] <= 0 || c->samples[before - 1] <= 0 ||
+        c->bytes[last] / c->samples[last] < 1.5 * c->bytes[before - 1] / c->samples[before - 1])
+        return false; /* more blocks, not larger ones */
+    /* It was full at both steps. */
+    double time = (double)(k->end_ns[now] - k->end_ns[before]);
+    double pace = (c->bytes[now - 1] - c->bytes[before - 1]) / time;
+    double to_full = (c->bytes[now] - c->bytes[now - 1]) / pace, since = (double)(k->end_ns[last] - k->end_ns[now]);
+    if (pace <= 0)
+        return false;
+    double is_due = clamp(2 - since / to_full), share = all_growth > 0 ? clamp(steps / all_growth) : 1;
+    e->n_up = n;
+    e->n_down = 0;
+    e->chance = clamp(exp(-(double)(n + is_exact) / 2) / fmax(share, 1e-9));
+    e->confidence = (1 - e->chance) * is_due;
+    e->ended = (1 - e->chance) * (1 - is_due);
+    e->kind = e->confidence >= 0.5 ? DP_LEAKS_DOUBLING : DP_LEAKS_FILLED;
+    e->bytes_per_hour = pace * 3600e9;
+    return true;
+}
+
+/* ---- the probability -------------------------------------------------------------------------------------------- */
+
+/* The time at which the growth began: 95 % of the growth comes after it. */
+static int64_t since(const struct dp_query_process *p, const struct dp_query_curve *c)
+{
+    size_t last = p->n_points - 1, at = 0;
+    double growth = c->bytes[last] - c->bytes[0];
+    while (at + 1 < last && c->bytes[at + 1] - c->bytes[0] < growth / 20)
+        at++;
+    return at || c->bytes[0] > growth / 20 ? p->times_ns[at] : p->start_ns;
+}
+
+static double growth_since(const struct dp_query_curve *c, size_t first, size_t last)
+{
+    double growth = fmax(c->bytes[last] - c->bytes[first], 0),
+           allocated = sum(c->allocated_samples, first + 1, last + 1);
+    return growth * (1 - TURNOVER_LESS * (allocated > 0 ? clamp(freed(c, first, last) / allocated) : 0));
+}
+
+double dp_leaks_growth(const struct dp_query_process *p, const struct dp_query_curve *c)
+{
+    struct clock k;
+    clock_of(p, c, &k);
+    return p->n_points < 2 ? 0 : growth_since(c, k.warm, p->n_points - 1);
+}
+
+static void count_steps(const struct dp_query_curve *c, size_t first, size_t last, struct dp_leaks_evidence *e)
+{
+    e->n_steps = last - first;
+    for (size_t i = first; i < last; i++) {
+        e->n_up += c->bytes[i + 1] > c->bytes[i];
+        e->n_down += c->bytes[i + 1] < c->bytes[i];
+    }
+}
+
+static void fill_window(const struct dp_query_curve *c, const struct clock *k, size_t last, struct dp_leaks_window *w)
+{
+    size_t first = k->warm;
+    double weight = c->bytes[last] / fmax(c->samples[last], 1e-9),
+           time = fmax((double)(k->end_ns[last] - k->end_ns[first]), 1);
+    w->n = last - first + 1;
+    w->start = (double)k->end_ns[first] / time;
+    for (size_t i = 0; i < w->n; i++) {
+        w->at[i] = (double)(k->end_ns[first + i] - k->end_ns[first]) / time;
+        w->in_use[i] = c->bytes[first + i] / weight;
+        w->load[i] = 1;
+    }
+    w->is_kept = freed(c, first, last) <= FEW_FREED * (c->samples[last] - c->samples[first]);
+    if (!w->is_kept)
+        fill_load(c, k, w);
+}
+
+struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, const struct dp_query_curve *c,
+                                              double all_growth)
+{
+    struct dp_leaks_evidence e = {.kind = DP_LEAKS_STEADY};
+    struct clock k;
+    struct dp_leaks_window w;
+    e.n_sampled = sum(c->allocated_samples, 0, p->n_points);
+    e.n_left = p->n_points ? c->samples[p->n_points - 1] : 0;
+    if (p->n_points < DP_LEAKS_TICKS_NEEDED)
+        return e;
+    clock_of(p, c, &k);
+    size_t last = p->n_points - 1, half = k.warm + (last - k.warm) / 3;
+    e.bytes_per_hour = dp_query_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
+    e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
+    e.since_ns = since(p, c);
+    count_steps(c, k.warm, last, &e);
+    if (doubles(p, c, &k, all_growth, &e))
+        return e;
+    double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
+    if (growth <= 0 || e.bytes_per_hour <= 0 || c->samples[last] <= 0) {
+        bool none_came = sum(c->allocated_samples, half + 1, last + 1) < 0.5;
+        e.kind = c->samples[half] > 0 && none_came ? DP_LEAKS_ONCE : DP_LEAKS_STEADY;
+        return e;
+    }
+    fill_window(c, &k, last, &w);
+    struct dp_leaks_likelihoods l = dp_leaks_compare(&w);
+    double on, all;
+    if (w.is_kept) {
+        e.chance = clamp(exp2(-(double)e.n_up) / fmax(share, 1e-9));
+        on = PRIOR * l.goes_on, all = on + l.ended;
+        e.confidence = (1 - e.chance) * on / all;
+        e.ended = (1 - e.chance) * l.ended / all;
+    } else {
+        on = PRIOR_TURN * share * l.goes_on;
+        double ended = PRIOR_TURN * l.ended, by_load = PRIOR_LOAD * l.by_load;
+        all = on + ended + by_load + l.steady;
+        e.confidence = on / all, e.ended = ended / all, e.by_load = by_load / all, e.chance = l.steady / all;
+    }
+    e.kind = e.confidence >= 0.5 ? DP_LEAKS_GROWING : e.ended > 0.5 ? DP_LEAKS_FILLED : DP_LEAKS_STEADY;
+    return e;
+}

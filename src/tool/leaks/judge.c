@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/leaks/judge.c - sums the evidence of all stacks and processes up into one of three verdicts.
+ *
+ * leak: a stack whose growth goes on with at least the confidence that was asked for. The same stack in several
+ * processes is one leak. no leak: there was enough to see one, and no stack comes near it. cannot tell: all else; then
+ * `needs` says what was seen and what would settle it.
+ *
+ * Enough is TICKS_WANTED ticks of work, for start-up takes the first quarter and an end is seen only in the last one,
+ * and SAMPLES_WANTED samples: of 30 blocks, the last tenth of the time has none with a probability of 4 % (0.9^30).
+ * Memory that was allocated once, at the start, does not grow afterwards and is no leak.
+ */
+#include "tool/leaks/judge.h"
+
+#include "tool/query/print.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TICKS_WANTED = 10, /* of work: with fewer, growth is not seen to end */
+    TICKS_FEW = 20,
+    SAMPLES_WANTED = 30, /* of a stack: with fewer, an end is not seen */
+};
+#define DOUBT        0.08 /* confidence of a stack that may leak */
+#define DOUBT_OF_FEW 0.02 /* the same, if there are fewer ticks than TICKS_FEW */
+
+const char *dp_leaks_verdict_text(enum dp_leaks_verdict verdict)
+{
+    static const char *const texts[] = {
+        [DP_LEAKS_CANNOT_TELL] = "cannot tell", [DP_LEAKS_NO_LEAK] = "no leak", [DP_LEAKS_LEAK] = "leak"};
+    return texts[verdict];
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+static struct dp_leaks_row *row_of(struct dp_leaks *r, const struct dp_query_curve *curve, bool is_leak)
+{
+    while (r->of_stack.n <= 2 * (size_t)curve->stack + 1) {
+        uint32_t *fresh = dp_vec_push(&r->of_stack);
+        if (!fresh)
+            return NULL;
+        *fresh = 0;
+    }
+    uint32_t *known = &r->of_stack.at[2 * curve->stack + is_leak];
+    if (!*known) {
+        struct dp_leaks_row *fresh = is_leak ? dp_vec_push(&r->leaks) : dp_vec_push(&r->suspects);
+        if (!fresh)
+            return NULL;
+        *fresh = (struct dp_leaks_row){.stack = curve->stack, .row_bytes = -1};
+        *known = (uint32_t)(is_leak ? r->leaks.n : r->suspects.n);
+    }
+    return is_leak ? &r->leaks.at[*known - 1] : &r->suspects.at[*known - 1];
+}
+
+static int add(struct dp_leaks *r, const struct dp_query_curve *curve, const struct dp_leaks_evidence *e, double bytes,
+               bool is_leak)
+{
+    struct dp_leaks_row *row = row_of(r, curve, is_leak);
+    if (!row)
+        return -ENOMEM;
+    row->bytes += bytes;
+    row->bytes_per_hour += e->bytes_per_hour;
+    row->confidence = fmax(row->confidence, e->confidence);
+    row->n_processes++;
+    if (!row->since_ns || e->since_ns < row->since_ns)
+        row->since_ns = e->since_ns;
+    if (bytes > row->row_bytes) {
+        row->row_bytes = bytes;
+        row->row = curve->row;
+        row->evidence = *e;
+        row->n_own = curve->n_own;
+    }
+    return 0;
+}
+
+/* Sorts by bytes per hour times confidence. */
+static int by_weight(const void *a, const void *b)
+{
+    const struct dp_leaks_row *x = a, *y = b;
+    double left = x->confidence * x->bytes_per_hour, right = y->confidence * y->bytes_per_hour;
+    if (left != right)
+        return left > right ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* The curves of a process. */
+static int judge_process(struct dp_leaks *r, const struct dp_query_process *p, size_t end, bool is_in_use)
+{
+    double all_growth = 0, work_ns, doubt = dp_leaks_work(p, &work_ns) < TICKS_FEW ? DOUBT_OF_FEW : DOUBT;
+    for (size_t i = p->first_curve; i < end; i++)
+        all_growth += dp_leaks_growth(p, &r->series.curves.at[i]);
+    for (size_t i = p->first_curve; i < end; i++) {
+        const struct dp_query_curve *curve = &r->series.curves.at[i];
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(p, curve, all_growth);
+        double bytes = p->n_points ? curve->bytes[p->n_points - 1] : curve->end_bytes;
+        if (is_in_use)
+            r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
+        bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0;
+        if (is_leak || e.confidence >= doubt) {
+            if (add(r, curve, &e, bytes, is_leak))
+                return -ENOMEM;
+            continue;
+        }
+        struct dp_leaks_tally *tally = curve->n_own == DP_QUERY_NO_OWN                        ? &r->libraries
+                                       : e.kind == DP_LEAKS_FILLED || e.kind == DP_LEAKS_ONCE ? &r->filled
+                                                                                              : &r->steady;
+        tally->n += bytes > 0;
+        tally->bytes += bytes;
+    }
+    return 0;
+}
+
+/* ---- what would settle it --------------------------------------------------------------------------------------- */
+
+/* The largest power of two of bytes that is at most `rate`, as a value of heap_rate. */
+static void print_rate(char text[32], double rate)
+{
+    int64_t bytes = 1;
+    while ((double)(bytes * 2) <= rate)
+        bytes *= 2;
+    const char *unit = bytes >= 1 << 20 ? "M" : bytes >= 1024 ? "k" : "";
+    snprintf(text, 32, "%lld%s",
+             (long long)(bytes >= 1 << 20 ? bytes >> 20
+                         : bytes >= 1024  ? bytes >> 10
+                                          : bytes),
+             unit);
+}
+
+static void describe_needs(struct dp_leaks *r, const struct dp_query_process *p)
+{
+    const struct dp_leaks_row *first = r->suspects.n ? &r->suspects.at[0] : NULL;
+    double seconds = r->work_ns / 1e9, samples = first ? first->evidence.n_left : r->n_samples, longer = seconds;
+    char rate[32] = "", of_it[32] = "";
+    int n = snprintf(r->needs, sizeof r->needs, "%zu tick%s, %.0f sample%s: ", r->n_ticks, r->n_ticks == 1 ? "" : "s",
+                     samples, samples >= 0.5 && samples < 1.5 ? "" : "s");
+    if (samples < SAMPLES_WANTED) {
+        print_rate(rate, fmax((double)p->rate * fmax(samples, 1) / SAMPLES_WANTED / 2, 1));
+        longer = fmax(longer, seconds * (SAMPLES_WANTED / fmax(samples, 1) - 1));
+    }
+    if (r->n_ticks < TICKS_WANTED && r->n_ticks)
+        longer = fmax(longer, seconds * ((double)TICKS_WANTED / (double)r->n_ticks - 1));
+    if (r->n_ticks < TICKS_WANTED && seconds < 120)
+        snprintf(of_it, sizeof of_it, ", or interval=%s", seconds >= 20 ? "1s" : "100ms");
+    snprintf(r->needs + n, sizeof r->needs - (size_t)n, "run %.0f s more%s%s%s", ceil(fmax(longer, 1)),
+             *rate ? ", or heap_rate=" : "", rate, of_it);
+}
+
+/* The process with most work is the one that was looked at. */
+static void conclude(struct dp_leaks *r)
+{
+    const struct dp_query_process *most = NULL;
+    double most_work = -1;
+    for (size_t i = 0; i < r->series.processes.n; i++) {
+        const struct dp_query_process *p = &r->series.processes.at[i];
+        double work = 0, work_ns;
+        for (size_t k = 0; k < p->n_points; k++)
+            work += p->work[k];
+        r->n_samples += work;
+        if (work <= most_work)
+            continue;
+        most_work = work;
+        most = p;
+        r->n_ticks = dp_leaks_work(p, &work_ns);
+        r->work_ns = work_ns;
+    }
+    bool is_enough = r->n_ticks >= TICKS_WANTED && most_work >= SAMPLES_WANTED;
+    r->verdict = r->leaks.n ? DP_LEAKS_LEAK : r->suspects.n || !is_enough ? DP_LEAKS_CANNOT_TELL : DP_LEAKS_NO_LEAK;
+    if (r->verdict == DP_LEAKS_CANNOT_TELL && most)
+        describe_needs(r, most);
+}
+
+int dp_leaks_judge(struct dp_leaks *r)
+{
+    r->series.view = r->view;
+    r->series.from_own = true;
+    int status = dp_query_series_read(&r->series);
+    if (!status && !r->series.has_inuse) {
+        dp_print_error(r->view->verb, "%s: no heap profile: it has no sample type inuse_space", r->view->paths.at[0]);
+        status = DP_EXIT_FAILED;
+    }
+    bool all_ended = true;
+    for (size_t i = 0; i < r->series.processes.n; i++)
+        all_ended &= r->series.processes.at[i].ended;
+    for (size_t i = 0; i < r->series.processes.n && !status; i++) {
+        const struct dp_query_process *p = &r->series.processes.at[i];
+        size_t end = i + 1 < r->series.processes.n ? p[1].first_curve : r->series.curves.n;
+        status = judge_process(r, p, end, all_ended || !p->ended); /* memory of an ended process is not in use */
+        if (status) {
+            dp_print_error(r->view->verb, "out of memory");
+            return DP_EXIT_FAILED;
+        }
+    }
+    if (status)
+        return status;
+    if (r->leaks.n)
+        qsort(r->leaks.at, r->leaks.n, sizeof *r->leaks.at, by_weight);
+    if (r->suspects.n)
+        qsort(r->suspects.at, r->suspects.n, sizeof *r->suspects.at, by_weight);
+    conclude(r);
+    return 0;
+}
+
+void dp_leaks_fini(struct dp_leaks *r)
+{
+    dp_vec_fini(&r->leaks);
+    dp_vec_fini(&r->suspects);
+    dp_vec_fini(&r->of_stack);
+    dp_query_series_fini(&r->series);
+}

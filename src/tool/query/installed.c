@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/query/installed.c - finds files of this installation, starting from the directory of this program.
+ *
+ * Callers name first the place relative to this program (the whole installation may have been moved), then the place in
+ * the build tree, then the configured directory.
+ */
+#include "tool/query/installed.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int dp_naming_installed(const char *const *places, size_t n_places, const char *name, char self[PATH_MAX],
+                        char dir[PATH_MAX])
+{
+    char candidate[2 * PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    self[n < 0 ? 0 : n] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; i < n_places; i++) {
+        bool from_here = places[i][0] != '/';
+        if (from_here && !slash)
+            continue;
+        snprintf(candidate, sizeof candidate, "%s%s%s", from_here ? self : "", from_here ? "/" : "", places[i]);
+        if (realpath(candidate, dir) && snprintf(candidate, sizeof candidate, "%s/%s", dir, name) < PATH_MAX &&
+            access(candidate, R_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+int dp_naming_module_dir(char dir[PATH_MAX])
+{
+    static const char *const places[] = {DP_BIN_TO_LIB "/deltaprof", "../../modules", DP_LIBDIR "/deltaprof"};
+    char self[PATH_MAX];
+    return dp_naming_installed(places, sizeof places / sizeof *places, "symbolize.so", self, dir);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/query/lookup.c - finds names for profiles that have only addresses. Such profiles come from a process that ends
+ * by a signal or _exit before its first tick, which has opened no module, and from a child of a process with threads,
+ * which cannot open one. The same module is used here, opened when first needed.
+ *
+ * Only a file with the profile's build-id is used: a newer build has other functions at the same places. A place is an
+ * offset in the file; the program headers give the address that symbols use.
+ */
+#include "tool/query/lookup.h"
+
+#include "tool/query/installed.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_HEADERS = 64, MAX_BUILD_ID = 64 };
+
+struct dp_naming_object {
+    int handle; /* of the session; negative: none */
+    size_t n_headers;
+    Elf64_Phdr headers[MAX_HEADERS];
+};
+
+/* The lines module reads symbol tables too; if its library is missing, the symbolize module reads only those. */
+static bool open_module(struct dp_naming_lookup *names)
+{
+    static char dir[PATH_MAX];
+    static struct dp_module lines = {.name = "lines", .dir = dir}, functions = {.name = "symbolize", .dir = dir};
+    if (!names->opened && !dp_naming_module_dir(dir)) {
+        names->ops = dp_module_open(&lines);
+        if (!names->ops)
+            names->ops = dp_module_open(&functions);
+    }
+    if (!names->opened && names->ops)
+        names->session = names->ops->open();
+    names->opened = true;
+    return names->session != NULL;
+}
+
+/* Reads a hexadecimal build-id; returns its bytes. 0: it is not one. */
+static size_t read_build_id(const char *hex, uint8_t bytes[MAX_BUILD_ID])
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = strlen(hex);
+    if (n % 2 || n / 2 > MAX_BUILD_ID)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = strchr(digits, hex[i]);
+        if (!digit)
+            return 0;
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (digit - digits));
+    }
+    return n / 2;
+}
+
+static size_t read_headers(const char *path, Elf64_Phdr headers[MAX_HEADERS])
+{
+    Elf64_Ehdr elf;
+    size_t n_bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return 0;
+    if (pread(fd, &elf, sizeof elf, 0) == sizeof elf && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
+        elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_ident[EI_DATA] == ELFDATA2LSB &&
+        elf.e_phentsize == sizeof *headers && elf.e_phnum <= MAX_HEADERS) {
+        ssize_t n = pread(fd, headers, elf.e_phnum * sizeof *headers, (off_t)elf.e_phoff);
+        n_bytes = n < 0 ? 0 : (size_t)n;
+    }
+    close(fd);
+    return n_bytes / sizeof *headers;
+}
+
+/* Whether the path is a regular file. Profiles are not trusted, and opening a device may have effects. */
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static struct dp_naming_object *object_of(struct dp_naming_lookup *names, const struct dp_model *m, uint32_t mapping)
+{
+    size_t known = names->objects.n;
+    if (known < m->mappings.n) {
+        if (!dp_vec_room(&names->objects, m->mappings.n - known))
+            return NULL;
+        memset(names->objects.at + known, 0, (m->mappings.n - known) * sizeof *names->objects.at);
+        names->objects.n = m->mappings.n;
+    }
+    struct dp_naming_object **object = &names->objects.at[mapping];
+    if (!*object && (*object = calloc(1, sizeof **object))) {
+        const char *path = dp_model_text(m, m->mappings.at[mapping].file);
+        uint8_t build_id[MAX_BUILD_ID];
+        size_t n = read_build_id(dp_model_text(m, m->mappings.at[mapping].build_id), build_id);
+        (*object)->handle = -1;
+        if (n && is_file(path))
+            (*object)->handle = names->ops->add(names->session, path, build_id, n, 0);
+        if ((*object)->handle >= 0)
+            (*object)->n_headers = read_headers(path, (*object)->headers);
+    }
+    return *object;
+}
+
+int dp_naming_lookup_find(struct dp_naming_lookup *names, const struct dp_model *m, uint32_t location,
+                          struct dp_symbol_line *lines, int max)
+{
+    const struct dp_model_location *l = &m->locations.at[location];
+    struct dp_naming_object *object =
+        l->mapping && l->object && open_module(names) ? object_of(names, m, l->mapping - 1) : NULL;
+    for (size_t i = 0; object && object->handle >= 0 && i < object->n_headers; i++) {
+        const Elf64_Phdr *header = &object->headers[i];
+        if (header->p_type == PT_LOAD && l->place - header->p_offset < header->p_filesz)
+            return names->ops->lookup(names->session, object->handle, l->place - header->p_offset + header->p_vaddr,
+                                      lines, max);
+    }
+    return 0;
+}
+
+void dp_naming_lookup_fini(struct dp_naming_lookup *names)
+{
+    for (size_t i = 0; i < names->objects.n; i++)
+        free(names->objects.at[i]);
+    dp_vec_fini(&names->objects);
+    if (names->session)
+        names->ops->close(names->session);
+    *names = (struct dp_naming_lookup){.ops = NULL};
+}

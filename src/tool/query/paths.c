@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/query/paths.c - expands directories and globs, and keeps one kind of profile.
+ *
+ * A profile directory holds heap, block and mutex profiles side by side, which have nothing to be summed. Names say of
+ * which kind they are, or, for names of another form, the sample types inside. Files are
+ * sorted by name, so that output does not depend on the file system's order. Links are not followed: a directory that
+ * holds itself ends.
+ */
+#include "tool/query/paths.h"
+
+#include "tool/query/print.h"
+#include "profile/file_name.h"
+#include "profile/kinds.h"
+#include "tool/query/files.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int out_of_memory(const char *verb)
+{
+    dp_print_error(verb, "out of memory");
+    return DP_EXIT_FAILED;
+}
+
+static int push(struct dp_query_paths *p, const char *path)
+{
+    if (p->n == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 64;
+        char **at = realloc(p->at, cap * sizeof *at);
+        if (!at)
+            return -ENOMEM;
+        p->at = at;
+        p->cap = cap;
+    }
+    p->at[p->n] = strdup(path);
+    return p->at[p->n] ? (p->n++, 0) : -ENOMEM;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_profile(const FTSENT *entry, bool ours)
+{
+    struct dp_query_file name;
+    size_t n = entry->fts_namelen, n_suffix = strlen(DP_PROFILE_SUFFIX);
+    if (entry->fts_info != FTS_F || entry->fts_name[0] == '.')
+        return false;
+    return ours ? dp_query_file_parse(entry->fts_name, &name)
+                : n > n_suffix && !strcmp(entry->fts_name + n - n_suffix, DP_PROFILE_SUFFIX);
+}
+
+/* Files in a directory. Returns 0 or -errno. */
+static int walk(struct dp_query_paths *p, const char *path, bool ours)
+{
+    char *roots[] = {(char *)path, NULL};
+    int err = 0;
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    if (!tree)
+        return -errno;
+    for (FTSENT *entry; !err && (entry = fts_read(tree));) {
+        if (entry->fts_level == 0 && (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR))
+            err = -entry->fts_errno;
+        else if (is_profile(entry, ours))
+            err = push(p, entry->fts_path);
+    }
+    fts_close(tree);
+    return err;
+}
+
+static int add_directory(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    size_t n_before = p->n, n_path = strlen(path);
+    char *trimmed = strdup(path);
+    if (!trimmed)
+        return out_of_memory(verb);
+    while (n_path > 1 && trimmed[n_path - 1] == '/')
+        trimmed[--n_path] = '\0';
+    int err = walk(p, trimmed, true);
+    if (!err && p->n == n_before)
+        err = walk(p, trimmed, false);
+    free(trimmed);
+    if (err) {
+        dp_print_error(verb, "%s: %s", path, strerror(-err));
+        return DP_EXIT_FAILED;
+    }
+    if (p->n == n_before) {
+        dp_print_error(
+            verb,
+            "%s: no profile in this directory: deltaprof run -o out=%s -- COMMAND writes some, unless COMMAND "
+            "allocates less than heap_rate=, or a child that exe= leaves out does the work",
+            path, path);
+        return DP_EXIT_FAILED;
+    }
+    return 0;
+}
+
+static int add_glob(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    glob_t found;
+    int status = 0;
+    if (glob(path, 0, NULL, &found)) {
+        dp_print_error(verb, "%s: no such file", path);
+        return DP_EXIT_FAILED;
+    }
+    for (size_t i = 0; i < found.gl_pathc && !status; i++) {
+        struct stat st;
+        bool is_directory = !stat(found.gl_pathv[i], &st) && S_ISDIR(st.st_mode);
+        if (is_directory)
+            status = add_directory(p, verb, found.gl_pathv[i]);
+        else if (push(p, found.gl_pathv[i]))
+            status = out_of_memory(verb);
+    }
+    globfree(&found);
+    return status;
+}
+
+int dp_query_paths_add(struct dp_query_paths *p, const char *verb, const char *path)
+{
+    struct stat st;
+    int missing = strcmp(path, "-") && stat(path, &st);
+    if (missing && strpbrk(path, "*?["))
+        return add_glob(p, verb, path);
+    if (!missing && strcmp(path, "-") && S_ISDIR(st.st_mode))
+        return add_directory(p, verb, path);
+    return push(p, path) ? out_of_memory(verb) : 0;
+}
+
+struct identity {
+    dev_t device;
+    ino_t inode;
+    size_t at;
+};
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct identity *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->inode != y->inode)
+        return x->inode < y->inode ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Leaves out files that stand there already, perhaps by another path: else they were counted twice. 0 or -errno. */
+static int leave_out_repeated(struct dp_query_paths *p)
+{
+    struct stat st;
+    size_t n = 0, n_left = 0;
+    struct identity *files = calloc(p->n ? p->n : 1, sizeof *files);
+    if (!files)
+        return -ENOMEM;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->at[i], "-") && !stat(p->at[i], &st) && S_ISREG(st.st_mode))
+            files[n++] = (struct identity){st.st_dev, st.st_ino, i};
+    qsort(files, n, sizeof *files, by_identity);
+    for (size_t i = 1; i < n; i++)
+        if (files[i].device == files[i - 1].device && files[i].inode == files[i - 1].inode) {
+            free(p->at[files[i].at]);
+            p->at[files[i].at] = NULL;
+        }
+    for (size_t i = 0; i < p->n; i++)
+        if (p->at[i])
+            p->at[n_left++] = p->at[i];
+    p->n = n_left;
+    free(files);
+    return 0;
+}
+
+int dp_query_paths_add_all(struct dp_query_paths *p, const char *verb, char **paths, size_t n)
+{
+    int status = 0;
+    p->given = paths;
+    p->n_given = n;
+    for (size_t i = 0; i < n && !status; i++)
+        status = dp_query_paths_add(p, verb, paths[i]);
+    return !status && n > 1 && leave_out_repeated(p) ? out_of_memory(verb) : status;
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------ */
+
+enum { MAX_KINDS = 8, KIND_BYTES = 24 };
+#define LOCK "lock"
+
+struct kinds {
+    char names[MAX_KINDS][KIND_BYTES];
+    size_t n;
+};
+
+/* Whether the profile has a kind's title among its comments. */
+static bool has_title(const struct dp_decode *d, const char *title)
+{
+    for (size_t i = 0; i < d->comments.n && title; i++) {
+        size_t n;
+        const char *text = dp_decode_text(d, d->comments.at[i], &n);
+        if (n >= strlen(title) && !memcmp(text, title, strlen(title)))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The kind of a profile by its content. Block and mutex profiles have the same sample types: without a title it is
+ * either, LOCK.
+ */
+static const char *kind_of_content(const struct dp_decode *d)
+{
+    bool has_memory = false, has_waits = false;
+    for (unsigned kind = 0; kind < DP_KINDS; kind++)
+        if (has_title(d, dp_kind_table[kind].title))
+            return dp_kind_table[kind].name;
+    for (size_t i = 0; i < d->types.n; i++) {
+        char type[32];
+        size_t n;
+        const char *text = dp_decode_text(d, d->types.at[i].type, &n);
+        snprintf(type, sizeof type, "%.*s", n < sizeof type ? (int)n : 0, text);
+        has_memory |= dp_kind_has_type(DP_KIND_HEAP, type);
+        has_waits |= dp_kind_has_type(DP_KIND_BLOCK, type);
+    }
+    return has_memory && has_waits ? dp_kind_table[DP_KIND_EVENTS].name
+           : has_memory            ? dp_kind_table[DP_KIND_HEAP].name
+           : has_waits             ? LOCK
+                                   : "";
+}
+
+/* The kind that the name says; of another form of name, the kind of the content. "": not known. */
+static void kind_of(const char *file, char kind[KIND_BYTES])
+{
+    struct dp_query_file name;
+    struct dp_query_source source = {.is_quiet = true};
+    kind[0] = '\0';
+    if (dp_query_file_parse(file, &name) && name.n_kind < KIND_BYTES)
+        snprintf(kind, KIND_BYTES, "%.*s", (int)name.n_kind, name.kind);
+    else if (strcmp(file, "-") && !dp_query_read_file("", file, DP_DECODE_LIMIT, &source))
+        snprintf(kind, KIND_BYTES, "%s", kind_of_content(&source.decode));
+    dp_query_source_fini(&source);
+}
+
+static bool has_kind(const struct kinds *kinds, const char *kind)
+{
+    for (size_t i = 0; i < kinds->n; i++)
+        if (!strcmp(kinds->names[i], kind))
+            return true;
+    return false;
+}
+
+/* Whether a profile of this kind is one of the wanted kind. */
+static bool is_kind(const char *kind, const char *wanted)
+{
+    unsigned id = dp_kind_named(wanted, strlen(wanted));
+    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && (id == DP_KIND_BLOCK || id == DP_KIND_MUTEX));
+}
+
+static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kinds)
+{
+    for (size_t i = 0; i < n && kinds->n < MAX_KINDS; i++)
+        if (*of_path[i] && !has_kind(kinds, of_path[i]))
+            strcpy(kinds->names[kinds->n++], of_path[i]);
+}
+
+/* The one to show if the user names none: the first by rank, of those with the sample type if there are any. */
+static const char *best_kind(const struct kinds *kinds, const char *type)
+{
+    const char *best = NULL;
+    for (int pass = 0; pass < 2 && !best; pass++) {
+        unsigned rank = DP_KINDS;
+        for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
+            if (dp_kind_table[kind].rank < rank && has_kind(kinds, dp_kind_table[kind].name) &&
+                (pass || !type || dp_kind_has_type(kind, type))) {
+                best = dp_kind_table[kind].name;
+                rank = dp_kind_table[kind].rank;
+            }
+    }
+    if (has_kind(kinds, LOCK) && (!best || (type && dp_kind_has_type(DP_KIND_BLOCK, type))))
+        return LOCK;
+    return best ? best : kinds->names[0];
+}
+
+static int refuse_kind(const struct dp_query_paths *p, const char *verb, const char *kind, const struct kinds *kinds)
+{
+    char there[MAX_KINDS * KIND_BYTES] = "";
+    struct stat st;
+    for (size_t i = 0; i < kinds->n; i++)
+        snprintf(there + strlen(there), sizeof there - strlen(there), "%s%s", i ? ", " : "", kinds->names[i]);
+    if (p->n == 1 && strcmp(p->at[0], "-") && stat(p->at[0], &st))
+        dp_print_error(verb, "%s: %s", p->at[0], strerror(errno));
+    else
+        dp_print_error(verb, "no %s profile among the files; there are: %s", kind,
+                       *there ? there : "none of a known kind");
+    return DP_EXIT_FAILED;
+}
+
+int dp_query_paths_choose(struct dp_query_paths *p, const char *verb, const char *kind, const char *type)
+{
+    struct kinds kinds = {.n = 0};
+    bool is_there = false;
+    size_t n = 0;
+    if (p->n < 2 && !kind)
+        return 0;
+    char(*of_path)[KIND_BYTES] = calloc(p->n + 1, sizeof *of_path);
+    if (!of_path)
+        return out_of_memory(verb);
+    for (size_t i = 0; i < p->n; i++)
+        kind_of(p->at[i], of_path[i]);
+    find_kinds(of_path, p->n, &kinds);
+    for (size_t i = 0; i < kinds.n && kind; i++)
+        is_there |= is_kind(kinds.names[i], kind);
+    if (kind && !is_there) {
+        free(of_path);
+        return refuse_kind(p, verb, kind, &kinds);
+    }
+    if (!kind && kinds.n > 1)
+        kind = best_kind(&kinds, type);
+    for (size_t i = 0; i < p->n && kind; i++) {
+        if (!*of_path[i] || is_kind(of_path[i], kind))
+            p->at[n++] = p->at[i];
+        else
+            free(p->at[i]);
+    }
+    p->n = kind ? n : p->n;
+    for (size_t i = 0, used = 0; i < kinds.n && kind && used < sizeof p->others; i++)
+        if (!is_kind(kinds.names[i], kind))
+            used +=
+                (size_t)snprintf(p->others + used, sizeof p->others - used, "%s%s", used ? ", " : "", kinds.names[i]);
+    free(of_path);
+    return 0;
+}
+
+void dp_query_paths_fini(struct dp_query_paths *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->at[i]);
+    free(p->at);
+    *p = (struct dp_query_paths){.at = NULL};
+}

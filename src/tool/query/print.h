@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/query/print.h - prints error messages, and flushes standard output at the end. */
+#pragma once
+
+/* Exit statuses. A function that returns one of them has printed the reason. */
+#define DP_EXIT_FAILED 1 /* something could not be done */
+#define DP_EXIT_USAGE  2 /* wrong options or arguments */
+#define DP_EXIT_UNSURE 3 /* of check: what was measured does not tell */
+
+/* Writes `deltaprof VERB: ...` and a newline to stderr; verb NULL: `deltaprof: ...`. Control
+ * characters become `?`. */
+void dp_print_error(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Flushes standard output. 0, or DP_EXIT_FAILED after one line: something could not be written. */
+int dp_print_flush(const char *verb);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/query/stack.c - selects the frames of a row to show: applies --focus and --ignore, removes frames by --hide,
+ * folds functions that only pass an allocation or a lock on into their caller, and leaves out a language's own library
+ * (std::, core::) and its interpreter.
+ *
+ * As in pprof, --focus and --ignore match any function, file or library of a stack, also hidden or folded ones; and a
+ * stack without any frame left is not shown.
+ */
+#include "tool/query/query.h"
+
+#include <errno.h>
+
+static bool matches(const struct dp_query *v, int filter, uint32_t frame)
+{
+    const struct dp_naming_frames *f = &v->frames;
+    const struct dp_naming_frame *at = &f->at.at[frame];
+    const regex_t *regex = &v->filters[filter];
+    return !regexec(regex, dp_naming_frames_text(f, at->name), 0, NULL, 0) ||
+           (at->file && !regexec(regex, dp_naming_frames_text(f, at->file), 0, NULL, 0)) ||
+           (at->library && !regexec(regex, dp_naming_frames_text(f, at->library), 0, NULL, 0));
+}
+
+static bool any_matches(const struct dp_query *v, int filter)
+{
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (matches(v, filter, v->stack.at[i]))
+            return true;
+    return false;
+}
+
+static void hide(struct dp_query *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!matches(v, 2, v->stack.at[i]))
+            v->stack.at[n++] = v->stack.at[i];
+    v->stack.n = n;
+}
+
+/*
+ * Places without a name that such a function calls are folded too, and so is what an interpreter does for a function of
+ * its language. The last frame stays in any case.
+ */
+static void fold(struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t n_folded = 0;
+    for (size_t i = 0; i + 1 < v->stack.n; i++) {
+        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        bool passes = frame->is_passing || frame->is_library;
+        if (!passes && (frame->is_runtime || (!frame->is_unnamed && !frame->is_interpreter)))
+            break;
+        if (passes || frames[v->stack.at[i + 1]].is_runtime)
+            n_folded = i + 1;
+    }
+    for (size_t i = n_folded; i < v->stack.n; i++)
+        v->stack.at[i - n_folded] = v->stack.at[i];
+    v->stack.n -= n_folded;
+}
+
+/* Whether a stack may begin without the frame: code that starts a program or a thread, or the interpreter itself. */
+static bool is_start(const struct dp_naming_frame *frame)
+{
+    return frame->is_interpreter || frame->is_foreign;
+}
+
+/*
+ * Removes native frames between two frames of a language, where its interpreter calls itself, and those that start the
+ * interpreter. Frames of a program that embeds it stay.
+ */
+static void hide_interpreter(struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t leaf = 0, root = v->stack.n, start, n;
+    while (leaf < root && !frames[v->stack.at[leaf]].is_runtime)
+        leaf++;
+    while (root > leaf && !frames[v->stack.at[root - 1]].is_runtime)
+        root--;
+    for (start = root; start < v->stack.n && is_start(&frames[v->stack.at[start]]);)
+        start++;
+    bool is_embedded = start < v->stack.n;
+    n = leaf;
+    for (size_t i = leaf; i < v->stack.n; i++) {
+        const struct dp_naming_frame *frame = &frames[v->stack.at[i]];
+        if (frame->is_runtime || !frame->library || (i >= root && is_embedded))
+            v->stack.at[n++] = v->stack.at[i];
+    }
+    v->stack.n = n;
+}
+
+/* Removes the functions of a language's own library, if any other function is left. */
+static void hide_library(struct dp_query *v)
+{
+    const struct dp_naming_frame *frames = v->frames.at.at;
+    size_t n = 0;
+    for (size_t i = 0; i < v->stack.n; i++)
+        if (!frames[v->stack.at[i]].is_library)
+            v->stack.at[n++] = v->stack.at[i];
+    if (n)
+        v->stack.n = n;
+}
+
+/* Appends the frames of a stack. */
+static int collect(struct dp_query *v, const uint32_t *locations, uint32_t depth)
+{
+    for (uint32_t i = 0; i < depth; i++) {
+        uint32_t first;
+        int n = dp_naming_frames_of(&v->frames, locations[i], &first);
+        uint32_t *to = n < 0 ? NULL : dp_vec_room(&v->stack, (size_t)n);
+        if (!to)
+            return -ENOMEM;
+        for (int j = 0; j < n; j++)
+            to[j] = first + (uint32_t)j;
+        v->stack.n += (size_t)n;
+    }
+    if (depth)
+        return 0;
+    uint32_t none = dp_naming_frames_named(&v->frames, "[no stack]"), *to = dp_vec_push(&v->stack);
+    if (none == DP_STRINGS_NONE || !to)
+        return -ENOMEM;
+    *to = none;
+    return 0;
+}
+
+static bool passes(const struct dp_query *v)
+{
+    return (!v->has_filter[0] || any_matches(v, 0)) && (!v->has_filter[1] || !any_matches(v, 1));
+}
+
+static int shorten(struct dp_query *v)
+{
+    if (v->has_filter[2])
+        hide(v);
+    if (!v->raw) {
+        fold(v);
+        hide_library(v);
+        hide_interpreter(v);
+    }
+    return v->stack.n > 0;
+}
+
+int dp_query_row(struct dp_query *v, uint32_t row)
+{
+    const struct dp_model *m = &v->merge.model;
+    if (!dp_query_has_labels(v, row))
+        return 0;
+    dp_vec_clear(&v->stack);
+    int err = collect(v, dp_model_stack(m, row), dp_model_depth(m, row));
+    if (err)
+        return err;
+    return passes(v) ? shorten(v) : 0;
+}
+
+int dp_query_pair(struct dp_query *v, const struct dp_model_pair *pair)
+{
+    dp_vec_clear(&v->stack);
+    int err = collect(v, pair->waiter, pair->n_waiter);
+    err = err ? err : collect(v, pair->holder, pair->n_holder);
+    return err ? err : passes(v);
+}
+
+int dp_query_stack(struct dp_query *v, const uint32_t *locations, uint32_t depth)
+{
+    dp_vec_clear(&v->stack);
+    int err = collect(v, locations, depth);
+    return err ? err : shorten(v);
+}

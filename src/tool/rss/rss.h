@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tool/rss/rss.h - divides the resident memory of a process into parts, for `deltaprof rss`: by its mappings
+ * (running_process.c), and by its newest profile (profile_parts.c).
+ */
+#pragma once
+
+#include "base/mem.h"
+#include "base/vma.h"
+#include "profile/comments.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DP_RSS_NAME 160
+#define DP_RSS_OUT  1024 /* as DP_CONFIG_TEXT */
+
+struct dp_rss_part {
+    char name[DP_RSS_NAME];
+    int64_t bytes;
+};
+
+/* Zero is empty. */
+struct dp_rss {
+    DP_VEC(struct dp_rss_part) parts; /* the explained parts of the anonymous resident memory */
+    int64_t anonymous_bytes;          /* RssAnon */
+    int64_t file_bytes, shared_bytes; /* resident pages of files and of shared memory; -1: not known */
+    int64_t swap_bytes;               /* -1: not known */
+    int64_t error_bytes;              /* standard deviation of the sampled parts */
+    int64_t time_ns;                  /* of the profile; 0: none */
+    int64_t absent_bytes;             /* allocated, but never touched: not resident */
+    bool is_profiled;
+    size_t n_left_out; /* files that could not be read */
+};
+
+/* Adds bytes to the part of that name. False: out of memory. */
+bool dp_rss_add(struct dp_rss *, const char *name, int64_t bytes);
+int64_t dp_rss_of(const struct dp_rss *, const char *name); /* 0: no such part */
+int64_t dp_rss_explained(const struct dp_rss *);
+void dp_rss_fini(struct dp_rss *);
+
+/* ---- a running process ------------------------------------------------------------------------------------------ */
+
+struct dp_rss_process {
+    pid_t pid;
+    DP_VEC(struct dp_vma) vmas;
+    DP_VEC(char) names; /* of the mappings, one behind the other */
+    size_t stack_bytes; /* of a thread, by default */
+    bool is_cut;        /* the last two mappings are one of the kernel's */
+    int64_t anonymous_bytes, resident_bytes, swap_bytes, shared_bytes;
+    int64_t self_bytes;   /* the profiler's, which no mapping counts then; 0: not known */
+    char out[DP_RSS_OUT]; /* where it writes profiles, as it tells; "": not known */
+};
+
+/* Reads /proc/PID/smaps. 0, or DP_EXIT_FAILED after one line. */
+int dp_rss_process_read(struct dp_rss_process *, pid_t pid);
+/* The anonymous bytes of a range: its present pages that are not a file's; -1: not known. */
+int64_t dp_rss_count_pages(pid_t pid, uintptr_t start, uintptr_t end);
+/* Fills `out` and self_bytes, if the process tells. */
+void dp_rss_beacon_read(struct dp_rss_process *);
+/* The sum of the anonymous bytes of a kind. */
+int64_t dp_rss_process_kind(const struct dp_rss_process *, enum dp_vma_kind kind);
+/* Fills rss by kinds of mapping. False: out of memory. */
+bool dp_rss_process_parts(const struct dp_rss_process *, struct dp_rss *);
+void dp_rss_process_fini(struct dp_rss_process *);
+
+/* ---- profiles --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Adds the parts in the newest heap profile of each process among the paths. 0, or DP_EXIT_FAILED after one line.
+ * Broken files among others are named and left out.
+ */
+int dp_rss_profile_read(struct dp_rss *, char **paths, size_t n);
+/*
+ * Looks where the process was told to write profiles, and copies the path of its newest heap profile, malloc'ed. NULL:
+ * there is none. path: a file or directory to look in instead; NULL: not given.
+ */
+char *dp_rss_profile_find(const struct dp_rss_process *, const char *path);
+/*
+ * Divides the process's present resident memory by its profile: `malloc` and other anonymous memory are divided as they
+ * were then. Memory added since stays unexplained; memory that has gone is subtracted from the part that malloc held.
+ */
+bool dp_rss_combine(const struct dp_rss_process *now, const struct dp_rss *then, struct dp_rss *rss);

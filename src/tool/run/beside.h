@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* tool/run/beside.h - starts `deltaprof push` beside the program that `run` is about to become. */
+#pragma once
+
+#include "config/config.h"
+
+/*
+ * Whether that configuration can be pushed from here: `out` names one directory, and this process can leave a process
+ * that is not its child. Returns 0 and the directory in dir; or -EINVAL with the reason in why.
+ */
+int dp_launch_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char *why, size_t n_why);
+
+/* Makes the directory if it is missing, and starts the pusher. 0 or a negative errno. */
+int dp_launch_beside_start(const struct dp_config *, const char *dir);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "host/http/request.h"
+#include "profile/kinds.h"
+
+#include <deltaprof/deltaprof.h>
+#include <deltaprof/hooks.h>
+
+static struct dp_request parse(const char *method, const char *target)
+{
+    struct dp_request r;
+    dp_request_parse(&r, method, target);
+    return r;
+}
+
+static void every_profile_is_found_behind_any_prefix(void **state)
+{
+    const struct dp_kind_endpoint *p;
+    unsigned kind;
+    for (size_t i = 0; (p = dp_kind_endpoint_at(i, &kind)); i++) {
+        char target[128];
+        for (int prefixed = 0; prefixed < 2; prefixed++) {
+            snprintf(target, sizeof target, "%s/debug/pprof/%s?gc=1", prefixed ? "/admin/x" : "", p->name);
+            struct dp_request r = parse("GET", target);
+            assert_int_equal(r.page, DP_PAGE_PROFILE);
+            assert_int_equal(r.status, 200);
+            assert_string_equal(r.name, p->name);
+            assert_int_equal(r.kind, kind);
+            assert_int_equal(r.delta, p->is_delta);
+        }
+    }
+    assert_int_equal(parse("GET", "/debug/pprof/").page, DP_PAGE_INDEX);
+    assert_int_equal(parse("GET", "/x/debug/pprof/?a=b").page, DP_PAGE_INDEX);
+    assert_int_equal(parse("GET", "/debug/pprof").status, 301);
+    assert_int_equal(parse("GET", "/debug/pprof/view").page, DP_PAGE_VIEW);
+    assert_int_equal(parse("POST", "/debug/pprof/view").status, 405);
+}
+
+static void gperftools_paths_are_aliases(void **state)
+{
+    assert_string_equal(parse("GET", "/pprof/heap").name, "heap");
+    assert_string_equal(parse("GET", "/pprof/contention").name, "mutex");
+    assert_int_equal(parse("POST", "/pprof/symbol").page, DP_PAGE_SYMBOL);
+    assert_int_equal(parse("GET", "/pprof/cmdline").page, DP_PAGE_CMDLINE);
+    assert_int_equal(parse("GET", "/pprof/delta_heap").status, 404);
+    assert_int_equal(parse("GET", "/pprof/").status, 404);
+}
+
+static void what_is_not_there_or_not_allowed_says_so(void **state)
+{
+    static const char *const unknown[] = {"/",
+                                          "",
+                                          "/debug/pprof/goroutine",
+                                          "/debug/pprof/heap/",
+                                          "/debug/pprof/heapx",
+                                          "/debug/pprof/hea",
+                                          "/debug/pprof/%68eap",
+                                          "/debug",
+                                          "?/debug/pprof/heap"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        struct dp_request r = parse("GET", unknown[i]);
+        assert_int_equal(r.page, DP_PAGE_ERROR);
+        assert_int_equal(r.status, 404);
+    }
+    assert_int_equal(parse("POST", "/debug/pprof/heap").status, 405);
+    assert_int_equal(parse("DELETE", "/debug/pprof/").status, 405);
+    assert_int_equal(parse("PUT", "/debug/pprof/symbol").status, 405);
+    assert_int_equal(parse("get", "/debug/pprof/heap").status, 405);
+    assert_true(parse("HEAD", "/debug/pprof/heap").head);
+}
+
+static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(void **state)
+{
+    assert_int_equal(parse("GET", "/debug/pprof/heap?seconds=5").seconds, 5);
+    assert_int_equal(parse("GET", "/debug/pprof/mutex?x=1&seconds=3600&y").seconds, 3600);
+    static const char *const bad[] = {"3601", "-1", "1.5", "", "x", "99999999999999999999999", "1%00", "%", "1%2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char target[128];
+        snprintf(target, sizeof target, "/debug/pprof/heap?seconds=%s", bad[i]);
+        assert_int_equal(parse("GET", target).status, 400);
+        snprintf(target, sizeof target, "/debug/pprof/delta_heap?seconds=%s", bad[i]);
+        assert_int_equal(parse("GET", target).status, 200);
+    }
+    assert_int_equal(parse("GET", "/debug/pprof/heap?debug=1&seconds=1").status, 400);
+    assert_true(parse("GET", "/debug/pprof/heap?debug=1").text);
+    assert_false(parse("GET", "/debug/pprof/heap?debug=0&seconds=1").text);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?debug=1").status, 400);
+}
+
+static void a_cursor_has_a_plain_name(void **state)
+{
+    struct dp_request r =
+        parse("GET", "/debug/pprof/delta_heap?cursor=alloy-1.a_B&from=now&after=18446744073709551615");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.cursor, "alloy-1.a_B");
+    assert_true(r.from_now);
+    assert_true(r.acknowledges);
+    assert_true(r.after == UINT64_MAX);
+    assert_string_equal(parse("GET", "/debug/pprof/delta_heap").cursor, "");
+    assert_string_equal(parse("GET", "/debug/pprof/delta_heap?cursor=%61b").cursor, "ab");
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?cursor=").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?cursor=a/b").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?from=then").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_heap?after=18446744073709551616").status, 400);
+    char target[160] = "/debug/pprof/delta_heap?cursor=";
+    size_t n = strlen(target);
+    memset(target + n, 'a', 64);
+    target[n + 64] = 0;
+    assert_int_equal(parse("GET", target).status, 200);
+    target[n + 64] = 'a';
+    target[n + 65] = 0;
+    assert_int_equal(parse("GET", target).status, 400);
+}
+
+static void consumer_keys_become_its_configuration(void **state)
+{
+    struct dp_request r = parse("GET", "/debug/pprof/heap?types=inuse&symbolize=none&max_samples=100");
+    assert_string_equal(r.conf, "types=inuse,symbolize=none,max_samples=100");
+    assert_int_equal(parse("GET", "/debug/pprof/heap?types=some").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/heap?symbolize=yes").status, 400);
+    assert_int_equal(parse("GET", "/debug/pprof/heap?max_samples=-1").status, 400);
+    assert_string_equal(parse("GET", "/debug/pprof/heap?age=1&types=all").conf, "age=on,types=all");
+    assert_string_equal(parse("GET", "/debug/pprof/delta_heap?age=0").conf, "age=off");
+    assert_int_equal(parse("GET", "/debug/pprof/heap?age=2").status, 400);
+}
+
+static void locks_are_named_one_by_one(void **state)
+{
+    assert_int_equal(parse("GET", "/debug/pprof/block").locks, 0);
+    assert_int_equal(parse("GET", "/debug/pprof/block?lock=mutex").locks, 1u << DELTAPROF_LOCK_MUTEX);
+    assert_int_equal(parse("GET", "/debug/pprof/delta_mutex?lock=rwlock-read%2Ccond,join").locks,
+                     1u << DELTAPROF_LOCK_READ | 1u << DELTAPROF_LOCK_COND | 1u << DELTAPROF_LOCK_JOIN);
+    assert_int_equal(parse("GET", "/debug/pprof/block?lock=sem&lock=spin").locks,
+                     1u << DELTAPROF_LOCK_SEM | 1u << DELTAPROF_LOCK_SPIN);
+    static const char *const bad[] = {"", ",", "mutex,", ",mutex", "mute", "mutexx", "[overflow]", "all", "%00"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char target[128];
+        snprintf(target, sizeof target, "/debug/pprof/block?lock=%s", bad[i]);
+        assert_int_equal(parse("GET", target).status, 400);
+        snprintf(target, sizeof target, "/debug/pprof/delta_heap?lock=%s",
+                 bad[i]); /* deltas take the same filter as totals */
+        assert_int_equal(parse("GET", target).status, 200);
+    }
+}
+
+static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **state)
+{
+    struct dp_request r = parse("GET", "/debug/pprof/profile");
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.kind, DP_KIND_CPU);
+    assert_int_equal(r.seconds, 30);
+    assert_false(r.delta);
+    assert_int_equal(parse("GET", "/debug/pprof/profile?seconds=5").seconds, 5);
+    assert_int_equal(parse("GET", "/debug/pprof/profile?seconds=0").seconds, 30);
+    assert_int_equal(parse("GET", "/pprof/profile?seconds=7").seconds, 7);
+    assert_int_equal(parse("GET", "/debug/pprof/cpu").seconds, 0);
+    assert_int_equal(parse("GET", "/debug/pprof/cpu?seconds=2").seconds, 2);
+    assert_true(parse("GET", "/debug/pprof/delta_cpu").delta);
+}
+
+static void too_many_parameters_are_refused_and_none_overflows(void **state)
+{
+    char target[4096] = "/debug/pprof/heap?";
+    for (int i = 0; i < 40; i++)
+        strcat(target, "types=inuse&");
+    struct dp_request r = parse("GET", target);
+    assert_true(strlen(r.conf) < sizeof r.conf);
+    for (int i = 0; i < 40; i++)
+        strcat(target, "a=b&");
+    assert_int_equal(parse("GET", target).status, 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_profile_is_found_behind_any_prefix),
+        cmocka_unit_test(gperftools_paths_are_aliases),
+        cmocka_unit_test(what_is_not_there_or_not_allowed_says_so),
+        cmocka_unit_test(seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas),
+        cmocka_unit_test(a_cursor_has_a_plain_name),
+        cmocka_unit_test(consumer_keys_become_its_configuration),
+        cmocka_unit_test(locks_are_named_one_by_one),
+        cmocka_unit_test(a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given),
+        cmocka_unit_test(too_many_parameters_are_refused_and_none_overflows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "host/records/stack_fingerprint.c" /* each way to a key, whatever this processor would choose */
+
+#define DEPTH_MAX 67
+
+static uintptr_t stack[DEPTH_MAX + 1];
+
+static void fill(uint64_t seed)
+{
+    for (size_t i = 0; i <= DEPTH_MAX; i++)
+        stack[i] = dp_hash_mix(seed + i + 1);
+}
+
+/* Every word of the first depth makes a difference, their order and number do, and what lies behind does not. */
+static void check(struct dp_stack_fingerprint (*way)(const uintptr_t *, size_t))
+{
+    for (size_t depth = 0; depth < DEPTH_MAX; depth++) {
+        fill(depth);
+        struct dp_stack_fingerprint key = way(stack, depth), other;
+        stack[depth] ^= 1;
+        other = way(stack, depth);
+        assert_true(dp_stack_fingerprint_equal(&key, &other));
+        other = way(stack, depth + 1);
+        assert_false(dp_stack_fingerprint_equal(&key, &other));
+        for (size_t i = 0; i < depth; i++) {
+            stack[i] ^= 1;
+            other = way(stack, depth);
+            assert_false(dp_stack_fingerprint_equal(&key, &other));
+            stack[i] ^= 1;
+        }
+        if (depth > 1) {
+            uintptr_t last = stack[depth - 1];
+            stack[depth - 1] = stack[0];
+            stack[0] = last;
+            other = way(stack, depth);
+            assert_false(dp_stack_fingerprint_equal(&key, &other));
+        }
+    }
+}
+
+static void integers_tell_stacks_apart(void **state)
+{
+    check(by_integers);
+}
+
+static void trailing_zeros_count(void **state)
+{
+    static const uintptr_t zeros[8];
+    for (size_t depth = 0; depth < 8; depth++) {
+        struct dp_stack_fingerprint key = dp_stack_fingerprint_of(zeros, depth),
+                                    other = dp_stack_fingerprint_of(zeros, depth + 1);
+        assert_false(dp_stack_fingerprint_equal(&key, &other));
+    }
+}
+
+#if defined(__x86_64__)
+static void polynomials_tell_stacks_apart(void **state)
+{
+    if (best_way() == BY_INTEGERS)
+        skip();
+    check(by_polynomials);
+}
+
+static void wide_polynomials_give_the_same(void **state)
+{
+    if (best_way() != BY_WIDE_POLYNOMIALS)
+        skip();
+    check(by_wide_polynomials);
+    for (size_t depth = 0; depth <= DEPTH_MAX; depth++) {
+        fill(depth);
+        struct dp_stack_fingerprint narrow = by_polynomials(stack, depth), wide = by_wide_polynomials(stack, depth);
+        assert_true(dp_stack_fingerprint_equal(&narrow, &wide));
+    }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_tell_stacks_apart),
+        cmocka_unit_test(trailing_zeros_count),
+#if defined(__x86_64__)
+        cmocka_unit_test(polynomials_tell_stacks_apart),
+        cmocka_unit_test(wide_polynomials_give_the_same),
+#endif
+    };
+    dp_stack_fingerprint_init();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

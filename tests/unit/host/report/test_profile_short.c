@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Profiles that are written while memory is short: the smallest rows are summed up, and nothing is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "host/report/write_buffers.h"
+#include "support/consumers.h"
+
+enum { N = 3000, HEAVY = N / 2, HEAVY_OBJECTS = 1000000, AMPLE = 256 << 20, TAKEN_BYTES = 1 << 20 };
+
+static int64_t all_objects(void)
+{
+    int64_t sum = HEAVY_OBJECTS;
+    for (int i = 0; i < N; i++)
+        sum += 1 + i % 50;
+    return sum;
+}
+
+static void allocate_all(void)
+{
+    for (unsigned i = 0; i < N; i++)
+        allocate(20000 + i, 1 + i % 50);
+    allocate(20000 + HEAVY, HEAVY_OBJECTS);
+}
+
+static void release_all(void)
+{
+    for (unsigned i = 0; i < N; i++)
+        release(20000 + i, 1 + i % 50);
+    release(20000 + HEAVY, HEAVY_OBJECTS);
+}
+
+/* With n_bytes left, and no buffers from an earlier write. The bytes that the sink takes are no part of them. */
+static int write_with(struct dp_consumer *c, size_t n_bytes)
+{
+    dp_report_write_buffers_put(dp_report_write_buffers_get(), 0);
+    assert_non_null(dp_vec_room(&taken.bytes, TAKEN_BYTES));
+    dp_mem_cap(dp_mem_used() + n_bytes);
+    int err = dp_consumer_write(c, 0, take, &taken, NULL);
+    dp_mem_cap(AMPLE);
+    if (!err)
+        read_taken(&taken, &said);
+    else
+        dp_vec_clear(&taken.bytes);
+    return err;
+}
+
+static const struct said_row *overflow(void)
+{
+    for (size_t i = 0; i < said.n_rows && i < SAID_ROWS_MAX; i++)
+        if (!strcmp(said.rows[i].leaf_name, "[overflow]"))
+            return &said.rows[i];
+    return NULL;
+}
+
+/* The first amount with which a profile can be written is found by trying; each further one must do, too. */
+static void the_smallest_rows_are_summed_up(void **state)
+{
+    size_t n_short = 0, n_written = 0;
+    for (size_t n_bytes = 400 << 10; n_bytes < 1600 << 10; n_bytes += 40 << 10) {
+        struct dp_consumer *c = new_consumer();
+        uint64_t before = dp_stats_read(DP_STAT_ROWS_SUMMED);
+        allocate_all();
+        int err = write_with(c, n_bytes);
+        assert_true(err == 0 || (err == -12 && !n_written));
+        if (err == 0) {
+            assert_int_equal(said.sums[0], all_objects());
+            assert_int_equal(said.sums[3], 10 * all_objects());
+            n_written++;
+        }
+        if (err == 0 && said.n_rows < N) {
+            const struct said_row *heavy = row_of(&said, PC(20000 + HEAVY));
+            assert_non_null(overflow());
+            assert_true(said.n_rows == 1 || (heavy && heavy->values[0] == HEAVY_OBJECTS + 1 + HEAVY % 50));
+            assert_true(dp_stats_read(DP_STAT_ROWS_SUMMED) >= before + N - said.n_rows);
+            n_short++;
+        }
+        if (err == 0)
+            assert_int_equal(dp_consumer_commit(c), 0);
+        release_all();
+        write_and_commit(c);
+        assert_int_equal(said.sums[0], err ? all_objects() : 0);
+        assert_int_equal(said.sums[2], 0);
+        dp_consumer_free(c);
+    }
+    assert_true(n_short >= 2 && n_written > n_short);
+}
+
+/* It may be too little for rows of an unusual size. */
+static void rows_stay_in_order_where_memory_suffices_for_usual_ones(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    allocate_all();
+    assert_int_equal(write_with(c, N * 2048 / 2), 0);
+    assert_int_equal(said.n_rows, N);
+    for (size_t i = 0; i < 2048; i++)
+        assert_true(row_of(&said, PC(20000 + i)) == &said.rows[i]);
+    assert_int_equal(dp_consumer_commit(c), 0);
+    release_all();
+    write_and_commit(c);
+    dp_consumer_free(c);
+}
+
+static void what_was_summed_up_and_dropped_comes_again(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    allocate_all();
+    for (size_t n_bytes = 400 << 10;; n_bytes += 16 << 10)
+        if (write_with(c, n_bytes) == 0)
+            break;
+    assert_true(said.n_rows < N && overflow());
+    assert_int_equal(dp_consumer_abandon(c), 0);
+    allocate(20000, 5);
+    write_and_commit(c);
+    assert_int_equal(said.sums[0], all_objects() + 5);
+    assert_int_equal(said.sums[2], all_objects() + 5);
+    release(20000, 5);
+    release_all();
+    write_and_commit(c);
+    assert_int_equal(said.sums[0], 0);
+    dp_consumer_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_smallest_rows_are_summed_up),
+        cmocka_unit_test(rows_stay_in_order_where_memory_suffices_for_usual_ones),
+        cmocka_unit_test(what_was_summed_up_and_dropped_comes_again),
+    };
+    return cmocka_run_group_tests(tests, records_begin, NULL);
+}

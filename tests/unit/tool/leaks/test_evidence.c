@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* Verdicts on thousands of simulated stacks: each block is sampled or not, and each is freed at a time of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "tool/leaks/evidence.h"
+
+enum { TICKS = 32, RUNS = 1000, FOREVER = 1 << 20 };
+#define SAMPLE 524288.0 /* bytes that a sampled block counts for */
+
+static uint64_t state = 88172645463325252;
+
+static double random_share(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (double)(state >> 11) / (double)(1ull << 53);
+}
+
+static int poisson(double mean)
+{
+    int n = 0;
+    for (double product = random_share(), limit = exp(-mean); product > limit; product *= random_share())
+        n++;
+    return n;
+}
+
+/* A stack: sampled blocks per tick, and how many ticks each of them lives. */
+struct stack {
+    double (*births)(int tick);
+    int (*lifetime)(int tick);
+};
+
+static void simulate(const struct stack *s, struct dp_query_process *p, struct dp_query_curve *c)
+{
+    int births[TICKS] = {0}, deaths[TICKS] = {0}, live = 0;
+    *p = (struct dp_query_process){.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    memset(c, 0, sizeof *c);
+    for (int t = 0; t < TICKS; t++) {
+        births[t] = poisson(s->births(t));
+        for (int i = 0; i < births[t]; i++) {
+            int end = t + s->lifetime(t);
+            if (end < TICKS)
+                deaths[end]++;
+        }
+        live += births[t] - deaths[t];
+        p->times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        p->work[t] = births[t] + 80;
+        c->bytes[t] = live * SAMPLE;
+        c->samples[t] = live;
+        c->allocated_samples[t] = births[t];
+        c->allocated_objects[t] = births[t] * 100.0;
+    }
+}
+
+/* The share of runs in which it is called a leak; it makes `share` of the growth of its process. */
+static double called_leak(const struct stack *s, double share)
+{
+    int n = 0;
+    for (int run = 0; run < RUNS; run++) {
+        struct dp_query_process p;
+        struct dp_query_curve c;
+        simulate(s, &p, &c);
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c) / share);
+        assert_true(e.confidence >= 0 && e.confidence <= 1 && e.chance >= 0 && e.chance <= 1);
+        n += e.confidence >= 0.5;
+    }
+    return (double)n / RUNS;
+}
+
+static double one(int tick)
+{
+    (void)tick;
+    return 1;
+}
+
+static double half_a_block(int tick)
+{
+    (void)tick;
+    return 0.5;
+}
+
+static double quarter_of_a_block(int tick)
+{
+    (void)tick;
+    return 0.25;
+}
+
+static double in_bursts(int tick)
+{
+    return tick % 6 == 2 ? 8 : 0;
+}
+
+static double by_shifts(int tick)
+{
+    return tick % 10 < 5 ? 1 : 0;
+}
+
+static double until_three_fifths(int tick)
+{
+    return tick < TICKS * 0.6 ? 1 : 0;
+}
+
+static double slowly_ever_slower(int tick)
+{
+    return 16 * exp(-tick / 10.0);
+}
+
+static double twenty(int tick)
+{
+    (void)tick;
+    return 20;
+}
+
+static double until_half(int tick)
+{
+    return tick < TICKS / 2 ? 2 : 0;
+}
+
+static double ever_slower(int tick)
+{
+    return 20 * exp(-tick / 5.0);
+}
+
+static double rising(int tick)
+{
+    return 10 + tick;
+}
+
+static double from_half(int tick)
+{
+    return tick < TICKS / 2 ? 0 : 1.5;
+}
+
+static double doubling(int tick)
+{
+    return tick < 14 ? 20 : 40;
+}
+
+static int forever(int tick)
+{
+    (void)tick;
+    return FOREVER;
+}
+
+static int three_ticks(int tick)
+{
+    (void)tick;
+    return 3;
+}
+
+static int ten_ticks(int tick)
+{
+    (void)tick;
+    return 10;
+}
+
+/* Geometric, five ticks in the mean. */
+static int some_ticks(int tick)
+{
+    (void)tick;
+    int n = 1;
+    while (random_share() > 0.2)
+        n++;
+    return n;
+}
+
+/* Nineteen in twenty end within their tick. */
+static int mostly_at_once(int tick)
+{
+    (void)tick;
+    return random_share() < 0.95 ? 0 : FOREVER;
+}
+
+static int until_full(int tick)
+{
+    return tick < 12 ? FOREVER : 0;
+}
+
+static void a_leak_is_found(void **state_)
+{
+    (void)state_;
+    assert_true(called_leak(&(struct stack){one, forever}, 1) > 0.92);
+    assert_true(called_leak(&(struct stack){one, forever}, 0.05) > 0.9);
+    assert_true(called_leak(&(struct stack){twenty, forever}, 0.01) > 0.99);
+    assert_true(called_leak(&(struct stack){half_a_block, forever}, 1) > 0.95);
+    assert_true(called_leak(&(struct stack){quarter_of_a_block, forever}, 1) > 0.85);
+    assert_true(called_leak(&(struct stack){in_bursts, forever}, 1) > 0.95);
+    assert_true(called_leak(&(struct stack){by_shifts, forever}, 0.2) > 0.9);
+    assert_true(called_leak(&(struct stack){from_half, forever}, 1) > 0.95);
+    assert_true(called_leak(&(struct stack){rising, forever}, 1) > 0.99);
+}
+
+/* One buffer that is moved to a larger block 20 times a tick: more bytes, and so more samples, but not more blocks. */
+static void a_buffer_that_only_grows_is_no_higher_load(void **state_)
+{
+    (void)state_;
+    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    struct dp_query_curve c = {0};
+    for (int t = 0; t < TICKS; t++) {
+        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        p.work[t] = 20.0 * (t + 1) + 80;
+        c.samples[t] = t + 1;
+        c.bytes[t] = c.samples[t] * SAMPLE;
+        c.allocated_samples[t] = 20.0 * (t + 1);
+        c.allocated_objects[t] = 20;
+    }
+    struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+    assert_true(e.confidence >= 0.5 && e.by_load < 0.01);
+}
+
+static void a_leak_of_a_twentieth_of_the_traffic_is_found(void **state_)
+{
+    (void)state_;
+    assert_true(called_leak(&(struct stack){twenty, mostly_at_once}, 1) > 0.9);
+}
+
+static void what_turns_over_is_seldom_called_a_leak(void **state_)
+{
+    (void)state_;
+    static const struct stack sound[] = {
+        {one, three_ticks}, {one, some_ticks}, {twenty, three_ticks}, {twenty, some_ticks}, {twenty, ten_ticks}};
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        assert_true(called_leak(&sound[i], 1) < 0.06);
+        assert_true(called_leak(&sound[i], 0.1) < 0.02);
+    }
+}
+
+static void what_has_filled_is_seldom_called_a_leak(void **state_)
+{
+    (void)state_;
+    assert_true(called_leak(&(struct stack){until_half, forever}, 1) < 0.01);
+    assert_true(called_leak(&(struct stack){until_three_fifths, forever}, 1) < 0.04);
+    assert_true(called_leak(&(struct stack){slowly_ever_slower, forever}, 1) < 0.05);
+    assert_true(called_leak(&(struct stack){ever_slower, forever}, 1) < 0.02);
+    assert_true(called_leak(&(struct stack){twenty, until_full}, 1) < 0.01);
+}
+
+static void a_higher_load_is_seldom_called_a_leak(void **state_)
+{
+    (void)state_;
+    assert_true(called_leak(&(struct stack){rising, three_ticks}, 1) < 0.15);
+    assert_true(called_leak(&(struct stack){doubling, three_ticks}, 1) < 0.02);
+    assert_true(called_leak(&(struct stack){doubling, some_ticks}, 1) < 0.02);
+}
+
+/* An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. */
+static struct dp_leaks_evidence of_array(int end)
+{
+    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    struct dp_query_curve c = {.row_value = 0};
+    double capacity = SAMPLE;
+    for (int t = 0; t < TICKS; t++) {
+        double filled = 700000.0 * (t < end ? t + 1 : end);
+        while (capacity < filled)
+            capacity *= 2;
+        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        p.work[t] = 80;
+        c.bytes[t] = capacity;
+        c.samples[t] = 1;
+    }
+    return dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+}
+
+static void an_array_that_doubles_grows_until_it_is_overdue(void **state_)
+{
+    (void)state_;
+    struct dp_leaks_evidence e = of_array(TICKS);
+    assert_int_equal(e.kind, DP_LEAKS_DOUBLING);
+    assert_true(e.confidence > 0.7);
+    assert_float_equal(e.bytes_per_hour, 700000.0 * 240, 0.2 * 700000 * 240);
+    assert_int_equal(of_array(8).kind, DP_LEAKS_FILLED);
+    assert_true(of_array(8).confidence == 0);
+}
+
+static void a_process_without_ticks_has_no_growth(void **state_)
+{
+    (void)state_;
+    struct dp_query_process p = {.n_points = 0};
+    struct dp_query_curve c = {.row_value = 0};
+    assert_true(dp_leaks_growth(&p, &c) == 0);
+    assert_true(dp_leaks_evidence_of(&p, &c, 0).confidence == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leak_is_found),
+        cmocka_unit_test(a_buffer_that_only_grows_is_no_higher_load),
+        cmocka_unit_test(a_leak_of_a_twentieth_of_the_traffic_is_found),
+        cmocka_unit_test(what_turns_over_is_seldom_called_a_leak),
+        cmocka_unit_test(what_has_filled_is_seldom_called_a_leak),
+        cmocka_unit_test(a_higher_load_is_seldom_called_a_leak),
+        cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
+        cmocka_unit_test(a_process_without_ticks_has_no_growth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
