@@ -22,7 +22,7 @@ SHARED = {  # a room and what it may include beside itself and the public header
 HOST = {
     'objects': ['base'],
     'unwind': ['base', 'config', 'objects'],
-    'thread': ['base'],
+    'thread': ['base', 'profile'],
     'table': ['base', 'profile', 'objects', 'unwind', 'thread'],
     'heap': ['base', 'config', 'profile', 'objects', 'unwind', 'thread', 'table'],
     'locks': ['base', 'config', 'profile', 'objects', 'unwind', 'thread', 'table'],
@@ -30,7 +30,7 @@ HOST = {
     'symbols': ['base', 'config', 'pprof', 'objects'],
     'resident': ['base', 'profile', 'table', 'heap'],
     'report': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'table', 'symbols', 'resident'],
-    'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'symbols', 'report'],
+    'records': ['base', 'config', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'symbols', 'report'],
     'agent': ['base', 'config', 'pprof', 'profile', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'report'],
     'http': ['base', 'config', 'pprof', 'profile', 'view', 'thread', 'table', 'heap', 'locks', 'cpu', 'report', 'agent'],
     'api': ['base', 'config', 'binary', 'pprof', 'profile', 'objects', 'unwind', 'thread', 'table', 'heap', 'locks', 'cpu', 'symbols', 'resident', 'report', 'records',
@@ -66,7 +66,7 @@ NO_PAGES = {
     r'define DELTAPROF_PAGE_BYTES 4096u': 'of addresses, where sampled blocks begin',
 }
 TOP_LEVEL = {'include', 'src', 'runtime_hooks', 'tests', 'examples', 'meson.build', 'README.md', 'LICENSE', 'meson_options.txt'}
-MOST_LINES, MOST_FILES = 500, 35  # of a file, in a room
+MOST_LINES, MOST_FILES = 500, 40  # of a file, in a room
 OPEN_ENDS = re.compile('|'.join(['TO' + 'DO', 'FIX' + 'ME', '(?<!X)XX' + 'X(?!X)', r'\bHA' + r'CK\b', r'/wo' + 'rk/', r'\.\./sha' + 'red',
                                  r'(DESIGN|STYLE|PPROF|CONFORMANCE|INTERPOSING)' + r'\.md']))
 

@@ -252,7 +252,7 @@ class TopFiles(TopCase):
             os.mkdir(os.path.join(self.dir.name, name))
             self.file(name + '/a.1.0001.heap.pb.gz', [(['f'], [1, 1, 1, 1])])
             directory = os.path.join(self.dir.name, name)
-            for verb in 'leaks', 'growth':
+            for verb in ('growth',):
                 shown_path = os.path.join(self.dir.name, shown) if shown == name else "'" + self.dir.name + '/' + shown[1:]
                 self.assertIn(shown_path + '\n', self.run_it(verb, directory).decode())
 

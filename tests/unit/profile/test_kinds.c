@@ -52,7 +52,7 @@ static void every_kind_with_deltas_has_its_endpoints(void **state)
     }
     for (kind = 0; kind < DP_KINDS; kind++)
         assert_int_equal(n[kind] != 0, kind < DP_KIND_DELTAS);
-    assert_null(dp_kind_endpoint_named("profile", 7, &kind));
+    assert_null(dp_kind_endpoint_named("threadcreate", 12, &kind));
     assert_null(dp_kind_endpoint_named("hea", 3, &kind));
 }
 
