@@ -18,8 +18,7 @@ import reader
 
 HEAP = [('alloc_objects', 'count'), ('alloc_space', 'bytes'), ('inuse_objects', 'count'), ('inuse_space', 'bytes')]
 LIVES = [('freed_objects', 'count'), ('temporary_objects', 'count'), ('lifetime', 'microseconds')]
-LOCK = [('contentions', 'count'), ('delay', 'nanoseconds')]
-CPU = [('samples', 'count'), ('cpu', 'nanoseconds')]
+LOCK, CPU = [('contentions', 'count'), ('delay', 'nanoseconds')], [('samples', 'count'), ('cpu', 'nanoseconds')]
 EVENTS = HEAP[:2] + LOCK + [('mutex_' + type, unit) for type, unit in LOCK] + CPU
 SINGULAR = {7: 'drop_frames', 8: 'keep_frames', 9: 'time_nanos', 10: 'duration_nanos', 11: 'period_type', 12: 'period',
             14: 'default_sample_type'}
@@ -264,8 +263,7 @@ class Check:
 
     def calls(self, mappings):
         """Every address must be the last byte of a call. Four exceptions: a signal trampoline; the frame that the signal
-        interrupted; a leaf that left by a tail call, recorded at the start of its function; the leaf of a CPU sample,
-        recorded there too."""
+        interrupted; a leaf that left by a tail call, or of a CPU sample, recorded at the start of its function."""
         locations = {l.id: l for l in self.m.location}
         names = {f.id: self.s[f.name] for f in self.m.function}
         def trampoline(l):
@@ -290,8 +288,7 @@ class Check:
                                         elf.is_call(offset(l)) and leaf.address % 16 == 0)
 
         exempt |= {stack[0] for stack in stacks if len(stack) > 1 and calls(locations[stack[1]], locations[stack[0]])}
-        if self.p.period_type == ('cpu', 'nanoseconds'):
-            exempt |= {stack[0] for stack in stacks}
+        exempt |= {stack[0] for stack in stacks if self.p.period_type == CPU[1]}
         for l in self.m.location:
             m = mappings[l.mapping_id]
             name = self.s[m.filename]
