@@ -62,7 +62,7 @@ def check_labels(labels):
         demand(re.fullmatch('[a-zA-Z_][a-zA-Z0-9_]*', name), 'label name %r' % name)
         demand(value and len(value.encode()) <= 2048, 'label %s is empty or long' % name)
         demand(not name.startswith('__') or name in ('__name__', '__delta__'), 'reserved label ' + name)
-    demand(dict(labels).get('__name__') in ('memory', 'mutex', 'block'), 'no __name__: %r' % labels)
+    demand(dict(labels).get('__name__') in ('memory', 'mutex', 'block', 'process_cpu'), 'no __name__: %r' % labels)
     return dict(labels)
 
 

@@ -94,8 +94,7 @@ class Rust(unittest.TestCase):
         program = self.example('--release', '--features', 'static')
         words = (DELTAPROF, 'run', '-o', f'out={out},log=none', '--')
         self.check(*self.run_example(program, *words), options=('--raw',))
-        files = [os.path.join(out, name) for name in os.listdir(out) if '.heap.' in name]
-        objects, sizes = top(*files, 'alloc_objects', '--raw'), top(*files, 'alloc_space', '--raw')
+        objects, sizes = top(out, 'alloc_objects', '--raw'), top(out, 'alloc_space', '--raw')
         self.assertEqual((objects['keep'], sizes['keep']), (KEPT + 1, KEPT * 1008), objects)
         self.assertEqual(objects['drop_at_once'], DROPPED + DROPPED_BY_THREADS, objects)
 

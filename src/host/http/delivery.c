@@ -7,9 +7,9 @@
  */
 #include "host/http/delivery.h"
 
-#include "host/cpu/watch.h"
-#include "host/report/settings.h"
 #include "host/heap/live_blocks.h"
+#include "host/report/kind_source.h"
+#include "host/report/settings.h"
 #include "host/report/text_profile.h"
 
 #include <errno.h>
@@ -36,9 +36,11 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
     }
     dp_consumer_filter(d->consumer, q->locks);
     dp_consumer_set_default_type(d->consumer, q->default_type);
-    d->has_cpu_window = q->seconds && q->kind == DP_KIND_CPU;
-    if (d->has_cpu_window)
-        dp_cpu_window_begin(DP_CPU_PERIOD_NS);
+    const struct dp_kind_source *source = dp_kind_source_of(q->kind);
+    if (q->seconds && source->window_begin) {
+        d->window = source;
+        source->window_begin();
+    }
     if (q->seconds)
         dp_consumer_skip(d->consumer);
     return 200;
@@ -84,11 +86,11 @@ int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const c
     return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
-static void end_cpu_window(struct dp_delivery *d)
+static void end_window(struct dp_delivery *d)
 {
-    if (d->has_cpu_window)
-        dp_cpu_window_end();
-    d->has_cpu_window = false;
+    if (d->window)
+        d->window->window_end();
+    d->window = NULL;
 }
 
 int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
@@ -97,7 +99,7 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_ppro
     int err = settings(&conf, q); /* as at the time of the request */
     if (q->text)
         return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
-    end_cpu_window(d);
+    end_window(d);
     if (err == 0)
         dp_consumer_configure(d->consumer, &conf);
     unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
@@ -106,7 +108,7 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_ppro
 
 void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool written, bool arrived)
 {
-    end_cpu_window(d);
+    end_window(d);
     if (d->cursor) {
         if (written)
             dp_cursor_end_write(d->cursor, d->seq,

@@ -15,7 +15,8 @@ struct dp_delivery {
     struct dp_consumer *consumer; /* the cursor's, or one for this profile only; NULL: no profile */
     struct dp_cursor *cursor;     /* NULL: none */
     uint64_t seq;                 /* of the reply, for X-Deltaprof-Seq */
-    bool has_cpu_window;          /* CPU time is profiled until the write begins */
+    /* Of a kind that is recorded only between window_begin and the write; NULL: of another. */
+    const struct dp_kind_source *window;
 };
 
 /*

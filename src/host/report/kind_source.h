@@ -27,6 +27,9 @@ struct dp_kind_source {
     /* Before and after a scan by peak_rules. False: no peak is kept now. *wall_ns: its time of day. */
     bool (*peak_begin)(int64_t *wall_ns);
     void (*peak_end)(void);
+    /* For a kind that costs: records it at least until window_end, for a request of the next N seconds. Nests. */
+    void (*window_begin)(void);
+    void (*window_end)(void);
     bool (*is_empty)(void);  /* nothing was ever recorded; NULL: no record in the table has a value */
     int64_t (*period)(void); /* NULL: 1 */
 

@@ -256,7 +256,7 @@ static bool has_kind(const struct kinds *kinds, const char *kind)
 static bool is_kind(const char *kind, const char *wanted)
 {
     unsigned id = dp_kind_named(wanted, strlen(wanted));
-    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && (id == DP_KIND_BLOCK || id == DP_KIND_MUTEX));
+    return !strcmp(kind, wanted) || (!strcmp(kind, LOCK) && id < DP_KINDS && dp_kind_table[id].has_locks);
 }
 
 static void find_kinds(char (*of_path)[KIND_BYTES], size_t n, struct kinds *kinds)
