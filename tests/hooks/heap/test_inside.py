@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import reader
 from harness import BUILD, environment, is_of_peak, main, names_in, new_directory, profiles, run, victim, wait_until
@@ -82,6 +83,14 @@ def rust_server(*options):
     return program
 
 
+def divided(out, process):
+    """A profile of now that divides the resident memory: a tick leaves that out if the mappings change meanwhile. None: not yet."""
+    process.send_signal(signal.SIGUSR2)
+    time.sleep(0.2)
+    found = [p for p in map(reader.load, reader.files(out, 'heap', '*', process.pid)) if not is_of_peak(p)]
+    return next((p for p in found if any(c.startswith('#InuseRounding=') for c in p.comments)), None)
+
+
 def in_use_beside_jemalloc(program, rate):
     """jemalloc's stats.allocated, and of the profile: the sum in use, what size classes add to it, and the leaf functions."""
     out = new_directory()
@@ -89,8 +98,7 @@ def in_use_beside_jemalloc(program, rate):
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         allocated, class_of_100 = map(int, process.stdout.readline().split())
-        process.send_signal(signal.SIGUSR2)
-        profile = wait_until(lambda: [p for p in map(reader.load, reader.files(out, 'heap', '*', process.pid)) if not is_of_peak(p)])[-1]
+        profile = wait_until(lambda: divided(out, process))
     finally:
         process.communicate()
     assert process.returncode == 0 and class_of_100 == 112, (process.returncode, class_of_100)
