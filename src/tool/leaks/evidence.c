@@ -27,6 +27,12 @@
  * although its content grows steadily. At each step the size of the content is known: the buffer was full. So the pace
  * of the content is known, and the time when the buffer will be full next. It counts as growing until twice that time.
  *
+ * That growth is probably chance or load does not show that there is no leak: of few blocks that turn over, a slow leak
+ * looks like a queue whose length wanders. So growth is open until its end is seen: the level of the last quarter is
+ * above that of the first one by more than chance, and what the last quarter added is not less, by more than chance,
+ * than the same pace would have added. The second test has power only if there are blocks enough; without, all stays
+ * open.
+ *
  * The priors were chosen on the programs of tests/leaks.
  */
 #include "tool/leaks/evidence.h"
@@ -48,6 +54,8 @@
 #define PRIOR         1.8  /* odds that growth of kept blocks goes on */
 #define PRIOR_LOAD    1.0  /* the same, that a higher load explains its growth */
 #define PRIOR_TURN    0.4
+#define GREW          0.05 /* probability of a higher level by chance: below it, there was growth */
+#define STOPPED       0.05 /* the same, of so little growth at an unchanged pace: below it, growth has ended */
 
 static double clamp(double value)
 {
@@ -204,6 +212,79 @@ static bool doubles(const struct dp_query_process *p, const struct dp_query_curv
     return true;
 }
 
+/* ---- growth whose end is not seen ------------------------------------------------------------------------------- */
+
+/* Sampled blocks in use in a part of the time: their mean, its variance, and blocks allocated or freed in it. */
+struct level {
+    double samples, bytes, variance, events;
+};
+
+/*
+ * Of the points first..last. Values of blocks that live long are not independent of each other: there are as many
+ * independent ones as the blocks were replaced, and at least one.
+ */
+static struct level level_of(const struct dp_query_curve *c, const struct clock *k, size_t first, size_t last)
+{
+    struct level level = {0};
+    double all = 0, squares = 0, allocated = sum(c->allocated_samples, first, last + 1);
+    for (size_t i = first; i <= last; i++) {
+        double time = (double)(k->end_ns[i] - (i ? k->end_ns[i - 1] : 0)) + 1;
+        level.samples += time * c->samples[i];
+        level.bytes += time * c->bytes[i];
+        all += time;
+        squares += time * time;
+    }
+    level.samples /= all;
+    level.bytes /= all;
+    double n = fmax(1, fmin(allocated / fmax(level.samples, 1), all * all / squares));
+    level.variance = level.samples / n;
+    level.events = allocated + fmax(allocated - c->samples[last] + (first ? c->samples[first - 1] : 0), 0);
+    return level;
+}
+
+/* The probability that a normal variable is at least so many standard deviations above its mean. */
+static double above(double difference, double variance)
+{
+    return 0.5 * erfc(difference / sqrt(2 * fmax(variance, 1e-9)));
+}
+
+/* The pace, in bytes an hour, of growth until the point `last`, at least 3, of which no end is seen; 0: there is none.
+ */
+static double open_pace_at(const struct dp_query_curve *c, const struct clock *k, size_t last, double all_growth)
+{
+    size_t from[5] = {0, 0, 0, 0, last + 1};
+    for (size_t q = 1; q < 4; q++) {
+        from[q] = from[q - 1] + 1;
+        while (from[q] + 3 < last + q && (double)k->end_ns[from[q] - 1] < (double)k->end_ns[last] * (double)q / 4)
+            from[q]++;
+    }
+    struct level start = level_of(c, k, 0, from[1] - 1), before = level_of(c, k, from[2], from[3] - 1),
+                 now = level_of(c, k, from[3], last);
+    double growth = now.samples - start.samples, pace = growth / 3;
+    double share = all_growth > 0 ? clamp((now.bytes - start.bytes) / all_growth) : 1;
+    if (growth <= 0 ||
+        above(growth, start.variance + fmax(now.variance, 1 / (double)(last + 2 - from[3]))) >= GREW * share)
+        return 0;
+    double variance = fmax(pace, fmin(before.variance + now.variance, (before.events + now.events) / 2));
+    if (above(pace - (now.samples - before.samples), variance) < STOPPED)
+        return 0;
+    return (now.bytes - start.bytes) * 4 / 3 / fmax((double)k->end_ns[last], 1) * 3600e9;
+}
+
+/*
+ * If most of it was freed in the last tick of a process that then ended, that may be how the process ended, and says
+ * nothing about the time before.
+ */
+static double open_pace(const struct dp_query_process *p, const struct dp_query_curve *c, const struct clock *k,
+                        double all_growth)
+{
+    size_t last = p->n_points - 1;
+    double pace = p->ended && last > 3 && c->samples[last] < c->samples[last - 1] / 2
+                      ? open_pace_at(c, k, last - 1, all_growth)
+                      : 0;
+    return fmax(pace, open_pace_at(c, k, last, all_growth));
+}
+
 /* ---- the probability -------------------------------------------------------------------------------------------- */
 
 /* The time at which the growth began: 95 % of the growth comes after it. */
@@ -267,15 +348,22 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, 
     if (p->n_points < DP_LEAKS_TICKS_NEEDED)
         return e;
     clock_of(p, c, &k);
-    size_t last = p->n_points - 1, half = k.warm + (last - k.warm) / 3;
+    size_t last = p->n_points - 1, half = k.warm;
+    while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
+        half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
     e.bytes_per_hour = dp_query_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
     e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     e.since_ns = since(p, c);
     count_steps(c, k.warm, last, &e);
     if (doubles(p, c, &k, all_growth, &e))
         return e;
+    double pace = open_pace(p, c, &k, all_growth);
+    e.is_open = pace > 0;
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
-    if (growth <= 0 || e.bytes_per_hour <= 0 || c->samples[last] <= 0) {
+    double slope = e.bytes_per_hour;
+    if (e.is_open && slope <= 0)
+        e.bytes_per_hour = pace;
+    if (growth <= 0 || slope <= 0 || c->samples[last] <= 0) {
         bool none_came = sum(c->allocated_samples, half + 1, last + 1) < 0.5;
         e.kind = c->samples[half] > 0 && none_came ? DP_LEAKS_ONCE : DP_LEAKS_STEADY;
         return e;

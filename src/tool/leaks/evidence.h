@@ -23,6 +23,7 @@ struct dp_leaks_evidence {
     /* The numbers behind it; of the time after the first quarter, where not said otherwise. */
     size_t n_up, n_down, n_steps; /* ticks in which it grew; in which it shrank; all. DOUBLING: n_up times it doubled */
     double chance, ended, by_load; /* the probabilities of other explanations */
+    bool is_open;                  /* it grew in the whole of the time, and too little is seen to say that it ended */
     double freed;                  /* the share of its sampled blocks that were freed, of the whole time */
     double n_sampled, n_left;      /* those blocks; those in use at the end */
 };

@@ -3,8 +3,8 @@
  * tool/leaks/judge.c - sums the evidence of all stacks and processes up into one of three verdicts.
  *
  * leak: a stack whose growth goes on with at least the confidence that was asked for. The same stack in several
- * processes is one leak. no leak: there was enough to see one, and no stack comes near it. cannot tell: all else; then
- * `needs` says what was seen and what would settle it.
+ * processes is one leak. no leak: there was enough to see one, no stack comes near it, and each one that grew is seen
+ * to have stopped. cannot tell: all else; then `needs` says what was seen and what would settle it.
  *
  * Enough is TICKS_WANTED ticks of work, for start-up takes the first quarter and an end is seen only in the last one,
  * and SAMPLES_WANTED samples: of 30 blocks, the last tenth of the time has none with a probability of 4 % (0.9^30).
@@ -77,13 +77,15 @@ static int add(struct dp_leaks *r, const struct dp_query_curve *curve, const str
     return 0;
 }
 
-/* Sorts by bytes per hour times confidence. */
+/* Sorts by bytes per hour times confidence; rows of no confidence by bytes per hour. */
 static int by_weight(const void *a, const void *b)
 {
     const struct dp_leaks_row *x = a, *y = b;
     double left = x->confidence * x->bytes_per_hour, right = y->confidence * y->bytes_per_hour;
     if (left != right)
         return left > right ? -1 : 1;
+    if (x->bytes_per_hour != y->bytes_per_hour)
+        return x->bytes_per_hour > y->bytes_per_hour ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
@@ -100,7 +102,7 @@ static int judge_process(struct dp_leaks *r, const struct dp_query_process *p, s
         if (is_in_use)
             r->in_use += p->at_exit ? curve->end_bytes : bytes, r->in_use_before += bytes;
         bool is_leak = e.confidence >= r->least && e.bytes_per_hour > 0;
-        if (is_leak || e.confidence >= doubt) {
+        if (is_leak || e.confidence >= doubt || e.is_open) {
             if (add(r, curve, &e, bytes, is_leak))
                 return -ENOMEM;
             continue;

@@ -118,6 +118,11 @@ static double twenty(int tick)
     return 20;
 }
 
+static double four_in_the_first_third(int tick)
+{
+    return tick < TICKS / 3 ? 4 : 0;
+}
+
 static double until_half(int tick)
 {
     return tick < TICKS / 2 ? 2 : 0;
@@ -250,6 +255,86 @@ static void a_higher_load_is_seldom_called_a_leak(void **state_)
     assert_true(called_leak(&(struct stack){doubling, some_ticks}, 1) < 0.02);
 }
 
+/* The share of runs in which growth is open, or a leak is in doubt at least. */
+static double in_doubt(const struct stack *s)
+{
+    int n = 0;
+    for (int run = 0; run < RUNS; run++) {
+        struct dp_query_process p;
+        struct dp_query_curve c;
+        simulate(s, &p, &c);
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+        n += e.is_open || e.confidence >= 0.08;
+    }
+    return (double)n / RUNS;
+}
+
+/* One in ten is lost: some eight blocks of eighty, beside those that are freed in the next tick. */
+static int mostly_soon(int tick)
+{
+    (void)tick;
+    return random_share() < 0.9 ? 1 : FOREVER;
+}
+
+static double two_and_a_half(int tick)
+{
+    (void)tick;
+    return 2.5;
+}
+
+static double four_until_half(int tick)
+{
+    return tick < TICKS / 2 ? 4 : 0;
+}
+
+static void a_leak_of_few_blocks_is_left_open(void **state_)
+{
+    (void)state_;
+    assert_true(in_doubt(&(struct stack){two_and_a_half, mostly_soon}) > 0.9);
+    assert_true(in_doubt(&(struct stack){half_a_block, forever}) > 0.98);
+}
+
+static void growth_of_many_blocks_is_seen_to_end(void **state_)
+{
+    (void)state_;
+    assert_true(in_doubt(&(struct stack){four_until_half, forever}) < 0.1);
+    assert_true(in_doubt(&(struct stack){ever_slower, forever}) < 0.1);
+}
+
+/* Growth stands still while the program is idle, and that time may be longer than the load. */
+static void idle_time_does_not_end_growth(void **state_)
+{
+    (void)state_;
+    int n = 0;
+    for (int run = 0; run < RUNS; run++) {
+        struct dp_query_process p;
+        struct dp_query_curve c;
+        simulate(&(struct stack){four_in_the_first_third, forever}, &p, &c);
+        for (int t = TICKS / 3; t < TICKS; t++)
+            p.work[t] = 0;
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+        assert_true(e.bytes_per_hour > 0);
+        n += e.confidence >= 0.5;
+    }
+    assert_true(n > 0.85 * RUNS);
+}
+
+/* A leak, all of which is freed in the last tick before the process ends. */
+static void the_end_of_the_process_does_not_end_growth(void **state_)
+{
+    (void)state_;
+    int n = 0;
+    for (int run = 0; run < RUNS; run++) {
+        struct dp_query_process p;
+        struct dp_query_curve c;
+        simulate(&(struct stack){one, forever}, &p, &c);
+        p.ended = true;
+        c.bytes[TICKS - 1] = c.samples[TICKS - 1] = 0;
+        n += dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c)).is_open;
+    }
+    assert_true(n > 0.85 * RUNS);
+}
+
 /* An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. */
 static struct dp_leaks_evidence of_array(int end)
 {
@@ -279,6 +364,27 @@ static void an_array_that_doubles_grows_until_it_is_overdue(void **state_)
     assert_true(of_array(8).confidence == 0);
 }
 
+/* Nearly all work is in the last point, which frees nearly all. */
+static void few_points_have_quarters_too(void **state_)
+{
+    (void)state_;
+    for (size_t n = 4; n <= 6; n++) {
+        struct dp_query_process p = {.n_points = n, .start_ns = 1, .rate = 524288, .ended = true};
+        struct dp_query_curve c = {.row_value = 0};
+        for (size_t t = 0; t < n; t++) {
+            p.times_ns[t] = 1 + (int64_t)(t + 1) * 15000000000LL;
+            p.work[t] = t + 1 < n ? 1 : 1000;
+            c.samples[t] = t + 1 < n ? 10.0 * (double)t : 1;
+            c.bytes[t] = c.samples[t] * SAMPLE;
+            c.allocated_samples[t] = 10;
+            c.allocated_objects[t] = 1000;
+        }
+        struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &c, dp_leaks_growth(&p, &c));
+        assert_true(e.confidence >= 0 && e.confidence <= 1 && isfinite(e.bytes_per_hour));
+        assert_true(e.is_open || n < 5); /* without the last one, four points are needed */
+    }
+}
+
 static void a_process_without_ticks_has_no_growth(void **state_)
 {
     (void)state_;
@@ -297,7 +403,12 @@ int main(void)
         cmocka_unit_test(what_turns_over_is_seldom_called_a_leak),
         cmocka_unit_test(what_has_filled_is_seldom_called_a_leak),
         cmocka_unit_test(a_higher_load_is_seldom_called_a_leak),
+        cmocka_unit_test(a_leak_of_few_blocks_is_left_open),
+        cmocka_unit_test(growth_of_many_blocks_is_seen_to_end),
+        cmocka_unit_test(idle_time_does_not_end_growth),
+        cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
+        cmocka_unit_test(few_points_have_quarters_too),
         cmocka_unit_test(a_process_without_ticks_has_no_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
