@@ -193,7 +193,7 @@ Not leaks:
 
     def test_memory_that_libraries_keep_is_counted_together(self):
         site = Site(['malloc', 'init', 'start'], 1 << 20, lambda t: 20 * (t < 3), lambda t, live: 0)  # malloc is folded
-        self.run_program([site], program='/usr/lib/x86_64-linux-gnu/libfoo.so')
+        self.run_program([site, Site(['request', 'main'], 16384, lambda t: 2000, lambda t, live: live)], program='/usr/lib/x86_64-linux-gnu/libfoo.so')  # work goes on
         self.assertRegex(self.run_it('leaks', self.dir.name).decode(), r'in 1 stack of libraries\n')
 
     def test_another_kind_of_profile_is_refused(self):
