@@ -37,6 +37,7 @@
 #include "host/agent/onstack.h"
 #include "host/agent/tick_signal.h"
 #include "host/agent/tick.h"
+#include "host/cpu/shared_signal.h"
 #include "host/thread/sigstack.h"
 #include "host/thread/thread.h"
 #include "host/symbols/shield.h"
@@ -298,11 +299,16 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
                       int (*real)(int, const struct sigaction *, struct sigaction *))
 {
     const struct sigaction *asked = act;
+    struct sigaction apart;
     if (act && sig > 0 && sig < _NSIG && act->sa_handler == SIG_DFL && stand_in_of[sig])
         act = &stand_ins[stand_in_of[sig]];
     else if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN && (act->sa_flags & SA_ONSTACK) &&
-             !is_ours(act))
+             !is_ours(act)) {
         dp_sigstack_want(false);
+        apart = *act;
+        dp_cpu_signal_add(&apart.sa_mask);
+        act = &apart;
+    }
     if (sig == dp_request_signal() && sig)
         return dp_request_action(asked, old, real);
     int err = real(sig, act, old);
@@ -311,6 +317,8 @@ int dp_signals_action(int sig, const struct sigaction *act, struct sigaction *ol
         old->sa_flags = 0;
         sigemptyset(&old->sa_mask);
     }
+    if (err == 0 && old)
+        dp_cpu_signal_remove(&old->sa_mask);
     return err;
 }
 

@@ -175,3 +175,29 @@ bool dp_cpu_signal_block(bool on)
     errno = saved;
     return before & mask;
 }
+
+/* libc's sigaddset refuses its own signals. A set begins with the words that the kernel reads. */
+static unsigned long *word_of(sigset_t *mask, int sig, unsigned long *bit)
+{
+    enum { BITS = 8 * sizeof(unsigned long) };
+    *bit = 1ul << ((unsigned)(sig - 1) % BITS);
+    return (unsigned long *)(void *)mask + (unsigned)(sig - 1) / BITS;
+}
+
+void dp_cpu_signal_add(sigset_t *mask)
+{
+    unsigned long bit;
+    int sig = dp_load_relaxed(&dp_cpu_state.sig);
+    if (sig > 0)
+        *word_of(mask, sig, &bit) |= bit;
+}
+
+void dp_cpu_signal_remove(sigset_t *mask)
+{
+    unsigned long bit, *word;
+    int sig = dp_load_relaxed(&dp_cpu_state.sig);
+    if (sig <= 0 || sig == SIGPROF) /* the program may have added that one itself */
+        return;
+    word = word_of(mask, sig, &bit);
+    *word &= ~bit;
+}

@@ -2,6 +2,7 @@
 /* host/cpu/shared_signal.h - the signal of the timers, shared with libc, which cancels threads by the same one. */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 
 /*
@@ -16,6 +17,13 @@ int dp_cpu_signal_install(void);
  * has taken SIGPROF for itself. Any thread; async-signal-safe.
  */
 bool dp_cpu_signal_restore(void);
+
+/*
+ * Adds it to the mask of an action of the program's, so that it waits while that handler runs: on a small signal stack
+ * there may be no room for a second signal. remove hides it again. Async-signal-safe.
+ */
+void dp_cpu_signal_add(sigset_t *mask);
+void dp_cpu_signal_remove(sigset_t *mask);
 
 /* Blocks or unblocks it for the calling thread, past libc, which does not let it be blocked. Returns what it was. */
 bool dp_cpu_signal_block(bool on);

@@ -303,4 +303,10 @@ def that_the_commands_show_cpu_time():
     assert 'burn' in answer('tree', '--kind', 'cpu', r.out)
 
 
+def that_a_handler_on_a_small_signal_stack_is_not_interrupted():
+    for _ in range(3):
+        r = run([victim('small_stack')], 'cpu_rate=4ms,interval=0')
+        assert (r.status, r.stdout, r.stderr) == (0, 'same mask\n', ''), (r.status, r.stdout, r.stderr)
+
+
 main(globals())
