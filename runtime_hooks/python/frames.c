@@ -15,8 +15,8 @@
  *     3.11    tstate.cframe.frame -> previous -> ...   `is_entry` ends a run
  *     3.12 on tstate(.cframe).frame -> previous -> ... an entry frame ends a run
  *
- * A sample of CPU time may come at any instruction. The thread may be entering a call of the loop then, whose pointer to
- * the frame is not written yet; so each object is read only if its memory can be read.
+ * A sample of CPU time may come at any instruction. The thread may be entering a call of the loop then, whose pointer
+ * to the frame is not written yet; so each object is read only if its memory can be read.
  *
  * All values that are read are checked: pointers are aligned, anchors lie on the stack, a code object has the type of
  * code objects, lengths are bounded. Frames that have not begun are left out, as in the interpreter's own tracebacks.
@@ -28,7 +28,15 @@
  */
 #include "python.h"
 
-enum { OWNER_GENERATOR = 1, OWNER_ENTRY = 3, SKIPS_MAX = 16384, KNOWN = 4096, KNOWN_PLACES = 8192, FRAME_BYTES = 96, CODE_BYTES = 256 };
+enum {
+    OWNER_GENERATOR = 1,
+    OWNER_ENTRY = 3,
+    SKIPS_MAX = 16384,
+    KNOWN = 4096,
+    KNOWN_PLACES = 8192,
+    FRAME_BYTES = 96,
+    CODE_BYTES = 256
+};
 
 static DP_LARGE uint32_t known_functions[KNOWN]; /* cache by the address of a code object; each hit is checked */
 
@@ -131,7 +139,8 @@ static bool push(struct deltaprof_frames *out, const char *frame)
     const char *code = dp_python_pointer(frame, dp_python.at.frame_code);
     code -= (uintptr_t)code & TAGS;
     size_t offset;
-    if (!is_readable(out, code, CODE_BYTES) || !dp_python_is(code, dp_python.code_type) || !place_of(frame, code, &offset))
+    if (!is_readable(out, code, CODE_BYTES) || !dp_python_is(code, dp_python.code_type) ||
+        !place_of(frame, code, &offset))
         return true;
     return push_known(out, code, offset);
 }

@@ -10,30 +10,30 @@
 #include <stdint.h>
 
 /* name in code, and the words that profiles' comments and the exit line use */
-#define DP_STATS(X)                                                                                            \
-    X(SAMPLES, "samples taken")                                                                                \
-    X(OVERFLOW, "events counted as [overflow]: the record table is full (raise memory=)")                      \
-    X(LIVE_FULL,                                                                                               \
-      "samples counted as freed at once, in-use is too low: the set of live blocks is full (raise memory=)")   \
-    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                                \
-    X(STACKS_DEEP, "stacks cut short: more frames than allowed (raise depth=)")                                \
-    X(STACKS_NONE, "stacks cut to the leaf frame: no unwind data for it")                                      \
-    X(STACKS_BUSY, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")         \
-    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (raise memory=)")                  \
-    X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known")     \
-    X(FORK_RACES, "events lost in a forked child that was still copying its counters")                         \
-    X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (raise memory=)") \
-    X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                          \
-    X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (raise memory=)")  \
-    X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept")     \
-    X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)") \
-    X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                        \
+#define DP_STATS(X)                                                                                             \
+    X(SAMPLES, "samples taken")                                                                                 \
+    X(OVERFLOW, "events counted as [overflow]: the record table is full (raise memory=)")                       \
+    X(LIVE_FULL,                                                                                                \
+      "samples counted as freed at once, in-use is too low: the set of live blocks is full (raise memory=)")    \
+    X(STACKS_CUT, "stacks cut short: unreadable memory or unknown unwind data")                                 \
+    X(STACKS_DEEP, "stacks cut short: more frames than allowed (raise depth=)")                                 \
+    X(STACKS_NONE, "stacks cut to the leaf frame: no unwind data for it")                                       \
+    X(STACKS_BUSY, "stacks cut to the leaf frame: all buffers for stacks were in use (raise memory=)")          \
+    X(FRAMES_FULL, "frames shown as [overflow]: the table of frames is full (raise memory=)")                   \
+    X(FRAMES_APART, "frames of a runtime put at the root of their stack: their native frame is not known")      \
+    X(FORK_RACES, "events lost in a forked child that was still copying its counters")                          \
+    X(EVENTS_LOST, "events without a time, left out of the file of events: its ring was full (raise memory=)")  \
+    X(LOCKS_FULL, "waits whose holder is unknown: too many locks or threads at once")                           \
+    X(WAITS_UNLISTED, "waits that were not seen while they went on: too many threads waited (raise memory=)")   \
+    X(PAIRS_LOST, "unlocks left out of the pairs of waiters and holders: only the largest pairs are kept")      \
+    X(ROWS_SUMMED, "rows written as a part of [overflow]: no memory to write them one by one (raise memory=)")  \
+    X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                         \
     X(CPU_UNTIMED, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")  \
     X(CPU_UNWALKED, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy") \
     X(CPU_UNLISTED, "threads whose CPU time is not told apart: there are too many")                             \
     X(CPU_INTERRUPTED, "system calls that a CPU sample met at EINTR, by its own signal or another")             \
-    X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                    \
-    X(TICKS, "ticks delivered")                                                                                \
+    X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                     \
+    X(TICKS, "ticks delivered")                                                                                 \
     X(WRITE_ERRORS, "deltas not taken by a sink, kept pending")
 
 enum dp_stat {

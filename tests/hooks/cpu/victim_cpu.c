@@ -241,7 +241,7 @@ static void forever(int argc, char **argv)
 static const struct {
     const char *name;
     void (*run)(int argc, char **argv);
-} modes[] = {{"unequal", unequal}, {"brief", brief},   {"raw", raw},  {"masked", masked},
+} modes[] = {{"unequal", unequal}, {"brief", brief},   {"raw", raw},   {"masked", masked},
              {"forked", forked},   {"shares", shares}, {"idle", idle}, {"forever", forever}};
 
 int main(int argc, char **argv)
