@@ -35,9 +35,9 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .can_grow = true,
             .endpoints =
                 {
-                    {"delta_heap", true, NULL, "allocations since this cursor's last reply, and what is in use now"},
-                    {"heap", false, NULL, "all sampled allocations since start, and what is in use now"},
-                    {"allocs", false, "alloc_space", "the same as heap, shown by bytes allocated"},
+                    {"delta_heap", true, NULL, "allocations since this cursor's last reply, and what is in use now", 0},
+                    {"heap", false, NULL, "all sampled allocations since start, and what is in use now", 0},
+                    {"allocs", false, "alloc_space", "the same as heap, shown by bytes allocated", 0},
                 },
         },
     [DP_KIND_MUTEX] =
@@ -60,8 +60,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .has_locks = true,
             .endpoints =
                 {
-                    {"delta_mutex", true, NULL, "who made others wait for locks, since this cursor's last reply"},
-                    {"mutex", false, NULL, "who made others wait for locks, since start"},
+                    {"delta_mutex", true, NULL, "who made others wait for locks, since this cursor's last reply", 0},
+                    {"mutex", false, NULL, "who made others wait for locks, since start", 0},
                 },
         },
     [DP_KIND_BLOCK] =
@@ -84,8 +84,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .has_locks = true,
             .endpoints =
                 {
-                    {"delta_block", true, NULL, "where threads waited, since this cursor's last reply"},
-                    {"block", false, NULL, "where threads waited, since start"},
+                    {"delta_block", true, NULL, "where threads waited, since this cursor's last reply", 0},
+                    {"block", false, NULL, "where threads waited, since start", 0},
                 },
         },
     [DP_KIND_CPU] =
@@ -106,8 +106,8 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .table_share = 1,
             .endpoints =
                 {
-                    {"delta_cpu", true, NULL, "where threads used CPU time, since this cursor's last reply"},
-                    {"cpu", false, NULL, "where threads used CPU time, since start"},
+                    {"delta_cpu", true, NULL, "where threads used CPU time, since this cursor's last reply", 0},
+                    {"cpu", false, NULL, "where threads used CPU time, since start", 0},
                     {"profile", false, NULL, "where threads use CPU time in the next 30 seconds, or in ?seconds=N", 30},
                 },
         },
