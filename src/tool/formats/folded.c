@@ -140,7 +140,7 @@ int dp_formats_read_folded(const uint8_t *bytes, size_t n_bytes, dp_pprof_write_
     int err = named.encode ? 0 : -ENOMEM;
     if (!err)
         dp_encode_header(named.encode, &header);
-    const char *at = (const char *)bytes, *end = at + n_bytes;
+    const char *at = n_bytes ? (const char *)bytes : "", *end = at + n_bytes; /* no bytes may be at NULL */
     for (size_t line = 1; at < end && !err; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at)) ?: end;
         size_t n = (size_t)(stop - at);
