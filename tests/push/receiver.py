@@ -98,7 +98,7 @@ def take_parca(headers, body):
 
 def take_pprof(headers, body):
     profile = load(body)
-    kind = {'alloc_objects': 'memory', 'contentions': 'lock'}[profile.types[0][0]]
+    kind = {'alloc_objects': 'memory', 'contentions': 'lock', 'samples': 'process_cpu'}[profile.types[0][0]]
     yield kind, {}, profile, headers.get('idempotency-key', '').strip('"')
 
 
@@ -113,8 +113,9 @@ def take_otlp(headers, body):
     found = otlp.profiles(message)
     demand(all(p.time_unix_nano and p.duration_nano and len(p.profile_id) == 16 for p in found), 'time or id')
     names = [otlp.type_of(message, p)[0] for p in found]
-    kind = {('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'): 'memory', ('contentions', 'delay'): 'lock'}[tuple(names)]
-    demand(origin['deltaprof.kind'] in ('heap', 'mutex', 'block', 'events'), 'kind')
+    kind = {('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'): 'memory', ('contentions', 'delay'): 'lock',
+            ('samples', 'cpu'): 'process_cpu'}[tuple(names)]
+    demand(origin['deltaprof.kind'] in ('heap', 'mutex', 'block', 'cpu', 'events'), 'kind')
     samples = [Sample((), frames, labels, values) for (frames, labels), values in otlp.rows(message).items()]
     yield kind, origin, Rows(samples, found[0].time_unix_nano, found[0].duration_nano), found[0].profile_id
 
