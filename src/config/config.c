@@ -145,3 +145,10 @@ bool dp_config_given(const struct dp_config *conf, const char *key)
     size_t i;
     return dp_config_find(key, &i) && (conf->set >> i & 1);
 }
+
+void dp_config_mark_given(struct dp_config *conf, const char *key)
+{
+    size_t i;
+    if (dp_config_find(key, &i))
+        conf->set |= UINT64_C(1) << i;
+}

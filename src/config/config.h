@@ -84,6 +84,8 @@ int dp_config_check(const struct dp_config *conf, struct dp_config_error *error)
 
 /* Whether the key was in a text that was parsed into conf; false for an unknown key. */
 bool dp_config_given(const struct dp_config *conf, const char *key);
+/* Marks the key as given, for a caller that has set its value. */
+void dp_config_mark_given(struct dp_config *conf, const char *key);
 
 /* The table, for --help and the man page: NULL beyond the last. */
 struct dp_config_key {

@@ -15,11 +15,19 @@
 #include <errno.h>
 
 /* The present settings, changed by the request. */
-static int settings(struct dp_config *conf, const struct dp_request *q)
+static void settings(struct dp_config *conf, const struct dp_request *q)
 {
-    struct dp_config_error why;
     dp_report_settings(conf);
-    return dp_config_parse_delta(conf, q->conf, &why);
+    if (q->has_types)
+        conf->types = q->types;
+    if (q->has_max_samples)
+        conf->max_samples = q->max_samples;
+    if (q->has_age)
+        conf->age = q->age;
+    if (q->has_symbolize) {
+        conf->symbolize = q->symbolize;
+        dp_config_mark_given(conf, "symbolize");
+    }
 }
 
 static struct dp_cursor_key key_of(const struct dp_request *q)
@@ -35,7 +43,7 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
         return 503;
     }
     dp_consumer_filter(d->consumer, q->locks);
-    dp_consumer_set_default_type(d->consumer, q->default_type);
+    dp_consumer_set_default_type(d->consumer, q->profile->default_type);
     const struct dp_kind_source *source = dp_kind_source_of(q->kind);
     if (q->seconds && source->window_begin) {
         d->window = source;
@@ -70,20 +78,17 @@ static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const
 int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const char **message)
 {
     struct dp_config conf;
-    if (settings(&conf, q)) {
-        *message = "types, symbolize or max_samples: a value out of range";
-        return 400;
-    }
+    settings(&conf, q);
     if (conf.age && !dp_live_blocks_has_births()) {
         *message = "age: with heap_rate=1 ages are known only if the program was started with age=on";
         return 400;
     }
     if (q->head) {
         struct dp_cursor_key key = key_of(q);
-        d->seq = q->delta ? dp_cursor_peek(&key) : 0;
+        d->seq = q->profile->is_delta ? dp_cursor_peek(&key) : 0;
         return 200;
     }
-    return q->delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
+    return q->profile->is_delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
 static void end_window(struct dp_delivery *d)
@@ -96,13 +101,13 @@ static void end_window(struct dp_delivery *d)
 int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_config conf;
-    int err = settings(&conf, q); /* as at the time of the request */
+    settings(&conf, q);
     if (q->text)
-        return err ? err : dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
+        return dp_text_write_profile(q->kind, q->locks, conf.symbolize, fn, ctx);
     end_window(d);
-    if (err == 0)
-        dp_consumer_configure(d->consumer, &conf);
-    unsigned flags = (q->delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
+    dp_consumer_configure(d->consumer, &conf);
+    unsigned flags =
+        (q->profile->is_delta || q->seconds ? 0 : DP_WRITE_CUMULATIVE) | DP_WRITE_RESIDENT | DP_WRITE_SCRAPED;
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }
 

@@ -83,7 +83,7 @@ DP_IN_CHILD void dp_endpoint_fork_child(void)
     dp_body_fork_child();
 }
 
-static int keep(void *ctx, const void *bytes, size_t n_bytes)
+static int append(void *ctx, const void *bytes, size_t n_bytes)
 {
     struct deltaprof_http_reply *r = ctx;
     if (!dp_vec_room(&r->text, n_bytes))
@@ -100,9 +100,9 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
     r->request.message = message;
 }
 
-/* On an error the reply becomes that error. */
-static void prepare_profile(struct deltaprof_http_reply *r)
+static void begin_profile(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
+    (void)request;
     const struct dp_request *q = &r->request;
     const char *message;
     if (!q->head && dp_process_has_seccomp()) {
@@ -116,8 +116,93 @@ static void prepare_profile(struct deltaprof_http_reply *r)
         r->window_ns = dp_clock_ns() + q->seconds * 1000000000;
 }
 
+static void begin_symbol(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    bool posted = !strcmp(request->method, "POST");
+    const char *text = posted ? request->body : r->request.query;
+    size_t n_bytes = posted ? request->n_body_bytes : strlen(text);
+    if (n_bytes > BODY_MAX_BYTES)
+        refuse(r, 413, "more than 1 MiB of addresses");
+    else if (n_bytes && append(r, text, n_bytes))
+        refuse(r, 503, "no memory for the addresses");
+}
+
+static void begin_waits(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    (void)request;
+    if (dp_process_has_seccomp())
+        refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
+}
+
+static void begin_index(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    (void)request;
+    dp_page_index(cmdline, append, r);
+}
+
+static void begin_cmdline(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    (void)request;
+    if (dp_load_acquire(&started) && !cmdline) /* [START] */
+        refuse(r, 404, "cmdline is switched off (cmdline=off)");
+    else
+        dp_page_cmdline(append, r);
+}
+
+static void begin_view(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    (void)request;
+    if (append(r, dp_view_page_before, dp_view_page_before_bytes) ||
+        append(r, dp_view_page_after, dp_view_page_after_bytes))
+        refuse(r, 503, "no memory for the page");
+}
+
+static void begin_metrics(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
+{
+    (void)request;
+    if (dp_metrics_write(append, r))
+        refuse(r, 503, "no memory for the metrics");
+}
+
+static int write_profile(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
+{
+    return dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+}
+
+static int write_symbol(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
+{
+    return dp_page_symbol(r->text.at, r->text.n, fn, ctx);
+}
+
+static int write_waits(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
+{
+    (void)r;
+    return dp_waits_write(fn, ctx);
+}
+
+#define TEXT "text/plain; charset=utf-8"
+#define HTML "text/html; charset=utf-8"
+
+static const struct page {
+    const char *type; /* Content-Type, unless a profile is binary */
+    bool needs_start; /* refused before the profiler has started, and while too many replies are under way */
+    /* On the host's thread: refuses the request, or appends the reply's text, or prepares `write`. NULL: no step. */
+    void (*begin)(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request);
+    /* On the producer's thread: writes the reply's body. NULL: the reply is the text. */
+    int (*write)(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx);
+} pages[] = {
+    [DP_PAGE_INDEX] = {HTML, true, begin_index, NULL},
+    [DP_PAGE_PROFILE] = {TEXT, true, begin_profile, write_profile},
+    [DP_PAGE_SYMBOL] = {TEXT, true, begin_symbol, write_symbol},
+    [DP_PAGE_CMDLINE] = {TEXT, false, begin_cmdline, NULL},
+    [DP_PAGE_VIEW] = {HTML, false, begin_view, NULL},
+    [DP_PAGE_WAITS] = {TEXT, true, begin_waits, write_waits},
+    [DP_PAGE_METRICS] = {DP_METRICS_TYPE, true, begin_metrics, NULL},
+    [DP_PAGE_ERROR] = {TEXT, false, NULL, NULL},
+};
+
 /* Logs why a profile failed, because the reply does not tell its reader. */
-static void note(const struct deltaprof_http_reply *r, int err)
+static void log_failure(int err)
 {
     static struct dp_log_cause cause;
     if (err == -EPIPE || err == -ECANCELED) /* no fault: the client left, or this is a forked child */
@@ -129,10 +214,8 @@ static void note(const struct deltaprof_http_reply *r, int err)
 static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
 {
     struct deltaprof_http_reply *r = arg;
-    int err = r->request.page == DP_PAGE_SYMBOL  ? dp_page_symbol(r->text.at, r->text.n, fn, ctx)
-              : r->request.page == DP_PAGE_WAITS ? dp_waits_write(fn, ctx)
-                                                 : dp_delivery_write(&r->delivery, &r->request, fn, ctx);
-    note(r, err);
+    int err = pages[r->request.page].write(r, fn, ctx);
+    log_failure(err);
     return err;
 }
 
@@ -166,7 +249,7 @@ static void start_body(struct deltaprof_http_reply *r)
         return;
     }
     if (r->window_ns && err)
-        note(r, err);
+        log_failure(err);
     r->window_ns = 0;
     r->ended = err;
     r->result = err;
@@ -186,6 +269,11 @@ static void write_line(struct deltaprof_http_reply *r)
     snprintf(r->line, sizeof r->line, "%s\n", r->request.message);
 }
 
+static void write_headers(struct deltaprof_http_reply *r)
+{
+    dp_reply_headers_write(&r->headers, &r->request, pages[r->request.page].type, r->delivery.seq, r->pid);
+}
+
 /* Decides the status: 503 if the profile failed already and the host has not read the status yet. */
 static void fix_status(struct deltaprof_http_reply *r)
 {
@@ -201,7 +289,32 @@ static void fix_status(struct deltaprof_http_reply *r)
     r->result = result;
     refuse(r, 503, why_not(result));
     write_line(r);
-    dp_reply_headers_write(&r->headers, &r->request, r->delivery.seq, r->pid);
+    write_headers(r);
+}
+
+/* The reply to the request: an error, a text, or a body that a producer begins now or after the window. */
+static void begin(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request, bool is_busy)
+{
+    struct dp_request *q = &r->request;
+    dp_request_parse(q, request->method, request->target);
+    if (pages[q->page].needs_start) {
+        if (!dp_load_acquire(&started)) /* [START] */
+            refuse(r, 503, "the profiler is not started");
+        else if (is_busy)
+            refuse(r, 503, "too many replies under way");
+    }
+    if (pages[q->page].begin)
+        pages[q->page].begin(r, request);
+    r->has_body = pages[q->page].write && !q->head;
+    if (r->has_body && !r->window_ns)
+        start_body(r);
+    if (r->ended) {
+        r->has_body = false;
+        refuse(r, 503, why_not(r->result));
+    }
+    if (q->page == DP_PAGE_ERROR)
+        write_line(r);
+    write_headers(r);
 }
 
 int deltaprof_http_begin(const struct deltaprof_http_request *request, struct deltaprof_http_reply **reply)
@@ -211,63 +324,18 @@ int deltaprof_http_begin(const struct deltaprof_http_request *request, struct de
         return -EINVAL;
     int64_t kept = deltaprof_guard_enter();
     bool yielded = dp_mem_yield(true); /* replies must leave the memory that ticks need */
-    int status = -ENOMEM;
     unsigned before = dp_add_relaxed(&n_replies, 1);
     struct deltaprof_http_reply *r = dp_mem_map(sizeof *r);
-    if (!r) {
+    if (r) {
+        r->pid = getpid();
+        begin(r, request, before >= REPLIES_MAX);
+    } else {
         dp_sub_relaxed(&n_replies, 1);
-        goto out;
     }
-    status = 0;
-    r->pid = getpid();
-    struct dp_request *q = &r->request;
-    dp_request_parse(q, request->method, request->target);
-    if (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_INDEX || q->page == DP_PAGE_SYMBOL ||
-        q->page == DP_PAGE_WAITS || q->page == DP_PAGE_METRICS) {
-        if (!dp_load_acquire(&started)) /* [START] */
-            refuse(r, 503, "the profiler is not started");
-        else if (before >= REPLIES_MAX)
-            refuse(r, 503, "too many replies under way");
-    }
-    if (q->page == DP_PAGE_PROFILE)
-        prepare_profile(r);
-    if (q->page == DP_PAGE_WAITS && dp_process_has_seccomp())
-        refuse(r, 503, "the process installed a seccomp filter: its locks cannot be read any more");
-    if (q->page == DP_PAGE_CMDLINE && dp_load_acquire(&started) && !cmdline) /* [START] */
-        refuse(r, 404, "cmdline is switched off (cmdline=off)");
-    if (q->page == DP_PAGE_SYMBOL) {
-        bool posted = !strcmp(request->method, "POST");
-        const char *text = posted ? request->body : q->query;
-        size_t n_bytes = posted ? request->n_body_bytes : strlen(q->query);
-        if (n_bytes > BODY_MAX_BYTES)
-            refuse(r, 413, "more than 1 MiB of addresses");
-        else if (n_bytes && keep(r, text, n_bytes))
-            refuse(r, 503, "no memory for the addresses");
-    }
-    r->has_body = (q->page == DP_PAGE_PROFILE || q->page == DP_PAGE_SYMBOL || q->page == DP_PAGE_WAITS) && !q->head;
-    if (r->has_body && !r->window_ns)
-        start_body(r);
-    if (r->ended) {
-        r->has_body = false;
-        refuse(r, 503, why_not(r->result));
-    }
-    if (q->page == DP_PAGE_VIEW && (keep(r, dp_view_page_before, dp_view_page_before_bytes) ||
-                                    keep(r, dp_view_page_after, dp_view_page_after_bytes)))
-        refuse(r, 503, "no memory for the page");
-    if (q->page == DP_PAGE_INDEX)
-        dp_page_index(cmdline, keep, r);
-    else if (q->page == DP_PAGE_CMDLINE)
-        dp_page_cmdline(keep, r);
-    else if (q->page == DP_PAGE_METRICS && dp_metrics_write(keep, r))
-        refuse(r, 503, "no memory for the metrics");
-    if (q->page == DP_PAGE_ERROR)
-        write_line(r);
-    dp_reply_headers_write(&r->headers, q, r->delivery.seq, r->pid);
     *reply = r;
-out:
     dp_mem_yield(yielded);
     deltaprof_guard_exit(kept);
-    return status;
+    return r ? 0 : -ENOMEM;
 }
 
 int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* host/http/reply_headers.c - chooses the headers of a reply by its page and status, as Go's net/http/pprof does. */
+/* host/http/reply_headers.c - chooses the headers of a reply by its request and status, as Go's net/http/pprof does. */
 #include "host/http/reply_headers.h"
 
-#include "host/http/metrics.h"
 #include "view/page.h"
 
 #include <stdio.h>
@@ -16,21 +15,18 @@ static void add(struct dp_reply_headers *h, const char *name, const char *value)
     }
 }
 
-void dp_reply_headers_write(struct dp_reply_headers *h, const struct dp_request *q, uint64_t seq, pid_t pid)
+void dp_reply_headers_write(struct dp_reply_headers *h, const struct dp_request *q, const char *type, uint64_t seq,
+                            pid_t pid)
 {
     h->n = 0;
     bool binary = q->page == DP_PAGE_PROFILE && !q->text;
-    add(h, "Content-Type",
-        binary                                                ? "application/octet-stream"
-        : q->page == DP_PAGE_METRICS                          ? DP_METRICS_TYPE
-        : q->page == DP_PAGE_INDEX || q->page == DP_PAGE_VIEW ? "text/html; charset=utf-8"
-                                                              : "text/plain; charset=utf-8");
+    add(h, "Content-Type", binary ? "application/octet-stream" : type);
     add(h, "X-Content-Type-Options", "nosniff");
     add(h, "Cache-Control", "no-store");
     if (q->page == DP_PAGE_VIEW)
         add(h, "Content-Security-Policy", dp_view_page_policy);
     if (binary) {
-        snprintf(h->disposition, sizeof h->disposition, "attachment; filename=\"%s.pprof.gz\"", q->name);
+        snprintf(h->disposition, sizeof h->disposition, "attachment; filename=\"%s.pprof.gz\"", q->profile->name);
         add(h, "Content-Disposition", h->disposition);
     }
     if (q->page == DP_PAGE_ERROR) {

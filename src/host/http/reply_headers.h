@@ -17,7 +17,9 @@ struct dp_reply_headers {
 };
 
 /*
- * Sets the headers of the reply to this request. The request's page may be DP_PAGE_ERROR. Values point to constants or
- * into the struct, so a copy of the struct is invalid.
+ * Sets the headers of the reply to this request. type: the Content-Type, unless the reply is a binary profile. The
+ * request's page may be DP_PAGE_ERROR. Values point to constants or into the struct, so a copy of the struct is
+ * invalid.
  */
-void dp_reply_headers_write(struct dp_reply_headers *, const struct dp_request *, uint64_t seq, pid_t pid);
+void dp_reply_headers_write(struct dp_reply_headers *, const struct dp_request *, const char *type, uint64_t seq,
+                            pid_t pid);

@@ -21,6 +21,15 @@ static const struct {
     {"heap", "heap"}, {"contention", "mutex"}, {"profile", "profile"}, {"symbol", "symbol"}, {"cmdline", "cmdline"},
 };
 
+/* The pages that are no profiles. */
+static const struct {
+    const char *name;
+    enum dp_request_page page;
+} others[] = {
+    {"", DP_PAGE_INDEX},    {"symbol", DP_PAGE_SYMBOL}, {"cmdline", DP_PAGE_CMDLINE},
+    {"view", DP_PAGE_VIEW}, {"waits", DP_PAGE_WAITS},   {"metrics", DP_PAGE_METRICS},
+};
+
 static void refuse(struct dp_request *r, int status, const char *message)
 {
     r->page = DP_PAGE_ERROR;
@@ -83,18 +92,13 @@ static bool cursor_name(const char *text)
     return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
 }
 
-static bool one_of(const char *text, const char *const *words)
+/* The number of the word that text is; -1: none of them. */
+static int choice(const char *text, const char *const words[3])
 {
-    for (; *words; words++)
-        if (!strcmp(text, *words))
-            return true;
-    return false;
-}
-
-static void add_conf(struct dp_request *r, const char *key, const char *value)
-{
-    size_t n = strlen(r->conf);
-    snprintf(r->conf + n, sizeof r->conf - n, "%s%s=%s", n ? "," : "", key, value);
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, words[i]))
+            return i;
+    return -1;
 }
 
 /* Adds the lock kinds that text names, separated by commas. False: one is unknown. */
@@ -112,65 +116,67 @@ static bool lock_kinds(const char *text, unsigned *locks)
     }
 }
 
+/* `whole`: the value was decoded; else it is "". */
 static void parameter(struct dp_request *r, const char *key, const char *value, bool whole)
 {
-    static const char *const types[] = {"all", "alloc", "inuse", NULL};
-    static const char *const symbolize[] = {"none", "functions", "lines", NULL};
+    static const char *const types[] = {"all", "alloc", "inuse"};          /* enum dp_types */
+    static const char *const symbolize[] = {"none", "functions", "lines"}; /* enum dp_symbolize */
+    const char *wrong = NULL;
     uint64_t n;
-    unsigned kind;
+    int i;
 
-    if (!strcmp(key, "seconds") && !r->delta) {
+    if (!strcmp(key, "seconds") && !r->profile->is_delta) {
         if (!whole || !number(value, DP_SECONDS_MAX, &n))
-            refuse(r, 400, "seconds: a whole number from 0 to 3600");
-        else if (n || !dp_kind_endpoint_named(r->name, strlen(r->name), &kind)->seconds)
+            wrong = "seconds: a whole number from 0 to 3600";
+        else if (n || !r->profile->seconds)
             r->seconds = (int64_t)n;
     } else if (!strcmp(key, "debug")) {
         if (!whole || !number(value, 2, &n))
-            refuse(r, 400, "debug: 0, 1 or 2");
+            wrong = "debug: 0, 1 or 2";
         else
             r->text = n != 0;
-    } else if (!strcmp(key, "cursor") && r->delta) {
+    } else if (!strcmp(key, "cursor") && r->profile->is_delta) {
         if (!whole || !cursor_name(value))
-            refuse(r, 400, "cursor: 1 to 64 letters, digits, '.', '_' or '-'");
+            wrong = "cursor: 1 to 64 letters, digits, '.', '_' or '-'";
         else
             strcpy(r->cursor, value);
     } else if (!strcmp(key, "lock") && dp_kind_table[r->kind].has_locks) {
         if (!whole || !lock_kinds(value, &r->locks))
-            refuse(
-                r, 400,
-                "lock: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join, rwlock, once, park, futex or "
-                "gil; several with ','");
-    } else if (!strcmp(key, "from") && r->delta) {
+            wrong = "lock: mutex, rwlock-read, rwlock-write, cond, sem, spin, barrier, join, rwlock, once, park, futex "
+                    "or gil; several with ','";
+    } else if (!strcmp(key, "from") && r->profile->is_delta) {
         if (!whole || strcmp(value, "now"))
-            refuse(r, 400, "from: only 'now'");
+            wrong = "from: only 'now'";
         else
             r->from_now = true;
-    } else if (!strcmp(key, "after") && r->delta) {
+    } else if (!strcmp(key, "after") && r->profile->is_delta) {
         if (!whole || !number(value, UINT64_MAX, &n))
-            refuse(r, 400, "after: the X-Deltaprof-Seq of the last reply that arrived, or 0");
+            wrong = "after: the X-Deltaprof-Seq of the last reply that arrived, or 0";
         else
             r->after = n, r->acknowledges = true;
     } else if (!strcmp(key, "types")) {
-        if (!whole || !one_of(value, types))
-            refuse(r, 400, "types: all, alloc or inuse");
+        if (!whole || (i = choice(value, types)) < 0)
+            wrong = "types: all, alloc or inuse";
         else
-            add_conf(r, key, value);
+            r->types = (enum dp_types)i, r->has_types = true;
     } else if (!strcmp(key, "symbolize")) {
-        if (!whole || !one_of(value, symbolize))
-            refuse(r, 400, "symbolize: none, functions or lines");
+        if (!whole || (i = choice(value, symbolize)) < 0)
+            wrong = "symbolize: none, functions or lines";
         else
-            add_conf(r, key, value);
+            r->symbolize = (enum dp_symbolize)i, r->has_symbolize = true;
     } else if (!strcmp(key, "max_samples")) {
-        if (!whole || !number(value, INT32_MAX, &n))
-            refuse(r, 400, "max_samples: a whole number, 0 for no limit");
+        if (!whole || !number(value, DP_MAX_SAMPLES_MAX, &n))
+            wrong = "max_samples: a whole number up to 1000000000, 0 for no limit";
         else
-            add_conf(r, key, value);
+            r->max_samples = (int64_t)n, r->has_max_samples = true;
     } else if (!strcmp(key, "age")) {
         if (!whole || !number(value, 1, &n))
-            refuse(r, 400, "age: 1, what is in use split by age, or 0");
+            wrong = "age: 1, what is in use split by age, or 0";
         else
-            add_conf(r, key, n ? "on" : "off");
+            r->age = n != 0, r->has_age = true;
     }
+    if (wrong)
+        refuse(r, 400, wrong);
 }
 
 static void parameters(struct dp_request *r, const char *query)
@@ -190,7 +196,7 @@ static void parameters(struct dp_request *r, const char *query)
     }
     if (r->page == DP_PAGE_PROFILE && r->text && r->seconds)
         refuse(r, 400, "seconds and debug do not go together");
-    if (r->page == DP_PAGE_PROFILE && r->text && r->delta)
+    if (r->page == DP_PAGE_PROFILE && r->text && r->profile->is_delta)
         refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex, block and cpu");
 }
 
@@ -210,64 +216,41 @@ static bool is_word(const char *from, const char *to, const char *word)
     return (size_t)(to - from) == strlen(word) && !memcmp(from, word, (size_t)(to - from));
 }
 
+/* Sets the page of this name, and the kind of a profile. Leaves DP_PAGE_ERROR if there is none. */
+static void find_page(struct dp_request *r, const char *name, const char *end)
+{
+    r->profile = dp_kind_endpoint_named(name, (size_t)(end - name), &r->kind);
+    if (r->profile) {
+        r->page = DP_PAGE_PROFILE;
+        r->seconds = r->profile->seconds;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others && !r->profile; i++)
+        if (is_word(name, end, others[i].name))
+            r->page = others[i].page;
+}
+
 void dp_request_parse(struct dp_request *r, const char *method, const char *target)
 {
-    memset(r, 0, sizeof *r);
-    r->status = 200;
-    r->message = "";
-    r->head = !strcmp(method, "HEAD");
+    *r = (struct dp_request){.page = DP_PAGE_ERROR, .status = 200, .message = "", .head = !strcmp(method, "HEAD")};
     const char *end = target + strcspn(target, "?#");
     r->query = *end == '?' ? end + 1 : "";
 
-    const char *word = mounted(target, end, "/debug/pprof/"), *name = NULL;
-    if (!word && (word = mounted(target, end, "/pprof/"))) {
+    const char *word = mounted(target, end, "/debug/pprof/");
+    if (word) {
+        find_page(r, word, end);
+    } else if ((word = mounted(target, end, "/pprof/"))) {
         for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
             if (is_word(word, end, aliases[i].path))
-                name = aliases[i].name;
-    } else if (word && word == end) {
-        r->page = DP_PAGE_INDEX;
-        name = "";
-    } else if (word) {
-        static const char *const others[] = {"symbol", "cmdline", "view", "waits", "metrics"};
-        unsigned kind;
-        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(word, (size_t)(end - word), &kind);
-        if (endpoint)
-            name = endpoint->name;
-        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            if (is_word(word, end, others[i]))
-                name = others[i];
-    }
-    if (!word && end - target >= 12 && !memcmp(end - 12, "/debug/pprof", 12)) {
+                find_page(r, aliases[i].name, aliases[i].name + strlen(aliases[i].name));
+    } else if (end - target >= 12 && !memcmp(end - 12, "/debug/pprof", 12)) {
         refuse(r, 301, "the list of profiles is at pprof/");
         return;
     }
-    if (!name) {
+    bool symbol = r->page == DP_PAGE_SYMBOL;
+    if (r->page == DP_PAGE_ERROR)
         refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
-        return;
-    }
-    r->name = name;
-
-    bool symbol = !strcmp(name, "symbol");
-    if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST"))) {
+    else if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST")))
         refuse(r, 405, symbol ? "GET, HEAD or POST only" : "GET or HEAD only");
-        return;
-    }
-    if (symbol) {
-        r->page = DP_PAGE_SYMBOL;
-    } else if (!strcmp(name, "cmdline")) {
-        r->page = DP_PAGE_CMDLINE;
-    } else if (!strcmp(name, "view")) {
-        r->page = DP_PAGE_VIEW;
-    } else if (!strcmp(name, "waits")) {
-        r->page = DP_PAGE_WAITS;
-    } else if (!strcmp(name, "metrics")) {
-        r->page = DP_PAGE_METRICS;
-    } else if (*name) {
-        r->page = DP_PAGE_PROFILE;
-        const struct dp_kind_endpoint *endpoint = dp_kind_endpoint_named(name, strlen(name), &r->kind);
-        r->delta = endpoint->is_delta;
-        r->default_type = endpoint->default_type;
-        r->seconds = endpoint->seconds;
+    else if (r->page == DP_PAGE_PROFILE)
         parameters(r, r->query);
-    }
 }

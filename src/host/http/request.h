@@ -2,6 +2,9 @@
 /* host/http/request.h - parses a request from its method and target alone: pure, no state, no memory. */
 #pragma once
 
+#include "config/config.h"
+#include "profile/kinds.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +22,7 @@ enum dp_request_page {
 
 #define DP_CURSOR_NAME_MAX 64
 #define DP_SECONDS_MAX     3600
+#define DP_MAX_SAMPLES_MAX 1000000000
 
 struct dp_request {
     enum dp_request_page page;
@@ -26,19 +30,22 @@ struct dp_request {
     const char *message; /* of an error: one line */
     bool head;
 
-    unsigned kind;            /* enum dp_kind_id */
-    const char *name;         /* of the profile: "heap", "delta_mutex", ... */
-    bool delta;               /* by cursor */
-    const char *default_type; /* NULL: the kind's own */
-    bool text;                /* debug=1 */
-    int64_t seconds;          /* 0: none */
+    unsigned kind;                          /* enum dp_kind_id */
+    const struct dp_kind_endpoint *profile; /* NULL: the page is no profile */
+    bool text;                              /* debug=1 */
+    int64_t seconds;                        /* 0: none */
 
     char cursor[DP_CURSOR_NAME_MAX + 1]; /* "": the shared default */
     unsigned locks;                      /* bit k: lock kind k; 0: all */
     bool from_now;
     bool acknowledges; /* after= was given */
     uint64_t after;
-    char conf[160]; /* types, symbolize, max_samples and age, as deltaprof_delta_set takes them */
+
+    /* The request's own settings; those that are not given are the present ones. */
+    bool has_types, has_symbolize, has_max_samples, has_age, age;
+    enum dp_types types;
+    enum dp_symbolize symbolize;
+    int64_t max_samples;
 
     const char *query; /* of GET symbol; points into target */
 };
