@@ -180,13 +180,13 @@ class Chart {
             context.fillStyle = faint;
             context.fillRect(0, Math.round(y(value)), this.width, 1);
         }
-        context.strokeStyle = PAPER[this.dark]; /* around the texts, which stand upon any colour */
-        context.lineWidth = 3;
-        context.lineJoin = 'round';
-        context.fillStyle = ink;
-        for (let value = step; step > 0 && value <= most; value += step)
-            for (const draw of ['strokeText', 'fillText'])
-                context[draw](`${formatValue(value, this.unit)}${per}`, 4, Math.round(y(value)) - 2);
+        for (let value = step; step > 0 && value <= most; value += step) {
+            const text = `${formatValue(value, this.unit)}${per}`, base = Math.round(y(value)) - 3;
+            context.fillStyle = PAPER[this.dark]; /* no line of the chart runs through a text */
+            context.fillRect(2, base - 10, context.measureText(text).width + 5, 13);
+            context.fillStyle = ink;
+            context.fillText(text, 4, base);
+        }
         context.fillStyle = ink;
         const ends = [formatTime(this.from, true), formatTime(this.to, true)], widths = ends.map(text => context.measureText(text).width);
         context.fillText(ends[0], 4, this.height - 4);

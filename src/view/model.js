@@ -190,6 +190,7 @@ function lowerBound(items, is) {
 class Model {
     constructor() {
         this.kinds = new Map();
+        this.sentences = []; /* of `deltaprof summary`: {kind, text, verb, name} */
         this.leaks = null; /* what `deltaprof leaks` says of the profiles; null: it was not asked */
         this.frames = new Interner();    /* {name, file, line, library, passes, foreign, isLibrary} */
         this.labelSets = new Interner(); /* [[key, value]] */

@@ -70,6 +70,8 @@ function render() {
         state.type = (offered.find(t => t.type === HEAP_DEFAULT) || offered.find(t => t.type === 'delay') || (lensNow() && offered.find(t => t.type === 'alloc_space')) || offered[offered.length - 1]).type;
     stateToFragment();
     document.documentElement.classList.toggle('dark', isDark());
+    drawSentences();
+    drawGlance();
     controls(kind);
     drawChart(kind);
     for (const view of Object.keys(VIEWS))

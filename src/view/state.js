@@ -158,13 +158,3 @@ function extent(kind) {
     const n = kind.ticks.length;
     return n ? [Math.min(kind.ticks[0].start, kind.ticks[0].end - 1), kind.ticks[n - 1].end] : [0, 1];
 }
-
-function peakTick(kind) {
-    const type = Math.max(kind.types.findIndex(t => t.type === HEAP_DEFAULT), 0);
-    const [values] = perTick(kind, type);
-    let best = 0;
-    for (let i = 1; i < values.length; i++)
-        if (values[i] > values[best])
-            best = i;
-    return {index: best, value: values[best], last: values[values.length - 1]};
-}

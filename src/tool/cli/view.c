@@ -10,6 +10,7 @@
 #include "tool/cli/cli.h"
 #include "tool/cli/out.h"
 #include "tool/cli/view_leaks.h"
+#include "tool/cli/view_summary.h"
 #include "tool/query/print.h"
 #include "tool/query/progress.h"
 #include "profile/kinds.h"
@@ -26,10 +27,10 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes one HTML page that shows the profiles: charts over time, flame graphs of any range of time, comparison\n"
-    "of two ranges, tables, locks and growth. Prints the name of the page. The page needs no network and no server,\n"
-    "so it can be kept or sent to somebody. A PATH is a file of any producer, raw or gzipped, a directory or a\n"
-    "glob; - is standard input.\n"
+    "Writes one HTML page that shows the profiles: the sentences of `deltaprof summary`, charts over time, flame graphs\n"
+    "of any range of time, comparison of two ranges, tables and locks. Prints the name of the page. The page needs no\n"
+    "network and no server, so it can be kept or sent to somebody. A PATH is a file of any producer, raw or gzipped, a\n"
+    "directory or a glob; - is standard input.\n"
     "\n"
     "  -o FILE         where to write the page (default: deltaprof-PROGRAM.html in the current directory); the file\n"
     "                  appears when it is complete\n"
@@ -254,6 +255,19 @@ static int judge_leaks(struct view *v)
     return status;
 }
 
+/* Files of other names have no order in time, so they have no summary. */
+static int summarise(struct view *v)
+{
+    char **files = malloc((v->n_names + 1) * sizeof *files);
+    if (!files)
+        return out_of_memory();
+    for (size_t i = 0; i < v->n_names; i++)
+        files[i] = v->paths.at[v->names[i].position];
+    int status = v->n_names ? dp_cli_view_summary(&v->pack, files, v->n_names, v->limit_bytes) : 0;
+    free(files);
+    return status;
+}
+
 /* ---- the page --------------------------------------------------------------------------------------------------- */
 
 /* Makes base64 of a stream of bytes: what is left of three bytes waits for the next. */
@@ -354,6 +368,8 @@ int dp_cli_view(int argc, char **argv)
         status = add_readable(&v);
     if (!status)
         status = judge_leaks(&v);
+    if (!status)
+        status = summarise(&v);
     if (!status)
         status = write_file(&v);
     if (!status && v.n_left_out)

@@ -52,6 +52,7 @@ struct dp_query_pack {
     DP_VEC(uint8_t) bytes;
     DP_VEC(uint64_t)
     verdict; /* numbers that the page reads after the kinds: what `leaks` says; none: it was not asked */
+    DP_VEC(uint64_t) sentences; /* of `summary`, four strings each: kind, text, verb, function */
 };
 
 /*

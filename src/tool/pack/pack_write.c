@@ -152,6 +152,9 @@ int dp_query_pack_write(struct dp_query_pack *pack, dp_pprof_write_fn fn, void *
     err = err ?: put_kinds(pack) ?: dp_query_pack_put(pack, pack->verdict.n > 0);
     for (size_t i = 0; i < pack->verdict.n && !err; i++)
         err = dp_query_pack_put(pack, pack->verdict.at[i]);
+    err = err ?: dp_query_pack_put(pack, pack->sentences.n / 4);
+    for (size_t i = 0; i < pack->sentences.n && !err; i++)
+        err = dp_query_pack_put(pack, pack->sentences.at[i]);
     size_t kinds_end = pack->bytes.n;
     err = err ?: put_strings(pack) ?: put_numbers(pack, &pack->frames, false) ?: put_numbers(pack, &pack->nodes, true);
     err = err ?: put_label_sets(pack) ?: put_numbers(pack, &pack->processes, false);
@@ -177,6 +180,7 @@ void dp_query_pack_fini(struct dp_query_pack *pack)
     dp_vec_fini(&pack->ticks);
     dp_vec_fini(&pack->bytes);
     dp_vec_fini(&pack->verdict);
+    dp_vec_fini(&pack->sentences);
     dp_strings_fini(&pack->strings);
     dp_strings_fini(&pack->frames);
     dp_strings_fini(&pack->nodes);

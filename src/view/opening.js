@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * opening.js - the top of the page: the sentences of `deltaprof summary`, and a small chart of each measure. A click shows more of either.
+ */
+
+/* By kind of sentence, the state of the page that shows what it says. name: the function that it names. */
+const SENTENCE_VIEWS = {
+    leak: name => ({kind: 'heap', type: HEAP_DEFAULT, mode: 'retained', view: 'flame', ...searchFor(name), ...WHOLE}),
+    'leak-unknown': () => ({kind: 'heap', view: 'leaks', ...WHOLE}),
+    held: () => ({kind: 'heap', view: 'rss', ...WHOLE}),
+    lost: () => ({view: 'info'}),
+    lock: name => ({kind: 'mutex', type: 'delay', view: 'flame', ...searchFor(name), ...WHOLE}),
+};
+const WHOLE = {from: -Infinity, to: Infinity, a: null, process: -1};
+const NO_STYLE = ['looked', 'nothing'];
+
+function searchFor(name) {
+    return name ? {search: `^${escapeRegex(name)}$`, only: true} : {};
+}
+
+/* Null: there is no view of this. A kind of profile is named as its sentences are. */
+function viewOfSentence({kind, name}) {
+    const make = SENTENCE_VIEWS[kind] || (model.kinds.has(kind) ? () => ({kind, view: 'flame', ...searchFor(name), ...WHOLE}) : null);
+    const view = make && make(name);
+    return view && (!view.kind || model.kinds.has(view.kind)) ? view : null;
+}
+
+function drawSentences() {
+    const box = byId('sentences');
+    box.hidden = !model.sentences.length;
+    refill(box, ...model.sentences.map(sentence => {
+        const view = viewOfSentence(sentence), words = sentence.text.replace(/\.$/, '');
+        const link = view ? [' ', element('button', {title: 'shows it below', onclick: () => show(view)}, 'show')] : [];
+        return element('li', {class: NO_STYLE.includes(sentence.kind) ? 'note' : '', 'data-kind': sentence.kind, title: sentence.verb ? `deltaprof ${sentence.verb}` : undefined}, `${words}.`, ...link);
+    }));
+}
+
+function show({kind = state.kind, ...changes}) {
+    set({search: '', only: false, focus: '', lens: '', only_labels: '', charted: '', layers: '', zoom: '', kind, type: '', ...changes});
+    byId('tabs').scrollIntoView({block: 'nearest'});
+}
+
+/* ---- small charts ---- */
+
+const GLANCE_STEPS = 80, GLANCE_HEIGHT = 28;
+
+/* {name, unit, isLevel, kind, values: by tick, view} of each measure that the profiles have. */
+function measures() {
+    const found = [];
+    const add = (kindName, type, name, unit, factor, view = {}) => {
+        const kind = model.kinds.get(kindName), index = kind ? kind.types.findIndex(t => t.type === type) : -1;
+        if (index >= 0)
+            found.push({name, unit, factor, kind, isLevel: kind.isLevel[index], values: perTick(kind, index)[0], view: {kind: kindName, type, charted: type, view: 'flame', ...view}});
+    };
+    const heap = model.kinds.get('heap'), resident = heap && residentNow(heap);
+    add('heap', HEAP_DEFAULT, 'in use', 'bytes', 1);
+    if (resident)
+        found.push({name: 'RSS', unit: 'bytes', factor: 1, kind: heap, isLevel: true, values: resident.rss, view: {kind: 'heap', type: HEAP_DEFAULT, charted: 'rss', view: 'rss'}});
+    add('heap', 'alloc_space', 'allocated a second', 'bytes', 1);
+    add('cpu', 'cpu', 'CPUs busy', '', 1e-9);
+    add('wall', 'wall', 'threads', '', 1e-9);
+    add('mutex', 'delay', 'threads held up by locks', '', 1e-9);
+    if (!model.kinds.has('mutex'))
+        add('block', 'delay', 'threads waiting', '', 1e-9);
+    return found.filter(measure => measure.values.some(v => v > 0));
+}
+
+/* Values in equal steps of time: of a level the last, of a flow the rate a second, each tick spread over its length. */
+function stepsOf({kind, isLevel, values, factor}, first, last) {
+    const steps = new Float64Array(GLANCE_STEPS), width = (last - first) / GLANCE_STEPS;
+    const stepAt = ms => Math.min(Math.max(Math.floor((ms - first) / width), 0), GLANCE_STEPS - 1);
+    if (isLevel) {
+        let at = 0, value = 0;
+        for (let i = 0; i < GLANCE_STEPS; i++) {
+            for (; at < kind.ticks.length && kind.ticks[at].end <= first + (i + 1) * width + 1; at++)
+                value = values[at];
+            steps[i] = value;
+        }
+        return steps;
+    }
+    kind.ticks.forEach((tick, i) => {
+        const start = Math.min(tick.start, tick.end - 1), rate = factor * values[i] / (tick.end - start);
+        for (let step = stepAt(start); step <= stepAt(tick.end); step++)
+            steps[step] += rate * Math.max(Math.min(tick.end, first + (step + 1) * width) - Math.max(start, first + step * width), 0) * 1000 / width;
+    });
+    return steps;
+}
+
+function sparkline(steps) {
+    const most = Math.max(...steps) || 1, svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS(svg.namespaceURI, 'path');
+    const points = [...steps].map((v, i) => `L${i} ${(GLANCE_HEIGHT * (1 - v / most)).toFixed(1)}H${i + 1}`).join('');
+    for (const [key, value] of Object.entries({viewBox: `0 0 ${GLANCE_STEPS} ${GLANCE_HEIGHT}`, preserveAspectRatio: 'none', 'aria-hidden': 'true'}))
+        svg.setAttribute(key, value);
+    path.setAttribute('d', `M0 ${GLANCE_HEIGHT}${points}V${GLANCE_HEIGHT}Z`);
+    svg.append(path);
+    return svg;
+}
+
+function drawGlance() {
+    const shown = measures(), key = JSON.stringify([model.version, state.process, state.idle, shown.length]);
+    if (drawGlance.key === key)
+        return;
+    drawGlance.key = key;
+    byId('glance').hidden = !shown.length || [...model.kinds.values()].every(kind => kind.ticks.length < 2);
+    const first = Math.min(...shown.map(m => extent(m.kind)[0])), last = Math.max(...shown.map(m => extent(m.kind)[1]));
+    refill(byId('glance'), ...shown.map(measure => {
+        const steps = stepsOf(measure, first, last), most = Math.max(...steps);
+        return element('button', {title: `${measure.name} over time; a click shows it below`, onclick: () => show(measure.view)},
+                       element('span', {}, measure.name), element('b', {}, `most ${formatValue(most, measure.unit)}`), sparkline(steps));
+    }));
+}

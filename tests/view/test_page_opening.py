@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""The top of the page in a real browser: the sentences of `deltaprof summary`, the small charts, and what a click on them shows.
+
+    test_page_opening.py DELTAPROF
+"""
+import json
+import unittest
+
+from page_case import SECOND, START, PageCase
+from random_profile import HEAP, MUTEX
+
+
+class Opening(PageCase):
+    def sentences(self):
+        return self.browser.js('return [...document.querySelectorAll("#sentences li")].map(li => [li.dataset.kind, li.textContent.replace(/ show$/, "")])')
+
+    def contended(self):
+        """The server, with a tick in which a lock cost nine seconds."""
+        directory = self.server()
+        self.file('p/server.7.0009.mutex.pb.gz', [(['pthread_mutex_unlock', 'checkpoint', 'main'], [9, 9 * SECOND])], MUTEX, (START + 80) * SECOND, 10 * SECOND)
+        return directory
+
+    def test_the_sentences_are_those_of_summary(self):
+        directory = self.contended()
+        self.show(directory)
+        said = json.loads(self.run_it('summary', '--json', directory))['sentences']
+        self.assertEqual(self.sentences(), [[s['kind'], s['text']] for s in said])
+        self.assertIn('lock', [s['kind'] for s in said])
+
+    def test_a_click_on_a_lock_shows_the_time_that_its_holder_cost(self):
+        directory = self.contended()
+        self.show(directory)
+        self.browser.click('#sentences [data-kind=lock] button')
+        self.assertEqual(self.browser.js('return document.querySelector("#kinds [aria-selected=true]").dataset.value'), 'mutex')
+        self.assertEqual(self.shown(), [self.top('--kind', 'mutex', '--type', 'delay', directory)[0]])
+        self.assertEqual(self.browser.js('return document.getElementById("search").value'), '^checkpoint$')
+
+    def test_a_click_on_a_leak_shows_what_it_kept(self):
+        for n in range(1, 41):
+            self.file(f'p/leaky.7.{n:04}.heap.pb.gz', [(['session_new', 'serve', 'main'], [900, 900 << 10, 900 * n, 900 * n << 10]),
+                                                       (['reply', 'serve', 'main'], [900, 900 << 10, 3, 3 << 10])],
+                      HEAP, (START + 10 * n) * SECOND, 10 * SECOND, comment='')
+        self.show(f'{self.dir.name}/p')
+        self.assertEqual(self.sentences()[0][0], 'leak')
+        self.browser.click('#sentences [data-kind=leak] button')
+        self.assertEqual(self.shown(), [900 * 40 << 10])
+
+    def test_small_charts_say_the_most_and_open_their_kind(self):
+        directory = self.server()
+        self.show(directory)
+        names = self.browser.js('return [...document.querySelectorAll("#glance button")].map(b => b.textContent)')
+        peak = self.top('--at', 'peak', '--type', 'inuse_space', directory)[0]
+        self.assertEqual(names[0], f'in usemost {peak / 1024:.1f} kB')
+        self.assertEqual([n.split('most')[0] for n in names], ['in use', 'RSS', 'allocated a second', 'threads held up by locks'])
+        self.browser.click('#glance button:nth-child(4)')
+        self.assertEqual(self.shown(), [self.top('--kind', 'mutex', '--type', 'delay', directory)[0]])
+
+    def test_a_rate_is_the_sum_of_a_tick_over_its_length(self):
+        for n in range(1, 5):
+            self.file(f'p/server.7.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', 'work', 'main'], [n, n * 5 * SECOND])], MUTEX, (START + 10 * (n - 1)) * SECOND,
+                      10 * SECOND)
+        self.show(f'{self.dir.name}/p')
+        self.assertEqual(self.browser.js('return document.querySelector("#glance button").textContent'), 'threads held up by locksmost 2')
+
+    def test_files_of_other_names_have_no_summary(self):
+        self.show(self.file('x', [(['main'], [1, 1, 1, 1])], HEAP))
+        self.assertTrue(self.browser.js('return document.getElementById("sentences").hidden'))
+
+
+if __name__ == '__main__':
+    unittest.main(argv=['test_page_opening.py'])
