@@ -96,6 +96,19 @@ function say(text, isAlarm = true) {
     byId('state').classList.toggle('alarm', isAlarm);
 }
 
+/* Up to three processes by name; of more, the programs, those with the most profiles first. */
+function titleOf(processes) {
+    const names = processes.map(processName).filter(n => n.trim());
+    if (names.length < 4)
+        return names.join(', ');
+    const nTicks = new Map();
+    for (const kind of model.kinds.values())
+        for (const tick of kind.ticks)
+            nTicks.set(processes[tick.process].program, (nTicks.get(processes[tick.process].program) || 0) + 1);
+    const programs = [...nTicks.keys()].filter(Boolean).sort((a, b) => nTicks.get(b) - nTicks.get(a));
+    return `${programs.slice(0, 3).join(', ')}${programs.length > 3 ? ' and others' : ''}: ${names.length} processes`;
+}
+
 /* Shows the first kind that has data. */
 function begin() {
     if (!model.kinds.size) {
@@ -106,8 +119,7 @@ function begin() {
     for (const kind of model.kinds.values())
         kind.putInOrder();
     fitToData();
-    const names = model.processes.items.map(processName).filter(n => n.trim());
-    const title = names.length > 3 ? `${names[0]} and ${names.length - 1} more` : names.join(', ') || 'deltaprof';
+    const title = titleOf(model.processes.items) || 'deltaprof';
     byId('title').textContent = title;
     document.title = `${title} - deltaprof`;
     if (!model.kinds.has(state.kind))

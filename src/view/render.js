@@ -77,7 +77,7 @@ function render() {
     for (const view of Object.keys(VIEWS))
         byId(`${view}View`).hidden = view !== state.view;
     document.documentElement.style.setProperty('--nav', `${document.querySelector('nav').offsetHeight}px`);
-    ({flame: drawFlame, table: drawTable, locks: drawLocks, leaks: drawLeaks, rss: drawResident, info: drawInfo})[state.view]();
+    ({flame: drawFlame, table: drawTable, locks: drawLocks, leaks: drawLeaks, rss: drawResident, workers: drawWorkers, info: drawInfo})[state.view]();
 }
 
 function controls(kind) {
@@ -87,7 +87,7 @@ function controls(kind) {
     tabs.splice(1 + tabs.findIndex(([k]) => k === 'heap'), 0, ...lenses);
     fillTabs('kinds', tabs, lensNow() ? state.lens : state.kind, k => (LENSES[k] ? setKind('heap', {lens: k, a: null}) : setKind(k)));
     const views = Object.entries(VIEWS).filter(([v]) => (v !== 'locks' || KINDS.some(kind => kind.locks && model.kinds.has(kind.name))) &&
-                                                        ((v !== 'leaks' && v !== 'rss') || heap));
+                                                        ((v !== 'leaks' && v !== 'rss') || heap) && (v !== 'workers' || model.processes.items.length > 1));
     if (!views.some(([v]) => v === state.view))
         state.view = 'flame';
     fillTabs('tabs', views, state.view, setView);

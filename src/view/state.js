@@ -5,7 +5,7 @@
  * Every control changes the state through set(), which draws the page again.
  */
 const byId = id => document.getElementById(id);
-const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', info: 'ticks'};
+const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};
 const INHERITED = {key: 'fork', values: ['inherited']}; /* counted with the parent */
 /* Functions that have whole programs below them. */

@@ -62,6 +62,24 @@ class Opening(PageCase):
         self.show(f'{self.dir.name}/p')
         self.assertEqual(self.browser.js('return document.querySelector("#glance button").textContent'), 'threads held up by locksmost 2')
 
+    def test_processes_have_a_row_each_with_the_values_of_top(self):
+        for pid, size in ((7, 1000), (8, 3000)):
+            for n in (1, 2, 3):
+                when = (START + 10 * (n - 1)) * SECOND
+                self.file(f'p/worker.{pid}.{n:04}.heap.pb.gz', [(['fill', 'main'], [n, n * size, n, n * size])], HEAP, when, 10 * SECOND, comment='')
+                self.file(f'p/worker.{pid}.{n:04}.mutex.pb.gz', [(['pthread_mutex_unlock', f'hold_{pid}', 'main'], [1, size])], MUTEX, when, 10 * SECOND)
+        self.show(f'{self.dir.name}/p')
+        self.browser.click('[data-value=workers]')
+        rows = self.rows('#workers')
+        for pid in (7, 8):
+            of = [f'{self.dir.name}/p/worker.{pid}.*']
+            in_use, allocated = (self.top('--kind', 'heap', '--type', t, *of)[0] for t in ('inuse_space', 'alloc_space'))
+            held = self.top('--kind', 'mutex', '--type', 'delay', *of)[0]
+            self.assertEqual(rows[f'worker {pid}'][2:], [in_use, in_use, in_use * 2 // 3, allocated, held])
+        self.assertIn('hold_8', self.browser.text('#workers'))
+        self.browser.click('#workers [data-key="worker 8"]')
+        self.assertEqual(self.shown(), [self.top('--kind', 'heap', '--type', 'inuse_space', f'{self.dir.name}/p/worker.8.*')[0]])
+
     def test_files_of_other_names_have_no_summary(self):
         self.show(self.file('x', [(['main'], [1, 1, 1, 1])], HEAP))
         self.assertTrue(self.browser.js('return document.getElementById("sentences").hidden'))
