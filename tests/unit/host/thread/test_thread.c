@@ -190,6 +190,42 @@ static void a_lent_block_that_a_jump_left_comes_back_with_the_thread(void **stat
     }
 }
 
+static pthread_key_t later; /* its destructor runs after that of the block's key */
+static struct dp_thread seen_later;
+static void *lent_later;
+
+static void sees_the_end(void *unused)
+{
+    (void)unused;
+    seen_later = *dp_thread_self();
+    bool held = dp_thread_borrow();
+    lent_later = dp_thread_scratch();
+    dp_thread_return(held);
+}
+
+static void *ends_with_a_later_destructor(void *arg)
+{
+    pthread_setspecific(later, arg);
+    return take(arg);
+}
+
+static void a_later_destructor_finds_neither_block_nor_shard_of_the_thread(void **state)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_key_create(&later, sees_the_end), 0);
+    pthread_barrier_init(&all_in, NULL, 1);
+    pthread_barrier_init(&all_out, NULL, 1);
+    assert_int_equal(pthread_create(&thread, NULL, ends_with_a_later_destructor, &got[0]), 0);
+    pthread_join(thread, NULL);
+    pthread_key_delete(later);
+    assert_non_null(got[0].block);
+    assert_int_equal(seen_later.state, DP_THREAD_ENDED);
+    assert_null(seen_later.scratch);
+    assert_int_equal(seen_later.own, 0);
+    assert_non_null(lent_later);
+    assert_ptr_not_equal(lent_later, got[0].block);
+}
+
 static void *ours(void *arg)
 {
     dp_thread_mark_own();
@@ -334,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_thread_waits_for_its_turn),
         cmocka_unit_test(who_has_no_block_borrows_one_for_an_event),
         cmocka_unit_test(a_lent_block_that_a_jump_left_comes_back_with_the_thread),
+        cmocka_unit_test(a_later_destructor_finds_neither_block_nor_shard_of_the_thread),
         cmocka_unit_test(a_thread_of_the_profiler_stays_guarded),
         cmocka_unit_test(a_guard_ends_at_an_event_that_cannot_be_nested),
         cmocka_unit_test(a_guard_that_outlived_its_hook_mutes_63_events),
