@@ -175,6 +175,28 @@ static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **s
     assert_true(parse("GET", "/debug/pprof/delta_cpu").profile->is_delta);
 }
 
+static void a_value_of_127_bytes_is_read_and_a_longer_one_is_refused(void **state)
+{
+    char target[256];
+    for (int n_zeros = 125; n_zeros <= 128; n_zeros++) {
+        snprintf(target, sizeof target, "/debug/pprof/heap?seconds=%0*d", n_zeros + 1, 5);
+        struct dp_request r = parse("GET", target);
+        assert_int_equal(r.status, n_zeros < 127 ? 200 : 400);
+        assert_int_equal(r.seconds, n_zeros < 127 ? 5 : 0);
+    }
+}
+
+static void sixty_four_parameters_are_read_and_65_refused(void **state)
+{
+    char target[1024] = "/debug/pprof/heap?";
+    for (int i = 0; i < 63; i++)
+        strcat(target, "a=b&");
+    strcat(target, "debug=1");
+    assert_true(parse("GET", target).text);
+    strcat(target, "&a");
+    assert_int_equal(parse("GET", target).status, 400);
+}
+
 static void too_many_parameters_are_refused(void **state)
 {
     char target[4096] = "/debug/pprof/heap?";
@@ -197,6 +219,8 @@ int main(void)
         cmocka_unit_test(settings_of_a_reply_are_parsed),
         cmocka_unit_test(locks_are_named_one_by_one),
         cmocka_unit_test(a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given),
+        cmocka_unit_test(a_value_of_127_bytes_is_read_and_a_longer_one_is_refused),
+        cmocka_unit_test(sixty_four_parameters_are_read_and_65_refused),
         cmocka_unit_test(too_many_parameters_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
