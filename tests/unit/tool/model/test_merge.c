@@ -4,6 +4,7 @@
 #include "pprof/encode.h"
 #include "support/bytes.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -131,12 +132,40 @@ static void a_profile_whose_states_do_not_matter_adds_its_flows(void **state)
     assert_true(merge.header.comments.n == 0);
 }
 
+/* A model of values in bytes takes none in kilobytes, nor another number of types. */
+static void values_of_another_unit_or_type_are_refused(void **state)
+{
+    static const struct dp_encode_value_type others[][3] = {
+        {{"alloc_space", "bytes"}, {"inuse_space", "kilobytes"}},
+        {{"alloc_space", "kilobytes"}, {"inuse_space", "bytes"}},
+        {{"alloc_space", "bytes"}, {"inuse_objects", "bytes"}},
+        {{"alloc_space", "bytes"}, {"inuse_space", "bytes"}, {"third", "bytes"}},
+    };
+    add(1, 1, true, 1, 100);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct dp_decode decode = {.strings = {0}};
+        struct dp_decode_error error;
+        struct dp_merge_part part = {.counts = true};
+        size_t n_types = others[i][2].type ? 3 : 2;
+        written.all.n = 0;
+        struct dp_encode *e = dp_encode_new(keep, &written);
+        dp_encode_header(e, &(struct dp_encode_header){.types = others[i], .n_types = n_types, .time_ns = 2});
+        assert_int_equal(dp_encode_finish(e), 0);
+        dp_encode_free(e);
+        assert_int_equal(dp_decode_scan(&decode, written.all.at, written.all.n, &error), 0);
+        assert_int_equal(dp_merge_add(&merge, &decode, &part, 1, &error), -EBADMSG);
+        assert_non_null(strstr(error.line, "another kind of profile"));
+        dp_decode_fini(&decode);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(flows_are_summed_and_the_chosen_states_too, again),
         cmocka_unit_test_setup(a_merged_profile_has_the_states_of_all_times, again),
         cmocka_unit_test_setup(the_states_of_a_profile_that_another_program_changed_are_ignored, again),
+        cmocka_unit_test_setup(values_of_another_unit_or_type_are_refused, again),
         cmocka_unit_test_setup(a_profile_whose_states_do_not_matter_adds_its_flows, again),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
