@@ -52,6 +52,14 @@ static int write_with(struct dp_consumer *c, size_t n_bytes)
     return err;
 }
 
+static void sums_are(int64_t n, int64_t inuse)
+{
+    assert_int_equal(said.sums[0], n);
+    assert_int_equal(said.sums[1], 10 * n);
+    assert_int_equal(said.sums[2], inuse);
+    assert_int_equal(said.sums[3], 10 * inuse);
+}
+
 static const struct said_row *overflow(void)
 {
     for (size_t i = 0; i < said.n_rows && i < SAID_ROWS_MAX; i++)
@@ -71,8 +79,7 @@ static void the_smallest_rows_are_summed_up(void **state)
         int err = write_with(c, n_bytes);
         assert_true(err == 0 || (err == -12 && !n_written));
         if (err == 0) {
-            assert_int_equal(said.sums[0], all_objects());
-            assert_int_equal(said.sums[3], 10 * all_objects());
+            sums_are(all_objects(), all_objects());
             n_written++;
         }
         if (err == 0 && said.n_rows < N) {
@@ -86,8 +93,7 @@ static void the_smallest_rows_are_summed_up(void **state)
             assert_int_equal(dp_consumer_commit(c), 0);
         release_all();
         write_and_commit(c);
-        assert_int_equal(said.sums[0], err ? all_objects() : 0);
-        assert_int_equal(said.sums[2], 0);
+        sums_are(err ? all_objects() : 0, 0);
         dp_consumer_free(c);
     }
     assert_true(n_short >= 2 && n_written > n_short);
@@ -119,12 +125,39 @@ static void what_was_summed_up_and_dropped_comes_again(void **state)
     assert_int_equal(dp_consumer_abandon(c), 0);
     allocate(20000, 5);
     write_and_commit(c);
-    assert_int_equal(said.sums[0], all_objects() + 5);
-    assert_int_equal(said.sums[2], all_objects() + 5);
+    sums_are(all_objects() + 5, all_objects() + 5);
     release(20000, 5);
     release_all();
     write_and_commit(c);
-    assert_int_equal(said.sums[0], 0);
+    sums_are(0, 0);
+    dp_consumer_free(c);
+}
+
+/* Each window is short of memory, and its changes differ from those of the window before. */
+static void windows_that_follow_each_other_are_all_short(void **state)
+{
+    struct dp_consumer *c = new_consumer();
+    size_t n_bytes = 400 << 10;
+    allocate_all();
+    while (write_with(c, n_bytes))
+        n_bytes += 16 << 10;
+    assert_non_null(overflow());
+    sums_are(all_objects(), all_objects());
+    assert_int_equal(dp_consumer_commit(c), 0);
+    for (int round = 1; round < 4; round++) {
+        for (unsigned i = 0; i < N; i++)
+            allocate(20000 + i, round);
+        assert_int_equal(write_with(c, n_bytes), 0);
+        assert_non_null(overflow());
+        sums_are(round * N, all_objects() + round * (round + 1) / 2 * N);
+        assert_int_equal(dp_consumer_commit(c), 0);
+    }
+    for (int round = 1; round < 4; round++)
+        for (unsigned i = 0; i < N; i++)
+            release(20000 + i, round);
+    release_all();
+    write_and_commit(c);
+    sums_are(0, 0);
     dp_consumer_free(c);
 }
 
@@ -133,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_rows_are_summed_up),
         cmocka_unit_test(rows_stay_in_order_where_memory_suffices_for_usual_ones),
+        cmocka_unit_test(windows_that_follow_each_other_are_all_short),
         cmocka_unit_test(what_was_summed_up_and_dropped_comes_again),
     };
     return cmocka_run_group_tests(tests, records_begin, NULL);
