@@ -2,10 +2,11 @@
 /*
  * worker exit|_exit [DIR] - a server of short workers: forks one for each byte of standard input.
  *
- * A worker allocates 600 kB in small blocks and two large blocks, frees half of the small ones, and ends. With DIR it
- * also writes a file there, with the system calls that writing a profile needs at least. For each worker a line is
- * printed: the microseconds of processor time of the worker (wait4), its page faults, and the microseconds of processor
- * time that the server spent on it. bench_workers.py asks several servers in turn, with and without the profiler.
+ * A worker calls 64 functions, each from the one before, which the server never calls. In the last it allocates 600 kB
+ * in small blocks and two large blocks, frees half of the small ones, and ends. With DIR it also writes a file there,
+ * with the system calls that writing a profile needs at least. For each worker a line is printed: the microseconds of
+ * processor time of the worker (wait4), its page faults, and the microseconds of processor time that the server spent
+ * on it. bench_workers.py asks several servers in turn, with and without the profiler.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,6 +38,31 @@ __attribute__((noinline)) static void request(void)
         free(large[i]);
 }
 
+/* LEVEL(11, level_10) is the function level_11, which calls level_10. */
+#define LEVEL(n, below)                                         \
+    __attribute__((noinline)) static void level_##n(void)       \
+    {                                                           \
+        below();                                                \
+        __asm__ volatile(""); /* so that the call is no jump */ \
+    }
+#define EIGHT(n, below)       \
+    LEVEL(n##0, below)        \
+    LEVEL(n##1, level_##n##0) \
+    LEVEL(n##2, level_##n##1) \
+    LEVEL(n##3, level_##n##2) \
+    LEVEL(n##4, level_##n##3) \
+    LEVEL(n##5, level_##n##4) \
+    LEVEL(n##6, level_##n##5) \
+    LEVEL(n##7, level_##n##6)
+EIGHT(1, request)
+EIGHT(2, level_17)
+EIGHT(3, level_27)
+EIGHT(4, level_37)
+EIGHT(5, level_47)
+EIGHT(6, level_57)
+EIGHT(7, level_67)
+EIGHT(8, level_77)
+
 /* As a small profile is written: under a temporary name, then renamed. */
 static void write_file(const char *dir_path)
 {
@@ -53,7 +79,7 @@ static void write_file(const char *dir_path)
 
 static void work(int plain, const char *dir)
 {
-    request();
+    level_87();
     if (dir)
         write_file(dir);
     if (plain)

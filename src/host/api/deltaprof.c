@@ -76,7 +76,6 @@ static void learn_for_children(void)
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_report_learn_for_children();
-    dp_unwind_learn_for_children();
     deltaprof_guard_exit(kept);
 }
 

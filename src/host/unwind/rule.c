@@ -128,18 +128,3 @@ uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc)
         return rule ^ dp_rule_bare(DP_RULE_FP ^ DP_RULE_FP_EXACT);
     return rule;
 }
-
-bool dp_rule_is_valid(uint32_t rule)
-{
-    enum dp_rule_kind kind = dp_rule_kind(rule);
-    uint32_t packed = rule;
-    if (kind == DP_RULE_END || kind == DP_RULE_LIBUNWIND)
-        return rule == dp_rule_bare(kind);
-#if defined(__aarch64__)
-    enum dp_rule_ra ra = dp_rule_ra(rule);
-    if (ra > DP_RULE_RA_ALONE || (ra == DP_RULE_RA_LINK) != (dp_rule_slot(rule) == 0))
-        return false;
-    packed = rule & ~(3u << 3);
-#endif
-    return packed == pack(kind, dp_rule_slot(rule), dp_rule_offset(rule));
-}

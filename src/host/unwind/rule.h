@@ -122,6 +122,3 @@ static inline uint32_t dp_rule_hosted(void)
 
 /* Makes the rule of a row; lookup_pc decides between the two halves of a PLT entry. */
 uint32_t dp_rule_make(const struct dp_cfi_row *row, uintptr_t lookup_pc);
-
-/* Whether this is a rule that these functions could have made. */
-bool dp_rule_is_valid(uint32_t rule);

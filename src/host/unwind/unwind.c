@@ -20,7 +20,6 @@
 #include "host/unwind/libunwind.h"
 #include "host/unwind/provided.h"
 #include "host/unwind/recent_stacks.h"
-#include "host/unwind/shared_rules.h"
 #include "host/unwind/unwind_cache.h"
 #include "host/unwind/walk.h"
 
@@ -230,11 +229,6 @@ int dp_unwind_load_module(void)
     return dp_libunwind_load();
 }
 
-void dp_unwind_learn_for_children(void)
-{
-    dp_unwind_cache_learn();
-}
-
 void dp_unwind_fork_prepare(const void *scratch)
 {
     dp_libunwind_fork_prepare(scratch);
@@ -249,5 +243,4 @@ DP_IN_CHILD void dp_unwind_fork_child(const void *scratch)
 {
     dp_libunwind_fork_child(scratch);
     dp_objects_fork_child();
-    dp_shared_rules_fork_child();
 }

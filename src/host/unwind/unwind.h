@@ -62,9 +62,3 @@ int dp_unwind_load_module(void);
 void dp_unwind_fork_prepare(const void *scratch);
 void dp_unwind_fork_parent(void);
 void dp_unwind_fork_child(const void *scratch);
-
-/*
- * In a process that forks again and again, before a fork: shares its rules with the processes that it forks later.
- * Context: any thread; async-signal-safe.
- */
-void dp_unwind_learn_for_children(void);

@@ -24,7 +24,6 @@
 #include "host/unwind/known_code.h"
 #include "host/unwind/registered.h"
 #include "host/unwind/rule.h"
-#include "host/unwind/shared_rules.h"
 
 #include <errno.h>
 
@@ -119,16 +118,10 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation)
     dp_object_id object = dp_object_find(lookup_pc);
     bool may_store = object && generation && !dp_objects_unloading();
     uint64_t value = frame_at(object, lookup_pc);
-    uint32_t rule = 0;
-    bool shared = !rules_wanted || (may_store && dp_shared_rules_find(object, lookup_pc, &rule));
-    if (!shared)
-        rule = make_rule(object, lookup_pc, &start);
-    value |= (uint64_t)rule << 32;
-    if (may_store && !dp_objects_unloading()) {
-        if (!shared)
-            dp_shared_rules_put(object, lookup_pc, rule);
+    if (rules_wanted)
+        value |= (uint64_t)make_rule(object, lookup_pc, &start) << 32;
+    if (may_store && !dp_objects_unloading())
         store(behind, dp_unwind_cache_generation_key(generation), value);
-    }
     return value;
 }
 
@@ -146,20 +139,4 @@ uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation)
     if (may_store && !dp_objects_unloading())
         store(pc + 1, key, value);
     return value;
-}
-
-void dp_unwind_cache_learn(void)
-{
-    if (!rules_wanted || dp_objects_unloading() || !dp_shared_rules_learn())
-        return;
-    uint64_t generation_key = dp_unwind_cache_generation_key(dp_objects_generation());
-    for (uint64_t i = 0; i <= dp_load_relaxed(&dp_unwind_cache_mask); i += 2) {
-        uint64_t value = dp_load_relaxed(&dp_unwind_cache_rows[i]);
-        dp_frame_id id = dp_unwind_cache_frame(value);
-        const struct dp_frame *frame = id >= DP_FRAME_FIRST_REAL ? dp_frame_get(id) : NULL;
-        if (frame && frame->object &&
-            (dp_load_relaxed(&dp_unwind_cache_rows[i + 1]) ^ value) ==
-                dp_unwind_cache_key(frame->pc + 1, generation_key))
-            dp_shared_rules_put(frame->object, frame->pc, dp_unwind_cache_rule(value));
-    }
 }

@@ -48,9 +48,6 @@ uint64_t dp_unwind_cache_fill(uintptr_t behind, uint32_t generation);
  */
 uint64_t dp_unwind_cache_interrupted(uintptr_t pc, uint32_t generation);
 
-/* In a process that forks again and again, before a fork: shares the rules with processes forked later. */
-void dp_unwind_cache_learn(void);
-
 static inline uint32_t dp_unwind_cache_rule(uint64_t value)
 {
     return (uint32_t)(value >> 32);
