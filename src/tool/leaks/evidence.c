@@ -46,6 +46,7 @@
 #define STEP          1.3  /* factor of a step of a buffer that doubles */
 #define IDLE          0.5  /* of the typical rate of allocation: below it, time counts less */
 #define IDLE_SHARE    0.02 /* of idle time that counts, so that no point has none */
+#define WORK_SAMPLES  30   /* of a stack: so many show when it worked, although others once worked much more */
 #define CLOCK_SAMPLES 10   /* that the time of a point is worth: so many samples vary by a third by chance */
 #define LOAD_SPREAD   0.3  /* standard deviation of the logarithm of how a load changes */
 #define LOAD_EVENTS   100  /* a load is the mean of so many sampled events */
@@ -80,6 +81,7 @@ static double freed(const struct dp_query_curve *c, size_t first, size_t last)
 struct clock {
     int64_t end_ns[DP_QUERY_POINTS];   /* of each point, since the start of the program */
     double active_ns[DP_QUERY_POINTS]; /* the same by the clock, without idle time */
+    double clock_ns[DP_QUERY_POINTS];  /* the same, but a point beside work is not idle: few samples come unevenly */
     size_t n_work;                     /* points in which the program was not idle */
     size_t warm;                       /* the first point that counts: that of the first quarter */
 };
@@ -102,15 +104,14 @@ static void add_activity(const struct dp_query_process *p, const double *work, d
 /*
  * Time is what the other stacks allocated, as this one cannot be compared with itself: plus its own allocations where
  * they are fewer; plus time in which the program was not idle, worth CLOCK_SAMPLES a point, where all are few.
- * c NULL: the clock of the process.
  */
 static void clock_of(const struct dp_query_process *p, const struct dp_query_curve *c, struct clock *k)
 {
     double own[DP_QUERY_POINTS] = {0}, others[DP_QUERY_POINTS] = {0}, activity[DP_QUERY_POINTS] = {0};
-    double active_ns = 0, all_ns = 0, counted = 0, end = 0;
+    double active_ns = 0, clock_ns = 0, all_ns = 0, counted = 0, end = 0;
     *k = (struct clock){.n_work = 0};
     for (size_t i = 0; i < p->n_points; i++) {
-        double allocated = c ? c->allocated_samples[i] : 0, grown = c ? c->samples[i] - (i ? c->samples[i - 1] : 0) : 0;
+        double allocated = c->allocated_samples[i], grown = c->samples[i] - (i ? c->samples[i - 1] : 0);
         own[i] = allocated + fmax(allocated - grown, 0);
         others[i] = fmax(p->work[i] - allocated, 0);
     }
@@ -120,6 +121,11 @@ static void clock_of(const struct dp_query_process *p, const struct dp_query_cur
         k->n_work += activity[i] >= 0.5;
         active_ns += activity[i] * duration(p, i);
         k->active_ns[i] = active_ns;
+        double beside = 0;
+        for (size_t j = i < 2 ? 0 : i - 2; j < i + 3 && j < p->n_points; j++)
+            beside = fmax(beside, activity[j]);
+        clock_ns += beside * duration(p, i);
+        k->clock_ns[i] = clock_ns;
         all_ns += duration(p, i);
     }
     double own_share = fmin(1, sum(others, 0, p->n_points) / fmax(sum(own, 0, p->n_points), 1));
@@ -135,12 +141,28 @@ static void clock_of(const struct dp_query_process *p, const struct dp_query_cur
         k->warm++;
 }
 
-size_t dp_leaks_work(const struct dp_query_process *p, double *work_ns)
+size_t dp_leaks_work(const struct dp_query_process *p, const struct dp_query_curve *curves, size_t n_curves,
+                     double *work_ns)
 {
-    struct clock k;
-    clock_of(p, NULL, &k);
-    *work_ns = p->n_points ? (double)k.end_ns[p->n_points - 1] : 0;
-    return k.n_work;
+    double activity[DP_QUERY_POINTS] = {0};
+    size_t n_work = 0;
+    add_activity(p, p->work, activity);
+    for (size_t i = 0; i < n_curves; i++)
+        if (sum(curves[i].allocated_samples, 0, p->n_points) >= WORK_SAMPLES)
+            add_activity(p, curves[i].allocated_samples, activity);
+    *work_ns = 0;
+    for (size_t i = 0; i < p->n_points; i++) {
+        *work_ns += activity[i] * duration(p, i);
+        n_work += activity[i] >= 0.5;
+    }
+    return n_work;
+}
+
+/* A pace in bytes an hour of work from one point to another, by the clock. */
+static double by_the_clock(const struct clock *k, double per_hour, size_t first, size_t last)
+{
+    double work = (double)(k->end_ns[last] - k->end_ns[first]), clock = k->clock_ns[last] - k->clock_ns[first];
+    return work > 0 && clock > 0 ? per_hour * work / clock : per_hour;
 }
 
 /* ---- load ------------------------------------------------------------------------------------------------------- */
@@ -208,7 +230,7 @@ static bool doubles(const struct dp_query_process *p, const struct dp_query_curv
     e->confidence = (1 - e->chance) * is_due;
     e->ended = (1 - e->chance) * (1 - is_due);
     e->kind = e->confidence >= 0.5 ? DP_LEAKS_DOUBLING : DP_LEAKS_FILLED;
-    e->bytes_per_hour = pace * 3600e9;
+    e->bytes_per_hour = by_the_clock(k, pace * 3600e9, before, now);
     return true;
 }
 
@@ -351,7 +373,8 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, 
     size_t last = p->n_points - 1, half = k.warm;
     while (half + 2 < last && 3 * (k.end_ns[half] - k.end_ns[k.warm]) < k.end_ns[last] - k.end_ns[k.warm])
         half++; /* of the work: if idle time follows it, the growth is all before the middle of the points */
-    e.bytes_per_hour = dp_query_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
+    double slope = dp_query_slope_of(k.end_ns, c->bytes, half, last + 1).per_hour;
+    e.bytes_per_hour = by_the_clock(&k, slope, half, last);
     e.freed = e.n_sampled > 0 ? clamp(1 - c->samples[last] / e.n_sampled) : 0;
     e.since_ns = since(p, c);
     count_steps(c, k.warm, last, &e);
@@ -360,9 +383,8 @@ struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *p, 
     double pace = open_pace(p, c, &k, all_growth);
     e.is_open = pace > 0;
     double growth = growth_since(c, k.warm, last), share = all_growth > 0 ? growth / all_growth : 0;
-    double slope = e.bytes_per_hour;
     if (e.is_open && slope <= 0)
-        e.bytes_per_hour = pace;
+        e.bytes_per_hour = by_the_clock(&k, pace, 0, last);
     if (growth <= 0 || slope <= 0 || c->samples[last] <= 0) {
         bool none_came = sum(c->allocated_samples, half + 1, last + 1) < 0.5;
         e.kind = c->samples[half] > 0 && none_came ? DP_LEAKS_ONCE : DP_LEAKS_STEADY;

@@ -17,7 +17,7 @@ enum dp_leaks_kind {
 struct dp_leaks_evidence {
     enum dp_leaks_kind kind;
     double confidence;     /* 0 to 1: the probability that its growth goes on */
-    double bytes_per_hour; /* of the time in which the program worked, over its second half */
+    double bytes_per_hour; /* by the clock without idle time, over the second half of the work */
     int64_t since_ns;      /* when the growth began; 0: not known */
 
     /* The numbers behind it; of the time after the first quarter, where not said otherwise. */
@@ -39,5 +39,6 @@ double dp_leaks_growth(const struct dp_query_process *, const struct dp_query_cu
 /* all_growth: the sum of dp_leaks_growth over the curves of the process. */
 struct dp_leaks_evidence dp_leaks_evidence_of(const struct dp_query_process *, const struct dp_query_curve *,
                                               double all_growth);
-/* How many points there are in which the process worked, and for how long it worked. */
-size_t dp_leaks_work(const struct dp_query_process *, double *work_ns);
+/* How many points there are in which the process worked, or a stack of many samples, and for how long that was. */
+size_t dp_leaks_work(const struct dp_query_process *, const struct dp_query_curve *curves, size_t n_curves,
+                     double *work_ns);

@@ -92,7 +92,9 @@ static int by_weight(const void *a, const void *b)
 /* The curves of a process. */
 static int judge_process(struct dp_leaks *r, const struct dp_query_process *p, size_t end, bool is_in_use)
 {
-    double all_growth = 0, work_ns, doubt = dp_leaks_work(p, &work_ns) < TICKS_FEW ? DOUBT_OF_FEW : DOUBT;
+    double all_growth = 0, work_ns;
+    size_t n_ticks = dp_leaks_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
+    double doubt = n_ticks < TICKS_FEW ? DOUBT_OF_FEW : DOUBT;
     for (size_t i = p->first_curve; i < end; i++)
         all_growth += dp_leaks_growth(p, &r->series.curves.at[i]);
     for (size_t i = p->first_curve; i < end; i++) {
@@ -158,6 +160,7 @@ static void conclude(struct dp_leaks *r)
     double most_work = -1;
     for (size_t i = 0; i < r->series.processes.n; i++) {
         const struct dp_query_process *p = &r->series.processes.at[i];
+        size_t end = i + 1 < r->series.processes.n ? p[1].first_curve : r->series.curves.n;
         double work = 0, work_ns;
         for (size_t k = 0; k < p->n_points; k++)
             work += p->work[k];
@@ -166,7 +169,7 @@ static void conclude(struct dp_leaks *r)
             continue;
         most_work = work;
         most = p;
-        r->n_ticks = dp_leaks_work(p, &work_ns);
+        r->n_ticks = dp_leaks_work(p, r->series.curves.at + p->first_curve, end - p->first_curve, &work_ns);
         r->work_ns = work_ns;
     }
     bool is_enough = r->n_ticks >= TICKS_WANTED && most_work >= SAMPLES_WANTED;

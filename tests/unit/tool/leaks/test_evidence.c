@@ -203,8 +203,8 @@ static void a_leak_is_found(void **state_)
 }
 
 /*
- * Each tick allocates 20 times more blocks than in the first one, and frees them soon; or it moves one buffer to a larger
- * block 20 times. The bytes, and so the samples, are the same, but a buffer is never more than one block.
+ * Each tick allocates 20 times more blocks than in the first one, and frees them soon; or it moves one buffer to a
+ * larger block 20 times. The bytes, and so the samples, are the same, but a buffer is never more than one block.
  */
 static struct dp_leaks_evidence of_more_each_tick(bool more_blocks)
 {
@@ -350,6 +350,33 @@ static void the_end_of_the_process_does_not_end_growth(void **state_)
     assert_true(n > 0.85 * RUNS);
 }
 
+/*
+ * The first tick loads a data set, with two thirds of all allocations; then one stack leaks a block a tick. The other
+ * ticks are not idle, and the rate is one of the clock.
+ */
+static void a_load_at_the_start_is_one_tick_of_work(void **state_)
+{
+    (void)state_;
+    struct dp_query_process p = {.n_points = TICKS, .start_ns = 1, .rate = 524288};
+    static struct dp_query_curve curves[2];
+    memset(curves, 0, sizeof curves);
+    for (int t = 0; t < TICKS; t++) {
+        p.times_ns[t] = 1 + (t + 1) * 15000000000LL;
+        curves[0].allocated_samples[t] = curves[0].allocated_objects[t] = t ? 0 : 200;
+        curves[0].samples[t] = t ? 0 : 200;
+        curves[1].allocated_samples[t] = curves[1].allocated_objects[t] = 2 + t % 2;
+        curves[1].samples[t] = t + 1;
+        curves[1].bytes[t] = (t + 1) * SAMPLE;
+        p.work[t] = curves[0].allocated_samples[t] + curves[1].allocated_samples[t];
+    }
+    struct dp_leaks_evidence e = dp_leaks_evidence_of(&p, &curves[1], dp_leaks_growth(&p, &curves[1]));
+    double work_ns;
+    assert_true(e.confidence >= 0.5);
+    assert_float_equal(e.bytes_per_hour, 240 * SAMPLE, 24 * SAMPLE);
+    assert_true(dp_leaks_work(&p, curves, 2, &work_ns) >= TICKS - 2);
+    assert_float_equal(work_ns, TICKS * 15e9, 45e9);
+}
+
 /* An array that doubles when it is full, of which each tick fills as much; its steps end with the tick `end`. */
 static struct dp_leaks_evidence of_array(int end)
 {
@@ -422,6 +449,7 @@ int main(void)
         cmocka_unit_test(growth_of_many_blocks_is_seen_to_end),
         cmocka_unit_test(idle_time_does_not_end_growth),
         cmocka_unit_test(the_end_of_the_process_does_not_end_growth),
+        cmocka_unit_test(a_load_at_the_start_is_one_tick_of_work),
         cmocka_unit_test(an_array_that_doubles_grows_until_it_is_overdue),
         cmocka_unit_test(few_points_have_quarters_too),
         cmocka_unit_test(a_process_without_ticks_has_no_growth),
