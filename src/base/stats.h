@@ -30,6 +30,8 @@
     X(AGES_LOST, "profiles without ages: no memory to tell them apart (raise memory=)")                         \
     X(CPU_UNTIMED, "threads whose CPU time has no stacks: no timer could be had for them (RLIMIT_SIGPENDING)")  \
     X(CPU_UNWALKED, "CPU samples without a stack: all buffers for stacks were in use, or the tables were busy") \
+    X(CPU_ADDRESSES, "CPU samples whose line is not known: the table of addresses is full (raise memory=)")     \
+    X(CPU_BRIEF, "CPU samples whose stacks were cut short: the record table is nearly full (raise memory=)")    \
     X(CPU_UNLISTED, "threads whose CPU time is not told apart: there are too many")                             \
     X(CPU_INTERRUPTED, "system calls that a CPU sample met at EINTR, by its own signal or another")             \
     X(MAPS_LOST, "changes of mappings that could not be kept: too many ranges, or threads")                     \

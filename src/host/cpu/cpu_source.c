@@ -2,8 +2,9 @@
 /* host/cpu/cpu_source.c - reports of CPU time. A row is {samples, cpu}; the sums are those of the threads' CPU clocks.
  */
 #include "base/text.h"
+#include "host/cpu/address_rows.h"
 #include "host/cpu/watch.h"
-#include "host/report/kind_source.h"
+#include "host/report/consumer.h"
 
 static void settle(void)
 {
@@ -11,6 +12,48 @@ static void settle(void)
 }
 
 static const struct dp_delta_rules rules = {.kind = DP_KIND_CPU, .prepare = settle};
+
+_Static_assert(sizeof(struct dp_address_pieces) <= sizeof(struct dp_kind_state), "the memory of a consumer");
+
+static struct dp_address_baseline *delivered_of(struct dp_kind_state *state)
+{
+    return (struct dp_address_baseline *)(void *)state->bytes;
+}
+
+static struct dp_address_pieces *pieces_of(struct dp_kind_state *state)
+{
+    return (struct dp_address_pieces *)(void *)state->bytes;
+}
+
+static void add_more(struct dp_consumer *c, bool cumulative)
+{
+    dp_address_rows_split(&c->buffers->rows, cumulative ? NULL : delivered_of(&c->delivered), pieces_of(&c->more));
+}
+
+static int skip(struct dp_consumer *c)
+{
+    return dp_address_rows_skip(delivered_of(&c->delivered), pieces_of(&c->more));
+}
+
+static void commit(struct dp_kind_state *delivered, const struct dp_kind_state *more)
+{
+    dp_address_rows_commit(delivered_of(delivered), (const struct dp_address_pieces *)(const void *)more->bytes);
+}
+
+static void restart(struct dp_kind_state *delivered)
+{
+    dp_vec_clear(delivered_of(delivered));
+}
+
+static void free_more(struct dp_kind_state *more)
+{
+    dp_vec_fini(pieces_of(more));
+}
+
+static void free_delivered(struct dp_kind_state *delivered)
+{
+    dp_vec_fini(delivered_of(delivered));
+}
 
 static size_t text_header(const struct dp_rows *rows, char *text, size_t n_bytes)
 {
@@ -34,6 +77,13 @@ const struct dp_kind_source dp_cpu_source = {
     .period = dp_cpu_profile_period_ns,
     .window_begin = window_begin,
     .window_end = dp_cpu_window_end,
+    .add_more = add_more,
+    .skip = skip,
+    .commit = commit,
+    .restart = restart,
+    .free_more = free_more,
+    .free_delivered = free_delivered,
+    .is_interrupted = true,
     .text_header = text_header,
     .text_row = text_row,
     .text_end = "\n--- Memory map: ---\n",

@@ -9,6 +9,8 @@
  * 1. It walks in memory of its own. The thread's own scratch block may be half written.
  * 2. It uses rules only, never libunwind, whose locks the interrupted code may hold.
  * 3. The record's leaf is the beginning of its function: with exact addresses nearly every sample would make a record.
+ *    They are counted beside it (addresses.h). Where the record table is nearly full, new stacks keep their leafmost
+ *    frames only, then only their leaf: there are far fewer of those.
  * 4. Its rows lie in a table of their own kind, where an interrupted hook of another kind writes nothing. The report
  *    that adds rest times to that table blocks the signal.
  * 5. Time is credited after the record was found. If there can be none now (a forked child copies its counters), the
@@ -27,6 +29,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/cpu/addresses.h"
 #include "host/cpu/timers.h"
 #include "host/objects/reach.h"
 #include "host/table/labels.h"
@@ -54,6 +57,7 @@ int dp_cpu_handler_init(void)
 {
     if (dp_load_relaxed(&pool.blocks))
         return 0;
+    dp_cpu_addresses_init();
     pool.block_bytes = dp_page_ceil(dp_unwind_scratch_bytes());
     char *blocks = dp_mem_map(N_BLOCKS * pool.block_bytes);
     if (!blocks)
@@ -101,22 +105,49 @@ static bool is_at_eintr(const ucontext_t *context)
 #endif
 }
 
-/* False: no record can be made now. */
-static bool record(dp_cpu_slot slot, const struct dp_stack *stack, int64_t n)
+/* The record of a stack, of which less is kept the fuller the table is. */
+static dp_record_id record_of(const struct dp_stack *stack)
 {
-    dp_record_id id;
-    if (!dp_record_intern(DP_KIND_CPU, dp_labels_now(stack), stack, &id))
+    static const struct {
+        uint32_t depth;
+        unsigned sixteenths;
+    } steps[] = {{UINT32_MAX, 12}, {8, 14}};
+    uint32_t labels = dp_labels_now(stack);
+    struct dp_stack brief = *stack;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (brief.depth > steps[i].depth)
+            brief = dp_stack_shorten(stack, steps[i].depth);
+        dp_record_id id = dp_table_intern_within(DP_KIND_CPU, labels, &brief, steps[i].sixteenths);
+        if (id) {
+            dp_stats_add(DP_STAT_CPU_BRIEF, brief.depth != stack->depth);
+            return id;
+        }
+    }
+    brief = dp_stack_shorten(stack, 1);
+    dp_stats_add(DP_STAT_CPU_BRIEF, stack->depth > 1);
+    return dp_table_intern(DP_KIND_CPU, 0, labels, &brief);
+}
+
+/* pc: where the thread was interrupted, or 0. False: no record can be made now. */
+static bool record(dp_cpu_slot slot, const struct dp_stack *stack, uintptr_t pc, int64_t n)
+{
+    if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
         return false;
+    dp_record_id id = record_of(stack);
     int64_t ns = dp_cpu_thread_credit(slot, dp_cpu_own_clock_ns());
     dp_record_count(DP_KIND_CPU, id, n, ns);
     dp_events_add(DP_KIND_CPU, id, n, ns, 0, 0);
+    const struct dp_frame *leaf = dp_frame_get(stack->frames[0]);
+    if (pc && stack->frames[0] >= DP_FRAME_FIRST_REAL && leaf->type == DP_FRAME_CODE && pc >= leaf->pc &&
+        pc - leaf->pc <= DP_CPU_DISTANCE_MAX)
+        dp_cpu_address_add(id, (uint32_t)(pc - leaf->pc), n, ns);
     return true;
 }
 
 static bool record_synthetic(dp_cpu_slot slot, dp_frame_id frame, int64_t n)
 {
     struct dp_stack stack = {.hash = dp_stack_hash(&frame, 1), .depth = 1, .frames = &frame};
-    return record(slot, &stack, n);
+    return record(slot, &stack, 0, n);
 }
 
 static bool record_walked(dp_cpu_slot slot, uint32_t serial, const ucontext_t *context, int64_t n)
@@ -132,7 +163,7 @@ static bool record_walked(dp_cpu_slot slot, uint32_t serial, const ucontext_t *c
     bool is_same = pool.walked[block] == serial;
     pool.walked[block] = serial;
     dp_unwind_walk_interrupted(blocks + (size_t)block * pool.block_bytes, is_same, &at, &stack);
-    bool recorded = record(slot, &stack, n);
+    bool recorded = record(slot, &stack, at.pc, n);
     dp_store_release(&pool.used[block], 0); /* [BLOCK] */
     return recorded;
 }
@@ -179,6 +210,7 @@ uint64_t dp_cpu_n_handled(void)
 
 DP_IN_CHILD void dp_cpu_handler_fork_child(void)
 {
+    dp_cpu_addresses_fork_child();
     for (uint32_t i = 0; i < N_BLOCKS; i++) {
         dp_store_relaxed(&pool.used[i], 0);
         pool.walked[i] = 0;

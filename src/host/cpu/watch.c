@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "host/cpu/addresses.h"
 #include "host/cpu/handler.h"
 #include "host/cpu/probe.h"
 #include "host/cpu/proc.h"
@@ -186,6 +187,7 @@ static void settle(bool all)
         return; /* a process that ends before its first sample writes no profile */
     if (!dp_record_is_ready() || !dp_record_fork_copy_zero())
         return;
+    dp_cpu_addresses_turn();
     for (dp_cpu_slot slot = 1; slot <= DP_CPU_THREADS; slot++) {
         int32_t tid = dp_cpu_thread_tid(slot);
         if (tid > 0)

@@ -19,7 +19,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-enum { AGES = 6 }; /* a row's entry has its age + 1 above DP_ROW_AGE_SHIFT */
+enum { AGES = 6 }; /* a row's entry has its age + 1 above DP_ROW_PART_SHIFT */
 
 static const struct {
     int64_t below_ns;
@@ -29,7 +29,7 @@ static const struct {
 
 const char *dp_age_of_row(const struct dp_row *row)
 {
-    return row->entry >> DP_ROW_AGE_SHIFT ? ages[(row->entry >> DP_ROW_AGE_SHIFT) - 1].name : NULL;
+    return row->entry >> DP_ROW_PART_SHIFT ? ages[(row->entry >> DP_ROW_PART_SHIFT) - 1].name : NULL;
 }
 
 static unsigned age_of(int64_t ns)
@@ -101,7 +101,7 @@ static int split_row(struct dp_rows *to, const struct cells *cells, const struct
         return keep(to, row);
     int64_t n = row->values[2], v = row->values[3];
     for (unsigned age = AGES; n && age--;) {
-        struct dp_row part = {.id = row->id, .entry = row->entry | (age + 1) << DP_ROW_AGE_SHIFT};
+        struct dp_row part = {.id = row->id, .entry = row->entry | (age + 1) << DP_ROW_PART_SHIFT};
         bool known = row->id < cells->n_records && (row->entry & DP_ROW_INHERITED) < cells->n_origins;
         size_t i = known ? cell(cells, row->id, row->entry & DP_ROW_INHERITED, age) : 0;
         part.values[2] = !age ? n : known ? least(cells->at[i].n, n) : 0;

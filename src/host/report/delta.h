@@ -14,14 +14,15 @@
  */
 struct dp_row {
     uint32_t id; /* record id; for records of a runtime, index into the dump */
-    /* for a runtime's record: its entry in records.c; for a hooked one: DP_ROW_INHERITED, DP_ROW_SUMMED, an age (age.h)
+    /* for a runtime's record: its entry in records.c; for a hooked one: DP_ROW_INHERITED, DP_ROW_SUMMED, a part
      */
     uint32_t entry;
     int64_t values[DP_VALUES_MAX];
 };
 
 /* SUMMED: the row of record 0, [overflow], has the sum of rows for which there was no memory. */
-enum { DP_ROW_INHERITED = 1, DP_ROW_SUMMED = 2, DP_ROW_AGE_SHIFT = 8 /* an age stands above this bit; 0: none */ };
+/* The part of the record stands above the shift, 0: none. Of heap rows: an age (age.h); of CPU time: an address. */
+enum { DP_ROW_INHERITED = 1, DP_ROW_SUMMED = 2, DP_ROW_PART_SHIFT = 8 };
 
 struct dp_rows {
     struct dp_row *at;

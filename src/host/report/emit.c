@@ -200,7 +200,7 @@ static void add(int64_t *sum, const int64_t *values, size_t n)
 /* Rows of [overflow] are written at the end, as one. */
 static bool is_overflow(const struct pass *p, const struct dp_row *row)
 {
-    return p->source->sums_in_0 && row->id == 0 && !(row->entry >> DP_ROW_AGE_SHIFT);
+    return p->source->sums_in_0 && row->id == 0 && !(row->entry >> DP_ROW_PART_SHIFT);
 }
 
 static void release_reserve(struct pass *p)

@@ -61,6 +61,8 @@ struct dp_kind_source {
      * the others, 0: none. NULL: all frames are shown.
      */
     dp_frame_id (*leaf)(const struct dp_record *, unsigned *n_inside);
+    /* Leaves are functions that a signal interrupted; a row's part is 1 + the exact address's distance from there. */
+    bool is_interrupted;
 
     /* The text form: what stands before the rows, a row without its stack, and what ends them. NULL: there is none. */
     size_t (*text_header)(const struct dp_rows *rows, char *text, size_t n_bytes);

@@ -9,6 +9,7 @@
  */
 #include "host/report/location.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "host/objects/functions.h"
 #include "host/symbols/symbols_lock.h"
@@ -43,6 +44,8 @@ static void forget(struct dp_locations *l)
     for (size_t i = 0; i < l->met.n; i++)
         l->by_frame.at[l->met.at[i]] = 0;
     dp_vec_clear(&l->met);
+    memset(l->exact.at, 0, l->exact.n_used ? l->exact.n * sizeof *l->exact.at : 0);
+    l->exact.n_used = 0;
     dp_vec_clear(&l->ids);
     dp_vec_clear(&l->mappings);
 }
@@ -338,6 +341,74 @@ uint32_t dp_locations_frame(struct dp_locations *l, dp_frame_id id)
     return ref;
 }
 
+/* ---- exact addresses -------------------------------------------------------------------------------------------- */
+
+static struct dp_location_exact *find_exact(struct dp_location_exact *at, size_t n, dp_frame_id function,
+                                            uint32_t distance)
+{
+    size_t i = dp_hash_mix((uint64_t)function << 32 | distance) & (n - 1);
+    while (at[i].ref && (at[i].function != function || at[i].distance != distance))
+        i = (i + 1) & (n - 1);
+    return &at[i];
+}
+
+/* The place of an address; NULL: no memory. */
+static struct dp_location_exact *place_exact(struct dp_locations *l, dp_frame_id function, uint32_t distance)
+{
+    enum { LEAST = 256 };
+    if (l->exact.n_used >= l->exact.n / 2) {
+        __typeof__(l->exact) wider = {.n_used = l->exact.n_used};
+        size_t n = l->exact.n ? 2 * l->exact.n : LEAST;
+        if (!dp_vec_room(&wider, n))
+            return NULL;
+        wider.n = n;
+        for (size_t i = 0; i < l->exact.n; i++)
+            if (l->exact.at[i].ref)
+                *find_exact(wider.at, n, l->exact.at[i].function, l->exact.at[i].distance) = l->exact.at[i];
+        dp_vec_fini(&l->exact);
+        l->exact = wider;
+    }
+    return find_exact(l->exact.at, l->exact.n, function, distance);
+}
+
+/* The frame of an address, whose line is then kept as those of others are. 0: its line is not wanted, or no room. */
+static dp_frame_id frame_exact(const struct dp_locations *l, const struct dp_frame *function, uint32_t distance)
+{
+    bool wanted = l->settings.symbolize == DP_SYMBOLIZE_LINES && function->object && distance;
+    return wanted && dp_frames_count() < dp_frames_capacity() / 2
+               ? dp_frame_intern_in(function->object, function->pc + distance)
+               : 0;
+}
+
+static uint32_t make_exact(struct dp_locations *l, dp_frame_id function, uint64_t pc)
+{
+    struct found found = {.id = function};
+    int err = dp_symbols_lock(!l->settings.no_wait);
+    if (err)
+        return fail(l, err);
+    found.index = dp_maps_find(function);
+    found.symbol = symbol_of(l, &found);
+    dp_symbols_unlock();
+    return give_symbol(l, found.index, pc, found.symbol);
+}
+
+uint32_t dp_locations_exact(struct dp_locations *l, dp_frame_id function, uint32_t distance)
+{
+    const struct dp_frame *frame = dp_frame_get(function);
+    dp_frame_id own = frame_exact(l, frame, distance);
+    if (own || !distance)
+        return dp_locations_frame(l, own ? own : function);
+    struct dp_location_exact *place = place_exact(l, function, distance);
+    if (!place)
+        return fail(l, -ENOMEM);
+    if (!place->ref) {
+        uint32_t ref = make_exact(l, function, frame->pc + distance);
+        *place = (struct dp_location_exact){function, distance, ref};
+        l->exact.n_used += ref != 0;
+    }
+    return place->ref;
+}
+
 bool dp_locations_forgive(struct dp_locations *l)
 {
     bool was_full = dp_encode_forgive(l->encode) || l->err == -ENOMEM;
@@ -385,6 +456,7 @@ void dp_locations_fini(struct dp_locations *l)
 {
     dp_vec_fini(&l->by_frame);
     dp_vec_fini(&l->met);
+    dp_vec_fini(&l->exact);
     dp_vec_fini(&l->ids);
     dp_vec_fini(&l->mappings);
     dp_line_functions_fini(&l->functions);
@@ -392,6 +464,7 @@ void dp_locations_fini(struct dp_locations *l)
 
 size_t dp_locations_bytes(const struct dp_locations *l)
 {
-    return l->by_frame.cap * sizeof *l->by_frame.at + l->met.cap * sizeof *l->met.at + l->ids.cap * sizeof *l->ids.at +
-           l->mappings.cap * sizeof *l->mappings.at + l->functions.ids.cap * sizeof *l->functions.ids.at;
+    return l->exact.cap * sizeof *l->exact.at + l->by_frame.cap * sizeof *l->by_frame.at +
+           l->met.cap * sizeof *l->met.at + l->ids.cap * sizeof *l->ids.at + l->mappings.cap * sizeof *l->mappings.at +
+           l->functions.ids.cap * sizeof *l->functions.ids.at;
 }

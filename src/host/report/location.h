@@ -28,6 +28,12 @@ struct dp_location_settings {
     struct dp_symbol_files *files; /* opened as names need them, and left open; NULL, if no_wait */
 };
 
+/* The location of an address in a function that a signal interrupted. */
+struct dp_location_exact {
+    dp_frame_id function;
+    uint32_t distance, ref; /* ref 0: an empty place */
+};
+
 /* Zeroed is a valid start. Between begin and end only the functions here write it. */
 struct dp_locations {
     struct dp_encode *encode;
@@ -36,7 +42,12 @@ struct dp_locations {
     uint32_t n_missed;         /* with no_wait: number of frames that got no name, because none was cached */
     DP_VEC(uint32_t) by_frame; /* dp_encode_ref of its location; 0: not met yet */
     DP_VEC(dp_frame_id) met;   /* the frames with a location in by_frame */
-    DP_VEC(uint32_t) ids;      /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
+    struct {
+        struct dp_location_exact *at; /* a hash table; 0 or a power of two, at most half full */
+        size_t n, cap;
+        size_t n_used;
+    } exact;
+    DP_VEC(uint32_t) ids; /* mapping id of the profile, by 2 * mapping index + has_lines; 0: not used */
     DP_VEC(struct dp_location_mapping) mappings; /* by id - 1 */
     uint64_t anon_start[2], anon_limit[2];       /* range of [anon], by has_lines */
     struct dp_line_functions functions;
@@ -66,6 +77,12 @@ void dp_locations_lines(struct dp_locations *, const dp_frame_id *frames, size_t
 /* Makes a new location in each call. 0 after an error. */
 uint32_t dp_locations_line(struct dp_locations *, const struct dp_symbol_place *line, uint64_t pc);
 uint32_t dp_locations_frame(struct dp_locations *, dp_frame_id id);
+
+/*
+ * The location of the address that lies `distance` behind a function's beginning, which is the frame's address. With
+ * symbolize=lines it has its own line while the table of frames has room to remember it, else that of the function.
+ */
+uint32_t dp_locations_exact(struct dp_locations *, dp_frame_id function, uint32_t distance);
 
 /*
  * Makes a new location in each call: an address in [anon] with the name that a runtime gave, or without one. 0 after an

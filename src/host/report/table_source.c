@@ -28,30 +28,41 @@ dp_frame_id dp_table_frame_called(unsigned kind, const struct dp_record *record,
     const struct dp_kind_source *source = dp_kind_source_of(kind);
     *n_inside = 0;
     dp_frame_id called = source->leaf ? source->leaf(record, n_inside) : 0;
-    if (!called && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
+    if (!called && !source->is_interrupted && !record->heap && record->depth && !dp_labels_is_futex(record->labels))
         called = dp_called_tail(dp_table_frames(record)[0]);
     return called;
 }
 
-size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
+/* part: of a row whose leaf was interrupted at an exact address; else 0. */
+static size_t stack_of(unsigned kind, dp_record_id id, uint32_t part, struct dp_locations *l, uint32_t *refs)
 {
     const struct dp_record *record = dp_table_record(kind, id);
+    const dp_frame_id *frames = dp_table_frames(record);
     size_t n = record->depth < DP_STACK_MAX ? record->depth : DP_STACK_MAX;
     unsigned inside;
     dp_frame_id called = dp_table_frame_called(kind, record, &inside);
     size_t before = 0;
     if (called && (inside || n < DP_STACK_MAX))
         refs[before++] = dp_locations_frame(l, called);
-    dp_locations_stack(l, dp_table_frames(record) + inside, n - inside, refs + before);
+    else if (part)
+        refs[before++] = dp_locations_exact(l, frames[inside++], part - 1);
+    dp_locations_stack(l, frames + inside, n - inside, refs + before);
     n += before - inside;
     if (record->cut)
         refs[n++] = dp_locations_frame(l, DP_FRAME_TRUNCATED);
     return n;
 }
 
+size_t dp_table_stack(unsigned kind, dp_record_id id, struct dp_locations *l, uint32_t *refs)
+{
+    return stack_of(kind, id, 0, l, refs);
+}
+
 static size_t stack(void *ctx, struct dp_locations *l, const struct dp_row *row, uint32_t *refs)
 {
-    return dp_table_stack((unsigned)(uintptr_t)ctx, row->id, l, refs);
+    unsigned kind = (unsigned)(uintptr_t)ctx;
+    bool is_interrupted = dp_kind_source_of(kind)->is_interrupted;
+    return stack_of(kind, row->id, is_interrupted ? row->entry >> DP_ROW_PART_SHIFT : 0, l, refs);
 }
 
 static struct dp_encode_label text_label(struct dp_encode *e, const char *key, const char *value)
@@ -70,7 +81,7 @@ static size_t labels(void *ctx, struct dp_encode *e, const struct dp_row *row, s
         out[n_out++] = text_label(e, "heap", heap);
     if (row->entry & DP_ROW_INHERITED)
         out[n_out++] = text_label(e, "fork", "inherited");
-    if (row->entry >> DP_ROW_AGE_SHIFT)
+    if (row->entry >> DP_ROW_PART_SHIFT && dp_kind_source_of((unsigned)(uintptr_t)ctx)->age)
         out[n_out++] = text_label(e, "age", dp_kind_source_of((unsigned)(uintptr_t)ctx)->age(row));
     size_t n = dp_labels_get(record->labels, pairs, DP_EMIT_LABELS_MAX - n_out);
     bool shown, futex = dp_labels_is_futex(record->labels); /* then its pair is the first */

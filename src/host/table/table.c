@@ -254,15 +254,16 @@ static dp_record_id fill(unsigned kind, uint64_t hash, uint8_t heap, uint32_t la
     return id;
 }
 
-static dp_record_id full(struct table *table)
+/* Whether less than sixteenths/16 are used, or more can be charged. */
+static bool has_room(struct growth *growth, unsigned sixteenths)
 {
-    dp_store_relaxed(&table->is_full, true);
-    dp_stats_add(DP_STAT_OVERFLOW, 1);
-    return 0;
+    uint32_t cap = dp_load_relaxed(&growth->cap);
+    return dp_load_relaxed(&growth->next) < (uint64_t)cap * sixteenths / 16 || grow(growth, cap);
 }
 
+/* 0: there was no room for a new record. sixteenths: as of dp_table_intern_within. */
 static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64_t hash, uint8_t heap, uint32_t labels,
-                                                           const struct dp_stack *stack)
+                                                           const struct dp_stack *stack, unsigned sixteenths)
 {
     struct table *table = &tables[kind];
     uint32_t tag = (uint32_t)hash & ~table->id_mask;
@@ -272,8 +273,10 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
         _Atomic uint32_t *word = &table->index[at & table->index_mask];
         uint32_t seen = dp_load_acquire(word); /* [RECORD] */
         if (!seen) {
-            if (!mine && !(mine = fill(kind, hash, heap, labels, stack)))
-                return full(table);
+            bool may_fill =
+                sixteenths == 16 || (has_room(&table->ids, sixteenths) && has_room(&stacks.growth, sixteenths));
+            if (!mine && (!may_fill || !(mine = fill(kind, hash, heap, labels, stack))))
+                return 0;
             if (dp_cas_publish(word, &seen, tag | mine)) /* [RECORD] */
                 return mine;                             /* if it failed, `seen` is the winner's word */
         }
@@ -286,20 +289,37 @@ static __attribute__((noinline)) dp_record_id find_or_make(unsigned kind, uint64
     }
     if (mine)
         dp_thread_keep_spare(kind, mine);
-    return full(table);
+    return 0;
+}
+
+static uint64_t hash_of(uint8_t heap, uint32_t labels, const struct dp_stack *stack)
+{
+    return stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
+}
+
+dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct dp_stack *stack, unsigned sixteenths)
+{
+    return find_or_make(kind, hash_of(0, labels, stack), 0, labels, stack, sixteenths);
+}
+
+static dp_record_id full(struct table *table)
+{
+    dp_store_relaxed(&table->is_full, true);
+    dp_stats_add(DP_STAT_OVERFLOW, 1);
+    return 0;
 }
 
 dp_record_id dp_table_look_up(unsigned kind, uint8_t heap, uint32_t labels, const struct dp_stack *stack, uint64_t key)
 {
     const struct table *table = &tables[kind];
     struct dp_stack_known *known = stack->known;
-    uint64_t hash = stack->hash ^ (heap || labels ? dp_hash_mix((uint64_t)heap << 32 | labels) : 0);
+    uint64_t hash = hash_of(heap, labels, stack);
     uint32_t seen = dp_load_acquire(&table->index[(uint32_t)(hash >> 32) & table->index_mask]); /* [RECORD] */
     dp_record_id id = seen & table->id_mask;
     /* Nearly always the first word is the right one. */
     if (__builtin_expect(!id || seen - id != ((uint32_t)hash & ~table->id_mask), 0) ||
         __builtin_expect(!same(&table->records[id], hash, heap, labels, stack), 0))
-        return find_or_make(kind, hash, heap, labels, stack);
+        return (id = find_or_make(kind, hash, heap, labels, stack, 16)) ? id : full(&tables[kind]);
     if (known) {
         known->record = id;
         known->key = key;

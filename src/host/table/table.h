@@ -44,6 +44,12 @@ static inline dp_record_id dp_table_intern(unsigned kind, uint8_t heap, uint32_t
                                                        : dp_table_look_up(kind, heap, labels, stack, key);
 }
 
+/*
+ * The same for a kind whose stacks may be shortened: a new record is made only while the memory of records and that of
+ * stacks are used to less than sixteenths/16. 0: there is no such record, which is not counted.
+ */
+dp_record_id dp_table_intern_within(unsigned kind, uint32_t labels, const struct dp_stack *stack, unsigned sixteenths);
+
 /* Adds to a record's counters. A free is added with release, after its alloc. Context: hook. */
 void dp_table_add(unsigned kind, dp_record_id id, int64_t n, int64_t v);
 void dp_table_add_free(unsigned kind, dp_record_id id, int64_t n, int64_t v);

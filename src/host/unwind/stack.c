@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host/unwind/stack.c - computes the hash of a stack, straight by its definition. */
+/* host/unwind/stack.c - computes the hash of a stack, straight by its definition, and shortens a stack. */
 #include "host/unwind/stack.h"
 
 #include "base/hash.h"
@@ -10,4 +10,13 @@ uint64_t dp_stack_hash(const dp_frame_id *frames, uint32_t depth)
     for (uint32_t i = 0; i < depth; i++)
         sum = sum * DP_STACK_BASE + frames[i];
     return dp_hash_mix(sum);
+}
+
+struct dp_stack dp_stack_shorten(const struct dp_stack *stack, uint32_t n)
+{
+    return (struct dp_stack){.hash = dp_stack_hash(stack->frames, n),
+                             .depth = n,
+                             .cut = stack->cut || n < stack->depth,
+                             .frames = stack->frames,
+                             .labels = stack->labels};
 }

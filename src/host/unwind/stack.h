@@ -33,3 +33,6 @@ struct dp_stack {
 
 /* dp_hash_mix(sum of frame[i] * B^(depth-1-i) mod 2^64): the definition; incremental computations must give the same */
 uint64_t dp_stack_hash(const dp_frame_id *frames, uint32_t depth);
+
+/* The stack's n leafmost frames, as a stack that is cut there; n: less than its depth, or its depth. */
+struct dp_stack dp_stack_shorten(const struct dp_stack *, uint32_t n);

@@ -149,6 +149,41 @@ def that_shares_of_functions_are_within_the_binomial_bound():
     assert len({names for names, _, _, _ in loaded}) < 40
 
 
+def that_samples_have_their_exact_addresses():
+    """A leaf's address is where the thread was; all of a function's lie between its ends, and add up to its samples."""
+    r = run([victim('cpu'), 'shares', '3'], 'cpu_rate=4ms,address=elf')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    table = subprocess.run(['nm', '-S', victim('cpu')], capture_output=True, text=True, check=True).stdout
+    ends = {words[3]: (int(words[0], 16), int(words[0], 16) + int(words[1], 16))
+            for words in map(str.split, table.splitlines()) if len(words) == 4}
+    seen = collections.defaultdict(collections.Counter)
+    for p in profiles(r, kind='cpu'):
+        for s in p.samples:
+            if s.frames[0].function in ('burn_one', 'burn_two', 'burn_three'):
+                seen[s.frames[0].function][s.frames[0].address] += s.values['samples']
+    for function in ('burn_two', 'burn_three'):
+        begin, end = ends[function]
+        inside = {address: n for address, n in seen[function].items() if begin <= address < end}
+        assert inside == dict(seen[function]) and sum(n for a, n in inside.items() if a != begin) > 20, (function, seen)
+    assert sum(len(addresses) for addresses in seen.values()) > 3, seen
+
+
+def that_ever_new_stacks_do_not_fill_the_table():
+    """Of a small table: stacks lose their roots, and no sample its function."""
+    r = run([victim('cpu'), 'churn', '6'], 'cpu_rate=4ms,memory=4M')
+    assert r.status == 0 and r.stderr == '', r.stderr
+    loaded, leaves = rows(r), collections.Counter()
+    for names, _, n, ns in loaded:
+        leaves[names[0]] += ns
+    cut = sum(n for names, _, n, _ in loaded if names[-1] == '[truncated]')
+    total = sum(n for _, _, n, _ in loaded)
+    print(len(loaded), 'rows', total, 'samples', cut, 'cut')
+    assert '[overflow]' not in leaves and total > 1000 and 0 < cut < total, (total, cut, leaves)
+    assert leaves['burn_one'] > 0.9 * sum(leaves.values()), leaves
+    assert any('stacks were cut short: the record table' in c for c in profiles(r, kind='cpu')[-1].comments)
+    assert_process(r, loaded)
+
+
 def that_no_blocking_call_ends_early():
     """18 functions that wait, under timers as frequent as the kernel has them. A timer of the wall clock shows that the victim
     notices what it looks for."""

@@ -214,6 +214,37 @@ static void shares(int argc, char **argv)
         _exit(1);
 }
 
+/* Recursion by a drawn path: hardly any two stacks are the same. */
+static __attribute__((noinline)) void left(uint64_t path, int depth);
+static __attribute__((noinline)) void right(uint64_t path, int depth);
+static void descend(uint64_t path, int depth)
+{
+    if (!depth)
+        burn_one(MS / 2);
+    else if (path & 1)
+        left(path >> 1, depth - 1);
+    else
+        right(path >> 1, depth - 1);
+    sink++; /* no tail call */
+}
+static void left(uint64_t path, int depth)
+{
+    descend(path, depth);
+}
+static void right(uint64_t path, int depth)
+{
+    descend(path, depth);
+}
+
+static void churn(int argc, char **argv)
+{
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < 2000 * atoi(argv[2]); i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        descend(random, 48);
+    }
+}
+
 /* What the kernel has of this process: its timers, and whether signal 32 has a handler. */
 static void idle(int argc, char **argv)
 {
@@ -241,8 +272,8 @@ static void forever(int argc, char **argv)
 static const struct {
     const char *name;
     void (*run)(int argc, char **argv);
-} modes[] = {{"unequal", unequal}, {"brief", brief},   {"raw", raw},   {"masked", masked},
-             {"forked", forked},   {"shares", shares}, {"idle", idle}, {"forever", forever}};
+} modes[] = {{"unequal", unequal}, {"brief", brief}, {"raw", raw},         {"masked", masked}, {"forked", forked},
+             {"shares", shares},   {"idle", idle},   {"forever", forever}, {"churn", churn}};
 
 int main(int argc, char **argv)
 {
