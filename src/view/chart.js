@@ -14,6 +14,12 @@ class Chart {
         this.onHover = onHover;
         this.drag = null;
         this.hover = -1;
+        this.ticks = null;
+        this.layers = [];
+        this.lines = [];
+        this.ranges = [];
+        this.unit = this.empty = '';
+        this.rate = this.dark = false;
         canvas.tabIndex = 0;
         canvas.addEventListener('pointerdown', event => this.down(event));
         canvas.addEventListener('pointermove', event => this.move(event));

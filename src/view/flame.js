@@ -20,7 +20,9 @@ class Flame {
         this.onPick = onPick;
         this.onHover = onHover;
         this.boxes = {n: 0};
-        this.boxOf = [];
+        this.boxOf = new Int32Array(0);
+        this.unit = '';
+        this.whole = this.wholeB = this.freed = 0; /* the sums of which shares are given, and what a range lost */
         this.zoom = 0;
         this.selected = 0;
         this.matching = null;

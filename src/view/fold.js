@@ -24,8 +24,8 @@ class Fold {
         const {model, cache} = this;
         if (cache.foldedN === model.nNodes)
             return cache.folded;
-        const pass = Uint8Array.from(model.frames.items, f => (f.passes || f.isLibrary ? 1 : 0)), runtime = Uint8Array.from(model.frames.items, f => (isRuntimeFrame(f) ? 1 : 0));
-        const place = Uint8Array.from(model.frames.items, f => (isPlace(f.name) || isInterpreter(f) ? 1 : 0));
+        const marksOf = test => Uint8Array.from(model.frames.items.map(f => Number(test(f))));
+        const pass = marksOf(f => f.passes || f.isLibrary), runtime = marksOf(isRuntimeFrame), place = marksOf(f => isPlace(f.name) || isInterpreter(f));
         const parent = model.parent.data, frame = model.frame.data;
         const to = new Int32Array(model.nNodes);
         for (let i = 1; i < to.length; i++) {
@@ -200,7 +200,7 @@ class Fold {
     around(tree, name) {
         const frames = this.model.frames.items;
         const callees = new TreeBuilder(tree), callers = new TreeBuilder(tree);
-        const isIt = Uint8Array.from(frames, f => (f.name === name ? 1 : 0));
+        const isIt = Uint8Array.from(frames.map(f => Number(f.name === name)));
         const path = [];
         for (let i = 1; i < tree.n; i++) {
             if (!hasValue(tree, i))

@@ -29,7 +29,7 @@ class Column {
 class Interner {
     constructor() {
         this.numbers = new Map();
-        this.items = [];
+        this.items = /** @type {any[]} */ ([]);
     }
 
     number(key, make) {

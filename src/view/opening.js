@@ -109,3 +109,4 @@ function drawGlance() {
                        element('span', {}, measure.name), element('b', {}, `most ${formatValue(most, measure.unit)}`), sparkline(steps));
     }));
 }
+drawGlance.key = '';

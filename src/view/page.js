@@ -12,6 +12,8 @@ function listen() {
     on('process', 'change', event => set({process: Number(event.target.value)}));
     on('search', 'input', event => set({search: event.target.value}));
     on('theme', 'click', () => set({theme: isDark() ? 'light' : 'dark'}));
+    const help = () => byId('keys').setAttribute('aria-expanded', String(!(byId('help').hidden = !byId('help').hidden)));
+    on('keys', 'click', help);
     on('whole', 'click', () => setRange(-Infinity, Infinity));
     on('peak', 'click', () => {
         const kind = kindNow();
@@ -29,7 +31,11 @@ function listen() {
     window.addEventListener('resize', () => render());
     window.addEventListener('hashchange', () => { Object.assign(state, initial); stateFromFragment(); begin(); });
     document.addEventListener('keydown', event => {
-        if (event.key === '/' && !event.target.closest('input, select')) {
+        if (!(event.target instanceof Element) || event.target.closest('input, select'))
+            return;
+        if (event.key === '?')
+            help();
+        if (event.key === '/') {
             event.preventDefault();
             byId('search').focus();
         }

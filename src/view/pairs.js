@@ -23,7 +23,7 @@ function briefStack(node) {
         frames.push(model.frames.items[model.frame.data[i]]);
     const some = state.fold ? frames.filter(isRuntimeFrame) : [], names = (some.length ? some : frames).map(f => f.name);
     const start = names.findIndex(name => STARTS.has(name));
-    return start > 0 ? names.slice(0, start + ['main', '<module>'].includes(names[start])) : names;
+    return start > 0 ? names.slice(0, start + Number(['main', '<module>'].includes(names[start]))) : names;
 }
 
 /*

@@ -105,10 +105,10 @@ function controls(kind) {
     fillSelect('by', ['function', 'line', 'file', 'library', 'process', ...folds.labelKeys(kind).map(k => `label ${k}`)].map(b => [b, b]), state.by);
     fillSelect('save', [['', 'save…'], ...(state.view === 'flame' ? [['png', 'picture (PNG)'], ['svg', 'picture (SVG)']] : []),
                         ['pprof', 'this range as pprof'], ['folded', 'folded stacks']], '');
-    for (const control of document.querySelectorAll('[data-views]'))
+    for (const control of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-views]')))
         control.hidden = !control.dataset.views.split(' ').includes(state.view);
-    for (const [id, on] of [['only', state.only], ['fold', state.fold], ['invert', state.invert], ['order', state.heavy], ['up', state.up],
-                            ['idle', state.idle], ['even', state.even], ['compare', Boolean(state.a)]])
+    const pressed = {only: state.only, fold: state.fold, invert: state.invert, order: state.heavy, up: state.up, idle: state.idle, even: state.even, compare: Boolean(state.a)};
+    for (const [id, on] of Object.entries(pressed))
         byId(id).setAttribute('aria-pressed', String(on));
     byId('even').hidden = !state.a || modeNow() === 'level';
     byId('idle').hidden = byId('idle').hidden || (state.kind !== 'block' && state.view !== 'locks');

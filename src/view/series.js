@@ -55,6 +55,8 @@ function layersNow(kind, type) {
     }
     return layersNow.found;
 }
+layersNow.key = '';
+layersNow.found = /** @type {any} */ (null);
 
 /* Sums of the sizes of changes, by the number in a column of the kind. */
 function sizes(kind, type, by, n) {
@@ -219,3 +221,5 @@ function residentNow(kind) {
     residentNow.key = key;
     return (residentNow.found = found);
 }
+residentNow.key = '';
+residentNow.found = /** @type {any} */ (null);

@@ -4,6 +4,7 @@
  *
  * Every control changes the state through set(), which draws the page again.
  */
+/** @type {(id: string) => any} */
 const byId = id => document.getElementById(id);
 const VIEWS = {flame: 'flames', table: 'table', locks: 'locks', leaks: 'leaks', rss: 'RSS', workers: 'processes', info: 'ticks'};
 const IDLE = {key: 'lock', values: ['cond', 'sem', 'join', 'park']};

@@ -31,11 +31,13 @@ function refill(box, ...children) {
 
 /* columns: [{name, value(row), text(row), isNumber, title, exact(row), class(row)}]. onPick(row). onSort(text): what is to be kept of the order. */
 class Table {
+    /** @param {(order: string) => void} onSort */
     constructor(parent, onPick, onSort = () => {}) {
         this.parent = parent;
         this.onPick = onPick;
         this.onSort = onSort;
         this.sort = null;
+        this.empty = ''; /* what it says without rows */
     }
 
     show(columns, rows, sortBy, down = true) {

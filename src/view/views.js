@@ -33,7 +33,11 @@ function drawFlame() {
     crumbs(flame.zoom);
 }
 
-/* Why there is nothing to show. */
+/**
+ * Why there is nothing to show.
+ * @param {string} kindName
+ * @param {{from: number, to: number}} range
+ */
 function emptyWords(kindName = state.kind, range = state) {
     const kind = model.kinds.get(kindName), [first, last] = kind.ticksWithin(range.from, range.to);
     if (first === last)
@@ -151,7 +155,8 @@ function drawTable() {
 function drawLocks() {
     if (waitsText)
         drawWaits(waitsText);
-    for (const [kindName, of, words] of [['block', waiters, 'who waited'], ['mutex', holders, 'who held']]) {
+    const sides = [{kindName: 'block', of: waiters, words: 'who waited'}, {kindName: 'mutex', of: holders, words: 'who held'}];
+    for (const {kindName, of, words} of sides) {
         const kind = model.kinds.get(kindName), title = of.parent.previousElementSibling;
         if (!kind) {
             title.textContent = `${words}: there is no ${kindName} profile`;

@@ -80,6 +80,15 @@ class Opening(PageCase):
         self.browser.click('#workers [data-key="worker 8"]')
         self.assertEqual(self.shown(), [self.top('--kind', 'heap', '--type', 'inuse_space', f'{self.dir.name}/p/worker.8.*')[0]])
 
+    def test_the_keys_are_listed_on_demand(self):
+        self.show(self.server())
+        hidden = 'return document.getElementById("help").hidden'
+        self.assertTrue(self.browser.js(hidden))
+        self.browser.keys('#flame', '?')
+        self.assertFalse(self.browser.js(hidden))
+        self.browser.click('#keys')
+        self.assertTrue(self.browser.js(hidden))
+
     def test_files_of_other_names_have_no_summary(self):
         self.show(self.file('x', [(['main'], [1, 1, 1, 1])], HEAP))
         self.assertTrue(self.browser.js('return document.getElementById("sentences").hidden'))

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT
+// Names of browsers that the type checker's own library does not have.
+declare var CompressionStream: any, DecompressionStream: any;
