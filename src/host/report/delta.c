@@ -131,7 +131,6 @@ static void leave(struct scan *s, struct dp_row *row)
             base->at[row->id].n += row->values[0];
             base->at[row->id].v += row->values[1];
         }
-        row->values[0] = row->values[1] = 0;
     }
     struct dp_row *sum = &s->sums[row->entry & DP_ROW_INHERITED];
     for (int i = 0; i < DP_VALUES_MAX; i++)
