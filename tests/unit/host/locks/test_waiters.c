@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* The lists of waiters: which are listed, and what each weighs when a holder pays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "host/locks/waiters.h"
+
+enum { UNIT = 8192, SHARED = 4096 }; /* ns of one unit of weight; slots that far apart share a list */
+
+static struct dp_waiter found[DP_WAITERS_MOST];
+
+/* Whether the list of the slot has that waiter alone, with that weight. */
+static bool pays(dp_contended_slot slot, int64_t now_ns, dp_record_id record, uint32_t weight)
+{
+    unsigned n = dp_waiters_pay(slot, now_ns, found);
+    return n == 1 && found[0].record == record && found[0].weight == weight;
+}
+
+static void nothing_is_listed_without_lists_or_slot(void **state)
+{
+    assert_int_equal(dp_waiters_add(1, 7, 0), 0);
+    assert_int_equal(dp_waiters_pay(1, UNIT, found), 0);
+    assert_int_equal(dp_waiters_init(), 0);
+    assert_int_equal(dp_waiters_add(0, 7, 0), 0);
+    assert_int_equal(dp_waiters_pay(0, UNIT, found), 0);
+    dp_waiters_remove(0, 0);
+    dp_waiters_remove(1, 0);
+    assert_int_equal(dp_waiters_pay(1, UNIT, found), 0);
+}
+
+static void a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment(void **state)
+{
+    dp_waiters_entry entry = dp_waiters_add(2, UINT32_MAX, 101 * UNIT);
+    assert_int_equal(entry, 1);
+    assert_true(pays(2, 111 * UNIT, UINT32_MAX, 10));
+    assert_true(pays(2, 115 * UNIT, UINT32_MAX, 4));
+    assert_true(pays(2, 115 * UNIT, UINT32_MAX, 0));
+    dp_waiters_remove(2, entry);
+    assert_int_equal(dp_waiters_pay(2, 121 * UNIT, found), 0);
+}
+
+static void the_eighth_waiter_is_not_listed_until_a_place_is_free(void **state)
+{
+    dp_waiters_entry entries[DP_WAITERS_MOST];
+    for (unsigned i = 0; i < DP_WAITERS_MOST; i++)
+        assert_int_equal(entries[i] = dp_waiters_add(3, 100 + i, (201 + 2 * (int64_t)i) * UNIT), i + 1);
+    assert_int_equal(dp_waiters_add(3, 200, 301 * UNIT), 0);
+    assert_int_equal(dp_waiters_pay(3, 401 * UNIT, found), DP_WAITERS_MOST);
+    for (unsigned i = 0; i < DP_WAITERS_MOST; i++) {
+        assert_int_equal(found[i].record, 100 + i);
+        assert_int_equal(found[i].weight, 200 - 2 * i);
+    }
+    dp_waiters_remove(3, entries[4]);
+    assert_int_equal(dp_waiters_add(3, 200, 403 * UNIT), 5);
+    assert_int_equal(dp_waiters_pay(3, 411 * UNIT, found), DP_WAITERS_MOST);
+    assert_int_equal(found[4].record, 200);
+    assert_int_equal(found[4].weight, 8);
+    assert_int_equal(found[6].weight, 10);
+    for (unsigned i = 0; i < DP_WAITERS_MOST; i++)
+        dp_waiters_remove(3, (dp_waiters_entry)(i + 1));
+    assert_int_equal(dp_waiters_pay(3, 413 * UNIT, found), 0);
+}
+
+static void slots_that_share_a_list_pay_their_own_waiters(void **state)
+{
+    dp_waiters_entry one = dp_waiters_add(4, 11, 501 * UNIT), other = dp_waiters_add(4 + SHARED, 12, 503 * UNIT);
+    assert_true(one && other && one != other);
+    assert_true(pays(4, 511 * UNIT, 11, 10));
+    assert_true(pays(4 + SHARED, 513 * UNIT, 12, 10)); /* a payment of the other slot does not count */
+    assert_true(pays(4 + SHARED, 515 * UNIT, 12, 2));
+    assert_int_equal(dp_waiters_pay(4 + 2 * SHARED, 517 * UNIT, found), 0);
+    assert_int_equal(dp_waiters_pay(5, 517 * UNIT, found), 0);
+    dp_waiters_remove(4, one);
+    dp_waiters_remove(4 + SHARED, other);
+}
+
+/* Times wrap after 2^29 units. */
+static void a_wait_across_the_wrap_keeps_its_weight(void **state)
+{
+    int64_t wrap = (INT64_C(1) << 29) * UNIT;
+    dp_waiters_entry entry = dp_waiters_add(6, 13, wrap - 9 * UNIT);
+    assert_true(pays(6, wrap - 3 * UNIT, 13, 6));
+    assert_true(pays(6, wrap + 11 * UNIT, 13, 14));
+    assert_true(pays(6, wrap + 13 * UNIT, 13, 2));
+    dp_waiters_remove(6, entry);
+}
+
+static void a_child_has_empty_lists(void **state)
+{
+    assert_int_equal(dp_waiters_add(7, 14, 601 * UNIT), 1);
+    dp_waiters_fork_child();
+    assert_int_equal(dp_waiters_pay(7, 611 * UNIT, found), 0);
+    assert_int_equal(dp_waiters_add(7, 15, 621 * UNIT), 1);
+    dp_waiters_fork_child();
+    assert_int_equal(dp_waiters_pay(7, 631 * UNIT, found), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_listed_without_lists_or_slot),
+        cmocka_unit_test(a_waiter_is_paid_from_its_begin_and_then_from_the_last_payment),
+        cmocka_unit_test(the_eighth_waiter_is_not_listed_until_a_place_is_free),
+        cmocka_unit_test(slots_that_share_a_list_pay_their_own_waiters),
+        cmocka_unit_test(a_wait_across_the_wrap_keeps_its_weight),
+        cmocka_unit_test(a_child_has_empty_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
