@@ -83,8 +83,13 @@ static void asks(void)
     /* without an agent, in the handler itself */
     deltaprof_stop_agent();
     CHECK(threads() == 1);
+    double before = now();
     raise(SIGUSR2);
-    CHECK(ticks() == 2);
+    struct deltaprof_stats stats;
+    CHECK(deltaprof_get_stats(&stats, sizeof stats) == 0);
+    CHECK(stats.ticks == 2);
+    CHECK((double)stats.files_age_ns <= (now() - before) * 1e9); /* the second file ends where its tick began */
+    CHECK(stats.cursors_age_ns == UINT64_MAX);
 }
 
 static void quiesces(void)
