@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int je_malloc = 1; /* data of that name is no allocator */
+
 static unsigned char *self;
 static size_t n_self;
 
