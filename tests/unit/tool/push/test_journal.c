@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "tool/push/journal.h"
 
 #define TARGET "http://127.0.0.1:4040/push"
@@ -19,6 +20,7 @@
 static char dir[64];
 static int dir_fd;
 static struct dp_push_journal journal;
+static size_t used_bytes; /* before the first journal is open */
 
 static int begin_test(void **state)
 {
@@ -26,6 +28,7 @@ static int begin_test(void **state)
     snprintf(dir, sizeof dir, "/tmp/deltaprof-journal-XXXXXX");
     assert_non_null(mkdtemp(dir));
     dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
+    used_bytes = dp_mem_used();
     assert_int_equal(dp_push_journal_open(&journal, dir_fd, TARGET), 0);
     return 0;
 }
@@ -35,6 +38,7 @@ static int end_test(void **state)
     (void)state;
     unlinkat(dir_fd, journal.name, 0);
     dp_push_journal_close(&journal);
+    assert_int_equal(dp_mem_used(), used_bytes);
     close(dir_fd);
     return rmdir(dir);
 }
