@@ -25,7 +25,7 @@ import tempfile
 import time
 
 import reader
-from harness import BUILD, HOOKS, environment, new_directory, scratch
+from harness import BUILD, HOOKS, environment, new_directory
 
 INJECT, VICTIM = (os.path.join(BUILD, 'tests/faults', name) for name in ('libinject.so', 'victim_faults'))
 arguments = sys.argv[1:]

@@ -3,7 +3,7 @@
 
     r = run([victim('exact'), '1'], 'heap_rate=1,interval=50ms')     # r.stdout r.stderr r.status r.out (directory)
     profiles(r)                                                      # loaded, checked, in order
-    main(globals())                                                  # runs every function whose name begins with `that_`
+    main(globals())                                                  # unittest runs every function whose name begins with `that_`
 """
 import functools
 import os
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+import unittest
 
 import check_profile
 import reader
@@ -173,12 +173,22 @@ def wait_for_server(port, process):
     wait_until(listens)
 
 
+is_running = False  # main runs the tests
+
+
+def skip(*why):
+    """Skips the test that calls it; at the top of a file, all of its tests."""
+    if is_running:
+        raise unittest.SkipTest(' '.join(map(str, why)))
+    print('skipped:', *why)
+    sys.exit(77)
+
+
 def need(*programs):
-    """Skips the whole test when a program is not installed."""
+    """Skips if a program is not installed."""
     for program in programs:
         if not shutil.which(program):
-            print('skipped: no', program)
-            sys.exit(77)
+            skip('no', program)
 
 
 def redis_release():
@@ -193,17 +203,13 @@ def reachable_by(user):
 
 
 def main(tests):
-    wanted = sys.argv[1:]
-    failed = 0
+    """Runs the functions whose names begin with `that_`, or those that the command line names. Exit status 77: each was skipped."""
+    global is_running
+    wanted, suite = sys.argv[1:], unittest.TestSuite()
     for name, test in list(tests.items()):
-        if not name.startswith('that_') or not callable(test) or (wanted and name not in wanted):
-            continue
-        began = time.monotonic()
-        try:
-            test()
-            print(f'ok   {name} ({time.monotonic() - began:.1f} s)', flush=True)
-        except Exception:
-            failed += 1
-            print('FAIL', name, flush=True)
-            traceback.print_exc(file=sys.stdout)
-    sys.exit(failed != 0)
+        if name.startswith('that_') and callable(test) and (not wanted or name in wanted):
+            suite.addTest(unittest.FunctionTestCase(test))
+    is_running = True
+    result = unittest.TextTestRunner(sys.stdout, descriptions=False, verbosity=2).run(suite)
+    failed = not result.testsRun or not result.wasSuccessful()
+    sys.exit(1 if failed else 77 if len(result.skipped) == result.testsRun else 0)

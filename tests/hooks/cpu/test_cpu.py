@@ -13,8 +13,8 @@ import sys
 import urllib.request
 
 import reader
-from harness import (BUILD, HOOKS, Run, environment, free_port, main, new_directory, profiles, run, three_tries, unless_busy,
-                     victim, wait_for_server)
+from harness import (BUILD, HOOKS, Run, environment, free_port, main, new_directory, profiles, run, skip, three_tries,
+                     unless_busy, victim, wait_for_server)
 
 RATE = 'cpu_rate=10ms,thread=on,heap_rate=0,mutex_rate=0,block_rate=0'
 FAST = 'cpu_rate=1ms,heap_rate=0,mutex_rate=0,block_rate=0'
@@ -270,7 +270,7 @@ def that_a_kernel_that_does_not_tell_is_tried():
 
 def that_sigprof_serves_where_the_other_signal_is_kept():
     if platform.machine() != 'x86_64':
-        return
+        skip('on x86_64 only')
     r = run([victim('cpu'), 'unequal', '8', '10'], RATE, behind=behind('no_signal'))
     assert r.status == 0 and r.stderr == '', r.stderr
     loaded, own = rows(r), clocks(r)

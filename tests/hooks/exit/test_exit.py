@@ -2,7 +2,7 @@
 """The memory in use when a program began to end, and at its peak, is in a file that is marked so."""
 import subprocess
 
-from harness import environment, free_port, main, new_directory, profiles, reader, run, same, victim, wait_until, Run
+from harness import Run, environment, free_port, main, new_directory, profiles, run, same, victim, wait_until
 
 MIB = 1 << 20
 

@@ -9,7 +9,8 @@ import subprocess
 import time
 
 import reader
-from harness import BUILD, environment, is_of_peak, main, names_in, new_directory, profiles, run, victim, wait_until
+from harness import (BUILD, environment, is_of_peak, main, names_in, new_directory, profiles, run, skip, victim,
+                     wait_until)
 
 DELTAPROF = os.path.join(BUILD, 'src/tool/cli/deltaprof')
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
@@ -112,8 +113,7 @@ def in_use_beside_jemalloc(program, rate):
 def that_memory_in_use_and_size_classes_are_what_jemalloc_counts():
     program = rust_server()
     if not program:
-        print('skipped: no rustc, or no libjemalloc_pic.a')
-        return
+        skip('no rustc, or no libjemalloc_pic.a')
     allocated, in_use, added, leaves = in_use_beside_jemalloc(program, '1')
     assert abs(in_use + added - allocated) < 0.01 * allocated, (in_use, added, allocated)
     assert added > 0.03 * allocated, (added, allocated)  # requested bytes alone would not do

@@ -3,7 +3,7 @@
 Prometheus's own parser and by pprof."""
 import re
 
-from harness import main, need, victim, wait_until
+from harness import main, need, skip, victim, wait_until
 from http_client import Server, go_top
 
 try:
@@ -33,8 +33,7 @@ def sums(profile):
 
 def that_metrics_are_openmetrics_and_equal_the_profiles():
     if not text_string_to_metric_families:
-        print('skipped: no prometheus_client')
-        return
+        skip('no prometheus_client')
     with rested() as s:
         block, mutex = sums(s.profile('delta_block?cursor=a.b&lock=cond,sem')), sums(s.profile('mutex'))
         block_all = sums(s.profile('block'))

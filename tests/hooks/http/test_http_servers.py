@@ -5,7 +5,7 @@ import subprocess
 import threading
 import time
 
-from harness import BUILD, main, need, wait_until
+from harness import BUILD, main, need, skip, wait_until
 from http_client import Server, go_top, part, ask_until_free
 
 THREADS = os.path.join(BUILD, 'examples/server_threads')
@@ -16,8 +16,7 @@ def that_both_example_servers_serve_pprof():
     need('go', 'curl')
     for program in (THREADS, EVHTTP):
         if not os.path.exists(program):
-            print('skipped:', program, 'was not built')
-            continue
+            skip(program, 'was not built')
         with Server([program, 'PORT'], 'heap_rate=4k', preload=False) as s:
             s.get('/work?n=5000')
             out = go_top(s.url('/debug/pprof/delta_heap'), '-sample_index=alloc_space')
@@ -36,7 +35,7 @@ def that_both_example_servers_serve_pprof():
 
 def that_an_event_loop_goes_on_while_profiles_are_made():
     if not os.path.exists(EVHTTP):
-        return
+        skip('no libevent')
     with Server([EVHTTP, 'PORT'], 'heap_rate=1,depth=64,memory=256M', preload=False) as s:
         s.get('/tree?depth=16')
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 
-from harness import main, need, new_directory, victim
+from harness import main, new_directory, victim
 from http_client import Server
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'view'))

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import reader
-from harness import Run, environment, main, new_directory, profiles, victim
+from harness import Run, environment, main, new_directory, profiles, skip, victim
 
 CLI = os.path.join(os.environ['DELTAPROF_BUILD'], 'src/tool/cli/deltaprof')
 
@@ -136,8 +136,7 @@ def that_a_full_disk_loses_nothing_and_is_logged_once():
     script = 'mkdir profiles && mount -t tmpfs -o size=256k none profiles && "$0" "$1" && cp -r profiles kept'
     probe = subprocess.run(['unshare', '-m', 'true'], stderr=subprocess.DEVNULL)
     if probe.returncode:
-        print('skipped: no mount namespaces here')
-        return
+        skip('no mount namespaces here')
     r = api('has-no-room', wrap=('unshare', '-m', 'sh', '-c', script))
     one_line_each(r, 'ENOSPC')
     r.out = os.path.join(os.path.dirname(r.out), 'kept')

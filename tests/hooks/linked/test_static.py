@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Programs that are linked fully static, with the hooks that the linker's --wrap puts before malloc."""
 import os
-import sys
 
-import check_profile
 import reader
-from harness import Run, main, new_directory, profiles, run, victim
+from harness import Run, main, new_directory, profiles, run, skip, victim
 
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 
 if not os.path.exists(victim('static')):
-    print('skipped: no static libraries')
-    sys.exit(77)
+    skip('no static libraries')
 
 
 def start(name, *args):
@@ -55,7 +52,7 @@ def that_a_static_position_independent_program_is_too():
 
 def that_new_and_delete_count_for_their_caller():
     if not os.path.exists(victim('static_cxx')):
-        return
+        skip('no C++ compiler')
     r = start('static_cxx')
     total = reader.sum_profiles(profiles(r, program='victim_static_cxx'))
     seen = {f: tuple(row.get(t, 0) for t in TYPES) for (names, _), row in total.items()

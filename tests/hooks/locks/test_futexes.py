@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import reader
-from harness import BUILD, both, main, new_directory, profiles, same, three_tries, unless_busy, victim
+from harness import BUILD, both, main, new_directory, profiles, same, skip, three_tries, unless_busy, victim
 from lock_totals import ALL, delay, totals
 
 
@@ -120,8 +120,7 @@ def rust_program(*options):
     """Compiles the victim in Rust. None: there is no rustc in whose programs each parked thread waits on its own word."""
     version = subprocess.run(['rustc', '--version'], capture_output=True, text=True).stdout if shutil.which('rustc') else ''
     if not version or int(version.split('.')[1]) < 70:
-        print('skipped: no rustc from 1.70 on')
-        return None
+        skip('no rustc from 1.70 on')
     program = os.path.join(new_directory(), 'rust_locks')
     source = os.path.join(os.path.dirname(__file__), 'victim_rust_locks.rs')
     subprocess.run(['rustc', '-O', *options, '-o', program, source], check=True)
@@ -130,8 +129,6 @@ def rust_program(*options):
 
 def that_rust_names_its_locks_and_their_holders():
     program = rust_program('--crate-name', 'victim')
-    if not program:
-        return
     t = totals(same([program], ALL))
     agree(t, 'mutex', 'rwlock', 'once')
     assert most(t, 'mutex') == 'victim::holds_long', t  # a function that ends with a tail call
@@ -147,8 +144,7 @@ def parking_lot_program():
     """Builds the victim with parking_lot. None: there is no cargo of today, or it cannot reach its registry."""
     version = subprocess.run(['cargo', '--version'], capture_output=True, text=True).stdout if shutil.which('cargo') else ''
     if not version or int(version.split('.')[1]) < 70:
-        print('skipped: no cargo from 1.70 on')
-        return None
+        skip('no cargo from 1.70 on')
     crate = new_directory()
     env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(crate, 'target'), CARGO_NET_RETRY='0', CARGO_HTTP_TIMEOUT='20')
     os.mkdir(os.path.join(crate, 'src'))
@@ -158,16 +154,13 @@ def parking_lot_program():
         f.write('[package]\nname = "victim"\nversion = "0.0.0"\nedition = "2018"\n[dependencies]\nparking_lot = "=0.12.3"\n')
     fetched = subprocess.run(['cargo', 'fetch'], cwd=crate, env=env, capture_output=True, text=True)
     if fetched.returncode:
-        print('skipped: no registry of crates:', fetched.stderr.splitlines()[0])
-        return None
+        skip('no registry of crates:', fetched.stderr.splitlines()[0])
     subprocess.run(['cargo', 'build', '--release', '--offline', '-q'], cwd=crate, env=env, check=True)
     return os.path.join(crate, 'target/release/victim')
 
 
 def that_parking_lot_names_its_locks_and_their_holders():
     program = parking_lot_program()
-    if not program:
-        return
     t = totals(same([program], ALL))
     agree(t, 'rwlock', 'once')
     waits, blame = seen(t, 'block', 'mutex'), seen(t, 'mutex', 'mutex')
@@ -182,8 +175,7 @@ def that_parking_lot_names_its_locks_and_their_holders():
 
 def that_abseil_names_its_locks_and_their_holders():
     if not os.path.exists(victim('abseil')):
-        print('skipped: no abseil')
-        return
+        skip('no abseil')
     r = same([victim('abseil')], ALL)
     t = totals(r)
     agree(t, 'mutex', 'rwlock', 'once')
@@ -197,8 +189,7 @@ def that_abseil_names_its_locks_and_their_holders():
 
 def that_top_leaves_out_what_only_locks_for_its_caller():
     if not os.path.exists(victim('abseil')):
-        print('skipped: no abseil')
-        return
+        skip('no abseil')
     r = same([victim('abseil')], ALL)
     for kind, functions in ('block', {'spins_short', 'wants_it_made', 'reads'}), ('mutex', {'spins_long', 'wants_it_made', 'writes'}):
         said = subprocess.run([os.path.join(BUILD, 'src/tool/cli/deltaprof'), 'top', '--json', '-n', '0', '--kind', kind, '--type', 'delay', r.out],
@@ -210,16 +201,13 @@ def that_top_leaves_out_what_only_locks_for_its_caller():
 def that_parking_is_no_lock_in_a_stripped_program():
     """Without symbol names, wakes tell what is a lock: an idle thread never wakes another one where it waited itself."""
     program = rust_program('-C', 'strip=symbols')
-    if not program:
-        return
     t = totals(same([program], ALL))
     assert delay(t['block'], 'futex') >= delay(t['mutex'], 'futex') + 600e6, t  # is_parked, waits_for, is_idle
 
 
 def that_the_waits_of_cxx20_are_named():
     if not os.path.exists(victim('cxx20_waits')):
-        print('skipped: no C++20')
-        return
+        skip('no C++20')
     t = totals(same([victim('cxx20_waits')], ALL))
     agree(t, 'once')
     blame, waits = sum(seen(t, 'mutex', 'futex').values()), seen(t, 'block', 'futex')

@@ -2,19 +2,17 @@
 """Real programs with threads and locks, under load: their answers are right, and their profiles name the functions
 that lock."""
 import os
-import pwd
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 
 import reader
-from harness import (Run, environment, free_port, main, new_directory, profiles, reachable_by, redis_release, same, victim,
-                     wait_for_server, wait_until)
+from harness import (Run, environment, free_port, main, need, new_directory, profiles, reachable_by, redis_release,
+                     same, skip, victim, wait_for_server, wait_until)
 
 CONF = 'block_rate=1ns,mutex_rate=1,interval=500ms'  # each wait and unlock is recorded, none is weighed
 
@@ -53,13 +51,6 @@ class Server:
     stop = signal.SIGTERM
 
 
-def installed(*programs):
-    missing = [p for p in programs if not shutil.which(p)]
-    if missing:
-        print('not installed:', *missing)
-    return not missing
-
-
 def rows(r, kind):
     return reader.sum_profiles(profiles(r, kind=kind))
 
@@ -86,7 +77,7 @@ def balanced(r):
 def that_cxx_prints_the_same_and_is_named():
     program = victim('cxx_locks')
     if not os.path.exists(program):
-        return print('no C++ compiler')
+        skip('no C++ compiler')
     r = same([program], 'block_rate=1ns')
     block, mutex = rows(r, 'block'), rows(r, 'mutex')
     assert {'mutex', 'rwlock-read', 'rwlock-write', 'cond'} <= labels(block), labels(block)
@@ -96,8 +87,7 @@ def that_cxx_prints_the_same_and_is_named():
 
 
 def that_redis_with_io_threads_answers_right():
-    if not installed('redis-server', 'redis-benchmark', 'redis-cli'):
-        return
+    need('redis-server', 'redis-benchmark', 'redis-cli')
     port = free_port()
     cli = ['redis-cli', '-p', str(port)]
     with Server(['redis-server', '--port', str(port), '--save', '', '--io-threads', '2', '--io-threads-do-reads', 'yes'], port) as s:
@@ -132,8 +122,7 @@ def memcached_load(port, client, wrong):
 
 
 def that_memcached_with_four_threads_answers_right():
-    if not installed('memcached'):
-        return
+    need('memcached')
     port = free_port()
     argv = ['memcached', '-t', '4', '-p', str(port), '-l', '127.0.0.1', '-U', '0', '-m', '64']
     if os.getuid() == 0:
@@ -161,8 +150,9 @@ def that_memcached_with_four_threads_answers_right():
 
 
 def that_nginx_with_a_thread_pool_answers_right():
-    if not installed('nginx', 'wrk') or '--with-threads' not in subprocess.run(['nginx', '-V'], stderr=subprocess.PIPE, text=True).stderr:
-        return
+    need('nginx', 'wrk')
+    if '--with-threads' not in subprocess.run(['nginx', '-V'], stderr=subprocess.PIPE, text=True).stderr:
+        skip('nginx has no threads')
     home, port = new_directory(), free_port()
     os.chmod(home, 0o755)
     os.mkdir(os.path.join(home, 'www'))
@@ -192,8 +182,9 @@ http {{ access_log off; client_body_temp_path {home}/b; proxy_temp_path {home}/p
 def that_postgres_under_pgbench_answers_right():
     where = '/usr/lib/postgresql'
     versions = sorted((v for v in os.listdir(where) if os.path.exists(f'{where}/{v}/bin/postgres')), key=float) if os.path.isdir(where) else []
-    if not versions or not installed('pgbench'):
-        return print('not installed: postgresql')
+    need('pgbench')
+    if not versions:
+        skip('no postgresql')
     tools = f'{where}/{versions[-1]}/bin/'
     port = free_port()
     user = 'postgres' if os.getuid() == 0 else None

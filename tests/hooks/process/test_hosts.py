@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import reader
-from harness import BUILD, PRELOAD, Run, both, environment, main, new_directory, profiles, run, same, victim
+from harness import BUILD, PRELOAD, Run, both, environment, main, new_directory, profiles, run, same, skip, victim
 
 BEHIND = os.path.join(BUILD, 'tests/hooks/libbehind_create.so')
 
@@ -35,8 +35,7 @@ def that_libcs_own_checks_of_blocks_go_on():
     try:
         ctypes.CDLL(debug)
     except OSError:
-        print('    no', debug, 'here')
-        return
+        skip('no', debug, 'here')
     for conf in ('heap_rate=1', 'heap_rate=1,interval=10ms'):
         for n_more, status in ('0', 5), ('1', -signal.SIGABRT):
             r = run([victim('overrun'), n_more], conf, behind=[debug], extra={'MALLOC_CHECK_': '3'})
@@ -100,8 +99,7 @@ def run_in(root, how, conf, behind=''):
 
 def that_a_bare_chroot_runs_as_without_the_profiler():
     if os.geteuid() != 0:
-        print('    not root, so no chroot')
-        return
+        skip('not root, so no chroot')
     for conf in ('heap_rate=1', 'heap_rate=1,interval=5ms', 'heap_rate=512k', 'heap_rate=1,unwind=libunwind'):
         root = bare_root()
         for how in ('return', '_exit', 'vfork', 'dlerror', 'threads', 'late'):

@@ -15,8 +15,8 @@ import sys
 
 import check_profile
 import reader
-from harness import (BUILD, Run, environment, free_port, names_in, need, new_directory, profiles, reachable_by, run, same,
-                     wait_for_server, wait_until)
+from harness import (BUILD, Run, environment, free_port, main, names_in, need, new_directory, profiles, reachable_by,
+                     run, same, skip, wait_for_server, wait_until)
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -24,8 +24,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path
 def library(name):
     found = glob.glob(f'/usr/lib/*/{name}*') + glob.glob(f'/usr/lib/{name}*')
     if not found:
-        print('skipped: no', name)
-        sys.exit(77)
+        skip('no', name)
     return sorted(found)[0]
 
 
@@ -59,8 +58,7 @@ def redis(behind=()):
     where = new_directory()
     command = ['redis-server', '--port', str(port), '--save', '', '--dir', where, '--io-threads', '2', '--appendonly', 'no']
     if behind and not runs_alone(command, port, behind):
-        print('skipped: redis-server does not run with', *behind, 'alone')
-        sys.exit(77)
+        skip('redis-server does not run with', *behind, 'alone')
     server = subprocess.Popen(
         command, env=environment('interval=500ms,heap_rate=64k', out, behind=behind), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True)
@@ -211,8 +209,7 @@ def postgres():
     """The server forks a process for each connection, and ends if one of them crashes."""
     found = sorted(glob.glob('/usr/lib/postgresql/*/bin'))
     if not found or os.geteuid() != 0 and not os.access(found[-1] + '/initdb', os.X_OK):
-        print('skipped: no postgresql')
-        sys.exit(77)
+        skip('no postgresql')
     as_user = ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--clear-groups'] if os.geteuid() == 0 else []
     where, out, port = new_directory(), new_directory(), free_port()
     for directory in (where, out):
@@ -220,8 +217,7 @@ def postgres():
     for directory in (os.path.dirname(where), os.path.dirname(BUILD), BUILD):
         assert subprocess.run(as_user + ['test', '-x', directory]).returncode == 0 or os.chmod(directory, 0o711) is None
     if as_user and not reachable_by('postgres'):
-        print('skipped: postgres may not read', BUILD)
-        sys.exit(77)
+        skip('postgres may not read', BUILD)
     subprocess.run(as_user + [found[-1] + '/initdb', '-D', where, '-A', 'trust', '-U', 'test', '--no-sync'], check=True,
                    stdout=subprocess.DEVNULL, timeout=180)
     server = subprocess.Popen(as_user + [found[-1] + '/postgres', '-D', where, '-p', str(port), '-k', where, '-F'],
@@ -268,4 +264,5 @@ def memcached():
     seen(Run('', '', 0, out), program='memcached')
 
 
-globals()[sys.argv[1]]()
+name = sys.argv.pop(1)
+main({f'that_{name}_is_profiled': globals()[name]})

@@ -2,13 +2,11 @@
 """Stacks go through code that LuaJIT compiled, up to main, and have the frames of the calls that there were."""
 import collections
 import os
-import sys
 
-from harness import main, profiles, run, victim
+from harness import main, profiles, run, skip, victim
 
 if not os.path.exists(victim('luajit')):
-    print('skipped: no libluajit-5.1-dev')
-    sys.exit(77)
+    skip('no libluajit-5.1-dev')
 
 LEAVES = ('make_in_step', 'make_in_lua', 'make_in_handler')
 
@@ -43,8 +41,7 @@ def that_stacks_through_compiled_code_are_those_of_the_calls():
     for seed in '1', '2':
         r = run([victim('luajit'), seed, '8000'], 'heap_rate=1,interval=0,memory=256M')
         if r.status == 77:
-            print('skipped: this LuaJIT takes its own allocator only')
-            return
+            skip('this LuaJIT takes its own allocator only')
         assert r.status == 0 and r.stderr == '', (r.status, r.stderr)
         want, (got, compiled) = expected(r.stdout), measured(profiles(r))
         assert got == want, [(k, want.get(k), got.get(k)) for k in {*want, *got} if want.get(k) != got.get(k)][:20]

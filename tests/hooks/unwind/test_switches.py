@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Programs that switch stacks do not crash, and every event is counted for its function and its callers."""
 import os
-import sys
 
 import reader
-from harness import HOOKS, main, profiles, run, victim
+from harness import HOOKS, main, profiles, run, skip, victim
 
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 CONFS = ('heap_rate=1', 'heap_rate=1,unwind=fp', 'heap_rate=1,unwind=libunwind')
@@ -44,12 +43,11 @@ def that_stacks_below_that_of_the_thread_may_be_unmapped():
 
 def that_coroutines_are_counted():
     if not os.path.exists(victim('coroutines')):
-        print('skipped: no C++20')
-        return
+        skip('no C++20')
     for how in 'stackless', 'context':
         for conf in CONFS:
             if counted('coroutines', how, conf) is None:
-                print('skipped: no boost.context')
+                skip('no boost.context')
 
 
 def that_the_mark_of_a_signal_frame_does_not_end_a_stack():

@@ -2,7 +2,7 @@
 """Functions that end in a jump to a hook are in the stacks, although they have no frame."""
 import subprocess
 
-from harness import main, profiles, reader, run, victim
+from harness import main, profiles, reader, run, skip, victim
 
 
 def jumps(program):
@@ -14,8 +14,7 @@ def jumps(program):
 def that_the_function_before_the_jump_is_the_leaf():
     for name in ('tails', 'tails_no_plt'):
         if not jumps(victim(name)):
-            print('skipped: no jump to malloc in', name)
-            continue
+            skip('no jump to malloc in', name)
         r = run([victim(name)], 'heap_rate=1,block_rate=1ns')
         heap = reader.sum_profiles(profiles(r))
         for function, size in (('makes', 100), ('passes_on', 200), ('calls', 300)):

@@ -4,7 +4,7 @@ import os
 import shutil
 
 import reader
-from harness import HOOKS, main, profiles, run, victim
+from harness import HOOKS, main, profiles, run, skip, victim
 
 TYPES = ('alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space')
 CONFS = ('heap_rate=1', 'heap_rate=1,interval=10ms', 'heap_rate=1,unwind=fp', 'heap_rate=1,unwind=libunwind')
@@ -64,8 +64,7 @@ def that_walks_stop_at_every_edge():
 def that_valgrind_has_nothing_to_say_about_walks():
     """It writes a line about a system call that it does not like; a walk of an unusual stack asks for each page."""
     if not shutil.which('valgrind'):
-        print('    no valgrind here')
-        return
+        skip('no valgrind here')
     r = run(['valgrind', '-q', '--tool=none', victim('edges'), 'come_and_go'], 'heap_rate=1')
     assert r.status == 0 and 'sigprocmask' not in r.stderr, r.stderr[:400]
 
