@@ -16,12 +16,10 @@
 #define dp_add_acq_rel(p, v)   atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
 #define dp_sub_relaxed(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define dp_sub_release(p, v)   atomic_fetch_sub_explicit((p), (v), memory_order_release)
-#define dp_swap_acquire(p, v)  atomic_exchange_explicit((p), (v), memory_order_acquire)
 #define dp_swap_acq_rel(p, v)  atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define dp_and_release(p, v)   atomic_fetch_and_explicit((p), (v), memory_order_release)
 #define dp_or_relaxed(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 #define dp_or_acq_rel(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
-#define dp_or_acquire(p, v)    atomic_fetch_or_explicit((p), (v), memory_order_acquire)
 #define dp_fence_acquire()     atomic_thread_fence(memory_order_acquire)
 #define dp_fence_release()     atomic_thread_fence(memory_order_release)
 /* orders accesses against this thread's signal handlers */

@@ -30,7 +30,6 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 4,
             .period_type = "space",
             .period_unit = "bytes",
-            .rate_key = "heap_rate",
             .table_share = 6,
             .can_grow = true,
             .endpoints =
@@ -55,7 +54,6 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
-            .rate_key = "block_rate",
             .table_share = 1,
             .has_locks = true,
             .endpoints =
@@ -79,7 +77,6 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "contentions",
             .period_unit = "count",
-            .rate_key = "block_rate",
             .table_share = 1,
             .has_locks = true,
             .endpoints =
@@ -102,7 +99,6 @@ const struct dp_kind dp_kind_table[DP_KINDS] = {
             .n_values = 2,
             .period_type = "cpu",
             .period_unit = "nanoseconds",
-            .rate_key = "cpu_rate",
             .table_share = 1,
             .endpoints =
                 {
@@ -187,11 +183,6 @@ static const struct dp_kind_type *find_type_in_any(const char *name)
     for (unsigned kind = 0; kind < DP_KINDS && !type; kind++)
         type = find_type(kind, name);
     return type;
-}
-
-bool dp_kind_type_is_known(const char *name)
-{
-    return find_type_in_any(name) != NULL;
 }
 
 bool dp_kind_type_is_level(const char *name)

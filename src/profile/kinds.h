@@ -69,7 +69,6 @@ struct dp_kind {
     struct dp_kind_type types[DP_KIND_TYPES_MAX];
     unsigned n_types, n_values; /* values: the types that every row has; the other types are added on demand */
     const char *period_type, *period_unit;
-    const char *rate_key; /* key of the configuration that sets the sampling rate; NULL: none */
     unsigned table_share; /* of the memory for records, relative to the other kinds; 0: no records in the table */
     bool can_grow;        /* its records may use memory that other parts of the profiler leave unused */
     bool has_locks;       /* rows have a lock kind, by which requests filter; events have a duration */
@@ -91,10 +90,9 @@ bool dp_kind_has_type(unsigned kind, const char *type);
 unsigned dp_kind_by_type(const char *type);
 
 /*
- * Whether a kind has this sample type, and whether its values are levels, or flows. Of the types that no kind has,
- * inuse_* are levels, alloc_* are flows, and all others are neither: a merge sums them, a difference keeps them.
+ * Whether the values of this sample type are levels, or flows. Of the types that no kind has, inuse_* are levels,
+ * alloc_* are flows, and all others are neither: a merge sums them, a difference keeps them.
  */
-bool dp_kind_type_is_known(const char *name);
 bool dp_kind_type_is_level(const char *name);
 bool dp_kind_type_is_flow(const char *name);
 

@@ -24,8 +24,3 @@ uint32_t dp_query_stacks_add(struct dp_query_stacks *, const struct dp_query *v,
 bool dp_query_stacks_next(const struct dp_query_stacks *, uint32_t stack, const char **at, char *name, size_t n_bytes);
 
 void dp_query_stacks_fini(struct dp_query_stacks *);
-
-static inline size_t dp_query_stacks_count(const struct dp_query_stacks *s)
-{
-    return dp_strings_count(&s->keys);
-}

@@ -68,8 +68,6 @@ static void sample_types_are_flows_or_levels(void **state)
         assert_true(dp_kind_type_is_level(levels[i]) && !dp_kind_type_is_flow(levels[i]));
     for (size_t i = 0; i < sizeof neither / sizeof *neither; i++)
         assert_false(dp_kind_type_is_level(neither[i]) || dp_kind_type_is_flow(neither[i]));
-    assert_true(dp_kind_type_is_known("inuse_space"));
-    assert_false(dp_kind_type_is_known("inuse_other"));
     assert_true(dp_kind_has_levels(DP_KIND_HEAP));
     assert_false(dp_kind_has_levels(DP_KIND_BLOCK));
 }
