@@ -13,9 +13,9 @@
  */
 #include "base/vma.h"
 
+#include "base/elf_headers.h"
 #include "base/mem.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -103,14 +103,10 @@ static bool is_behind_file(const struct dp_vma *vma, const struct dp_vma *below)
 /* Where the segment that begins in the mapping `data` of the file ends, with its .bss; 0: not known. */
 static uintptr_t segment_end(int fd, const struct dp_vma *data)
 {
-    Elf64_Ehdr ehdr;
-    Elf64_Phdr phdr;
-    if (pread(fd, &ehdr, sizeof ehdr, 0) != sizeof ehdr || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) ||
-        ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_phentsize != sizeof phdr)
-        return 0;
-    for (unsigned i = 0; i < ehdr.e_phnum; i++) {
-        if (pread(fd, &phdr, sizeof phdr, (off_t)(ehdr.e_phoff + i * sizeof phdr)) != sizeof phdr)
-            return 0;
+    Elf64_Phdr phdrs[DP_ELF_HEADERS_MAX];
+    size_t n = dp_elf_read_headers(fd, phdrs);
+    for (size_t i = 0; i < n; i++) {
+        Elf64_Phdr phdr = phdrs[i];
         /* The mapping may be the later part of the segment: the first is read-only after relocation. */
         uint64_t first = dp_page_floor(phdr.p_offset);
         if (phdr.p_type != PT_LOAD || data->offset < first || data->offset >= phdr.p_offset + phdr.p_filesz)

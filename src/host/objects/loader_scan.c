@@ -27,6 +27,7 @@
 #include "host/objects/loader.h"
 
 #include "base/atomic.h"
+#include "base/elf_headers.h"
 #include "base/mem.h"
 #include "host/objects/objects.h"
 #include "host/objects/reach.h"
@@ -35,7 +36,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { PAGES_MAX = 1 << 15, HOLE_MAX = 512, PHDRS_MAX = 64, RUNS = 16, RUN_BITS = 24 };
+enum { PAGES_MAX = 1 << 15, HOLE_MAX = 512, RUNS = 16, RUN_BITS = 24 };
 
 static _Atomic uint64_t runs[RUNS];
 static _Atomic uint32_t next_run;
@@ -85,8 +86,7 @@ static bool read_header(uintptr_t header, uintptr_t pc, struct dp_loaded *loaded
 {
     ElfW(Ehdr) elf;
     memcpy(&elf, (const void *)header, sizeof elf);
-    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % alignof(ElfW(Phdr)) ||
+    if (!dp_elf_is_ours(&elf) || elf.e_phoff % alignof(ElfW(Phdr)) ||
         elf.e_phoff > DP_PAGE_LEAST - elf.e_phnum * sizeof(ElfW(Phdr)))
         return false;
     const ElfW(Phdr) *headers = (const void *)(header + elf.e_phoff); /* in place: the stack may be small */

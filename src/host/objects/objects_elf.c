@@ -11,15 +11,15 @@
  */
 #include "host/objects/objects.h"
 
+#include "base/elf_headers.h"
 #include "base/mem.h"
 #include "host/objects/reach.h"
 
-#include <elf.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { PHDRS_MAX = 128, NOTES_MAX = 64 };
+enum { NOTES_MAX = 64 };
 
 struct headers {
     const ElfW(Phdr) * at;
@@ -115,7 +115,7 @@ static bool of_main_program(const struct dp_object *object, struct headers *h)
 {
     struct dp_loaded whole;
     uintptr_t at = getauxval(AT_PHDR), n = getauxval(AT_PHNUM);
-    if (!at || n > PHDRS_MAX || !dp_loader_measure((const ElfW(Phdr) *)at, n, object->bias, &whole) ||
+    if (!at || n > DP_ELF_HEADERS_MAX || !dp_loader_measure((const ElfW(Phdr) *)at, n, object->bias, &whole) ||
         at - whole.start >= whole.end - whole.start || object->start < whole.start || object->end > whole.end)
         return false;
     *h = (struct headers){(const ElfW(Phdr) *)at, (unsigned)n, object->bias, whole.start, whole.end};
@@ -129,9 +129,8 @@ static bool at_start(const struct dp_object *object, struct headers *h)
     if (object->end - object->start < sizeof elf || !dp_reach_probe(object->start))
         return false;
     memcpy(&elf, (const void *)object->start, sizeof elf);
-    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > PHDRS_MAX || elf.e_phoff % 8 ||
-        elf.e_phoff > DP_PAGE_LEAST || elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
+    if (!dp_elf_is_ours(&elf) || elf.e_phoff % 8 || elf.e_phoff > DP_PAGE_LEAST ||
+        elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr)) > object->end - object->start)
         return false;
     uintptr_t last = object->start + elf.e_phoff + elf.e_phnum * sizeof(ElfW(Phdr));
     for (uintptr_t page = object->start; page < last; page += DP_PAGE_LEAST)

@@ -7,11 +7,11 @@
  */
 #include "host/symbols/segment.h"
 
+#include "base/elf_headers.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/text.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -150,7 +150,6 @@ bool dp_segments_is_file(const struct dp_segments *segments, const struct dp_seg
 
 /* ---- program headers of a file ---------------------------------------------------------------------------------- */
 
-#define PHDRS_MAX 64
 #define NOTES_MAX 4096
 
 /* Whether these notes contain the build-id. */
@@ -173,26 +172,14 @@ static bool has_build_id(int fd, const ElfW(Phdr) * ph, const uint8_t *build_id,
     return false;
 }
 
-/* Returns how many program headers were read, at most PHDRS_MAX. -ENOEXEC: fd is no ELF file of this machine. */
-static int read_headers(int fd, ElfW(Phdr) ph[PHDRS_MAX])
-{
-    ElfW(Ehdr) eh;
-    if (pread(fd, &eh, sizeof eh, 0) != (ssize_t)sizeof eh || memcmp(eh.e_ident, ELFMAG, SELFMAG) ||
-        eh.e_phentsize != sizeof ph[0] || eh.e_phnum > PHDRS_MAX)
-        return -ENOEXEC;
-    if (pread(fd, ph, eh.e_phnum * sizeof ph[0], (off_t)eh.e_phoff) != (ssize_t)(eh.e_phnum * sizeof ph[0]))
-        return -ENOEXEC;
-    return eh.e_phnum;
-}
-
 static int find_segment(int fd, const uint8_t *build_id, size_t n_build_id, uintptr_t vaddr, struct dp_segment *out)
 {
-    ElfW(Phdr) ph[PHDRS_MAX];
-    int n = read_headers(fd, ph);
-    if (n < 0)
-        return n;
+    ElfW(Phdr) ph[DP_ELF_HEADERS_MAX];
+    size_t n = dp_elf_read_headers(fd, ph);
+    if (!n)
+        return -ENOEXEC;
     int same = n_build_id == 0, err = -ENOENT;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (ph[i].p_type == PT_NOTE && !same)
             same = has_build_id(fd, &ph[i], build_id, n_build_id);
         if (ph[i].p_type == PT_LOAD && (ph[i].p_flags & PF_X) && vaddr - ph[i].p_vaddr < ph[i].p_memsz) {
@@ -221,11 +208,13 @@ int dp_segment_of_file(const char *path, const uint8_t *build_id, size_t n_build
 
 int dp_segment_bias(const char *path, const struct dp_segment *segment, uintptr_t *bias)
 {
-    ElfW(Phdr) ph[PHDRS_MAX];
-    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), n = fd < 0 ? -errno : read_headers(fd, ph);
-    int err = n < 0 ? n : -ENOENT;
+    ElfW(Phdr) ph[DP_ELF_HEADERS_MAX];
+    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = fd < 0 ? -errno : -ENOENT;
+    size_t n = fd < 0 ? 0 : dp_elf_read_headers(fd, ph);
+    if (fd >= 0 && !n)
+        err = -ENOEXEC;
     uintptr_t size_bytes = segment->limit - segment->start;
-    for (int i = 0; i < n && err; i++) {
+    for (size_t i = 0; i < n && err; i++) {
         uintptr_t end = ph[i].p_offset + ph[i].p_filesz;
         if (ph[i].p_type != PT_LOAD || !(ph[i].p_flags & PF_X) || segment->offset >= end ||
             segment->offset + size_bytes <= ph[i].p_offset)

@@ -9,21 +9,21 @@
  */
 #include "tool/query/lookup.h"
 
+#include "base/elf_headers.h"
 #include "tool/query/installed.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_HEADERS = 64, MAX_BUILD_ID = 64 };
+enum { MAX_BUILD_ID = 64 };
 
 struct dp_naming_object {
     int handle; /* of the session; negative: none */
     size_t n_headers;
-    Elf64_Phdr headers[MAX_HEADERS];
+    Elf64_Phdr headers[DP_ELF_HEADERS_MAX];
 };
 
 /* The lines module reads symbol tables too; if its library is missing, the symbolize module reads only those. */
@@ -58,21 +58,14 @@ static size_t read_build_id(const char *hex, uint8_t bytes[MAX_BUILD_ID])
     return n / 2;
 }
 
-static size_t read_headers(const char *path, Elf64_Phdr headers[MAX_HEADERS])
+static size_t read_headers(const char *path, Elf64_Phdr headers[DP_ELF_HEADERS_MAX])
 {
-    Elf64_Ehdr elf;
-    size_t n_bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return 0;
-    if (pread(fd, &elf, sizeof elf, 0) == sizeof elf && !memcmp(elf.e_ident, ELFMAG, SELFMAG) &&
-        elf.e_ident[EI_CLASS] == ELFCLASS64 && elf.e_ident[EI_DATA] == ELFDATA2LSB &&
-        elf.e_phentsize == sizeof *headers && elf.e_phnum <= MAX_HEADERS) {
-        ssize_t n = pread(fd, headers, elf.e_phnum * sizeof *headers, (off_t)elf.e_phoff);
-        n_bytes = n < 0 ? 0 : (size_t)n;
-    }
+    size_t n = dp_elf_read_headers(fd, headers);
     close(fd);
-    return n_bytes / sizeof *headers;
+    return n;
 }
 
 /* Whether the path is a regular file. Profiles are not trusted, and opening a device may have effects. */
