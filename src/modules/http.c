@@ -41,7 +41,7 @@ struct client {
 };
 
 struct server {
-    const struct dp_server_conf *conf;
+    const struct dp_http_server_conf *conf;
     struct client *clients;
     struct dp_http_uploads uploads;
     int one_left; /* a client left since the library last ran */
@@ -78,7 +78,7 @@ static void suspend(struct client *c, int64_t wait_ns)
 static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes)
 {
     struct client *c = ctx;
-    const struct dp_server_calls *calls = c->server->conf->calls;
+    const struct dp_http_server_calls *calls = c->server->conf->calls;
     (void)position;
     ssize_t n = calls->read(c->reply, buf, n_bytes);
     if (n == -EAGAIN) {
@@ -99,7 +99,7 @@ static ssize_t read_body(void *ctx, uint64_t position, char *buf, size_t n_bytes
 /* The library asks for the answer again when the connection is resumed. */
 static enum MHD_Result answer_reply(struct client *c)
 {
-    const struct dp_server_calls *calls = c->server->conf->calls;
+    const struct dp_http_server_calls *calls = c->server->conf->calls;
     if (c->gone)
         return MHD_NO;
     int64_t wait_ns = calls->wait_ns(c->reply);
@@ -146,7 +146,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
                               const char *version, const char *upload, size_t *n_upload, void **request)
 {
     struct server *server = ctx;
-    const struct dp_server_calls *calls = server->conf->calls;
+    const struct dp_http_server_calls *calls = server->conf->calls;
     struct client *c = client_of(connection);
     (void)url;
     (void)version;
@@ -156,7 +156,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
         *request = c;
         dp_http_upload_drop(&c->server->uploads, &c->upload);
         const char *message = "";
-        struct dp_access_headers headers = {
+        struct dp_http_access_headers headers = {
             .host = header_of(connection, "Host"),
             .authorization = header_of(connection, "Authorization"),
             .origin = header_of(connection, "Origin"),
@@ -286,7 +286,7 @@ static int64_t sweep(struct server *server)
 static int serve(void *arg)
 {
     struct server *server = arg;
-    const struct dp_server_conf *conf = server->conf;
+    const struct dp_http_server_conf *conf = server->conf;
     struct MHD_Daemon *daemon =
         MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, server,
                          MHD_OPTION_LISTEN_SOCKET, conf->listen_fd, MHD_OPTION_CONNECTION_LIMIT, conf->max_connections,
@@ -335,7 +335,7 @@ static int serve(void *arg)
     return err;
 }
 
-static int run(const struct dp_server_conf *conf)
+static int run(const struct dp_http_server_conf *conf)
 {
     static struct server server; /* one server at a time; static, so that it survives a long jump */
     server = (struct server){.conf = conf, .uploads.calls = conf->calls};
@@ -346,7 +346,7 @@ static int run(const struct dp_server_conf *conf)
     return err;
 }
 
-__attribute__((visibility("default"))) const struct dp_server_ops dp_module_http = {
+__attribute__((visibility("default"))) const struct dp_http_server_ops dp_module_http = {
     .base = {.abi = DP_MODULE_ABI, .file = "libmicrohttpd", .probe = MHD_start_daemon},
     .run = run,
 };

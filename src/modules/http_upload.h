@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct dp_server_calls;
+struct dp_http_server_calls;
 
 /* The bodies of all current requests of a server. The caller sets `calls`. */
 struct dp_http_uploads {
-    const struct dp_server_calls *calls;
+    const struct dp_http_server_calls *calls;
     size_t announced; /* bytes that came or may come */
 };
 

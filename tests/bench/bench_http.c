@@ -92,7 +92,7 @@ int main(void)
     conf.symbolize = DP_SYMBOLIZE_NONE;
     if (dp_record_init(&conf) || dp_report_init(&conf))
         return 1;
-    dp_endpoint_init(&conf);
+    dp_http_endpoint_init(&conf);
     make_records();
     static const struct {
         const char *name;

@@ -44,7 +44,7 @@ DOORS = {
     'dp_loader_sync': MAY_WAIT,
     'dp_unwind_load_module': MAY_WAIT,
     'dp_agent_start': ONE_THREAD,
-    'dp_listen_start': ONE_THREAD,
+    'dp_http_listen_start': ONE_THREAD,
     'deltaprof_announce_hooks': 'in the constructor',
     'deltaprof_before_handlers': ORDINARY,
     'deltaprof_start_preloaded': 'in the constructor',

@@ -16,13 +16,13 @@
 
 static void judge(const char *method, const char *target)
 {
-    struct dp_request r;
-    dp_request_parse(&r, method, target);
+    struct dp_http_request r;
+    dp_http_request_parse(&r, method, target);
     CHECK(memchr(r.cursor, 0, sizeof r.cursor));
     CHECK(r.seconds >= 0 && r.seconds <= DP_SECONDS_MAX);
-    CHECK((r.page == DP_PAGE_ERROR) == (r.status != 200));
-    CHECK(r.page != DP_PAGE_ERROR || (r.status >= 301 && r.status < 600 && *r.message));
-    if (r.page == DP_PAGE_PROFILE) {
+    CHECK((r.page == DP_HTTP_PAGE_ERROR) == (r.status != 200));
+    CHECK(r.page != DP_HTTP_PAGE_ERROR || (r.status >= 301 && r.status < 600 && *r.message));
+    if (r.page == DP_HTTP_PAGE_PROFILE) {
         CHECK(r.profile && r.kind < DP_KIND_DELTAS && !(r.text && r.profile->is_delta) && !(r.text && r.seconds));
         CHECK(!r.cursor[0] || r.profile->is_delta);
         CHECK(r.max_samples >= 0 && r.max_samples <= DP_MAX_SAMPLES_MAX);
@@ -43,12 +43,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 
     const char *message = "";
     struct dp_config_address address;
-    struct dp_access_headers headers = {line[2], line[3], line[4], line[5]};
-    dp_access_init("", true);
-    int status = dp_access_check(&headers, &message);
+    struct dp_http_access_headers headers = {line[2], line[3], line[4], line[5]};
+    dp_http_access_init("", true);
+    int status = dp_http_access_check(&headers, &message);
     CHECK(status == 200 || (status == 403 && *message));
-    dp_access_init("/proc/self/comm", false); /* a short first line */
-    status = dp_access_check(&headers, &message);
+    dp_http_access_init("/proc/self/comm", false); /* a short first line */
+    status = dp_http_access_check(&headers, &message);
     CHECK(status == 200 || status == 401 || status == 503 || (status == 403 && (line[4] || line[5])));
     if (!dp_config_address_parse(&address, line[2]))
         CHECK(address.n_bytes && address.first_port <= address.last_port);

@@ -54,13 +54,13 @@ static void one(unsigned seed)
     r->result = rand_r(&seed) % 4 ? 0 : -EIO;
     size_t leave_at = rand_r(&seed) % 2 ? SIZE_MAX : (size_t)rand_r(&seed) % 400000;
     int err = 0;
-    struct dp_body *b = dp_body_start(produce, orphan, r, &err);
+    struct dp_http_body *b = dp_http_body_start(produce, orphan, r, &err);
     CHECK(b);
     size_t n_read = 0;
     ssize_t n = -EAGAIN;
     static _Thread_local unsigned char buf[7000];
     while (n_read < leave_at) {
-        n = dp_body_read(b, buf, 1 + (size_t)rand_r(&seed) % sizeof buf);
+        n = dp_http_body_read(b, buf, 1 + (size_t)rand_r(&seed) % sizeof buf);
         if (n == -EAGAIN) {
             sched_yield();
             continue;
@@ -76,7 +76,7 @@ static void one(unsigned seed)
         CHECK(n == r->result);
     }
     int result = 1;
-    if (dp_body_close(b, &result)) {
+    if (dp_http_body_close(b, &result)) {
         CHECK(result == r->result);
         CHECK(!atomic_load(&r->orphaned));
     } else {
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 1500;
     for (unsigned seed = 1; seed <= n; seed++)
         one(seed);
-    for (int i = 0; dp_body_count(); i++) { /* a producer's last access may be later than its orphan call */
+    for (int i = 0; dp_http_body_count(); i++) { /* a producer's last access may be later than its orphan call */
         CHECK(i < 60000);
         usleep(1000);
     }

@@ -98,8 +98,8 @@ DP_IN_CHILD static void fork_child(void)
     dp_cpu_fork_child();
     dp_report_fork_child();
     dp_tick_fork_child();
-    dp_endpoint_fork_child();
-    dp_listen_fork_child();
+    dp_http_endpoint_fork_child();
+    dp_http_listen_fork_child();
     dp_alone_fork_child();
     dp_agent_fork_child();
     dp_exit_fork_child();
@@ -180,9 +180,9 @@ static int start(const struct dp_config *conf, bool preloaded)
         dp_unwind_load_module();
     dp_record_tune(conf, true);
     dp_cpu_tune(conf->cpu_rate_ns);
-    dp_endpoint_init(conf);
+    dp_http_endpoint_init(conf);
     if (conf->listen[0])
-        dp_listen_init(conf);
+        dp_http_listen_init(conf);
     say_start(conf);
     if (!preloaded || conf->listen[0] || has_threads())
         dp_agent_start();

@@ -40,7 +40,7 @@ static bool make_threads(void)
 {
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
-    bool agent = dp_agent_start() > 0, listen = dp_listen_start();
+    bool agent = dp_agent_start() > 0, listen = dp_http_listen_start();
     deltaprof_guard_exit(kept);
     errno = saved;
     return agent || listen;
@@ -117,7 +117,7 @@ __attribute__((destructor)) static void at_exit(void)
 {
     dp_exit_deliver(true);
     dp_agent_forbid();
-    dp_socket_remove_file();
+    dp_http_socket_remove_file();
 }
 
 void deltaprof_unload_begin(void)
@@ -132,7 +132,7 @@ void deltaprof_unload_end(void)
 
 bool deltaprof_has_threads(void)
 {
-    return dp_agent_is_running() || dp_listen_is_running();
+    return dp_agent_is_running() || dp_http_listen_is_running();
 }
 
 void deltaprof_stop_agent(void)
@@ -142,7 +142,7 @@ void deltaprof_stop_agent(void)
     int saved = errno;
     int64_t kept = deltaprof_guard_enter();
     int64_t deadline_ns = dp_exit_deadline();
-    bool agent = dp_agent_is_running(), listen = dp_listen_stop(deadline_ns);
+    bool agent = dp_agent_is_running(), listen = dp_http_listen_stop(deadline_ns);
     if (agent && !dp_agent_quiesce(deadline_ns))
         dp_log(
             DP_LOG_ERROR,
@@ -174,7 +174,7 @@ void deltaprof_before_thread_exit(void)
         return;
     int64_t kept = deltaprof_guard_enter();
     dp_alone_main_exits();
-    dp_listen_before_thread_exit();
+    dp_http_listen_before_thread_exit();
     dp_agent_before_thread_exit(dp_exit_deadline());
     deltaprof_guard_exit(kept);
 }
@@ -196,7 +196,7 @@ void deltaprof_before_seccomp(void)
     int64_t deadline_ns = dp_exit_deadline();
     dp_cpu_forbid();
     dp_agent_forbid();
-    dp_listen_forbid(deadline_ns);
+    dp_http_listen_forbid(deadline_ns);
     dp_exit_forbid();
     if (!dp_agent_finish(deadline_ns) && !dp_agent_is_running())
         dp_tick(deadline_ns);

@@ -36,7 +36,7 @@ static void read_totals(struct deltaprof_stats *stats)
     }
 }
 
-static void keep_earliest(void *earliest_ns, const struct dp_cursor_key *key, int64_t covered_ns)
+static void keep_earliest(void *earliest_ns, const struct dp_http_cursor_key *key, int64_t covered_ns)
 {
     (void)key;
     if (covered_ns < *(int64_t *)earliest_ns)
@@ -54,7 +54,7 @@ static void read_ages(struct deltaprof_stats *stats)
     for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
         if (dp_tick_covered_ns(kind) < files_ns)
             files_ns = dp_tick_covered_ns(kind);
-    dp_cursor_visit(keep_earliest, &cursors_ns);
+    dp_http_cursor_visit(keep_earliest, &cursors_ns);
     stats->files_age_ns = age(now_ns, files_ns);
     stats->cursors_age_ns = age(now_ns, cursors_ns);
 }

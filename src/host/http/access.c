@@ -70,7 +70,7 @@ static bool read_token(void)
     return n_token > 0;
 }
 
-void dp_access_init(const char *token_path, bool loopback)
+void dp_http_access_init(const char *token_path, bool loopback)
 {
     strncpy(path, token_path, sizeof path - 1);
     by_address_only = loopback && !*token_path;
@@ -134,14 +134,14 @@ static bool is_own_origin(const char *origin, const char *host)
 /*
  * Browsers say in Sec-Fetch-Site whether the page is of another site; older ones send Origin, but not with every GET.
  */
-static bool is_of_another_site(const struct dp_access_headers *h)
+static bool is_of_another_site(const struct dp_http_access_headers *h)
 {
     if (h->fetch_site)
         return strcasecmp(h->fetch_site, "same-origin") && strcasecmp(h->fetch_site, "none");
     return h->origin && !is_own_origin(h->origin, h->host);
 }
 
-int dp_access_check(const struct dp_access_headers *headers, const char **message)
+int dp_http_access_check(const struct dp_http_access_headers *headers, const char **message)
 {
     const char *host = headers->host, *authorization = headers->authorization;
     if (is_of_another_site(headers)) {

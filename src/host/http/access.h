@@ -16,10 +16,10 @@
 /*
  * token_path "": no token. loopback: a browser on this machine can reach the socket. Context: before the first check.
  */
-void dp_access_init(const char *token_path, bool loopback);
+void dp_http_access_init(const char *token_path, bool loopback);
 
 /* The headers of the request that are checked; NULL: not sent. */
-struct dp_access_headers {
+struct dp_http_access_headers {
     const char *host, *authorization, *origin, *fetch_site; /* Sec-Fetch-Site */
 };
 
@@ -27,4 +27,4 @@ struct dp_access_headers {
  * Returns 200; 401: no token or a wrong one; 403: a wrong Host, or a page of another site; 503: the token file cannot
  * be read.
  */
-int dp_access_check(const struct dp_access_headers *, const char **message);
+int dp_http_access_check(const struct dp_http_access_headers *, const char **message);

@@ -39,7 +39,7 @@
 
 enum { ENDED = 1, LEFT = 2, GONE = 4 };
 
-struct dp_body {
+struct dp_http_body {
     _Atomic uint32_t head, tail; /* modulo 2^32; [FILL] and [DRAIN] */
     _Atomic uint32_t wake;       /* changes with each drain and when the reader leaves; the producer sleeps on it */
     _Atomic uint32_t state;      /* B2 */
@@ -55,7 +55,7 @@ static _Atomic unsigned n_bodies;
 
 static int push(void *ctx, const void *bytes, size_t n_bytes)
 {
-    struct dp_body *b = ctx;
+    struct dp_http_body *b = ctx;
     const uint8_t *from = bytes;
     while (n_bytes) {
         /*
@@ -83,7 +83,7 @@ static int push(void *ctx, const void *bytes, size_t n_bytes)
     return 0;
 }
 
-static void drop(struct dp_body *b)
+static void drop(struct dp_http_body *b)
 {
     dp_mem_unmap(b, sizeof *b);
     dp_sub_relaxed(&n_bodies, 1);
@@ -91,7 +91,7 @@ static void drop(struct dp_body *b)
 
 static void *run(void *arg)
 {
-    struct dp_body *b = arg;
+    struct dp_http_body *b = arg;
     dp_thread_mark_own();
     dp_mem_yield(true);
     dp_signals_hear_crashes();
@@ -109,15 +109,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
-                              void (*orphan)(void *arg, int result), void *arg, int *err)
+struct dp_http_body *dp_http_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
+                                        void (*orphan)(void *arg, int result), void *arg, int *err)
 {
     if (dp_add_relaxed(&n_bodies, 1) >= BODIES_MAX) {
         dp_sub_relaxed(&n_bodies, 1);
         *err = -EBUSY;
         return NULL;
     }
-    struct dp_body *b = dp_mem_map(sizeof *b);
+    struct dp_http_body *b = dp_mem_map(sizeof *b);
     if (!b) {
         *err = -ENOMEM;
         goto out;
@@ -135,13 +135,13 @@ out:
     return NULL;
 }
 
-static void wake_producer(struct dp_body *b)
+static void wake_producer(struct dp_http_body *b)
 {
     dp_add_release(&b->wake, 1); /* [WAKE] */
     dp_futex_wake(&b->wake);
 }
 
-ssize_t dp_body_read(struct dp_body *b, void *buf, size_t n_bytes)
+ssize_t dp_http_body_read(struct dp_http_body *b, void *buf, size_t n_bytes)
 {
     uint8_t *to = buf;
     size_t n = 0;
@@ -169,23 +169,23 @@ ssize_t dp_body_read(struct dp_body *b, void *buf, size_t n_bytes)
     return -EAGAIN;
 }
 
-bool dp_body_is_status_fixed(struct dp_body *b)
+bool dp_http_body_is_status_fixed(struct dp_http_body *b)
 {
     return (dp_load_acquire(&b->state) & ENDED) ||
            dp_load_acquire(&b->head) - dp_load_relaxed(&b->tail) >= RING_BYTES / 2;
 }
 
-bool dp_body_failed(struct dp_body *b)
+bool dp_http_body_failed(struct dp_http_body *b)
 {
     return (dp_load_acquire(&b->state) & ENDED) && b->result; /* [STATE] */
 }
 
-bool dp_body_ready(struct dp_body *b)
+bool dp_http_body_ready(struct dp_http_body *b)
 {
     return (dp_load_acquire(&b->state) & ENDED) || dp_load_acquire(&b->head) != dp_load_relaxed(&b->tail);
 }
 
-int dp_body_close(struct dp_body *b, int *result)
+int dp_http_body_close(struct dp_http_body *b, int *result)
 {
     if (dp_or_acq_rel(&b->state, LEFT) & ENDED) { /* [STATE] */
         *result = b->result;
@@ -198,12 +198,12 @@ int dp_body_close(struct dp_body *b, int *result)
     return 0;
 }
 
-unsigned dp_body_count(void)
+unsigned dp_http_body_count(void)
 {
     return dp_load_relaxed(&n_bodies);
 }
 
-DP_IN_CHILD void dp_body_fork_child(void)
+DP_IN_CHILD void dp_http_body_fork_child(void)
 {
     dp_store_relaxed(&n_bodies, 0);
 }

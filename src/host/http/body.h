@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct dp_body;
+struct dp_http_body;
 
 /*
  * Creates a thread that runs produce(arg, fn, ctx). read returns the bytes given to fn, then produce's result. If the
@@ -19,23 +19,23 @@ struct dp_body;
  * many bodies at work (-EBUSY). Ownership: arg belongs to the thread until read returned the result, or close returned
  * 1.
  */
-struct dp_body *dp_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
-                              void (*orphan)(void *arg, int result), void *arg, int *err);
+struct dp_http_body *dp_http_body_start(int (*produce)(void *arg, dp_pprof_write_fn fn, void *ctx),
+                                        void (*orphan)(void *arg, int result), void *arg, int *err);
 
 /* As deltaprof_http_read. Never waits. */
-ssize_t dp_body_read(struct dp_body *, void *buf, size_t n_bytes);
-bool dp_body_ready(struct dp_body *); /* whether read would not return -EAGAIN */
+ssize_t dp_http_body_read(struct dp_http_body *, void *buf, size_t n_bytes);
+bool dp_http_body_ready(struct dp_http_body *); /* whether read would not return -EAGAIN */
 /* Before the first read: whether an early failure would be known: the producer has ended, or the reply is long. */
-bool dp_body_is_status_fixed(struct dp_body *);
-bool dp_body_failed(struct dp_body *);
+bool dp_http_body_is_status_fixed(struct dp_http_body *);
+bool dp_http_body_failed(struct dp_http_body *);
 
 /*
  * The reader ends, at any time, and must not use b again. Returns 1: the producer had ended with *result, and arg
  * belongs to the caller again. 0: the producer is still at work; it notices soon, and then calls orphan.
  */
-int dp_body_close(struct dp_body *, int *result);
+int dp_http_body_close(struct dp_http_body *, int *result);
 
 /* The number of producers at work. */
-unsigned dp_body_count(void);
+unsigned dp_http_body_count(void);
 /* Resets the count in a forked child, which has no producer. Only stores. */
-void dp_body_fork_child(void);
+void dp_http_body_fork_child(void);

@@ -27,7 +27,7 @@
 #include <errno.h>
 #include <string.h>
 
-struct dp_cursor {
+struct dp_http_cursor {
     struct dp_consumer *consumer; /* NULL: a free slot */
     char name[DP_CURSOR_NAME_MAX + 1];
     unsigned kind, locks;
@@ -37,11 +37,11 @@ struct dp_cursor {
 };
 
 static struct dp_lock lock;
-static struct dp_cursor defaults[DP_KIND_DELTAS], named[DP_CURSORS_MAX] DP_LARGE;
+static struct dp_http_cursor defaults[DP_KIND_DELTAS], named[DP_CURSORS_MAX] DP_LARGE;
 static int64_t ttl_ns;
 static _Atomic bool used; /* relaxed: a cursor was asked for, in this process or before its fork */
 
-void dp_cursor_init(int64_t ttl)
+void dp_http_cursor_init(int64_t ttl)
 {
     dp_lock_lock(&lock);
     ttl_ns = ttl;
@@ -49,7 +49,7 @@ void dp_cursor_init(int64_t ttl)
 }
 
 /* Finds an existing cursor; NULL: there is none. */
-static struct dp_cursor *find(const struct dp_cursor_key *key)
+static struct dp_http_cursor *find(const struct dp_http_cursor_key *key)
 {
     if (!*key->name && !key->locks)
         return defaults[key->kind].consumer ? &defaults[key->kind] : NULL;
@@ -60,7 +60,7 @@ static struct dp_cursor *find(const struct dp_cursor_key *key)
     return NULL;
 }
 
-static void drop(struct dp_cursor *c)
+static void drop(struct dp_http_cursor *c)
 {
     dp_consumer_free(c->consumer);
     memset(c, 0, sizeof *c);
@@ -76,7 +76,7 @@ static void drop_expired(int64_t now)
 /* Frees the least recently used idle cursor. False: every named cursor is in use. */
 static bool drop_oldest(void)
 {
-    struct dp_cursor *oldest = NULL;
+    struct dp_http_cursor *oldest = NULL;
     for (size_t i = 0; i < DP_CURSORS_MAX; i++)
         if (named[i].consumer && !named[i].locked && (!oldest || named[i].used_ns < oldest->used_ns))
             oldest = &named[i];
@@ -85,7 +85,7 @@ static bool drop_oldest(void)
     return oldest;
 }
 
-static struct dp_cursor *vacant(const struct dp_cursor_key *key)
+static struct dp_http_cursor *vacant(const struct dp_http_cursor_key *key)
 {
     if (!*key->name && !key->locks)
         return &defaults[key->kind];
@@ -97,12 +97,12 @@ static struct dp_cursor *vacant(const struct dp_cursor_key *key)
     return NULL;
 }
 
-struct dp_cursor *dp_cursor_lock(const struct dp_cursor_key *key, bool from_now, int *err)
+struct dp_http_cursor *dp_http_cursor_lock(const struct dp_http_cursor_key *key, bool from_now, int *err)
 {
     int64_t now = dp_clock_ns();
     dp_store_relaxed(&used, true);
     dp_lock_lock(&lock);
-    struct dp_cursor *c = find(key);
+    struct dp_http_cursor *c = find(key);
     if (c && c->locked) {
         *err = -EBUSY;
         c = NULL;
@@ -137,7 +137,7 @@ out:
     return c;
 }
 
-void dp_cursor_unlock(struct dp_cursor *c)
+void dp_http_cursor_unlock(struct dp_http_cursor *c)
 {
     dp_lock_lock(&lock);
     c->locked = false;
@@ -145,12 +145,12 @@ void dp_cursor_unlock(struct dp_cursor *c)
     dp_lock_unlock(&lock);
 }
 
-struct dp_consumer *dp_cursor_consumer(struct dp_cursor *c)
+struct dp_consumer *dp_http_cursor_consumer(struct dp_http_cursor *c)
 {
     return c->consumer;
 }
 
-int dp_cursor_next(struct dp_cursor *c, bool acknowledges, uint64_t after, uint64_t *seq)
+int dp_http_cursor_next(struct dp_http_cursor *c, bool acknowledges, uint64_t after, uint64_t *seq)
 {
     bool has_it = acknowledges && c->open && after == c->sent;
     if (acknowledges && !has_it && after != c->arrived)
@@ -168,7 +168,7 @@ int dp_cursor_next(struct dp_cursor *c, bool acknowledges, uint64_t after, uint6
     return 0;
 }
 
-void dp_cursor_end_write(struct dp_cursor *c, uint64_t seq, enum dp_cursor_outcome outcome)
+void dp_http_cursor_end_write(struct dp_http_cursor *c, uint64_t seq, enum dp_http_cursor_outcome outcome)
 {
     switch (outcome) {
     case DP_CURSOR_ARRIVED:
@@ -184,23 +184,24 @@ void dp_cursor_end_write(struct dp_cursor *c, uint64_t seq, enum dp_cursor_outco
     }
 }
 
-uint64_t dp_cursor_peek(const struct dp_cursor_key *key)
+uint64_t dp_http_cursor_peek(const struct dp_http_cursor_key *key)
 {
     dp_lock_lock(&lock);
-    struct dp_cursor *c = find(key);
+    struct dp_http_cursor *c = find(key);
     uint64_t arrived = c ? c->arrived : 0;
     dp_lock_unlock(&lock);
     return arrived;
 }
 
-static void visit(const struct dp_cursor *c, void (*fn)(void *, const struct dp_cursor_key *, int64_t), void *ctx)
+static void visit(const struct dp_http_cursor *c, void (*fn)(void *, const struct dp_http_cursor_key *, int64_t),
+                  void *ctx)
 {
-    struct dp_cursor_key key = {c->kind, c->locks, c->name};
+    struct dp_http_cursor_key key = {c->kind, c->locks, c->name};
     if (c->consumer)
         fn(ctx, &key, dp_consumer_covered_ns(c->consumer));
 }
 
-void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t covered_ns), void *ctx)
+void dp_http_cursor_visit(void (*fn)(void *ctx, const struct dp_http_cursor_key *, int64_t covered_ns), void *ctx)
 {
     dp_lock_lock(&lock);
     for (size_t i = 0; i < DP_KIND_DELTAS; i++)
@@ -210,7 +211,7 @@ void dp_cursor_visit(void (*fn)(void *ctx, const struct dp_cursor_key *, int64_t
     dp_lock_unlock(&lock);
 }
 
-DP_IN_CHILD void dp_cursor_fork_child(void)
+DP_IN_CHILD void dp_http_cursor_fork_child(void)
 {
     dp_lock_reset(&lock);
     if (!dp_load_relaxed(&used))

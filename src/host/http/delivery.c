@@ -15,7 +15,7 @@
 #include <errno.h>
 
 /* The present settings, changed by the request. */
-static void settings(struct dp_config *conf, const struct dp_request *q)
+static void settings(struct dp_config *conf, const struct dp_http_request *q)
 {
     dp_report_settings(conf);
     if (q->has_types)
@@ -30,12 +30,12 @@ static void settings(struct dp_config *conf, const struct dp_request *q)
     }
 }
 
-static struct dp_cursor_key key_of(const struct dp_request *q)
+static struct dp_http_cursor_key key_of(const struct dp_http_request *q)
 {
-    return (struct dp_cursor_key){q->kind, q->locks, q->cursor};
+    return (struct dp_http_cursor_key){q->kind, q->locks, q->cursor};
 }
 
-static int begin_own(struct dp_delivery *d, const struct dp_request *q, const char **message)
+static int begin_own(struct dp_http_delivery *d, const struct dp_http_request *q, const char **message)
 {
     d->consumer = dp_consumer_new(q->kind, NULL);
     if (!d->consumer) {
@@ -54,28 +54,28 @@ static int begin_own(struct dp_delivery *d, const struct dp_request *q, const ch
     return 200;
 }
 
-static int begin_cursor(struct dp_delivery *d, const struct dp_request *q, const char **message)
+static int begin_cursor(struct dp_http_delivery *d, const struct dp_http_request *q, const char **message)
 {
     int err = 0;
-    struct dp_cursor_key key = key_of(q);
-    struct dp_cursor *cursor = dp_cursor_lock(&key, q->from_now, &err);
+    struct dp_http_cursor_key key = key_of(q);
+    struct dp_http_cursor *cursor = dp_http_cursor_lock(&key, q->from_now, &err);
     if (!cursor) {
         *message = err == -EBUSY    ? "a reply of this cursor is under way; take another cursor, or come again"
                    : err == -ENOSPC ? "too many cursors have a reply under way"
                                     : "no memory for a baseline: raise memory=";
         return 503;
     }
-    if (dp_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
-        dp_cursor_unlock(cursor);
+    if (dp_http_cursor_next(cursor, q->acknowledges, q->after, &d->seq)) {
+        dp_http_cursor_unlock(cursor);
         *message = "after: neither the last reply that arrived nor the last that was sent; ask without it";
         return 409;
     }
     d->cursor = cursor;
-    d->consumer = dp_cursor_consumer(cursor);
+    d->consumer = dp_http_cursor_consumer(cursor);
     return 200;
 }
 
-int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const char **message)
+int dp_http_delivery_begin(struct dp_http_delivery *d, const struct dp_http_request *q, const char **message)
 {
     struct dp_config conf;
     settings(&conf, q);
@@ -84,21 +84,21 @@ int dp_delivery_begin(struct dp_delivery *d, const struct dp_request *q, const c
         return 400;
     }
     if (q->head) {
-        struct dp_cursor_key key = key_of(q);
-        d->seq = q->profile->is_delta ? dp_cursor_peek(&key) : 0;
+        struct dp_http_cursor_key key = key_of(q);
+        d->seq = q->profile->is_delta ? dp_http_cursor_peek(&key) : 0;
         return 200;
     }
     return q->profile->is_delta ? begin_cursor(d, q, message) : begin_own(d, q, message);
 }
 
-static void end_window(struct dp_delivery *d)
+static void end_window(struct dp_http_delivery *d)
 {
     if (d->window)
         d->window->window_end();
     d->window = NULL;
 }
 
-int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_pprof_write_fn fn, void *ctx)
+int dp_http_delivery_write(struct dp_http_delivery *d, const struct dp_http_request *q, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_config conf;
     settings(&conf, q);
@@ -111,18 +111,18 @@ int dp_delivery_write(struct dp_delivery *d, const struct dp_request *q, dp_ppro
     return dp_consumer_write(d->consumer, flags, fn, ctx, NULL);
 }
 
-void dp_delivery_end(struct dp_delivery *d, const struct dp_request *q, bool written, bool arrived)
+void dp_http_delivery_end(struct dp_http_delivery *d, const struct dp_http_request *q, bool written, bool arrived)
 {
     end_window(d);
     if (d->cursor) {
         if (written)
-            dp_cursor_end_write(d->cursor, d->seq,
-                                q->acknowledges ? DP_CURSOR_OPEN
-                                : arrived       ? DP_CURSOR_ARRIVED
-                                                : DP_CURSOR_LOST);
-        dp_cursor_unlock(d->cursor);
+            dp_http_cursor_end_write(d->cursor, d->seq,
+                                     q->acknowledges ? DP_CURSOR_OPEN
+                                     : arrived       ? DP_CURSOR_ARRIVED
+                                                     : DP_CURSOR_LOST);
+        dp_http_cursor_unlock(d->cursor);
     } else {
         dp_consumer_free(d->consumer);
     }
-    *d = (struct dp_delivery){0};
+    *d = (struct dp_http_delivery){0};
 }

@@ -11,10 +11,10 @@
 #include "host/http/request.h"
 #include "host/report/profile.h"
 
-struct dp_delivery {
-    struct dp_consumer *consumer; /* the cursor's, or one for this profile only; NULL: no profile */
-    struct dp_cursor *cursor;     /* NULL: none */
-    uint64_t seq;                 /* of the reply, for X-Deltaprof-Seq */
+struct dp_http_delivery {
+    struct dp_consumer *consumer;  /* the cursor's, or one for this profile only; NULL: no profile */
+    struct dp_http_cursor *cursor; /* NULL: none */
+    uint64_t seq;                  /* of the reply, for X-Deltaprof-Seq */
     /* Of a kind that is recorded only between window_begin and the write; NULL: of another. */
     const struct dp_kind_source *window;
 };
@@ -23,11 +23,11 @@ struct dp_delivery {
  * Takes the consumer that the request needs; none for HEAD. Returns 200, or the status of a refusal with *message; then
  * nothing is held. The settings are read when the write begins.
  */
-int dp_delivery_begin(struct dp_delivery *, const struct dp_request *, const char **message);
+int dp_http_delivery_begin(struct dp_http_delivery *, const struct dp_http_request *, const char **message);
 
 /* Writes the profile. Returns as dp_consumer_write does; fn's error too. */
-int dp_delivery_write(struct dp_delivery *, const struct dp_request *, dp_pprof_write_fn fn, void *ctx);
+int dp_http_delivery_write(struct dp_http_delivery *, const struct dp_http_request *, dp_pprof_write_fn fn, void *ctx);
 
 /* Tells the cursor the outcome and frees all. written: the write succeeded; arrived: and its bytes reached the client.
  */
-void dp_delivery_end(struct dp_delivery *, const struct dp_request *, bool written, bool arrived);
+void dp_http_delivery_end(struct dp_http_delivery *, const struct dp_http_request *, bool written, bool arrived);

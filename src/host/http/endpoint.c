@@ -47,40 +47,40 @@
 #define BUSY_NS        10000000 /* time to the next try while too many producers are at work */
 
 struct deltaprof_http_reply {
-    struct dp_request request;
+    struct dp_http_request request;
     pid_t pid;
-    struct dp_reply_headers headers;
+    struct dp_http_reply_headers headers;
 
     char line[160];    /* the text of an error */
     DP_VEC(char) text; /* a whole reply, or the addresses of POST symbol */
     size_t n_sent;
 
     int64_t window_ns; /* monotonic end of ?seconds=; 0: none */
-    struct dp_body *body;
+    struct dp_http_body *body;
     bool has_body, ended;
     bool status_fixed;
     _Atomic bool told; /* the host has read the status already; relaxed: one thread uses the reply */
     int result;
 
-    struct dp_delivery delivery;
+    struct dp_http_delivery delivery;
 };
 
 static bool cmdline; /* whether cmdline may be served */
 static _Atomic bool started;
 static _Atomic unsigned n_replies;
 
-void dp_endpoint_init(const struct dp_config *conf)
+void dp_http_endpoint_init(const struct dp_config *conf)
 {
     cmdline = conf->cmdline;
-    dp_cursor_init(conf->cursor_ttl_ns);
+    dp_http_cursor_init(conf->cursor_ttl_ns);
     dp_store_release(&started, true); /* [START] a thread that sees it also sees cmdline */
 }
 
-DP_IN_CHILD void dp_endpoint_fork_child(void)
+DP_IN_CHILD void dp_http_endpoint_fork_child(void)
 {
     dp_store_relaxed(&n_replies, 0);
-    dp_cursor_fork_child();
-    dp_body_fork_child();
+    dp_http_cursor_fork_child();
+    dp_http_body_fork_child();
 }
 
 static int append(void *ctx, const void *bytes, size_t n_bytes)
@@ -95,7 +95,7 @@ static int append(void *ctx, const void *bytes, size_t n_bytes)
 
 static void refuse(struct deltaprof_http_reply *r, int status, const char *message)
 {
-    r->request.page = DP_PAGE_ERROR;
+    r->request.page = DP_HTTP_PAGE_ERROR;
     r->request.status = status;
     r->request.message = message;
 }
@@ -103,13 +103,13 @@ static void refuse(struct deltaprof_http_reply *r, int status, const char *messa
 static void begin_profile(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
     (void)request;
-    const struct dp_request *q = &r->request;
+    const struct dp_http_request *q = &r->request;
     const char *message;
     if (!q->head && dp_process_has_seccomp()) {
         refuse(r, 503, "the process installed a seccomp filter: no profile can be made any more");
         return;
     }
-    int status = dp_delivery_begin(&r->delivery, q, &message);
+    int status = dp_http_delivery_begin(&r->delivery, q, &message);
     if (status != 200)
         refuse(r, status, message);
     else if (!q->head && q->seconds)
@@ -137,7 +137,7 @@ static void begin_waits(struct deltaprof_http_reply *r, const struct deltaprof_h
 static void begin_index(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
     (void)request;
-    dp_page_index(cmdline, append, r);
+    dp_http_page_index(cmdline, append, r);
 }
 
 static void begin_cmdline(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
@@ -146,7 +146,7 @@ static void begin_cmdline(struct deltaprof_http_reply *r, const struct deltaprof
     if (dp_load_acquire(&started) && !cmdline) /* [START] */
         refuse(r, 404, "cmdline is switched off (cmdline=off)");
     else
-        dp_page_cmdline(append, r);
+        dp_http_page_cmdline(append, r);
 }
 
 static void begin_view(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
@@ -160,18 +160,18 @@ static void begin_view(struct deltaprof_http_reply *r, const struct deltaprof_ht
 static void begin_metrics(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request)
 {
     (void)request;
-    if (dp_metrics_write(append, r))
+    if (dp_http_metrics_write(append, r))
         refuse(r, 503, "no memory for the metrics");
 }
 
 static int write_profile(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
 {
-    return dp_delivery_write(&r->delivery, &r->request, fn, ctx);
+    return dp_http_delivery_write(&r->delivery, &r->request, fn, ctx);
 }
 
 static int write_symbol(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
 {
-    return dp_page_symbol(r->text.at, r->text.n, fn, ctx);
+    return dp_http_page_symbol(r->text.at, r->text.n, fn, ctx);
 }
 
 static int write_waits(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx)
@@ -191,14 +191,14 @@ static const struct page {
     /* On the producer's thread: writes the reply's body. NULL: the reply is the text. */
     int (*write)(struct deltaprof_http_reply *r, dp_pprof_write_fn fn, void *ctx);
 } pages[] = {
-    [DP_PAGE_INDEX] = {HTML, true, begin_index, NULL},
-    [DP_PAGE_PROFILE] = {TEXT, true, begin_profile, write_profile},
-    [DP_PAGE_SYMBOL] = {TEXT, true, begin_symbol, write_symbol},
-    [DP_PAGE_CMDLINE] = {TEXT, false, begin_cmdline, NULL},
-    [DP_PAGE_VIEW] = {HTML, false, begin_view, NULL},
-    [DP_PAGE_WAITS] = {TEXT, true, begin_waits, write_waits},
-    [DP_PAGE_METRICS] = {DP_METRICS_TYPE, true, begin_metrics, NULL},
-    [DP_PAGE_ERROR] = {TEXT, false, NULL, NULL},
+    [DP_HTTP_PAGE_INDEX] = {HTML, true, begin_index, NULL},
+    [DP_HTTP_PAGE_PROFILE] = {TEXT, true, begin_profile, write_profile},
+    [DP_HTTP_PAGE_SYMBOL] = {TEXT, true, begin_symbol, write_symbol},
+    [DP_HTTP_PAGE_CMDLINE] = {TEXT, false, begin_cmdline, NULL},
+    [DP_HTTP_PAGE_VIEW] = {HTML, false, begin_view, NULL},
+    [DP_HTTP_PAGE_WAITS] = {TEXT, true, begin_waits, write_waits},
+    [DP_HTTP_PAGE_METRICS] = {DP_METRICS_TYPE, true, begin_metrics, NULL},
+    [DP_HTTP_PAGE_ERROR] = {TEXT, false, NULL, NULL},
 };
 
 /* Logs why a profile failed, because the reply does not tell its reader. */
@@ -225,7 +225,7 @@ static int produce(void *arg, dp_pprof_write_fn fn, void *ctx)
  */
 static void free_reply(struct deltaprof_http_reply *r, bool arrived)
 {
-    dp_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
+    dp_http_delivery_end(&r->delivery, &r->request, r->ended && !r->result, arrived);
     dp_vec_fini(&r->text);
     dp_mem_unmap(r, sizeof *r);
     dp_sub_relaxed(&n_replies, 1);
@@ -243,7 +243,7 @@ static void orphaned(void *arg, int result)
 static void start_body(struct deltaprof_http_reply *r)
 {
     int err = 0;
-    r->body = dp_body_start(produce, orphaned, r, &err);
+    r->body = dp_http_body_start(produce, orphaned, r, &err);
     if (r->window_ns && err == -EBUSY) {
         r->window_ns = dp_clock_ns() + BUSY_NS;
         return;
@@ -271,7 +271,7 @@ static void write_line(struct deltaprof_http_reply *r)
 
 static void write_headers(struct deltaprof_http_reply *r)
 {
-    dp_reply_headers_write(&r->headers, &r->request, pages[r->request.page].type, r->delivery.seq, r->pid);
+    dp_http_reply_headers_write(&r->headers, &r->request, pages[r->request.page].type, r->delivery.seq, r->pid);
 }
 
 /* Decides the status: 503 if the profile failed already and the host has not read the status yet. */
@@ -279,10 +279,10 @@ static void fix_status(struct deltaprof_http_reply *r)
 {
     int result = r->result;
     r->status_fixed = true;
-    if (dp_load_relaxed(&r->told) || (r->body && !dp_body_failed(r->body)) || (!r->body && !r->ended))
+    if (dp_load_relaxed(&r->told) || (r->body && !dp_http_body_failed(r->body)) || (!r->body && !r->ended))
         return;
     if (r->body)
-        dp_body_close(r->body, &result); /* the producer has ended */
+        dp_http_body_close(r->body, &result); /* the producer has ended */
     r->body = NULL;
     r->has_body = false;
     r->ended = true;
@@ -295,8 +295,8 @@ static void fix_status(struct deltaprof_http_reply *r)
 /* The reply to the request: an error, a text, or a body that a producer begins now or after the window. */
 static void begin(struct deltaprof_http_reply *r, const struct deltaprof_http_request *request, bool is_busy)
 {
-    struct dp_request *q = &r->request;
-    dp_request_parse(q, request->method, request->target);
+    struct dp_http_request *q = &r->request;
+    dp_http_request_parse(q, request->method, request->target);
     if (pages[q->page].needs_start) {
         if (!dp_load_acquire(&started)) /* [START] */
             refuse(r, 503, "the profiler is not started");
@@ -312,7 +312,7 @@ static void begin(struct deltaprof_http_reply *r, const struct deltaprof_http_re
         r->has_body = false;
         refuse(r, 503, why_not(r->result));
     }
-    if (q->page == DP_PAGE_ERROR)
+    if (q->page == DP_HTTP_PAGE_ERROR)
         write_line(r);
     write_headers(r);
 }
@@ -353,7 +353,7 @@ int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
             return BUSY_NS;
     }
     if (!r->status_fixed) {
-        if (!r->ended && !dp_body_is_status_fixed(r->body))
+        if (!r->ended && !dp_http_body_is_status_fixed(r->body))
             return POLL_NS;
         int64_t kept = deltaprof_guard_enter();
         fix_status(r);
@@ -361,7 +361,7 @@ int64_t deltaprof_http_wait_ns(struct deltaprof_http_reply *r)
         if (!r->has_body)
             return 0;
     }
-    return r->ended || dp_body_ready(r->body) ? 0 : POLL_NS;
+    return r->ended || dp_http_body_ready(r->body) ? 0 : POLL_NS;
 }
 
 int deltaprof_http_status(const struct deltaprof_http_reply *r)
@@ -387,7 +387,7 @@ ssize_t deltaprof_http_read(struct deltaprof_http_reply *r, void *buf, size_t n_
     if (r->has_body && r->pid == getpid() && deltaprof_http_wait_ns(r) > 0)
         return -EAGAIN;
     if (!r->has_body) {
-        bool line = r->request.page == DP_PAGE_ERROR;
+        bool line = r->request.page == DP_HTTP_PAGE_ERROR;
         const char *text = line ? r->line : r->text.at;
         size_t n = (line ? strlen(text) : r->text.n) - r->n_sent;
         if (n > n_bytes)
@@ -401,7 +401,7 @@ ssize_t deltaprof_http_read(struct deltaprof_http_reply *r, void *buf, size_t n_
         return -ECANCELED;
     if (r->ended)
         return r->result;
-    ssize_t n = dp_body_read(r->body, buf, n_bytes);
+    ssize_t n = dp_http_body_read(r->body, buf, n_bytes);
     if (n > 0 || n == -EAGAIN)
         return n;
     r->ended = true;
@@ -423,7 +423,7 @@ void deltaprof_http_end(struct deltaprof_http_reply *r, int delivered)
         int result;
         if (!r->body) {
             free_reply(r, arrived);
-        } else if (dp_body_close(r->body, &result)) {
+        } else if (dp_http_body_close(r->body, &result)) {
             r->ended = true;
             r->result = result;
             free_reply(r, arrived);

@@ -10,6 +10,6 @@
 #include <stdbool.h>
 
 /* Makes the endpoint answer requests; before, the answer is 503. */
-void dp_endpoint_init(const struct dp_config *conf);
+void dp_http_endpoint_init(const struct dp_config *conf);
 /* In a forked child: abandons replies and cursors of the parent. Only stores. */
-void dp_endpoint_fork_child(void);
+void dp_http_endpoint_fork_child(void);

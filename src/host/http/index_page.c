@@ -182,7 +182,7 @@ static int write_links(const struct dp_totals *of, bool cmdline, dp_pprof_write_
                      cmdline ? ", <a href=\"cmdline\">cmdline</a>" : "");
 }
 
-int dp_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
+int dp_http_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
 {
     struct dp_totals of[DP_KIND_DELTAS] = {0};
     for (unsigned kind = 0; kind < DP_KIND_DELTAS; kind++)
@@ -203,7 +203,7 @@ int dp_page_index(bool cmdline, dp_pprof_write_fn fn, void *ctx)
     return err ? err : say(fn, ctx, "</script>\n</body></html>\n");
 }
 
-int dp_page_cmdline(dp_pprof_write_fn fn, void *ctx)
+int dp_http_page_cmdline(dp_pprof_write_fn fn, void *ctx)
 {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -245,7 +245,7 @@ static uintptr_t next_address(const char **at, const char *end)
     return 0;
 }
 
-int dp_page_symbol(const char *text, size_t n_bytes, dp_pprof_write_fn fn, void *ctx)
+int dp_http_page_symbol(const char *text, size_t n_bytes, dp_pprof_write_fn fn, void *ctx)
 {
     int err = say(fn, ctx, "num_symbols: 1\n");
     const char *end = text ? text + n_bytes : NULL;

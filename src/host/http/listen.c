@@ -56,7 +56,7 @@
 #define STACK_BYTES     (256u << 10)
 #define STOP_SIGNAL     SIGURG
 
-extern const struct dp_server_ops dp_module_http __attribute__((weak));
+extern const struct dp_http_server_ops dp_module_http __attribute__((weak));
 
 static struct dp_module module = {.name = "http"};
 /* Where to listen, and the token's file. Apart from `endpoint`, which each forked child writes, so that all small
@@ -76,8 +76,8 @@ static struct {
     _Atomic int64_t look_ns; /* time to look whether the program's threads have ended */
 } endpoint = {.look_ns = INT64_MAX};
 
-static const struct dp_server_calls calls = {
-    .admit = dp_access_check,
+static const struct dp_http_server_calls calls = {
+    .admit = dp_http_access_check,
     .begin = deltaprof_http_begin,
     .wait_ns = deltaprof_http_wait_ns,
     .status = deltaprof_http_status,
@@ -106,7 +106,7 @@ static void say_not_served(int err)
     char name[16], program[DP_PROGRAM_TEXT];
     if (endpoint.forked && (err == -EADDRINUSE || endpoint.has_failed))
         return;
-    pid_t pid = err == -EADDRINUSE ? dp_wrapper_server_above(name) : 0;
+    pid_t pid = err == -EADDRINUSE ? dp_http_wrapper_server_above(name) : 0;
     dp_process_program(program);
     endpoint.has_failed = true;
     errno = -err;
@@ -120,20 +120,20 @@ static void say_not_served(int err)
         dp_log(DP_LOG_ERROR, "listen=%s, %m, profiles are not served", texts.listen);
 }
 
-static void serve(const struct dp_server_ops *ops, int stop_fd)
+static void serve(const struct dp_http_server_ops *ops, int stop_fd)
 {
     struct dp_config_address address;
     if (dp_config_address_parse(&address, texts.listen))
         return;
     pthread_setname_np(pthread_self(), "deltaprof-http"); /* by which wrapper.c finds it */
-    dp_access_init(texts.token, address.local && address.any.sa_family != AF_UNIX);
-    int fd = dp_socket_open(&address, texts.listen);
+    dp_http_access_init(texts.token, address.local && address.any.sa_family != AF_UNIX);
+    int fd = dp_http_socket_open(&address, texts.listen);
     if (fd < 0) {
         say_not_served(fd);
         return;
     }
     say_where(&address);
-    struct dp_server_conf conf = {
+    struct dp_http_server_conf conf = {
         .listen_fd = fd,
         .stop_fd = stop_fd,
         .max_connections = MAX_CONNECTIONS,
@@ -148,7 +148,7 @@ static void serve(const struct dp_server_ops *ops, int stop_fd)
         err = ops->run(&conf);
     while (!err && read(stop_fd, &signal, sizeof signal) > 0 && dp_relay_is_open());
     close(fd);
-    dp_socket_remove_file();
+    dp_http_socket_remove_file();
     if (err) {
         errno = -err;
         dp_log(DP_LOG_ERROR, "listen=%s, the HTTP library failed, %m, profiles are not served any more", texts.listen);
@@ -164,7 +164,7 @@ static bool has_right_of_way(int stop_fd)
 {
     struct signalfd_siginfo signal;
     struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
-    while (endpoint.every_program && dp_wrapper_only_waits()) {
+    while (endpoint.every_program && dp_http_wrapper_only_waits()) {
         if (poll(&stop, 1, AFTER_NS / 1000000) > 0)
             (void)!read(stop_fd, &signal, sizeof signal);
         if (!dp_relay_is_open())
@@ -180,7 +180,7 @@ static void *serve_apart(void *unused)
     dp_relay_use();
     dp_mem_yield(true);
     dp_signals_hear_crashes();
-    const struct dp_server_ops *ops = dp_module_opened(&module);
+    const struct dp_http_server_ops *ops = dp_module_opened(&module);
     int err = dp_process_own_descriptors();
     if (err) {
         errno = -err;
@@ -250,12 +250,12 @@ static bool is_missing(void)
            !dp_load_relaxed(&endpoint.running);
 }
 
-bool dp_listen_is_running(void)
+bool dp_http_listen_is_running(void)
 {
     return dp_load_relaxed(&endpoint.running);
 }
 
-bool dp_listen_start(void)
+bool dp_http_listen_start(void)
 {
     if (!is_missing() || !dp_lock_try(&endpoint.life))
         return false;
@@ -284,7 +284,7 @@ DP_IN_CHILD static void due_in_a_second(void)
     dp_agent_keep_polling(is_missing());
 }
 
-void dp_listen_init(const struct dp_config *conf)
+void dp_http_listen_init(const struct dp_config *conf)
 {
     if (&dp_module_http)
         module.builtin = &dp_module_http;
@@ -301,11 +301,11 @@ void dp_listen_init(const struct dp_config *conf)
     endpoint.every_program = strcmp(conf->exe, "*") == 0;
     dp_store_relaxed(&endpoint.wanted, true);
     dp_store_relaxed(&endpoint.due_ns, dp_clock_ns() + AFTER_NS);
-    dp_listen_start();
+    dp_http_listen_start();
 }
 
 /* A thread that is late ends by itself as soon as it can, and is joined by the next call. */
-bool dp_listen_stop(int64_t deadline_ns)
+bool dp_http_listen_stop(int64_t deadline_ns)
 {
     if (!dp_load_relaxed(&endpoint.running) || !dp_lock_lock_until(&endpoint.life, deadline_ns))
         return false;
@@ -324,7 +324,7 @@ bool dp_listen_stop(int64_t deadline_ns)
     return ended;
 }
 
-void dp_listen_before_thread_exit(void)
+void dp_http_listen_before_thread_exit(void)
 {
     if (!dp_load_relaxed(&endpoint.running))
         return;
@@ -333,18 +333,18 @@ void dp_listen_before_thread_exit(void)
     dp_relay_wake();
 }
 
-void dp_listen_forbid(int64_t deadline_ns)
+void dp_http_listen_forbid(int64_t deadline_ns)
 {
     dp_store_relaxed(&endpoint.forbidden, true);
-    dp_listen_stop(deadline_ns);
+    dp_http_listen_stop(deadline_ns);
 }
 
-DP_IN_CHILD void dp_listen_fork_child(void)
+DP_IN_CHILD void dp_http_listen_fork_child(void)
 {
     dp_lock_reset(&endpoint.life);
     dp_store_relaxed(&endpoint.running, false);
     dp_store_relaxed(&endpoint.look_ns, INT64_MAX);
-    dp_socket_fork_child();
+    dp_http_socket_fork_child();
     endpoint.forked = true;
     due_in_a_second();
 }

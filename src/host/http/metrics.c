@@ -145,7 +145,7 @@ struct ages {
     DP_VEC(struct age) all;
 };
 
-static void keep_age(void *ctx, const struct dp_cursor_key *key, int64_t covered_ns)
+static void keep_age(void *ctx, const struct dp_http_cursor_key *key, int64_t covered_ns)
 {
     struct age *age = dp_vec_push(&((struct ages *)ctx)->all);
     if (!age)
@@ -183,13 +183,13 @@ static void write_ages(struct out *out)
     family(out, "delta_age_seconds", "gauge", "seconds", "Time since the end of the last delta that a consumer took.");
     for (unsigned kind = 0; kind < DP_KIND_DELTAS && dp_tick_has_sink(); kind++)
         write_age(out, "consumer=\"files\"", kind, now_ns, dp_tick_covered_ns(kind));
-    dp_cursor_visit(keep_age, &ages);
+    dp_http_cursor_visit(keep_age, &ages);
     for (size_t i = 0; i < ages.all.n; i++)
         write_cursor(out, &ages.all.at[i], now_ns);
     dp_vec_fini(&ages.all);
 }
 
-int dp_metrics_write(dp_pprof_write_fn fn, void *ctx)
+int dp_http_metrics_write(dp_pprof_write_fn fn, void *ctx)
 {
     struct out out = {fn, ctx, 0};
     struct deltaprof_stats stats = {0};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(struct dp_reply_headers *h, const char *name, const char *value)
+static void add(struct dp_http_reply_headers *h, const char *name, const char *value)
 {
     if (h->n < DP_REPLY_HEADERS) {
         h->at[h->n].name = name;
@@ -15,21 +15,21 @@ static void add(struct dp_reply_headers *h, const char *name, const char *value)
     }
 }
 
-void dp_reply_headers_write(struct dp_reply_headers *h, const struct dp_request *q, const char *type, uint64_t seq,
-                            pid_t pid)
+void dp_http_reply_headers_write(struct dp_http_reply_headers *h, const struct dp_http_request *q, const char *type,
+                                 uint64_t seq, pid_t pid)
 {
     h->n = 0;
-    bool binary = q->page == DP_PAGE_PROFILE && !q->text;
+    bool binary = q->page == DP_HTTP_PAGE_PROFILE && !q->text;
     add(h, "Content-Type", binary ? "application/octet-stream" : type);
     add(h, "X-Content-Type-Options", "nosniff");
     add(h, "Cache-Control", "no-store");
-    if (q->page == DP_PAGE_VIEW)
+    if (q->page == DP_HTTP_PAGE_VIEW)
         add(h, "Content-Security-Policy", dp_view_page_policy);
     if (binary) {
         snprintf(h->disposition, sizeof h->disposition, "attachment; filename=\"%s.pprof.gz\"", q->profile->name);
         add(h, "Content-Disposition", h->disposition);
     }
-    if (q->page == DP_PAGE_ERROR) {
+    if (q->page == DP_HTTP_PAGE_ERROR) {
         add(h, "X-Go-Pprof", "1");
         if (q->status == 503)
             add(h, "Retry-After", "1");

@@ -8,7 +8,7 @@
 
 #define DP_REPLY_HEADERS 9 /* at most */
 
-struct dp_reply_headers {
+struct dp_http_reply_headers {
     struct {
         const char *name, *value;
     } at[DP_REPLY_HEADERS];
@@ -18,8 +18,8 @@ struct dp_reply_headers {
 
 /*
  * Sets the headers of the reply to this request. type: the Content-Type, unless the reply is a binary profile. The
- * request's page may be DP_PAGE_ERROR. Values point to constants or into the struct, so a copy of the struct is
+ * request's page may be DP_HTTP_PAGE_ERROR. Values point to constants or into the struct, so a copy of the struct is
  * invalid.
  */
-void dp_reply_headers_write(struct dp_reply_headers *, const struct dp_request *, const char *type, uint64_t seq,
-                            pid_t pid);
+void dp_http_reply_headers_write(struct dp_http_reply_headers *, const struct dp_http_request *, const char *type,
+                                 uint64_t seq, pid_t pid);

@@ -24,15 +24,15 @@ static const struct {
 /* The pages that are no profiles. */
 static const struct {
     const char *name;
-    enum dp_request_page page;
+    enum dp_http_page page;
 } others[] = {
-    {"", DP_PAGE_INDEX},    {"symbol", DP_PAGE_SYMBOL}, {"cmdline", DP_PAGE_CMDLINE},
-    {"view", DP_PAGE_VIEW}, {"waits", DP_PAGE_WAITS},   {"metrics", DP_PAGE_METRICS},
+    {"", DP_HTTP_PAGE_INDEX},    {"symbol", DP_HTTP_PAGE_SYMBOL}, {"cmdline", DP_HTTP_PAGE_CMDLINE},
+    {"view", DP_HTTP_PAGE_VIEW}, {"waits", DP_HTTP_PAGE_WAITS},   {"metrics", DP_HTTP_PAGE_METRICS},
 };
 
-static void refuse(struct dp_request *r, int status, const char *message)
+static void refuse(struct dp_http_request *r, int status, const char *message)
 {
-    r->page = DP_PAGE_ERROR;
+    r->page = DP_HTTP_PAGE_ERROR;
     r->status = status;
     r->message = message;
 }
@@ -117,7 +117,7 @@ static bool lock_kinds(const char *text, unsigned *locks)
 }
 
 /* `whole`: the value was decoded; else it is "". */
-static void parameter(struct dp_request *r, const char *key, const char *value, bool whole)
+static void parameter(struct dp_http_request *r, const char *key, const char *value, bool whole)
 {
     static const char *const types[] = {"all", "alloc", "inuse"};          /* enum dp_types */
     static const char *const symbolize[] = {"none", "functions", "lines"}; /* enum dp_symbolize */
@@ -179,10 +179,10 @@ static void parameter(struct dp_request *r, const char *key, const char *value, 
         refuse(r, 400, wrong);
 }
 
-static void parameters(struct dp_request *r, const char *query)
+static void parameters(struct dp_http_request *r, const char *query)
 {
     unsigned seen = 0;
-    while (*query && r->page == DP_PAGE_PROFILE) {
+    while (*query && r->page == DP_HTTP_PAGE_PROFILE) {
         const char *end = query + strcspn(query, "&");
         const char *equals = memchr(query, '=', (size_t)(end - query));
         char key[16], value[128]; /* all kinds of lock are 86 bytes */
@@ -194,9 +194,9 @@ static void parameters(struct dp_request *r, const char *query)
             refuse(r, 400, "more than 64 parameters");
         query = *end ? end + 1 : end;
     }
-    if (r->page == DP_PAGE_PROFILE && r->text && r->seconds)
+    if (r->page == DP_HTTP_PAGE_PROFILE && r->text && r->seconds)
         refuse(r, 400, "seconds and debug do not go together");
-    if (r->page == DP_PAGE_PROFILE && r->text && r->profile->is_delta)
+    if (r->page == DP_HTTP_PAGE_PROFILE && r->text && r->profile->is_delta)
         refuse(r, 400, "a delta has no text form; debug goes with heap, allocs, mutex, block and cpu");
 }
 
@@ -216,12 +216,12 @@ static bool is_word(const char *from, const char *to, const char *word)
     return (size_t)(to - from) == strlen(word) && !memcmp(from, word, (size_t)(to - from));
 }
 
-/* Sets the page of this name, and the kind of a profile. Leaves DP_PAGE_ERROR if there is none. */
-static void find_page(struct dp_request *r, const char *name, const char *end)
+/* Sets the page of this name, and the kind of a profile. Leaves DP_HTTP_PAGE_ERROR if there is none. */
+static void find_page(struct dp_http_request *r, const char *name, const char *end)
 {
     r->profile = dp_kind_endpoint_named(name, (size_t)(end - name), &r->kind);
     if (r->profile) {
-        r->page = DP_PAGE_PROFILE;
+        r->page = DP_HTTP_PAGE_PROFILE;
         r->seconds = r->profile->seconds;
     }
     for (size_t i = 0; i < sizeof others / sizeof *others && !r->profile; i++)
@@ -229,9 +229,10 @@ static void find_page(struct dp_request *r, const char *name, const char *end)
             r->page = others[i].page;
 }
 
-void dp_request_parse(struct dp_request *r, const char *method, const char *target)
+void dp_http_request_parse(struct dp_http_request *r, const char *method, const char *target)
 {
-    *r = (struct dp_request){.page = DP_PAGE_ERROR, .status = 200, .message = "", .head = !strcmp(method, "HEAD")};
+    *r = (struct dp_http_request){
+        .page = DP_HTTP_PAGE_ERROR, .status = 200, .message = "", .head = !strcmp(method, "HEAD")};
     const char *end = target + strcspn(target, "?#");
     r->query = *end == '?' ? end + 1 : "";
 
@@ -246,11 +247,11 @@ void dp_request_parse(struct dp_request *r, const char *method, const char *targ
         refuse(r, 301, "the list of profiles is at pprof/");
         return;
     }
-    bool symbol = r->page == DP_PAGE_SYMBOL;
-    if (r->page == DP_PAGE_ERROR)
+    bool symbol = r->page == DP_HTTP_PAGE_SYMBOL;
+    if (r->page == DP_HTTP_PAGE_ERROR)
         refuse(r, 404, "unknown profile; /debug/pprof/ lists the profiles");
     else if (strcmp(method, "GET") && strcmp(method, "HEAD") && !(symbol && !strcmp(method, "POST")))
         refuse(r, 405, symbol ? "GET, HEAD or POST only" : "GET or HEAD only");
-    else if (r->page == DP_PAGE_PROFILE)
+    else if (r->page == DP_HTTP_PAGE_PROFILE)
         parameters(r, r->query);
 }

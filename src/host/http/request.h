@@ -9,23 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dp_request_page {
-    DP_PAGE_INDEX,
-    DP_PAGE_PROFILE,
-    DP_PAGE_SYMBOL,
-    DP_PAGE_CMDLINE,
-    DP_PAGE_VIEW,
-    DP_PAGE_WAITS,
-    DP_PAGE_METRICS,
-    DP_PAGE_ERROR,
+enum dp_http_page {
+    DP_HTTP_PAGE_INDEX,
+    DP_HTTP_PAGE_PROFILE,
+    DP_HTTP_PAGE_SYMBOL,
+    DP_HTTP_PAGE_CMDLINE,
+    DP_HTTP_PAGE_VIEW,
+    DP_HTTP_PAGE_WAITS,
+    DP_HTTP_PAGE_METRICS,
+    DP_HTTP_PAGE_ERROR,
 };
 
 #define DP_CURSOR_NAME_MAX 64
 #define DP_SECONDS_MAX     3600
 #define DP_MAX_SAMPLES_MAX 1000000000
 
-struct dp_request {
-    enum dp_request_page page;
+struct dp_http_request {
+    enum dp_http_page page;
     int status;          /* 200, or the error's */
     const char *message; /* of an error: one line */
     bool head;
@@ -51,4 +51,4 @@ struct dp_request {
 };
 
 /* Error messages are static; target must outlive request->query. */
-void dp_request_parse(struct dp_request *request, const char *method, const char *target);
+void dp_http_request_parse(struct dp_http_request *request, const char *method, const char *target);

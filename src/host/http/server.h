@@ -10,9 +10,9 @@
 
 #include <deltaprof/http.h>
 
-struct dp_server_calls {
+struct dp_http_server_calls {
     /* Returns 200, or the status of a refusal with *message: one line for the reply. */
-    int (*admit)(const struct dp_access_headers *, const char **message);
+    int (*admit)(const struct dp_http_access_headers *, const char **message);
     int (*begin)(const struct deltaprof_http_request *, struct deltaprof_http_reply **);
     int64_t (*wait_ns)(struct deltaprof_http_reply *);
     int (*status)(const struct deltaprof_http_reply *);
@@ -23,21 +23,21 @@ struct dp_server_calls {
     void (*unmap)(void *p, size_t n_bytes);
 };
 
-struct dp_server_conf {
+struct dp_http_server_conf {
     int listen_fd; /* listening, non-blocking; the caller keeps owning it */
     int stop_fd;   /* when readable, run returns */
     unsigned max_connections;
     unsigned request_s;   /* longest time for a client to send a request, idle time included */
     unsigned reply_s;     /* longest time for a client to read a reply, from its first byte on */
     bool library_is_ours; /* no other code in the process uses the HTTP library */
-    const struct dp_server_calls *calls;
+    const struct dp_http_server_calls *calls;
 };
 
-struct dp_server_ops {
+struct dp_http_server_ops {
     struct dp_module_ops base;
     /*
      * Serves in the calling thread until stop_fd is readable. Returns 0, or -errno: the library failed, and may have
      * left descriptors and memory behind. The descriptors are closed with the thread's table.
      */
-    int (*run)(const struct dp_server_conf *);
+    int (*run)(const struct dp_http_server_conf *);
 };

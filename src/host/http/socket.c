@@ -97,7 +97,7 @@ static void note_file(const struct dp_config_address *address, const char *liste
 }
 
 /* Another process may have replaced this process's file by a new one. */
-void dp_socket_remove_file(void)
+void dp_http_socket_remove_file(void)
 {
     struct stat now;
     int saved = errno;
@@ -108,7 +108,7 @@ void dp_socket_remove_file(void)
     errno = saved;
 }
 
-int dp_socket_open(struct dp_config_address *address, const char *listen)
+int dp_http_socket_open(struct dp_config_address *address, const char *listen)
 {
     int fd = open_first(address);
     if (fd >= 0)
@@ -116,7 +116,7 @@ int dp_socket_open(struct dp_config_address *address, const char *listen)
     return fd;
 }
 
-DP_IN_CHILD void dp_socket_fork_child(void)
+DP_IN_CHILD void dp_http_socket_fork_child(void)
 {
     dp_store_relaxed(&socket_file.is_there, false);
 }

@@ -8,10 +8,10 @@
  * Listens on the first free port of the range, which *address then has, or on a socket file. Returns the descriptor, or
  * a negative errno. listen: the value of the key `listen`; kept.
  */
-int dp_socket_open(struct dp_config_address *address, const char *listen);
+int dp_http_socket_open(struct dp_config_address *address, const char *listen);
 
 /* Removes the socket file, if this process made it and it is still there. Any thread. */
-void dp_socket_remove_file(void);
+void dp_http_socket_remove_file(void);
 
 /* In a forked child: the file belongs to its parent. Only stores. */
-void dp_socket_fork_child(void);
+void dp_http_socket_fork_child(void);

@@ -63,7 +63,7 @@ static bool waits_for_child_or_signal(void)
     return number == SYS_wait4 || number == SYS_waitid || number == SYS_rt_sigsuspend || number == SYS_rt_sigtimedwait;
 }
 
-bool dp_wrapper_only_waits(void)
+bool dp_http_wrapper_only_waits(void)
 {
     char path[PATH_TEXT], children[CHILDREN_TEXT], mine[STAT_TEXT], its[STAT_TEXT];
     if (dp_process_threads() != 3 + dp_agent_is_running() || !waits_for_child_or_signal())
@@ -96,7 +96,7 @@ static bool has_endpoint(pid_t pid)
     return found;
 }
 
-pid_t dp_wrapper_server_above(char name[16])
+pid_t dp_http_wrapper_server_above(char name[16])
 {
     char stat[STAT_TEXT], path[PATH_TEXT];
     pid_t pid = getppid();

@@ -13,7 +13,7 @@
  * (the profiler's not counted) waits for a child or a signal, and a child runs another program. False if /proc gives no
  * answer.
  */
-bool dp_wrapper_only_waits(void);
+bool dp_http_wrapper_only_waits(void);
 
 /* The nearest ancestor with an endpoint, and the name of its program; 0: none. */
-pid_t dp_wrapper_server_above(char name[16]);
+pid_t dp_http_wrapper_server_above(char name[16]);

@@ -107,6 +107,6 @@ static inline int starts(void **state)
     assert_int_equal(dp_record_init(&conf), 0);
     dp_record_tune(&conf, true);
     assert_int_equal(dp_report_init(&conf), 0);
-    dp_endpoint_init(&conf);
+    dp_http_endpoint_init(&conf);
     return 0;
 }

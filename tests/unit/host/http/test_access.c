@@ -16,7 +16,8 @@
 static int check(const char *host, const char *authorization)
 {
     const char *message;
-    return dp_access_check(&(struct dp_access_headers){.host = host, .authorization = authorization}, &message);
+    return dp_http_access_check(&(struct dp_http_access_headers){.host = host, .authorization = authorization},
+                                &message);
 }
 
 static void write_token(const char *path, const char *text)
@@ -32,7 +33,7 @@ static void write_token(const char *path, const char *text)
 
 static void without_a_token_only_addresses_are_answered(void **state)
 {
-    dp_access_init("", true);
+    dp_http_access_init("", true);
     static const char *const good[] = {"127.0.0.1",  "127.0.0.1:6060", "localhost", "LocalHost:80",
                                        "[::1]:6060", "[::1]",          "10.1.2.3:1"};
     static const char *const bad[] = {"evil.example",
@@ -55,7 +56,7 @@ static void a_token_is_taken_as_bearer_or_as_the_password_of_basic(void **state)
     char path[64];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-%d", (int)getpid());
     write_token(path, "s3cret:x\nsecond line\n");
-    dp_access_init(path, true);
+    dp_http_access_init(path, true);
     assert_int_equal(check("any.name", NULL), 401);
     assert_int_equal(check(NULL, "Bearer s3cret:x"), 200);
     assert_int_equal(check(NULL, "bearer  s3cret:x"), 200);
@@ -82,7 +83,7 @@ static void a_token_in_a_pipe_is_no_token(void **state)
     char path[64];
     snprintf(path, sizeof path, "/tmp/deltaprof-token-pipe-%d", (int)getpid());
     assert_int_equal(mkfifo(path, 0600), 0);
-    dp_access_init(path, true);
+    dp_http_access_init(path, true);
     alarm(20);
     assert_int_equal(check(NULL, "Bearer x"), 503);
     alarm(0);
@@ -92,14 +93,14 @@ static void a_token_in_a_pipe_is_no_token(void **state)
 static int check_page(const char *host, const char *origin, const char *fetch_site)
 {
     const char *message;
-    struct dp_access_headers headers = {.host = host, .origin = origin, .fetch_site = fetch_site};
-    return dp_access_check(&headers, &message);
+    struct dp_http_access_headers headers = {.host = host, .origin = origin, .fetch_site = fetch_site};
+    return dp_http_access_check(&headers, &message);
 }
 
 static void pages_of_other_sites_are_refused(void **state)
 {
     static const char *const hosts[] = {"127.0.0.1:6060", "localhost:6060", "[::1]:6060"};
-    dp_access_init("", true);
+    dp_http_access_init("", true);
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         char own[64];
         snprintf(own, sizeof own, "http://%s", hosts[i]);

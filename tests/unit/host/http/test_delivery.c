@@ -70,7 +70,7 @@ static void what_was_not_delivered_comes_again(void **state)
         bool end = pull(reply, i % 3 ? (size_t)i : SIZE_MAX);
         assert_true(end == !(i % 3));
         deltaprof_http_end(reply, 0);
-        for (int spins = 0; dp_body_count() && spins < 60000; spins++)
+        for (int spins = 0; dp_http_body_count() && spins < 60000; spins++)
             usleep(1000); /* an orphan ends its cursor's write on its own thread */
     }
     ask(target);
@@ -157,13 +157,13 @@ static void idle_cursors_end_with_their_time(void **state)
     assert_int_equal(seq_of("mine"), 2);
     ask("/debug/pprof/delta_block");
     uint64_t seq = got.seq;
-    dp_cursor_init(0);
+    dp_http_cursor_init(0);
     usleep(1); /* an age of 0 ns is not above 0 */
     seq_of("other");
     assert_int_equal(seq_of("mine"), 1);
     ask("/debug/pprof/delta_block");
     assert_int_equal(got.seq, seq + 1);
-    dp_cursor_init(INT64_MAX);
+    dp_http_cursor_init(INT64_MAX);
 }
 
 static void a_child_drops_its_parents_replies(void **state)
@@ -173,7 +173,7 @@ static void a_child_drops_its_parents_replies(void **state)
     if (!pid) {
         char c;
         dp_report_fork_child();
-        dp_endpoint_fork_child();
+        dp_http_endpoint_fork_child();
         int ok = deltaprof_http_read(reply, &c, 1) == -ECANCELED;
         deltaprof_http_end(reply, 0);
         struct deltaprof_http_request request = {"GET", "/debug/pprof/delta_heap?cursor=fork", NULL, 0};

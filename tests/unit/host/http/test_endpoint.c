@@ -227,7 +227,7 @@ static void nothing_is_kept_when_all_is_over(void **state)
         struct deltaprof_http_reply *reply = begin("GET", "/debug/pprof/heap", NULL);
         deltaprof_http_end(reply, 0);
     }
-    for (int spins = 0; (dp_body_count() || dp_mem_used() != used) && spins < 60000; spins++)
+    for (int spins = 0; (dp_http_body_count() || dp_mem_used() != used) && spins < 60000; spins++)
         usleep(1000); /* an orphan's own last step is later than its body's end */
     assert_int_equal(dp_mem_used(), used);
 }

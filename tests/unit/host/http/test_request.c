@@ -13,10 +13,10 @@
 #include <deltaprof/deltaprof.h>
 #include <deltaprof/hooks.h>
 
-static struct dp_request parse(const char *method, const char *target)
+static struct dp_http_request parse(const char *method, const char *target)
 {
-    struct dp_request r;
-    dp_request_parse(&r, method, target);
+    struct dp_http_request r;
+    dp_http_request_parse(&r, method, target);
     return r;
 }
 
@@ -28,17 +28,17 @@ static void every_profile_is_found_behind_any_prefix(void **state)
         char target[128];
         for (int prefixed = 0; prefixed < 2; prefixed++) {
             snprintf(target, sizeof target, "%s/debug/pprof/%s?gc=1", prefixed ? "/admin/x" : "", p->name);
-            struct dp_request r = parse("GET", target);
-            assert_int_equal(r.page, DP_PAGE_PROFILE);
+            struct dp_http_request r = parse("GET", target);
+            assert_int_equal(r.page, DP_HTTP_PAGE_PROFILE);
             assert_int_equal(r.status, 200);
             assert_ptr_equal(r.profile, p);
             assert_int_equal(r.kind, kind);
         }
     }
-    assert_int_equal(parse("GET", "/debug/pprof/").page, DP_PAGE_INDEX);
-    assert_int_equal(parse("GET", "/x/debug/pprof/?a=b").page, DP_PAGE_INDEX);
+    assert_int_equal(parse("GET", "/debug/pprof/").page, DP_HTTP_PAGE_INDEX);
+    assert_int_equal(parse("GET", "/x/debug/pprof/?a=b").page, DP_HTTP_PAGE_INDEX);
     assert_int_equal(parse("GET", "/debug/pprof").status, 301);
-    assert_int_equal(parse("GET", "/debug/pprof/view").page, DP_PAGE_VIEW);
+    assert_int_equal(parse("GET", "/debug/pprof/view").page, DP_HTTP_PAGE_VIEW);
     assert_int_equal(parse("POST", "/debug/pprof/view").status, 405);
 }
 
@@ -46,8 +46,8 @@ static void gperftools_paths_are_aliases(void **state)
 {
     assert_string_equal(parse("GET", "/pprof/heap").profile->name, "heap");
     assert_string_equal(parse("GET", "/pprof/contention").profile->name, "mutex");
-    assert_int_equal(parse("POST", "/pprof/symbol").page, DP_PAGE_SYMBOL);
-    assert_int_equal(parse("GET", "/pprof/cmdline").page, DP_PAGE_CMDLINE);
+    assert_int_equal(parse("POST", "/pprof/symbol").page, DP_HTTP_PAGE_SYMBOL);
+    assert_int_equal(parse("GET", "/pprof/cmdline").page, DP_HTTP_PAGE_CMDLINE);
     assert_int_equal(parse("GET", "/pprof/delta_heap").status, 404);
     assert_int_equal(parse("GET", "/pprof/").status, 404);
 }
@@ -64,8 +64,8 @@ static void what_is_not_there_or_not_allowed_says_so(void **state)
                                           "/debug",
                                           "?/debug/pprof/heap"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        struct dp_request r = parse("GET", unknown[i]);
-        assert_int_equal(r.page, DP_PAGE_ERROR);
+        struct dp_http_request r = parse("GET", unknown[i]);
+        assert_int_equal(r.page, DP_HTTP_PAGE_ERROR);
         assert_int_equal(r.status, 404);
     }
     assert_int_equal(parse("POST", "/debug/pprof/heap").status, 405);
@@ -95,7 +95,7 @@ static void seconds_is_judged_for_cumulative_profiles_and_ignored_for_deltas(voi
 
 static void a_cursor_has_a_plain_name(void **state)
 {
-    struct dp_request r =
+    struct dp_http_request r =
         parse("GET", "/debug/pprof/delta_heap?cursor=alloy-1.a_B&from=now&after=18446744073709551615");
     assert_int_equal(r.status, 200);
     assert_string_equal(r.cursor, "alloy-1.a_B");
@@ -120,7 +120,7 @@ static void a_cursor_has_a_plain_name(void **state)
 
 static void settings_of_a_reply_are_parsed(void **state)
 {
-    struct dp_request r = parse("GET", "/debug/pprof/heap?types=inuse&symbolize=none&max_samples=100");
+    struct dp_http_request r = parse("GET", "/debug/pprof/heap?types=inuse&symbolize=none&max_samples=100");
     assert_true(r.has_types && r.types == DP_TYPES_INUSE);
     assert_true(r.has_symbolize && r.symbolize == DP_SYMBOLIZE_NONE);
     assert_true(r.has_max_samples && r.max_samples == 100);
@@ -162,7 +162,7 @@ static void locks_are_named_one_by_one(void **state)
 
 static void a_cpu_profile_has_a_window_of_30_seconds_unless_it_is_given(void **state)
 {
-    struct dp_request r = parse("GET", "/debug/pprof/profile");
+    struct dp_http_request r = parse("GET", "/debug/pprof/profile");
     assert_int_equal(r.status, 200);
     assert_int_equal(r.kind, DP_KIND_CPU);
     assert_int_equal(r.seconds, 30);
@@ -180,7 +180,7 @@ static void a_value_of_127_bytes_is_read_and_a_longer_one_is_refused(void **stat
     char target[256];
     for (int n_zeros = 125; n_zeros <= 128; n_zeros++) {
         snprintf(target, sizeof target, "/debug/pprof/heap?seconds=%0*d", n_zeros + 1, 5);
-        struct dp_request r = parse("GET", target);
+        struct dp_http_request r = parse("GET", target);
         assert_int_equal(r.status, n_zeros < 127 ? 200 : 400);
         assert_int_equal(r.seconds, n_zeros < 127 ? 5 : 0);
     }
