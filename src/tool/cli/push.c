@@ -13,7 +13,7 @@ int dp_cli_push(int argc, char **argv)
 {
     (void)argc;
     char path[PATH_MAX];
-    int err = dp_launch_pusher_find(path);
+    int err = dp_run_pusher_find(path);
     if (!err) {
         execv(path, argv);
         err = -errno;

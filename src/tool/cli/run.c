@@ -178,7 +178,7 @@ static int set_environment(const char *library, const char *conf, const char *bi
 }
 
 /* Warns about memory and waits that hooks cannot see, and says what shows them. */
-static void warn(const struct dp_launch_program *program, bool inside)
+static void warn(const struct dp_run_program *program, bool inside)
 {
     char line[PATH_MAX + 512];
     if (dp_binary_warn(&program->elf, program->binary, inside, line, sizeof line))
@@ -187,7 +187,7 @@ static void warn(const struct dp_launch_program *program, bool inside)
         dp_print_error("run", "%s", line);
 }
 
-static void become(const struct dp_launch_program *program, int argc, char **argv)
+static void become(const struct dp_run_program *program, int argc, char **argv)
 {
     if (!program->by_shell) {
         execv(program->path, argv);
@@ -213,7 +213,7 @@ static void print_keys(void)
 
 int dp_cli_run(int argc, char **argv)
 {
-    static struct dp_launch_program program;
+    static struct dp_run_program program;
     static struct dp_config conf;
     char why[PATH_MAX + 512], library[PATH_MAX], dir[DP_CONFIG_TEXT];
     struct dp_config_error error;
@@ -244,20 +244,20 @@ int dp_cli_run(int argc, char **argv)
         dp_print_error("run", "%s", error.line);
         goto out;
     }
-    if (!failed && *conf.push && dp_launch_beside_check(&conf, dir, why, sizeof why)) {
+    if (!failed && *conf.push && dp_run_beside_check(&conf, dir, why, sizeof why)) {
         status = DP_EXIT_USAGE;
         dp_print_error("run", "%s", why);
         goto out;
     }
     if (!failed) {
-        status = dp_launch_program_find(&program, argv[first], why, sizeof why);
-        if (!status && dp_launch_preload_find(library, why, sizeof why))
+        status = dp_run_program_find(&program, argv[first], why, sizeof why);
+        if (!status && dp_run_preload_find(library, why, sizeof why))
             status = DP_LAUNCH_REFUSED;
         if (status) {
             dp_print_error("run", "%s", why);
             goto out;
         }
-        failed = *conf.push ? dp_launch_beside_start(&conf, dir) : 0;
+        failed = *conf.push ? dp_run_beside_start(&conf, dir) : 0;
         if (failed) {
             status = DP_LAUNCH_REFUSED;
             dp_print_error("run", "push=%s: %s: %s", conf.push, dir, strerror(-failed));

@@ -45,7 +45,7 @@ static bool expand(char to[DP_CONFIG_TEXT], const char *out)
     return !*out;
 }
 
-int dp_launch_beside_check(const struct dp_config *conf, char dir[DP_CONFIG_TEXT], char *why, size_t n_why)
+int dp_run_beside_check(const struct dp_config *conf, char dir[DP_CONFIG_TEXT], char *why, size_t n_why)
 {
     int is_reaper = 0;
     char path[PATH_MAX];
@@ -55,8 +55,8 @@ int dp_launch_beside_check(const struct dp_config *conf, char dir[DP_CONFIG_TEXT
         : !expand(dir, conf->out) ? "needs one directory: out=DIR without %e and %p"
         : getpid() == 1 || is_reaper
             ? "COMMAND would become the pusher's parent, as process 1 or a subreaper; start deltaprof push separately"
-        : dp_launch_pusher_find(path) ? "deltaprof-push is not installed"
-                                      : NULL;
+        : dp_run_pusher_find(path) ? "deltaprof-push is not installed"
+                                   : NULL;
     if (!reason)
         return 0;
     snprintf(why, n_why, "push=%s: %s", conf->push, reason);
@@ -83,7 +83,7 @@ static void become_pusher(const struct dp_config *conf, const char *dir, pid_t p
     char path[PATH_MAX], id[24], log[DP_CONFIG_TEXT + 16];
     sigset_t none;
     struct sigaction by_default = {.sa_handler = SIG_DFL};
-    if (dp_launch_pusher_find(path))
+    if (dp_run_pusher_find(path))
         return;
     snprintf(id, sizeof id, "%d", (int)program);
     snprintf(log, sizeof log, "%s%s",
@@ -112,7 +112,7 @@ static void become_pusher(const struct dp_config *conf, const char *dir, pid_t p
         execl(path, "deltaprof push", dir, "--to", conf->push, "--beside", id, "--wait", "5m", "--log", log, NULL);
 }
 
-int dp_launch_beside_start(const struct dp_config *conf, const char *dir)
+int dp_run_beside_start(const struct dp_config *conf, const char *dir)
 {
     pid_t program = getpid();
     if (mkdir(dir, 0700) && errno != EEXIST)

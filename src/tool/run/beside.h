@@ -8,7 +8,7 @@
  * Whether that configuration can be pushed from here: `out` names one directory, and this process can leave a process
  * that is not its child. Returns 0 and the directory in dir; or -EINVAL with the reason in why.
  */
-int dp_launch_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char *why, size_t n_why);
+int dp_run_beside_check(const struct dp_config *, char dir[DP_CONFIG_TEXT], char *why, size_t n_why);
 
 /* Makes the directory if it is missing, and starts the pusher. 0 or a negative errno. */
-int dp_launch_beside_start(const struct dp_config *, const char *dir);
+int dp_run_beside_start(const struct dp_config *, const char *dir);

@@ -15,7 +15,7 @@
 
 #define NAME "libdeltaprof_preload.so." DP_SOVERSION
 
-int dp_launch_preload_find(char path[PATH_MAX], char *why, size_t n_why)
+int dp_run_preload_find(char path[PATH_MAX], char *why, size_t n_why)
 {
     static const char *const places[] = {DP_BIN_TO_LIB, "../../../runtime_hooks/preload", DP_LIBDIR};
     char self[PATH_MAX], dir[PATH_MAX];

@@ -6,4 +6,4 @@
 #include <stddef.h>
 
 /* 0 and its absolute path, or -ENOENT or -EINVAL with the reason in why. */
-int dp_launch_preload_find(char path[PATH_MAX], char *why, size_t n_why);
+int dp_run_preload_find(char path[PATH_MAX], char *why, size_t n_why);

@@ -124,7 +124,7 @@ static const char *is_privileged(const char *path)
     return getxattr(path, "security.capability", capability, sizeof capability) > 0 ? "has file capabilities" : NULL;
 }
 
-static int judge(struct dp_launch_program *program, char *why, size_t n_why)
+static int judge(struct dp_run_program *program, char *why, size_t n_why)
 {
     static const char self[] = "/proc/self/exe";
     struct dp_binary ours, *elf = &program->elf;
@@ -156,7 +156,7 @@ static int judge(struct dp_launch_program *program, char *why, size_t n_why)
     return 0;
 }
 
-int dp_launch_program_find(struct dp_launch_program *program, const char *command, char *why, size_t n_why)
+int dp_run_program_find(struct dp_run_program *program, const char *command, char *why, size_t n_why)
 {
     memset(program, 0, sizeof *program);
     int status = find(command, program->path, why, n_why);

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-struct dp_launch_program {
+struct dp_run_program {
     char path[PATH_MAX];   /* the file that is executed */
     bool by_shell;         /* a script without #!: /bin/sh runs it, as execvp has it */
     char binary[PATH_MAX]; /* the ELF file at the end of all #! */
@@ -18,4 +18,4 @@ struct dp_launch_program {
 #define DP_LAUNCH_REFUSED 126 /* it exists, but cannot be run, or not with a preload */
 
 /* 0 and program filled, or one of the exit statuses above with the reason in why. */
-int dp_launch_program_find(struct dp_launch_program *program, const char *command, char *why, size_t n_why);
+int dp_run_program_find(struct dp_run_program *program, const char *command, char *why, size_t n_why);

@@ -8,7 +8,7 @@
 
 #define NAME "deltaprof-push"
 
-int dp_launch_pusher_find(char path[PATH_MAX])
+int dp_run_pusher_find(char path[PATH_MAX])
 {
     static const char *const places[] = {DP_BIN_TO_LIB "/deltaprof", "../push", DP_LIBDIR "/deltaprof"};
     char self[PATH_MAX], dir[PATH_MAX];

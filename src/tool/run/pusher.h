@@ -5,4 +5,4 @@
 #include <limits.h>
 
 /* 0 and its absolute path, or -ENOENT. */
-int dp_launch_pusher_find(char path[PATH_MAX]);
+int dp_run_pusher_find(char path[PATH_MAX]);
